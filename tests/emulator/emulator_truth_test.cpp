@@ -250,7 +250,7 @@ const std::vector<Row>& rows() {
        "setp.lt.u32 %p2, %r1, 16;\n@%p2 bra A;\nshfl.sync.idx.b32 %r5, %r0, 20, 31, 0xffff0000;\nbra B;\nA: "
        "shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;\nB: bar.sync 0;",
        1,
-       {{"0x0000ffff;", "0xffffffff;", Fault::deadlock},
+       {{"0x0000ffff;", "0xffffffff;", Fault::divergence},
         {"0x0000ffff;", "0x00007fff;", Fault::divergence},
         {"%r0, 3, 31", "%r0, 17, 31", Fault::divergence},
         {"bra B;", "bar.sync 0;\nbra B;", Fault::divergence}}},

@@ -27,26 +27,11 @@ void give_result(Warp& w, const Bar& x, Lanes lanes, const Barrier& b) {
   w.set_predicate(x.d, lanes, yes ? all_lanes : 0);
 }
 
-void execute_bar(Warp& w, const Bar& x, Lanes lanes);
-
-void complete(Warp& w, Barrier& b, uint32_t id) {
-  b.completed = std::move(b.gathered);
-  b.gathered.clear();
-  b.result = b.sum;
-  b.result_threads = b.arrived;
-  b.arrived = b.expected = b.sum = 0;
-  b.all = false;
-  ++b.generation;
-  w.cluster().changed();
-  for (auto& other : w.cta.warps)
-    for (Fragment& f : other->fragments)
-      if (f.wait == Wait::barrier && f.object == id && f.generation + 1 == b.generation)
-        if (const Bar& x = *w.grid().kernel.code[f.pc - 1].operands<execute_bar>(); x.reduces())
-          give_result(*other, x, f.lanes, b);
-}
-
 void execute_bar(Warp& w, const Bar& x, Lanes lanes) {
-  if (x.aligned) w.require_converged(false);
+  if (x.aligned) {
+    if (!w.converged(lanes, false)) return;
+    lanes = w.lanes;
+  }
   const int lane = __builtin_ctz(lanes);
   const uint32_t id = w.at<uint32_t>(x.a)[lane];
   if (id >= 16) w.fail(Fault::operand, fmt::format("barrier {} does not exist: ids are 0 to 15", id), lane);
@@ -65,14 +50,18 @@ void execute_bar(Warp& w, const Bar& x, Lanes lanes) {
            lane);
   b.expected = expected;
   b.all = all;
-  b.arrived += x.aligned ? 32 : static_cast<uint32_t>(__builtin_popcount(lanes));
+  // A barrier counts warps: lanes that have left, or never were, count with the first that arrive.
+  Lanes& who = b.who[w.index];
+  const Lanes arriving = lanes | (~who & ~w.alive);
+  who |= arriving;
+  b.arrived += x.aligned ? 32 : static_cast<uint32_t>(std::popcount(arriving));
   if (x.reduces()) b.sum += static_cast<uint32_t>(__builtin_popcount(w.truth(x.c) & lanes));
   if (w.cluster().checks) b.gathered.join(w.release());
   if (b.arrived > b.expected)
     w.fail(Fault::operand,
            fmt::format("{} threads arrive at barrier {}, which expects {}", b.arrived, id, b.expected), lane);
   if (b.arrived == b.expected) {
-    complete(w, b, id);
+    w.cta.complete(id);
     if (x.reduces()) give_result(w, x, lanes, b);
     if (x.kind != BarKind::arrive) w.acquire(b.completed);
   } else if (x.kind != BarKind::arrive) {
@@ -110,18 +99,21 @@ void decode_bar(Decode& d) {
   d.run<execute_bar>(x);
 }
 
-// barrier.cluster counts warps.
 struct ClusterArrive {
   bool relaxed, aligned;
 };
 
-void execute_cluster_arrive(Warp& w, const ClusterArrive& x, Lanes) {
-  if (x.aligned) w.require_converged(false);
+void execute_cluster_arrive(Warp& w, const ClusterArrive& x, Lanes lanes) {
+  if (x.aligned) {
+    if (!w.converged(lanes, false)) return;
+    lanes = w.lanes;
+  }
   Cluster& c = w.cluster();
-  if (w.cluster_arrived)
-    w.fail(Fault::operand, "this warp arrives at the cluster barrier twice without a wait between");
-  w.cluster_arrived = true;
-  w.cluster_generation = c.barrier.generation;
+  if (const Lanes twice = w.cluster_arrived & lanes)
+    w.fail(Fault::operand, "this thread arrives at the cluster barrier twice without a wait between",
+           __builtin_ctz(twice));
+  w.cluster_arrived |= lanes;
+  for_lanes(lanes, [&](int lane) { w.cluster_generation[static_cast<size_t>(lane)] = c.barrier.generation; });
   if (c.checks) {
     Knowledge k = w.release();
     if (x.relaxed)
@@ -129,7 +121,6 @@ void execute_cluster_arrive(Warp& w, const ClusterArrive& x, Lanes) {
     else
       c.barrier.gathered.join(k);
   }
-  ++c.barrier.arrived;
   c.complete_barrier();
 }
 
@@ -137,13 +128,21 @@ struct ClusterWait {
   bool aligned;
 };
 
-void execute_cluster_wait(Warp& w, const ClusterWait& x, Lanes) {
-  if (x.aligned) w.require_converged(false);
+void execute_cluster_wait(Warp& w, const ClusterWait& x, Lanes lanes) {
+  if (x.aligned) {
+    if (!w.converged(lanes, false)) return;
+    lanes = w.lanes;
+  }
   Cluster& c = w.cluster();
-  if (!w.cluster_arrived)
-    w.fail(Fault::operand, "this warp waits at the cluster barrier without having arrived");
-  if (c.barrier.generation == w.cluster_generation) return w.retry(Wait::cluster);
-  w.cluster_arrived = false;
+  if (const Lanes absent = lanes & ~w.cluster_arrived)
+    w.fail(Fault::operand, "this thread waits at the cluster barrier without having arrived",
+           __builtin_ctz(absent));
+  bool early = false;
+  for_lanes(lanes, [&](int lane) {
+    early |= c.barrier.generation == w.cluster_generation[static_cast<size_t>(lane)];
+  });
+  if (early) return w.retry(Wait::cluster);
+  w.cluster_arrived &= ~lanes;
   w.acquire(c.barrier.completed);
 }
 
@@ -187,11 +186,37 @@ void decode_fence(Decode& d) {
 
 }  // namespace
 
+void Cta::complete(uint32_t id) {
+  Barrier& b = barriers[id];
+  b.completed = std::move(b.gathered);
+  b.gathered.clear();
+  b.result = b.sum;
+  b.result_threads = b.arrived;
+  b.arrived = b.expected = b.sum = 0;
+  b.all = false;
+  b.who.fill(0);
+  ++b.generation;
+  cluster.changed();
+  for (auto& warp : warps)
+    for (Fragment& f : warp->fragments)
+      if (f.wait == Wait::barrier && f.object == id && f.generation + 1 == b.generation)
+        if (const Bar& x = *cluster.grid.kernel.code[f.pc - 1].operands<execute_bar>(); x.reduces())
+          give_result(*warp, x, f.lanes, b);
+}
+
+// All threads of the cluster that have not exited have to arrive.
 void Cluster::complete_barrier() {
-  if (barrier.arrived == 0 || barrier.arrived < live_warps) return;
+  bool any = false;
+  for (const Warp* warp : all_)
+    for (Lanes rest = warp->alive; rest; rest &= rest - 1) {
+      const auto lane = static_cast<size_t>(__builtin_ctz(rest));
+      if (!((warp->cluster_arrived >> lane) & 1) || warp->cluster_generation[lane] != barrier.generation)
+        return;
+      any = true;
+    }
+  if (!any) return;
   barrier.completed = std::move(barrier.gathered);
   barrier.gathered.clear();
-  barrier.arrived = 0;
   ++barrier.generation;
   changed();
 }

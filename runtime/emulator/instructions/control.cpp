@@ -54,19 +54,22 @@ void pass(Warp& w, const std::vector<PassedParameter>& parameters, Lanes lanes) 
 }
 
 void execute_call(Warp& w, const CallOperands& x, Lanes lanes) {
-  if (w.fragment().returns.size() > 60)
-    w.fail(Fault::unsupported, "calls nest deeper than 60; recursion is not supported");
-  if (lanes != w.lanes) w.fail(Fault::unsupported, "a call under a guard that differs between lanes");
   pass(w, x.of(w).arguments, lanes);
-  w.call(x.of(w).entry);
+  w.call(x.of(w).entry, lanes);
 }
 
 void execute_return(Warp& w, Lanes lanes) {
-  if (!w.fragment().returns.empty()) {
-    const Instruction& call = w.grid().kernel.code[w.fragment().returns.back() - 1];
-    pass(w, call.operands<execute_call>()->of(w).results, lanes);
-  }
-  w.leave(lanes);
+  if (w.fragment().depth == 0) return w.leave(lanes);
+  // Those that were called from one place return together.
+  const uint32_t back = w.frames[static_cast<size_t>(__builtin_ctz(lanes))].back().pc;
+  Lanes same = 0;
+  for_lanes(lanes, [&](int k) {
+    same |= static_cast<Lanes>(w.frames[static_cast<size_t>(k)].back().pc == back) << k;
+  });
+  if (same != lanes) w.split_off(lanes & ~same, w.here());
+  const Instruction& call = w.grid().kernel.code[back - 1];
+  pass(w, call.operands<execute_call>()->of(w).results, same);
+  w.leave(same);
 }
 
 std::string text_at(Warp& w, uint64_t address, int lane) {
@@ -237,8 +240,8 @@ struct SetMaxRegisters {
   bool inc;
 };
 
-void execute_setmaxnreg(Warp& w, const SetMaxRegisters& x, Lanes) {
-  w.require_converged();
+void execute_setmaxnreg(Warp& w, const SetMaxRegisters& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   if (x.inc ? x.count < w.registers_each : x.count > w.registers_each)
     w.fail(Fault::register_budget, fmt::format("setmaxnreg.{} to {} registers, but the warp has {}",
                                                x.inc ? "inc" : "dec", x.count, w.registers_each));

@@ -8,9 +8,10 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// True once all lanes of the first lane's mask execute this; `together` is then who they are.
-bool gather(Warp& w, Register membermask, Lanes lanes, Lanes& together) {
-  return w.gather(lanes, w.at<uint32_t>(membermask)[__builtin_ctz(lanes)], together);
+// Does f for each group of lanes whose masks name one another, once they are all here.
+template <class F>
+void for_groups(Warp& w, Register membermask, Lanes lanes, F f) {
+  for (const Lanes together : w.gather(lanes, w.at<uint32_t>(membermask))) f(together);
 }
 
 enum class ShuffleMode : uint8_t { up, down, bfly, idx };
@@ -21,9 +22,7 @@ struct Shuffle {
   ShuffleMode mode;
 };
 
-void execute_shfl(Warp& w, const Shuffle& x, Lanes lanes) {
-  Lanes together;
-  if (!gather(w, x.membermask, lanes, together)) return;
+void shuffle(Warp& w, const Shuffle& x, Lanes together) {
   uint32_t a[32];
   std::memcpy(a, w.at<uint32_t>(x.a), sizeof a);
   const uint32_t *b = w.at<uint32_t>(x.b), *c = w.at<uint32_t>(x.c);
@@ -60,6 +59,10 @@ void execute_shfl(Warp& w, const Shuffle& x, Lanes lanes) {
   w.set_predicate(x.p, together, in_range);
 }
 
+void execute_shfl(Warp& w, const Shuffle& x, Lanes lanes) {
+  for_groups(w, x.membermask, lanes, [&](Lanes together) { shuffle(w, x, together); });
+}
+
 void decode_shfl(Decode& d) {
   if (!d.take("sync")) d.refuse("shfl without .sync is gone since PTX 6.4");
   auto named = d.take_one({"up", "down", "bfly", "idx"});
@@ -93,9 +96,7 @@ struct Vote {
   VoteMode mode;
 };
 
-void execute_vote(Warp& w, const Vote& x, Lanes lanes) {
-  Lanes together;
-  if (!gather(w, x.membermask, lanes, together)) return;
+void vote(Warp& w, const Vote& x, Lanes together) {
   const Lanes yes = w.truth(x.a) & together;
   auto agree = [&](bool result) { w.set_predicate(x.d, together, result ? all_lanes : 0); };
   switch (x.mode) {
@@ -108,6 +109,10 @@ void execute_vote(Warp& w, const Vote& x, Lanes lanes) {
     case VoteMode::ballot:
       for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = yes; });
   }
+}
+
+void execute_vote(Warp& w, const Vote& x, Lanes lanes) {
+  for_groups(w, x.membermask, lanes, [&](Lanes together) { vote(w, x, together); });
 }
 
 void decode_vote(Decode& d) {
@@ -134,16 +139,16 @@ struct Match {
 
 template <class T>
 void execute_match(Warp& w, const Match& x, Lanes lanes) {
-  Lanes together;
-  if (!gather(w, x.membermask, lanes, together)) return;
   const T* a = w.at<T>(x.a);
-  Lanes masks[32] = {};
-  for_lanes(together, [&](int k) {
-    for_lanes(together, [&](int other) { masks[k] |= static_cast<Lanes>(a[other] == a[k]) << other; });
+  for_groups(w, x.membermask, lanes, [&](Lanes together) {
+    Lanes masks[32] = {};
+    for_lanes(together, [&](int k) {
+      for_lanes(together, [&](int other) { masks[k] |= static_cast<Lanes>(a[other] == a[k]) << other; });
+    });
+    const bool all = masks[__builtin_ctz(together)] == together;
+    for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = x.all ? (all ? together : 0) : masks[k]; });
+    w.set_predicate(x.p, together, all ? all_lanes : 0);
   });
-  const bool all = masks[__builtin_ctz(together)] == together;
-  for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = x.all ? (all ? together : 0) : masks[k]; });
-  w.set_predicate(x.p, together, all ? all_lanes : 0);
 }
 
 void decode_match(Decode& d) {
@@ -167,12 +172,12 @@ struct Redux {
 };
 
 void execute_redux(Warp& w, const Redux& x, Lanes lanes) {
-  Lanes together;
-  if (!gather(w, x.membermask, lanes, together)) return;
   const uint32_t* a = w.at<uint32_t>(x.a);
-  uint64_t sum = a[__builtin_ctz(together)];
-  for_lanes(together & (together - 1), [&](int k) { sum = reduce(x.op, x.type, sum, a[k]) & 0xffffffff; });
-  for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = static_cast<uint32_t>(sum); });
+  for_groups(w, x.membermask, lanes, [&](Lanes together) {
+    uint64_t sum = a[__builtin_ctz(together)];
+    for_lanes(together & (together - 1), [&](int k) { sum = reduce(x.op, x.type, sum, a[k]) & 0xffffffff; });
+    for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = static_cast<uint32_t>(sum); });
+  });
 }
 
 void decode_redux(Decode& d) {
@@ -192,11 +197,11 @@ struct Elect {
 
 // The lowest lane of the mask is the leader; PTX leaves the choice open.
 void execute_elect(Warp& w, const Elect& x, Lanes lanes) {
-  Lanes together;
-  if (!gather(w, x.membermask, lanes, together)) return;
-  const auto leader = static_cast<uint32_t>(__builtin_ctz(together));
-  if (x.d != no_register) for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = leader; });
-  w.set_predicate(x.p, together, Lanes{1} << leader);
+  for_groups(w, x.membermask, lanes, [&](Lanes together) {
+    const auto leader = static_cast<uint32_t>(__builtin_ctz(together));
+    if (x.d != no_register) for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = leader; });
+    w.set_predicate(x.p, together, Lanes{1} << leader);
+  });
 }
 
 void decode_elect(Decode& d) {
@@ -223,8 +228,7 @@ struct WarpSync {
 };
 
 void execute_warp_sync(Warp& w, const WarpSync& x, Lanes lanes) {
-  Lanes together;
-  gather(w, x.membermask, lanes, together);
+  w.gather(lanes, w.at<uint32_t>(x.membermask), true);
 }
 
 }  // namespace

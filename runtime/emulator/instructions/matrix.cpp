@@ -18,8 +18,8 @@ struct MatrixAccess {
 };
 
 template <bool store>
-void execute_rows(Warp& w, const MatrixAccess& x, Lanes) {
-  w.require_converged();
+void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   const auto registers = w.listed(x.r);
   const bool trans = x.trans;
   for (size_t m = 0; m < registers.size(); ++m) {
@@ -63,8 +63,8 @@ void decode_rows(Decode& d, bool store) {
   store ? d.run<execute_rows<true>>(x) : d.run<execute_rows<false>>(x);
 }
 
-void execute_movmatrix(Warp& w, const Unary& x, Lanes) {
-  w.require_converged();
+void execute_movmatrix(Warp& w, const Unary& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   uint16_t from[64];
   std::memcpy(from, w.at<uint16_t>(x.a), sizeof from);
   uint16_t* to = w.at<uint16_t>(x.d);
@@ -98,8 +98,8 @@ void read_fragments(Warp& w, const Mma& x, Read read, T* a, T* b) {
     }
 }
 
-void execute_mma(Warp& w, const Mma& x, Lanes) {
-  w.require_converged();
+void execute_mma(Warp& w, const Mma& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   const ElementType of_a = element_type(x.a_type);
   const int k = static_cast<int>(16 * x.b.size) / of_a.bytes;
   const Register *to = w.listed(x.d).data(), *from = w.listed(x.c).data();
@@ -133,8 +133,8 @@ struct MmaF64 {
   RegisterList d, a, b, c;
 };
 
-void execute_mma_f64(Warp& w, const MmaF64& x, Lanes) {
-  w.require_converged();
+void execute_mma_f64(Warp& w, const MmaF64& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   const double *a = w.at<double>(w.listed(x.a)[0]), *b = w.at<double>(w.listed(x.b)[0]);
   double result[2][32];
   for (size_t e = 0; e < 2; ++e)

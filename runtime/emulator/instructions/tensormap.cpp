@@ -156,7 +156,7 @@ struct CopyMap {
 
 // One copy for the warp.
 void execute_copy_map(Warp& w, const CopyMap& x, Lanes lanes) {
-  w.require_converged();
+  if (!w.converged(lanes)) return;
   const int lane = __builtin_ctz(lanes);
   Cta* owner;
   uint32_t offset;

@@ -203,9 +203,7 @@ void post_next(Warp& w) {
 }
 
 void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
-  w.require_converged();
-  if (lanes != w.lanes)
-    w.fail(Fault::divergence, "the guard of this .aligned instruction differs between lanes");
+  if (!w.converged(lanes)) return;
   if (w.index / 4 * 4 + 4 > w.cta.warps.size())
     w.fail(Fault::operand, "the warp is in no whole warpgroup of four warps");
   PendingWgmma p;
@@ -233,22 +231,22 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
   if (w.wgmma_queue.size() == 1) post_next(w);
 }
 
-void execute_fence(Warp& w, Lanes) {
-  w.require_converged();
+void execute_fence(Warp& w, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   w.wgmma_fenced = true;
   ++w.fences;
 }
 
-void execute_wgmma_commit(Warp& w, Lanes) {
-  w.require_converged();
+void execute_wgmma_commit(Warp& w, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   ++w.wgmma_committed;
   w.cluster().changed();
 }
 
 // A warp's wait covers the whole warpgroup, since wgmma is the warpgroup's: one warp may release a stage for
 // all.
-void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes) {
-  w.require_converged();
+void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
   const int64_t target = int64_t{w.wgmma_committed} - x.n;
   if (target > 0)
     for (uint32_t k = w.warpgroup() * 4; k < std::min<size_t>(w.warpgroup() * 4 + 4, w.cta.warps.size());

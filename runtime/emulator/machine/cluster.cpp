@@ -36,8 +36,10 @@ void Cluster::choose_policy() {
     return;
   }
   constexpr uint32_t bursts[] = {1, 3, 16, 64, 400};
-  constexpr double completions[] = {0, 0.02, 0.3, 1};  // 0: only when nothing else can run
+  constexpr double completions[] = {0, 0.02, 0.3, 1};         // 0: only when nothing else can run
+  constexpr uint64_t patiences[] = {10'000, 10'000, 300, 0};  // 0: lanes go their own ways
   burst_ = bursts[random(std::size(bursts))];
+  patience_ = patiences[random(std::size(patiences))];
   completion_ = completions[random(std::size(completions))];
   priorities_ = random(2) == 0;
   in_order_ = random(3) == 0;
@@ -104,6 +106,18 @@ bool Cluster::wake_pollers() {
   return any;
 }
 
+// Lets those go on who wait where they should meet others. False where nobody does.
+bool Cluster::part_meetings() {
+  bool any = false;
+  for (Warp* warp : all_)
+    for (Fragment& f : warp->fragments)
+      if (f.wait == Wait::meeting) {
+        f.until = 0;
+        any = true;
+      }
+  return any;
+}
+
 Cluster::Outcome Cluster::run(uint64_t budget) {
   const uint64_t end = steps + budget;
   while (steps < end) {
@@ -125,6 +139,7 @@ Cluster::Outcome Cluster::run(uint64_t budget) {
       complete_one();
       continue;
     }
+    if (part_meetings()) continue;
     if (stale_version_ != version) stale_rounds_ = 0;
     stale_version_ = version;
     idle_ += 1000;
@@ -209,8 +224,15 @@ std::string Cluster::picture() const {
         case Wait::none:
           text += " can run";
           break;
+        case Wait::meeting:
+          text += " can run, and waits for a while for its other lanes";
+          break;
+        case Wait::aligned:
+          text +=
+              fmt::format(" waits at an .aligned instruction for its lanes {:#010x}", warp->alive & ~f.lanes);
+          break;
         case Wait::lanes:
-          text += fmt::format(" waits for its lanes {:#010x}", f.wanted);
+          text += fmt::format(" waits for its lanes {:#010x}", warp->missing_at(f));
           break;
         case Wait::barrier: {
           const Barrier& b = warp->cta.barriers[f.object];
@@ -259,6 +281,9 @@ std::string Cluster::picture() const {
 }
 
 void Cluster::deadlock() {
+  for (const Warp* warp : all_)
+    for (const Fragment& f : warp->fragments)
+      if (f.wait == Wait::aligned) throw warp->divergence(f);
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments)
       if (f.wait == Wait::registers) {

@@ -51,24 +51,28 @@ Mbarrier* Cta::mbarrier_near(uint32_t offset, uint32_t bytes) {
   return nullptr;
 }
 
-void Cta::warp_done(Warp& warp) {
+// Barriers do not wait for threads that have exited.
+void Cta::lanes_done(Warp& warp) {
+  for (uint32_t id = 0; id < barriers.size(); ++id) {
+    Barrier& b = barriers[id];
+    if (b.arrived == 0) continue;
+    Lanes& who = b.who[warp.index];
+    if (who != 0) {  // the others of the warp have arrived, or do
+      b.arrived += static_cast<uint32_t>(std::popcount(~who & ~warp.alive));
+      who |= ~warp.alive;
+    } else if (b.all && warp.alive == 0) {
+      b.expected -= 32;
+    }
+    if (b.arrived >= b.expected) complete(id);
+  }
+  cluster.complete_barrier();
+}
+
+void Cta::warp_done(Warp&) {
   --live_warps;
   --cluster.live_warps;
-  if (warp.cluster_arrived && warp.cluster_generation == cluster.barrier.generation)
-    --cluster.barrier.arrived;
   cluster.complete_barrier();
   cluster.changed();
-  for (Barrier& b : barriers) {  // those that wait for every warp now wait for one less
-    if (b.arrived == 0 || !b.all) continue;
-    b.expected -= 32;
-    if (b.arrived < b.expected) continue;
-    b.completed = b.gathered;
-    b.gathered.clear();
-    b.result = b.sum;
-    b.result_threads = b.arrived;
-    b.sum = b.arrived = b.expected = 0;
-    ++b.generation;
-  }
   if (live_warps > 0) return;
   if (uninitialised) throw *uninitialised;
   Warp& last = *warps.back();

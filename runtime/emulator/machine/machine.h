@@ -66,39 +66,57 @@ std::string about_arrivals(const Mbarrier& m);
 struct Barrier {
   uint32_t expected = 0;  // threads; 0 while nobody has arrived
   bool all = false;       // expects every warp that is still running
-  uint32_t arrived = 0;   // threads
+  uint32_t arrived = 0;   // threads; of the cluster's, warps
   uint32_t generation = 0;
-  uint32_t sum = 0;  // of bar.red: threads whose predicate holds
+  std::array<Lanes, 32> who{};  // of each warp the lanes that count as arrived: those that left count too
+  uint32_t sum = 0;             // of bar.red: threads whose predicate holds
   uint32_t result = 0, result_threads = 0;
   Knowledge gathered, completed;
 };
 
-enum class Wait : uint8_t { none, lanes, barrier, cluster, mbarrier, wgmma, bulk, copies, registers, sleep };
+enum class Wait : uint8_t {
+  none,
+  meeting,  // for the lanes from which it parted, but not for ever
+  aligned,  // for all other lanes of the warp, at an .aligned instruction
+  lanes,    // for those of its member mask, at a .sync instruction
+  barrier,
+  cluster,
+  mbarrier,
+  wgmma,
+  bulk,
+  copies,
+  registers,
+  sleep
+};
 
 // Lanes of a warp that share a program counter.
 struct Fragment {
   uint32_t pc = 0;
   Lanes lanes = 0;
-  int meeting = -1;  // where they meet the lanes they parted from; index in Warp::meetings_
-  std::vector<uint32_t> returns;
+  int meeting = -1;    // where they meet the lanes they parted from; index in Warp::meetings_
+  uint32_t depth = 0;  // of calls
 
   Wait wait = Wait::none;
   uint64_t version = 0;     // of the cluster when the wait began: it is retried once that has changed
+  uint64_t until = 0;       // of a meeting: the step from which on the others are not waited for
   uint32_t generation = 0;  // of the barrier waited for
   uint32_t object = 0;      // barrier id, shared address or count of registers, for reports
   uint32_t phase = 0;       // of the mbarrier
-  Lanes wanted = 0;         // lanes waited for
+  Lanes wanted = 0;         // the member mask
 };
 
-// A point where lanes that diverged at a branch meet again.
+// A point where lanes that diverged at a branch are likely to meet again. Nothing but the speed of the
+// emulator rests on it: who waits there too long goes on alone.
 struct Meeting {
   uint32_t pc = no_pc;
-  size_t depth = 0;    // of calls
-  Lanes expected = 0;  // lanes that have not exited
-  Lanes arrived = 0;
+  uint32_t depth = 0;  // of calls
+  Lanes expected = 0;  // lanes that may still come, or have
   int outer = -1;
-  bool used = false;
-  std::vector<uint32_t> returns;
+};
+
+// What a lane returns to from a call.
+struct LaneFrame {
+  uint32_t pc = 0;
 };
 
 // One wgmma of one warp that is not done.
@@ -128,6 +146,18 @@ struct ThreadCopies {
   uint32_t open = 1;  // the group that is not committed yet
   std::map<uint32_t, uint32_t> reading,
       writing;  // by group: operations that have not read their source, or are not done
+};
+
+// Disjoint sets of lanes of a warp.
+class Groups {
+ public:
+  void add(Lanes lanes) { lists_[count_++] = lanes; }
+  const Lanes* begin() const { return lists_; }
+  const Lanes* end() const { return lists_ + count_; }
+
+ private:
+  Lanes lists_[32];
+  int count_ = 0;
 };
 
 class Warp {
@@ -166,8 +196,9 @@ class Warp {
   uint32_t copy_sequence = 0;
   std::set<uint32_t> copies_outstanding;
   std::vector<uint32_t> copy_groups;
-  uint32_t cluster_generation = 0;
-  bool cluster_arrived = false;
+  Lanes cluster_arrived = 0;  // lanes between their arrival at the cluster barrier and their wait
+  std::array<uint32_t, 32> cluster_generation{};         // when they arrived
+  std::array<std::vector<LaneFrame>, 32> frames;         // of the calls that each lane is in
   std::unordered_map<uint64_t, uint32_t> maps_acquired;  // versions of changed tensor maps, by address
 
   Fragment& fragment() { return fragments[current]; }
@@ -199,15 +230,25 @@ class Warp {
   void retry(Wait wait);
   // The instruction is done, but its fragment may not go on before then.
   void pause(Wait wait);
+  // Makes a fragment of its own of some lanes of the running one, which goes on at `at`.
+  void split_off(Lanes who, uint32_t at);
   void branch(uint32_t target, Lanes taken);
-  void call(uint32_t entry);
-  void leave(Lanes who);  // ret: from a function, or from the kernel
+  void call(uint32_t entry, Lanes who);
+  void leave(Lanes who);  // ret: from a function, to one place, or from the kernel
   void exit(Lanes lanes);
-  // True when all of `wanted` execute this instruction now; `together` is then who they are. Else the
-  // fragment waits.
-  bool gather(Lanes executing, Lanes wanted, Lanes& together);
-  // Reports lanes that are missing at an .aligned instruction.
-  void require_converged(bool exited_too = true);
+  // Of a .sync instruction whose lanes have member masks, the groups that are complete now: all lanes of a
+  // mask but those that have exited. The other lanes wait for theirs. Warp barriers meet in several places,
+  // all else at one instruction.
+  Groups gather(Lanes executing, const uint32_t* membermask, bool in_several_places = false);
+  // True where all lanes of the warp execute this .aligned instruction together. Else they wait for the
+  // others; it reports others that cannot come. Lanes that have exited are missed where `exited_too`.
+  bool converged(Lanes executing, bool exited_too = true) {
+    return (executing == lanes && lanes == (exited_too ? born : alive)) || converge(executing, exited_too);
+  }
+  // The report of the lanes that wait at an .aligned instruction for others that cannot come.
+  EmulatorError divergence(const Fragment& waiting) const;
+  // The lanes that a fragment at a .sync instruction still misses.
+  Lanes missing_at(const Fragment& waiting) const;
   // Of an instruction that names doubtful registers, which `executing` of `lanes` execute: reports the use of
   // one that this thread has not written, and notes which are defined behind it.
   void follow_undefined(Lanes executing);
@@ -242,7 +283,7 @@ class Warp {
   ThreadCopies& bulk_of(uint32_t lane);
 
   [[noreturn]] void fail(Fault fault, const std::string& message, int lane = -1) const;
-  EmulatorError error(Fault fault, const std::string& message, int lane = -1) const;
+  EmulatorError error(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
   void note_uninitialised(Cta& cta, const char* what, int lane);
   [[noreturn]] void fail_clash(const Clash& clash, Cta& cta, const char* what, int lane) const;
 
@@ -251,14 +292,18 @@ class Warp {
 
  private:
   void fill_special_registers();
+  bool converge(Lanes executing, bool exited_too);
   bool meet();
   void settle();
   void look_ahead();
-  int open_meeting(uint32_t at, size_t depth);
+  int open_meeting(uint32_t at, uint32_t depth);
+  void forgo(int from, int to, Lanes who);
+  int common_meeting(int a, int b) const;
+  void absorb(size_t other);
 
   std::vector<Meeting> meetings_;
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
-  size_t meet_depth_ = 0;
+  uint32_t meet_depth_ = 0;
   std::unique_ptr<std::byte[]> storage_;
   const Allocation* recent_ = nullptr;  // the allocation of the last global access
 };
@@ -302,7 +347,9 @@ class Cta {
   // PTX and an offset.
   std::string name(uint32_t offset) const;
   Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes);
+  void lanes_done(Warp& warp);  // some of the warp's lanes have exited
   void warp_done(Warp& warp);
+  void complete(uint32_t barrier);
 };
 
 // An asynchronous operation, or a step of one, that can complete at any time from now on.
@@ -347,7 +394,8 @@ class Cluster {
     ++operations;
   }
   void changed() { ++version; }
-  void complete_barrier();  // if every warp that runs has arrived
+  uint64_t patience() const { return patience_; }  // steps for which lanes wait where they should meet
+  void complete_barrier();                         // if every warp that runs has arrived
   uint64_t random(uint64_t below) { return below <= 1 ? 0 : (engine_() >> 11) % below; }
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what
@@ -362,10 +410,12 @@ class Cluster {
   bool pick(Choice& choice);
   void complete_one();
   bool wake_pollers();
+  bool part_meetings();
   void collect();
 
   std::mt19937_64 engine_;
   uint32_t burst_ = 64;
+  uint64_t patience_ = 10'000;
   double completion_ = 0.3;  // chance of completing an operation before each burst
   bool priorities_ = false;
   std::vector<uint64_t> priority_;  // by warp, when `priorities_`

@@ -28,6 +28,11 @@ bool Warp::runnable(const Fragment& f) const {
   switch (f.wait) {
     case Wait::none:
       return true;
+    case Wait::meeting:
+      return cluster().steps >= f.until;
+    case Wait::aligned:
+    case Wait::lanes:
+      return false;  // whoever comes last takes them along
     case Wait::barrier:
       return cta.barriers[f.object].generation != f.generation;
     default:
@@ -48,6 +53,11 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     lanes = f.lanes;
     pc = f.pc;
     if (f.wait == Wait::barrier) acquire(cta.barriers[f.object].completed);
+    if (f.wait == Wait::meeting) {
+      const int outer = meetings_[f.meeting].outer;
+      forgo(f.meeting, outer, lanes);
+      f.meeting = outer;
+    }
     f.wait = Wait::none;
   }
   stop = false;
@@ -55,7 +65,7 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
   const Instruction* code = grid().kernel.code.data();
   uint64_t count = 0;
   while (count < budget && !stop) {
-    if (pc == meet_pc_ && fragment().returns.size() == meet_depth_) {
+    if (pc == meet_pc_ && fragment().depth == meet_depth_) {
       if (!meet()) break;
       continue;
     }
@@ -99,79 +109,109 @@ void Warp::pause(Wait wait) {
   stop = true;
 }
 
+void Warp::split_off(Lanes who, uint32_t at) {
+  Fragment other = fragment();
+  other.pc = at;
+  other.lanes = who;
+  lanes &= ~who;
+  fragments.push_back(std::move(other));
+}
+
+// The running fragment takes in the lanes of another, which is at the same place.
+void Warp::absorb(size_t other) {
+  Fragment& f = fragments[other];
+  lanes |= f.lanes;
+  const int mine = fragment().meeting, common = common_meeting(mine, f.meeting);
+  forgo(mine, common, lanes);
+  forgo(f.meeting, common, f.lanes);
+  fragment().meeting = common;
+  fragments.erase(fragments.begin() + static_cast<std::ptrdiff_t>(other));
+  if (other < current) --current;
+  look_ahead();
+}
+
 void Warp::branch(uint32_t target, Lanes taken) {
   if (taken == lanes) {
     pc = target;
     return;
   }
   const uint32_t reconverge = grid().kernel.reconvergence[here()];
-  Lanes others = lanes & ~taken;
-  int meeting = fragment().meeting;
-  const size_t depth = fragment().returns.size();
+  const uint32_t depth = fragment().depth;
+  const int meeting = fragment().meeting;
   const bool same = meeting >= 0 && meetings_[meeting].pc == reconverge && meetings_[meeting].depth == depth;
   if (reconverge != no_pc && !same) {
-    meeting = open_meeting(reconverge, depth);
-    fragment().meeting = meeting;
+    fragment().meeting = open_meeting(reconverge, depth);
     look_ahead();
   }
-  Fragment other = fragment();
-  const bool take = cluster().random(2) == 0;  // which side goes first is nobody's to rely on
-  other.pc = take ? pc : target;
-  other.lanes = take ? others : taken;
-  lanes = take ? taken : others;
-  if (take) pc = target;
-  fragments.push_back(std::move(other));
+  if (cluster().random(2) == 0) {  // which side goes first is nobody's to rely on
+    split_off(lanes & ~taken, pc);
+    pc = target;
+  } else {
+    split_off(taken, target);
+  }
 }
 
-int Warp::open_meeting(uint32_t at, size_t depth) {
-  auto free = std::find_if(meetings_.begin(), meetings_.end(), [](const Meeting& m) { return !m.used; });
+int Warp::open_meeting(uint32_t at, uint32_t depth) {
+  auto free =
+      std::find_if(meetings_.begin(), meetings_.end(), [](const Meeting& m) { return m.expected == 0; });
   if (free == meetings_.end()) free = meetings_.insert(free, Meeting{});
-  *free = Meeting{at, depth, lanes, 0, fragment().meeting, true, fragment().returns};
+  *free = Meeting{at, depth, lanes, fragment().meeting};
   return static_cast<int>(free - meetings_.begin());
 }
 
-void Warp::call(uint32_t entry) {
-  fragment().meeting = open_meeting(pc, fragment().returns.size());
-  fragment().returns.push_back(pc);
+// Nobody of `who` comes to the meeting `from` and those around it up to `to` any more.
+void Warp::forgo(int from, int to, Lanes who) {
+  if (from == to) return;
+  for (int m = from; m >= 0 && m != to; m = meetings_[m].outer) meetings_[m].expected &= ~who;
+  settle();
+}
+
+int Warp::common_meeting(int a, int b) const {
+  for (; a >= 0; a = meetings_[a].outer)
+    for (int other = b; other >= 0; other = meetings_[other].outer)
+      if (other == a) return a;
+  return -1;
+}
+
+void Warp::call(uint32_t entry, Lanes who) {
+  if (who != lanes) split_off(lanes & ~who, pc);
+  fragment().meeting = open_meeting(pc, fragment().depth);
+  for_lanes(lanes, [&](int lane) { frames[static_cast<size_t>(lane)].push_back({pc}); });
+  ++fragment().depth;
   pc = entry;
   look_ahead();
 }
 
 void Warp::leave(Lanes who) {
-  if (fragment().returns.empty()) return exit(who);
-  const uint32_t back = fragment().returns.back();
-  const size_t depth = fragment().returns.size() - 1;
-  if (who != lanes) {
-    Fragment others = fragment();
-    others.pc = pc;
-    others.lanes = lanes & ~who;
-    lanes = who;
-    fragments.push_back(std::move(others));
-  }
-  // Nobody of them comes to the meetings inside the function any more.
+  if (fragment().depth == 0) return exit(who);
+  if (who != lanes) split_off(lanes & ~who, pc);
+  const uint32_t back = frames[static_cast<size_t>(__builtin_ctz(lanes))].back().pc;
+  for_lanes(lanes, [&](int lane) { frames[static_cast<size_t>(lane)].pop_back(); });
+  const uint32_t depth = --fragment().depth;
   int meeting = fragment().meeting;
   while (meeting >= 0 && meetings_[meeting].depth > depth) meeting = meetings_[meeting].outer;
-  for (Meeting& m : meetings_)
-    if (m.depth > depth) m.expected &= ~who;
+  forgo(fragment().meeting, meeting, lanes);
   fragment().meeting = meeting;
-  fragment().returns.pop_back();
   pc = back;
-  settle();
   look_ahead();
 }
 
+// True where the running fragment goes on: all lanes that should meet here are there.
 bool Warp::meet() {
-  Meeting& m = meetings_[fragment().meeting];
-  m.arrived |= lanes;
-  if (m.arrived != m.expected) {
-    lanes = 0;
-    return false;
+  const int meeting = fragment().meeting;
+  for (size_t k = fragments.size(); k-- > 0;)
+    if (k != current && fragments[k].wait == Wait::meeting && fragments[k].meeting == meeting) absorb(k);
+  Meeting& m = meetings_[meeting];
+  if (lanes == m.expected || cluster().patience() == 0) {
+    const int outer = m.outer;
+    forgo(meeting, outer, lanes);
+    fragment().meeting = outer;
+    look_ahead();
+    return true;
   }
-  lanes = m.arrived;
-  fragment().meeting = m.outer;
-  m.used = false;
-  look_ahead();
-  return true;
+  fragment().wait = Wait::meeting;
+  fragment().until = cluster().steps + cluster().patience();
+  return false;
 }
 
 void Warp::exit(Lanes who) {
@@ -180,70 +220,122 @@ void Warp::exit(Lanes who) {
   for (Meeting& m : meetings_) m.expected &= ~who;
   if (lanes == 0) stop = true;
   settle();
+  // Those that waited for the lanes that are gone look again.
+  for (size_t k = 0; k < fragments.size(); ++k)
+    if (k != current && (fragments[k].wait == Wait::lanes || fragments[k].wait == Wait::aligned))
+      fragments[k].wait = Wait::none;
+  cta.lanes_done(*this);
   cluster().changed();
 }
 
-// Lets those go on who waited only for lanes that have exited.
+// Lets those go on who waited only for lanes that do not come any more.
 void Warp::settle() {
-  for (size_t i = 0; i < meetings_.size(); ++i) {
-    Meeting& m = meetings_[i];
-    if (!m.used || m.arrived != m.expected) continue;
-    m.used = false;
-    if (m.arrived == 0) continue;
-    Fragment f;
-    f.pc = m.pc;
-    f.lanes = m.arrived;
-    f.meeting = m.outer;
-    f.returns = m.returns;
-    fragments.push_back(std::move(f));
+  for (size_t k = 0; k < fragments.size(); ++k) {
+    Fragment& f = fragments[k];
+    if (k == current || f.wait != Wait::meeting || meetings_[f.meeting].expected != f.lanes) continue;
+    meetings_[f.meeting].expected = 0;
+    f.meeting = meetings_[f.meeting].outer;
+    f.wait = Wait::none;
   }
 }
 
-bool Warp::gather(Lanes executing, Lanes wanted, Lanes& together) {
-  if (Lanes strange = executing & ~wanted; strange)
+Lanes Warp::missing_at(const Fragment& waiting) const {
+  Lanes together = 0;
+  for (const Fragment& f : fragments)
+    if (f.wait == Wait::lanes && f.wanted == waiting.wanted) together |= f.lanes;
+  return waiting.wanted & alive & ~together;
+}
+
+Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several_places) {
+  const Lanes first = membermask[__builtin_ctz(executing)];
+  if ((first & alive) == executing) {
+    Lanes differ = 0;
+    for_lanes(executing, [&](int lane) { differ |= membermask[lane] ^ first; });
+    if (differ == 0) {
+      Groups one;
+      one.add(executing);
+      return one;
+    }
+  }
+  for_lanes(executing, [&](int lane) {
+    if (!((membermask[lane] >> lane) & 1))
+      fail(Fault::divergence,
+           fmt::format("the member mask {:#x} does not name the lane that executes this", membermask[lane]),
+           lane);
+  });
+  if (executing != lanes) split_off(lanes & ~executing, pc);
+  Groups complete;
+  const Instruction* code = grid().kernel.code.data();
+  for (Lanes rest = executing; rest;) {
+    const Lanes mask = membermask[__builtin_ctz(rest)], wanted = mask & alive;
+    Lanes mine = 0;
+    for_lanes(rest, [&](int lane) { mine |= static_cast<Lanes>(membermask[lane] == mask) << lane; });
+    rest &= ~mine;
+    Lanes together = mine;
+    auto joins = [&](const Fragment& f) {
+      return f.wait == Wait::lanes && f.wanted == mask &&
+             (f.pc == here() || (in_several_places && code[f.pc].execute == instruction->execute));
+    };
+    for (size_t k = 0; k < fragments.size(); ++k)
+      if (k != current && joins(fragments[k])) together |= fragments[k].lanes;
+    if (wanted & ~together) {
+      for (const Fragment& f : fragments)
+        if (f.wait == Wait::aligned && (f.lanes & wanted)) throw divergence(f);
+      split_off(mine, here());
+      fragments.back().wait = Wait::lanes;
+      fragments.back().wanted = mask;
+      continue;
+    }
+    complete.add(together);
+    for (size_t k = fragments.size(); k-- > 0;) {
+      Fragment& f = fragments[k];
+      if (k == current || !joins(f)) continue;
+      f.wait = Wait::none;
+      if (f.pc++ == here() && f.depth == fragment().depth) absorb(k);
+    }
+  }
+  if (lanes == 0) stop = true;
+  return complete;
+}
+
+bool Warp::converge(Lanes executing, bool exited_too) {
+  if (executing != lanes)
     fail(
         Fault::divergence,
-        fmt::format("the member mask {:#x} does not name the lanes {:#x} that execute this", wanted, strange),
-        __builtin_ctz(strange));
-  wanted &= alive;
-  together = executing;
-  if ((wanted & ~together) == 0) return true;
-  auto waits_here = [&](size_t k) {
-    return k != current && fragments[k].wait == Wait::lanes && fragments[k].pc == here() &&
-           fragments[k].returns == fragment().returns;
-  };
+        fmt::format("this is .aligned: all lanes of the warp must execute it together, but its guard is true "
+                    "in {:#010x} alone",
+                    executing));
+  for (size_t k = fragments.size(); k-- > 0;)
+    if (k != current && fragments[k].wait == Wait::aligned && fragments[k].pc == here() &&
+        fragments[k].depth == fragment().depth)
+      absorb(k);
+  if (lanes == (exited_too ? born : alive)) return true;
+  Fragment& f = fragment();
+  f.pc = here();
+  f.lanes = lanes;
+  if (exited_too && alive != born) throw divergence(f);
   for (size_t k = 0; k < fragments.size(); ++k)
-    if (waits_here(k)) together |= fragments[k].lanes;
-  if (Lanes missing = wanted & ~together; missing) {
-    retry(Wait::lanes);
-    fragment().wanted = missing;
-    return false;
-  }
-  for (size_t k = 0; k < fragments.size(); ++k)
-    if (waits_here(k)) {
-      fragments[k].pc = here() + 1;
-      fragments[k].wait = Wait::none;
-    }
-  return true;
+    if (k != current && (fragments[k].wait == Wait::aligned ||
+                         (fragments[k].wait == Wait::lanes && (fragments[k].wanted & lanes))))
+      throw divergence(f);
+  retry(Wait::aligned);
+  return false;
 }
 
-void Warp::require_converged(bool exited_too) {
-  Lanes wanted = exited_too ? born : alive;
-  if (lanes == wanted) return;
+EmulatorError Warp::divergence(const Fragment& waiting) const {
   std::string others;
-  for (size_t k = 0; k < fragments.size(); ++k)
-    if (k != current)
-      others += fmt::format("; lanes {:#010x} are at line {}", fragments[k].lanes,
-                            grid().kernel.lines[fragments[k].pc].ptx);
-  for (const Meeting& m : meetings_)
-    if (m.used && m.arrived)
-      others += fmt::format("; lanes {:#010x} wait at line {} to converge", m.arrived,
-                            m.pc < grid().kernel.lines.size() ? grid().kernel.lines[m.pc].ptx : 0);
-  if (Lanes gone = born & ~alive; gone && exited_too)
-    others += fmt::format("; lanes {:#010x} have exited", gone);
-  fail(Fault::divergence,
-       fmt::format("this is .aligned: all lanes of the warp must execute it together, but only {:#010x} do{}",
-                   lanes, others));
+  for (const Fragment& f : fragments)
+    if (&f != &waiting)
+      others +=
+          fmt::format("; lanes {:#010x} {} line {}", f.lanes,
+                      f.wait == Wait::lanes || f.wait == Wait::aligned ? "wait for others at" : "are at",
+                      grid().kernel.lines[f.pc].ptx);
+  if (Lanes gone = born & ~alive) others += fmt::format("; lanes {:#010x} have exited", gone);
+  return error(Fault::divergence,
+               fmt::format("this is .aligned: all lanes of the warp must execute it together, but only "
+                           "{:#010x} do{}",
+                           waiting.lanes, others),
+               -1, waiting.pc);
 }
 
 Knowledge Warp::release() {

@@ -181,12 +181,12 @@ void Warp::fail(Fault fault, const std::string& message, int lane) const {
   throw e;
 }
 
-EmulatorError Warp::error(Fault fault, const std::string& message, int lane) const {
+EmulatorError Warp::error(Fault fault, const std::string& message, int lane, uint32_t at) const {
   const Kernel& kernel = grid().kernel;
   uint32_t line = 0;
   std::string report = fmt::format("{}: {}", name(fault), message);
-  if (instruction) {
-    const uint32_t at = here();
+  if (at == no_pc && instruction) at = here();
+  if (at != no_pc) {
     const SourceLine& source = kernel.lines[at];
     line = source.ptx;
     report += fmt::format("\n  at PTX line {}: {}", line, kernel.texts[at]);
