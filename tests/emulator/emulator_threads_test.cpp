@@ -34,14 +34,14 @@ struct Result {
   std::string what;
 };
 
-Result run(const std::string& body, uint32_t threads = 64, uint64_t seeds = 12) {
+Result run_text(const std::string& text, uint32_t threads, uint64_t seeds) {
   Result r;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     EmulatorOptions options;
     options.seed = seed;
     r.fault = fault_of(
         [&] {
-          Bench bench(kernel(body), threads, options);
+          Bench bench(text, threads, options);
           Address p = bench.upload(std::vector<uint32_t>(threads));
           bench.run_for(std::chrono::seconds(10), {1, 1, 1}, 0, p);
           const auto words = bench.download<uint32_t>(p, threads);
@@ -54,7 +54,11 @@ Result run(const std::string& body, uint32_t threads = 64, uint64_t seeds = 12) 
   return r;
 }
 
-// The words that lanes below `from` leave as they are.
+Result run(const std::string& body, uint32_t threads = 64, uint64_t seeds = 12) {
+  return run_text(kernel(body), threads, seeds);
+}
+
+// `value` in the words below `below`, which are 0 else.
 std::vector<uint32_t> constant(uint32_t threads, uint32_t value, uint32_t below = 1000) {
   std::vector<uint32_t> words(threads);
   for (uint32_t i = 0; i < std::min(threads, below); ++i) words[i] = value;
@@ -118,6 +122,123 @@ TEST_CASE("emulator: lanes of a warp that wait for each other go on") {
         "W: ld.volatile.shared.b32 %r5, [%r3+4];\nsetp.eq.u32 %p2, %r5, 0;\n@%p2 bra W;\n"
         "T: st.volatile.shared.b32 [%r3], 1;\nst.global.b32 [%rd1], 1;",
         constant(32, 1));
+}
+
+// The kernel with functions in front of it.
+std::string with(const std::string& functions, const std::string& body) {
+  std::string text = kernel(body);
+  return text.insert(text.find(".visible"), functions);
+}
+
+void check_calls(const char* name, const std::string& functions, const std::string& body,
+                 const std::vector<uint32_t>& expected) {
+  CAPTURE(name);
+  const Result r = run_text(with(functions, body), static_cast<uint32_t>(expected.size()), 4);
+  CHECK_MESSAGE(!r.fault, r.what);
+  CHECK(r.words == expected);
+}
+
+const std::string factorial = R"(.func (.param .b32 r) f(.param .b32 n) {
+.reg .b32 %a<4>; .reg .pred %q;
+ld.param.u32 %a1, [n]; setp.gt.u32 %q, %a1, 1; @%q bra MORE; st.param.b32 [r], 1; ret;
+MORE: sub.u32 %a2, %a1, 1;
+{ .param .b32 x; st.param.b32 [x], %a2; .param .b32 y; call.uni (y), f, (x); ld.param.b32 %a3, [y]; }
+mul.lo.u32 %a3, %a3, %a1; st.param.b32 [r], %a3; ret; }
+)";
+
+TEST_CASE("emulator: functions call themselves and each other, by name and by address") {
+  const auto of = [](auto f) {
+    std::vector<uint32_t> words(32);
+    for (uint32_t i = 0; i < 32; ++i) words[i] = f(i);
+    return words;
+  };
+  check_calls(
+      "recursion whose depth differs between lanes", factorial,
+      "rem.u32 %r5, %r1, 9;\n{ .param .b32 x; st.param.b32 [x], %r5; .param .b32 y; call (y), f, (x); "
+      "ld.param.b32 %r6, [y]; }\nst.global.b32 [%rd1], %r6;",
+      of([](uint32_t i) {
+        uint32_t product = 1;
+        for (uint32_t k = 2; k <= i % 9; ++k) product *= k;
+        return product;
+      }));
+  check_calls(
+      "two functions that call each other, with arguments in registers, one under a guard",
+      ".func (.reg .u32 r) odd(.reg .u32 n);\n"
+      ".func (.reg .u32 r) even(.reg .u32 n) { .reg .pred q; .reg .u32 m; setp.eq.u32 q, n, 0; mov.u32 r, 1; "
+      "sub.u32 m, n, 1; @!q call (r), odd, (m); ret; }\n"
+      ".func (.reg .u32 r) odd(.reg .u32 n) { .reg .pred q; .reg .u32 m; setp.eq.u32 q, n, 0; mov.u32 r, 0; "
+      "@q "
+      "ret; sub.u32 m, n, 1; call (r), even, (m); ret; }\n",
+      "call (%r5), even, (%r1);\nst.global.b32 [%rd1], %r5;", of([](uint32_t i) { return 1 - i % 2; }));
+  check_calls(
+      "a pointer to a variable of the caller",
+      ".func add(.param .b64 p, .param .b32 n) { .reg .b64 %a; .reg .b32 %b<4>; .reg .pred %q; .local .b32 "
+      "own;\n"
+      "ld.param.u64 %a, [p]; ld.param.u32 %b1, [n]; setp.eq.u32 %q, %b1, 0; @%q ret;\n"
+      "st.local.u32 [own], %b1; ld.u32 %b2, [%a]; add.u32 %b2, %b2, %b1; st.u32 [%a], %b2; sub.u32 %b1, %b1, "
+      "1;\n"
+      "{ .param .b64 x; st.param.b64 [x], %a; .param .b32 y; st.param.b32 [y], %b1; call add, (x, y); }\n"
+      "ld.local.u32 %b3, [own]; ld.u32 %b2, [%a]; add.u32 %b2, %b2, %b3; st.u32 [%a], %b2; ret; }\n",
+      ".local .b32 sum; .reg .b64 %q<3>;\nst.local.u32 [sum], 0; mov.u64 %q1, sum; cvta.local.u64 %q1, %q1;\n"
+      "{ .param .b64 x; st.param.b64 [x], %q1; .param .b32 y; st.param.b32 [y], %r1; call add, (x, y); }\n"
+      "ld.local.u32 %r5, [sum];\nst.global.b32 [%rd1], %r5;",
+      of([](uint32_t i) { return i * (i + 1); }));
+  check_calls(
+      "calls by address, from a table, where lanes call two functions",
+      ".func (.param .b32 r) twice(.param .b32 n) { .reg .b32 %a; ld.param.u32 %a, [n]; add.u32 %a, %a, %a; "
+      "st.param.b32 [r], %a; ret; }\n"
+      ".func (.param .b32 r) square(.param .b32 n) { .reg .b32 %a; ld.param.u32 %a, [n]; mul.lo.u32 %a, %a, "
+      "%a; "
+      "st.param.b32 [r], %a; ret; }\n.global .align 8 .u64 table[2] = {twice, square};\n"
+      ".alias again, twice;\n",
+      "and.b32 %r5, %r1, 1; mul.wide.u32 %rd2, %r5, 8; mov.u64 %rd3, table; add.s64 %rd2, %rd2, %rd3; "
+      "ld.global.u64 %rd4, [%rd2];\n{ .param .b32 x; st.param.b32 [x], %r1; .param .b32 y;\n"
+      "P: .callprototype (.param .b32 _) _ (.param .b32 _);\ncall (y), %rd4, (x), P; ld.param.b32 %r6, [y]; "
+      "}\n"
+      "{ .param .b32 x; st.param.b32 [x], %r6; .param .b32 y; call (y), again, (x); ld.param.b32 %r6, [y]; "
+      "}\n"
+      "st.global.b32 [%rd1], %r6;",
+      of([](uint32_t i) { return 2 * (i % 2 ? i * i : 2 * i); }));
+  check_calls(
+      "alloca, of which each lane asks for as much as it wants", "",
+      "add.u32 %r5, %r1, 1; mul.wide.u32 %rd2, %r5, 4; stacksave.u64 %rd5; alloca.u64 %rd3, %rd2, 16; "
+      "mul.wide.u32 %rd4, %r1, 4; add.u64 %rd3, %rd3, %rd4; st.local.u32 [%rd3], %r1; "
+      "ld.local.u32 %r6, [%rd3]; stackrestore.u64 %rd5;\nst.global.b32 [%rd1], %r6;",
+      of([](uint32_t i) { return i; }));
+  check_calls("malloc",
+              ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n",
+              "{ .param .b64 x; st.param.b64 [x], 4; .param .b64 y; call (y), malloc, (x); ld.param.b64 "
+              "%rd2, [y]; }\n"
+              "st.u32 [%rd2], %r1; ld.u32 %r5, [%rd2];\n"
+              "{ .param .b64 x; st.param.b64 [x], %rd2; call free, (x); }\nst.global.b32 [%rd1], %r5;",
+              of([](uint32_t i) { return i; }));
+  check_calls("registers of vector types", "",
+              ".reg .v2 .u32 %v; .reg .v4 .b32 %q<2>;\nmov.v2.u32 %v, {%r1, 5}; add.u32 %r5, %v.x, %v.y; "
+              "mov.v4.b32 %q1, {%r5, 0, 0, 0}; mov.u32 %q1.g, 1; add.u32 %r5, %q1.r, %q1.y;\nst.global.b32 "
+              "[%rd1], %r5;",
+              of([](uint32_t i) { return i + 6; }));
+}
+
+TEST_CASE("emulator: calls that cannot be are named") {
+  const auto fault = [](const std::string& functions, const std::string& body, std::string* what) {
+    const Result r = run_text(with(functions, body), 32, 1);
+    *what = r.what;
+    return r.fault;
+  };
+  std::string what;
+  CHECK(fault(".func f() { call f; ret; }\n", "call f;", &what) == Fault::out_of_bounds);
+  CHECK_MESSAGE(what.find("nest so deep") != std::string::npos, what);
+  CHECK(fault("", "mov.u64 %rd2, 5;\ncall %rd2, P;\nP: .callprototype _ ();", &what) == Fault::operand);
+  CHECK_MESSAGE(what.find("0x5 is the address of no function") != std::string::npos, what);
+  CHECK(
+      fault(
+          ".func f(.param .b64 p) { ret; }\n",
+          "mov.u64 %rd2, f;\n{ .param .b32 x; st.param.b32 [x], 1; call %rd2, (x), P; }\nP: .callprototype _ "
+          "(.param .b32 _);",
+          &what) == Fault::operand);
+  CHECK_MESSAGE(what.find("the arguments of this call are not those of f") != std::string::npos, what);
+  CHECK(fault("", "alloca.u64 %rd2, 1000000, 16;", &what) == Fault::out_of_bounds);
+  CHECK(fault("", "stackrestore.u64 64;", &what) == Fault::operand);
 }
 
 TEST_CASE("emulator: each group of lanes has its own mask") {

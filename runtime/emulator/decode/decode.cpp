@@ -215,6 +215,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
   const auto width = static_cast<uint32_t>(bytes(type));
   if (o.kind == ptx_text::Operand::Kind::name) {
     if (const Decoder::Symbol* symbol = decoder.find(o.text, scope)) {
+      if (symbol->in_frame) refuse(fmt::format("the address of {} is no constant here", o.text));
       if (symbol->kind == Decoder::Symbol::Kind::address) return decoder.constant(symbol->value, width);
       if (symbol->predicate != (type == Type::pred) || symbol->bytes != width)
         refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
@@ -226,13 +227,14 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
     for (const auto& [name, special] : specials)
       if (name == o.text) return decoder.special(special, width);
     if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
+    if (const auto function = decoder.function_address(o.text)) return decoder.constant(*function, width);
     refuse(fmt::format("{} is not declared", o.text));
   }
   if (o.kind == ptx_text::Operand::Kind::binary && o.text == "+" &&
       o.parts[0].kind == ptx_text::Operand::Kind::name) {  // sym+4
     const Decoder::Symbol* symbol = decoder.find(o.parts[0].text, scope);
     auto offset = ptx_text::integer_value(o.parts[1]);
-    if (symbol && symbol->kind == Decoder::Symbol::Kind::address && offset)
+    if (symbol && symbol->kind == Decoder::Symbol::Kind::address && offset && !symbol->in_frame)
       return decoder.constant(symbol->value + static_cast<uint64_t>(*offset), width);
   }
   if (auto bits = literal_bits(o, type)) return decoder.constant(*bits, width);
@@ -314,6 +316,10 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
   if (symbol->kind == Decoder::Symbol::Kind::address) {
     if (of_symbol) *of_symbol = symbol->space;
     a.displacement = sum(a.displacement, symbol->value);
+    if (symbol->in_frame) {
+      a.base = decoder.kernel_.frame;
+      a.base_bytes = 8;
+    }
   } else {
     if (symbol->bytes != 4 && symbol->bytes != 8)
       refuse(fmt::format("{} is no register for an address", base->text));
@@ -331,6 +337,16 @@ void Decode::passes(Flow how, const std::vector<Register>& registers) {
     passed.push_back(at == reads.end() ? no_register : r);
     if (at != reads.end()) reads.erase(at);
   }
+}
+
+std::optional<uint64_t> Decode::in_frame(const ptx_text::Operand& o) const {
+  const bool sum = o.kind == ptx_text::Operand::Kind::binary && o.text == "+";
+  const ptx_text::Operand& base = sum ? o.parts[0] : o;
+  const auto offset = sum ? ptx_text::integer_value(o.parts[1]) : std::optional<int64_t>(0);
+  if (base.kind != ptx_text::Operand::Kind::name || !offset) return std::nullopt;
+  const Decoder::Symbol* symbol = decoder.find(base.text, scope);
+  if (!symbol || !symbol->in_frame) return std::nullopt;
+  return symbol->value + static_cast<uint64_t>(*offset);
 }
 
 Decode::Parts Decode::parts(const ptx_text::Operand& o) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <functional>
+#include <set>
 
 #include "runtime/emulator/machine/machine.h"
 
@@ -56,28 +57,27 @@ void Decoder::kernel_directives(const ptx_text::Function& f) {
 }
 
 void Decoder::function(const ptx_text::Function& f) {
-  Routine& routine = routines_[f.name];
-  routine.entry = static_cast<uint32_t>(placed_.size());
+  const size_t number = kernel_.routines.size();
+  kernel_.routines.push_back({.name = f.name, .entry = static_cast<uint32_t>(placed_.size())});
+  const uint32_t frame = kernel_.frames_apart() && number > 0 ? 0 : kernel_.local_bytes;
+  kernel_.local_bytes = frame;
   scopes_.push_back({});
   const size_t scope = scopes_.size() - 1;
+  std::vector<CallValue> results, parameters;
   if (f.entry) {
     kernel_directives(f);
   } else {
-    for (auto [list, symbols] :
-         {std::pair{&f.results, &routine.results}, std::pair{&f.parameters, &routine.parameters}})
-      for (const ptx_text::Declaration& d : *list)
+    for (auto [list, values] : {std::pair{&f.results, &results}, std::pair{&f.parameters, &parameters}})
+      for (const ptx_text::Declaration& d : *list) {
+        declare(d, scope);
         for (const ptx_text::Declarator& name : d.names) {
-          if (d.has(".reg"))
-            throw Error(fmt::format(
-                "ptx function {}: parameters in registers are not supported by the emulator", f.name));
-          Symbol symbol;
-          symbol.kind = Symbol::Kind::address;
-          symbol.space = Space::local;
-          symbol.value = allocate_local(d, name);
-          symbol.size = static_cast<uint32_t>(size_of(d, name));
-          scopes_[scope].symbols[name.name] = symbol;
-          symbols->push_back(symbol);
+          const Symbol& s = scopes_[scope].symbols.at(name.name);
+          if (s.predicate) ptx_text::fail(name.at, fmt::format("the parameter {} is a predicate", name.name));
+          values->push_back(s.kind == Symbol::Kind::reg
+                                ? CallValue{s.at, 0, s.bytes}
+                                : CallValue{no_register, static_cast<uint32_t>(s.value), s.size});
         }
+      }
   }
   for_each_shared(f.body, [&](const ptx_text::Declaration& d) { declare(d, scope); });
   walk(f.body, scope);
@@ -85,7 +85,11 @@ void Decoder::function(const ptx_text::Function& f) {
   static const ptx_text::Instruction ret{std::nullopt, "ret", {}};
   placed_.push_back({&ret, scope});
   kernel_.lines.push_back(source_);
+  Routine& routine = kernel_.routines[number];
   routine.end = static_cast<uint32_t>(placed_.size());
+  routine.results = std::move(results);
+  routine.parameters = std::move(parameters);
+  routine.frame_bytes = kernel_.local_bytes - frame;
 }
 
 void Decoder::walk(const std::vector<ptx_text::Statement>& statements, size_t scope) {
@@ -95,7 +99,7 @@ void Decoder::walk(const std::vector<ptx_text::Statement>& statements, size_t sc
       case ptx_text::Statement::Kind::instruction:
         source_.ptx = s.at.line;
         kernel_.lines.push_back(source_);
-        placed_.push_back({&s.instruction, scope});
+        placed_.push_back({with_vectors(s.instruction, scope), scope});
         break;
       case ptx_text::Statement::Kind::label:
         if (!scopes_[scope].labels.try_emplace(s.label, static_cast<uint32_t>(placed_.size())).second)
@@ -130,40 +134,214 @@ void Decoder::directive(const ptx_text::Directive& d, size_t scope, const std::s
   }
 }
 
-uint32_t Decoder::add_call(const Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
+// An instruction with its vector registers spelled out: %v becomes {%v.x, %v.y}.
+const ptx_text::Instruction* Decoder::with_vectors(const ptx_text::Instruction& text, size_t scope) {
+  if (!has_vectors_) return &text;
+  auto parts = [&](const ptx_text::Operand& o) -> const std::vector<std::string>* {
+    if (o.kind != ptx_text::Operand::Kind::name) return nullptr;
+    for (size_t s = scope;; s = scopes_[s].parent) {
+      if (auto at = scopes_[s].vectors.find(o.text); at != scopes_[s].vectors.end()) return &at->second;
+      if (s == 0) return nullptr;
+    }
+  };
+  if (std::ranges::none_of(text.operands, parts)) return &text;
+  ptx_text::Instruction& spelled = rewritten_.emplace_back(text);
+  for (ptx_text::Operand& o : spelled.operands)
+    if (const auto* names = parts(o)) {
+      o.kind = ptx_text::Operand::Kind::vector;
+      for (const std::string& name : *names)
+        o.parts.push_back({ptx_text::Operand::Kind::name, name, {}, o.at});
+    }
+  return &spelled;
+}
+
+// --- calls ---
+
+void Decoder::index_functions() {
+  uint64_t address = 0;
+  for (const ptx_text::Statement& s : module_.statements) {
+    if (s.kind == ptx_text::Statement::Kind::directive && s.directive.tokens[0] == ".alias" &&
+        s.directive.tokens.size() == 4)
+      aliases_[s.directive.tokens[1]] = s.directive.tokens[3];
+    if (s.kind != ptx_text::Statement::Kind::function) continue;
+    const ptx_text::Function& f = s.function[0];
+    const auto [at, fresh] = functions_.try_emplace(f.name, &f);
+    if (fresh) addresses_[f.name] = address += 16;
+    if (f.has_body) at->second = &f;
+  }
+}
+
+// What an .alias stands for; else the name itself.
+std::string Decoder::function_named(const std::string& name) const {
+  const auto alias = aliases_.find(name);
+  return alias == aliases_.end() ? name : alias->second;
+}
+
+namespace {
+
+// The names that the instructions of a body call, and whether one of them is alloca.
+std::set<std::string> callees_of(const ptx_text::Function& f, bool& allocates) {
+  std::set<std::string> callees;
+  std::vector<const std::vector<ptx_text::Statement>*> bodies{&f.body};
+  while (!bodies.empty()) {
+    const auto& body = *bodies.back();
+    bodies.pop_back();
+    for (const ptx_text::Statement& s : body) {
+      if (s.kind == ptx_text::Statement::Kind::block) bodies.push_back(&s.block);
+      if (s.kind != ptx_text::Statement::Kind::instruction) continue;
+      allocates |= s.instruction.opcode.starts_with("alloca");
+      if (!s.instruction.opcode.starts_with("call")) continue;
+      for (const ptx_text::Operand& o : s.instruction.operands)
+        if (o.kind == ptx_text::Operand::Kind::name) {
+          callees.insert(o.text);
+          break;
+        }
+    }
+  }
+  return callees;
+}
+
+}  // namespace
+
+// Whether some function may run within itself, is called by its address, or asks for room on the stack.
+bool Decoder::needs_frames() const {
+  std::unordered_map<std::string, std::vector<std::string>> callers;
+  std::unordered_map<std::string, size_t> left;  // callees that may still lead back
+  bool needs = false;
+  for (const auto& [name, f] : functions_)
+    for (const std::string& text : callees_of(*f, needs)) {
+      const std::string callee = function_named(text);
+      needs |= !functions_.contains(callee);
+      callers[callee].push_back(name);
+      ++left[name];
+    }
+  if (needs) return true;
+  std::vector<std::string> ended;
+  for (const auto& [name, f] : functions_)
+    if (left[name] == 0) ended.push_back(name);
+  size_t done = 0;
+  for (; !ended.empty(); ++done) {
+    const std::string name = ended.back();
+    ended.pop_back();
+    for (const std::string& caller : callers[name])
+      if (--left[caller] == 0) ended.push_back(caller);
+  }
+  return done < functions_.size();
+}
+
+// The number of a function's routine, which it has or gets.
+uint32_t Decoder::want(const std::string& function) {
+  const auto [at, fresh] = routine_numbers_.try_emplace(function, static_cast<uint32_t>(wanted_.size()));
+  if (fresh) wanted_.push_back(functions_.at(function));
+  return at->second;
+}
+
+std::optional<uint64_t> Decoder::function_address(const std::string& name) {
+  const auto function = functions_.find(function_named(name));
+  if (function == functions_.end() || !function->second->has_body || function->second->entry)
+    return std::nullopt;
+  const uint64_t address = addresses_.at(function->first);
+  kernel_.by_address[address] = want(function->first);
+  return address;
+}
+
+CallValue Decoder::passed_value(Decode& d, const ptx_text::Operand& o, const ptx_text::Declaration* taken,
+                                bool writes) {
+  const Symbol* symbol = o.kind == ptx_text::Operand::Kind::name ? find(o.text, d.scope) : nullptr;
+  if (symbol && symbol->kind == Symbol::Kind::address && symbol->space == Space::local)
+    return {no_register, static_cast<uint32_t>(symbol->value), symbol->size};
+  if (symbol && symbol->kind == Symbol::Kind::reg && !symbol->predicate) {
+    (writes ? d.writes : d.reads).push_back(symbol->at);
+    return {symbol->at, 0, symbol->bytes};
+  }
+  Type type = Type::none;
+  if (taken && !writes)
+    for (const std::string& q : taken->qualifiers)
+      if (auto named = type_named(std::string_view(q).substr(1)); named && q[0] == '.') type = *named;
+  if (type == Type::none)
+    throw Refused{fmt::format("the argument {} is no .param variable and no register", ptx_text::print(o))};
+  return {d.source(o, type), 0, static_cast<uint32_t>(bytes(type))};
+}
+
+std::vector<CallValue> Decoder::passed_values(Decode& d, const ptx_text::Operand* list,
+                                              const std::vector<ptx_text::Declaration>* taken, bool writes) {
+  std::vector<CallValue> values;
+  for (size_t k = 0; list && k < list->parts.size(); ++k)
+    values.push_back(
+        passed_value(d, list->parts[k], taken && k < taken->size() ? &(*taken)[k] : nullptr, writes));
+  return values;
+}
+
+namespace {
+
+// What a function that the emulator provides takes and gives.
+struct Provided {
+  std::string_view name;
+  std::vector<CallValue> arguments, results;
+};
+
+const Provided* provided(std::string_view name) {
+  auto of = [](std::initializer_list<uint32_t> sizes) {
+    std::vector<CallValue> values;
+    for (uint32_t size : sizes) values.push_back({no_register, 0, size});
+    return values;
+  };
+  static const std::vector<Provided> all = {{"vprintf", of({8, 8}), of({4})},
+                                            {"__assertfail", of({8, 8, 4, 8, 8}), {}},
+                                            {"malloc", of({8}), of({8})},
+                                            {"free", of({8}), {}}};
+  const auto at = std::ranges::find(all, name, &Provided::name);
+  return at == all.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+std::string Decoder::provided_by_emulator(const std::string& text) const {
+  const std::string name = function_named(text);
+  const auto f = functions_.find(name);
+  return f != functions_.end() && !f->second->has_body && provided(name) ? name : std::string();
+}
+
+uint32_t Decoder::add_call(Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
                            const ptx_text::Operand* arguments) {
-  CallSite call{callee.at, callee.text, {}, {}};
-  for (auto [list, symbols] : {std::pair{results, &call.results}, std::pair{arguments, &call.arguments}})
-    if (list)
-      for (const ptx_text::Operand& o : list->parts) {
-        const Symbol* symbol = find(o.text, d.scope);
-        if (!symbol || symbol->kind != Symbol::Kind::address || symbol->space != Space::local)
-          throw Refused{fmt::format("the argument {} is no .param variable of the call", o.text)};
-        symbols->push_back(*symbol);
-      }
-  const ptx_text::Function* f = module_.find(callee.text);
-  if (!f) throw Refused{fmt::format("there is no function {}", callee.text)};
-  const bool provided = callee.text == "vprintf" || callee.text == "__assertfail";
-  if (!f->has_body && !provided)
+  const std::string name = function_named(callee.text);
+  const auto function = functions_.find(name);
+  if (function == functions_.end()) throw Refused{fmt::format("there is no function {}", callee.text)};
+  const ptx_text::Function& f = *function->second;
+  Call call;
+  call.results = passed_values(d, results, &f.results, true);
+  call.arguments = passed_values(d, arguments, &f.parameters, false);
+  if (f.has_body)
+    call.routine = want(name);
+  else if (!provided(name))
     throw Refused{
         fmt::format("the function {} has no body, and the emulator does not provide it", callee.text)};
-  if (f->has_body && !routines_.count(callee.text) &&
-      std::find(wanted_.begin(), wanted_.end(), callee.text) == wanted_.end())
-    wanted_.push_back(callee.text);
-  calls_.push_back(std::move(call));
+  calls_.push_back({callee.at, name});
+  kernel_.calls.push_back(std::move(call));
   return static_cast<uint32_t>(calls_.size() - 1);
 }
 
-// Compares what a call passes with what the function takes, each a list of .param variables.
-void Decoder::check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
-                         const std::vector<Symbol>& taken) {
+uint32_t Decoder::add_call_by_address(Decode& d, const ptx_text::Operand& callee,
+                                      const ptx_text::Operand* results, const ptx_text::Operand* arguments) {
+  Call call;
+  call.target = d.source(callee, Type::b64);
+  call.results = passed_values(d, results, nullptr, true);
+  call.arguments = passed_values(d, arguments, nullptr, false);
+  calls_.push_back({callee.at, {}});
+  kernel_.calls.push_back(std::move(call));
+  return static_cast<uint32_t>(calls_.size() - 1);
+}
+
+// Compares what a call passes with what the function takes.
+void Decoder::check_call(const CallSite& call, const char* what, const std::vector<CallValue>& given,
+                         const std::vector<CallValue>& taken) {
   if (given.size() != taken.size())
     ptx_text::fail(call.at, fmt::format("this call of {} has {} {}, the function {}", call.callee,
                                         given.size(), what, taken.size()));
   for (size_t k = 0; k < given.size(); ++k)
-    if (given[k].size != taken[k].size)
+    if (given[k].bytes != taken[k].bytes)
       ptx_text::fail(call.at, fmt::format("this call of {}: {} {} has {} B, the function's {} B", call.callee,
-                                          what, k, given[k].size, taken[k].size));
+                                          what, k, given[k].bytes, taken[k].bytes));
 }
 
 std::vector<uint32_t> Decoder::branch_targets(const std::string& table, size_t scope) const {
@@ -188,41 +366,29 @@ uint32_t Decoder::add_targets(const std::vector<uint32_t>& targets) {
 }
 
 void Decoder::link_calls() {
-  for (const CallSite& call : calls_) {
-    Call& linked = kernel_.calls.emplace_back();
-    auto pass = [](const Symbol& from, const Symbol& to) {
-      return PassedParameter{static_cast<uint32_t>(from.value), static_cast<uint32_t>(to.value), to.size};
-    };
-    auto at = routines_.find(call.callee);
-    if (at == routines_.end()) {  // vprintf and __assertfail read their arguments where they are
-      std::vector<Symbol> taken;
-      for (uint32_t size :
-           call.callee == "vprintf" ? std::vector<uint32_t>{8, 8} : std::vector<uint32_t>{8, 8, 4, 8, 8})
-        taken.push_back({.size = size});
-      check_call(call, "arguments", call.arguments, taken);
-      for (const Symbol& s : call.arguments) linked.arguments.push_back(pass(s, s));
-      continue;
-    }
-    const Routine& routine = at->second;
-    check_call(call, "arguments", call.arguments, routine.parameters);
-    check_call(call, "results", call.results, routine.results);
-    linked.entry = routine.entry;
-    for (size_t k = 0; k < call.arguments.size(); ++k)
-      linked.arguments.push_back(pass(call.arguments[k], routine.parameters[k]));
-    for (size_t k = 0; k < call.results.size(); ++k)
-      linked.results.push_back(pass(routine.results[k], call.results[k]));
+  for (size_t k = 0; k < calls_.size(); ++k) {
+    const CallSite& site = calls_[k];
+    const Call& call = kernel_.calls[k];
+    if (site.callee.empty()) continue;  // which function its register names is known when it runs
+    const Provided* p = functions_.at(site.callee)->has_body ? nullptr : provided(site.callee);
+    const Routine& routine = kernel_.routines[call.routine];
+    check_call(site, "arguments", call.arguments, p ? p->arguments : routine.parameters);
+    check_call(site, "results", call.results, p ? p->results : routine.results);
   }
 }
 
 Kernel Decoder::run() {
-  const ptx_text::Function* entry = module_.find(kernel_.name);
-  if (!entry || !entry->entry || !entry->has_body)
+  index_functions();
+  const auto entry = functions_.find(kernel_.name);
+  if (entry == functions_.end() || !entry->second->entry || !entry->second->has_body)
     throw Error(fmt::format("ptx: there is no .entry {}", kernel_.name));
+  if (needs_frames()) kernel_.frame = place_register("the frame", {0, 8, false}).at;
+  want(kernel_.name);
   variables();
-  wanted_.push_back(kernel_.name);
   for (size_t i = 0; i < wanted_.size(); ++i) {
     const auto from = static_cast<uint32_t>(placed_.size());
-    function(*module_.find(wanted_[i]));
+    placed_registers_.clear();
+    function(*wanted_[i]);
     // Dynamic shared memory lies behind all static: its place is known once every body is laid out, so that
     // functions called later that add static shared memory would move it.
     const uint32_t end = align_up(kernel_.shared_bytes, kernel_.dynamic_align);
@@ -237,17 +403,20 @@ Kernel Decoder::run() {
       throw Error(
           fmt::format("ptx function {}: static shared memory in a function that is called is not supported "
                       "beside dynamic",
-                      wanted_[i]));
+                      wanted_[i]->name));
     }
+    if (i == 0) kernel_local_ = kernel_.local_bytes;
     decode_all(from);
+    kernel_.routines[i].registers = placed_registers_;
   }
+  if (kernel_.frames_apart()) kernel_.local_bytes = kernel_local_;
   link_calls();
-  for (const auto& [name, routine] : routines_)
+  for (const Routine& routine : kernel_.routines)
     find_reconvergence(kernel_, jumps_, routine.entry, routine.end);
   finish_registers();
   find_matrix_uses();
   find_doubtful();
-  kernel_.entry = routines_[kernel_.name].entry;
+  kernel_.entry = kernel_.routines[0].entry;
   return std::move(kernel_);
 }
 

@@ -1,6 +1,7 @@
 // Turns one kernel of a PTX module into the dense form that is executed.
 #pragma once
 
+#include <deque>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
@@ -117,6 +118,8 @@ class Decode {
   uint32_t label(const ptx_text::Operand& operand) const;
   // [base + displacement]. If a symbol stands in it, `of_symbol` gets the symbol's space.
   AddressOperand address(const ptx_text::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
+  // The offset of a variable in the running function's frame, or sym+4; nothing for any other operand.
+  std::optional<uint64_t> in_frame(const ptx_text::Operand& operand) const;
   // The parts of a vector operand, or the operand alone; and each of them as a register.
   using Parts = std::vector<const ptx_text::Operand*>;
   static Parts parts(const ptx_text::Operand& operand);
@@ -197,6 +200,7 @@ class Decoder {
     Space space = Space::generic;  // of an address
     uint64_t value = 0;
     uint32_t size = 0;
+    bool in_frame = false;  // `value` counts from where the running function's frame begins
   };
   // %r<177>: a range of registers. Each gets a place when the text first names it.
   struct Range {
@@ -209,7 +213,8 @@ class Decoder {
     std::unordered_map<std::string, Symbol> symbols = {};
     std::unordered_map<std::string, Range> ranges = {};
     std::unordered_map<std::string, uint32_t> labels = {};
-    std::unordered_map<std::string, std::vector<std::string>> tables = {};  // .branchtargets
+    std::unordered_map<std::string, std::vector<std::string>> tables = {};   // .branchtargets
+    std::unordered_map<std::string, std::vector<std::string>> vectors = {};  // registers of .v2 and .v4
   };
   struct Placed {
     const ptx_text::Instruction* text;
@@ -217,18 +222,13 @@ class Decoder {
   };
   struct CallSite {
     ptx_text::Position at;
-    std::string callee;
-    std::vector<Symbol> results, arguments;
-  };
-  struct Routine {
-    uint32_t entry = 0, end = 0;
-    std::vector<Symbol> results, parameters;
-    std::vector<std::string> callees;
+    std::string callee;  // empty for a call by address
   };
 
   void variables();
   void declare_global(const ptx_text::Declaration& d);
   void declare_registers(const ptx_text::Declaration& d, size_t scope);
+  void declare_vectors(const ptx_text::Declaration& d, size_t scope, size_t parts);
   void declare_parameter(const ptx_text::Declaration& d, const ptx_text::Declarator& name);  // of the kernel
   uint64_t initial_bits(const ptx_text::Operand& o, uint64_t bytes);
   void function(const ptx_text::Function& f);
@@ -238,8 +238,17 @@ class Decoder {
   void decode_all(uint32_t from);
   void decode_one(uint32_t pc);
   void link_calls();
-  static void check_call(const CallSite& call, const char* what, const std::vector<Symbol>& given,
-                         const std::vector<Symbol>& taken);
+  static void check_call(const CallSite& call, const char* what, const std::vector<CallValue>& given,
+                         const std::vector<CallValue>& taken);
+  void index_functions();
+  bool needs_frames() const;
+  std::string function_named(const std::string& name) const;
+  uint32_t want(const std::string& function);
+  CallValue passed_value(Decode& d, const ptx_text::Operand& o, const ptx_text::Declaration* taken,
+                         bool writes);
+  std::vector<CallValue> passed_values(Decode& d, const ptx_text::Operand* list,
+                                       const std::vector<ptx_text::Declaration>* taken, bool writes);
+  const ptx_text::Instruction* with_vectors(const ptx_text::Instruction& text, size_t scope);
   void finish_registers();
   void find_matrix_uses();
   void find_doubtful();
@@ -247,7 +256,7 @@ class Decoder {
     Register guard;              // no_register unless the guard may be undefined
     std::vector<Register> used;  // operands that may be undefined
   };
-  std::vector<Register> read_undefined(uint32_t from, uint32_t to,
+  std::vector<Register> read_undefined(const Routine& routine,
                                        std::map<uint32_t, UndefinedUse>& undefined) const;
   void kernel_directives(const ptx_text::Function& f);
 
@@ -266,8 +275,15 @@ class Decoder {
   std::vector<Scope> scopes_;
   std::vector<Placed> placed_;
   std::vector<CallSite> calls_;
-  std::map<std::string, Routine> routines_;
-  std::vector<std::string> wanted_;
+  std::vector<const ptx_text::Function*> wanted_;  // of each routine
+  std::unordered_map<std::string, const ptx_text::Function*> functions_;
+  std::unordered_map<std::string, uint64_t> addresses_;  // of functions
+  std::unordered_map<std::string, std::string> aliases_;
+  std::unordered_map<std::string, uint32_t> routine_numbers_;
+  std::deque<ptx_text::Instruction> rewritten_;  // those that name vector registers
+  bool has_vectors_ = false;
+  std::vector<RegisterWidth> placed_registers_;  // those of the routine that is decoded
+  uint32_t kernel_local_ = 0;                    // bytes of local memory that the entry begins with
   std::map<std::pair<uint64_t, uint32_t>, Register> constants_;
   uint32_t next_register_ = 0, constant_bytes_ = 0;
   SourceLine source_;
@@ -283,8 +299,14 @@ class Decoder {
 
  public:
   // Adds a call, and returns its index in Kernel::calls.
-  uint32_t add_call(const Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
+  uint32_t add_call(Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
                     const ptx_text::Operand* arguments);
+  uint32_t add_call_by_address(Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
+                               const ptx_text::Operand* arguments);
+  // The name of a function without a body that the emulator has; else nothing.
+  std::string provided_by_emulator(const std::string& name) const;
+  // The address of a function that the module has, which then can be called by it.
+  std::optional<uint64_t> function_address(const std::string& name);
   uint32_t add_targets(const std::vector<uint32_t>& targets);  // the first one's index in Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }

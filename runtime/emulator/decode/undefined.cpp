@@ -40,8 +40,9 @@ class Defined {
 // The registers that an instruction of code[from, to) may read before anything has written them, and of each
 // such instruction those that may be undefined there. A register is defined
 // where all paths from the entry write it; a copy is as defined as what it copies.
-std::vector<Register> Decoder::read_undefined(uint32_t from, uint32_t to,
+std::vector<Register> Decoder::read_undefined(const Routine& routine,
                                               std::map<uint32_t, UndefinedUse>& undefined) const {
+  const uint32_t from = routine.entry, to = routine.end;
   const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, from, to);
   std::unordered_map<int32_t, size_t> numbers;  // by Register::at
   auto number = [&](Register r) { return numbers.try_emplace(r.at, numbers.size()).first->second; };
@@ -72,6 +73,9 @@ std::vector<Register> Decoder::read_undefined(uint32_t from, uint32_t to,
   };
   std::vector<Defined> before(blocks.size(), Defined(numbers.size(), true));
   before[0] = Defined(numbers.size(), false);
+  for (const CallValue& v : routine.parameters)
+    if (auto at = numbers.find(v.r.at); v.r != no_register && at != numbers.end())
+      before[0].set(at->second, true);
   std::vector<bool> waiting(blocks.size(), true);
   for (bool changed = true; changed;) {
     changed = false;
@@ -111,8 +115,8 @@ std::vector<Register> Decoder::read_undefined(uint32_t from, uint32_t to,
 void Decoder::find_doubtful() {
   std::vector<Register>& doubtful = kernel_.doubtful;
   std::map<uint32_t, UndefinedUse> undefined;  // by program counter
-  for (const auto& [name, routine] : routines_) {
-    const auto more = read_undefined(routine.entry, routine.end, undefined);
+  for (const Routine& routine : kernel_.routines) {
+    const auto more = read_undefined(routine, undefined);
     doubtful.insert(doubtful.end(), more.begin(), more.end());
   }
   std::sort(doubtful.begin(), doubtful.end());

@@ -139,7 +139,8 @@ uint64_t Decoder::initial_bits(const ptx_text::Operand& o, uint64_t width) {
                    fmt::format("the emulator takes no {} as an initial value", ptx_text::print(*base)));
   const Symbol* symbol = find(base->text, 0);
   if (symbol && symbol->kind == Symbol::Kind::address) return symbol->value + static_cast<uint64_t>(offset);
-  if (module_.find(base->text)) return 0;  // a function: calls through a pointer are refused where they stand
+  if (const auto function = function_address(base->text)) return *function;
+  if (functions_.contains(function_named(base->text))) return 0;  // a function without a body
   ptx_text::fail(base->at, fmt::format("{} is not declared", base->text));
 }
 
@@ -171,6 +172,7 @@ void Decoder::declare_registers(const ptx_text::Declaration& d, size_t scope) {
   const auto width = static_cast<uint8_t>(predicate ? 0 : scalar_bytes(d));
   if (!predicate && width == 0 && !d.names.empty())
     ptx_text::fail(d.names[0].at, fmt::format("the register {} has no type", d.names[0].name));
+  if (const size_t parts = d.has(".v4") ? 4 : d.has(".v2") ? 2 : 0) return declare_vectors(d, scope, parts);
   Scope& here = scopes_[scope];
   for (const ptx_text::Declarator& name : d.names) {
     const bool fresh =
@@ -178,6 +180,34 @@ void Decoder::declare_registers(const ptx_text::Declaration& d, size_t scope) {
             ? here.symbols.try_emplace(name.name, place_register(name.name, {0, width, predicate})).second
             : here.ranges.try_emplace(name.name, Range{to_number(name.count), width, predicate}).second;
     if (!fresh) ptx_text::fail(name.at, fmt::format("{} is declared twice", name.name));
+  }
+}
+
+// A register of .v2 or .v4 is as many registers: %v.x or %v.r, %v.y or %v.g, and so on.
+void Decoder::declare_vectors(const ptx_text::Declaration& d, size_t scope, size_t parts) {
+  has_vectors_ = true;
+  const Range range{0, static_cast<uint8_t>(scalar_bytes(d)), false};
+  auto declare_one = [&](const std::string& name, ptx_text::Position at) {
+    Scope& here = scopes_[scope];
+    std::vector<std::string>& names = here.vectors[name];
+    if (!names.empty()) ptx_text::fail(at, fmt::format("{} is declared twice", name));
+    for (size_t k = 0; k < parts; ++k) {
+      names.push_back(fmt::format("{}.{}", name, "xyzw"[k]));
+      here.symbols[names.back()] = here.symbols[fmt::format("{}.{}", name, "rgba"[k])] =
+          place_register(names.back(), range);
+    }
+  };
+  constexpr uint32_t kMost = 4096;
+  for (const ptx_text::Declarator& name : d.names) {
+    if (name.count.empty()) {
+      declare_one(name.name, name.at);
+      continue;
+    }
+    const uint32_t count = to_number(name.count);
+    if (count > kMost)
+      ptx_text::fail(name.at, fmt::format("{}<{}>: the emulator takes up to {} registers of a vector type",
+                                          name.name, name.count, kMost));
+    for (uint32_t k = 0; k < count; ++k) declare_one(fmt::format("{}{}", name.name, k), name.at);
   }
 }
 
@@ -191,6 +221,7 @@ Decoder::Symbol Decoder::place_register(const std::string& name, const Range& ra
   const Register at{static_cast<int32_t>(next_register_)};
   next_register_ += bytes_of_all;
   kernel_.register_names[at] = name;
+  placed_registers_.push_back({at, range.bytes});
   return {Symbol::Kind::reg, at, range.bytes, range.predicate, Space::generic, 0, 0};
 }
 
@@ -220,6 +251,7 @@ void Decoder::declare(const ptx_text::Declaration& d, size_t scope) {
       kernel_.shared_bytes += static_cast<uint32_t>(size);
     } else {  // .local, and the .param of a call
       symbol.value = allocate_local(d, name);
+      symbol.in_frame = kernel_.frames_apart() && scope != 0;
     }
     scopes_[scope].symbols[name.name] = symbol;
   }

@@ -42,34 +42,146 @@ struct CallOperands {
   const Call& of(const Warp& w) const { return w.grid().kernel.calls[call]; }
 };
 
-std::byte* local_of(Warp& w, int lane, uint32_t offset) {
-  return w.cta.local.data() +
-         uint64_t{w.index * 32 + static_cast<uint32_t>(lane)} * w.grid().kernel.local_bytes + offset;
+std::byte* place_of(Warp& w, const CallValue& v, int lane) {
+  return v.r == no_register ? w.local(w.frame(lane) + v.offset, lane)
+                            : w.at<std::byte>(v.r) + static_cast<ptrdiff_t>(lane) * v.bytes;
 }
 
-void pass(Warp& w, const std::vector<PassedParameter>& parameters, Lanes lanes) {
-  for (const PassedParameter& p : parameters)
-    for_lanes(lanes,
-              [&](int lane) { std::memcpy(local_of(w, lane, p.to), local_of(w, lane, p.from), p.bytes); });
+// What a call or a return passes, while the frames change.
+class Passed {
+ public:
+  Passed(Warp& w, const std::vector<CallValue>& from, Lanes lanes) {
+    for_lanes(lanes, [&](int lane) {
+      for (const CallValue& v : from) {
+        const std::byte* at = place_of(w, v, lane);
+        bytes_.insert(bytes_.end(), at, at + v.bytes);
+      }
+    });
+  }
+  void put(Warp& w, const std::vector<CallValue>& to, Lanes lanes) const {
+    const std::byte* from = bytes_.data();
+    for_lanes(lanes, [&](int lane) {
+      for (const CallValue& v : to) {
+        std::copy_n(from, v.bytes, place_of(w, v, lane));
+        from += v.bytes;
+      }
+    });
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+void enter(Warp& w, const Call& call, uint32_t routine, Lanes lanes) {
+  const Passed arguments(w, call.arguments, lanes);
+  w.call(routine, lanes);
+  arguments.put(w, w.grid().kernel.routines[routine].parameters, lanes);
 }
 
-void execute_call(Warp& w, const CallOperands& x, Lanes lanes) {
-  pass(w, x.of(w).arguments, lanes);
-  w.call(x.of(w).entry, lanes);
+void execute_call(Warp& w, const CallOperands& x, Lanes lanes) { enter(w, x.of(w), x.of(w).routine, lanes); }
+
+void check_passed(Warp& w, const char* what, const std::vector<CallValue>& given,
+                  const std::vector<CallValue>& taken, const std::string& name, int lane) {
+  bool alike = given.size() == taken.size();
+  for (size_t k = 0; alike && k < given.size(); ++k) alike = given[k].bytes == taken[k].bytes;
+  if (!alike)
+    w.fail(
+        Fault::operand,
+        fmt::format("the {} of this call are not those of {}, whose address the register holds", what, name),
+        lane);
+}
+
+// Lanes that call one function go there together; the others execute this again.
+void execute_call_by_address(Warp& w, const CallOperands& x, Lanes lanes) {
+  const Kernel& kernel = w.grid().kernel;
+  const Call& call = x.of(w);
+  const int lane = __builtin_ctz(lanes);
+  const uint64_t* target = w.at<uint64_t>(call.target);
+  const auto found = kernel.by_address.find(target[lane]);
+  if (found == kernel.by_address.end())
+    w.fail(Fault::operand, fmt::format("{:#x} is the address of no function", target[lane]), lane);
+  const Routine& routine = kernel.routines[found->second];
+  check_passed(w, "arguments", call.arguments, routine.parameters, routine.name, lane);
+  check_passed(w, "results", call.results, routine.results, routine.name, lane);
+  Lanes same = 0;
+  for_lanes(lanes, [&](int k) { same |= static_cast<Lanes>(target[k] == target[lane]) << k; });
+  if (same != lanes) w.split_off(lanes & ~same, w.here());
+  enter(w, call, found->second, same);
 }
 
 void execute_return(Warp& w, Lanes lanes) {
   if (w.fragment().depth == 0) return w.leave(lanes);
   // Those that were called from one place return together.
-  const uint32_t back = w.frames[static_cast<size_t>(__builtin_ctz(lanes))].back().pc;
+  auto frame = [&](int lane) -> const LaneFrame& { return w.frames[static_cast<size_t>(lane)].back(); };
+  const uint32_t back = frame(__builtin_ctz(lanes)).pc, routine = frame(__builtin_ctz(lanes)).routine;
   Lanes same = 0;
-  for_lanes(lanes, [&](int k) {
-    same |= static_cast<Lanes>(w.frames[static_cast<size_t>(k)].back().pc == back) << k;
-  });
+  for_lanes(lanes, [&](int k) { same |= static_cast<Lanes>(frame(k).pc == back) << k; });
   if (same != lanes) w.split_off(lanes & ~same, w.here());
-  const Instruction& call = w.grid().kernel.code[back - 1];
-  pass(w, call.operands<execute_call>()->of(w).results, same);
+  const Kernel& kernel = w.grid().kernel;
+  const Instruction& from = kernel.code[back - 1];
+  const CallOperands* call = from.operands<execute_call>();
+  if (!call) call = from.operands<execute_call_by_address>();
+  const Passed results(w, kernel.routines[routine].results, same);
   w.leave(same);
+  results.put(w, call->of(w).results, same);
+}
+
+struct Alloca {
+  Register ptr, size;
+  uint32_t align;
+  uint8_t bytes;  // of ptr and size
+};
+
+uint64_t unsigned_at(Warp& w, Register r, uint8_t bytes, int lane) {
+  uint64_t value = 0;
+  std::memcpy(&value, w.at<std::byte>(r) + static_cast<ptrdiff_t>(lane) * bytes, bytes);
+  return value;
+}
+
+void set_unsigned(Warp& w, Register r, uint8_t bytes, int lane, uint64_t value) {
+  std::memcpy(w.at<std::byte>(r) + static_cast<ptrdiff_t>(lane) * bytes, &value, bytes);
+}
+
+// Room at the end of the frame, until the function returns.
+void execute_alloca(Warp& w, const Alloca& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const uint64_t size = std::min(unsigned_at(w, x.size, x.bytes, lane), uint64_t{1} << 32),
+                   at = align_up(w.top[static_cast<size_t>(lane)], x.align);
+    w.reach(at + size, lane);
+    set_unsigned(w, x.ptr, x.bytes, lane, at);
+  });
+}
+
+void decode_alloca(Decode& d) {
+  const Type type = d.take_type();
+  d.done();
+  d.require(type == Type::u32 || type == Type::u64);
+  d.expect(2, 3);
+  const int64_t align = d.count() == 3 ? d.immediate(2) : 8;
+  if (align < 1 || align > 1024 || (align & (align - 1)))
+    d.refuse(fmt::format("the alignment {} is no power of two up to 1024", align));
+  d.run<execute_alloca>({d.destination(0, type), d.source(1, type), static_cast<uint32_t>(align),
+                         static_cast<uint8_t>(bytes(type))});
+}
+
+// stacksave and stackrestore: the end of the lane's local memory in use.
+struct StackEnd {
+  Register r;
+  uint8_t bytes;
+};
+
+void execute_stacksave(Warp& w, const StackEnd& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) { set_unsigned(w, x.r, x.bytes, lane, w.top[static_cast<size_t>(lane)]); });
+}
+
+void execute_stackrestore(Warp& w, const StackEnd& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const uint64_t end = unsigned_at(w, x.r, x.bytes, lane);
+    uint64_t& top = w.top[static_cast<size_t>(lane)];
+    if (end < w.frame(lane) || end > top)
+      w.fail(Fault::operand, fmt::format("{:#x} is no end of the stack that stacksave gave", end), lane);
+    top = end;
+  });
 }
 
 std::string text_at(Warp& w, uint64_t address, int lane) {
@@ -172,7 +284,7 @@ std::string formatted(Warp& w, const std::string& format, uint64_t arguments, in
 template <class T>
 T argument(Warp& w, const CallOperands& x, size_t n, int lane) {
   T value;
-  std::memcpy(&value, local_of(w, lane, x.of(w).arguments[n].from), sizeof(T));
+  std::memcpy(&value, place_of(w, x.of(w).arguments[n], lane), sizeof(T));
   return value;
 }
 
@@ -197,6 +309,16 @@ void execute_assertfail(Warp& w, const CallOperands& x, Lanes lanes) {
       lane);
 }
 
+// malloc of the device's heap, whose blocks live as long as the device; so free need do nothing.
+void execute_malloc(Warp& w, const CallOperands& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    constexpr uint64_t kHeap = uint64_t{1} << 23;  // the default of cudaLimitMallocHeapSize
+    const auto size = argument<uint64_t>(w, x, 0, lane);
+    const uint64_t at = size == 0 || size > kHeap ? 0 : w.grid().memory.allocate(size, "malloc");
+    std::memcpy(place_of(w, x.of(w).results[0], lane), &at, sizeof at);
+  });
+}
+
 void decode_call(Decode& d) {
   d.take("uni");
   d.done();
@@ -205,15 +327,23 @@ void decode_call(Decode& d) {
   if (d.operand(0).kind == ptx_text::Operand::Kind::list) results = &d.operand(at++);
   const ptx_text::Operand& callee = d.operand(at++);
   if (at < d.count() && d.operand(at).kind == ptx_text::Operand::Kind::list) arguments = &d.operand(at++);
-  if (callee.kind != ptx_text::Operand::Kind::name || callee.text.starts_with("%"))
-    d.refuse("calls through a register are not supported");
+  if (callee.kind != ptx_text::Operand::Kind::name) d.refuse("what it calls is no name");
+  if (d.register_bytes(callee) != 0)
+    return d.run<execute_call_by_address>({d.decoder.add_call_by_address(d, callee, results, arguments)});
   const CallOperands x{d.decoder.add_call(d, callee, results, arguments)};
-  if (callee.text == "vprintf")
+  const std::string name = d.decoder.provided_by_emulator(callee.text);
+  if (name == "vprintf") {
     d.run<execute_vprintf>(x);
-  else if (callee.text == "__assertfail")
+  } else if (name == "__assertfail") {
     d.run<execute_assertfail>(x);
-  else
+  } else if (name == "malloc") {
+    d.decoder.communicates();  // CTAs share the heap
+    d.run<execute_malloc>(x);
+  } else if (name == "free") {
+    d.run<execute_nothing>();
+  } else {
     d.run<execute_call>(x);
+  }
 }
 
 void decode_bra(Decode& d) {
@@ -283,6 +413,15 @@ void add_control(DecodeTable& t) {
   t["bra"] = decode_bra;
   t["brx"] = decode_brx;
   t["call"] = decode_call;
+  t["alloca"] = decode_alloca;
+  t["stacksave"] = [](Decode& d) {
+    const Type type = d.take_type();
+    d.run<execute_stacksave>({d.destination(0, type), static_cast<uint8_t>(bytes(type))});
+  };
+  t["stackrestore"] = [](Decode& d) {
+    const Type type = d.take_type();
+    d.run<execute_stackrestore>({d.source(0, type), static_cast<uint8_t>(bytes(type))});
+  };
   t["ret"] = decode_end<execute_return>;
   t["exit"] = decode_end<execute_exit>;
   t["trap"] = decode_end<execute_trap>;

@@ -105,10 +105,57 @@ bool decode_clock(Decode& d, Type type) {
   return false;
 }
 
+// The address of a variable in the frame.
+struct FrameAddress {
+  Register d;
+  uint64_t offset;
+  uint8_t bytes;
+};
+
+void execute_frame_address(Warp& w, const FrameAddress& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const uint64_t address = w.frame(lane) + x.offset;
+    std::memcpy(w.at<std::byte>(x.d) + static_cast<ptrdiff_t>(lane) * x.bytes, &address, x.bytes);
+  });
+}
+
+// mov.v2 and mov.v4: part by part.
+struct MoveParts {
+  RegisterList d, a;
+  uint8_t bytes;
+};
+
+void execute_mov_parts(Warp& w, const MoveParts& x, Lanes lanes) {
+  const auto to = w.listed(x.d), from = w.listed(x.a);
+  for_lanes(lanes, [&](int lane) {
+    std::byte parts[4 * 8];
+    const auto at = static_cast<size_t>(lane) * x.bytes;
+    for (size_t k = 0; k < from.size(); ++k)
+      std::memcpy(parts + k * x.bytes, w.at<std::byte>(from[k]) + at, x.bytes);
+    for (size_t k = 0; k < to.size(); ++k)
+      if (to[k] != no_register) std::memcpy(w.at<std::byte>(to[k]) + at, parts + k * x.bytes, x.bytes);
+  });
+}
+
+void decode_mov_parts(Decode& d, size_t count) {
+  const Type type = d.take_type();
+  d.done();
+  d.expect(2, 2);
+  d.require(type != Type::pred && bytes(type) <= 8);
+  const auto to = Decode::parts(d.operand(0)), from = Decode::parts(d.operand(1));
+  if (to.size() != count || from.size() != count) d.refuse("the operands do not match the vector length");
+  const RegisterList d_parts = d.list(d.sinks(to, type)), a_parts = d.list(d.sources(from, type));
+  d.run<execute_mov_parts>({d_parts, a_parts, static_cast<uint8_t>(bytes(type))});
+}
+
 void decode_mov(Decode& d) {
+  if (const std::string_view vector = d.take_one({"v2", "v4"}); !vector.empty())
+    return decode_mov_parts(d, static_cast<size_t>(vector[1] - '0'));
   Type type = d.take_type();
   d.done();
   d.expect(2, 2);
+  if (const auto offset = d.in_frame(d.operand(1)))
+    return d.run<execute_frame_address>({d.destination(0, type), *offset, static_cast<uint8_t>(bytes(type))});
   if (type == Type::pred) {
     const Unary x{d.destination(0, type), d.source(1, type)};
     d.passes(Flow::copies, {x.a});

@@ -36,8 +36,8 @@ void Cluster::choose_policy() {
     return;
   }
   constexpr uint32_t bursts[] = {1, 3, 16, 64, 400};
-  constexpr double completions[] = {0, 0.02, 0.3, 1};         // 0: only when nothing else can run
-  constexpr uint64_t patiences[] = {10'000, 10'000, 300, 0};  // 0: lanes go their own ways
+  constexpr double completions[] = {0, 0.02, 0.3, 1};  // 0: only when nothing else can run
+  constexpr uint64_t patiences[] = {500, 500, 50, 0};  // 0: lanes go their own ways
   burst_ = bursts[random(std::size(bursts))];
   patience_ = patiences[random(std::size(patiences))];
   completion_ = completions[random(std::size(completions))];
@@ -73,6 +73,12 @@ bool Cluster::pick(Choice& choice) {
         most = priority_[w];
       }
     choice = best;
+    // Nor does one that polls memory run for ever.
+    turns_ = best.warp == favourite_ ? turns_ + 1 : 0;
+    favourite_ = best.warp;
+    if (turns_ >= 16)
+      for (size_t w = 0; w < n; ++w)
+        if (all_[w] == favourite_) priority_[w] = engine_();
     return best.warp != nullptr;
   }
   const size_t from = grid.seed == 0 ? next_warp_++ : random(n);
@@ -112,7 +118,7 @@ bool Cluster::part_meetings() {
   for (Warp* warp : all_)
     for (Fragment& f : warp->fragments)
       if (f.wait == Wait::meeting) {
-        f.until = 0;
+        f.until = f.until_step = 0;
         any = true;
       }
   return any;

@@ -13,7 +13,6 @@ Cta::Cta(Cluster& the_cluster, uint32_t the_rank, Dim3 the_id)
       shadow(the_cluster.histories, static_cast<uint32_t>(shared.size())) {
   const Grid& grid = cluster.grid;
   threads = grid.launch.block.x * grid.launch.block.y * grid.launch.block.z;
-  local.resize(size_t{(threads + 31) / 32 * 32} * grid.kernel.local_bytes);
   // Rubbish that is the same in every run: uninitialised shared memory is not zero.
   for (size_t i = 0; i < shared.size(); ++i) shared[i] = static_cast<std::byte>(0xa5 + 7 * i);
   live_warps = (threads + 31) / 32;

@@ -97,8 +97,9 @@ struct Fragment {
   uint32_t depth = 0;  // of calls
 
   Wait wait = Wait::none;
-  uint64_t version = 0;     // of the cluster when the wait began: it is retried once that has changed
-  uint64_t until = 0;       // of a meeting: the step from which on the others are not waited for
+  uint64_t version = 0;  // of the cluster when the wait began: it is retried once that has changed
+  uint64_t until = 0;    // of a meeting: instructions of the warp after which the others are not waited for
+  uint64_t until_step = 0;  // and steps of the cluster
   uint32_t generation = 0;  // of the barrier waited for
   uint32_t object = 0;      // barrier id, shared address or count of registers, for reports
   uint32_t phase = 0;       // of the mbarrier
@@ -116,7 +117,9 @@ struct Meeting {
 
 // What a lane returns to from a call.
 struct LaneFrame {
-  uint32_t pc = 0;
+  uint32_t pc = 0, routine = 0;  // the routine is the called one
+  uint64_t base = 0, top = 0;    // of the caller's frame
+  std::vector<std::byte> saved;  // what the routine's registers held, where it is called within itself
 };
 
 // One wgmma of one warp that is not done.
@@ -197,8 +200,9 @@ class Warp {
   std::set<uint32_t> copies_outstanding;
   std::vector<uint32_t> copy_groups;
   Lanes cluster_arrived = 0;  // lanes between their arrival at the cluster barrier and their wait
-  std::array<uint32_t, 32> cluster_generation{};         // when they arrived
-  std::array<std::vector<LaneFrame>, 32> frames;         // of the calls that each lane is in
+  std::array<uint32_t, 32> cluster_generation{};  // when they arrived
+  std::array<std::vector<LaneFrame>, 32> frames;  // of the calls that each lane is in
+  std::array<uint64_t, 32> top{};                 // where the free part of each lane's local memory begins
   std::unordered_map<uint64_t, uint32_t> maps_acquired;  // versions of changed tensor maps, by address
 
   Fragment& fragment() { return fragments[current]; }
@@ -233,7 +237,7 @@ class Warp {
   // Makes a fragment of its own of some lanes of the running one, which goes on at `at`.
   void split_off(Lanes who, uint32_t at);
   void branch(uint32_t target, Lanes taken);
-  void call(uint32_t entry, Lanes who);
+  void call(uint32_t routine, Lanes who);
   void leave(Lanes who);  // ret: from a function, to one place, or from the kernel
   void exit(Lanes lanes);
   // Of a .sync instruction whose lanes have member masks, the groups that are complete now: all lanes of a
@@ -267,6 +271,15 @@ class Warp {
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
   Cta& resolve_shared(uint64_t address, uint32_t& offset,
                       int lane);  // of a shared::cta or shared::cluster address
+  std::byte* local(uint64_t address, int lane) {
+    return local_.data() + static_cast<size_t>(lane) * local_each_ + address;
+  }
+  uint64_t frame(int lane) const {  // where the lane's frame begins in its local memory
+    const Register r = grid().kernel.frame;
+    return r == no_register ? 0 : at<uint64_t>(r)[lane];
+  }
+  // Moves the end of the lane's local memory in use, or reports that there is no more.
+  void reach(uint64_t end, int lane);
   uint64_t address(const AddressOperand& a, int lane) const {
     if (a.base_bytes == 4)
       return static_cast<uint32_t>(at<uint32_t>(a.base)[lane] + static_cast<uint32_t>(a.displacement));
@@ -300,11 +313,14 @@ class Warp {
   void forgo(int from, int to, Lanes who);
   int common_meeting(int a, int b) const;
   void absorb(size_t other);
+  void call_for(Lanes who);
 
   std::vector<Meeting> meetings_;
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
   uint32_t meet_depth_ = 0;
   std::unique_ptr<std::byte[]> storage_;
+  std::vector<std::byte> local_;  // lane after lane
+  size_t local_each_ = 0;
   const Allocation* recent_ = nullptr;  // the allocation of the last global access
 };
 
@@ -326,7 +342,6 @@ class Cta {
   const Dim3 id;
   std::vector<std::byte> shared;
   Shadow shadow;
-  std::vector<std::byte> local;  // thread after thread
   std::vector<std::unique_ptr<Warp>> warps;
   std::array<Barrier, 16> barriers;
   std::unordered_map<uint32_t, std::unique_ptr<Mbarrier>> mbarriers;  // by offset
@@ -394,8 +409,9 @@ class Cluster {
     ++operations;
   }
   void changed() { ++version; }
-  uint64_t patience() const { return patience_; }  // steps for which lanes wait where they should meet
-  void complete_barrier();                         // if every warp that runs has arrived
+  // How many instructions of their warp lanes wait where they should meet others.
+  uint64_t patience() const { return patience_; }
+  void complete_barrier();  // if every warp that runs has arrived
   uint64_t random(uint64_t below) { return below <= 1 ? 0 : (engine_() >> 11) % below; }
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what
@@ -415,11 +431,13 @@ class Cluster {
 
   std::mt19937_64 engine_;
   uint32_t burst_ = 64;
-  uint64_t patience_ = 10'000;
+  uint64_t patience_ = 500;
   double completion_ = 0.3;  // chance of completing an operation before each burst
   bool priorities_ = false;
-  std::vector<uint64_t> priority_;  // by warp, when `priorities_`
-  bool in_order_ = false;           // operations complete in the order of issue
+  std::vector<uint64_t> priority_;   // by warp, when `priorities_`
+  const Warp* favourite_ = nullptr;  // of highest priority, which has had so many turns in a row
+  uint32_t turns_ = 0;
+  bool in_order_ = false;  // operations complete in the order of issue
   uint64_t stale_version_ = 0, idle_ = 0;
   size_t collect_at_ = 1 << 17;
   uint32_t stale_rounds_ = 0;

@@ -111,15 +111,32 @@ struct Instruction {
   alignas(8) std::byte operands_[64] = {};
 };
 
-// A parameter or result that a call passes in local memory: `bytes` bytes are copied from offset `from`,
-// where one function has them, to offset `to`, where the other takes them.
-struct PassedParameter {
-  uint32_t from, to, bytes;
+// A parameter or result of a function, or what a call passes for it: a register, or bytes of a frame.
+struct CallValue {
+  Register r;           // no_register where it lies in the frame
+  uint32_t offset = 0;  // in the frame
+  uint32_t bytes = 0;
 };
 
 struct Call {
-  uint32_t entry = no_pc;  // of the function; no_pc for one that the emulator provides
-  std::vector<PassedParameter> arguments, results;
+  uint32_t routine = 0;  // index in Kernel::routines, of a call by name that the kernel has a body for
+  Register target;       // else the register with the function's address, if it is no provided one
+  std::vector<CallValue> arguments, results;
+};
+
+// A register with the bytes of one lane; 0 for a predicate.
+struct RegisterWidth {
+  Register r;
+  uint8_t bytes;
+};
+
+// A function of the kernel, the .entry too.
+struct Routine {
+  std::string name;
+  uint32_t entry = 0, end = 0;  // program counters
+  uint32_t frame_bytes = 0;     // of its variables in local memory, where frames are apart
+  std::vector<CallValue> parameters = {}, results = {};
+  std::vector<RegisterWidth> registers = {};
 };
 
 struct SourceLine {
@@ -231,6 +248,9 @@ struct Kernel {
   std::vector<uint32_t> targets;        // of branch tables
   std::vector<uint32_t> reconvergence;  // of each instruction: where the sides meet again if it is a branch
   std::vector<Call> calls;
+  std::vector<Routine> routines;            // the .entry is the first
+  std::map<uint64_t, uint32_t> by_address;  // routines that calls by register may reach
+  Register frame;                  // where the running function's frame begins, 8 B; see frames_apart()
   std::vector<std::string> files;  // .file names
 
   uint32_t entry = 0;
@@ -253,6 +273,10 @@ struct Kernel {
   uint32_t registers_most = 0;     // .maxnreg; 0 where not given
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
+
+  // Whether each call has a frame of its own in local memory, as recursion, calls by address and alloca need
+  // it. Else the variables of all functions lie side by side, and the frame begins at 0.
+  bool frames_apart() const { return frame != no_register; }
 
   std::string register_name(Register r) const {  // for reports
     auto name = register_names.find(r);

@@ -20,6 +20,9 @@ Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   fragments[0].pc = kernel.entry;
   fragments[0].lanes = alive;
   registers_each = grid().registers_per_thread;
+  local_each_ = kernel.local_bytes;
+  local_.resize(32 * local_each_);
+  top.fill(kernel.local_bytes);
   actor = cluster().new_actor({ActorName::Kind::warp, &cta, index});
   knowledge.seen.raise(actor, time);
 }
@@ -29,7 +32,7 @@ bool Warp::runnable(const Fragment& f) const {
     case Wait::none:
       return true;
     case Wait::meeting:
-      return cluster().steps >= f.until;
+      return executed >= f.until || cluster().steps >= f.until_step;
     case Wait::aligned:
     case Wait::lanes:
       return false;  // whoever comes last takes them along
@@ -173,12 +176,82 @@ int Warp::common_meeting(int a, int b) const {
   return -1;
 }
 
-void Warp::call(uint32_t entry, Lanes who) {
+void Warp::reach(uint64_t end, int lane) {
+  if (end > hopper::local_bytes)
+    fail(Fault::out_of_bounds,
+         fmt::format(
+             "calls nest so deep, or alloca asks for so much, that {} B are more than the {} B of local "
+             "memory that a thread can have",
+             end, hopper::local_bytes),
+         lane);
+  top[static_cast<size_t>(lane)] = end;
+  if (end <= local_each_) return;
+  const size_t each = std::max<size_t>(end, 2 * local_each_);
+  std::vector<std::byte> grown(32 * each);
+  for (size_t k = 0; k < 32; ++k)
+    std::copy_n(local_.begin() + static_cast<ptrdiff_t>(k * local_each_), local_each_,
+                grown.begin() + static_cast<ptrdiff_t>(k * each));
+  local_ = std::move(grown);
+  local_each_ = each;
+}
+
+namespace {
+
+// Calls f(whether it is a predicate, where one lane's value is, its bytes) for some registers.
+template <class F>
+void for_register_bytes(Warp& w, const std::vector<RegisterWidth>& registers, int lane, F f) {
+  for (const RegisterWidth& x : registers)
+    f(x.bytes == 0, w.at<std::byte>(x.r) + static_cast<ptrdiff_t>(lane) * x.bytes,
+      std::max<size_t>(1, x.bytes));
+}
+
+std::vector<std::byte> saved_registers(Warp& w, const Routine& routine, int lane) {
+  std::vector<std::byte> bytes;
+  for_register_bytes(w, routine.registers, lane, [&](bool predicate, const std::byte* at, size_t size) {
+    if (predicate)
+      bytes.push_back(static_cast<std::byte>(*reinterpret_cast<const uint32_t*>(at) >> lane & 1));
+    else
+      bytes.insert(bytes.end(), at, at + size);
+  });
+  return bytes;
+}
+
+void restore_registers(Warp& w, const Routine& routine, int lane, const std::vector<std::byte>& bytes) {
+  const std::byte* from = bytes.data();
+  for_register_bytes(w, routine.registers, lane, [&](bool predicate, std::byte* at, size_t size) {
+    if (predicate) {
+      auto& word = *reinterpret_cast<uint32_t*>(at);
+      word = (word & ~(1u << lane)) | static_cast<uint32_t>(*from) << lane;
+    } else {
+      std::memcpy(at, from, size);
+    }
+    from += size;
+  });
+}
+
+}  // namespace
+
+void Warp::call(uint32_t routine, Lanes who) {
+  const Kernel& kernel = grid().kernel;
+  const Routine& called = kernel.routines[routine];
   if (who != lanes) split_off(lanes & ~who, pc);
   fragment().meeting = open_meeting(pc, fragment().depth);
-  for_lanes(lanes, [&](int lane) { frames[static_cast<size_t>(lane)].push_back({pc}); });
+  for_lanes(lanes, [&](int lane) {
+    const auto k = static_cast<size_t>(lane);
+    std::vector<LaneFrame>& stack = frames[k];
+    LaneFrame frame{pc, routine, this->frame(lane), top[k], {}};
+    if (kernel.frames_apart()) {
+      if (std::any_of(stack.begin(), stack.end(), [&](const LaneFrame& f) { return f.routine == routine; }))
+        frame.saved = saved_registers(*this, called, lane);
+      // A frame takes some bytes of the stack even where it has no variables.
+      const uint64_t base = (top[k] + 63) / 64 * 64;
+      reach(base + std::max(64u, called.frame_bytes), lane);
+      at<uint64_t>(kernel.frame)[lane] = base;
+    }
+    stack.push_back(std::move(frame));
+  });
   ++fragment().depth;
-  pc = entry;
+  pc = called.entry;
   look_ahead();
 }
 
@@ -186,7 +259,15 @@ void Warp::leave(Lanes who) {
   if (fragment().depth == 0) return exit(who);
   if (who != lanes) split_off(lanes & ~who, pc);
   const uint32_t back = frames[static_cast<size_t>(__builtin_ctz(lanes))].back().pc;
-  for_lanes(lanes, [&](int lane) { frames[static_cast<size_t>(lane)].pop_back(); });
+  const Kernel& kernel = grid().kernel;
+  for_lanes(lanes, [&](int lane) {
+    const auto k = static_cast<size_t>(lane);
+    const LaneFrame& f = frames[k].back();
+    if (kernel.frames_apart()) at<uint64_t>(kernel.frame)[lane] = f.base;
+    top[k] = f.top;
+    if (!f.saved.empty()) restore_registers(*this, kernel.routines[f.routine], lane, f.saved);
+    frames[k].pop_back();
+  });
   const uint32_t depth = --fragment().depth;
   int meeting = fragment().meeting;
   while (meeting >= 0 && meetings_[meeting].depth > depth) meeting = meetings_[meeting].outer;
@@ -210,7 +291,8 @@ bool Warp::meet() {
     return true;
   }
   fragment().wait = Wait::meeting;
-  fragment().until = cluster().steps + cluster().patience();
+  fragment().until = executed + cluster().patience();
+  fragment().until_step = cluster().steps + 100 * cluster().patience();
   return false;
 }
 
@@ -281,6 +363,7 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
     if (wanted & ~together) {
       for (const Fragment& f : fragments)
         if (f.wait == Wait::aligned && (f.lanes & wanted)) throw divergence(f);
+      call_for(wanted);
       split_off(mine, here());
       fragments.back().wait = Wait::lanes;
       fragments.back().wanted = mask;
@@ -318,8 +401,15 @@ bool Warp::converge(Lanes executing, bool exited_too) {
     if (k != current && (fragments[k].wait == Wait::aligned ||
                          (fragments[k].wait == Wait::lanes && (fragments[k].wanted & lanes))))
       throw divergence(f);
+  call_for(alive);
   retry(Wait::aligned);
   return false;
+}
+
+// Lanes that wait where they should meet others go on, since they are waited for elsewhere.
+void Warp::call_for(Lanes who) {
+  for (Fragment& f : fragments)
+    if (f.wait == Wait::meeting && (f.lanes & who)) f.until = 0;
 }
 
 EmulatorError Warp::divergence(const Fragment& waiting) const {

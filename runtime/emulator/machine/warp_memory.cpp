@@ -70,13 +70,13 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
       return owner.shared.data() + offset;
     }
     case Space::local: {
-      const uint32_t size = grid().kernel.local_bytes;
+      const uint64_t size = top[static_cast<size_t>(lane)];
       if (!inside(address, bytes, size))
         fail(Fault::out_of_bounds,
              fmt::format("{} B at {} are outside the thread's {} B of local memory", bytes, shown(address),
                          size),
              lane);
-      return cta.local.data() + uint64_t{index * 32 + static_cast<uint32_t>(lane)} * size + address;
+      return local(address, lane);
     }
     case Space::param: {
       const auto& parameters = grid().parameters;
