@@ -374,8 +374,9 @@ TEST_CASE("what the PTX requires of block and cluster is taken from there, and n
 TEST_CASE("names of shared memory come with the launch file, and into reports") {
   const char* ptx =
       ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
-      ".visible .entry k() .reqntid 32 {\n.reg .b32 %r<3>; mov.u32 %r0, smem; ld.shared.b32 %r1, "
-      "[%r0+72];\nret;\n}";
+      ".visible .entry k() .reqntid 32 {\n.reg .b32 %r<3>; .reg .pred %p; mov.u32 %r0, smem; ld.shared.b32 "
+      "%r1, "
+      "[%r0+72];\nsetp.eq.u32 %p, %r1, 0;\n@%p bra E;\nE: ret;\n}";
   auto ran = [&](const char* shared) {
     return error_of([&] {
       simulate(

@@ -324,7 +324,7 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
     if (symbol->bytes != 4 && symbol->bytes != 8)
       refuse(fmt::format("{} is no register for an address", base->text));
     a.base = symbol->at;
-    reads.push_back(symbol->at);
+    needed.push_back(symbol->at);
     a.base_bytes = symbol->bytes;
   }
   return a;
@@ -333,10 +333,21 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
 void Decode::passes(Flow how, const std::vector<Register>& registers) {
   flow = how;
   for (Register r : registers) {
-    auto at = std::find(reads.begin(), reads.end(), r);
-    passed.push_back(at == reads.end() ? no_register : r);
-    if (at != reads.end()) reads.erase(at);
+    passed.push_back(r);
+    if (auto at = std::find(reads.begin(), reads.end(), r); at != reads.end()) reads.erase(at);
   }
+}
+
+void Decode::needs(Register r) {
+  if (auto at = std::find(reads.begin(), reads.end(), r); at != reads.end()) {
+    reads.erase(at);
+    needed.push_back(r);
+  }
+}
+
+void Decode::needs_all() {
+  needed.insert(needed.end(), reads.begin(), reads.end());
+  reads.clear();
 }
 
 std::optional<uint64_t> Decode::in_frame(const ptx_text::Operand& o) const {

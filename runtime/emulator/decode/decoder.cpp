@@ -415,6 +415,7 @@ Kernel Decoder::run() {
     find_reconvergence(kernel_, jumps_, routine.entry, routine.end);
   finish_registers();
   find_matrix_uses();
+  number_registers();
   find_doubtful();
   kernel_.entry = kernel_.routines[0].entry;
   return std::move(kernel_);
@@ -423,7 +424,7 @@ Kernel Decoder::run() {
 void Decoder::decode_all(uint32_t from) {
   kernel_.code.resize(placed_.size());
   kernel_.texts.resize(placed_.size());
-  uses_.resize(placed_.size());
+  kernel_.uses.resize(placed_.size());
   jumps_.resize(placed_.size());
   for (auto pc = from; pc < placed_.size(); ++pc) decode_one(pc);
 }
@@ -458,8 +459,14 @@ void Decoder::decode_one(uint32_t pc) {
     if (!rest.empty()) decode.modifiers = ptx_text::split_opcode(rest.substr(1));
     found->second(decode);
     if (!out.execute) throw Refused{"its decoder names no handler"};  // a mistake in the decoder
-    uses_[pc] = {decode.flow, decode.decides, std::move(decode.reads), std::move(decode.writes),
-                 std::move(decode.passed)};
+    if (decode.writes.empty()) decode.needs_all();
+    kernel_.uses[pc] = {decode.flow,
+                        decode.decides,
+                        decode.flow_bytes,
+                        std::move(decode.needed),
+                        std::move(decode.reads),
+                        std::move(decode.passed),
+                        std::move(decode.writes)};
     jumps_[pc] = std::move(decode.jump);
     matrix_registers_.insert(matrix_registers_.end(), decode.held.begin(), decode.held.end());
   } catch (const Refused& refused) {
@@ -497,12 +504,13 @@ void Decoder::find_matrix_uses() {
     return std::binary_search(matrix_registers_.begin(), matrix_registers_.end(), r);
   };
   for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
-    if (uses_[pc].flow == Flow::accumulates) continue;
+    const RegisterUse& named = kernel_.uses[pc];
+    if (named.flow == Flow::accumulates) continue;
     MatrixUse use;
-    for (const auto* list : {&uses_[pc].reads, &uses_[pc].passed})
+    for (const auto* list : {&named.needed, &named.reads, &named.passed})
       for (Register r : *list)
         if (held(r)) use.reads.push_back(r);
-    for (Register r : uses_[pc].writes)
+    for (Register r : named.writes)
       if (held(r)) use.writes.push_back(r);
     if (use.reads.empty() && use.writes.empty()) continue;
     kernel_.code[pc].touches_matrix = true;

@@ -135,14 +135,18 @@ class Decode {
   }
   Decoder& decoder;
   const size_t scope;
-  // Says that the values of these sources go into the result unchanged: moves them from `reads` to `passed`.
+  // Says how the values of these sources go into the result: moves them from `reads` to `passed`.
   void passes(Flow flow, const std::vector<Register>& registers);
+  // Says that a source decides more than the result; without one, that all do.
+  void needs(Register r);
+  void needs_all();
 
   std::vector<Register> reads, writes;
-  std::vector<Register> held;    // those that a wgmma goes on using
-  std::vector<Register> passed;  // not among the reads; no_register for a constant
+  std::vector<Register> held;            // those that a wgmma goes on using
+  std::vector<Register> needed, passed;  // not among the reads; as in RegisterUse
   Flow flow = Flow::uses;
-  Predicate decides;  // as in Watch
+  Predicate decides;
+  uint8_t flow_bytes = 0;
   Jump jump;
 
  private:
@@ -252,12 +256,8 @@ class Decoder {
   void finish_registers();
   void find_matrix_uses();
   void find_doubtful();
-  struct UndefinedUse {
-    Register guard;              // no_register unless the guard may be undefined
-    std::vector<Register> used;  // operands that may be undefined
-  };
-  std::vector<Register> read_undefined(const Routine& routine,
-                                       std::map<uint32_t, UndefinedUse>& undefined) const;
+  std::vector<Register> read_undefined(const Routine& routine) const;
+  void number_registers();
   void kernel_directives(const ptx_text::Function& f);
 
   const Symbol* find(const std::string& name, size_t scope);
@@ -287,13 +287,7 @@ class Decoder {
   std::map<std::pair<uint64_t, uint32_t>, Register> constants_;
   uint32_t next_register_ = 0, constant_bytes_ = 0;
   SourceLine source_;
-  struct RegisterUse {
-    Flow flow = Flow::uses;
-    Predicate decides;
-    std::vector<Register> reads, writes, passed;
-  };
-  std::vector<RegisterUse> uses_;  // of each instruction
-  std::vector<Jump> jumps_;        // of each instruction
+  std::vector<Jump> jumps_;  // of each instruction
   std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
 

@@ -1,5 +1,7 @@
-// Registers that a thread uses before it has written them. Most are known not to be when the kernel is
-// decoded: only the others, and the instructions that name them, are followed while it runs.
+// Undefined values: of registers that a thread reads before it has written them, and of memory that nothing
+// has written. They may go from register to register; what they decide is reported. Most registers are known
+// to be defined when the kernel is decoded: only the others are followed while it runs, until a load brings
+// an undefined value.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,34 +39,43 @@ class Defined {
 
 }  // namespace
 
-// The registers that an instruction of code[from, to) may read before anything has written them, and of each
-// such instruction those that may be undefined there. A register is defined
-// where all paths from the entry write it; a copy is as defined as what it copies.
-std::vector<Register> Decoder::read_undefined(const Routine& routine,
-                                              std::map<uint32_t, UndefinedUse>& undefined) const {
-  const uint32_t from = routine.entry, to = routine.end;
-  const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, from, to);
-  std::unordered_map<int32_t, size_t> numbers;  // by Register::at
-  auto number = [&](Register r) { return numbers.try_emplace(r.at, numbers.size()).first->second; };
-  for (uint32_t pc = from; pc < to; ++pc) {
-    const RegisterUse& use = uses_[pc];
-    for (const auto* list : {&use.reads, &use.writes, &use.passed})
-      for (Register r : *list)
-        if (r != no_register) number(r);
-    if (kernel_.code[pc].guard != no_register) number(kernel_.code[pc].guard);
-  }
-  auto is_defined = [&](const Defined& state, Register r) {
-    return r == no_register || state[numbers.at(r.at)];
+void Decoder::number_registers() {
+  kernel_.numbers.assign(kernel_.register_bytes / 4, Kernel::no_number);
+  auto number = [&](Register r) {
+    if (r.at < 0) return;
+    uint32_t& n = kernel_.numbers[static_cast<size_t>(r.at) / 4];
+    if (n == Kernel::no_number) n = kernel_.register_count++;
   };
+  for (const RegisterUse& use : kernel_.uses)
+    for (const auto* list : {&use.needed, &use.reads, &use.passed, &use.writes})
+      for (Register r : *list) number(r);
+  for (const Instruction& i : kernel_.code) number(i.guard);
+}
+
+// The registers that an instruction of the routine may read while they are undefined. A register is defined
+// where all paths from the entry write it a defined value.
+std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
+  const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, routine.entry, routine.end);
+  std::unordered_map<int32_t, size_t> numbers;  // by Register::at, of those that the routine names
+  auto number = [&](Register r) {
+    if (r.at >= 0) numbers.try_emplace(r.at, numbers.size());
+  };
+  for (uint32_t pc = routine.entry; pc < routine.end; ++pc) {
+    const RegisterUse& use = kernel_.uses[pc];
+    for (const auto* list : {&use.needed, &use.reads, &use.passed, &use.writes})
+      for (Register r : *list) number(r);
+    number(kernel_.code[pc].guard);
+  }
+  auto is_defined = [&](const Defined& state, Register r) { return r.at < 0 || state[numbers.at(r.at)]; };
   // What holds behind an instruction, from what holds before it.
   auto step = [&](Defined& state, uint32_t pc) {
-    const RegisterUse& use = uses_[pc];
+    const RegisterUse& use = kernel_.uses[pc];
     auto defined = [&](Register r) { return is_defined(state, r); };
-    bool result = true;
+    bool result = std::ranges::all_of(use.reads, defined);
     if (use.flow == Flow::copies)
-      result = std::any_of(use.passed.begin(), use.passed.end(), defined);
-    else if (use.flow == Flow::selects || use.flow == Flow::shuffles)
-      result = std::all_of(use.passed.begin(), use.passed.end(), defined);
+      result &= use.passed.empty() || std::ranges::any_of(use.passed, defined);
+    else
+      result &= std::ranges::all_of(use.passed, defined);
     const bool guarded = kernel_.code[pc].guard != no_register;
     for (Register r : use.writes) {
       const size_t n = numbers.at(r.at);
@@ -74,8 +85,7 @@ std::vector<Register> Decoder::read_undefined(const Routine& routine,
   std::vector<Defined> before(blocks.size(), Defined(numbers.size(), true));
   before[0] = Defined(numbers.size(), false);
   for (const CallValue& v : routine.parameters)
-    if (auto at = numbers.find(v.r.at); v.r != no_register && at != numbers.end())
-      before[0].set(at->second, true);
+    if (auto at = numbers.find(v.r.at); at != numbers.end()) before[0].set(at->second, true);
   std::vector<bool> waiting(blocks.size(), true);
   for (bool changed = true; changed;) {
     changed = false;
@@ -92,20 +102,15 @@ std::vector<Register> Decoder::read_undefined(const Routine& routine,
   for (size_t b = 0; b < blocks.size(); ++b) {
     Defined state = before[b];
     for (uint32_t pc = blocks[b].from; pc < blocks[b].to; ++pc) {
-      const RegisterUse& use = uses_[pc];
-      auto note = [&](Register r, bool needed) {
-        if (is_defined(state, r)) return;
-        doubtful.push_back(r);
-        if (needed) undefined[pc].used.push_back(r);
+      const RegisterUse& use = kernel_.uses[pc];
+      auto note = [&](Register r) {
+        if (!is_defined(state, r)) doubtful.push_back(r);
       };
-      for (Register r : use.reads) note(r, true);
-      for (Register r : use.passed) note(r, false);
+      for (const auto* list : {&use.needed, &use.reads, &use.passed})
+        for (Register r : *list) note(r);
       if (use.flow == Flow::accumulates)
-        for (Register r : use.writes) note(r, false);
-      if (const Register guard = kernel_.code[pc].guard; !is_defined(state, guard)) {
-        doubtful.push_back(guard);
-        undefined[pc].guard = guard;
-      }
+        for (Register r : use.writes) note(r);
+      note(kernel_.code[pc].guard);
       step(state, pc);
     }
   }
@@ -114,72 +119,143 @@ std::vector<Register> Decoder::read_undefined(const Routine& routine,
 
 void Decoder::find_doubtful() {
   std::vector<Register>& doubtful = kernel_.doubtful;
-  std::map<uint32_t, UndefinedUse> undefined;  // by program counter
   for (const Routine& routine : kernel_.routines) {
-    const auto more = read_undefined(routine, undefined);
+    const auto more = read_undefined(routine);
     doubtful.insert(doubtful.end(), more.begin(), more.end());
   }
   std::sort(doubtful.begin(), doubtful.end());
   doubtful.erase(std::unique(doubtful.begin(), doubtful.end()), doubtful.end());
   if (doubtful.empty()) return;
-  auto number = [&](Register r) {
-    auto at = std::lower_bound(doubtful.begin(), doubtful.end(), r);
-    return at == doubtful.end() || *at != r ? not_doubtful : static_cast<uint32_t>(at - doubtful.begin());
-  };
+  auto is_doubtful = [&](Register r) { return std::binary_search(doubtful.begin(), doubtful.end(), r); };
   for (uint32_t pc = 0; pc < kernel_.code.size(); ++pc) {
-    const RegisterUse& use = uses_[pc];
-    Watch watch;
-    watch.flow = use.flow;
-    watch.decides = use.decides;
-    for (Register r : use.writes)
-      if (const uint32_t n = number(r); n != not_doubtful) watch.written.push_back(n);
-    for (Register r : use.passed) watch.passed.push_back(number(r));
-    if (auto found = undefined.find(pc); found != undefined.end()) {
-      for (Register r : found->second.used) watch.used.push_back(number(r));
-      watch.guard = number(found->second.guard);
-    }
-    if (watch.written.empty() && watch.used.empty() && watch.guard == not_doubtful) continue;
-    kernel_.code[pc].watched = true;
-    kernel_.watches[pc] = std::move(watch);
+    const RegisterUse& use = kernel_.uses[pc];
+    bool& watched = kernel_.code[pc].watched;
+    watched = is_doubtful(kernel_.code[pc].guard);
+    for (const auto* list : {&use.needed, &use.reads, &use.passed, &use.writes})
+      watched = watched || std::ranges::any_of(*list, is_doubtful);
   }
 }
 
-void Warp::follow_undefined(Lanes executing) {
-  if (!cluster().checks) return;
+// Something depends on the undefined value of a register in the lanes `who`. Memory that nothing has written
+// is reported when the CTA ends: who comes to write it, unordered after the read, is the better culprit.
+void Warp::decided_by(Register r, Lanes who, const char* how) {
   const Kernel& kernel = grid().kernel;
-  const Watch& watch = kernel.watches.at(here());
-  auto require = [&](uint32_t n, Lanes who, const char* verb) {
-    if (const Lanes missing = undefined[n] & who)
-      fail(Fault::undefined_register,
-           fmt::format("this {} {}, which this thread has not written", verb,
-                       kernel.register_name(kernel.doubtful[n])),
-           __builtin_ctz(missing));
+  const Origin origin = origin_of(r);
+  const int lane = __builtin_ctz(who);
+  set_undefined(r, who, 0, {});
+  if (origin.pc == no_pc)
+    fail(Fault::undefined_register,
+         r == origin.r
+             ? fmt::format("this {} {}, which this thread has not written", how, kernel.register_name(r))
+             : fmt::format("this {} {}, whose value comes of {}, which this thread has not written", how,
+                           kernel.register_name(r), kernel.register_name(origin.r)),
+         lane);
+  const std::string there = fmt::format("; line {} {} {}, whose value comes of it", kernel.lines[here()].ptx,
+                                        how, kernel.register_name(r));
+  if (!origin.shared) throw error(Fault::undefined_register, origin.what + there, lane, origin.pc);
+  if (!cta.uninitialised)
+    cta.uninitialised = error(Fault::uninitialised, origin.what + there, lane, origin.pc);
+}
+
+void Warp::set_undefined(Register r, Lanes among, Lanes value, const Origin& origin) {
+  const uint32_t n = grid().kernel.number(r);
+  if (n == Kernel::no_number) return;
+  undefined[n] = (undefined[n] & ~among) | (value & among);
+  if (value & among) {
+    origins[n] = origin;
+    follows_all = true;
+  }
+}
+
+namespace {
+
+// The lanes in which a value decides a conjunction alone, by a zero, or a disjunction, by ones.
+Lanes deciding(const Warp& w, Register r, uint8_t bytes, bool ones) {
+  if (bytes == 0) return ones ? *w.at<uint32_t>(r) : ~*w.at<uint32_t>(r);
+  Lanes lanes = 0;
+  const std::byte decides{ones ? uint8_t{255} : uint8_t{0}};
+  for (int lane = 0; lane < 32; ++lane) {
+    const std::byte* at = w.at<std::byte>(r) + static_cast<ptrdiff_t>(lane) * bytes;
+    lanes |= static_cast<Lanes>(std::all_of(at, at + bytes, [&](std::byte b) { return b == decides; }))
+             << lane;
+  }
+  return lanes;
+}
+
+}  // namespace
+
+void Warp::follow_undefined(Lanes executing) {
+  if (!cluster_checks_) return;
+  const Kernel& kernel = grid().kernel;
+  const RegisterUse& use = kernel.uses[here()];
+  stores_undefined = false;
+  auto require = [&](Register r, Lanes who, const char* how) {
+    if (const Lanes missing = undefined_in(r) & who) decided_by(r, missing, how);
   };
-  if (watch.guard != not_doubtful) require(watch.guard, lanes, "is guarded by");
-  for (uint32_t n : watch.used) require(n, executing, "uses");
-  auto missing = [&](uint32_t n) { return n == not_doubtful ? Lanes{0} : undefined[n]; };
+  require(instruction->guard, lanes, "is guarded by");
+  for (Register r : use.needed) require(r, executing, "uses");
   Lanes result = 0;
-  switch (watch.flow) {
+  Register from = no_register;
+  auto add = [&](Register r, Lanes which) {
+    if (const Lanes more = undefined_in(r) & which) {
+      result |= more;
+      from = r;
+    }
+  };
+  for (Register r : use.reads) add(r, all_lanes);
+  switch (use.flow) {
     case Flow::uses:
       break;
-    case Flow::copies:
-      result = all_lanes;
-      for (uint32_t n : watch.passed) result &= missing(n);
-      break;
-    case Flow::selects: {
-      const Lanes which = truth(watch.decides);
-      result = (which & missing(watch.passed[0])) | (~which & missing(watch.passed[1]));
+    case Flow::copies: {
+      Lanes all = use.passed.empty() ? 0 : all_lanes;
+      for (Register r : use.passed) all &= undefined_in(r);
+      if (all) add(use.passed[0], all);
       break;
     }
-    case Flow::shuffles:  // surely undefined where it is so in every lane
-      result = (missing(watch.passed[0]) & executing) == executing ? all_lanes : 0;
+    case Flow::selects: {
+      const Lanes which = truth(use.decides);
+      add(use.decides.p, all_lanes);
+      add(use.passed[0], which);
+      add(use.passed[1], ~which);
       break;
+    }
+    case Flow::conjunction:
+    case Flow::disjunction:
+      for (size_t k = 0; k < 2; ++k) {
+        const Register other = use.passed[1 - k];
+        add(use.passed[k],
+            undefined_in(other) | ~deciding(*this, other, use.bytes, use.flow == Flow::disjunction));
+      }
+      break;
+    case Flow::collective:
+      for (Register r : use.passed)
+        if (undefined_in(r) & executing) {
+          result = all_lanes;
+          from = r;
+        }
+      break;
+    case Flow::stores:
+      for (size_t k = 0; k < use.passed.size(); ++k) {
+        undefined_data[k] = undefined_in(use.passed[k]) & executing;
+        stores_undefined |= undefined_data[k] != 0;
+      }
+      return;
+    case Flow::handled:
+      return;
     case Flow::accumulates:
-      if (truth(watch.decides) & executing)
-        for (uint32_t n : watch.written) require(n, executing, "adds to");
+      if (truth(use.decides) & executing)
+        for (Register r : use.writes) require(r, executing, "adds to");
       break;
   }
-  for (uint32_t n : watch.written) undefined[n] = (undefined[n] & ~executing) | (result & executing);
+  const Origin origin = from == no_register ? Origin{} : origin_of(from);
+  for (Register r : use.writes) set_undefined(r, executing, result, origin);
+  if (++followed_ < 4096) return;
+  // Once nothing but the doubtful registers is undefined, only they need be followed.
+  followed_ = 0;
+  size_t left = 0;
+  for (Lanes n : undefined) left += n != 0;
+  for (Register r : kernel.doubtful) left -= undefined[kernel.number(r)] != 0;
+  follows_all = left != 0;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -186,6 +186,7 @@ void decode_atomic(Decode& d, bool returns) {
     if (x.d.size != x.b.size) d.refuse("the data do not match the vector length");
   }
   if (op == Reduction::cas) x.c = d.source(first + 2, type);
+  d.needs_all();
   d.run<execute_atomic>(x);
 }
 

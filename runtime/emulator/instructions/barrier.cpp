@@ -96,6 +96,7 @@ void decode_bar(Decode& d) {
     d.refuse("it has too many operands");
   if (what == "arrive" && left == 0) d.refuse("arrive needs the count of threads");
   if (what == "red") x.c = d.predicate(d.operand(at));
+  d.needs_all();
   d.run<execute_bar>(x);
 }
 

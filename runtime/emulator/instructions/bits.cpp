@@ -159,11 +159,18 @@ void execute_not_predicate(Warp& w, const Unary& x, Lanes lanes) {
   w.set_predicate(x.d, lanes, ~*w.at<uint32_t>(x.a));
 }
 
-template <template <class> class Op>
+template <template <class> class Op, Flow flow>
 void decode_logic(Decode& d) {
   Type type = d.take_type();
-  if (type != Type::pred) return decode_binary<Op>(d, type);
-  d.run<execute_predicates<Op>>(binary_operands(d, type));
+  if (type != Type::pred)
+    decode_binary<Op>(d, type);
+  else
+    d.run<execute_predicates<Op>>(binary_operands(d, type));
+  if (flow == Flow::uses) return;
+  // The operands are known to be there now; none is among the reads any more.
+  d.reads.clear();
+  d.passes(flow, {d.source(1, type), d.source(2, type)});
+  d.flow_bytes = static_cast<uint8_t>(bytes(type));
 }
 
 void decode_not(Decode& d) {
@@ -297,9 +304,9 @@ void decode_bfi(Decode& d) {
 }  // namespace
 
 void add_bits(DecodeTable& t) {
-  t["and"] = decode_logic<And>;
-  t["or"] = decode_logic<Or>;
-  t["xor"] = decode_logic<Xor>;
+  t["and"] = decode_logic<And, Flow::conjunction>;
+  t["or"] = decode_logic<Or, Flow::disjunction>;
+  t["xor"] = decode_logic<Xor, Flow::uses>;
   t["not"] = decode_not;
   t["cnot"] = [](Decode& d) { decode_unary<Cnot>(d, d.take_type()); };
   t["shl"] = decode_shift<Shl>;

@@ -158,6 +158,7 @@ void decode_alloca(Decode& d) {
   d.require(type == Type::u32 || type == Type::u64);
   d.expect(2, 3);
   const int64_t align = d.count() == 3 ? d.immediate(2) : 8;
+  d.needs_all();
   if (align < 1 || align > 1024 || (align & (align - 1)))
     d.refuse(fmt::format("the alignment {} is no power of two up to 1024", align));
   d.run<execute_alloca>({d.destination(0, type), d.source(1, type), static_cast<uint32_t>(align),

@@ -25,6 +25,8 @@ struct Shuffle {
 void shuffle(Warp& w, const Shuffle& x, Lanes together) {
   uint32_t a[32];
   std::memcpy(a, w.at<uint32_t>(x.a), sizeof a);
+  const Lanes undefined = w.follows() ? w.undefined_in(x.a) : 0;
+  Lanes result = 0, outside = 0;
   const uint32_t *b = w.at<uint32_t>(x.b), *c = w.at<uint32_t>(x.c);
   Lanes in_range = 0;
   for_lanes(together, [&](int lane) {
@@ -51,12 +53,18 @@ void shuffle(Warp& w, const Shuffle& x, Lanes together) {
         ok = from <= most;
     }
     if (!ok) from = lane;
-    if (!((together >> from) & 1) && ok)
-      w.fail(Fault::divergence, fmt::format("this reads lane {}, which does not take part", from), lane);
+    outside |= static_cast<Lanes>(!((together >> from) & 1)) << lane;
+    result |= static_cast<Lanes>((undefined >> from) & 1) << lane;
     in_range |= static_cast<Lanes>(ok) << lane;
     if (x.d != no_register) w.at<uint32_t>(x.d)[lane] = a[from];
   });
   w.set_predicate(x.p, together, in_range);
+  if (x.d == no_register || !w.cluster().checks) return;
+  if (result || w.follows()) w.set_undefined(x.d, together, result, result ? w.origin_of(x.a) : Origin{});
+  if (outside)  // the value of a lane that does not take part is undefined
+    w.set_undefined(x.d, outside, outside,
+                    {no_register, w.here(),
+                     fmt::format("this reads a lane that does not take part, in the lanes {:#x}", outside)});
 }
 
 void execute_shfl(Warp& w, const Shuffle& x, Lanes lanes) {
@@ -83,7 +91,8 @@ void decode_shfl(Decode& d) {
                   d.source(3, Type::b32),
                   d.source(4, Type::b32),
                   mode};
-  d.passes(Flow::shuffles, {x.a});
+  d.passes(Flow::handled, {x.a});
+  d.needs_all();
   d.run<execute_shfl>(x);
 }
 
@@ -128,7 +137,10 @@ void decode_vote(Decode& d) {
   const Register to = d.destination(0, mode == VoteMode::ballot ? Type::b32 : Type::pred);
   const Predicate a =
       ptx_text::integer_value(d.operand(1)) ? Predicate{d.source(1, Type::pred)} : d.predicate(d.operand(1));
-  d.run<execute_vote>({to, a, d.source(2, Type::b32), mode});
+  const Register membermask = d.source(2, Type::b32);
+  d.passes(Flow::collective, {a.p});
+  d.needs(membermask);
+  d.run<execute_vote>({to, a, membermask, mode});
 }
 
 struct Match {
@@ -162,6 +174,8 @@ void decode_match(Decode& d) {
   const Match x{d.destination(two ? to.parts[0] : to, Type::b32),
                 two ? d.sink(to.parts[1], Type::pred) : no_register, d.source(1, type),
                 d.source(2, Type::b32), all};
+  d.passes(Flow::collective, {x.a});
+  d.needs(x.membermask);
   bytes(type) == 8 ? d.run<execute_match<uint64_t>>(x) : d.run<execute_match<uint32_t>>(x);
 }
 
@@ -187,7 +201,10 @@ void decode_redux(Decode& d) {
   d.done();
   if (is_float(type)) d.refuse("redux of floats is not on sm_90");
   d.require(bytes(type) == 4);
-  d.run<execute_redux>({d.destination(0, type), d.source(1, type), d.source(2, Type::b32), op, type});
+  const Redux x{d.destination(0, type), d.source(1, type), d.source(2, Type::b32), op, type};
+  d.passes(Flow::collective, {x.a});
+  d.needs(x.membermask);
+  d.run<execute_redux>(x);
 }
 
 struct Elect {
@@ -211,8 +228,9 @@ void decode_elect(Decode& d) {
   const ptx_text::Operand& to = d.operand(0);
   if (to.kind != ptx_text::Operand::Kind::binary || to.text != "|")
     d.refuse("elect.sync writes a register and a predicate, d|p");
-  d.run<execute_elect>(
-      {d.sink(to.parts[0], Type::b32), d.sink(to.parts[1], Type::pred), d.source(1, Type::b32)});
+  const Elect x{d.sink(to.parts[0], Type::b32), d.sink(to.parts[1], Type::pred), d.source(1, Type::b32)};
+  d.needs(x.membermask);
+  d.run<execute_elect>(x);
 }
 
 struct ActiveMask {

@@ -23,6 +23,9 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
   const auto registers = w.listed(x.r);
   const bool trans = x.trans;
   for (size_t m = 0; m < registers.size(); ++m) {
+    Lanes undefined = 0;  // by row
+    Cta* of_undefined = nullptr;
+    uint32_t undefined_at = 0;
     uint16_t* data = w.at<uint16_t>(registers[m]);
     for (int row = 0; row < 8; ++row) {
       const int lane = 8 * static_cast<int>(m) + row;
@@ -34,6 +37,14 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
       uint32_t offset;
       std::byte* place = w.place(address, 16, x.space, lane, owner, offset);
       if (owner) w.touch(*owner, offset, 16, store, lane);
+      if (!store && owner && owner->shadow.uninitialised) {
+        owner->shadow.uninitialised.reset();
+        if (!owner->shadow.any_initialised(offset, 16)) {
+          undefined |= Lanes{1} << row;
+          of_undefined = owner;
+          undefined_at = offset;
+        }
+      }
       for (int k = 0; k < 8; ++k) {
         const int holder = trans ? k * 4 + row / 2 : row * 4 + k / 2, part = trans ? row % 2 : k % 2;
         if constexpr (store)
@@ -42,6 +53,20 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
           std::memcpy(&data[2 * holder + part], place + 2 * k, 2);
       }
     }
+    if (store || (!undefined && !w.follows())) continue;
+    w.set_undefined(registers[m], all_lanes, 0, {});
+    if (!undefined) continue;
+    // A lane holds two elements of one row, or of two rows that stand side by side in the transposed matrix.
+    Lanes lanes_of_it = 0;
+    for (int lane = 0; lane < 32; ++lane) {
+      const int pair = lane % 4 * 2;
+      const bool is_undefined = trans ? (undefined >> pair & 3) == 3 : (undefined >> (lane / 4) & 1) != 0;
+      lanes_of_it |= static_cast<Lanes>(is_undefined) << lane;
+    }
+    w.set_undefined(
+        registers[m], all_lanes, lanes_of_it,
+        {no_register, w.here(),
+         fmt::format("this reads {}, which nothing had written", of_undefined->name(undefined_at)), true});
   }
 }
 
@@ -60,6 +85,7 @@ void decode_rows(Decode& d, bool store) {
   if (parts.size() != matrices) d.refuse("the registers do not match the number of matrices");
   const RegisterList r = d.list(store ? d.sources(parts, Type::b32) : d.destinations(parts, Type::b32));
   const MatrixAccess x{p, r, space, trans};
+  d.flow = Flow::handled;
   store ? d.run<execute_rows<true>>(x) : d.run<execute_rows<false>>(x);
 }
 
@@ -98,8 +124,44 @@ void read_fragments(Warp& w, const Mma& x, Read read, T* a, T* b) {
     }
 }
 
+// An element of d is undefined where its row of a, its column of b or its own of c is. Registers of a hold
+// the upper rows and the lower ones in turn, as those of d and c do; of each pair of registers of f16 one
+// counts.
+void follow_mma(Warp& w, const Mma& x) {
+  if (!w.follows()) return;
+  const auto a = w.listed(x.a), b = w.listed(x.b), c = w.listed(x.c), d = w.listed(x.d);
+  Lanes rows[2] = {}, columns = 0;  // rows by lane / 4, columns likewise
+  Register from = no_register;
+  auto note = [&](Register r, Lanes& eighths) {
+    const Lanes undefined = w.undefined_in(r);
+    for (int k = 0; k < 8; ++k)
+      if (undefined >> (4 * k) & 15) eighths |= Lanes{1} << k;
+    if (undefined) from = r;
+  };
+  for (size_t k = 0; k < a.size(); ++k) note(a[k], rows[k % 2]);
+  for (Register r : b) note(r, columns);
+  Lanes results[4] = {};  // d and c may be the same registers
+  for (size_t k = 0; k < d.size(); ++k) {
+    const bool half = d.size() == 2;
+    const size_t lower = half ? k : k / 2;
+    Lanes& result = results[k];
+    result = c.size() == d.size() ? w.undefined_in(c[k]) : 0;
+    if (result) from = c[k];
+    for (int lane = 0; lane < 32; ++lane) {
+      const int column = lane % 4 * 2;
+      const bool is_undefined =
+          (rows[lower] >> (lane / 4) & 1) != 0 ||
+          (half ? (columns >> column & 3) == 3 : (columns >> (column + static_cast<int>(k % 2)) & 1) != 0);
+      result |= static_cast<Lanes>(is_undefined) << lane;
+    }
+  }
+  const Origin origin = from == no_register ? Origin{} : w.origin_of(from);
+  for (size_t k = 0; k < d.size(); ++k) w.set_undefined(d[k], all_lanes, results[k], origin);
+}
+
 void execute_mma(Warp& w, const Mma& x, Lanes lanes) {
   if (!w.converged(lanes)) return;
+  follow_mma(w, x);
   const ElementType of_a = element_type(x.a_type);
   const int k = static_cast<int>(16 * x.b.size) / of_a.bytes;
   const Register *to = w.listed(x.d).data(), *from = w.listed(x.c).data();
@@ -182,6 +244,7 @@ void decode_mma(Decode& d) {
                      a = take_fragment(d, 1, Type::b32, 2 * halves),
                      b = take_fragment(d, 2, Type::b32, halves),
                      c = take_fragment(d, 3, Type::b32, types[3] == Type::f16 ? 2 : 4);
+  d.flow = Flow::handled;
   d.run<execute_mma>({to, a, b, c, types[0], types[1], types[2], types[3], satfinite});
 }
 

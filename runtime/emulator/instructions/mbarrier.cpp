@@ -225,6 +225,7 @@ void decode_arrive(Decode& d, bool drop) {
     x.tx_count = d.source(at + 1, Type::u32);
   else if (d.count() > at + 1)
     x.count = d.source(at + 1, Type::u32);
+  d.needs_all();
   d.run<execute_arrive>(x);
 }
 
@@ -323,6 +324,7 @@ void decode_phase_wait(Decode& d, bool may_suspend) {
   const AddressOperand addr = d.address(d.operand(1));
   const Register phase = d.source(2, parity ? Type::u32 : Type::b64);
   if (d.count() == 4) d.source(3, Type::u32);
+  d.needs_all();
   d.run<execute_phase_wait>({addr, wait_complete, phase, parity, acquires});
 }
 

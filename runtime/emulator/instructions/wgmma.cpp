@@ -330,6 +330,7 @@ void decode_wgmma(Decode& d) {
   x.b_type = b;
   d.flow = Flow::accumulates;
   d.decides = {x.scale_d};
+  d.needs_all();
   d.run<execute_wgmma>(x);
 }
 

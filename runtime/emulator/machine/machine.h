@@ -189,9 +189,13 @@ class Warp {
   uint32_t fences = 1;  // wgmma.fences, and one
   std::vector<uint32_t>
       matrix_touched;            // by register / 128: `fences` when another instruction last touched it
-  std::vector<Lanes> undefined;  // by number in Kernel::doubtful: who has not written it
-  uint32_t registers_each = 0;   // setmaxnreg
-  Lanes carry = 0;               // the CC register of each lane
+  std::vector<Lanes> undefined;  // by number: in which lanes the register's value is undefined
+  std::unordered_map<uint32_t, Origin> origins;  // by number, of those
+  bool follows_all = false;  // whether undefined values came from elsewhere than doubtful registers
+  // Bytes of local memory that hold undefined values, by lane and address.
+  std::unordered_map<uint64_t, Origin> undefined_local;
+  uint32_t registers_each = 0;  // setmaxnreg
+  Lanes carry = 0;              // the CC register of each lane
 
   std::unordered_map<uint32_t, ThreadCopies> bulk;  // by lane
   // cp.async: operations are numbered from 1 in the order of issue; a group is told by its last.
@@ -253,9 +257,26 @@ class Warp {
   EmulatorError divergence(const Fragment& waiting) const;
   // The lanes that a fragment at a .sync instruction still misses.
   Lanes missing_at(const Fragment& waiting) const;
-  // Of an instruction that names doubtful registers, which `executing` of `lanes` execute: reports the use of
-  // one that this thread has not written, and notes which are defined behind it.
+  // Before an instruction that `executing` of `lanes` execute: reports an undefined value that decides
+  // something, and notes which registers are undefined behind it.
   void follow_undefined(Lanes executing);
+  // For the handlers of Flow::handled: whether any register may be undefined; which lanes of one are; and
+  // what the result is in some lanes.
+  bool follows() const { return cluster_checks_ && (follows_all || instruction->watched); }
+  Lanes undefined_in(Register r) const {
+    const uint32_t n = grid().kernel.number(r);
+    return n == Kernel::no_number ? 0 : undefined[n];
+  }
+  void set_undefined(Register r, Lanes among, Lanes value, const Origin& origin);
+  Origin origin_of(Register r) const {  // of one that is undefined
+    const auto at = origins.find(grid().kernel.number(r));
+    return at == origins.end() ? Origin{.r = r} : at->second;
+  }
+  // Reports that something depends on a register that is undefined in the lanes `who`.
+  void decided_by(Register r, Lanes who, const char* how);
+  // The lanes in which each element of what the running instruction stores is undefined.
+  std::array<Lanes, 8> undefined_data{};
+  bool stores_undefined = false;
   // Of an instruction that touches registers of some wgmma; and of a wgmma.
   void check_matrix_registers();
   void check_wgmma_registers(const MatrixRegisters& registers);
@@ -316,6 +337,8 @@ class Warp {
   void call_for(Lanes who);
 
   std::vector<Meeting> meetings_;
+  bool cluster_checks_ = false;
+  uint32_t followed_ = 0;     // instructions since it was looked whether any value is undefined
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
   uint32_t meet_depth_ = 0;
   std::unique_ptr<std::byte[]> storage_;

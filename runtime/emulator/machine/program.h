@@ -75,7 +75,7 @@ struct Instruction {
   Register guard;
   bool guard_negated = false;
   bool touches_matrix = false;  // names a register that some wgmma holds on to
-  bool watched = false;         // names a register that may be undefined here
+  bool watched = false;         // names a register that may be undefined
 
   // Sets the handler that executes this instruction, and the handler's operands.
   template <auto handler>
@@ -214,27 +214,37 @@ struct MatrixUse {
   std::vector<Register> reads, writes;
 };
 
-// What an instruction does with registers that may be undefined when it is executed.
+// How the result of an instruction depends on operands that are undefined, lane by lane.
 enum class Flow : uint8_t {
-  uses,        // it needs all that it reads
-  copies,      // mov (packs and unpacks too), prmt, bfi: if all passed values are undefined, so is the result
-  selects,     // selp: the result is the one of two values that the deciding predicate chooses
-  shuffles,    // shfl: the result may be any lane's value
-  accumulates  // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
+  uses,         // it is undefined if any of them is
+  copies,       // mov (packs and unpacks too), prmt, bfi: if all passed values are
+  selects,      // selp: the result is the one of two values that the deciding predicate chooses
+  conjunction,  // and: a zero decides alone
+  disjunction,  // or: ones decide alone
+  collective,   // vote, match, redux: what is undefined in one lane is so for all that take part
+  stores,       // the passed values go to memory
+  handled,      // loads, shuffles, mma: the handler says it
+  accumulates   // wgmma: the accumulators are needed where the deciding predicate, scale-d, is true
 };
 
-// Registers in Kernel::doubtful are numbered by their index there; this is the number of any other
-// register.
-inline constexpr uint32_t not_doubtful = ~0u;
-
-// An instruction that names doubtful registers. Each register is given by its number.
-struct Watch {
+// The registers that an instruction names, but for its guard.
+struct RegisterUse {
   Flow flow = Flow::uses;
-  Predicate decides;  // of selects and accumulates: the register itself, not its number
-  uint32_t guard = not_doubtful;
-  std::vector<uint32_t> used;    // that may be undefined here
-  std::vector<uint32_t> passed;  // what the flow passes on
-  std::vector<uint32_t> written;
+  Predicate decides;  // of selects and accumulates
+  uint8_t bytes = 0;  // of conjunction and disjunction: of each operand, 0 for predicates
+  std::vector<Register>
+      needed;  // they decide more than a result: addresses, counts, what is stored for others
+  std::vector<Register> reads;   // all others that are read, but for the passed ones
+  std::vector<Register> passed;  // what the flow says; constants too
+  std::vector<Register> writes;
+};
+
+// Where an undefined value comes from.
+struct Origin {
+  Register r = {};        // that was never written, if `pc` is no_pc
+  uint32_t pc = no_pc;    // of the load of what nothing had written, or of the shuffle
+  std::string what = {};  // was read there
+  bool shared = false;    // it was read from shared memory
 };
 
 // One kernel of a module, ready to run.
@@ -259,8 +269,10 @@ struct Kernel {
   std::vector<SpecialRegister> specials;
   std::map<Register, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
-  std::vector<Register> doubtful;             // registers that on some path are read before they are written
-  std::map<uint32_t, Watch> watches;          // by program counter
+  std::vector<RegisterUse> uses;              // of each instruction
+  std::vector<uint32_t> numbers;              // of registers, by Register::at / 4
+  uint32_t register_count = 0;
+  std::vector<Register> doubtful;  // registers that on some path are read before they are written
 
   std::vector<Variable> shared;   // static ones first, then the dynamic one with 0 bytes
   uint32_t shared_bytes = 0;      // static, with the reserved kilobyte in front
@@ -277,6 +289,10 @@ struct Kernel {
   // Whether each call has a frame of its own in local memory, as recursion, calls by address and alloca need
   // it. Else the variables of all functions lie side by side, and the frame begins at 0.
   bool frames_apart() const { return frame != no_register; }
+
+  // No number is given to constants.
+  static constexpr uint32_t no_number = ~0u;
+  uint32_t number(Register r) const { return r.at < 0 ? no_number : numbers[static_cast<size_t>(r.at) / 4]; }
 
   std::string register_name(Register r) const {  // for reports
     auto name = register_names.find(r);

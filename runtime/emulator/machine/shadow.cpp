@@ -80,6 +80,25 @@ std::optional<Clash> check_write(const Access& earlier, const Access& now, const
 
 }  // namespace
 
+bool Shadow::any_initialised(uint32_t offset, uint32_t bytes) const {
+  for (uint32_t at = offset; at < offset + bytes; ++at)
+    if (histories_[cells_[at / 4]].initialised >> (at % 4) & 1) return true;
+  return false;
+}
+
+uint32_t Shadow::writer(uint32_t offset) const {
+  const Access& write = histories_[cells_[offset / 4]].write;
+  return write.time == 0 ? ~0u : write.pc;
+}
+
+void Shadow::forget(uint32_t offset, uint32_t bytes) {
+  for (uint32_t at = offset; at < offset + bytes; ++at) {
+    Histories::State state = histories_[cells_[at / 4]];
+    state.initialised &= static_cast<uint8_t>(~(1u << (at % 4)));
+    cells_[at / 4] = histories_.intern(std::move(state));
+  }
+}
+
 std::optional<Clash> Shadow::read(Access access, uint32_t offset, uint32_t bytes, const Knowledge& k) {
   return each(
       access, offset, bytes,

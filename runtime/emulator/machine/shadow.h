@@ -71,6 +71,13 @@ class Shadow {
   // clash: who comes to write it, unordered after the read, is the better culprit.
   std::optional<uint32_t> uninitialised;
 
+  // Whether any of these bytes holds a defined value.
+  bool any_initialised(uint32_t offset, uint32_t bytes) const;
+  // The program counter of the last write of the word; no_pc where there was none.
+  uint32_t writer(uint32_t offset) const;
+  // What stands there now is undefined.
+  void forget(uint32_t offset, uint32_t bytes);
+
   std::vector<uint32_t>& cells() { return cells_; }
 
  private:

@@ -13,7 +13,9 @@ Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   std::ranges::copy(kernel.constants, constants);
   registers = constants + kernel.constants.size();
   fill_special_registers();
-  undefined.assign(kernel.doubtful.size(), all_lanes);
+  undefined.assign(kernel.register_count, 0);
+  for (Register r : kernel.doubtful) undefined[kernel.number(r)] = all_lanes;
+  cluster_checks_ = cluster().checks;
   uint32_t threads = cta.threads - std::min(cta.threads, index * 32);
   born = alive = threads >= 32 ? all_lanes : (Lanes{1} << threads) - 1;
   fragments.push_back({});
@@ -80,7 +82,7 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     ++pc;
     ++count;
-    if (i.watched) [[unlikely]] {
+    if (i.watched | follows_all) [[unlikely]] {
       instruction = &i;
       follow_undefined(executing);
     }
@@ -265,7 +267,11 @@ void Warp::leave(Lanes who) {
     const LaneFrame& f = frames[k].back();
     if (kernel.frames_apart()) at<uint64_t>(kernel.frame)[lane] = f.base;
     top[k] = f.top;
-    if (!f.saved.empty()) restore_registers(*this, kernel.routines[f.routine], lane, f.saved);
+    if (!f.saved.empty()) {
+      restore_registers(*this, kernel.routines[f.routine], lane, f.saved);
+      for (const RegisterWidth& x : kernel.routines[f.routine].registers)
+        if (const uint32_t n = kernel.number(x.r); n != Kernel::no_number) undefined[n] &= ~(1u << lane);
+    }
     frames[k].pop_back();
   });
   const uint32_t depth = --fragment().depth;

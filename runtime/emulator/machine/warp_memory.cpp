@@ -70,6 +70,8 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
       return owner.shared.data() + offset;
     }
     case Space::local: {
+      if (in_window(address, local_window))
+        address -= local_window;  // LLVM's va_arg reads [generic] by ld.local
       const uint64_t size = top[static_cast<size_t>(lane)];
       if (!inside(address, bytes, size))
         fail(Fault::out_of_bounds,
@@ -130,7 +132,6 @@ void Warp::touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int l
   auto clash = writes ? owner.shadow.write(access(), offset, bytes, knowledge)
                       : owner.shadow.read(access(), offset, bytes, knowledge);
   if (clash) fail_clash(*clash, owner, writes ? "this writes" : "this reads", lane);
-  note_uninitialised(owner, "this reads", lane);
 }
 
 void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, Access deed,
