@@ -79,6 +79,11 @@ int run(const Options& o) {
     options.ptx_name = o.ptx;
     const std::string name = std::filesystem::path(o.ptx).replace_extension().string();
     options.sidecar = [&](const std::string& kernel) { return find_sidecar(name, kernel); };
+    json["notes"] = Json::array();
+    options.emulator.note = [&](const std::string& text) {
+      json["notes"].push_back(text);
+      if (!o.json) fmt::print("note: {}\n", text);
+    };
     const Simulation s = simulate(ptx, file, options);
     if (!s.right()) outcome = Outcome::wrong_result;
     json["entry"] = s.entry;

@@ -224,6 +224,7 @@ class Bench {
   void run(uint64_t seed, std::chrono::milliseconds limit) {
     for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_in(first_[i]);
     device_->seed(seed);
+    device_->reset(*program_);
     std::vector<const void*> values;
     for (const Bytes& p : parameters_) values.push_back(p.data());
     device_->launch(*program_, launch_, values);

@@ -60,6 +60,7 @@ struct Loaded {
   Signature signature;
   Kernel kernel;
   std::vector<Address> allocations;
+  std::vector<std::vector<std::byte>> first;  // what they held when the program was loaded
 };
 
 struct EmulatedProgram : Program {
@@ -151,8 +152,20 @@ class EmulatorDevice : public Emulator {
       throw;
     }
     program->loaded->allocations = decoder.allocations;
+    for (Address a : decoder.allocations) {
+      const Allocation& variable = *memory_.find(a, 0);
+      program->loaded->first.emplace_back(variable.bytes.get(), variable.bytes.get() + variable.size);
+    }
     check_parameters(*program->loaded);
     return program;
+  }
+
+  void reset(Program& program) override {
+    const std::lock_guard lock(mutex_);
+    drain(far());
+    const Loaded& loaded = *dynamic_cast<EmulatedProgram&>(program).loaded;
+    for (size_t k = 0; k < loaded.allocations.size(); ++k)
+      std::ranges::copy(loaded.first[k], memory_.find(loaded.allocations[k], 0)->bytes.get());
   }
 
   TensorMap encode_in_scope(const TensorMapView& map) override {
@@ -275,7 +288,8 @@ class EmulatorDevice : public Emulator {
               options_.seed,
               launches_++,
               0,
-              trace_.get()};
+              trace_.get(),
+              &notes_};
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
     // What ptxas gives each thread when only .maxntid limits it: an even share of the SM's, in eights.
     const uint32_t most = kernel.threads_most ? kernel.threads_most : threads;
@@ -295,6 +309,7 @@ class EmulatorDevice : public Emulator {
   std::exception_ptr failed_;
   EmulatorStatistics statistics_;
   std::unique_ptr<Trace> trace_;
+  Notes notes_{options_.note};
   uint32_t launches_ = 0;
 };
 

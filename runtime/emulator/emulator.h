@@ -24,6 +24,9 @@ struct EmulatorOptions {
   std::string trace_path;
   // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
   std::function<void(uint64_t done, uint64_t all)> progress;
+  // Called with what is worth to be known and no fault, once for each instruction of a kernel: the same value
+  // stored by several warps, an mbarrier that is left in the midst of a phase. No other call runs meanwhile.
+  std::function<void(const std::string& text)> note;
   // Where the kernels' printf goes; standard output when empty.
   std::function<void(const std::string& text)> print;
 };
@@ -37,7 +40,7 @@ enum class Fault : uint8_t {
   mbarrier_use,      // no mbarrier there, or its memory was written over, or it is initialised twice
   arrival_count,     // more arrivals than the phase expects, or a phase left unfinished at exit
   tx_count,          // bytes that were expected and bytes that arrived differ
-  phase_skipped,     // two phases completed and nobody waited for the first
+  phase_skipped,     // a wait for a phase that the parity no longer tells from a later one
   matrix_registers,  // accumulator or A registers touched while a wgmma may use them
   matrix_fence,      // a wgmma without the wgmma.fence that orders its registers
   out_of_bounds,
@@ -81,6 +84,8 @@ class Emulator : public Device {
   virtual EmulatorStatistics statistics() const = 0;
   // A new seed for the launches after this call.
   virtual void seed(uint64_t seed) = 0;
+  // Gives the variables of the program's module the values that they began with.
+  virtual void reset(Program& program) = 0;
 };
 
 std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options = {});

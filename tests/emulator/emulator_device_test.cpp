@@ -125,6 +125,43 @@ TEST_CASE("emulator: a kernel that spins for ever is stopped at the limit, and t
   bench.run({1, 1, 1}, 0, p);
 }
 
+TEST_CASE("emulator: notes say what is no fault, once for each instruction") {
+  const auto notes_of = [](const std::string& body) {
+    std::vector<std::string> notes;
+    EmulatorOptions options;
+    options.note = [&](const std::string& text) { notes.push_back(text); };
+    Bench bench(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n.reg .b32 "
+        "%r<4>; .reg .pred %p<3>; .shared .align 8 .b8 bar[8]; .shared .b32 word; mov.u32 %r0, %tid.x; "
+        "setp.eq.u32 %p0, %r0, 0;\n@%p0 mbarrier.init.shared.b64 [bar], 64;\nbar.sync 0;\n" +
+            body + "\nret;\n}",
+        64, options);
+    const Address p = bench.upload(std::vector<uint32_t>(4));
+    for (int k = 0; k < 3; ++k) bench.run({2, 1, 1}, 0, p);
+    return notes;
+  };
+  const auto none = notes_of("mbarrier.arrive.shared.b64 _, [bar];\n@%p0 st.shared.b32 [word], 3;");
+  CHECK(none.empty());
+  const auto same = notes_of("st.shared.b32 [word], 3;");
+  REQUIRE(same.size() == 1);
+  CHECK_MESSAGE(same[0].find("this writes to word what stands there already") != std::string::npos, same[0]);
+  CHECK_MESSAGE(same[0].find("at PTX line 8: st.shared.b32 [word], 3") != std::string::npos, same[0]);
+  const auto left = notes_of("@%p0 mbarrier.arrive.shared.b64 _, [bar];");
+  REQUIRE(left.size() == 1);
+  CHECK_MESSAGE(
+      left[0].find("the CTA exits with mbarrier bar in the midst of phase 0: initialised for 64 arrivals, it "
+                   "has got 1") != std::string::npos,
+      left[0]);
+  const auto unseen = notes_of(
+      "mbarrier.arrive.shared.b64 _, [bar];\nbar.sync 0;\nmbarrier.arrive.shared.b64 _, "
+      "[bar];\nW: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 1;\n@!%p1 bra W;");
+  REQUIRE(unseen.size() == 1);
+  CHECK_MESSAGE(
+      unseen[0].find("phases 0 and 1 of mbarrier bar complete, and nobody has waited for the first") !=
+          std::string::npos,
+      unseen[0]);
+}
+
 TEST_CASE("emulator: names of shared objects come from the sidecar") {
   std::string mutant = gemm();
   const std::string bytes = "[%r158], 49152;";

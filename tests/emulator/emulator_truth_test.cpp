@@ -177,10 +177,32 @@ const std::vector<Row>& rows() {
            "mbarrier.arrive.shared::cta.b64 _, [%r3];\nV: mbarrier.try_wait.parity.shared::cta.b64 %p1, "
            "[%r3], 1;\n@!%p1 bra V;\nE:",
        1,
-       {{"W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;\n@!%p1 bra W;", "",
-         Fault::phase_skipped},
+       {{"W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;\n@!%p1 bra W;", "", Fault(255)},
         {"V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 1;",
          "V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 2;", Fault::operand}}},
+      {"who arrives knows the phase, who only waits has to wait for each",
+       "@%p0 mbarrier.init.shared::cta.b64 [%r3], 1;\nbar.sync 0;\n@%p0 mbarrier.arrive.shared::cta.b64 _, "
+       "[%r3];\n" +
+           wait +
+           "bar.sync 0;\n@%p0 mbarrier.arrive.shared::cta.b64 _, [%r3];\nV: "
+           "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 1;\n@!%p1 bra V;",
+       1,
+       {{"@!%p1 bra W;\nbar.sync 0;\n@%p0 mbarrier.arrive.shared::cta.b64 _, [%r3];\nV:",
+         "@!%p1 bra W;\nbar.sync 0;\n@%p0 mbarrier.arrive.shared::cta.b64 _, [%r3];\n@%p0 "
+         "mbarrier.arrive.shared::cta.b64 _, [%r3];\nbar.sync 0;\nV:",
+         Fault::phase_skipped}}},
+      {"warps that store the same value",
+       "and.b32 %r5, %r1, 7;\nshl.b32 %r5, %r5, 2;\nadd.u32 %r5, %r5, %r2;\nst.shared.b32 [%r5], "
+       "0;\nbar.sync 0;\n"
+       "ld.shared.b32 %r6, [%r5];",
+       1,
+       {{"[%r5], 0;", "[%r5], %r0;", Fault::race},
+        {"bar.sync 0;", "", Fault::race},
+        {"st.shared.b32 [%r5], 0;", "ld.shared.b32 %r7, [data];\nst.shared.b32 [%r5], 0;", Fault::race}}},
+      {"a variable's name says its space",
+       "st.u32 [data+4], 7;\nbar.sync 0;\nld.u32 %r5, [data+4];\natom.add.u32 %r6, [data+8], 1;",
+       1,
+       {{"bar.sync 0;", "", Fault::race}}},
       {"wgmma with A in registers",
        wgmma_setup +
            "mov.b32 %r12, 0; mov.b32 %r13, 0; mov.b32 %r14, 0; mov.b32 %r15, "

@@ -392,4 +392,21 @@ TEST_CASE("names of shared memory come with the launch file, and into reports") 
   CHECK(ran(R"({"offset": 0, "bytes": 64})") == "l.json: shared[0]: the member \"name\" is missing");
 }
 
+TEST_CASE("variables of the module begin anew with each schedule") {
+  const char* ptx =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n.global .align 4 .u32 count = 5;\n"
+      ".visible .entry k(.param .u64 p) .reqntid 1 {\n.reg .b32 %r; .reg .b64 %d; ld.param.u64 %d, [p]; "
+      "atom.global.add.u32 %r, [count], 1; st.global.u32 [%d], %r;\nret;\n}";
+  SimulateOptions options;
+  options.schedules = 3;
+  const Simulation s =
+      simulate(ptx,
+               launch_from_json(R"({"grid": 1, "buffers": [{"name": "p", "dtype": "u32", "shape": [1]}],
+                           "parameters": [{"pointer": "p"}], "outputs": [{"buffer": "p", "equals": 5}]})",
+                                "l.json"),
+               options);
+  CHECK(s.schedules == 3);
+  CHECK_MESSAGE(s.right(), s.comparisons[0].first_wrong);
+}
+
 }  // namespace ptxbuilder::test::simulate_test

@@ -163,8 +163,7 @@ void decode_atomic(Decode& d, bool returns) {
   d.take_any({"gpu", "sys"});
   const bool hint = d.take("L2::cache_hint");
   std::string_view named = d.take_one({"global", "shared::cta", "shared::cluster", "shared"});
-  const Space space = named.empty() ? Space::generic : named == "global" ? Space::global : Space::cluster;
-  if (space != Space::cluster) d.decoder.communicates();
+  Space space = named.empty() ? Space::generic : named == "global" ? Space::global : Space::cluster;
   std::string_view vector = d.take_one({"v2", "v4", "v8"});
   Reduction op = take_reduction(d);
   Type type = d.take_type();
@@ -172,12 +171,11 @@ void decode_atomic(Decode& d, bool returns) {
   d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
   const size_t first = returns ? 1 : 0, operands = first + 2 + (op == Reduction::cas) + hint;
   d.expect(operands, operands);
-  Atomic x{d.address(d.operand(first)),
-           d.list(d.sources(Decode::parts(d.operand(first + 1)), type)),
-           {},
-           no_register,
-           op,
-           type,
+  Space symbol = Space::generic;
+  const AddressOperand address = d.address(d.operand(first), 0, &symbol);
+  if (space == Space::generic) space = symbol;
+  if (space != Space::cluster && space != Space::shared) d.decoder.communicates();
+  Atomic x{address, d.list(d.sources(Decode::parts(d.operand(first + 1)), type)), {}, no_register, op, type,
            space};
   if (x.b.size != (vector.empty() ? 1u : static_cast<uint32_t>(vector[1] - '0')))
     d.refuse("the data do not match the vector length");

@@ -162,8 +162,11 @@ void execute_carry(Warp& w, const ExtendedPrecision& x, Lanes lanes) {
       left = static_cast<T>(x.op == Extended::mad_hi ? product >> (8 * sizeof(T)) : product);
       right = w.at<T>(x.c)[lane];
     }
-    const unsigned carry = x.carry_in ? (w.carry >> lane) & 1 : 0;
-    const unsigned __int128 sum = x.op == Extended::sub ? left - right - carry : left + right + carry;
+    // A difference is left + ~right + 1, whose carry is 1 where nothing is borrowed: addc takes it so.
+    const bool minus = x.op == Extended::sub;
+    if (minus) right = static_cast<T>(~right);
+    const unsigned carry = x.carry_in ? (w.carry >> lane) & 1 : minus;
+    const unsigned __int128 sum = left + right + carry;
     out[lane] = static_cast<T>(sum);
     if (x.carry_out) {
       const bool over = (sum >> (8 * sizeof(T))) & 1;

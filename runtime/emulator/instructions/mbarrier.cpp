@@ -73,7 +73,10 @@ void try_complete(Warp& w, Mbarrier& m) {
                        "flight: fewer bytes were expected than "
                        "were issued (last expect_tx at line {})",
                        m.phase, label(w, m), m.in_flight, m.in_flight_bytes, line_of(w, m.last_expect)));
-  if (!m.observed && m.phase > 0) m.skipped = true;
+  if (!m.observed && m.phase > 0)
+    w.note(fmt::format("phases {} and {} of mbarrier {} complete, and nobody has waited for the first",
+                       m.phase - 1, m.phase, label(w, m)),
+           -1, m.init.pc);
   m.observed = false;
   ++m.phase;
   m.pending = m.count;
@@ -97,6 +100,12 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
   if (&w.cta == m.cta) m.warps |= 1u << w.index;
   m.pending -= count;
   try_complete(w, m);
+}
+
+// The latest phase in which a thread of the mbarrier's own CTA is known to be.
+uint32_t& known_phase(Warp& w, Mbarrier& m, int lane) {
+  m.known.resize(m.cta->warps.size() * 32);
+  return m.known[w.index * 32 + static_cast<uint32_t>(lane)];
 }
 
 void expect_tx(Warp& w, Mbarrier& m, uint32_t bytes, int lane) {
@@ -199,6 +208,7 @@ void execute_arrive(Warp& w, const Arrive& x, Lanes lanes) {
     const uint32_t count = x.count == no_register ? 1 : w.at<uint32_t>(x.count)[lane];
     if (x.tx_count != no_register) expect_tx(w, m, w.at<uint32_t>(x.tx_count)[lane], lane);
     if (x.state != no_register) w.at<uint64_t>(x.state)[lane] = state_of(m);
+    if (&w.cta == m.cta) known_phase(w, m, lane) = m.phase;
     if (x.drop) {
       if (m.count <= count)
         w.fail(Fault::arrival_count,
@@ -276,13 +286,19 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     if (x.parity) {
       const uint32_t p = w.at<uint32_t>(x.phase)[lane];
       if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
-      if (m.skipped)
-        w.fail(Fault::phase_skipped,
-               fmt::format("mbarrier {} has completed phase {} before anyone waited for phase {}: parity {} "
-                           "no longer tells them apart{}",
-                           label(w, m), m.phase - 1, m.phase - 2, p, about_arrivals(m)),
-               lane);
       done = (m.phase & 1) != p;
+      if (&w.cta == m.cta) {
+        // It waits for the phase that it is in, or for the one before, which is over.
+        uint32_t& known = known_phase(w, m, lane);
+        if ((known & 1) == p && m.phase >= known + 2)
+          w.fail(
+              Fault::phase_skipped,
+              fmt::format("mbarrier {} has completed phases {} to {} before this thread waits for phase {}: "
+                          "parity {} no longer tells them apart{}",
+                          label(w, m), known, m.phase - 1, known, p, about_arrivals(m)),
+              lane);
+        if (done) known = m.phase;
+      }
       parity = p;
     } else {
       const auto phase = static_cast<uint32_t>(w.at<uint64_t>(x.phase)[lane] >> 32);

@@ -145,7 +145,11 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     require_aligned(w, first, size, 0);
     w.place(first + 31 * size, size, Space::shared, 31, owner, offset);
     std::byte* place = w.place(first, 32 * size, Space::shared, 0, owner, offset);
-    w.touch(*owner, offset, 32 * size, store, 0);
+    w.touch(*owner, offset, 32 * size, store, 0, [&](std::byte* to) {
+      for (int lane = 0; store && lane < 32; ++lane)
+        move_lane<T>(w, data, x.register_bytes, lane, to + static_cast<uint32_t>(lane) * size, store);
+      return store;
+    });
     if (store ? w.stores_undefined : w.follows() || owner->shadow.uninitialised.has_value())
       for (int lane = 0; lane < 32; ++lane)
         follow_access<store>(w, data, sizeof(T), owner, offset + static_cast<uint32_t>(lane) * size, false, 0,
@@ -165,7 +169,11 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     if (store && !owner && x.space != Space::local && !in_window(address, local_window))
       w.global(address, size, lane, true, "this");
     if (x.orders) w.order_before(owner, offset);
-    if (owner) w.touch(*owner, offset, size, store, lane);
+    if (owner)
+      w.touch(*owner, offset, size, store, lane, [&](std::byte* to) {
+        if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
+        return store;
+      });
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
     if ((store ? w.stores_undefined : w.follows() || (owner && owner->shadow.uninitialised)) ||

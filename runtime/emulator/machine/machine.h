@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
@@ -23,6 +24,22 @@ class Cluster;
 class Cta;
 class Trace;
 
+// What is worth to be known and no fault, said once for each instruction.
+class Notes {
+ public:
+  explicit Notes(const std::function<void(const std::string&)>& say) : say_(say) {}
+  bool wanted() const { return static_cast<bool>(say_); }
+  void add(const std::string& kernel, uint32_t pc, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (said_.emplace(kernel, pc).second) say_(text);
+  }
+
+ private:
+  const std::function<void(const std::string&)>& say_;
+  std::mutex mutex_;
+  std::set<std::pair<std::string, uint32_t>> said_;
+};
+
 // What one launch is made of; the same for all its CTAs.
 struct Grid {
   const Kernel& kernel;
@@ -35,6 +52,7 @@ struct Grid {
   uint32_t id = 0;
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
   Trace* trace = nullptr;
+  Notes* notes = nullptr;
 };
 
 // One mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
@@ -48,8 +66,9 @@ struct Mbarrier {
   uint32_t in_flight = 0;  // asynchronous operations that will signal this phase
   int64_t in_flight_bytes = 0;
   bool observed = true;  // whether a wait has seen the last completed phase
-  bool skipped = false;  // two phases completed with no wait between
-  Actor actor = 0;       // whose times are the phases
+  std::vector<uint32_t>
+      known;        // of each thread of its CTA: the latest phase in which it has arrived or waited
+  Actor actor = 0;  // whose times are the phases
   Access init;
   uint32_t last_arrival = no_pc, last_expect = no_pc;  // program counters, for reports
   uint32_t warps = 0;        // of its CTA, those that have ever arrived, for reports
@@ -284,7 +303,18 @@ class Warp {
   void acquire(const Knowledge& k);
   Access access(bool async = false) const;
   // A shared access by this thread, checked and recorded.
-  void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
+  void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane) {
+    touch(cta, offset, bytes, writes, lane, [](std::byte*) { return false; });
+  }
+  // The same; `values` gives what is stored, where the same value may be stored by several: false otherwise.
+  template <class Values>
+  void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane, Values values) {
+    if (auto clash = try_touch(cta, offset, bytes, writes, lane)) [[unlikely]] {
+      std::vector<std::byte> stored(bytes);
+      const bool known = values(stored.data());
+      settle_clash(*clash, cta, offset, known ? stored : std::vector<std::byte>{}, writes, lane);
+    }
+  }
   // The same by an asynchronous operation that this thread starts.
   void touch_async(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, Access access, const char* what);
   // Host memory of [address, address + bytes) in `space`, or a report. `cta` and `offset` tell shared memory.
@@ -317,9 +347,11 @@ class Warp {
   ThreadCopies& bulk_of(uint32_t lane);
 
   [[noreturn]] void fail(Fault fault, const std::string& message, int lane = -1) const;
+  std::string report(const std::string& message, int lane, uint32_t at) const;
   EmulatorError error(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
   void note_uninitialised(Cta& cta, const char* what, int lane);
   [[noreturn]] void fail_clash(const Clash& clash, Cta& cta, const char* what, int lane) const;
+  void note(const std::string& message, int lane = -1, uint32_t at = no_pc) const;
 
   const Instruction* instruction = nullptr;  // that executes
   uint64_t executed = 0;
@@ -337,6 +369,10 @@ class Warp {
   void call_for(Lanes who);
 
   std::vector<Meeting> meetings_;
+  std::optional<Clash> try_touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
+  void settle_clash(Clash clash, Cta& cta, uint32_t offset, const std::vector<std::byte>& stored, bool writes,
+                    int lane);
+
   bool cluster_checks_ = false;
   uint32_t followed_ = 0;     // instructions since it was looked whether any value is undefined
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting

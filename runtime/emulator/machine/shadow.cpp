@@ -80,6 +80,19 @@ std::optional<Clash> check_write(const Access& earlier, const Access& now, const
 
 }  // namespace
 
+void Shadow::agree(Access access, uint32_t offset, uint32_t bytes) {
+  each(access, offset, bytes,
+       [&](const Histories::State& state, const Access& now, uint32_t& result) -> std::optional<Clash> {
+         Histories::State next = state;
+         const uint8_t covered = state.write.bytes;
+         next.write = now;
+         next.write.bytes |= covered;
+         next.initialised |= now.bytes;
+         result = histories_.intern(std::move(next));
+         return std::nullopt;
+       });
+}
+
 bool Shadow::any_initialised(uint32_t offset, uint32_t bytes) const {
   for (uint32_t at = offset; at < offset + bytes; ++at)
     if (histories_[cells_[at / 4]].initialised >> (at % 4) & 1) return true;

@@ -71,6 +71,8 @@ class Shadow {
   // clash: who comes to write it, unordered after the read, is the better culprit.
   std::optional<uint32_t> uninitialised;
 
+  // Records a write beside others, unordered with them, of the value that they have written.
+  void agree(Access access, uint32_t offset, uint32_t bytes);
   // Whether any of these bytes holds a defined value.
   bool any_initialised(uint32_t offset, uint32_t bytes) const;
   // The program counter of the last write of the word; no_pc where there was none.

@@ -120,7 +120,7 @@ void Warp::order_after(Cta* owner, uint32_t offset) {
   (owner ? owner->ordered[offset / 4] : cluster().ordered).join(release());
 }
 
-void Warp::touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
+std::optional<Clash> Warp::try_touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
   if (writes) ++owner.writes;
   if (offset < owner.mbarriers_to && offset + bytes > owner.mbarriers_from)
     if (Mbarrier* m = owner.mbarrier_near(offset, bytes); m && writes)
@@ -128,10 +128,36 @@ void Warp::touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int l
            fmt::format("this writes over the mbarrier {}, which was initialised and not invalidated",
                        owner.name(m->offset)),
            lane);
-  if (!cluster().checks) return;
-  auto clash = writes ? owner.shadow.write(access(), offset, bytes, knowledge)
-                      : owner.shadow.read(access(), offset, bytes, knowledge);
-  if (clash) fail_clash(*clash, owner, writes ? "this writes" : "this reads", lane);
+  if (!cluster().checks) return std::nullopt;
+  return writes ? owner.shadow.write(access(), offset, bytes, knowledge)
+                : owner.shadow.read(access(), offset, bytes, knowledge);
+}
+
+// Threads that store what stands there already, by threads too, race for nothing: a note says it.
+void Warp::settle_clash(Clash clash, Cta& owner, uint32_t offset, const std::vector<std::byte>& stored,
+                        bool writes, int lane) {
+  const uint32_t end = offset + static_cast<uint32_t>(stored.size());
+  for (std::optional<Clash> more = clash; more;) {
+    clash = *more;
+    const uint32_t from = std::max(offset, clash.offset), to = std::min(end, clash.offset + 4);
+    if (stored.empty() || !clash.earlier_wrote || clash.earlier.async ||
+        clash.conflict != Conflict::unordered ||
+        !std::equal(stored.begin() + (from - offset), stored.begin() + (to - offset),
+                    owner.shared.begin() + from))
+      fail_clash(clash, owner, writes ? "this writes" : "this reads", lane);
+    note(fmt::format(
+             "this writes to {} what stands there already, and nothing orders it after the other write: "
+             "{}",
+             owner.name(clash.offset), cluster().describe(clash.earlier, true)),
+         lane);
+    owner.shadow.agree(access(), from, to - from);
+    more = to < end ? owner.shadow.write(access(), to, end - to, knowledge) : std::nullopt;
+  }
+}
+
+void Warp::note(const std::string& message, int lane, uint32_t at) const {
+  if (!grid().notes->wanted()) return;
+  grid().notes->add(grid().kernel.name, at == no_pc ? here() : at, report(message, lane, at));
 }
 
 void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, Access deed,
@@ -183,22 +209,26 @@ void Warp::fail(Fault fault, const std::string& message, int lane) const {
 }
 
 EmulatorError Warp::error(Fault fault, const std::string& message, int lane, uint32_t at) const {
+  if (at == no_pc && instruction) at = here();
+  return EmulatorError(fault, at == no_pc ? 0 : grid().kernel.lines[at].ptx,
+                       fmt::format("{}: {}", name(fault), report(message, lane, at)));
+}
+
+std::string Warp::report(const std::string& message, int lane, uint32_t at) const {
   const Kernel& kernel = grid().kernel;
-  uint32_t line = 0;
-  std::string report = fmt::format("{}: {}", name(fault), message);
+  std::string text = message;
   if (at == no_pc && instruction) at = here();
   if (at != no_pc) {
     const SourceLine& source = kernel.lines[at];
-    line = source.ptx;
-    report += fmt::format("\n  at PTX line {}: {}", line, kernel.texts[at]);
+    text += fmt::format("\n  at PTX line {}: {}", source.ptx, kernel.texts[at]);
     if (source.line)
-      report += fmt::format("\n  from {}:{}",
-                            source.file < kernel.files.size() ? kernel.files[source.file] : "?", source.line);
+      text += fmt::format("\n  from {}:{}",
+                          source.file < kernel.files.size() ? kernel.files[source.file] : "?", source.line);
   }
-  report += fmt::format("\n  kernel {}, CTA ({}, {}, {}), warp {}", kernel.name, cta.id.x, cta.id.y, cta.id.z,
-                        index);
-  if (lane >= 0) report += fmt::format(", lane {}", lane);
-  return EmulatorError(fault, line, report);
+  text += fmt::format("\n  kernel {}, CTA ({}, {}, {}), warp {}", kernel.name, cta.id.x, cta.id.y, cta.id.z,
+                      index);
+  if (lane >= 0) text += fmt::format(", lane {}", lane);
+  return text;
 }
 
 }  // namespace ptxbuilder::runtime::emulator
