@@ -190,6 +190,100 @@ TEST_CASE("emulator: integer instructions") {
           [](auto a, auto b, auto c) { return u32(u32(c) + 5 + u32((uint64_t{u32(a)} + u32(b)) >> 32)); });
     check("sub.cc.u32 %r4, %r1, %r2; subc.u32 %r0, %r3, 5;", "%r0", v,
           [](auto a, auto b, auto c) { return u32(u32(c) - 5 - (u32(a) < u32(b))); });
+    // The carry of a difference is 1 where nothing is borrowed, for addc too.
+    check("sub.cc.u32 %r4, %r1, %r2; addc.u32 %r0, %r3, 0;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(u32(c) + (u32(a) >= u32(b))); });
+    check("add.cc.u32 %r4, %r1, %r2; subc.u32 %r0, %r3, 1;", "%r0", v,
+          [](auto a, auto b, auto c) { return u32(u32(c) - 2 + u32((uint64_t{u32(a)} + u32(b)) >> 32)); });
+    check("sub.cc.u64 %rd4, %rd1, %rd2; subc.cc.u64 %rd4, %rd3, %rd2; subc.u64 %rd0, 0, 0;", "%rd0", v,
+          [](auto a, auto b, auto c) { return a < b ? uint64_t{0} - (c <= b) : uint64_t{0} - (c < b); });
+    const auto low24 = [](uint64_t x) { return (s64(x << 40)) >> 40; };
+    check("mul24.lo.u32 %r0, %r1, %r2;", "%r0", v,
+          [](auto a, auto b, auto) { return u32((a & 0xffffff) * (b & 0xffffff)); });
+    check("mul24.hi.s32 %r0, %r1, %r2;", "%r0", v,
+          [&](auto a, auto b, auto) { return u32(static_cast<uint64_t>((low24(a) * low24(b)) >> 16)); });
+    check("mad24.lo.s32 %r0, %r1, %r2, %r3;", "%r0", v,
+          [&](auto a, auto b, auto c) { return u32(static_cast<uint64_t>(low24(a) * low24(b))) + u32(c); });
+    check("mad24.hi.sat.s32 %r0, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      const int64_t sum = int64_t{static_cast<int32_t>((low24(a) * low24(b)) >> 16)} + s32(c);
+      return u32(static_cast<uint64_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX)));
+    });
+    check("bmsk.clamp.b32 %r0, %r1, %r2;", "%r0", v, [](auto a, auto b, auto) {
+      uint32_t mask = 0;
+      for (uint64_t k = u32(a); k < std::min<uint64_t>(32, uint64_t{u32(a)} + u32(b)); ++k) mask |= 1u << k;
+      return mask;
+    });
+    check("bmsk.wrap.b32 %r0, %r1, %r2;", "%r0", v, [](auto a, auto b, auto) {
+      uint32_t mask = 0;
+      for (uint64_t k = a % 32; k < std::min<uint64_t>(32, a % 32 + b % 32); ++k) mask |= 1u << k;
+      return mask;
+    });
+    check("szext.clamp.s32 %r0, %r1, %r2;", "%r0", v, [](auto a, auto b, auto) {
+      const uint32_t n = u32(b);
+      return n == 0 ? 0u : n >= 32 ? u32(a) : static_cast<uint32_t>(s32(u32(a) << (32 - n)) >> (32 - n));
+    });
+    check("szext.wrap.u32 %r0, %r1, %r2;", "%r0", v,
+          [](auto a, auto b, auto) { return b % 32 ? u32(a) << (32 - b % 32) >> (32 - b % 32) : 0u; });
+    check("and.b32 %r4, %r2, 31; fns.b32 %r0, %r1, %r4, 2;", "%r0", v, [](auto a, auto b, auto) {
+      int seen = 0;
+      for (uint32_t k = b & 31; k < 32; ++k)
+        if ((u32(a) >> k & 1) && ++seen == 2) return k;
+      return ~0u;
+    });
+    check(
+        "setp.lt.u32 %p1, %r1, %r3; lop3.or.b32 %r4|%p0, %r1, %r2, %r3, 0x80, %p1; selp.u32 %r0, 1, 0, %p0; "
+        "add.u32 %r0, %r0, %r4;",
+        "%r0", v, [](auto a, auto b, auto c) {
+          return u32(a & b & c) + (u32(a & b & c) != 0 || u32(a) < u32(c) ? 1u : 0u);
+        });
+    check("set.gt.u32.s32 %r0, %r1, %r2;", "%r0", v,
+          [](auto a, auto b, auto) { return s32(a) > s32(b) ? ~0u : 0u; });
+    check("set.le.f32.u64 %f4, %rd1, %rd2; mov.b32 %r0, %f4;", "%r0", v,
+          [](auto a, auto b, auto) { return a <= b ? 0x3f800000u : 0u; });
+    // Video: bytes and half-words.
+    const auto byte = [](uint64_t x, int k) { return static_cast<int32_t>(x >> (8 * k) & 255); };
+    const auto half = [](uint64_t x, int k) { return int32_t{static_cast<int16_t>(x >> (16 * k))}; };
+    check("vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      uint32_t sum = u32(c);
+      for (int k = 0; k < 4; ++k) sum += static_cast<uint32_t>(std::abs(byte(a, k) - byte(b, k)));
+      return sum;
+    });
+    check("vadd4.u32.u32.u32.sat %r0, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto) {
+      uint32_t r = 0;
+      for (int k = 0; k < 4; ++k)
+        r |= static_cast<uint32_t>(std::min(255, byte(a, k) + byte(b, k))) << (8 * k);
+      return r;
+    });
+    check("vsub2.s32.s32.s32.sat %r0.h1, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      return u32(static_cast<uint32_t>(std::clamp(half(a, 1) - half(b, 1), -32768, 32767)) << 16 |
+                 (u32(c) & 0xffff));
+    });
+    check("vmax2.s32.s32.s32 %r0, %r1.h01, %r2.h32, %r3;", "%r0", v, [&](auto a, auto b, auto) {
+      return (static_cast<uint32_t>(std::max(half(a, 1), half(b, 0))) & 0xffff) |
+             static_cast<uint32_t>(std::max(half(a, 0), half(b, 1))) << 16;
+    });
+    check("vavrg4.u32.u32.u32 %r0, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto) {
+      uint32_t r = 0;
+      for (int k = 0; k < 4; ++k) r |= static_cast<uint32_t>((byte(a, k) + byte(b, k) + 1) / 2) << (8 * k);
+      return r;
+    });
+    check("vset4.u32.u32.lt.add %r0, %r1, %r2, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      uint32_t sum = u32(c);
+      for (int k = 0; k < 4; ++k) sum += byte(a, k) < byte(b, k);
+      return sum;
+    });
+    check("vadd.s32.s32.s32.sat %r0.b2, %r1.h0, %r2.h1, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      return (u32(c) & ~0xff0000u) |
+             (static_cast<uint32_t>(std::clamp(half(a, 0) + half(b, 1), -128, 127)) & 255) << 16;
+    });
+    check("vmin.u32.u32.u32.max %r0, %r1.b3, %r2.b0, %r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      return std::max(static_cast<uint32_t>(std::min(byte(a, 3), byte(b, 0))), u32(c));
+    });
+    check("vshl.u32.u32.u32.wrap %r0, %r1, %r2;", "%r0", v,
+          [](auto a, auto b, auto) { return u32(a) << (b & 31); });
+    check("vmad.s32.s32.s32.shr7 %r0, %r1.h0, %r2.h0, -%r3;", "%r0", v, [&](auto a, auto b, auto c) {
+      return u32(static_cast<uint64_t>((int64_t{half(a, 0)} * half(b, 0) - s32(c)) >> 7));
+    });
     check("dp4a.s32.u32 %r0, %r1, %r2, %r3;", "%r0", v, [](auto a, auto b, auto c) {
       int32_t sum = s32(c);
       for (int k = 0; k < 4; ++k)

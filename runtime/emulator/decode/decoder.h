@@ -178,6 +178,7 @@ void add_tensor(DecodeTable& table);
 void add_tensormap(DecodeTable& table);
 void add_matrix(DecodeTable& table);
 void add_wgmma(DecodeTable& table);
+void add_video(DecodeTable& table);
 
 class Decoder {
  public:

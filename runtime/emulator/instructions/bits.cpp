@@ -202,12 +202,121 @@ void execute_lop3(Warp& w, const Lop3& x, Lanes lanes) {
       w.at<uint32_t>(x.d), w.at<uint32_t>(x.a), w.at<uint32_t>(x.b), w.at<uint32_t>(x.c));
 }
 
+void decode_lop3_predicate(Decode& d, bool conjunction);
+
 void decode_lop3(Decode& d) {
+  if (const auto with = d.take_one({"and", "or"}); !with.empty())
+    return decode_lop3_predicate(d, with == "and");
   d.take("b32");
   d.done();
   d.expect(5, 5);
   d.run<execute_lop3>({d.destination(0, Type::b32), d.source(1, Type::b32), d.source(2, Type::b32),
                        d.source(3, Type::b32), static_cast<uint8_t>(d.immediate(4))});
+}
+
+// The d of lop3, and a predicate: whether it is not 0, combined with q.
+struct Lop3Predicate {
+  Lop3 lop3;
+  Register p;
+  Predicate q;
+  bool conjunction;  // .and, else .or
+};
+
+void execute_lop3_predicate(Warp& w, const Lop3Predicate& x, Lanes lanes) {
+  uint32_t results[32];
+  const uint32_t *a = w.at<uint32_t>(x.lop3.a), *b = w.at<uint32_t>(x.lop3.b), *c = w.at<uint32_t>(x.lop3.c);
+  Lanes some = 0;
+  for (int k = 0; k < 32; ++k) {
+    results[k] = 0;
+    for (int bit = 0; bit < 32; ++bit) {
+      const uint32_t row = (a[k] >> bit & 1) << 2 | (b[k] >> bit & 1) << 1 | (c[k] >> bit & 1);
+      results[k] |= static_cast<uint32_t>(x.lop3.table >> row & 1) << bit;
+    }
+    some |= static_cast<Lanes>(results[k] != 0) << k;
+  }
+  const Lanes q = w.truth(x.q);
+  if (x.lop3.d != no_register) for_lanes(lanes, [&](int k) { w.at<uint32_t>(x.lop3.d)[k] = results[k]; });
+  w.set_predicate(x.p, lanes, x.conjunction ? some & q : some | q);
+}
+
+void decode_lop3_predicate(Decode& d, bool conjunction) {
+  d.take("b32");
+  d.done();
+  d.expect(6, 6);
+  const ptx_text::Operand& to = d.operand(0);
+  if (to.kind != ptx_text::Operand::Kind::binary || to.text != "|")
+    d.refuse("it writes a register and a predicate, d|p");
+  const Lop3 lop3{d.sink(to.parts[0], Type::b32), d.source(1, Type::b32), d.source(2, Type::b32),
+                  d.source(3, Type::b32), static_cast<uint8_t>(d.immediate(4))};
+  d.run<execute_lop3_predicate>(
+      {lop3, d.destination(to.parts[1], Type::pred), d.predicate(d.operand(5)), conjunction});
+}
+
+// bmsk: ones from bit a on, b of them.
+struct BitMask {
+  bool clamps;
+  uint32_t operator()(uint32_t a, uint32_t b) const {
+    if (clamps && a >= 32) return 0;
+    const uint32_t from = a & 31, length = b & 31, ones = ~0u << from;
+    return from + length >= 32 || (clamps && b >= 32) ? ones : ones & ~(~0u << (from + length));
+  }
+};
+
+// szext: the low b bits of a, extended by zeros or by the highest of them.
+template <bool extends_sign>
+struct Extend {
+  bool clamps;
+  uint32_t operator()(uint32_t a, uint32_t b) const {
+    const uint32_t length = b & 31;
+    if (clamps && b >= 32) return a;
+    const uint32_t above = ~0u << length;
+    const bool ones = extends_sign && length != 0 && (a >> (length - 1) & 1);
+    return (a & ~above) | (ones ? above : 0);
+  }
+};
+
+template <class Op>
+struct Clamping {
+  Binary operands;
+  bool clamps;
+};
+
+template <class Op>
+void execute_clamping(Warp& w, const Clamping<Op>& x, Lanes lanes) {
+  each_lane(lanes, Op{x.clamps}, w.at<uint32_t>(x.operands.d), w.at<uint32_t>(x.operands.a),
+            w.at<uint32_t>(x.operands.b));
+}
+
+template <class Op>
+void decode_clamping(Decode& d) {
+  const auto mode = d.take_one({"clamp", "wrap"});
+  if (mode.empty()) d.refuse("it says neither .clamp nor .wrap");
+  d.take_any({"b32", "u32", "s32"});
+  const Binary x = binary_operands(d, Type::b32);
+  d.run<execute_clamping<Op>>({x, mode == "clamp"});
+}
+
+void decode_szext(Decode& d) {
+  std::ranges::find(d.modifiers, "s32") == d.modifiers.end() ? decode_clamping<Extend<false>>(d)
+                                                             : decode_clamping<Extend<true>>(d);
+}
+
+// fns: the place of the n-th one bit of a mask, from a base on, up or down.
+struct FindNthSet {
+  uint32_t operator()(uint32_t mask, uint32_t base, int32_t n) const {
+    if (n == 0) return base < 32 && (mask >> base & 1) ? base : ~0u;
+    const int64_t step = n > 0 ? 1 : -1;
+    int64_t left = std::abs(int64_t{n});
+    for (int64_t at = base; at >= 0 && at < 32; at += step)
+      if ((mask >> at & 1) && --left == 0) return static_cast<uint32_t>(at);
+    return ~0u;
+  }
+};
+
+void decode_fns(Decode& d) {
+  d.take("b32");
+  const Ternary x = ternary_operands(d, Type::b32);
+  d.run<ternary<uint32_t, uint32_t, uint32_t, int32_t, FindNthSet>>(x);
 }
 
 enum class PermuteMode : uint8_t { index, f4e, b4e, rc8, ecl, ecr, rc16 };
@@ -320,6 +429,9 @@ void add_bits(DecodeTable& t) {
   t["prmt"] = decode_prmt;
   t["shf"] = decode_shf;
   t["lop3"] = decode_lop3;
+  t["bmsk"] = decode_clamping<BitMask>;
+  t["szext"] = decode_szext;
+  t["fns"] = decode_fns;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

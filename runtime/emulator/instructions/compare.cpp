@@ -129,22 +129,29 @@ void execute_setp(Warp& w, const SetPredicate& x, Lanes lanes) {
   set_predicates(w, x, lanes, result, ~result);
 }
 
+// The results of the lower halves and of the upper ones.
 template <class T>
-void execute_setp_pair(Warp& w, const SetPredicate& x, Lanes lanes) {
-  const Comparison& c = x.comparison;
+std::pair<Lanes, Lanes> compared_halves(const Warp& w, const Comparison& c) {
   T a[2][32], b[2][32];
   for (int k = 0; k < 32; ++k)
     for (int half = 0; half < 2; ++half) {
       a[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.a)[k] >> (16 * half));
       b[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.b)[k] >> (16 * half));
     }
-  set_predicates(w, x, lanes, compared(a[0], b[0], c.relation), compared(a[1], b[1], c.relation));
+  return {compared(a[0], b[0], c.relation), compared(a[1], b[1], c.relation)};
 }
 
-// As setp into a register: 1.0 or all ones.
+template <class T>
+void execute_setp_pair(Warp& w, const SetPredicate& x, Lanes lanes) {
+  const auto [low, high] = compared_halves<T>(w, x.comparison);
+  set_predicates(w, x, lanes, low, high);
+}
+
+// As setp into a register: 1.0 or all ones. Of pairs, one in each half.
 struct Set {
   Register d;
-  bool to_float;
+  uint32_t yes;
+  uint8_t bytes;  // of d
   Comparison comparison;
 };
 
@@ -152,8 +159,20 @@ template <class T>
 void execute_set(Warp& w, const Set& x, Lanes lanes) {
   const Comparison& c = x.comparison;
   const Lanes result = combine(w, c, compared(w.at<T>(c.a), w.at<T>(c.b), c.relation));
-  const uint32_t yes = x.to_float ? 0x3f800000u : ~0u;
-  for_lanes(lanes, [&](int k) { w.at<uint32_t>(x.d)[k] = (result >> k) & 1 ? yes : 0; });
+  for_lanes(lanes, [&](int k) {
+    const uint32_t value = (result >> k) & 1 ? x.yes : 0;
+    std::memcpy(w.at<std::byte>(x.d) + static_cast<ptrdiff_t>(k) * x.bytes, &value, x.bytes);
+  });
+}
+
+template <class T>
+void execute_set_pair(Warp& w, const Set& x, Lanes lanes) {
+  const auto [low, high] = compared_halves<T>(w, x.comparison);
+  const Lanes of_low = combine(w, x.comparison, low), of_high = combine(w, x.comparison, high);
+  for_lanes(lanes, [&](int k) {
+    w.at<uint32_t>(x.d)[k] =
+        ((of_low >> k) & 1 ? x.yes & 0xffff : 0) | ((of_high >> k) & 1 ? x.yes << 16 : 0);
+  });
 }
 
 Relation relation_of(Decode& d, bool is_unsigned) {
@@ -223,11 +242,19 @@ void decode_set(Decode& d) {
   Comparison comparison = take_comparison(d, 3);
   Type to = d.take_type(), type = d.take_type();
   d.done();
-  if (bytes(to) != 4 || is_float(type) != (type == Type::f32 || type == Type::f64))
-    d.refuse("this form of set is not supported");
+  const bool pairs = type == Type::f16x2 || type == Type::bf16x2;
+  const uint32_t ones = pairs ? 0xffff : bytes(to) == 2 ? 0xffff : ~0u;
+  const uint32_t yes = to == Type::f16 || to == Type::f16x2     ? 0x3c00
+                       : to == Type::bf16 || to == Type::bf16x2 ? 0x3f80
+                       : to == Type::f32                        ? 0x3f800000
+                                                                : ones;
+  d.require(bytes(to) == 2 || bytes(to) == 4);
+  if (pairs) d.require(to == type || to == Type::u32 || to == Type::s32);
   const Register destination = d.destination(0, to);
   compared_sources(d, type, comparison);
-  const Set x{destination, to == Type::f32, comparison};
+  const Set x{destination, yes, static_cast<uint8_t>(bytes(to)), comparison};
+  if (type == Type::f16x2) return d.run<execute_set_pair<HalfValue>>(x);
+  if (type == Type::bf16x2) return d.run<execute_set_pair<BrainValue>>(x);
   with_comparable(d, type, [&](auto zero) { d.run<execute_set<decltype(zero)>>(x); });
 }
 

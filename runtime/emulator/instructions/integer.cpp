@@ -141,6 +141,29 @@ struct SubSat {
   }
 };
 
+// The product of 24-bit factors has 48 bits.
+template <class T, bool high>
+struct Mul24 {
+  T operator()(T a, T b) const {
+    auto factor = [](T x) {
+      return static_cast<int64_t>(static_cast<T>(static_cast<uint32_t>(x) << 8)) >> 8;
+    };
+    const int64_t product = factor(a) * factor(b);
+    return static_cast<T>(static_cast<uint64_t>(high ? product >> 16 : product));
+  }
+};
+
+template <class T, bool high>
+struct Mad24 {
+  T operator()(T a, T b, T c) const { return Add<T>{}(Mul24<T, high>{}(a, b), c); }
+};
+
+struct Mad24Sat {
+  int32_t operator()(int32_t a, int32_t b, int32_t c) const {
+    return AddSat{}(Mul24<int32_t, true>{}(a, b), c);
+  }
+};
+
 // add.cc, addc, sub.cc, subc of a and b; mad.lo.cc, madc.hi of a, b and c: with the warp's carry.
 enum class Extended : uint8_t { add, sub, mad_lo, mad_hi };
 
@@ -306,6 +329,34 @@ void decode_dot(Decode& d, DotKind kind) {
   d.run<execute_dot>({to, a, b, c, a_signed, b_signed, kind});
 }
 
+void decode_mul24(Decode& d) {
+  const bool high = d.take_one({"lo", "hi"}) == "hi";
+  const Type type = d.take_type();
+  const Binary x = binary_operands(d, type);
+  d.require(type == Type::u32 || type == Type::s32);
+  if (type == Type::s32)
+    high ? d.run<binary<int32_t, int32_t, int32_t, Mul24<int32_t, true>>>(x)
+         : d.run<binary<int32_t, int32_t, int32_t, Mul24<int32_t, false>>>(x);
+  else
+    high ? d.run<binary<uint32_t, uint32_t, uint32_t, Mul24<uint32_t, true>>>(x)
+         : d.run<binary<uint32_t, uint32_t, uint32_t, Mul24<uint32_t, false>>>(x);
+}
+
+void decode_mad24(Decode& d) {
+  const bool high = d.take_one({"lo", "hi"}) == "hi", saturate = d.take("sat");
+  const Type type = d.take_type();
+  const Ternary x = ternary_operands(d, type);
+  d.require(saturate ? type == Type::s32 && high : type == Type::u32 || type == Type::s32);
+  if (saturate)
+    d.run<ternary<int32_t, int32_t, int32_t, int32_t, Mad24Sat>>(x);
+  else if (type == Type::s32)
+    high ? d.run<ternary<int32_t, int32_t, int32_t, int32_t, Mad24<int32_t, true>>>(x)
+         : d.run<ternary<int32_t, int32_t, int32_t, int32_t, Mad24<int32_t, false>>>(x);
+  else
+    high ? d.run<ternary<uint32_t, uint32_t, uint32_t, uint32_t, Mad24<uint32_t, true>>>(x)
+         : d.run<ternary<uint32_t, uint32_t, uint32_t, uint32_t, Mad24<uint32_t, false>>>(x);
+}
+
 void decode_div(Decode& d) {
   if (has_float(d)) return decode_float_arithmetic(d);
   decode_binary<Div>(d, d.take_type());
@@ -325,6 +376,8 @@ void add_integer(DecodeTable& t) {
   t["addc"] = [](Decode& d) { decode_carry(d, Extended::add, true); };
   t["subc"] = [](Decode& d) { decode_carry(d, Extended::sub, true); };
   t["madc"] = [](Decode& d) { decode_carry(d, take_product(d), true); };
+  t["mul24"] = decode_mul24;
+  t["mad24"] = decode_mad24;
   t["mul"] = decode_mul;
   t["mad"] = decode_mad;
   t["div"] = decode_div;
