@@ -89,9 +89,17 @@ class Lexer {
   void skip_number() {
     if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'f' || peek(1) == 'F' ||
                           ((peek(1) == 'd' || peek(1) == 'D') && is_hex(peek(2))))) {
+      const Position at = at_;
+      const char kind = peek(1);
       advance();
       advance();
+      const size_t first = position_;
       while (is_hex(peek())) advance();
+      const size_t digits = position_ - first, wanted = kind == 'x' || kind == 'X'   ? 0
+                                                        : kind == 'f' || kind == 'F' ? 8
+                                                                                     : 16;
+      if (wanted && digits != wanted)
+        fail(at, fmt::format("0{} has {} hexadecimal digits behind it, not {}", kind, digits, wanted));
     } else if (peek() == '0' && (peek(1) == 'b' || peek(1) == 'B')) {
       advance();
       advance();

@@ -150,6 +150,7 @@ class Parser {
 
   Directive directive() {
     Directive d;
+    d.at = now().at;
     auto& tokens = d.tokens;
     tokens.push_back(take());
     const std::string name = tokens.front();
@@ -252,6 +253,7 @@ class Parser {
 
   Directive function_directive() {
     Directive d;
+    d.at = now().at;
     d.tokens.push_back(take());
     while (now().kind != Kind::dotted && !now().is("{") && !now().is(";")) {
       if (now().kind == Kind::end || now().is("}"))

@@ -69,6 +69,7 @@ struct Declaration {
 struct Directive {
   std::vector<std::string> tokens;  // with the directive's own name first, and commas
   bool semicolon = false;
+  Position at = {};  // of its name
 };
 
 struct Statement;

@@ -291,10 +291,13 @@ class EmulatorDevice : public Emulator {
               trace_.get(),
               &notes_};
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
-    // What ptxas gives each thread when only .maxntid limits it: an even share of the SM's, in eights.
-    const uint32_t most = kernel.threads_most ? kernel.threads_most : threads;
-    grid.registers_per_thread = queued.program->signature.registers.value_or(
-        std::min(248u, hopper::sm_registers / std::max(32u, most) / 8 * 8));
+    // What ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for whole
+    // warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
+    const uint32_t most = kernel.threads_most ? kernel.threads_most : threads, group = 128;
+    const uint32_t share =
+        hopper::sm_registers / kernel.ctas_least / ((most + group - 1) / group * group) / 8 * 8;
+    grid.registers_per_thread =
+        queued.program->signature.registers.value_or(std::min(kernel.role_registers, share));
     if (kernel.registers_most)
       grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
     if (trace_) trace_->begin(grid);

@@ -159,7 +159,8 @@ TEST_CASE("emulator: st.async and red.async are held to alignment, types and pla
   CHECK(fault(st + ".v4.b32 [%r11+4], {%r0, %r0, %r0, %r0}, [%r4];") == Fault::misaligned);
   CHECK(fault(st + ".v4.b32 [%r11+2048], {%r0, %r0, %r0, %r0}, [%r4];") == Fault::out_of_bounds);
   std::string what;
-  CHECK(fault("cvt.u16.u32 %h0, %r0;" + st + ".b16 [%r11], %h0, [%r4];", &what) == Fault::unsupported);
+  CHECK(fault("{ .reg .b16 %h; cvt.u16.u32 %h, %r0;" + st + ".b16 [%r11], %h, [%r4]; }", &what) ==
+        Fault::unsupported);
   CHECK(fault(red + ".min.u64 [%r11], %rd1, [%r4];", &what) == Fault::unsupported);
   CHECK_MESSAGE(what.find("into shared memory does not take") != std::string::npos, what);
   CHECK(fault("st.async.release.gpu.global.b32 [%rd1], %r0;", &what) == Fault::unsupported);

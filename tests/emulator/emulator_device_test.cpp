@@ -302,7 +302,28 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
        "ptx 8:12: with the 524289 B of s, the thread has 524289 B of local memory"},
       {".global .u64 q[1] = {zzz};", "", "ptx 4:22: zzz is not declared"},
       {".global .u32 z; .global .u64 q[2] = {z+4, generic(z)};", "", ""},
-      {".global .u32 q[1] = {1, 2};", "", "ptx 4:14: q of 4 B has 2 initial values of 4 B"},
+      {".global .u32 q[1] = {1, 2};", "", "ptx 4:21: q has 2 initial values, where 1 fit"},
+      {".global .b32 a[2][2] = {{{{{1}}}}, {2}};", "", "ptx 4:26: the initial values of a do not nest"},
+      {".global .b32 a = {1};", "", "ptx 4:18: the initial values of a do not nest"},
+      {".global .b32 a[2][2] = {1, 2};", "", "ptx 4:25: the initial values of a do not nest"},
+      {".global .b32 a; .global .b64 a;", "", "ptx 4:30: a is declared twice"},
+      {".global .b8 a[];", "", "ptx 4:13: a has no extent, and is not .extern"},
+      {".nosuch 1, 2;", "", "ptx 4:1: there is no directive .nosuch"},
+      {"", ".nosuch 1;", "ptx 8:1: there is no directive .nosuch"},
+      {"", ".shared .b8 s[0];", "ptx 8:13: the extent 0 of s is no number"},
+      {"", ".shared .b8 s[(1<<62)*4];", "ptx 8:13: the extent (1<<62)*4 of s is no number"},
+      {"", ".shared .b8 s[4]; .local .b8 s[4];", "ptx 8:30: s is declared twice"},
+      {"", "{ .shared .b8 s[4]; { .shared .b8 s[8]; } }", ""},
+      {"", ".reg .b32 %s<4294967295>;", "ptx 8:11: %s<4294967295>: there cannot be as many registers"},
+      {"", "mov.u32 %other, 1;", "ptx 8:9: %other is no register"},
+      {"", "{ .reg .b32 a; mov.u32 a, other; }", "ptx 8:27: other is not declared"},
+      {"", "bra nowhere;", "ptx 8:5: there is no label nowhere"},
+      {"", "{ .reg .f32 a; mov.f32 a, 0f123; }", "ptx 8:27: 0f has 3 hexadecimal digits behind it, not 8"},
+      {"", "{ .reg .f64 a; mov.f64 a, 0d1; }", "ptx 8:27: 0d has 1 hexadecimal digits behind it, not 16"},
+      {"", "{ .reg .b64 a; createpolicy.fractional.L2::evict_last.b64 a, 9.5; }",
+       "ptx 8:59: createpolicy.fractional.L2::evict_last.b64: the fraction 9.5 is not above 0 and up to 1"},
+      {"", "{ .reg .b32 a<8>; ld.global.v8.b32 {a0, a1, a2, a3, a4, a5, a6, a7}, [%rd0]; }",
+       "ptx 8:36: ld.global.v8.b32: 32 B in one access; sm_90 has up to 16"},
       {".global .v4 .f32 q[1] = {{1.0, -2.0, 0f00000000, 4.0}};", "", ""},
       {"", "X: X: bra X;", "ptx 8:4: the label X is declared twice"},
       {"", "X: { X: bra X; }", ""},
@@ -327,6 +348,22 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
   CHECK(refused(around("{ .param .b32 x; call f, (" + arguments + "); }",
                        ".func f(" + parameters + ") { ret; }")) == "");
   const std::string head = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+  const auto of_head = [&](const std::string& out, const std::string& in,
+                           const std::string& directives = "") {
+    std::string text = head + ".entry k() " + directives + " { ret; }";
+    return refused(text.replace(text.find(out), out.size(), in));
+  };
+  CHECK(of_head("8.0", "8.1") == "");
+  CHECK(of_head("8.0", "0.0") == "ptx 1:1: there is no PTX ISA version 0.0");
+  CHECK(of_head("sm_90a", "sm_80, texmode_independent") == "");
+  CHECK(of_head("sm_90a", "sm_4294967295") ==
+        "ptx 2:1: the target sm_4294967295 is none whose code sm_90a runs");
+  CHECK(of_head("sm_90a", "sm_100") == "ptx 2:1: the target sm_100 is none whose code sm_90a runs");
+  CHECK(of_head("sm_90a", "sm_90a, junk") == "ptx 2:1: the target has no option junk");
+  CHECK(of_head("64", "0") == "ptx 3:1: the address size is 0, and sm_90 has 64");
+  CHECK(of_head("8.0", "8.0", ".maxntid 0") == "ptx 4:12: .maxntid is 0, and takes numbers from 1 on");
+  CHECK(of_head("8.0", "8.0", ".nosuch 1") == "ptx 4:12: there is no directive .nosuch");
+  CHECK(of_head("8.0", "8.0", ".maxntid 32, 1, 1 .minnctapersm 1") == "");
   CHECK(refused(head + ".entry k(.param .align 0 .u64 p) { ret; }") ==
         "ptx 4:31: the alignment 0 of p is no power of two");
   CHECK(refused(head + ".entry k(.param .b8 p[32764]) { ret; }") == "");

@@ -297,6 +297,38 @@ TEST_CASE("emulator: an .aligned instruction of a part of a warp is named, which
   }
 }
 
+// As ptxas 13.0 says with -v of kernels that use setmaxnreg.
+TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and shares them") {
+  const auto ran = [](uint32_t threads, int ctas, const char* of_first, const char* of_others) {
+    std::string text =
+        kernel(fmt::format("setp.lt.u32 %p1, %r0, 128;\n@%p1 bra A;\nsetmaxnreg.{}.sync.aligned.u32 "
+                           "{};\nbra B;\nA: setmaxnreg.{}.sync.aligned.u32 {};\nB:",
+                           std::string(of_others).substr(0, 3), std::string(of_others).substr(4),
+                           std::string(of_first).substr(0, 3), std::string(of_first).substr(4)));
+    text.insert(text.find(") {") + 1, fmt::format(" .maxntid {} .minnctapersm {} ", threads, ctas));
+    return run_text(text, threads, 4);
+  };
+  const auto fits = [&](uint32_t threads, int ctas, const char* of_first, const char* of_others) {
+    const Result r = ran(threads, ctas, of_first, of_others);
+    CHECK_MESSAGE(!r.fault, r.what);
+  };
+  fits(256, 1, "dec 24", "inc 240");   // 240 at entry
+  fits(384, 1, "dec 40", "inc 232");   // 168
+  fits(288, 1, "dec 24", "inc 168");   // 168, since the third warpgroup counts whole
+  fits(256, 2, "dec 24", "inc 232");   // 128
+  fits(512, 1, "dec 128", "inc 128");  // 128
+  fits(128, 1, "dec 24", "inc 256");   // 256
+  const auto fails = [&](uint32_t threads, int ctas, const char* of_first, const char* of_others,
+                         const char* says) {
+    const Result r = ran(threads, ctas, of_first, of_others);
+    CHECK_MESSAGE(r.fault == Fault::register_budget, r.what);
+    CHECK_MESSAGE(r.what.find(says) != std::string::npos, r.what);
+  };
+  fails(256, 2, "dec 24", "inc 240", "has 128 per thread");
+  fails(384, 1, "dec 40", "inc 240", "waits for registers that nobody gives back");
+  fails(384, 1, "dec 176", "inc 240", "setmaxnreg.dec to 176 registers, but the warp has 168");
+}
+
 TEST_CASE("emulator: a mask that leaves out its own lane is named") {
   const Result r = run("redux.sync.add.u32 %r5, %r1, 0x7fffffff;", 32, 1);
   CHECK(r.fault == Fault::divergence);

@@ -138,7 +138,7 @@ TEST_CASE("emulator: consumers that were miscounted are named") {
   const std::string text = error_of([&] { run(1); });
   CAPTURE(text);
   CHECK(contains(text, "mbarrier empty["));
-  CHECK(contains(text, " warps of the CTA arrive at it, which is right only where they take phases in turn"));
+  CHECK(contains(text, " warps arrive at it, which is right only where they take phases in turn"));
   CHECK(contains(text, "a Pipeline's stage expects 4 arrivals for each of the pipeline's `consumers`"));
   run(2);
 }

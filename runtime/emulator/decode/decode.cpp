@@ -166,6 +166,11 @@ const ptx_text::Operand& Decode::operand(size_t i) const {
   return text.operands[i];
 }
 
+void Decode::reject(const std::string& why) const {
+  ptx_text::fail(text.operands.empty() ? ptx_text::Position{} : text.operands[0].at,
+                 fmt::format("{}: {}", text.opcode, why));
+}
+
 bool Decode::take(std::string_view modifier) {
   auto at = std::find(modifiers.begin(), modifiers.end(), modifier);
   if (at == modifiers.end()) return false;
@@ -228,7 +233,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
       if (name == o.text) return decoder.special(special, width);
     if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
     if (const auto function = decoder.function_address(o.text)) return decoder.constant(*function, width);
-    refuse(fmt::format("{} is not declared", o.text));
+    ptx_text::fail(o.at, fmt::format("{} is not declared", o.text));
   }
   if (o.kind == ptx_text::Operand::Kind::binary && o.text == "+" &&
       o.parts[0].kind == ptx_text::Operand::Kind::name) {  // sym+4
@@ -250,7 +255,7 @@ Register Decode::destination(const ptx_text::Operand& o, Type type) {
   const Decoder::Symbol* symbol =
       o.kind == ptx_text::Operand::Kind::name ? decoder.find(o.text, scope) : nullptr;
   if (!symbol || symbol->kind != Decoder::Symbol::Kind::reg)
-    refuse(fmt::format("{} is no register", ptx_text::print(o)));
+    ptx_text::fail(o.at, fmt::format("{} is no register", ptx_text::print(o)));
   if (symbol->predicate != (type == Type::pred) || symbol->bytes != bytes(type))
     refuse(fmt::format("{} has {} bits, {} are wanted", o.text, symbol->predicate ? 1 : 8 * symbol->bytes,
                        type == Type::pred ? 1 : 8 * bytes(type)));
@@ -286,7 +291,7 @@ int64_t Decode::immediate(size_t i) {
 
 uint32_t Decode::label(const ptx_text::Operand& o) const {
   auto at = decoder.find_label(o.text, scope);
-  if (!at) refuse(fmt::format("there is no label {}", ptx_text::print(o)));
+  if (!at) ptx_text::fail(o.at, fmt::format("there is no label {}", ptx_text::print(o)));
   return *at;
 }
 
@@ -312,7 +317,7 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
   }
   const Decoder::Symbol* symbol =
       base->kind == ptx_text::Operand::Kind::name ? decoder.find(base->text, scope) : nullptr;
-  if (!symbol) refuse(fmt::format("{} is not declared", ptx_text::print(*base)));
+  if (!symbol) ptx_text::fail(base->at, fmt::format("{} is not declared", ptx_text::print(*base)));
   if (symbol->kind == Decoder::Symbol::Kind::address) {
     if (of_symbol) *of_symbol = symbol->space;
     a.displacement = sum(a.displacement, symbol->value);

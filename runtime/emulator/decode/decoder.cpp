@@ -30,15 +30,6 @@ Decoder::Decoder(const ptx_text::Module& module, const std::string& kernel, Glob
 
 // --- functions ---
 
-// Shared variables of all bodies are laid out ahead, since dynamic ones come last.
-static void for_each_shared(const std::vector<ptx_text::Statement>& body,
-                            const std::function<void(const ptx_text::Declaration&)>& f) {
-  for (const ptx_text::Statement& s : body) {
-    if (s.kind == ptx_text::Statement::Kind::declaration && s.declaration.has(".shared")) f(s.declaration);
-    if (s.kind == ptx_text::Statement::Kind::block) for_each_shared(s.block, f);
-  }
-}
-
 void Decoder::kernel_directives(const ptx_text::Function& f) {
   auto number = [](const ptx_text::Directive& d, size_t i) {
     return 2 * i + 1 < d.tokens.size() ? to_number(d.tokens[2 * i + 1]) : 1;
@@ -50,6 +41,7 @@ void Decoder::kernel_directives(const ptx_text::Function& f) {
       kernel_.threads_most = extent(0) * extent(1) * extent(2);
     }
     if (name == ".maxnreg") kernel_.registers_most = number(d, 0);
+    if (name == ".minnctapersm") kernel_.ctas_least = number(d, 0);
     if (name == ".reqnctapercluster") kernel_.required_cluster = {number(d, 0), number(d, 1), number(d, 2)};
   }
   for (const ptx_text::Declaration& d : f.parameters)
@@ -79,7 +71,6 @@ void Decoder::function(const ptx_text::Function& f) {
         }
       }
   }
-  for_each_shared(f.body, [&](const ptx_text::Declaration& d) { declare(d, scope); });
   walk(f.body, scope);
   // What runs off the end returns.
   static const ptx_text::Instruction ret{std::nullopt, "ret", {}};
@@ -107,7 +98,7 @@ void Decoder::walk(const std::vector<ptx_text::Statement>& statements, size_t sc
         last_label = s.label;
         break;
       case ptx_text::Statement::Kind::declaration:
-        if (!s.declaration.has(".shared")) declare(s.declaration, scope);
+        declare(s.declaration, scope);
         break;
       case ptx_text::Statement::Kind::directive:
         directive(s.directive, scope, last_label);
@@ -378,6 +369,7 @@ void Decoder::link_calls() {
 }
 
 Kernel Decoder::run() {
+  validate(module_);
   index_functions();
   const auto entry = functions_.find(kernel_.name);
   if (entry == functions_.end() || !entry->second->entry || !entry->second->has_body)

@@ -129,6 +129,8 @@ class Decode {
   RegisterList list(const std::vector<Register>& registers);
 
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
+  // Throws Error "ptx LINE:COLUMN: ..." for what no GPU of sm_90a takes: then the kernel does not run at all.
+  [[noreturn]] void reject(const std::string& why) const;
   // Refuses the type unless the handler takes it.
   void require(bool takes_type) const {
     if (!takes_type) refuse("it does not take this type");
@@ -179,6 +181,9 @@ void add_tensormap(DecodeTable& table);
 void add_matrix(DecodeTable& table);
 void add_wgmma(DecodeTable& table);
 void add_video(DecodeTable& table);
+
+// Throws Error "ptx LINE:COLUMN: ..." for what is no module that sm_90a runs.
+void validate(const ptx_text::Module& module);
 
 class Decoder {
  public:
@@ -239,6 +244,7 @@ class Decoder {
   void function(const ptx_text::Function& f);
   void walk(const std::vector<ptx_text::Statement>& statements, size_t scope);
   void declare(const ptx_text::Declaration& d, size_t scope);
+  void name_symbol(size_t scope, const ptx_text::Declarator& name, const Symbol& symbol);
   void directive(const ptx_text::Directive& d, size_t scope, const std::string& last_label);
   void decode_all(uint32_t from);
   void decode_one(uint32_t pc);
@@ -306,6 +312,7 @@ class Decoder {
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
   void communicates() { kernel_.communicates = true; }
+  void asks_registers(uint32_t count) { kernel_.role_registers = std::max(kernel_.role_registers, count); }
 };
 
 inline uint32_t align_up(uint64_t value, uint64_t to) {

@@ -44,9 +44,8 @@ uint64_t Decoder::size_of(const ptx_text::Declaration& d, const ptx_text::Declar
   uint64_t size = scalar_bytes(d) * (d.has(".v4") ? 4 : d.has(".v2") ? 2 : 1);
   for (const std::string& extent : name.extents) {
     if (extent.empty()) return 0;
-    const ptx_text::Module m = ptx_text::parse(fmt::format(".global .b8 x = {};", extent));
-    const auto count = ptx_text::integer_value(*m.statements[0].declaration.names[0].initializer);
-    if (!count || *count < 0)
+    const auto count = number_in(extent);
+    if (!count || *count < 1)
       ptx_text::fail(name.at, fmt::format("the extent {} of {} is no number of elements", extent, name.name));
     if (size && static_cast<uint64_t>(*count) > most_bytes / size)
       ptx_text::fail(name.at, fmt::format("{} has more than {} B", name.name, most_bytes));
@@ -153,10 +152,10 @@ void Decoder::declare_global(const ptx_text::Declaration& d) {
     if (count * element > size)
       ptx_text::fail(
           name.at, fmt::format("{} of {} B has {} initial values of {} B", name.name, size, count, element));
-    Address at = memory_.allocate(size, name.name, align_of(d, name));
+    Address at = memory_.allocate(size, name.name, align_of(d, name), d.has(".const"));
     allocations.push_back(at);
-    scopes_[0].symbols[name.name] = {Symbol::Kind::address,      {}, 0, false, Space::global, at,
-                                     static_cast<uint32_t>(size)};
+    name_symbol(0, name,
+                {Symbol::Kind::address, {}, 0, false, Space::global, at, static_cast<uint32_t>(size)});
     if (!name.initializer) continue;
     std::byte* to = memory_.host(at, size, "initialise");
     write_values(*name.initializer, [&](const ptx_text::Operand& o) {
@@ -253,8 +252,13 @@ void Decoder::declare(const ptx_text::Declaration& d, size_t scope) {
       symbol.value = allocate_local(d, name);
       symbol.in_frame = kernel_.frames_apart() && scope != 0;
     }
-    scopes_[scope].symbols[name.name] = symbol;
+    name_symbol(scope, name, symbol);
   }
+}
+
+void Decoder::name_symbol(size_t scope, const ptx_text::Declarator& name, const Symbol& symbol) {
+  if (!scopes_[scope].symbols.try_emplace(name.name, symbol).second)
+    ptx_text::fail(name.at, fmt::format("{} is declared twice", name.name));
 }
 
 uint32_t Decoder::allocate_local(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {

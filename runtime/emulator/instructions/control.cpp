@@ -393,6 +393,7 @@ void decode_setmaxnreg(Decode& d) {
   const int64_t count = d.immediate(0);
   if (count < 24 || count > 256 || count % 8)
     d.refuse(fmt::format("{} registers: setmaxnreg takes multiples of 8 from 24 to 256", count));
+  d.decoder.asks_registers(static_cast<uint32_t>(count));
   d.run<execute_setmaxnreg>({static_cast<uint32_t>(count), inc});
 }
 

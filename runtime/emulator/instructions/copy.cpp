@@ -285,7 +285,10 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
       w.fail(Fault::misaligned, fmt::format("{:#x} and {:#x} must be multiples of {} B", to, p.from, bytes),
              lane);
     w.place(to, bytes, Space::shared, lane, owner, p.offset);
-    if (x.src_size != no_register) p.take = std::min(bytes, w.at<uint32_t>(x.src_size)[lane]);
+    if (x.src_size != no_register) p.take = w.at<uint32_t>(x.src_size)[lane];
+    if (p.take > bytes)
+      w.fail(Fault::operand,
+             fmt::format("the src-size {} is more than the {} B that are copied", p.take, bytes), lane);
     if (x.ignore_src != no_register && (*w.at<uint32_t>(x.ignore_src) >> lane) & 1) p.take = 0;
     if (p.take) w.global(p.from, p.take, lane, false, "this copy");
     w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.here(), false, 0},
@@ -328,7 +331,7 @@ void signal_when_copied(Warp& w, Mbarrier& m, uint32_t last, std::shared_ptr<Kno
     if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last)
       return signal_when_copied(w, m, last, k, lane);
     if (w.cluster().checks) m.gathered.join(*k);
-    --m.in_flight;
+    --m.copies_to_arrive;
     arrive(w, m, 1, false, lane);
   });
 }
@@ -342,9 +345,9 @@ void execute_cp_arrive(Warp& w, const CpArrive& x, Lanes lanes) {
   auto k = std::make_shared<Knowledge>(w.release());
   if (w.cluster().checks && w.copy_sequence) k->seen.raise(w.copy_actor, w.copy_sequence);
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
     if (!x.noinc) ++m.pending;
-    ++m.in_flight;
+    ++m.copies_to_arrive;
     signal_when_copied(w, m, w.copy_sequence, k, lane);
   });
 }

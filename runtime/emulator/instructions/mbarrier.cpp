@@ -60,6 +60,18 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async) {
   return m;
 }
 
+Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane) {
+  Mbarrier& m = mbarrier_at(w, address, lane, false);
+  if (m.cta != &w.cta)
+    w.fail(Fault::mbarrier_use,
+           fmt::format(
+               "this works on mbarriers of .shared::cta, and {} is another's; only arrivals, expect_tx and "
+               "complete_tx of .shared::cluster reach it",
+               label(w, m)),
+           lane);
+  return m;
+}
+
 void try_complete(Warp& w, Mbarrier& m) {
   if (m.pending > 0) return;
   if (m.tx < 0 && m.in_flight == 0)
@@ -67,6 +79,13 @@ void try_complete(Warp& w, Mbarrier& m) {
                                         "expected (last expect_tx at line {})",
                                         m.phase, label(w, m), -m.tx, line_of(w, m.last_expect)));
   if (m.tx != 0) return;
+  if (m.copies_to_arrive > 0)
+    w.fail(Fault::arrival_count,
+           fmt::format(
+               "phase {} of mbarrier {} completes while {} arrivals by cp.async.mbarrier.arrive are still to "
+               "come: it has got more than its {} arrivals, beside those which such an instruction adds and "
+               "makes itself, without .noinc",
+               m.phase, label(w, m), m.copies_to_arrive, m.count));
   if (m.in_flight > 0)
     w.fail(Fault::tx_count,
            fmt::format("phase {} of mbarrier {} completes while {} copies of {} B that signal it are in "
@@ -97,7 +116,7 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
            lane);
   if (w.cluster().checks && releases) m.gathered.join(w.release());
   m.last_arrival = w.here();
-  if (&w.cta == m.cta) m.warps |= 1u << w.index;
+  m.warps[w.cta.rank] |= 1u << w.index;
   m.pending -= count;
   try_complete(w, m);
 }
@@ -179,12 +198,12 @@ struct Inval {
 
 void execute_inval(Warp& w, const Inval& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
-    if (m.in_flight)
-      w.fail(
-          Fault::mbarrier_use,
-          fmt::format("mbarrier {} is invalidated while {} copies will signal it", label(w, m), m.in_flight),
-          lane);
+    Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
+    if (m.in_flight || m.copies_to_arrive)
+      w.fail(Fault::mbarrier_use,
+             fmt::format("mbarrier {} is invalidated while {} copies will signal it", label(w, m),
+                         m.in_flight + m.copies_to_arrive),
+             lane);
     Cta& owner = *m.cta;
     const uint32_t offset = m.offset;
     owner.mbarriers.erase(offset);
@@ -199,12 +218,13 @@ struct Arrive {
   Register state;     // none for _, and in the cluster's form
   Register count;     // none for one arrival
   Register tx_count;  // of .expect_tx
-  bool drop, releases;
+  bool drop, releases, in_cluster;
 };
 
 void execute_arrive(Warp& w, const Arrive& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    const uint64_t address = w.address(x.addr, lane);
+    Mbarrier& m = x.in_cluster ? mbarrier_at(w, address, lane, false) : own_mbarrier_at(w, address, lane);
     const uint32_t count = x.count == no_register ? 1 : w.at<uint32_t>(x.count)[lane];
     if (x.tx_count != no_register) expect_tx(w, m, w.at<uint32_t>(x.tx_count)[lane], lane);
     if (x.state != no_register) w.at<uint64_t>(x.state)[lane] = state_of(m);
@@ -224,13 +244,14 @@ void decode_arrive(Decode& d, bool drop) {
   const bool expects = d.take("expect_tx");
   d.take("noComplete");
   const bool relaxed = d.take("relaxed");
-  d.take_any({"release", "cta", "cluster", "shared::cta", "shared::cluster", "shared"});
+  const bool in_cluster = d.take("shared::cluster");
+  d.take_any({"release", "cta", "cluster", "shared::cta", "shared"});
   d.take("b64");
   d.done();
   // The cluster form has no state; `_` stands for it.
   const size_t at = d.operand(0).kind == ptx_text::Operand::Kind::address ? 0 : 1;
   const Register state = at == 1 ? d.sink(d.operand(0), Type::b64) : no_register;
-  Arrive x{d.address(d.operand(at)), state, no_register, no_register, drop, !relaxed};
+  Arrive x{d.address(d.operand(at)), state, no_register, no_register, drop, !relaxed, in_cluster};
   if (expects)
     x.tx_count = d.source(at + 1, Type::u32);
   else if (d.count() > at + 1)
@@ -281,15 +302,16 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   const Mbarrier* waited = nullptr;
   uint32_t parity = 0;
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
     bool done;
     if (x.parity) {
       const uint32_t p = w.at<uint32_t>(x.phase)[lane];
       if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
       done = (m.phase & 1) != p;
-      if (&w.cta == m.cta) {
-        // It waits for the phase that it is in, or for the one before, which is over.
-        uint32_t& known = known_phase(w, m, lane);
+      if (w.cluster().checks && &w.cta == m.cta) {
+        // It waits for the first phase that it does not know to be over, or for the one before.
+        uint32_t& arrived = known_phase(w, m, lane);
+        const uint32_t known = std::max(arrived, w.knowledge.seen[m.actor]);
         if ((known & 1) == p && m.phase >= known + 2)
           w.fail(
               Fault::phase_skipped,
@@ -297,7 +319,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
                           "parity {} no longer tells them apart{}",
                           label(w, m), known, m.phase - 1, known, p, about_arrivals(m)),
               lane);
-        if (done) known = m.phase;
+        if (done) arrived = m.phase;
       }
       parity = p;
     } else {

@@ -8,6 +8,8 @@ namespace ptxbuilder::runtime::emulator {
 // The mbarrier at a shared address, or a report that says why there is none to use. `async`: it is for the
 // async proxy.
 Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async);
+// The same, which has to be the CTA's own.
+Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane);
 
 // One arrival or more, by thread `lane`. With `releases`, the waiters learn what the thread knows.
 void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane);

@@ -269,6 +269,8 @@ void decode_access(Decode& d, bool store) {
   if (strong && (space == Space::global || space == Space::generic) && (scoped || !store))
     d.decoder.communicates();
   auto parts = Decode::parts(data);
+  if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
+    d.reject(fmt::format("{} B in one access; sm_90 has up to 16", all));
   if (parts.size() != (vector.empty() ? 1u : static_cast<size_t>(vector[1] - '0')))
     d.refuse("the data do not match the vector length");
   // All registers of a vector are as wide; constants beside them are made so.
@@ -339,6 +341,17 @@ void execute_policy(Warp& w, const CreatePolicy& x, Lanes lanes) {
   for_lanes(lanes, [&](int k) { w.at<uint64_t>(x.policy)[k] = 0x1000'0000'0000'0000; });
 }
 
+void decode_policy(Decode& d) {
+  if (d.take("fractional") && d.count() > 1) {
+    const ptx_text::Operand& o = d.operand(1);
+    const bool literal = o.kind == ptx_text::Operand::Kind::number;
+    if (const double part = literal ? std::strtod(o.text.c_str(), nullptr) : 1;
+        !o.text.starts_with("0f") && (part <= 0 || part > 1))
+      d.reject(fmt::format("the fraction {} is not above 0 and up to 1", o.text));
+  }
+  d.run<execute_policy>({d.destination(0, Type::b64)});
+}
+
 }  // namespace
 
 void add_memory(DecodeTable& t) {
@@ -349,7 +362,7 @@ void add_memory(DecodeTable& t) {
   t["prefetchu"] = decode_hint;
   t["applypriority"] = decode_hint;
   t["discard"] = decode_hint;
-  t["createpolicy"] = [](Decode& d) { d.run<execute_policy>({d.destination(0, Type::b64)}); };
+  t["createpolicy"] = decode_policy;
   t["mapa"] = decode_mapa;
   t["getctarank"] = decode_getctarank;
 }

@@ -279,17 +279,22 @@ std::string Cluster::picture() const {
   // Too many arrivals at one barrier are why threads wait at another.
   for (const auto& cta : ctas)
     for (const auto& [offset, m] : cta->mbarriers)
-      if (static_cast<uint32_t>(std::popcount(m->warps)) > m->count &&
-          std::find(named.begin(), named.end(), m.get()) == named.end())
+      if (arriving_warps(*m) > m->count && std::find(named.begin(), named.end(), m.get()) == named.end())
         named.push_back(m.get());
   for (const Mbarrier* m : named) text += "\n  " + of_mbarrier(grid.kernel, *m);
   return text;
 }
 
 void Cluster::deadlock() {
+  // Lanes that wait for something else than each other are no cause, but what they wait for is.
+  auto waits_elsewhere = [](const Fragment& f) {
+    return f.wait == Wait::mbarrier || f.wait == Wait::wgmma || f.wait == Wait::bulk ||
+           f.wait == Wait::copies || f.wait == Wait::registers || f.wait == Wait::sleep;
+  };
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments)
-      if (f.wait == Wait::aligned) throw warp->divergence(f);
+      if (f.wait == Wait::aligned && std::ranges::none_of(warp->fragments, waits_elsewhere))
+        throw warp->divergence(f);
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments)
       if (f.wait == Wait::registers) {
@@ -320,6 +325,22 @@ void Cluster::deadlock() {
                                       name(Fault::tx_count), m.phase, owner.name(m.offset), std::abs(m.tx),
                                       m.tx > 0 ? "more were expected" : "less were expected", line,
                                       grid.kernel.name, picture()));
+    }
+  // Where more warps arrive than a phase takes, phases complete too early for those that wait.
+  for (const Warp* warp : all_)
+    for (const Fragment& f : warp->fragments) {
+      if (f.wait != Wait::mbarrier) continue;
+      const Cta& owner = *ctas[f.generation];
+      const auto found = owner.mbarriers.find(f.object);
+      if (found == owner.mbarriers.end() || arriving_warps(*found->second) <= found->second->count) continue;
+      throw EmulatorError(
+          Fault::arrival_count, grid.kernel.lines[found->second->init.pc].ptx,
+          fmt::format(
+              "{}: every thread waits, and mbarrier {} is initialised for {} arrivals at line {}{}\n  "
+              "kernel {}{}",
+              name(Fault::arrival_count), owner.name(f.object), found->second->count,
+              grid.kernel.lines[found->second->init.pc].ptx, about_arrivals(*found->second), grid.kernel.name,
+              picture()));
     }
   throw EmulatorError(Fault::deadlock, 0,
                       fmt::format("{}: every thread of kernel {} waits, and nothing in flight can wake one{}",

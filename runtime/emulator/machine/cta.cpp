@@ -76,10 +76,11 @@ void Cta::warp_done(Warp&) {
   if (uninitialised) throw *uninitialised;
   Warp& last = *warps.back();
   for (auto& [offset, m] : mbarriers) {
-    if (m->in_flight > 0)
-      last.fail(Fault::early_exit, fmt::format("the CTA exits while {} copies of {} B that signal mbarrier "
-                                               "{} still write into its shared memory",
-                                               m->in_flight, m->in_flight_bytes, name(offset)));
+    if (m->in_flight + m->copies_to_arrive > 0)
+      last.fail(Fault::early_exit,
+                fmt::format("the CTA exits while {} copies of {} B that signal mbarrier "
+                            "{} still write into its shared memory",
+                            m->in_flight + m->copies_to_arrive, m->in_flight_bytes, name(offset)));
   }
   if (touching > 0)
     last.fail(
@@ -100,7 +101,7 @@ void Cta::warp_done(Warp&) {
           name(offset), m->phase, m->count, m->count - m->pending);
       // A pipeline may end so; but where more warps arrive than a phase takes, the count is likely to be
       // wrong.
-      if (static_cast<uint32_t>(std::popcount(m->warps)) > m->count)
+      if (arriving_warps(*m) > m->count)
         last.fail(Fault::arrival_count,
                   fmt::format("{}. Either the count or the arrivals of some phase are wrong{}", left,
                               about_arrivals(*m)));
@@ -108,12 +109,17 @@ void Cta::warp_done(Warp&) {
     }
 }
 
+uint32_t arriving_warps(const Mbarrier& m) {
+  int all = 0;
+  for (uint32_t of_cta : m.warps) all += std::popcount(of_cta);
+  return static_cast<uint32_t>(all);
+}
+
 std::string about_arrivals(const Mbarrier& m) {
-  const auto warps = static_cast<uint32_t>(std::popcount(m.warps));
+  const uint32_t warps = arriving_warps(m);
   std::string text;
   if (warps > m.count)
-    text = fmt::format(
-        "; {} warps of the CTA arrive at it, which is right only where they take phases in turn", warps);
+    text = fmt::format("; {} warps arrive at it, which is right only where they take phases in turn", warps);
   if ((warps > m.count || m.pending > 0) && m.cta->name(m.offset).starts_with("empty["))
     text +=
         "; a Pipeline's stage expects 4 arrivals for each of the pipeline's `consumers`, the warpgroups that "

@@ -65,17 +65,21 @@ struct Mbarrier {
   uint32_t phase = 0;      // completed phases
   uint32_t in_flight = 0;  // asynchronous operations that will signal this phase
   int64_t in_flight_bytes = 0;
-  bool observed = true;  // whether a wait has seen the last completed phase
+  uint32_t copies_to_arrive = 0;  // cp.async.mbarrier.arrives whose copies are not done
+  bool observed = true;           // whether a wait has seen the last completed phase
   std::vector<uint32_t>
       known;        // of each thread of its CTA: the latest phase in which it has arrived or waited
   Actor actor = 0;  // whose times are the phases
   Access init;
   uint32_t last_arrival = no_pc, last_expect = no_pc;  // program counters, for reports
-  uint32_t warps = 0;        // of its CTA, those that have ever arrived, for reports
-  Knowledge gathered;        // from the arrivals of this phase
-  Knowledge completed;       // given to those who wait
-  uint64_t phase_began = 0;  // step, for the trace
+  std::array<uint32_t, 16> warps{};                    // that have ever arrived, by the rank of their CTA
+  Knowledge gathered;                                  // from the arrivals of this phase
+  Knowledge completed;                                 // given to those who wait
+  uint64_t phase_began = 0;                            // step, for the trace
 };
+
+// How many warps have ever arrived at it.
+uint32_t arriving_warps(const Mbarrier& m);
 
 // For a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its count means
 // where its name is that of a Pipeline's; else nothing.

@@ -4,14 +4,14 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align) {
+Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, bool read_only) {
   align = std::max<size_t>(align, 256);
   next_ = (next_ + align - 1) / align * align;
   auto* zeros = static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1));
   if (!zeros)
     throw Error(fmt::format("device memory: the host has no room for an allocation of {} B", bytes),
                 Error::Kind::out_of_memory);
-  Allocation allocation{next_, bytes, std::move(name), false, {zeros, &std::free}};
+  Allocation allocation{next_, bytes, std::move(name), read_only, {zeros, &std::free}};
   Address address = next_;
   next_ += bytes + 4096;  // the gap: an access behind the end meets no other allocation
   live_.emplace(address, std::move(allocation));

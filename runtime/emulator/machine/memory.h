@@ -38,7 +38,7 @@ struct Allocation {
 // run.
 class GlobalMemory {
  public:
-  Address allocate(size_t bytes, std::string name = {}, size_t align = 256);
+  Address allocate(size_t bytes, std::string name = {}, size_t align = 256, bool read_only = false);
   void release(Address address) noexcept;
 
   // The allocation that holds all of [address, address + bytes); null where none does.

@@ -283,6 +283,8 @@ struct Kernel {
   uint32_t parameter_bytes = 0;
   uint32_t threads_most = 0;       // .maxntid or .reqntid; 0 where not given
   uint32_t registers_most = 0;     // .maxnreg; 0 where not given
+  uint32_t ctas_least = 1;         // .minnctapersm
+  uint32_t role_registers = 0;     // the most that a setmaxnreg asks for
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
 

@@ -60,6 +60,13 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
     case Space::shared:
     case Space::cluster: {
       Cta& owner = resolve_shared(address, offset, lane);
+      if (space == Space::shared && &owner != &cta)
+        fail(Fault::out_of_bounds,
+             fmt::format("this accesses .shared::cta, and the address {} is of CTA {} of the cluster: "
+                         ".shared::cluster "
+                         "reaches it",
+                         shown(address), owner.rank),
+             lane);
       if (offset < shared_reserved || offset + uint64_t{bytes} > owner.shared.size())
         fail(Fault::out_of_bounds,
              fmt::format("{} B at the shared address {} are outside the CTA's {} B of shared memory, "
