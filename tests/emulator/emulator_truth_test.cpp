@@ -125,7 +125,7 @@ const std::vector<Row>& rows() {
        init + load + wait + "ld.shared.b32 %r5, [%r4];",
        1,
        {{"@!%p1 bra W;", "", Fault::race},
-        {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault::mbarrier_init},
+        {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault(255)},  // a note
         {"@%p0 fence.mbarrier_init.release.cluster;", "@%p0 fence.proxy.async.shared::cta;", Fault(255)},
         {"bar.sync 0;", "", Fault::mbarrier_init},
         {"[%r3], 4096;", "[%r3], 4080;", Fault::tx_count},
@@ -274,6 +274,28 @@ const std::vector<Row>& rows() {
         {"W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;",
          "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6], 0;", Fault::mbarrier_use},
         {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault::mbarrier_init}}},
+      {"lanes of a warp exchange through shared memory",
+       "xor.b32 %r5, %r4, 4;\nst.shared.b32 [%r4], %r0;\nbar.warp.sync -1;\nld.shared.b32 %r6, "
+       "[%r5];\nbar.warp.sync "
+       "0xffffffff;\nst.shared.b32 [%r4], %r6;",
+       1,
+       {{"bar.warp.sync -1;", "", Fault::race},
+        {"bar.warp.sync -1;", "membar.cta;", Fault::race},
+        {"bar.warp.sync 0xffffffff;", "", Fault::race},
+        {"bar.warp.sync -1;", "bar.sync 0;", Fault(255)},
+        {"bar.warp.sync -1;", "shfl.sync.idx.b32 %r7, %r0, 0, 31, -1;", Fault(255)},
+        {"bar.warp.sync -1;",
+         "mov.u32 %r8, 3; and.b32 %r7, %r1, 30; shl.b32 %r8, %r8, %r7; bar.warp.sync %r8;", Fault(255)},
+        {"bar.warp.sync -1;", "mov.u32 %r8, 1; shl.b32 %r8, %r8, %r1; bar.warp.sync %r8;", Fault::race},
+        {"ld.shared.b32 %r6, [%r5];", "ld.shared.b32 %r6, [%r4];\nmov.u32 %r9, 1;", Fault(255)},
+        {"bar.warp.sync -1;\nld.shared.b32 %r6, [%r5];", "ld.shared.b32 %r6, [%r4];", Fault(255)},
+        {"bar.warp.sync -1;\nld.shared.b32 %r6, [%r5];", "ld.volatile.shared.b32 %r6, [%r5];", Fault(255)}}},
+      {"bytes of one word belong to several lanes",
+       ".reg .b16 %h<2>; sub.u32 %r5, %r4, %r2; shr.u32 %r5, %r5, 2; add.u32 %r5, %r5, %r2; cvt.u16.u32 %h0, "
+       "%r0;\n"
+       "st.shared.u8 [%r5], %h0;\nld.shared.u8 %h1, [%r5];\nbar.sync 0;\nld.shared.b32 %r6, [data];",
+       1,
+       {{"bar.sync 0;", "", Fault::race}}},
       {"a peer's memory is reached as .shared::cluster",
        "mov.u32 %r5, %cluster_ctarank; xor.b32 %r5, %r5, 1; mapa.shared::cluster.u32 %r6, %r4, %r5;\n"
        "st.shared.b32 [%r4], %r0;\nbarrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"

@@ -30,7 +30,7 @@ constexpr std::array<TypeRow, 28> types = {{
     {"e5m2x2", Type::e5m2x2, 2},
 }};
 
-constexpr std::array<std::pair<std::string_view, Special>, 40> specials = {
+constexpr std::array<std::pair<std::string_view, Special>, 45> specials = {
     {{"%tid.x", Special::tid_x},
      {"%tid.y", Special::tid_y},
      {"%tid.z", Special::tid_z},
@@ -70,7 +70,12 @@ constexpr std::array<std::pair<std::string_view, Special>, 40> specials = {
      {"%cluster_nctarank", Special::cluster_nctarank},
      {"%is_explicit_cluster", Special::is_explicit_cluster},
      {"%dynamic_smem_size", Special::dynamic_smem_size},
-     {"%total_smem_size", Special::total_smem_size}}};
+     {"%total_smem_size", Special::total_smem_size},
+     {"%reserved_smem_offset_begin", Special::reserved_smem_begin},
+     {"%reserved_smem_offset_end", Special::reserved_smem_end},
+     {"%reserved_smem_offset_cap", Special::reserved_smem_end},
+     {"%reserved_smem_offset_0", Special::reserved_smem_begin},
+     {"%reserved_smem_offset_1", Special::reserved_smem_1}}};
 
 std::optional<uint64_t> literal_bits(const ptx_text::Operand& o, Type type) {
   const bool negative = o.kind == ptx_text::Operand::Kind::unary && o.text == "-";

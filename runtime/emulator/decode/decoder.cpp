@@ -559,6 +559,7 @@ Register Decoder::allocate_constant(uint32_t width) {
 }
 
 Register Decoder::special(Special which, uint32_t width) {
+  kernel_.uses_reserved |= which == Special::reserved_smem_begin || which == Special::reserved_smem_1;
   for (const SpecialRegister& s : kernel_.specials)
     if (s.special == which && s.bytes == width) return s.at;
   SpecialRegister s{which, allocate_constant(width), width};

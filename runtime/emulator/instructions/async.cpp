@@ -26,7 +26,7 @@ void execute_async(Warp& w, const AsyncStore& x, Lanes lanes) {
              lane);
     Landing l;
     w.place(address, size, Space::cluster, lane, l.cta, l.offset);
-    l.barrier = &mbarrier_at(w, w.address(x.mbar, lane), lane, false);
+    l.barrier = &mbarrier_at(w, w.address(x.mbar, lane), lane);
     if (l.barrier->cta != l.cta)
       w.fail(Fault::operand, "the mbarrier and the destination are in different CTAs", lane);
     l.phase = l.barrier->phase;

@@ -128,6 +128,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   const Type type = x.type;
   const auto b = w.listed(x.b), d = w.listed(x.d);
   const auto width = static_cast<uint32_t>(bytes(type)), length = x.b.size;
+  w.order.learn(lanes, w.alive);
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))

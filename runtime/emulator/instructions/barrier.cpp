@@ -195,9 +195,11 @@ void Cta::complete(uint32_t id) {
   b.result_threads = b.arrived;
   b.arrived = b.expected = b.sum = 0;
   b.all = false;
-  b.who.fill(0);
+  const auto who = std::exchange(b.who, {});
   ++b.generation;
   cluster.changed();
+  for (auto& warp : warps)
+    if (who[warp->index]) warp->order.meet(who[warp->index], warp->alive);
   for (auto& warp : warps)
     for (Fragment& f : warp->fragments)
       if (f.wait == Wait::barrier && f.object == id && f.generation + 1 == b.generation)
@@ -216,6 +218,7 @@ void Cluster::complete_barrier() {
       any = true;
     }
   if (!any) return;
+  for (Warp* warp : all_) warp->order.meet(all_lanes, warp->alive);
   barrier.completed = std::move(barrier.gathered);
   barrier.gathered.clear();
   ++barrier.generation;

@@ -22,7 +22,8 @@ void touch_landing(Warp& w, const Landing& l, uint32_t bytes, bool async, bool r
 // the addresses say when it is 0. Checks, records and announces them: they hold until finish_load. Loads that
 // reduce may meet each other.
 std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier, uint32_t mask,
-                                uint32_t bytes, uint32_t align, int lane, bool reduces = false);
+                                uint32_t bytes, uint32_t align, int lane, SignalledBy by,
+                                bool reduces = false);
 void finish_load(Warp& w, const std::vector<Landing>& landings, uint32_t bytes);
 
 // A copy out of shared memory in the thread's open bulk group: `take` reads the source, then `give` writes

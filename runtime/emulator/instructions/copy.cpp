@@ -18,7 +18,7 @@ void touch_landing(Warp& w, const Landing& l, uint32_t bytes, bool async, bool r
 }
 
 std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier, uint32_t mask,
-                                uint32_t bytes, uint32_t align, int lane, bool reduces) {
+                                uint32_t bytes, uint32_t align, int lane, SignalledBy by, bool reduces) {
   std::vector<Landing> landings;
   auto land = [&](uint64_t to, uint64_t signal) {
     Landing l;
@@ -26,7 +26,7 @@ std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier,
     if (l.offset % align)
       w.fail(Fault::misaligned,
              fmt::format("the destination {} is not a multiple of {} B", l.cta->name(l.offset), align), lane);
-    l.barrier = &mbarrier_at(w, signal, lane, true);
+    l.barrier = &mbarrier_at(w, signal, lane, by);
     if (l.barrier->cta != l.cta)
       w.fail(Fault::operand, "the mbarrier and the destination are in different CTAs", lane);
     l.phase = l.barrier->phase;
@@ -170,8 +170,9 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
     } else if (bytes) {
       w.global(from, bytes, lane, false, "this copy");
     }
-    auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
-                               x.reduction.has_value());
+    auto landings =
+        begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
+                   mask ? SignalledBy::tensor_copy : SignalledBy::bulk_copy, x.reduction.has_value());
     // The copy between CTAs reads until the same barrier's phase completes.
     if (source)
       w.touch_async(*source, source_offset, bytes, false,

@@ -19,7 +19,7 @@ uint32_t line_of(const Warp& w, uint32_t pc) { return pc == no_pc ? 0 : w.grid()
 
 }  // namespace
 
-Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async) {
+Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
   uint32_t offset;
   Cta& owner = w.resolve_shared(address, offset, lane);
   if (offset % 8)
@@ -45,12 +45,15 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async) {
                        "stands between",
                        label(w, m), line_of(w, m.init.pc)),
            lane);
-  if (async && !published && !fenced)
-    w.fail(Fault::mbarrier_init,
-           fmt::format("a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async "
-                       "follows its init at line {}",
-                       label(w, m), line_of(w, m.init.pc)),
-           lane);
+  auto unfenced = [&] {
+    return fmt::format(
+        "a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async follows its init "
+        "at line {}",
+        label(w, m), line_of(w, m.init.pc));
+  };
+  if (by == SignalledBy::tensor_copy && !published && !fenced) w.fail(Fault::mbarrier_init, unfenced(), lane);
+  // libcu++'s memcpy_async does without the fence where a CTA copies to itself.
+  if (by == SignalledBy::bulk_copy && m.cta == &w.cta && !published && !fenced) w.note(unfenced(), lane);
   if (m.cta != &w.cta && !published && !fenced)
     w.fail(Fault::mbarrier_init,
            fmt::format("mbarrier {} is used by another CTA of the cluster, but no fence.mbarrier_init "
@@ -61,7 +64,7 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async) {
 }
 
 Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane) {
-  Mbarrier& m = mbarrier_at(w, address, lane, false);
+  Mbarrier& m = mbarrier_at(w, address, lane);
   if (m.cta != &w.cta)
     w.fail(Fault::mbarrier_use,
            fmt::format(
@@ -224,7 +227,7 @@ struct Arrive {
 void execute_arrive(Warp& w, const Arrive& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.addr, lane);
-    Mbarrier& m = x.in_cluster ? mbarrier_at(w, address, lane, false) : own_mbarrier_at(w, address, lane);
+    Mbarrier& m = x.in_cluster ? mbarrier_at(w, address, lane) : own_mbarrier_at(w, address, lane);
     const uint32_t count = x.count == no_register ? 1 : w.at<uint32_t>(x.count)[lane];
     if (x.tx_count != no_register) expect_tx(w, m, w.at<uint32_t>(x.tx_count)[lane], lane);
     if (x.state != no_register) w.at<uint64_t>(x.state)[lane] = state_of(m);
@@ -268,14 +271,13 @@ struct Tx {
 
 void execute_expect(Warp& w, const Tx& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    expect_tx(w, mbarrier_at(w, w.address(x.addr, lane), lane, false), w.at<uint32_t>(x.tx_count)[lane],
-              lane);
+    expect_tx(w, mbarrier_at(w, w.address(x.addr, lane), lane), w.at<uint32_t>(x.tx_count)[lane], lane);
   });
 }
 
 void execute_complete_tx(Warp& w, const Tx& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane, false);
+    Mbarrier& m = mbarrier_at(w, w.address(x.addr, lane), lane);
     m.tx -= w.at<uint32_t>(x.tx_count)[lane];
     try_complete(w, m);
   });
@@ -344,6 +346,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     }
   });
   w.set_predicate(x.wait_complete, lanes, passed);
+  if (passed && x.acquires) w.order.learn(passed, w.alive);
   if (!waited) return;
   // Whoever is told to wait asks again once something has changed: a poll that cannot succeed is not worth a
   // step.

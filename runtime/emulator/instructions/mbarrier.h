@@ -5,9 +5,11 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// The mbarrier at a shared address, or a report that says why there is none to use. `async`: it is for the
-// async proxy.
-Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, bool async);
+// What completes bytes or arrivals of an mbarrier.
+enum class SignalledBy : uint8_t { thread, bulk_copy, tensor_copy };
+
+// The mbarrier at a shared address, or a report that says why there is none to use.
+Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by = SignalledBy::thread);
 // The same, which has to be the CTA's own.
 Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane);
 

@@ -150,6 +150,9 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
         move_lane<T>(w, data, x.register_bytes, lane, to + static_cast<uint32_t>(lane) * size, store);
       return store;
     });
+    if (w.cluster().checks && owner == &w.cta)
+      for (int lane = 0; lane < 32; ++lane)
+        w.touch_lanes(*owner, offset + static_cast<uint32_t>(lane) * size, size, store, lane);
     if (store ? w.stores_undefined : w.follows() || owner->shadow.uninitialised.has_value())
       for (int lane = 0; lane < 32; ++lane)
         follow_access<store>(w, data, sizeof(T), owner, offset + static_cast<uint32_t>(lane) * size, false, 0,
@@ -160,6 +163,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     w.stores_undefined = false;
     return;
   }
+  if (x.orders) w.order.learn(lanes, w.alive);
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.address, lane);
     require_aligned(w, address, size, lane);
@@ -174,6 +178,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
         if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
         return store;
       });
+    if (owner == &w.cta && !x.orders && w.cluster().checks) w.touch_lanes(*owner, offset, size, store, lane);
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
     if ((store ? w.stores_undefined : w.follows() || (owner && owner->shadow.uninitialised)) ||

@@ -112,8 +112,8 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
     const auto coordinates = read_coordinates(w, x.box, m, lane);
     const uint32_t mask = x.cta_mask == no_register ? 0 : w.at<uint16_t>(x.cta_mask)[lane],
                    bytes = m.box_bytes();
-    auto landings =
-        begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, shared_align, lane);
+    auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
+                               shared_align, lane, SignalledBy::tensor_copy);
     const uint64_t began = w.cluster().steps;
     w.cluster().post([&w, i = w.instruction, m, coordinates, landings, bytes, lane, began] {
       w.instruction = i;

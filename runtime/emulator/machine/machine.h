@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "runtime/emulator/emulator.h"
+#include "runtime/emulator/machine/lane_order.h"
 #include "runtime/emulator/machine/memory.h"
 #include "runtime/emulator/machine/program.h"
 #include "runtime/emulator/machine/shadow.h"
@@ -203,6 +204,7 @@ class Warp {
   Actor actor = 0;
   uint32_t time = 1;
   Knowledge knowledge;
+  LaneOrder order;  // of its lanes' accesses to shared memory
 
   // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
   uint32_t wgmma_committed = 0;
@@ -274,7 +276,10 @@ class Warp {
   // True where all lanes of the warp execute this .aligned instruction together. Else they wait for the
   // others; it reports others that cannot come. Lanes that have exited are missed where `exited_too`.
   bool converged(Lanes executing, bool exited_too = true) {
-    return (executing == lanes && lanes == (exited_too ? born : alive)) || converge(executing, exited_too);
+    if ((executing != lanes || lanes != (exited_too ? born : alive)) && !converge(executing, exited_too))
+      return false;
+    order.meet(lanes, alive);
+    return true;
   }
   // The report of the lanes that wait at an .aligned instruction for others that cannot come.
   EmulatorError divergence(const Fragment& waiting) const;
@@ -306,6 +311,8 @@ class Warp {
   Knowledge release();  // what a releasing operation passes on
   void acquire(const Knowledge& k);
   Access access(bool async = false) const;
+  // The order of a shared access among those of the warp's own lanes, checked and recorded.
+  void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
   // A shared access by this thread, checked and recorded.
   void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane) {
     touch(cta, offset, bytes, writes, lane, [](std::byte*) { return false; });
@@ -425,9 +432,18 @@ class Cta {
   // PTX and an offset.
   std::string name(uint32_t offset) const;
   Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes);
+  LaneMark* lane_marks() {  // of each word; pages that nobody touches take no room
+    if (!lane_marks_)
+      lane_marks_.reset(static_cast<LaneMark*>(std::calloc((shared.size() + 3) / 4, sizeof(LaneMark))));
+    if (!lane_marks_) throw std::bad_alloc();
+    return lane_marks_.get();
+  }
   void lanes_done(Warp& warp);  // some of the warp's lanes have exited
   void warp_done(Warp& warp);
   void complete(uint32_t barrier);
+
+ private:
+  std::unique_ptr<LaneMark, decltype(&std::free)> lane_marks_{nullptr, &std::free};
 };
 
 // An asynchronous operation, or a step of one, that can complete at any time from now on.

@@ -194,6 +194,9 @@ enum class Special : uint8_t {
   is_explicit_cluster,
   dynamic_smem_size,
   total_smem_size,
+  reserved_smem_begin,
+  reserved_smem_end,
+  reserved_smem_1,
   zero
 };
 
@@ -286,6 +289,7 @@ struct Kernel {
   uint32_t ctas_least = 1;         // .minnctapersm
   uint32_t role_registers = 0;     // the most that a setmaxnreg asks for
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
+  bool uses_reserved = false;      // it asks where the shared memory lies that is reserved for libraries
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
 
   // Whether each call has a frame of its own in local memory, as recursion, calls by address and alloca need

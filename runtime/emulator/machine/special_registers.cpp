@@ -91,6 +91,12 @@ uint64_t value_of(Special s, const Warp& w, uint32_t lane) {
       return l.dynamic_shared_bytes;
     case Special::total_smem_size:
       return cta.shared.size();
+    case Special::reserved_smem_begin:
+      return 0;
+    case Special::reserved_smem_end:
+      return shared_reserved;
+    case Special::reserved_smem_1:  // the part for libraries, as cooperative groups use it
+      return shared_reserved / 2;
     case Special::zero:
       return 0;
   }

@@ -67,7 +67,8 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
                          "reaches it",
                          shown(address), owner.rank),
              lane);
-      if (offset < shared_reserved || offset + uint64_t{bytes} > owner.shared.size())
+      const uint32_t begin = grid().kernel.uses_reserved ? 0 : shared_reserved;
+      if (offset < begin || offset + uint64_t{bytes} > owner.shared.size())
         fail(Fault::out_of_bounds,
              fmt::format("{} B at the shared address {} are outside the CTA's {} B of shared memory, "
                          "which begin at {:#x}",

@@ -1,0 +1,73 @@
+#include "runtime/emulator/machine/lane_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/emulator/machine/machine.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+void LaneOrder::part() {
+  if (!known_) known_ = std::make_unique<std::array<uint32_t, 1024>>();
+  if (!apart_) known_->fill(all_);
+  apart_ = true;
+}
+
+void LaneOrder::meet_some(Lanes who) {
+  part();
+  std::array<uint32_t, 32> joined{};
+  for_lanes(who, [&](int lane) {
+    for (size_t k = 0; k < 32; ++k)
+      joined[k] = std::max(joined[k], (*known_)[static_cast<size_t>(lane) * 32 + k]);
+  });
+  for_lanes(who, [&](int lane) { joined[static_cast<size_t>(lane)] = now_; });
+  for_lanes(who, [&](int lane) { std::ranges::copy(joined, known_->begin() + lane * 32); });
+  ++now_;
+}
+
+void LaneOrder::learn_some(Lanes who) {
+  part();
+  for_lanes(who, [&](int lane) { std::fill_n(known_->begin() + lane * 32, 32, now_); });
+  ++now_;
+}
+
+void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
+  LaneMark* marks = owner.lane_marks();
+  // Of a word that is accessed in parts nothing is known: each part may be another lane's.
+  if (bytes < 4) {
+    if (writes) marks[offset / 4] = {};
+    return;
+  }
+  const Lanes bit = Lanes{1} << lane;
+  const uint32_t pc_here = here();
+  auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
+    fail(Fault::race,
+         fmt::format("this {} {}, but lane {} of this warp {} it at line {}, and nothing orders the two: no "
+                     "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
+                     writes ? "writes" : "reads", owner.name(at), other, verb,
+                     grid().kernel.lines[pc_of_other].ptx),
+         lane);
+  };
+  for (uint32_t at = offset; at < offset + bytes; at += 4) {
+    LaneMark& m = marks[at / 4];
+    if (m.wrote && m.writer_warp == index && m.writer != lane && m.wrote_pc != pc_here &&
+        !order.knows(lane, m.writer, m.wrote))
+      clash(at, m.writer, "wrote", m.wrote_pc);
+    if (writes) {
+      if (m.read && m.reader_warp == index && m.read_pc != pc_here)
+        for (Lanes rest = m.readers & ~bit; rest; rest &= rest - 1)
+          if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
+            clash(at, other, "read", m.read_pc);
+      m = {order.now(), pc_here, 0, 0, 0, static_cast<uint8_t>(index), static_cast<uint8_t>(lane), 0};
+    } else {
+      if (m.read != order.now() || m.reader_warp != index) m.readers = 0;
+      m.read = order.now();
+      m.read_pc = pc_here;
+      m.readers |= bit;
+      m.reader_warp = static_cast<uint8_t>(index);
+    }
+  }
+}
+
+}  // namespace ptxbuilder::runtime::emulator

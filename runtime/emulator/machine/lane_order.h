@@ -1,0 +1,52 @@
+// What the lanes of one warp know of each other's accesses to shared memory: nothing orders them but what
+// they do together.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "runtime/emulator/machine/program.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// Accesses between two meetings have one stamp.
+class LaneOrder {
+ public:
+  uint32_t now() const { return now_; }
+  // Whether what `other` did at `stamp` comes before what `lane` does now.
+  bool knows(int lane, int other, uint32_t stamp) const {
+    return stamp <= all_ || (apart_ && stamp <= (*known_)[static_cast<size_t>(lane * 32 + other)]);
+  }
+  // These lanes wait for each other: then each knows what all of them have done and know.
+  void meet(Lanes who, Lanes alive) {
+    if ((alive & ~who) != 0) return meet_some(who);
+    apart_ = false;
+    all_ = now_++;
+  }
+  // These lanes have been told, by an mbarrier or a word that orders others: they know all that was done.
+  void learn(Lanes who, Lanes alive) {
+    if ((alive & ~who) != 0) return learn_some(who);
+    apart_ = false;
+    all_ = now_++;
+  }
+
+ private:
+  void meet_some(Lanes who);
+  void learn_some(Lanes who);
+  void part();
+
+  uint32_t now_ = 1, all_ = 0;
+  bool apart_ = false;
+  std::unique_ptr<std::array<uint32_t, 1024>> known_;  // of lane a about lane b, at 32 a + b
+};
+
+// The last accesses of one word by lanes of a warp.
+struct LaneMark {
+  uint32_t wrote = 0, wrote_pc = 0;  // stamp; 0 where it is not known who wrote
+  uint32_t read = 0, read_pc = 0;
+  Lanes readers = 0;  // at the stamp `read`
+  uint8_t writer_warp = 0, writer = 0, reader_warp = 0;
+};
+
+}  // namespace ptxbuilder::runtime::emulator
