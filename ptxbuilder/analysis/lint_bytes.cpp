@@ -142,7 +142,8 @@ class Bytes {
   // Of wgmma: 64 rows of A and n of B, 32 bytes of each.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
-    constexpr int64_t kRows = 64, kBytesOfK = 32;
+    constexpr int64_t kRows = 64, kBytesOfK = 32,
+                      kTransposed = 2;  // bytes of an element that may be transposed
     int64_t columns = 0;
     for (std::string_view word : o.words)
       if (word.starts_with("m64n"))
@@ -150,13 +151,24 @@ class Bytes {
           if (digit == 'k') break;
           columns = columns * 10 + (digit - '0');
         }
+    // A in registers has no word that says whether it is transposed.
+    const size_t behind = o.operands.size() > 1 && o.operands[1].kind == Value::Kind::vector ? 4 : 5;
     for (size_t n = 1; n < 3 && n < o.operands.size(); ++n) {
       if (o.operands[n].kind == Value::Kind::vector) continue;
       const auto descriptor = decode_descriptor(kernel_.values, kernel_.operand(i, n));
       if (!descriptor) continue;
-      if (const auto place = first_place(kernel_.shared_offset(descriptor->address), in))
-        products_[{n, o.operands.size() > n + 5 ? o.operands[n + 5].value : 0}].insert(
-            {*place, (n == 1 ? kRows : columns) * kBytesOfK});
+      const auto place = first_place(kernel_.shared_offset(descriptor->address), in);
+      if (!place) continue;
+      const int64_t transposed = o.operands.size() > n + behind ? o.operands[n + behind].value : 0,
+                    lines = n == 1 ? kRows : columns;
+      std::set<Range>& ranges = products_[{n, transposed}];
+      // Transposed, as many rows of k as a line has elements of 16 bits lie in panels of the swizzle's width.
+      const int64_t width = descriptor->layout == 0 ? 0 : 256 >> descriptor->layout;
+      if (transposed != 0 && width > 0 && lines * kTransposed > width)
+        for (int64_t panel = 0; panel * width < lines * kTransposed; ++panel)
+          ranges.insert({*place + panel * descriptor->leading_bytes, width * kBytesOfK / kTransposed});
+      else
+        ranges.insert({*place, lines * kBytesOfK});
     }
   }
 

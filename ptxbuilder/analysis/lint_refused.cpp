@@ -210,20 +210,6 @@ void check_directive(const Directive& d, Position at, Report& report) {
     report.add_at(at, fmt::format("'.address_size {}' is neither 32 nor 64", d.tokens[1]));
 }
 
-// ---- Constants ----
-
-// 0f3F800000 has 8 digits, 0d... 16.
-bool is_bad_float(std::string_view text) {
-  if (text.size() < 2 || text[0] != '0') return false;
-  const char kind = static_cast<char>(std::tolower(static_cast<unsigned char>(text[1])));
-  return (kind == 'f' && text.size() != 10) || (kind == 'd' && text.size() != 18);
-}
-
-void collect_floats(const Operand& o, std::vector<const Operand*>& bad) {
-  if (o.kind == Operand::Kind::number && is_bad_float(o.text)) bad.push_back(&o);
-  for (const Operand& part : o.parts) collect_floats(part, bad);
-}
-
 }  // namespace
 
 void check_target(LintKernel& kernel, Report& report) {
@@ -286,12 +272,6 @@ void check_declarations(LintKernel& kernel, Report& report) {
 void check_constants(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
-    std::vector<const Operand*> bad;
-    for (const Operand& operand : o.text->operands) collect_floats(operand, bad);
-    if (!bad.empty())
-      report.add(i, fmt::format("'{}' has {} digits, and a number of {} bits has {}", bad[0]->text,
-                                bad[0]->text.size() - 2, std::tolower(bad[0]->text[1]) == 'f' ? 32 : 64,
-                                std::tolower(bad[0]->text[1]) == 'f' ? 8 : 16));
     if (o.is("createpolicy") && o.has("fractional") && o.text->operands.size() > 1) {
       const std::string& fraction = o.text->operands[1].text;
       char* end = nullptr;
@@ -306,15 +286,6 @@ void check_constants(LintKernel& kernel, Report& report) {
         report.add(i, fmt::format("{} bytes are read for a copy of {}", source.constant, bytes.constant));
     }
   }
-  if (!is_first(kernel)) return;
-  for (const Statement& s : kernel.module.statements)
-    for (const Declarator& name : s.declaration.names) {
-      std::vector<const Operand*> bad;
-      if (name.initializer) collect_floats(*name.initializer, bad);
-      if (!bad.empty())
-        report.add_at(name.at,
-                      fmt::format("'{}' in the initial value of '{}' is no number", bad[0]->text, name.name));
-    }
 }
 
 // Through a generic address: ptxas refuses one that says .const.

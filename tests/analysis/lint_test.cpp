@@ -278,8 +278,6 @@ const Plant kPlants[] = {
     {"declaration", ".visible", ".global .b32 g[2] = {1, 2, 3};\n.visible",
      "has 3 elements where there are 2"},
     {"declaration", ".visible", ".global .b32 g[2] = {{1}, 2};\n.visible", "lists within 1 lists"},
-    {"constant", "mov.u32 %r15, %laneid;", "mov.u32 %r15, %laneid; mov.f32 %f0, 0f123;",
-     "'0f123' has 3 digits"},
     {"constant", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; createpolicy.fractional.L2::evict_last.b64 %rd9, 9.5;", "the fraction is 9.5"},
     {"constant", "mov.u32 %r15, %laneid;",
