@@ -104,6 +104,20 @@ class Painter {
   // Warps that load, multiply or do neither with as many registers are one role, though some of them may
   // store.
   void find_roles() {
+    constexpr int64_t kMostDecisions = 20'000'000;  // a few seconds
+    int64_t branches = 0;                           // that a thread's number may decide
+    for (int block : graph_.order) {
+      const Block& b = graph_.blocks[at(block)];
+      if (b.first == b.last || operation(b.last - 1).guard == kNone) continue;
+      const Sum predicate = values_.before(b.last - 1, operation(b.last - 1).guard);
+      branches += std::all_of(predicate.terms.begin(), predicate.terms.end(),
+                              [&](const auto& term) { return values_.place_in_thread(term.first) != kNone; });
+    }
+    if (branches * p_.threads > kMostDecisions) {
+      p_.unknowns.push_back(
+          fmt::format("which warps take which of {} branches: there are too many to follow", branches));
+      return;
+    }
     std::map<std::vector<int>, std::vector<int>> warps_of;  // by the blocks that they reach
     for (int warp = 0; warp < p_.threads / kWarp; ++warp) warps_of[reached(warp)].push_back(warp);
     for (const auto& [blocks, warps] : warps_of) {

@@ -427,4 +427,17 @@ TEST_CASE("a register holds what the last writer on each way left, or a meet of 
   }
 }
 
+TEST_CASE("roles alone are given up where threads decide too many branches, and that is said") {
+  std::string text = branches(20000, "setp.eq.u32 %p2, %r0, $;\n@%p2 bra A$;\nA$:\n");
+  text.replace(text.find(".maxntid 256"), 12, ".maxntid 1024");
+  const KernelAnalysis kernel(text);
+  CHECK(kernel.portrait.roles.empty());
+  REQUIRE(kernel.portrait.unknowns.size() == 1);
+  CHECK(kernel.portrait.unknowns[0].find("which warps take which of 20000 branches") != std::string::npos);
+  std::set<std::string_view> undecided;
+  for (const Finding& f : lint(*kernel.module))
+    if (f.is_undecided) undecided.insert(f.rule);
+  CHECK(undecided.contains("undecided"));
+}
+
 }  // namespace ptxbuilder::test::analysis_test
