@@ -319,5 +319,76 @@ ret;
     }
 }
 
+// Small integers, whose products every type holds.
+TEST_CASE("emulator: wmma loads, multiplies and stores") {
+  struct Form {
+    const char *shape, *a_type, *d_type;
+    uint32_t m, n, k, bytes, of_a, of_b, of_c;  // registers of each fragment
+  };
+  for (const Form& f : {Form{"m16n16k16", "f16", "f32", 16, 16, 16, 2, 8, 8, 8},
+                        Form{"m32n8k16", "f16", "f32", 32, 8, 16, 2, 8, 8, 8},
+                        Form{"m8n32k16", "bf16", "f32", 8, 32, 16, 2, 2, 8, 8},
+                        Form{"m16n16k8", "tf32", "f32", 16, 16, 8, 4, 4, 4, 8},
+                        Form{"m16n16k16", "s8", "s32", 16, 16, 16, 1, 2, 2, 8},
+                        Form{"m8n32k16", "u8", "s32", 8, 32, 16, 1, 1, 4, 8}})
+    for (bool a_by_column : {false, true})
+      for (bool b_by_column : {false, true}) {
+        if (a_by_column && f.m * f.bytes % 16) continue;  // no stride that is possible
+        CAPTURE(f.shape);
+        CAPTURE(f.a_type);
+        const bool whole = f.d_type == std::string("s32");
+        auto list = [](char name, uint32_t count) {
+          std::string text;
+          for (uint32_t k = 0; k < count; ++k) text += fmt::format("{}%{}{}", k ? ", " : "{", name, k);
+          return text + "}";
+        };
+        const std::string a = list('a', f.of_a), b = list('b', f.of_b), c = list('c', f.of_c);
+        const std::string la = a_by_column ? "col" : "row", lb = b_by_column ? "col" : "row";
+        std::string zeros;
+        for (uint32_t k = 0; k < f.of_c; ++k) zeros += fmt::format("mov.b32 %c{}, 0;\n", k);
+        const std::string types = f.bytes == 2 && f.a_type == std::string("f16")
+                                      ? "f32.f32"
+                                      : fmt::format("{}.{}.{}.{}", f.d_type, f.a_type, f.a_type, f.d_type);
+        const std::string text = fmt::format(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b, "
+            ".param .u64 "
+            "d) {{\n.reg .b32 %a<8>; .reg .b32 %b<8>; .reg .b32 %c<8>; .reg .b64 %r<4>;\nld.param.u64 %r0, "
+            "[a]; "
+            "ld.param.u64 %r1, [b]; ld.param.u64 %r2, [d];\n{}wmma.load.a.sync.aligned.{}.{}.global.{} {}, "
+            "[%r0], "
+            "{};\nwmma.load.b.sync.aligned.{}.{}.global.{} {}, [%r1], {};\nwmma.mma.sync.aligned.{}.{}.{}.{} "
+            "{}, {}, {}, "
+            "{};\nwmma.store.d.sync.aligned.row.{}.global.{} [%r2], {}, {};\nret;\n}}",
+            zeros, la, f.shape, f.a_type, a, a_by_column ? f.m : f.k, lb, f.shape, f.a_type, b,
+            b_by_column ? f.k : f.n, la, lb, f.shape, types, c, a, b, c, f.shape, f.d_type, c, f.n);
+        const std::string type = f.a_type;
+        auto encoded = [&](uint32_t rows, uint32_t columns, bool by_column, uint32_t factor) {
+          std::vector<uint8_t> bytes(rows * columns * f.bytes);
+          for (uint32_t r = 0; r < rows; ++r)
+            for (uint32_t q = 0; q < columns; ++q) {
+              const auto value = static_cast<float>((r * factor + q) % 5);
+              const uint32_t bits = type == "f16"    ? emulator::to_f16(value)
+                                    : type == "bf16" ? emulator::to_bf16(value)
+                                    : type == "tf32" ? std::bit_cast<uint32_t>(value)
+                                                     : static_cast<uint32_t>(value);
+              std::memcpy(&bytes[(by_column ? q * rows + r : r * columns + q) * f.bytes], &bits, f.bytes);
+            }
+          return bytes;
+        };
+        Bench bench(text, 32);
+        const Address pa = bench.upload(encoded(f.m, f.k, a_by_column, 3)),
+                      pb = bench.upload(encoded(f.k, f.n, b_by_column, 7)),
+                      pd = bench.upload(std::vector<uint32_t>(f.m * f.n));
+        bench.run({1, 1, 1}, 0, pa, pb, pd);
+        const auto got = bench.download<uint32_t>(pd, f.m * f.n);
+        for (uint32_t i = 0; i < f.m; ++i)
+          for (uint32_t j = 0; j < f.n; ++j) {
+            uint32_t sum = 0;
+            for (uint32_t l = 0; l < f.k; ++l) sum += (i * 3 + l) % 5 * ((l * 7 + j) % 5);
+            CHECK(got[i * f.n + j] == (whole ? sum : std::bit_cast<uint32_t>(static_cast<float>(sum))));
+          }
+      }
+}
+
 }  // namespace
 }  // namespace ptxbuilder::runtime::emulator_wgmma_test

@@ -181,6 +181,7 @@ void add_tensormap(DecodeTable& table);
 void add_matrix(DecodeTable& table);
 void add_wgmma(DecodeTable& table);
 void add_video(DecodeTable& table);
+void add_wmma(DecodeTable& table);
 
 // Throws Error "ptx LINE:COLUMN: ..." for what is no module that sm_90a runs.
 void validate(const ptx_text::Module& module);

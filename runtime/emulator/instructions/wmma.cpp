@@ -1,0 +1,229 @@
+// wmma (PTX ISA, "Warp-level matrix instructions using wmma"). How a fragment's elements lie among lanes is
+// the implementation's own: here lane l has elements l E to l E + E - 1 of the matrix, row after row, and
+// what is left of its registers repeats them.
+#include <fmt/format.h>
+
+#include "runtime/emulator/instructions/handlers.h"
+#include "runtime/emulator/instructions/matmul.h"
+#include "runtime/emulator/machine/numeric.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+struct Fragment2D {
+  uint8_t rows, columns, bytes;  // of an element
+  uint8_t register_bytes;
+  RegisterList registers;
+
+  uint32_t each() const { return uint32_t{rows} * columns / 32; }  // elements of a lane
+};
+
+// Calls f(element of the matrix, its bytes in a register) for all that the registers hold.
+template <class F>
+void for_elements(Warp& w, const Fragment2D& x, F f) {
+  const auto registers = w.listed(x.registers);
+  const uint32_t of_register = x.register_bytes / x.bytes;
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    for (uint32_t k = 0; k < registers.size() * of_register; ++k)
+      f(lane * x.each() + k % x.each(),
+        w.at<std::byte>(registers[k / of_register]) + lane * x.register_bytes + k % of_register * x.bytes);
+}
+
+struct WmmaAccess {
+  AddressOperand p;
+  Register stride;  // none for rows without gaps
+  Fragment2D fragment;
+  Space space;
+  bool by_column;
+};
+
+template <bool store>
+void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  const Fragment2D& m = x.fragment;
+  const uint32_t lines = x.by_column ? m.columns : m.rows, length = x.by_column ? m.rows : m.columns;
+  const uint64_t first = w.address(x.p, 0);
+  const uint32_t stride = x.stride == no_register ? length : w.at<uint32_t>(x.stride)[0];
+  for (int lane = 1; lane < 32; ++lane)
+    if (w.address(x.p, lane) != first ||
+        (x.stride != no_register && w.at<uint32_t>(x.stride)[lane] != stride))
+      w.fail(Fault::operand, "the address or the stride differs between lanes", lane);
+  if (first % 16 || uint64_t{stride} * m.bytes % 16)
+    w.fail(Fault::misaligned,
+           fmt::format("the address {:#x} and the stride of {} B are to be multiples of 16 B", first,
+                       uint64_t{stride} * m.bytes));
+  std::vector<std::byte*> places;
+  for (uint32_t line = 0; line < lines; ++line) {
+    const auto bytes = static_cast<uint32_t>(length * m.bytes);
+    Cta* owner;
+    uint32_t offset;
+    const uint64_t address = first + uint64_t{line} * stride * m.bytes;
+    std::byte* place = w.place(address, bytes, x.space, 0, owner, offset);
+    if (owner) {
+      w.touch(*owner, offset, bytes, store, 0);
+      owner->shadow.uninitialised.reset();
+    } else if (store) {
+      w.global(address, bytes, 0, true, "this");
+    }
+    places.push_back(place);
+  }
+  for_elements(w, m, [&](uint32_t element, std::byte* held) {
+    const uint32_t row = element / m.columns, column = element % m.columns;
+    std::byte* there = places[x.by_column ? column : row] + (x.by_column ? row : column) * m.bytes;
+    store ? std::memcpy(there, held, m.bytes) : std::memcpy(held, there, m.bytes);
+  });
+}
+
+struct WmmaProduct {
+  Fragment2D d, a, b, c;
+  Type d_type, a_type, b_type, c_type;
+  bool satfinite;
+};
+
+template <class T>
+T element(Type type, const std::byte* at) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, at, std::min(4, bytes(type)));
+  switch (type) {
+    case Type::f16:
+      return static_cast<T>(from_f16(static_cast<uint16_t>(bits)));
+    case Type::bf16:
+      return static_cast<T>(from_bf16(static_cast<uint16_t>(bits)));
+    case Type::f32:
+      return static_cast<T>(std::bit_cast<float>(bits));
+    case Type::tf32:
+      return static_cast<T>(std::bit_cast<float>(bits & ~0x1fffu));
+    case Type::s8:
+      return static_cast<T>(static_cast<int8_t>(bits));
+    case Type::u8:
+      return static_cast<T>(static_cast<uint8_t>(bits));
+    case Type::s32:
+      return static_cast<T>(static_cast<int32_t>(bits));
+    default: {
+      double value;
+      std::memcpy(&value, at, sizeof value);
+      return static_cast<T>(value);
+    }
+  }
+}
+
+template <class T>
+void execute_wmma(Warp& w, const WmmaProduct& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  const uint32_t m = x.a.rows, n = x.b.columns, k = x.a.columns;
+  std::vector<T> a(size_t{m} * k), b(size_t{k} * n), c(size_t{m} * n);
+  for_elements(w, x.a, [&](uint32_t e, const std::byte* at) { a[e] = element<T>(x.a_type, at); });
+  for_elements(w, x.b, [&](uint32_t e, const std::byte* at) { b[e] = element<T>(x.b_type, at); });
+  for_elements(w, x.c, [&](uint32_t e, const std::byte* at) { c[e] = element<T>(x.c_type, at); });
+  for (uint32_t i = 0; i < m; ++i)
+    for (uint32_t j = 0; j < n; ++j)
+      for (uint32_t l = 0; l < k; ++l) c[i * n + j] += a[i * k + l] * b[l * n + j];
+  for_elements(w, x.d, [&](uint32_t e, std::byte* at) {
+    if (x.d_type == Type::f64) {
+      const auto value = static_cast<double>(c[e]);
+      std::memcpy(at, &value, sizeof value);
+    } else if (x.d_type == Type::s32) {
+      const auto wide = static_cast<int64_t>(c[e]);
+      const auto value =
+          static_cast<int32_t>(x.satfinite ? std::clamp<int64_t>(wide, INT32_MIN, INT32_MAX) : wide);
+      std::memcpy(at, &value, sizeof value);
+    } else if (x.d_type == Type::f16) {
+      const uint16_t value = to_f16(static_cast<float>(c[e]));
+      std::memcpy(at, &value, sizeof value);
+    } else {
+      const auto value = static_cast<float>(c[e]);
+      std::memcpy(at, &value, sizeof value);
+    }
+  });
+}
+
+struct Shape {
+  std::string_view name;
+  uint8_t m, n, k;
+};
+constexpr Shape shapes[] = {{"m16n16k16", 16, 16, 16},
+                            {"m32n8k16", 32, 8, 16},
+                            {"m8n32k16", 8, 32, 16},
+                            {"m16n16k8", 16, 16, 8},
+                            {"m8n8k4", 8, 8, 4}};
+
+Shape take_shape(Decode& d) {
+  for (const Shape& s : shapes)
+    if (d.take(s.name)) return s;
+  d.refuse("this shape is not supported");
+}
+
+// 'a', 'b' and 'c', which d is too.
+Fragment2D fragment(Decode& d, char matrix, const Shape& s, Type type, const ptx_text::Operand& o,
+                    bool writes) {
+  Fragment2D f{};
+  f.rows = matrix == 'b' ? s.k : s.m;
+  f.columns = matrix == 'a' ? s.k : s.n;
+  f.bytes = static_cast<uint8_t>(bytes(type));
+  const Type held = type == Type::f64 ? Type::b64 : Type::b32;
+  f.register_bytes = static_cast<uint8_t>(bytes(held));
+  const auto parts = Decode::parts(o);
+  const uint32_t holds = static_cast<uint32_t>(parts.size()) * f.register_bytes / f.bytes;
+  if (holds == 0 || holds % f.each())
+    d.refuse(fmt::format("{} registers do not hold the {} elements of a lane", parts.size(), f.each()));
+  f.registers = d.list(writes ? d.destinations(parts, held) : d.sources(parts, held));
+  return f;
+}
+
+void decode_wmma_access(Decode& d, bool store) {
+  d.take_any({"sync", "aligned"});
+  const std::string_view which = d.take_one({"a", "b", "c", "d"});
+  if (which.empty()) d.refuse("it names no matrix");
+  WmmaAccess x{};
+  x.by_column = d.take_one({"row", "col"}) == "col";
+  const Shape s = take_shape(d);
+  const auto space = d.take_one({"shared::cta", "shared", "global"});
+  x.space = space.empty() ? Space::generic : space == "global" ? Space::global : Space::shared;
+  const Type type = d.take_type();
+  d.done();
+  d.expect(2, 3);
+  x.p = d.address(d.operand(store ? 0 : 1));
+  const char matrix = which == "d" ? 'c' : which[0];
+  x.fragment = fragment(d, matrix, s, type, d.operand(store ? 1 : 0), !store);
+  x.stride = d.count() == 3 ? d.source(2, Type::b32) : no_register;
+  d.needs_all();
+  store ? d.run<execute_wmma_access<true>>(x) : d.run<execute_wmma_access<false>>(x);
+}
+
+void decode_wmma(Decode& d) {
+  d.take_any({"sync", "aligned", "rn"});
+  for (int k = 0; k < 2; ++k) d.take_one({"row", "col"});  // loads have looked at it
+  if (d.take("row") || d.take("col")) d.refuse("it names more than two layouts");
+  const Shape s = take_shape(d);
+  WmmaProduct x{};
+  x.satfinite = d.take("satfinite");
+  std::vector<Type> types;
+  for (Type t = d.take_type_or(Type::none); t != Type::none; t = d.take_type_or(Type::none))
+    types.push_back(t);
+  d.done();
+  d.expect(4, 4);
+  if (types.size() == 2) types = {types[0], Type::f16, Type::f16, types[1]};  // of f16 a and b say nothing
+  if (types.size() != 4) d.refuse("it does not name the types of d, a, b and c");
+  x.d_type = types[0], x.a_type = types[1], x.b_type = types[2], x.c_type = types[3];
+  x.d = fragment(d, 'c', s, types[0], d.operand(0), true);
+  x.a = fragment(d, 'a', s, types[1], d.operand(1), false);
+  x.b = fragment(d, 'b', s, types[2], d.operand(2), false);
+  x.c = fragment(d, 'c', s, types[3], d.operand(3), false);
+  d.passes(Flow::collective, std::vector<Register>(d.reads));
+  if (types[0] == Type::f64)
+    d.run<execute_wmma<double>>(x);
+  else if (types[0] == Type::s32)
+    d.run<execute_wmma<int64_t>>(x);
+  else
+    d.run<execute_wmma<float>>(x);
+}
+
+}  // namespace
+
+void add_wmma(DecodeTable& t) {
+  t["wmma.load"] = [](Decode& d) { decode_wmma_access(d, false); };
+  t["wmma.store"] = [](Decode& d) { decode_wmma_access(d, true); };
+  t["wmma.mma"] = decode_wmma;
+}
+
+}  // namespace ptxbuilder::runtime::emulator
