@@ -157,6 +157,8 @@ class EmulatorDevice : public Emulator {
       program->loaded->first.emplace_back(variable.bytes.get(), variable.bytes.get() + variable.size);
     }
     check_parameters(*program->loaded);
+    if (const std::string lacks = refused(program->loaded->kernel); options_.note && !lacks.empty())
+      options_.note(lacks);
     return program;
   }
 
@@ -246,6 +248,21 @@ class EmulatorDevice : public Emulator {
       if (capture != captures_.end()) return capture->second.push_back(std::move(action));
     }
     action();
+  }
+
+  // What a kernel has that the emulator lacks: it is reported when it is executed, if ever.
+  static std::string refused(const Kernel& kernel) {
+    constexpr size_t kMost = 20;
+    if (kernel.refused.empty()) return {};
+    std::string text =
+        fmt::format("kernel {} has {} instructions that the emulator cannot execute:", kernel.name,
+                    kernel.refused.size());
+    size_t shown = 0;
+    for (const auto& [pc, why] : kernel.refused) {
+      if (++shown > kMost) return text + "\n  ...";
+      text += fmt::format("\n  line {}: {}", kernel.lines[pc].ptx, kernel.texts[pc]);
+    }
+    return text;
   }
 
   // A launch copies as many bytes as the PTX says from where the caller says.

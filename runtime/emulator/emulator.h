@@ -25,7 +25,8 @@ struct EmulatorOptions {
   // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
   std::function<void(uint64_t done, uint64_t all)> progress;
   // Called with what is worth to be known and no fault, once for each instruction of a kernel: the same value
-  // stored by several warps, an mbarrier that is left in the midst of a phase. No other call runs meanwhile.
+  // stored by several warps, an mbarrier that is left in the midst of a phase; and, when a program is loaded,
+  // with the instructions that the emulator lacks. No other call runs meanwhile.
   std::function<void(const std::string& text)> note;
   // Where the kernels' printf goes; standard output when empty.
   std::function<void(const std::string& text)> print;

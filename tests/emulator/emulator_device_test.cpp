@@ -162,6 +162,29 @@ TEST_CASE("emulator: notes say what is no fault, once for each instruction") {
       unseen[0]);
 }
 
+// A kernel of one thread or 32 around `body`, with %rd0 its parameter.
+std::string around(const std::string& body, const std::string& module = "") {
+  return ".version 8.0\n.target sm_90a\n.address_size 64\n" + module +
+         "\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>; .reg "
+         ".b128 "
+         "%q<2>; .reg .b16 %h<4>;\nld.param.u64 %rd0, [p];\n" +
+         body + "\nret;\n}\n";
+}
+
+TEST_CASE("emulator: what it lacks is listed before it runs") {
+  std::vector<std::string> notes;
+  EmulatorOptions options;
+  options.note = [&](const std::string& text) { notes.push_back(text); };
+  Bench bench(around("bra E; frobnicate.b32 5;\ntex.1d.v4.f32.f32 {f, f, f, f}, [t, {f}];\nE:"), 32, options);
+  bench.run({1, 1, 1}, 0, bench.upload(std::vector<uint32_t>(4)));
+  REQUIRE(notes.size() == 1);
+  CHECK_MESSAGE(
+      notes[0].find("kernel k has 2 instructions that the emulator cannot execute:\n  line 8: frobnicate.b32 "
+                    "5  [the emulator does not know this instruction]\n  line 9: tex.1d") !=
+          std::string::npos,
+      notes[0]);
+}
+
 TEST_CASE("emulator: names of shared objects come from the sidecar") {
   std::string mutant = gemm();
   const std::string bytes = "[%r158], 49152;";
@@ -201,15 +224,6 @@ TEST_CASE("emulator: what is no kernel, no PTX or no memory is refused") {
   CHECK_THROWS_WITH_AS(device->copy_out(&word, p + 13, 4), doctest::Contains("not in device memory"), Error);
   device->release(p);
   CHECK_THROWS_WITH_AS(device->copy_in(p, &word, 4), doctest::Contains("released"), Error);
-}
-
-// A kernel of one thread or 32 around `body`, with %rd0 its parameter.
-std::string around(const std::string& body, const std::string& module = "") {
-  return ".version 8.0\n.target sm_90a\n.address_size 64\n" + module +
-         "\n.visible .entry k(.param .u64 p) {\n.reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>; .reg "
-         ".b128 "
-         "%q<2>; .reg .b16 %h<4>;\nld.param.u64 %rd0, [p];\n" +
-         body + "\nret;\n}\n";
 }
 
 Signature named_k() {
