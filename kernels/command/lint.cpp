@@ -9,6 +9,7 @@
 
 #include "kernels/command/kernel_commands.h"
 #include "ptxbuilder/analysis/code.h"
+#include "ptxbuilder/version.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -19,7 +20,7 @@ using namespace analysis;
 struct LintOptions {
   std::vector<std::string> words;
   std::string kernel, allowed;
-  bool json = false, rules = false;
+  bool json = false, rules = false, sarif = false;
 };
 
 Json to_json(const Finding& f) {
@@ -27,6 +28,51 @@ Json to_json(const Finding& f) {
           {"what", f.what}, {"lines", f.lines},      {"times", f.times},
           {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
 }
+
+// SARIF 2.1.0 (OASIS), which editors and code hosts show beside the lines of a file.
+class Sarif {
+ public:
+  explicit Sarif(std::string file) : file_(std::move(file)) {
+    for (const RuleText& rule : lint_rules())
+      rules_.push_back({{"id", rule.name},
+                        {"shortDescription", {{"text", rule.finds}}},
+                        {"help", {{"text", rule.cure}}},
+                        {"defaultConfiguration", {{"level", rule.is_advice ? "note" : "warning"}}}});
+  }
+
+  void add(const std::string& kernel, const Finding& f) {
+    Json others = Json::array();
+    for (uint32_t line : f.lines) others.push_back({{"physicalLocation", place(line, 1)}});
+    Json location = {{"logicalLocations", {{{"name", kernel}, {"kind", "function"}}}}};
+    if (f.line > 0) location["physicalLocation"] = place(f.line, f.column);
+    results_.push_back({{"ruleId", f.rule},
+                        {"level", f.is_advice || f.is_undecided ? "note" : "warning"},
+                        {"message", {{"text", fmt::format("{}. {}", f.what, f.cure)}}},
+                        {"locations", Json::array({location})},
+                        {"relatedLocations", others},
+                        {"occurrenceCount", f.times}});
+  }
+
+  std::string text() const {
+    const Json driver = {{"name", "ptxb lint"},
+                         {"version", fmt::format("{}.{}.{}", PTXBUILDER_VERSION_MAJOR,
+                                                 PTXBUILDER_VERSION_MINOR, PTXBUILDER_VERSION_PATCH)},
+                         {"rules", rules_}};
+    return Json{{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+                {"version", "2.1.0"},
+                {"runs", {{{"tool", {{"driver", driver}}}, {"results", results_}}}}}
+        .dump(2);
+  }
+
+ private:
+  Json place(uint32_t line, uint32_t column) const {
+    return {{"artifactLocation", {{"uri", file_}}},
+            {"region", {{"startLine", line}, {"startColumn", std::max<uint32_t>(column, 1)}}}};
+  }
+
+  std::string file_;
+  Json rules_ = Json::array(), results_ = Json::array();
+};
 
 int list_rules() {
   for (const RuleText& rule : lint_rules())
@@ -46,6 +92,7 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
   const std::vector<std::string> kernels = o.kernel.empty() ? kernels_of(module) : std::vector{o.kernel};
   if (kernels.empty()) throw Error("there is no kernel in it: no .entry with a body");
   Json all = Json::array();
+  Sarif sarif(o.words.size() == 1 ? o.words[0] : "kernel.ptx");
   size_t found = 0, undecided = 0;
   for (const std::string& kernel : kernels) {
     const std::vector<Finding> findings = lint(module, kernel, words_of(o.allowed));
@@ -54,14 +101,18 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
     undecided += static_cast<size_t>(
         std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.is_undecided; }));
     Json of_kernel = Json::array();
-    for (const Finding& f : findings) of_kernel.push_back(to_json(f));
+    for (const Finding& f : findings) {
+      of_kernel.push_back(to_json(f));
+      sarif.add(kernel, f);
+    }
     all.push_back({{"kernel", kernel}, {"findings", of_kernel}});
-    if (o.json) continue;
+    if (o.json || o.sarif) continue;
     fmt::print("{}: {}\n", kernel,
                findings.empty() ? "nothing found" : fmt::format("{} found", findings.size()));
     for (const Finding& f : findings) fmt::print("  {}\n", text(f));
   }
-  if (o.json) fmt::print("{}\n", all.dump(2));
+  if (o.sarif) fmt::print("{}\n", sarif.text());
+  if (o.json && !o.sarif) fmt::print("{}\n", all.dump(2));
   return found > 0 ? 1 : undecided > 0 ? 3 : 0;
 }
 
@@ -75,6 +126,7 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "list the rules, and no more");
   app.flag("--json", o->json, "as JSON");
+  app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show beside the lines");
   app.footer(
       "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but a "
       "rule "

@@ -69,7 +69,8 @@ void Exact::find_ends() {
   for (int b : graph_.order) {
     const Block& block = graph_.blocks[at(b)];
     for (int next : block.successors) connect(b, next);
-    const bool ends = block.first < block.last && code_.operations[at(block.last - 1)].ends();
+    const bool ends =
+        std::any_of(ways_[at(b)].begin(), ways_[at(b)].end(), [&](const Way& way) { return way.to == end; });
     if (block.successors.empty() || ends) connect(b, end);
   }
   std::vector<bool> met(at(end) + 1, false);
