@@ -7,6 +7,7 @@
 
 #include "ptxbuilder/analysis/lint_paths.h"
 #include "ptxbuilder/analysis/lint_protocol.h"
+#include "ptxbuilder/analysis/portrait.h"
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -69,16 +70,19 @@ class BulkWalk {
     kReused,         // of a write: the other may still read there
     kReusedByOther,  // or this thread alone knows that it does not
     kOpenAtEnd,      // of a store: it is not committed
-    kLeft            // or nothing waits for it
+    kLeft,           // or nothing waits for it
+    kUnfencedRead    // of wgmma: what it reads was written by the other, and is not fenced
   };
 
   explicit BulkWalk(LintKernel& kernel) : kernel_(kernel) {
     for (int i = 0; i < kernel_.count(); ++i) {
       const Operation& o = kernel_.operation(i);
       const std::vector<Sum> addresses = kernel_.addresses(i);
+      if (!addresses.empty() && o.is_bulk_load()) loads_[i] = kernel_.shared_offset(addresses.front());
       if (!addresses.empty() && (is_bulk_store(o) || is_shared_write(o)))
         place_[i] = kernel_.shared_offset(is_bulk_store(o) ? addresses.back() : addresses.front());
       if (is_bulk_store(o)) find_moves(i);
+      if (o.is_wgmma()) find_tiles(i);
     }
   }
 
@@ -87,6 +91,7 @@ class BulkWalk {
       bool stores = false;
       for (const auto& [i, place] : place_)
         stores |= is_bulk_store(kernel_.operation(i)) && c.runs[at(i)] != Runs::no;
+      for (const auto& [i, tiles] : tiles_) stores |= c.runs[at(i)] != Runs::no;
       if (!stores) continue;
       in_ = &kernel_.values_in(c);
       follow(kernel_, c, BulkState{}, [&](BulkState& s, int i, bool is_last) { step(s, i, is_last); });
@@ -95,6 +100,40 @@ class BulkWalk {
   }
 
  private:
+  // What a wgmma reads of shared memory, as far as its descriptor bounds it: of a K-major tile 8 rows for
+  // each step of the stride.
+  struct Tile {
+    Sum address;
+    int64_t bytes;
+  };
+  void find_tiles(int i) {
+    const Operation& o = kernel_.operation(i);
+    for (size_t n = 1; n < 3; ++n) {
+      if (o.operands[n].kind == Value::Kind::vector) continue;
+      const auto d = decode_descriptor(kernel_.values, kernel_.operand(i, n));
+      const auto address = d ? kernel_.shared_offset(d->address) : std::nullopt;
+      const bool is_transposed = o.operands.size() > n + 5 && o.operands[n + 5].value != 0;
+      if (!address || is_transposed) continue;
+      constexpr int64_t kRows = 64, kRowsOfStride = 8, kLeast = 256;
+      const int64_t rows = n == 1 ? kRows : kRowsOfStride;
+      tiles_[i].push_back({*address, std::max(kLeast, rows / kRowsOfStride * d->stride_bytes)});
+    }
+  }
+
+  void multiply(const BulkState& s, int i) {
+    for (const Tile& tile : tiles_.at(i)) {
+      const Sum from = in_->rest(tile.address);
+      for (const auto& [number, w] : s.writes) {
+        const std::optional<Sum>& place = place_.at(number);
+        if (w.is_fenced || !place) continue;
+        const Sum to = in_->rest(*place);
+        if (to.terms == from.terms && kernel_.are_of_one_variable(from.constant, to.constant) &&
+            to.constant >= from.constant && to.constant < from.constant + tile.bytes)
+          events_.insert({kUnfencedRead, i, number});
+      }
+    }
+  }
+
   // Where a store's place is made anew: where its loop begins again.
   void find_moves(int store) {
     const auto place = place_.find(store);
@@ -140,7 +179,8 @@ class BulkWalk {
 
   // Bytes from what `store` copies to what `write` writes, in this thread.
   std::optional<int64_t> distance(int store, int write) {
-    const std::optional<Sum>&from = place_.at(store), &to = place_.at(write);
+    const std::optional<Sum>&from = place_.at(store),
+          &to = (loads_.contains(write) ? loads_ : place_).at(write);
     if (!from || !to) return std::nullopt;
     const Sum a = in_->rest(*from), b = in_->rest(*to);
     const bool are_near = a.terms == b.terms && kernel_.are_of_one_variable(a.constant, b.constant);
@@ -169,6 +209,8 @@ class BulkWalk {
   void step(BulkState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     if (const auto moved = moved_at_.find(i); moved != moved_at_.end()) move(s, moved->second);
+    if (is_last && tiles_.contains(i)) multiply(s, i);
+    if (is_last && loads_.contains(i)) overwrite(s, i, false);
     if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
     const bool fences = o.is("fence") && o.has("proxy") && o.has("async"), meets = is_barrier(o);
     if (fences || meets) {
@@ -192,14 +234,18 @@ class BulkWalk {
           events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number.first});
   }
 
-  void write(BulkState& s, int i, bool is_last) {
+  // What threads of several warps write, each has to know to be read; what this thread lets copy, itself.
+  void overwrite(const BulkState& s, int i, bool is_by_warps) {
     constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
-    if (is_last)
-      for (const auto& [number, pending] : s.stores)
-        if (const auto from = distance(number.first, i); from && *from >= 0 && *from < kLeast &&
-                                                         returns(number.first, number.second) &&
-                                                         (!pending.is_read || is_shared_by_warps(i)))
-          events_.insert({pending.is_read ? kReusedByOther : kReused, i, number.first});
+    for (const auto& [key, pending] : s.stores)
+      if (const auto from = distance(key.first, i); from && *from >= 0 && *from < kLeast &&
+                                                    returns(key.first, key.second) &&
+                                                    (!pending.is_read || is_by_warps))
+        events_.insert({pending.is_read ? kReusedByOther : kReused, i, key.first});
+  }
+
+  void write(BulkState& s, int i, bool is_last) {
+    if (is_last) overwrite(s, i, is_shared_by_warps(i));
     s.writes[i] = {};
   }
 
@@ -215,9 +261,11 @@ class BulkWalk {
   LintKernel& kernel_;
   std::set<LintEvent> events_;
   std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
+  std::map<int, std::optional<Sum>> loads_;  // where a bulk load goes
   static constexpr int kMostMoves = 8;
-  std::map<int, std::set<int>> moved_at_;  // by instruction, the stores
-  std::map<int, bool> shared_by_warps_;    // of a write
+  std::map<int, std::vector<Tile>> tiles_;  // of wgmma
+  std::map<int, std::set<int>> moved_at_;   // by instruction, the stores
+  std::map<int, bool> shared_by_warps_;     // of a write
   ThreadValues* in_ = nullptr;
 };
 
@@ -243,6 +291,9 @@ void report_all(LintKernel& kernel, BulkWalk::Kind kind, Report& report, const T
 void check_proxy_fence(LintKernel& kernel, Report& report) {
   report_all(kernel, BulkWalk::kUnfenced, report, [](const std::string& store, const std::string& write) {
     return fmt::format("{} copies what {} wrote, without fence.proxy.async between them", store, write);
+  });
+  report_all(kernel, BulkWalk::kUnfencedRead, report, [](const std::string&, const std::string& write) {
+    return fmt::format("wgmma reads what {} wrote, without fence.proxy.async between them", write);
   });
 }
 

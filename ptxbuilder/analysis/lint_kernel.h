@@ -208,6 +208,8 @@ void check_parity(LintKernel&, Report&);
 void check_circular_wait(LintKernel&, Report&);
 void check_release(LintKernel&, Report&);
 
+void check_cluster_exit(LintKernel&, Report&);
+
 void check_alignment(LintKernel&, Report&);
 void check_bank_conflicts(LintKernel&, Report&);
 void check_generic(LintKernel&, Report&);

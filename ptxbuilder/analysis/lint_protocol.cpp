@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -231,12 +232,34 @@ std::optional<int64_t> Dependent::atom(int number, int root, int64_t of_root, in
   return ThreadValues::computed(a, inputs);
 }
 
+namespace {
+
+// The values of a counter in one turn, where sums depend on it that are the same again after each turn, such
+// as i & 1 does.
+std::optional<std::set<int64_t>> turn(Dependent& dependent, int root,
+                                      std::initializer_list<const Sum*> sums) {
+  constexpr int64_t kTurn = 16, kTurns = 4;
+  std::set<int64_t> all;
+  for (int64_t v = 0; v < kTurn; ++v) {
+    all.insert(v);
+    for (const Sum* sum : sums)
+      for (int64_t n = 1; n < kTurns; ++n)
+        if (const auto value = dependent.value(*sum, root, v);
+            !value || value != dependent.value(*sum, root, v + n * kTurn))
+          return std::nullopt;
+  }
+  return all;
+}
+
+}  // namespace
+
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b) {
   kernel.spend(4);
   Dependent dependent(kernel, in);
   const auto of_a = dependent.root(a), root = of_a ? of_a : dependent.root(b);
-  const auto values =
-      root ? options(kernel, in, {.terms = {{*root, 1}}}) : std::optional(std::set<int64_t>{0});
+  auto values = root ? options(kernel, in, {.terms = {{*root, 1}}}) : std::optional(std::set<int64_t>{0});
+  if (!values && root && kernel.values.atom(*root).kind == Atom::Kind::counter)
+    values = turn(dependent, *root, {&a, &b});
   if (!values) return std::nullopt;
   Pairs all;
   for (int64_t v : *values) {

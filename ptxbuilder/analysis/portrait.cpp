@@ -495,6 +495,17 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
     const int64_t lowest = sum.constant & -sum.constant, above = sum.constant + lowest;
     return sum.is_constant() && (above == 0x4000 || above == 0x8000);
   };
+  // x of shr(x, 4), where x is in shared memory, and of shr(x & mask, 4), where the mask has bits 4 to 17.
+  const auto address_of = [&](const Atom& a) -> std::optional<Sum> {
+    if (!a.name.starts_with("shr") || a.inputs.size() != 2 || !is(a.inputs[1], 4, 4)) return std::nullopt;
+    if (values.is_in_shared(a.inputs[0])) return a.inputs[0];
+    const Atom* masked = values.only_atom(a.inputs[0], "and");
+    constexpr int64_t kField = 0x3fff0;
+    if (!masked || masked->inputs.size() != 2 || !masked->inputs[1].is_constant() ||
+        (masked->inputs[1].constant & kField) != kField)
+      return std::nullopt;
+    return masked->inputs[0];
+  };
   // x of shr(x, 4), which is one of the terms.
   const auto shifted = [&](const Sum& sum) {
     return std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
@@ -511,6 +522,9 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
     if (!has_address && factor == 1 && a.name.starts_with("bfe") && a.inputs.size() == 3 &&
         is(a.inputs[1], 4, 4) && is(a.inputs[2], 14, 15)) {
       d.address = a.inputs[0];
+      has_address = true;
+    } else if (const auto whole = factor == 1 && !has_address ? address_of(a) : std::nullopt) {
+      d.address = *whole;
       has_address = true;
     } else if (!has_address && factor == 1 && a.name.starts_with("and") && a.inputs.size() == 2 &&
                is_field(a.inputs[1]) && shifted(a.inputs[0]) != a.inputs[0].terms.end()) {

@@ -279,6 +279,13 @@ bool Values::is_small(const Sum& sum) const {
   return most >= 0 && most < int64_t{1} << 31;
 }
 
+bool Values::is_in_shared(const Sum& sum) const {
+  return std::any_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+    const Atom& a = atom(term.first);
+    return term.second == 1 && a.kind == Atom::Kind::address && a.name == "shared";
+  });
+}
+
 // The bits that may be set.
 int64_t Values::bits_of(const Sum& sum) const {
   if (sum.is_constant()) return sum.constant;
@@ -287,6 +294,16 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
+  // What is shifted to the right: bits of a mask, or of an address in shared memory, which has 256 KB at
+  // most.
+  if (const Atom* a = only_atom(sum, "shr"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
+    if (const int64_t by = a->inputs[1].constant; by >= 0 && by < 63) {
+      const Atom* masked = only_atom(a->inputs[0], "and");
+      const bool has_mask = masked && masked->inputs.size() == 2 && masked->inputs[1].is_constant() &&
+                            masked->inputs[1].constant >= 0;
+      if (has_mask) return masked->inputs[1].constant >> by;
+      if (is_in_shared(a->inputs[0])) return ((int64_t{1} << 18) - 1) >> by;
+    }
   // All from the lowest on that the constant or a term has, up to the highest that the greatest sum has.
   uint64_t any = bits(sum.constant);
   for (const auto& [number, factor] : sum.terms) {

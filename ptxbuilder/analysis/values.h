@@ -96,6 +96,8 @@ class Values {
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
   // The predicate that holds where this one does not, where that is another comparison of integers.
   std::optional<Sum> opposite(const Sum& predicate);
+  // Whether a sum begins with a variable in shared memory.
+  bool is_in_shared(const Sum& sum) const;
   // Whether a sum of 32 bits is the same number whether it has a sign or not, since it is small.
   bool is_small(const Sum& sum) const;
   // What a value of a loop is when the loop begins, where that is one value.

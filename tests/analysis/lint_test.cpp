@@ -398,8 +398,8 @@ std::vector<std::string> meanings(const std::vector<Finding>& findings) {
 
 TEST_CASE("what is planted is found, and nothing is in the kernel itself") {
   CHECK(shown(findings_of(kKernel)) == "");
-  std::set<std::string> planted = {"tensor-memory-wait", "tensor-memory-fence",
-                                   "constant-space"};  // in a kernel of theirs, below
+  std::set<std::string> planted = {"tensor-memory-wait", "tensor-memory-fence", "constant-space",
+                                   "cluster-exit"};  // in a kernel of theirs, below
   for (const Plant& plant : kPlants) {
     CAPTURE(std::string(plant.rule));
     CAPTURE(std::string(plant.to));
@@ -793,6 +793,91 @@ TEST_CASE("a tile that is read K-major and MN-major is expected once") {
   };
   CHECK_FALSE(rules_that_find(kernel(8192)).contains("expected-bytes"));
   CHECK(rules_that_find(kernel(4096)).contains("expected-bytes"));
+}
+
+TEST_CASE("a CTA stays until its peers have read its shared memory") {
+  const auto kernel = [](const std::string& end) {
+    return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 D)\n.reqntid "
+           "32\n.reqnctapercluster 2\n{\n"
+           ".reg .b32 %r<8>;\n.reg .b64 %d;\n.shared .align 16 .b8 tile[128];\nld.param.u64 %d, "
+           "[D];\nmov.u32 %r1, %tid.x;\n"
+           "shl.b32 %r2, %r1, 2;\nmov.u32 %r3, tile;\nadd.u32 %r3, %r3, %r2;\nst.shared.b32 [%r3], %r1;\n"
+           "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\nmov.u32 %r4, "
+           "%cluster_ctarank;\n"
+           "xor.b32 %r4, %r4, 1;\nmapa.shared::cluster.u32 %r5, %r3, %r4;\nld.shared::cluster.b32 %r6, "
+           "[%r5];\n"
+           "st.global.b32 [%d], %r6;\n" +
+           end + "ret;\n}\n";
+  };
+  CHECK(rules_that_find(kernel("")).contains("cluster-exit"));
+  CHECK_FALSE(rules_that_find(kernel("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"))
+                  .contains("cluster-exit"));
+}
+
+TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied in it") {
+  // Two stages by i & 1, descriptors as a shifted address with constants above: products behind copies by
+  // threads, and a stage freed before the wait for its products, or behind it.
+  const auto kernel = [](const char* before, const char* behind) {
+    return fmt::format(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 A, .param .u32 "
+        "N)\n.maxntid 160\n{{\n"
+        ".reg .pred %p<9>;\n.reg .b32 %r<20>;\n.reg .b64 %d<9>;\n.reg .f32 %f<4>;\n.shared .align 1024 .b8 "
+        "a[4096];\n"
+        ".shared .align 1024 .b8 b[256];\n.shared .align 8 .b64 full[2];\n.shared .align 8 .b64 empty[2];\n"
+        "ld.param.u64 %d1, [A];\nld.param.u32 %r9, [N];\nmov.u32 %r1, %tid.x;\nand.b32 %r2, %r1, "
+        "31;\nsetp.eq.u32 %p1, %r2, 0;\n"
+        "setp.ne.u32 %p2, %r1, 0;\n@%p2 bra READY;\nmbarrier.init.shared::cta.b64 [full], "
+        "1;\nmbarrier.init.shared::cta.b64 [full+8], 1;\n"
+        "mbarrier.init.shared::cta.b64 [empty], 4;\nmbarrier.init.shared::cta.b64 [empty+8], "
+        "4;\nfence.mbarrier_init.release.cluster;\n"
+        "READY:\nbar.sync 0;\nmov.u32 %r3, 0;\nsetp.ge.u32 %p3, %r1, 128;\n@%p3 bra "
+        "PRODUCER;\nCONSUME:\nand.b32 %r4, %r3, 1;\n"
+        "shr.u32 %r5, %r3, 1;\nand.b32 %r5, %r5, 1;\nshl.b32 %r6, %r4, 3;\nmov.u32 %r7, full;\nadd.u32 %r7, "
+        "%r7, %r6;\n"
+        "mov.u32 %r8, empty;\nadd.u32 %r8, %r8, %r6;\nWF:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, "
+        "[%r7], %r5;\n@!%p4 bra WF;\n"
+        "mov.u32 %r10, a;\nshl.b32 %r11, %r4, 11;\nadd.u32 %r10, %r10, %r11;\nshr.u32 %r10, %r10, "
+        "4;\ncvt.u64.u32 %d2, %r10;\n"
+        "or.b64 %d2, %d2, 0x0000001000080000;\nmov.u32 %r12, b;\nshr.u32 %r12, %r12, 4;\ncvt.u64.u32 %d3, "
+        "%r12;\n"
+        "or.b64 %d3, %d3, 0x0000001000080000;\nwgmma.fence.sync.aligned;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{%f0, %f1, %f2, %f3}}, %d2, %d3, 1, 1, 1, 0, "
+        "0;\n"
+        "wgmma.commit_group.sync.aligned;\n{}wgmma.wait_group.sync.aligned 0;\n{}add.u32 %r3, %r3, "
+        "1;\nsetp.lt.u32 %p5, %r3, %r9;\n"
+        "@%p5 bra CONSUME;\nst.global.v4.f32 [%d1], {{%f0, %f1, %f2, %f3}};\nret;\nPRODUCER:\n@!%p1 bra "
+        "DONE;\nPRODUCE:\nand.b32 %r4, %r3, 1;\n"
+        "shr.u32 %r5, %r3, 1;\nand.b32 %r5, %r5, 1;\nxor.b32 %r5, %r5, 1;\nshl.b32 %r6, %r4, 3;\nmov.u32 "
+        "%r7, full;\nadd.u32 %r7, %r7, %r6;\n"
+        "mov.u32 %r8, empty;\nadd.u32 %r8, %r8, %r6;\nWE:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, "
+        "[%r8], %r5;\n@!%p4 bra WE;\n"
+        "mov.u32 %r10, a;\nshl.b32 %r11, %r4, 11;\nadd.u32 %r10, %r10, "
+        "%r11;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 2048;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r10], [%d1], 2048, "
+        "[%r7];\nadd.u32 %r3, %r3, 1;\n"
+        "setp.lt.u32 %p5, %r3, %r9;\n@%p5 bra PRODUCE;\nDONE:\nret;\n}}\n",
+        before, behind);
+  };
+  constexpr const char* kFree = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];\n";
+  CHECK(rules_that_find(kernel(kFree, "")).contains("stage-release"));
+  CHECK_FALSE(rules_that_find(kernel("", kFree)).contains("stage-release"));
+  // What threads write into a tile that is multiplied.
+  constexpr const char* kWrite = "st.shared.b32 [b+4], 0;\n";
+  CHECK(rules_that_find(kernel("", (std::string(kWrite) + kFree).c_str())).contains("proxy-fence"));
+  CHECK_FALSE(
+      rules_that_find(kernel("", (std::string(kWrite) + "fence.proxy.async.shared::cta;\n" + kFree).c_str()))
+          .contains("proxy-fence"));
+  // A bulk store out of the stage that the next bulk load overwrites.
+  const auto through = [&](const std::string& wait) {
+    std::string text = kernel("", kFree);
+    const std::string load = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 2048;\n";
+    return text.replace(
+        text.find(load), 0,
+        "cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r10], 2048;\ncp.async.bulk.commit_group;\n" +
+            wait);
+  };
+  CHECK(rules_that_find(through("")).contains("staging-reuse"));
+  CHECK_FALSE(rules_that_find(through("cp.async.bulk.wait_group.read 0;\n")).contains("staging-reuse"));
 }
 
 }  // namespace ptxbuilder::test::lint_test
