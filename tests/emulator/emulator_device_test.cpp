@@ -54,6 +54,29 @@ TEST_CASE("emulator: a seed has one schedule, on any number of host threads, wit
   CHECK(of_a.warp_instructions != of_b.warp_instructions);
 }
 
+TEST_CASE("emulator: a map whose swizzle is not the descriptor's is named") {
+  for (const Swizzle of_b : {Swizzle::b128, Swizzle::none}) {
+    std::string notes;
+    EmulatorOptions options;
+    options.note = [&](const std::string& text) { notes += text + "\n"; };
+    Bench bench(gemm(), 384, options);
+    const uint32_t m = 128, n = 256, k = 64;
+    Address a = bench.upload(random_bf16(m * k, 3)), b = bench.upload(random_bf16(n * k, 4));
+    Address d = bench.upload(std::vector<uint16_t>(m * n));
+    bench.run({1, 1, 1}, 229440, bench.map_2d(a, DType::bf16, m, k, 128, 64, Swizzle::b128),
+              bench.map_2d(b, DType::bf16, n, k, 256, 64, of_b),
+              bench.map_2d(d, DType::bf16, m, n, 64, 64, Swizzle::b128), 1, 1, 1);
+    if (of_b == Swizzle::b128)
+      CHECK_MESSAGE(notes.empty(), notes);
+    else
+      CHECK_MESSAGE(
+          notes.find(
+              "the descriptor of B says swizzle 128 B, and the tensor map of the copy of line 640 that "
+              "filled gemm_smem+65536 has swizzle none") != std::string::npos,
+          notes);
+  }
+}
+
 TEST_CASE("emulator: the trace is JSON with warps, copies, wgmma and phases; progress is told") {
   auto path =
       std::filesystem::temp_directory_path() / ("trace_" + std::to_string(std::random_device{}()) + ".json");

@@ -105,6 +105,13 @@ void fill_outside(std::vector<std::byte>& row, const MapContents& m) {
     row[k] = std::byte{k % size == size - 1 ? uint8_t{0x7f} : uint8_t{0xff}};
 }
 
+void note_filled(Cta& cta, uint32_t offset, uint32_t bytes, Swizzle swizzle, uint32_t pc) {
+  auto at = cta.filled.lower_bound(offset);
+  if (at != cta.filled.begin() && std::prev(at)->second.end > offset) --at;
+  while (at != cta.filled.end() && at->first < offset + bytes) at = cta.filled.erase(at);
+  cta.filled[offset] = {offset + bytes, pc, swizzle};
+}
+
 void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const MapContents m = read_map(w, x.box, lane);
@@ -114,6 +121,8 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
                    bytes = m.box_bytes();
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
                                shared_align, lane, SignalledBy::tensor_copy);
+    if (w.grid().notes->wanted())
+      for (const Landing& l : landings) note_filled(*l.cta, l.offset, bytes, m.swizzle, w.here());
     const uint64_t began = w.cluster().steps;
     w.cluster().post([&w, i = w.instruction, m, coordinates, landings, bytes, lane, began] {
       w.instruction = i;

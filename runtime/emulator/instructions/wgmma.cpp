@@ -54,6 +54,23 @@ void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
                                        what, d.base_offset));
 }
 
+// A tile that a tensor copy has filled under one swizzle is read under another: the product is likely wrong.
+void note_swizzle(Warp& w, const MatrixDescriptor& d, const char* what) {
+  if (!w.grid().notes->wanted()) return;
+  auto at = w.cta.filled.upper_bound(d.start);
+  if (at == w.cta.filled.begin()) return;
+  const Cta::Filled& filled = std::prev(at)->second;
+  if (d.start >= filled.end || filled.swizzle == d.swizzle) return;
+  auto in_words = [](Swizzle s) {
+    return s == Swizzle::none ? std::string("none") : fmt::format("{} B", span_bytes(s));
+  };
+  w.note(fmt::format(
+      "the descriptor of {} says swizzle {}, and the tensor map of the copy of line {} that filled {} "
+      "has swizzle {}",
+      what, in_words(d.swizzle), w.grid().kernel.lines[filled.pc].ptx, w.cta.name(d.start),
+      in_words(filled.swizzle)));
+}
+
 // Records the reads of one operand, and reports those outside of shared memory.
 void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                   Access deed, const char* what) {
@@ -216,11 +233,13 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
   p.b = uniform(w, x.b_desc, "descriptor of B");
   const MatrixDescriptor b(p.b);
   check_descriptor(w, b, "B");
+  note_swizzle(w, b, "B");
   const Access deed{w.cta.wgmma_actors[w.warpgroup()], p.group, w.here(), true, 0};
   if (!x.a_in_registers()) {
     p.a = uniform(w, x.a_desc, "descriptor of A");
     const MatrixDescriptor a(p.a);
     check_descriptor(w, a, "A");
+    note_swizzle(w, a, "A");
     touch_matrix(w, a, x.transpose_a, w.index % 4 * 16, 16, deed, "this wgmma reads A at");
   }
   touch_matrix(w, b, x.transpose_b, 0, x.n, deed, "this wgmma reads B at");

@@ -425,6 +425,12 @@ class Cta {
   std::optional<EmulatorError>
       uninitialised;    // the first read of what nothing had written; reported at the end
   uint64_t writes = 0;  // counts writes of shared memory, so that decoded tiles can be kept
+  // What tensor copies have filled, by offset, for the note on a descriptor of another swizzle.
+  struct Filled {
+    uint32_t end, pc;
+    Swizzle swizzle;
+  };
+  std::map<uint32_t, Filled> filled;
   DecodedTile<float> reals;
   DecodedTile<int32_t> wholes;
 

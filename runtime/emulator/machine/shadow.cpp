@@ -46,25 +46,26 @@ void Histories::collect(const std::vector<std::vector<uint32_t>*>& cells) {
   states_ = std::move(kept);
 }
 
-template <class Step>
-std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes, Step&& step) {
-  uint32_t last_state = ~0u, last_result = 0;
-  uint8_t last_bytes = 0;
+template <class Check>
+std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes, const Knowledge* by,
+                                  Step& last, Check&& step) {
   for (uint32_t at = offset & ~3u; at < offset + bytes; at += 4) {
     uint32_t from = at < offset ? offset - at : 0, to = std::min(4u, offset + bytes - at);
     access.bytes = static_cast<uint8_t>(((1u << to) - 1) & ~((1u << from) - 1));
     uint32_t& cell = cells_[at / 4];
-    if (cell != last_state || access.bytes != last_bytes) {
-      last_state = cell;
-      last_bytes = access.bytes;
+    if (cell != last.state || access != last.access || by != last.by) {
       at_ = at;
-      if (auto clash = step(histories_[cell], access, last_result)) {
+      uint32_t result = 0;
+      if (auto clash = step(histories_[cell], access, result)) {
         clash->offset = at;
+        last = {};
         return clash;
       }
+      last = {access, by, cell, result};
     }
-    cell = last_result;
+    cell = last.result;
   }
+  if (uninitialised) last = {};  // whoever reads more of it is to be told again
   return std::nullopt;
 }
 
@@ -81,7 +82,8 @@ std::optional<Clash> check_write(const Access& earlier, const Access& now, const
 }  // namespace
 
 void Shadow::agree(Access access, uint32_t offset, uint32_t bytes) {
-  each(access, offset, bytes,
+  Step step;
+  each(access, offset, bytes, nullptr, step,
        [&](const Histories::State& state, const Access& now, uint32_t& result) -> std::optional<Clash> {
          Histories::State next = state;
          const uint8_t covered = state.write.bytes;
@@ -114,7 +116,7 @@ void Shadow::forget(uint32_t offset, uint32_t bytes) {
 
 std::optional<Clash> Shadow::read(Access access, uint32_t offset, uint32_t bytes, const Knowledge& k) {
   return each(
-      access, offset, bytes,
+      access, offset, bytes, &k, read_,
       [&](const Histories::State& state, const Access& now, uint32_t& result) -> std::optional<Clash> {
         if (auto clash = check_write(state.write, now, k)) return clash;
         const bool uninitialised_word = (state.initialised & now.bytes) != now.bytes;
@@ -141,7 +143,7 @@ std::optional<Clash> Shadow::read(Access access, uint32_t offset, uint32_t bytes
 
 std::optional<Clash> Shadow::write(Access access, uint32_t offset, uint32_t bytes, const Knowledge& k) {
   return each(
-      access, offset, bytes,
+      access, offset, bytes, &k, write_,
       [&](const Histories::State& state, const Access& now, uint32_t& result) -> std::optional<Clash> {
         if (auto clash = check_write(state.write, now, k)) return clash;
         for (const Access& r : state.reads)

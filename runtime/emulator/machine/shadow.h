@@ -80,14 +80,27 @@ class Shadow {
   // What stands there now is undefined.
   void forget(uint32_t offset, uint32_t bytes);
 
-  std::vector<uint32_t>& cells() { return cells_; }
+  // The states of all words, to be renumbered.
+  std::vector<uint32_t>& cells() {
+    read_ = write_ = {};
+    return cells_;
+  }
 
  private:
+  // The last step of one kind: the same access of a word of the same state, by one who knows as much or more,
+  // has the same result.
+  struct Step {
+    Access access;
+    const Knowledge* by = nullptr;
+    uint32_t state = ~0u, result = 0;
+  };
   template <class Check>
-  std::optional<Clash> each(Access access, uint32_t offset, uint32_t bytes, Check&& step);
+  std::optional<Clash> each(Access access, uint32_t offset, uint32_t bytes, const Knowledge* by, Step& last,
+                            Check&& step);
 
   Histories& histories_;
-  uint32_t at_ = 0;              // the word that is looked at
+  uint32_t at_ = 0;  // the word that is looked at
+  Step read_, write_;
   std::vector<uint32_t> cells_;  // a state of `histories_` for each word
 };
 
