@@ -106,6 +106,16 @@ const std::vector<Row>& rows() {
        1,
        {{"fence.proxy.async.shared::cta;", "", Fault::proxy_fence},
         {"fence.proxy.async.shared::cta;", "fence.proxy.async.global;", Fault::proxy_fence},
+        {"fence.proxy.async.shared::cta;", "setp.eq.u32 %p2, %r1, 0;\n@%p2 fence.proxy.async.shared::cta;",
+         Fault::proxy_fence},
+        {"fence.proxy.async.shared::cta;",
+         "setp.eq.u32 %p2, %r1, 0;\nbar.warp.sync -1;\n@%p2 "
+         "fence.proxy.async.shared::cta;",
+         Fault(255)},
+        {"fence.proxy.async.shared::cta;",
+         "setp.lt.u32 %p2, %r1, 9;\n@%p2 fence.proxy.async.shared::cta;\n@!%p2 "
+         "fence.proxy.async.shared::cta;",
+         Fault(255)},
         {"bar.sync 0;", "", Fault::race},
         {"@%p0 cp.async.bulk.wait_group.read 0;", "", Fault::early_exit},
         {"@%p0 cp.async.bulk.commit_group;", "", Fault::early_exit}}},

@@ -159,10 +159,14 @@ void decode_cluster(Decode& d) {
     d.run<execute_cluster_wait>({aligned});
 }
 
-// fence.proxy.async: the generic writes that this thread knows of become visible to the async proxy.
-void execute_proxy_fence(Warp& w, Lanes) {
+// fence.proxy.async: the generic writes that these threads know of become visible to the async proxy. What
+// other lanes have stored they know once they have met.
+void execute_proxy_fence(Warp& w, Lanes lanes) {
   if (!w.cluster().checks) return;
-  w.knowledge.fenced.join(w.knowledge.seen);
+  w.unfenced &= ~lanes;
+  Clock known = w.knowledge.seen;
+  if (w.unfenced) known.lower(w.actor, w.met_time);
+  w.knowledge.fenced.join(known);
   w.release();
 }
 void execute_init_fence(Warp& w, Lanes) {
@@ -199,7 +203,7 @@ void Cta::complete(uint32_t id) {
   ++b.generation;
   cluster.changed();
   for (auto& warp : warps)
-    if (who[warp->index]) warp->order.meet(who[warp->index], warp->alive);
+    if (who[warp->index]) warp->meet_lanes(who[warp->index]);
   for (auto& warp : warps)
     for (Fragment& f : warp->fragments)
       if (f.wait == Wait::barrier && f.object == id && f.generation + 1 == b.generation)
@@ -218,7 +222,7 @@ void Cluster::complete_barrier() {
       any = true;
     }
   if (!any) return;
-  for (Warp* warp : all_) warp->order.meet(all_lanes, warp->alive);
+  for (Warp* warp : all_) warp->meet_lanes(all_lanes);
   barrier.completed = std::move(barrier.gathered);
   barrier.gathered.clear();
   ++barrier.generation;

@@ -25,6 +25,11 @@ class Clock {
     for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
   }
 
+  // Forgets what came after `time`.
+  void lower(Actor actor, uint32_t time) {
+    if (actor < times_.size()) times_[actor] = std::min(times_[actor], time);
+  }
+
   void clear() { times_.clear(); }
 
  private:

@@ -36,10 +36,12 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   LaneMark* marks = owner.lane_marks();
   // Of a word that is accessed in parts nothing is known: each part may be another lane's.
   if (bytes < 4) {
+    if (writes) unfenced |= Lanes{1} << lane;
     if (writes) marks[offset / 4] = {};
     return;
   }
   const Lanes bit = Lanes{1} << lane;
+  if (writes) unfenced |= bit;
   const uint32_t pc_here = here();
   auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
     fail(Fault::race,

@@ -205,6 +205,10 @@ class Warp {
   uint32_t time = 1;
   Knowledge knowledge;
   LaneOrder order;  // of its lanes' accesses to shared memory
+  // Lanes that have stored to shared memory since all met, and not fenced since; and the time of that
+  // meeting.
+  Lanes unfenced = 0;
+  uint32_t met_time = 0;
 
   // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
   uint32_t wgmma_committed = 0;
@@ -278,7 +282,7 @@ class Warp {
   bool converged(Lanes executing, bool exited_too = true) {
     if ((executing != lanes || lanes != (exited_too ? born : alive)) && !converge(executing, exited_too))
       return false;
-    order.meet(lanes, alive);
+    meet_lanes(lanes);
     return true;
   }
   // The report of the lanes that wait at an .aligned instruction for others that cannot come.
@@ -311,6 +315,14 @@ class Warp {
   Knowledge release();  // what a releasing operation passes on
   void acquire(const Knowledge& k);
   Access access(bool async = false) const;
+  // These lanes have waited for each other.
+  void meet_lanes(Lanes who) {
+    order.meet(who, alive);
+    if (unfenced == 0 || (alive & ~who) != 0) return;
+    unfenced = 0;
+    met_time = time;
+    knowledge.seen.raise(actor, ++time);
+  }
   // The order of a shared access among those of the warp's own lanes, checked and recorded.
   void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
   // A shared access by this thread, checked and recorded.

@@ -342,7 +342,7 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
     if (differ == 0) {
       Groups one;
       one.add(executing);
-      order.meet(executing, alive);
+      meet_lanes(executing);
       return one;
     }
   }
@@ -377,7 +377,7 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
       continue;
     }
     complete.add(together);
-    order.meet(together, alive);
+    meet_lanes(together);
     for (size_t k = fragments.size(); k-- > 0;) {
       Fragment& f = fragments[k];
       if (k == current || !joins(f)) continue;
