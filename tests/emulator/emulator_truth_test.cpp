@@ -300,6 +300,12 @@ const std::vector<Row>& rows() {
         {"ld.shared.b32 %r6, [%r5];", "ld.shared.b32 %r6, [%r4];\nmov.u32 %r9, 1;", Fault(255)},
         {"bar.warp.sync -1;\nld.shared.b32 %r6, [%r5];", "ld.shared.b32 %r6, [%r4];", Fault(255)},
         {"bar.warp.sync -1;\nld.shared.b32 %r6, [%r5];", "ld.volatile.shared.b32 %r6, [%r5];", Fault(255)}}},
+      {"an address comes of what is written",
+       "st.shared.b32 [%r4], 0;\nld.shared.b32 %r6, [%r4];\nmul.wide.u32 %rd3, %r6, 4; add.s64 %rd3, %rd3, "
+       "%rd0;\n"
+       "ld.global.b32 %r7, [%rd3];",
+       1,
+       {{"st.shared.b32 [%r4], 0;", "", Fault::uninitialised}}},
       {"bytes of one word belong to several lanes",
        ".reg .b16 %h<2>; sub.u32 %r5, %r4, %r2; shr.u32 %r5, %r5, 2; add.u32 %r5, %r5, %r2; cvt.u16.u32 %h0, "
        "%r0;\n"

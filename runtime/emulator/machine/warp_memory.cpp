@@ -209,7 +209,11 @@ void Warp::fail_clash(const Clash& clash, Cta& owner, const char* what, int lane
 
 void Warp::fail(Fault fault, const std::string& message, int lane) const {
   EmulatorError e = error(fault, message, lane);
-  // What was read uninitialised may be why this goes wrong.
+  // What was read uninitialised is why an address is wrong, and may be why something else is.
+  const bool wrong_address = fault == Fault::out_of_bounds || fault == Fault::misaligned;
+  if (cta.uninitialised && wrong_address)
+    throw EmulatorError(Fault::uninitialised, cta.uninitialised->ptx_line(),
+                        fmt::format("{}\n  then: {}", cta.uninitialised->what(), e.what()));
   if (cta.uninitialised && fault != Fault::uninitialised && fault != Fault::race)
     e = EmulatorError(fault, e.ptx_line(),
                       fmt::format("{}\n  before that: {}", e.what(), cta.uninitialised->what()));
