@@ -87,6 +87,8 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
     first_result_.push_back(results);
     results += static_cast<int>(o.writes.size());
   }
+  constexpr int kMostRounds = 32;  // each finds copies of copies; what is beyond stays a meet
+  int round = 0;
   do {
     atoms_.clear();
     table_.assign(1024, kNone);
@@ -96,7 +98,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
     made_at_ = meets_;
     made_.clear();
     evaluate();
-  } while (find_copies());
+  } while (find_copies() && ++round < kMostRounds);
   find_hashes();
   number_objects();
   find_hashes();
