@@ -54,19 +54,26 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   return head;
 }
 
-// The events around one that could as well stand in another order: from the first up to behind the last.
-std::pair<size_t, size_t> run_around(const std::vector<Event>& all, size_t i) {
-  std::pair run(i, i + 1);
-  if (all[i].any_order.empty()) return run;
-  while (run.first > 0 && all[run.first - 1].any_order == all[i].any_order) --run.first;
-  while (run.second < all.size() && all[run.second].any_order == all[i].any_order) ++run.second;
-  return run;
+// Of each event those around it that could as well stand in another order: from the first up to behind the
+// last.
+struct Run {
+  size_t first, end;
+};
+std::vector<Run> runs_of(const std::vector<Event>& all) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i + 1;
+    while (!all[i].any_order.empty() && end < all.size() && all[end].any_order == all[i].any_order) ++end;
+    for (const Run run{i, end}; i < end; ++i) runs.push_back(run);
+  }
+  return runs;
 }
 
 // Of a run in which the order does not matter, equal events are paired wherever they stand.
 void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
+  const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
   for (size_t i = 0; i < pairs.size(); ++i) {
-    const size_t end_a = run_around(a, pairs[i].first).second, end_b = run_around(b, pairs[i].second).second;
+    const size_t end_a = runs_a[pairs[i].first].end, end_b = runs_b[pairs[i].second].end;
     for (size_t j = i + 1; j < pairs.size() && pairs[j].first < end_a && pairs[j].second < end_b &&
                            !same(a[pairs[i].first], b[pairs[i].second]);
          ++j)
@@ -80,6 +87,13 @@ std::string all_of(const Event& e) {
     text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", attribute.name,
                         attribute.name.empty() ? "" : " ", attribute.value);
   return text.empty() ? "one" : text;
+}
+
+// The same for events that are the same.
+std::string in_full(const Event& e) {
+  std::string text = e.kind;
+  for (const Event::Attribute& attribute : e.attributes) text += fmt::format("\n{}", attribute.value);
+  return text;
 }
 
 void compare(const Region& region, const Event& a, const Event& b, std::vector<Difference>& differences) {
@@ -111,34 +125,39 @@ std::string place_of(const std::vector<Event>& all, size_t i) {
 // matter.
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
                const RegionPairs& pairs, std::vector<Difference>& differences) {
-  std::vector<size_t> lone_a, lone_b;
+  std::vector<size_t> lone_a;
+  std::map<std::string, std::set<size_t>> lone_b;  // by what they are and have
   std::set<size_t> paired_a, paired_b;
   for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
   for (size_t j = 0; j < b.size(); ++j)
-    if (!paired_b.contains(j)) lone_b.push_back(j);
+    if (!paired_b.contains(j)) lone_b[in_full(b[j])].insert(j);
+  const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
+  std::set<std::pair<size_t, size_t>> paired_runs;
+  for (const auto& [p, q] : pairs) paired_runs.emplace(runs_a[p].first, runs_b[q].first);
   const auto is_one_run = [&](size_t i, size_t j) {
-    const auto run_a = run_around(a, i), run_b = run_around(b, j);
-    const auto in = [](size_t place, const auto& run) { return place >= run.first && place < run.second; };
-    return std::any_of(pairs.begin(), pairs.end(),
-                       [&](const auto& pair) { return in(pair.first, run_a) && in(pair.second, run_b); });
+    return paired_runs.contains({runs_a[i].first, runs_b[j].first});
   };
   for (size_t i = 0; i < a.size(); ++i) {
     if (paired_a.contains(i)) continue;
-    const auto moved = std::find_if(lone_b.begin(), lone_b.end(), [&](size_t j) { return same(a[i], b[j]); });
-    if (moved == lone_b.end()) {
+    const auto alike = lone_b.find(in_full(a[i]));
+    if (alike == lone_b.end()) {
       lone_a.push_back(i);
       continue;
     }
+    const auto moved = alike->second.begin();
     if (!is_one_run(i, *moved))
       differences.push_back({a[i].weight, region.name, a[i].kind, "place", place_of(a, i),
                              place_of(b, *moved), "another order", a[i].line, b[*moved].line,
                              region.is_fact});
-    lone_b.erase(moved);
+    alike->second.erase(moved);
+    if (alike->second.empty()) lone_b.erase(alike);
   }
   for (size_t i : lone_a)
     differences.push_back({a[i].weight, region.name, a[i].kind, "", all_of(a[i]), "", a[i].effect, a[i].line,
                            0, region.is_fact});
-  for (size_t j : lone_b)
+  std::set<size_t> left_b;
+  for (const auto& [words, events] : lone_b) left_b.insert(events.begin(), events.end());
+  for (size_t j : left_b)
     differences.push_back({b[j].weight, region.name, b[j].kind, "", "", all_of(b[j]), b[j].effect, 0,
                            b[j].line, region.is_fact});
 }
