@@ -300,6 +300,21 @@ const std::vector<Row>& rows() {
         {"ld.shared.b32 %r6, [%r5];", "ld.shared.b32 %r6, [%r4];\nmov.u32 %r9, 1;", Fault(255)},
         {"bar.warp.sync -1;\nld.shared.b32 %r6, [%r5];", "ld.shared.b32 %r6, [%r4];", Fault(255)},
         {"bar.warp.sync -1;\nld.shared.b32 %r6, [%r5];", "ld.volatile.shared.b32 %r6, [%r5];", Fault(255)}}},
+      {"one lane arrives for its warp",
+       "@%p0 mbarrier.init.shared::cta.b64 [%r3], 4;\nbar.sync 0;\nxor.b32 %r5, %r4, 128;\nsetp.eq.u32 %p2, "
+       "%r1, 0;\n"
+       "st.shared.b32 [%r4], %r0;\nbar.warp.sync -1;\n@%p2 mbarrier.arrive.shared::cta.b64 _, [%r3];\n" +
+           wait + "ld.shared.b32 %r6, [%r5];",
+       1,
+       {{"bar.warp.sync -1;", "", Fault::race},
+        {"bar.warp.sync -1;\n@%p2 mbarrier.arrive", "@%p2 mbarrier.arrive", Fault::race},
+        {"[%r3], 4;\nbar.sync 0;\nxor.b32 %r5, %r4, 128;\nsetp.eq.u32 %p2, %r1, 0;\nst.shared.b32 [%r4], "
+         "%r0;\nbar.warp.sync -1;",
+         "[%r3], 128;\nbar.sync 0;\nxor.b32 %r5, %r4, 128;\nsetp.ge.u32 %p2, %r1, 0;\nst.shared.b32 [%r4], "
+         "%r0;",
+         Fault(255)},
+        {"st.shared.b32 [%r4], %r0;\nbar.warp.sync -1;",
+         "st.shared.b32 [%r4+1024], %r0;\n@%p2 st.shared.b32 [%r4], %r0;", Fault(255)}}},
       {"an address comes of what is written",
        "st.shared.b32 [%r4], 0;\nld.shared.b32 %r6, [%r4];\nmul.wide.u32 %rd3, %r6, 4; add.s64 %rd3, %rd3, "
        "%rd0;\n"

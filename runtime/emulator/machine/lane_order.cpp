@@ -37,11 +37,13 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   // Of a word that is accessed in parts nothing is known: each part may be another lane's.
   if (bytes < 4) {
     if (writes) unfenced |= Lanes{1} << lane;
+    unreleased |= Lanes{1} << lane;
     if (writes) marks[offset / 4] = {};
     return;
   }
   const Lanes bit = Lanes{1} << lane;
   if (writes) unfenced |= bit;
+  unreleased |= bit;
   const uint32_t pc_here = here();
   auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
     fail(Fault::race,
@@ -70,6 +72,43 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
       m.reader_warp = static_cast<uint8_t>(index);
     }
   }
+}
+
+// Whether the earlier access is over for one who knows `k` since each lane that made it has arrived at an
+// mbarrier since, though not all lanes of its warp have.
+bool Warp::released_since(const Clash& clash, Cta& owner, const Knowledge& k) const {
+  if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
+  const ActorName& who = cluster().actors[clash.earlier.actor];
+  if (who.kind != ActorName::Kind::warp || who.cta != &owner) return true;
+  const Warp& other = *owner.warps[who.index];
+  const LaneMark& m = owner.lane_marks()[clash.offset / 4];
+  if (clash.earlier_wrote)
+    return m.wrote == 0 || m.writer_warp != other.index || other.released[m.writer] >= m.wrote;
+  if (m.read == 0 || m.reader_warp != other.index) return true;
+  for (Lanes rest = m.readers; rest; rest &= rest - 1)
+    if (other.released[static_cast<size_t>(__builtin_ctz(rest))] < m.read) return false;
+  return true;
+}
+
+// The first clash that is one in spite of that; the others are recorded as accesses in order.
+std::optional<Clash> Warp::without_released(std::optional<Clash> clash, Cta& owner, Access made,
+                                            uint32_t begin, uint32_t end, bool writes) {
+  auto touch = [&](uint32_t from, uint32_t to, const Knowledge& k) {
+    return writes ? owner.shadow.write(made, from, to - from, k)
+                  : owner.shadow.read(made, from, to - from, k);
+  };
+  while (clash && released_since(*clash, owner, knowledge)) {
+    Knowledge of_word = knowledge;  // of the other words of that access this says nothing
+    const uint32_t next = std::min(end, clash->offset + 4);
+    std::optional<Clash> more = clash;
+    for (; more && released_since(*more, owner, knowledge);
+         more = touch(std::max(begin, more->offset), next, of_word))
+      of_word.seen.raise(more->earlier.actor, more->earlier.time);
+    owner.shadow.forget_steps();
+    if (more) return more;
+    clash = next < end ? touch(next, end, knowledge) : std::nullopt;
+  }
+  return clash;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

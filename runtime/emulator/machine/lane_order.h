@@ -14,6 +14,8 @@ namespace ptxbuilder::runtime::emulator {
 class LaneOrder {
  public:
   uint32_t now() const { return now_; }
+  // Ends a stretch of accesses, and gives its stamp.
+  uint32_t end() { return now_++; }
   // Whether what `other` did at `stamp` comes before what `lane` does now.
   bool knows(int lane, int other, uint32_t stamp) const {
     return stamp <= all_ || (apart_ && stamp <= (*known_)[static_cast<size_t>(lane * 32 + other)]);

@@ -205,10 +205,11 @@ class Warp {
   uint32_t time = 1;
   Knowledge knowledge;
   LaneOrder order;  // of its lanes' accesses to shared memory
-  // Lanes that have stored to shared memory since all met, and not fenced since; and the time of that
-  // meeting.
-  Lanes unfenced = 0;
+  // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
+  // accessed it and not arrived at an mbarrier since; and the time of that meeting.
+  Lanes unfenced = 0, unreleased = 0;
   uint32_t met_time = 0;
+  std::array<uint32_t, 32> released{};  // the stamp of each lane's last arrival
 
   // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
   uint32_t wgmma_committed = 0;
@@ -318,8 +319,8 @@ class Warp {
   // These lanes have waited for each other.
   void meet_lanes(Lanes who) {
     order.meet(who, alive);
-    if (unfenced == 0 || (alive & ~who) != 0) return;
-    unfenced = 0;
+    if ((unfenced | unreleased) == 0 || (alive & ~who) != 0) return;
+    unfenced = unreleased = 0;
     met_time = time;
     knowledge.seen.raise(actor, ++time);
   }
@@ -393,6 +394,9 @@ class Warp {
 
   std::vector<Meeting> meetings_;
   std::optional<Clash> try_touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
+  bool released_since(const Clash& clash, Cta& cta, const Knowledge& k) const;
+  std::optional<Clash> without_released(std::optional<Clash> clash, Cta& cta, Access access, uint32_t begin,
+                                        uint32_t end, bool writes);
   void settle_clash(Clash clash, Cta& cta, uint32_t offset, const std::vector<std::byte>& stored, bool writes,
                     int lane);
 

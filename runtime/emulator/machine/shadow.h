@@ -82,9 +82,10 @@ class Shadow {
 
   // The states of all words, to be renumbered.
   std::vector<uint32_t>& cells() {
-    read_ = write_ = {};
+    forget_steps();
     return cells_;
   }
+  void forget_steps() { read_ = write_ = {}; }
 
  private:
   // The last step of one kind: the same access of a word of the same state, by one who knows as much or more,

@@ -137,8 +137,9 @@ std::optional<Clash> Warp::try_touch(Cta& owner, uint32_t offset, uint32_t bytes
                        owner.name(m->offset)),
            lane);
   if (!cluster().checks) return std::nullopt;
-  return writes ? owner.shadow.write(access(), offset, bytes, knowledge)
-                : owner.shadow.read(access(), offset, bytes, knowledge);
+  return without_released(writes ? owner.shadow.write(access(), offset, bytes, knowledge)
+                                 : owner.shadow.read(access(), offset, bytes, knowledge),
+                          owner, access(), offset, offset + bytes, writes);
 }
 
 // Threads that store what stands there already, by threads too, race for nothing: a note says it.
@@ -177,6 +178,7 @@ void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   if (!cluster().checks) return;
   auto clash = writes ? owner.shadow.write(deed, offset, bytes, knowledge)
                       : owner.shadow.read(deed, offset, bytes, knowledge);
+  clash = without_released(clash, owner, deed, offset, offset + bytes, writes);
   if (clash) fail_clash(*clash, owner, what, -1);
   note_uninitialised(owner, what, -1);
 }
