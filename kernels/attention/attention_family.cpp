@@ -87,7 +87,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, chosen);
 }
 
-// What a launch of this size passes for a parameter that counts for speed alone.
+// This is what a launch of this size passes for a parameter that counts for speed alone.
 std::string best_together(const command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (!takes_longest_first(o)) return "";

@@ -32,7 +32,7 @@ AttentionGradientTile tile_of(const AttentionGradientOperation& o) {
   return t;
 }
 
-// What the kernels share in the workspace.
+// This is what the kernels share in the workspace.
 struct Shared {
   Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s)
       : rows(padded_queries(tile, s.queries) * s.heads * s.batches),

@@ -1,4 +1,4 @@
-// What the backward pass of attention computes, and how its kernels go about it.
+// This is what the backward pass of attention computes, and how its kernels go about it.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct AttentionGradientOperation {
   bool operator==(const AttentionGradientOperation&) const = default;
 };
 
-// How a CTA shares the work: each of its consumers, which are warpgroups, has the sums of dK and dV of 64
-// keys, and blocks of queries come one after the other. Of what these add to dQ each has 64 x 64.
+// This is how a CTA shares the work: each of its consumers, which are warpgroups, has the sums of dK and dV
+// of 64 keys, and blocks of queries come one after the other. Of what these add to dQ each has 64 x 64.
 struct AttentionGradientTile {
   static constexpr int kConsumers = 2, kConsumerKeys = 64, kPart = 64;
 

@@ -1,4 +1,4 @@
-// What the families of attention's gradient have in common.
+// This is what the families of attention's gradient have in common.
 #pragma once
 
 #include "kernels/attention_gradient/fragments.h"

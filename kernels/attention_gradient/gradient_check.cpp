@@ -13,7 +13,7 @@ constexpr char kName[] = "attention_gradient";
   throw Error(where, std::string(kName) + ": " + what);
 }
 
-// What Attention does, and this does not.
+// This is what Attention does, and this does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.packed()) refuse(where, "packed sequences have no gradient here: give each a call of its own");
   if (p.softcap > 0) refuse(where, fmt::format("softcap = {}; it has no gradient here", p.softcap));

@@ -37,7 +37,7 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
   return p;
 }
 
-// What the roles share.
+// This is what the roles share.
 struct Roles {
   Roles(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t)
       : K(k.shared(o.type, {t.bn(), o.depth}, Swizzle128B, 1, "K")),
@@ -216,7 +216,7 @@ class GradientConsumer {
       mma(dQ_, ds.cols(wg_ * t_.kPart, t_.kPart).transposed(), K.transposed());
   }
 
-  // What the block of keys adds to dQ's sums, in the order of the registers.
+  // This is what the block of keys adds to dQ's sums, in the order of the registers.
   void add_queries(u32 of_group, u32 block) {
     cp_async_bulk_wait_group_read(0);
     sync_warpgroup();

@@ -1,4 +1,4 @@
-// What the gradients of attention should be, in float64.
+// This is what the gradients of attention should be, in float64.
 #pragma once
 
 #include <algorithm>
@@ -88,9 +88,9 @@ class AttentionGradientReference {
             tolerance * scale + unit_roundoff(v_.dtype()) * std::abs(sum * scale) * 1.01 + 0x1p-24};
   }
 
-  // Of a row of queries the pairs with all keys, or of a row of keys those with the queries of all its heads.
-  // Elements are asked for one after the other, by several threads, so that each thread keeps the row that it
-  // computed last.
+  // It gives the pairs of a row of queries with all keys, or of a row of keys with the queries of all its
+  // heads. Elements are asked for one after the other, by several threads, so that each thread keeps the row
+  // that it computed last.
   const std::vector<Pair>& kept(size_t row, bool of_query) const {
     struct Kept {
       uint64_t reference = 0;

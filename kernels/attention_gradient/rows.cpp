@@ -1,4 +1,4 @@
-// What comes ahead of the gradient of attention and behind it, row by row of queries.
+// This is what comes ahead of the gradient of attention and behind it, row by row of queries.
 #include <fmt/format.h>
 
 #include "kernels/attention_gradient/fragments.h"
@@ -21,7 +21,7 @@ void add_sizes(Parameters& p) {
   p.add("batches", scalar, DType::u32, "of each tensor");
 }
 
-// Where dQ's sums of the CTA begin: those of a head have nctaid_x() times `elements`.
+// This is where dQ's sums of the CTA begin: those of a head have nctaid_x() times `elements`.
 u64 sums_at(int elements) {
   return u64((ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x()) * u64(elements);
 }
@@ -79,7 +79,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Param
   });
 }
 
-// What both kernels have in common. A block of queries takes so many `ctas`.
+// This is what both kernels have in common. A block of queries takes so many `ctas`.
 Kernel of_rows(std::string name, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                Parameters p, int ctas,
                void body(Kernel&, const AttentionGradientOperation&, const Parameters&), Where where) {

@@ -61,7 +61,7 @@ void run_queries(const command::Fields& f, command::Run& run) {
   const float scale = 0.125F;
   run.launch({dq.pointer(), out.tensor(), number(s.queries), number(s.heads), number(s.batches),
               runtime::scalar(scale)});
-  // Where the sum of each element lies.
+  // This is where the sum of each element lies.
   std::vector<size_t> places(s.depth * s.queries * s.heads * s.batches);
   for (size_t i = 0; i < dq.count(); ++i) {
     const GradientSumPlace at = place_of_sum(i, o, gradient_tile(f), s.rows);

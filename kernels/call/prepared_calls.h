@@ -81,9 +81,9 @@ inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
 
 uint64_t next_number_of_calls();  // no other object has it, nor had it before
 
-// What was found for calls, by their form: `words` numbers that say all of a call but its sources and its
-// stream. `words_of` of a function is called with a function that takes the place of each word, from 0 on,
-// and the word. Any thread may call all functions at any time.
+// This is what was found for calls, by their form: `words` numbers that say all of a call but its sources and
+// its stream. `words_of` of a function is called with a function that takes the place of each word, from 0
+// on, and the word. Any thread may call all functions at any time.
 template <size_t words, class Value>
 class ByForm {
  public:

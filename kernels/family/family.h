@@ -56,8 +56,8 @@ struct Choice {
   // The fields of the size, and beside each the launch rule (launch_rule.h) that yields it from arguments.
   std::vector<std::pair<std::string, std::string>> axes = {};
   std::function<void(Fields&)> choose = nullptr;  // sets the kernel's fields by those of the size
-  // What launches of this size have to mind, such as rows that need gaps; "" for nothing. The kernel's fields
-  // are chosen by then.
+  // This is what launches of this size have to mind, such as rows that need gaps; "" for nothing. The
+  // kernel's fields are chosen by then.
   std::function<std::string(const Fields&)> caution = nullptr;
 };
 

@@ -100,7 +100,7 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
-// Without names: what an address points to is told by the module's other declarations.
+// It goes without names: what an address points to is told by the module's other declarations.
 std::string written(const ptx_text::Operand& o) {
   std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
   for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));

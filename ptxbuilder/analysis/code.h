@@ -52,7 +52,7 @@ struct Operation {
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
-  // Whether a thread's way ends there, where its guard holds.
+  // This says whether a thread's way ends there, where its guard holds.
   bool ends() const { return is("ret") || is("exit") || is("trap"); }
   // Whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
   bool is_known() const;
@@ -82,7 +82,7 @@ struct Variable {
   const ptx_text::Declarator* declarator = nullptr;
   bool is_of_module = false;
 
-  // Whether the host can reach it: what the kernel's text says of it is not all.
+  // This says whether the host can reach it: what the kernel's text says of it is not all.
   bool is_of_host() const { return is_of_module && (space == ".global" || space == ".const"); }
   bool is_open() const { return space == ".shared" && bytes == 0; }
 };

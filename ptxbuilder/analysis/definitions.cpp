@@ -58,7 +58,7 @@ void Definitions::find_uses() {
     }
 }
 
-// Whether one instruction writes it, ahead of all that reads it.
+// This says whether one instruction writes it, ahead of all that reads it.
 bool Definitions::is_single(int reg) const {
   const std::vector<int>& writers = registers_[at(reg)].writers;
   if (writers.empty()) return true;
@@ -70,7 +70,7 @@ bool Definitions::is_single(int reg) const {
 
 void Definitions::find_meets(int reg) {
   Register& r = registers_[at(reg)];
-  // Where it is needed: back from what reads it, as far as it is written.
+  // This is where it is needed: back from what reads it, as far as it is written.
   std::vector<int> waiting;
   const auto need = [&](int block) {
     if (live_[at(block)] == reg) return;

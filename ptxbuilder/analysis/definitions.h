@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Of a register: the instruction whose result it is, or the meet at the start of a block.
+// This is for a register: the instruction whose result it is, or the meet at the start of a block.
 struct Definition {
   enum class Kind : uint8_t { unwritten, result, meet };
 
@@ -36,12 +36,12 @@ class Definitions {
   const std::vector<Meet>& meets() const { return meets_; }
 
  private:
-  // What a register holds at the end of blocks from this place of the dominators' order on.
+  // This is what a register holds at the end of blocks from this place of the dominators' order on.
   struct Change {
     int place;
     Definition at_end;
   };
-  // What begins in a block.
+  // This is what begins in a block.
   struct Start {
     int block, meet;
   };

@@ -54,8 +54,8 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   return head;
 }
 
-// Of each event those around it that could as well stand in another order: from the first up to behind the
-// last.
+// This is for each event those around it that could as well stand in another order: from the first up to
+// behind the last.
 struct Run {
   size_t first, end;
 };

@@ -82,7 +82,8 @@ class Dominators {
     }
   }
 
-  // Of v and what is linked above it, that of the least semidominator. Paths are made short on the way.
+  // This is for v and what is linked above it, that of the least semidominator. Paths are made short on the
+  // way.
   int least(int v) {
     if (ancestor_[at(v)] < 0) return v;
     path_.clear();

@@ -19,7 +19,7 @@ struct DominatorTree {
   static DominatorTree of(const Edges& successors, const Edges& predecessors, int root);
 
   bool reaches(int node) const { return first[static_cast<size_t>(node)] >= 0; }
-  // Whether `above` is `node` or dominates it; both have to be reached.
+  // This says whether `above` is `node` or dominates it; both have to be reached.
   bool dominates(int above, int node) const {
     const auto a = static_cast<size_t>(above), n = static_cast<size_t>(node);
     return first[a] <= first[n] && first[n] <= last[a];

@@ -21,11 +21,11 @@ class Exact {
   Exact(const Code& code, const Graph& graph, Values& values);
 
   uint64_t of(const Sum& sum) const { return of(sum, atoms_); }
-  // Of the conditions under which a block runs.
+  // This is for the conditions under which a block runs.
   uint64_t context(int block) const { return contexts_[at(block)]; }
-  // Of an instruction: its meaning, all that it reads, and its conditions.
+  // This is for an instruction: its meaning, all that it reads, and its conditions.
   uint64_t of(int operation) const;
-  // Of what decides the branch that ends a block; 0 where nothing does.
+  // This is for what decides the branch that ends a block; 0 where nothing does.
   uint64_t of_branch(int block) const;
 
  private:
@@ -53,7 +53,7 @@ class Exact {
   uint64_t of(const Condition& condition, const std::vector<uint64_t>& atoms) const;
   uint64_t of_atom(int number) const;
   uint64_t of_way(const Way& way, const std::vector<uint64_t>& atoms) const;
-  // Of the way along an edge.
+  // This is for the way along an edge.
   uint64_t of_edge(int from, int to) const;
 
   const Code& code_;

@@ -100,8 +100,8 @@ class BulkWalk {
   }
 
  private:
-  // What a wgmma reads of shared memory, as far as its descriptor bounds it: of a K-major tile 8 rows for
-  // each step of the stride.
+  // This is what a wgmma reads of shared memory, as far as its descriptor bounds it: of a K-major tile 8 rows
+  // for each step of the stride.
   struct Tile {
     Sum address;
     int64_t bytes;
@@ -134,7 +134,7 @@ class BulkWalk {
     }
   }
 
-  // Where a store's place is made anew: where its loop begins again.
+  // This is where a store's place is made anew: where its loop begins again.
   void find_moves(int store) {
     const auto place = place_.find(store);
     if (place == place_.end() || !place->second) return;
@@ -157,7 +157,7 @@ class BulkWalk {
     s.stores = std::move(moved);
   }
 
-  // Whether a store's place is the same again after so many moves: around a ring of buffers.
+  // This says whether a store's place is the same again after so many moves: around a ring of buffers.
   bool returns(int store, int moves) {
     if (moves == 0) return true;
     Dependent dependent(kernel_, *in_);

@@ -189,7 +189,8 @@ class Bytes {
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
   std::set<int64_t> starts_;  // of what lies in shared memory, and of what does not
-  // By the operand that it is and whether it is transposed: what is read in several ways is read once.
+  // It goes by the operand that it is and whether it is transposed: what is read in several ways is read
+  // once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
   std::set<int64_t> words_;  // of 4 bytes, that are loaded
   bool has_reads_ = false;

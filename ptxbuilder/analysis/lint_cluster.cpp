@@ -40,8 +40,8 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, PeerRead{}, [&](PeerRead& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // By a barrier, of the CTA too, since another thread may go on to the cluster's; or by a word to the
-      // peer.
+      // It goes by a barrier, of the CTA too, since another thread may go on to the cluster's; or by a word
+      // to the peer.
       const bool tells = o.is("bar") || o.is("barrier") || (o.is("mbarrier") && o.has("arrive")) ||
                          ((o.is("st") || o.is("red")) && o.has("shared::cluster"));
       if (tells) s.operation = kNone;

@@ -22,7 +22,7 @@ void mark_variables(const Value& v, std::vector<bool>& named) {
   for (const Value& part : v.parts) mark_variables(part, named);
 }
 
-// Those that instructions name.
+// These are those that instructions name.
 std::vector<const Variable*> named_variables(const Code& code) {
   std::vector<bool> named(code.variables.size(), false);
   for (const Operation& o : code.operations)

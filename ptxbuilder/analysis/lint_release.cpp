@@ -161,7 +161,8 @@ class Stages {
 
   LintKernel& kernel_;
   const Protocol& protocol_;
-  // What a copy fills at most, up to where it goes in the next stage, and the barriers that it waits for.
+  // This is what a copy fills at most, up to where it goes in the next stage, and the barriers that it waits
+  // for.
   struct Guarded {
     int64_t bytes = 0;
     std::set<int64_t> barriers = {};

@@ -99,7 +99,7 @@ struct KernelAnalysis {
   const Portrait portrait;
 };
 
-// Whether both modules have the same variables that the host can reach, by their names.
+// This says whether both modules have the same variables that the host can reach, by their names.
 bool have_same_variables(const ptx_text::Module& a, const ptx_text::Module& b);
 
 // The portrait on a page.

@@ -445,7 +445,7 @@ class Teller {
     if (ends) r.exact += mixed(2, exact_.of(b.last - 1));
   }
 
-  // Of a function whose results are registers.
+  // This is for a function whose results are registers.
   void add_results(int i, Region& r) {
     std::vector<std::string> values;
     for (int reg : operation(i).reads) values.push_back(text_of(values_.before(i, reg)));
@@ -456,7 +456,7 @@ class Teller {
                         .line = operation(i).at.line});
   }
 
-  // What a call has left in the .param space of the code that calls.
+  // This is what a call has left in the .param space of the code that calls.
   bool reads_argument(int i) {
     const Operation& o = operation(i);
     if (!o.is("ld") || !o.has("param") || o.operands.size() < 2) return false;

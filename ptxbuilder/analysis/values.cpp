@@ -296,8 +296,8 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  // What is shifted to the right: bits of a mask, or of an address in shared memory, which has 256 KB at
-  // most.
+  // This is what is shifted to the right: bits of a mask, or of an address in shared memory, which has 256 KB
+  // at most.
   if (const Atom* a = only_atom(sum, "shr"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
     if (const int64_t by = a->inputs[1].constant; by >= 0 && by < 63) {
       const Atom* masked = only_atom(a->inputs[0], "and");

@@ -54,11 +54,13 @@ uint64_t hash_of(std::string_view text);
 // A mixing step of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t hash, uint64_t value);
 
-// What a kernel and the functions that it calls use, in the order in which they first use it: variables that
-// are declared alike are told apart by it, whatever they are called and wherever they are declared.
+// This is what a kernel and the functions that it calls use, in the order in which they first use it:
+// variables that are declared alike are told apart by it, whatever they are called and wherever they are
+// declared.
 struct Numbering {
-  // Of variables that the host can reach, whether names tell which is which: where two modules have the same
-  // ones. Else it is the place among those declared alike, or the order of use where all of them are used.
+  // This says of variables that the host can reach whether names tell which is which: where two modules have
+  // the same ones. Else it is the place among those declared alike, or the order of use where all of them are
+  // used.
   bool by_name = false;
   std::map<const ptx_text::Declarator*, int> variables = {};  // among those declared alike
   std::map<const ptx_text::Declarator*, int> of_space = {};   // among those of their state space
@@ -96,18 +98,20 @@ class Values {
   const Atom* only_atom(const Sum& sum, std::string_view name) const;
   // The predicate that holds where this one does not, where that is another comparison of integers.
   std::optional<Sum> opposite(const Sum& predicate);
-  // Whether a sum begins with a variable in shared memory.
+  // This says whether a sum begins with a variable in shared memory.
   bool is_in_shared(const Sum& sum) const;
-  // Whether a sum of 32 bits is the same number whether it has a sign or not, since it is small.
+  // This says whether a sum of 32 bits is the same number whether it has a sign or not, since it is small.
   bool is_small(const Sum& sum) const;
   // What a value of a loop is when the loop begins, where that is one value.
   std::optional<Sum> first(const Atom& atom) const;
   // What a value where paths meet is when it comes from a predecessor of its block.
   Sum from(int atom, int predecessor);
-  // Of each input of a meet, the block that it comes from; kNone of what was there when the kernel began.
+  // This has for each input of a meet the block that it comes from; kNone of what was there when the kernel
+  // began.
   std::span<const int> predecessors(const Atom& meet) const;
   uint64_t hash(const Sum& sum) const;
-  // Whether texts call variables by their names, and not by what is the same in kernels that do the same.
+  // This says whether texts call variables by their names, and not by what is the same in kernels that do the
+  // same.
   void name_variables(bool by_names) { has_names_ = by_names; }
   // Orders addresses: by the variable in the order of use, and then by the bytes behind its start.
   std::pair<int, int64_t> place_in_memory(const Sum& address) const;

@@ -250,7 +250,7 @@ class EmulatorDevice : public Emulator {
     action();
   }
 
-  // What a kernel has that the emulator lacks: it is reported when it is executed, if ever.
+  // This is what a kernel has that the emulator lacks: it is reported when it is executed, if ever.
   static std::string refused(const Kernel& kernel) {
     constexpr size_t kMost = 20;
     if (kernel.refused.empty()) return {};
@@ -308,8 +308,8 @@ class EmulatorDevice : public Emulator {
               trace_.get(),
               &notes_};
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
-    // What ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for whole
-    // warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
+    // This is what ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for
+    // whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
     const uint32_t most = kernel.threads_most ? kernel.threads_most : threads, group = 128;
     const uint32_t share =
         hopper::sm_registers / kernel.ctas_least / ((most + group - 1) / group * group) / 8 * 8;

@@ -861,7 +861,7 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
   constexpr const char* kFree = "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r8];\n";
   CHECK(rules_that_find(kernel(kFree, "")).contains("stage-release"));
   CHECK_FALSE(rules_that_find(kernel("", kFree)).contains("stage-release"));
-  // What threads write into a tile that is multiplied.
+  // This is what threads write into a tile that is multiplied.
   constexpr const char* kWrite = "st.shared.b32 [b+4], 0;\n";
   CHECK(rules_that_find(kernel("", (std::string(kWrite) + kFree).c_str())).contains("proxy-fence"));
   CHECK_FALSE(

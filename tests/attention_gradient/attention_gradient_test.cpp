@@ -90,7 +90,7 @@ struct Tensor {
   runtime::Buffer buffer;
 };
 
-// What an element should be, and by how much a right kernel may miss it.
+// This is what an element should be, and by how much a right kernel may miss it.
 struct Sum {
   double value = 0, error = 0;
   void add(double factor, double factor_error, double x) {

@@ -27,7 +27,7 @@ ret;
                      body);
 }
 
-// What all threads have stored on every schedule, or the first report.
+// This is what all threads have stored on every schedule, or the first report.
 struct Result {
   std::vector<uint32_t> words;
   std::optional<Fault> fault;

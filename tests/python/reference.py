@@ -58,7 +58,7 @@ CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
          (2, 1, 64, 64, 0, 8, {}), (2, 2, 64, 64, 8, 0, {})]
-# Those that have a gradient.
+# These are those that have a gradient.
 DIFFERENTIABLE = [case for case in CASES if case[2] <= 128 and not case[-1].get("softcap") and case[-1].get("window", (-1,))[0] < 0]
 
 

@@ -162,7 +162,7 @@ void Decoder::index_functions() {
   }
 }
 
-// What an .alias stands for; else the name itself.
+// This is what an .alias stands for; else the name itself.
 std::string Decoder::function_named(const std::string& name) const {
   const auto alias = aliases_.find(name);
   return alias == aliases_.end() ? name : alias->second;
@@ -194,7 +194,8 @@ std::set<std::string> callees_of(const ptx_text::Function& f, bool& allocates) {
 
 }  // namespace
 
-// Whether some function may run within itself, is called by its address, or asks for room on the stack.
+// This says whether some function may run within itself, is called by its address, or asks for room on the
+// stack.
 bool Decoder::needs_frames() const {
   std::unordered_map<std::string, std::vector<std::string>> callers;
   std::unordered_map<std::string, size_t> left;  // callees that may still lead back
@@ -265,7 +266,7 @@ std::vector<CallValue> Decoder::passed_values(Decode& d, const ptx_text::Operand
 
 namespace {
 
-// What a function that the emulator provides takes and gives.
+// This is what a function that the emulator provides takes and gives.
 struct Provided {
   std::string_view name;
   std::vector<CallValue> arguments, results;

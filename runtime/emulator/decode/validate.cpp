@@ -1,5 +1,5 @@
-// What ptxas refuses of a module before it looks at instructions, and the parser takes: a kernel that could
-// not be built is not run.
+// This is what ptxas refuses of a module before it looks at instructions, and the parser takes: a kernel that
+// could not be built is not run.
 #include <fmt/format.h>
 
 #include <algorithm>

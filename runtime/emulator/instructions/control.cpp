@@ -47,7 +47,7 @@ std::byte* place_of(Warp& w, const CallValue& v, int lane) {
                             : w.at<std::byte>(v.r) + static_cast<ptrdiff_t>(lane) * v.bytes;
 }
 
-// What a call or a return passes, while the frames change.
+// This is what a call or a return passes, while the frames change.
 class Passed {
  public:
   Passed(Warp& w, const std::vector<CallValue>& from, Lanes lanes) {

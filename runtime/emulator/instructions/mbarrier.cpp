@@ -111,7 +111,7 @@ void try_complete(Warp& w, Mbarrier& m) {
   w.cluster().changed();
 }
 
-// What a thread's arrival passes on: of the other lanes of its warp what they had done when all met.
+// This is what a thread's arrival passes on: of the other lanes of its warp what they had done when all met.
 static Knowledge released_by(Warp& w, int lane) {
   w.unreleased &= ~(Lanes{1} << lane);
   w.released[static_cast<size_t>(lane)] = w.order.end();

@@ -5,7 +5,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// What completes bytes or arrivals of an mbarrier.
+// This is what completes bytes or arrivals of an mbarrier.
 enum class SignalledBy : uint8_t { thread, bulk_copy, tensor_copy };
 
 // The mbarrier at a shared address, or a report that says why there is none to use.

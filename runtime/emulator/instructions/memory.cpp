@@ -64,8 +64,8 @@ void move_lane(Warp& w, std::span<const Register> registers, int width, int lane
 
 uint64_t local_key(int lane, uint64_t address) { return static_cast<uint64_t>(lane) << 32 | address; }
 
-// What a load brings into a register in one lane, from bytes that nothing has written, or that hold an
-// undefined value. Bytes of which some are written count as written: padding travels with its neighbours.
+// This is what a load brings into a register in one lane, from bytes that nothing has written, or that hold
+// an undefined value. Bytes of which some are written count as written: padding travels with its neighbours.
 void load_undefined(Warp& w, Register r, Cta* owner, uint32_t offset, uint64_t local, uint32_t bytes,
                     int lane) {
   const Lanes bit = Lanes{1} << lane;
@@ -90,8 +90,8 @@ void load_undefined(Warp& w, Register r, Cta* owner, uint32_t offset, uint64_t l
   w.set_undefined(r, bit, bit, *all);
 }
 
-// Of one lane's store: undefined values go to shared and local memory, and are reported on their way to
-// global memory, where the host may read them.
+// This is for one lane's store: undefined values go to shared and local memory, and are reported on their way
+// to global memory, where the host may read them.
 void store_undefined(Warp& w, std::span<const Register> data, Cta* owner, uint32_t offset, bool local,
                      uint64_t address, uint32_t bytes, int lane) {
   const bool is_undefined = w.stores_undefined;

@@ -12,8 +12,8 @@ enum class VideoOp : uint8_t { add, sub, absdiff, min, max, average, shl, shr, m
 enum class Accumulate : uint8_t { none, add, min, max };
 enum class Order : uint8_t { eq, ne, lt, le, gt, ge };
 
-// What an operand selects of a register, %r1.b2 or %r1.h10: the numbers of its bytes or half-words, from the
-// lowest; of width 4 the whole register.
+// This is what an operand selects of a register, %r1.b2 or %r1.h10: the numbers of its bytes or half-words,
+// from the lowest; of width 4 the whole register.
 struct Selection {
   uint8_t width = 4;  // bytes of each
   uint8_t count = 0;  // of parts; 0 where nothing was said

@@ -41,8 +41,8 @@ struct Knowledge {
   Clock seen;    // done before now (PTX ISA, "Causality Order")
   Clock fenced;  // generic-proxy writes that a fence.proxy.async has made visible to the async proxy
   Clock inits;   // mbarrier.inits that a fence.mbarrier_init has published
-  // Of warps of which a lane has arrived at an mbarrier for itself alone: what is done of those of its lanes
-  // that have arrived since.
+  // This is for warps of which a lane has arrived at an mbarrier for itself alone: what is done of those of
+  // its lanes that have arrived since.
   Clock told;
 
   void join(const Knowledge& other) {

@@ -74,8 +74,8 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   }
 }
 
-// Whether the earlier access is over for one who knows `k` since each lane that made it has arrived at an
-// mbarrier since, though not all lanes of its warp have.
+// This says whether the earlier access is over for one who knows `k` since each lane that made it has arrived
+// at an mbarrier since, though not all lanes of its warp have.
 bool Warp::released_since(const Clash& clash, Cta& owner, const Knowledge& k) const {
   if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
   const ActorName& who = cluster().actors[clash.earlier.actor];

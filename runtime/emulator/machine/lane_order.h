@@ -1,5 +1,5 @@
-// What the lanes of one warp know of each other's accesses to shared memory: nothing orders them but what
-// they do together.
+// This is what the lanes of one warp know of each other's accesses to shared memory: nothing orders them but
+// what they do together.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class LaneOrder {
   uint32_t now() const { return now_; }
   // Ends a stretch of accesses, and gives its stamp.
   uint32_t end() { return now_++; }
-  // Whether what `other` did at `stamp` comes before what `lane` does now.
+  // This says whether what `other` did at `stamp` comes before what `lane` does now.
   bool knows(int lane, int other, uint32_t stamp) const {
     return stamp <= all_ || (apart_ && stamp <= (*known_)[static_cast<size_t>(lane * 32 + other)]);
   }

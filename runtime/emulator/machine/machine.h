@@ -25,7 +25,7 @@ class Cluster;
 class Cta;
 class Trace;
 
-// What is worth to be known and no fault, said once for each instruction.
+// This is what is worth to be known and no fault, said once for each instruction.
 class Notes {
  public:
   explicit Notes(const std::function<void(const std::string&)>& say) : say_(say) {}
@@ -79,7 +79,7 @@ struct Mbarrier {
   uint64_t phase_began = 0;                            // step, for the trace
 };
 
-// How many warps have ever arrived at it.
+// This is how many warps have ever arrived at it.
 uint32_t arriving_warps(const Mbarrier& m);
 
 // For a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its count means
@@ -139,7 +139,7 @@ struct Meeting {
   int outer = -1;
 };
 
-// What a lane returns to from a call.
+// This is what a lane returns to from a call.
 struct LaneFrame {
   uint32_t pc = 0, routine = 0;  // the routine is the called one
   uint64_t base = 0, top = 0;    // of the caller's frame
@@ -274,9 +274,9 @@ class Warp {
   void call(uint32_t routine, Lanes who);
   void leave(Lanes who);  // ret: from a function, to one place, or from the kernel
   void exit(Lanes lanes);
-  // Of a .sync instruction whose lanes have member masks, the groups that are complete now: all lanes of a
-  // mask but those that have exited. The other lanes wait for theirs. Warp barriers meet in several places,
-  // all else at one instruction.
+  // This is for a .sync instruction whose lanes have member masks, the groups that are complete now: all
+  // lanes of a mask but those that have exited. The other lanes wait for theirs. Warp barriers meet in
+  // several places, all else at one instruction.
   Groups gather(Lanes executing, const uint32_t* membermask, bool in_several_places = false);
   // True where all lanes of the warp execute this .aligned instruction together. Else they wait for the
   // others; it reports others that cannot come. Lanes that have exited are missed where `exited_too`.
@@ -441,7 +441,7 @@ class Cta {
   std::optional<EmulatorError>
       uninitialised;    // the first read of what nothing had written; reported at the end
   uint64_t writes = 0;  // counts writes of shared memory, so that decoded tiles can be kept
-  // What tensor copies have filled, by offset, for the note on a descriptor of another swizzle.
+  // This is what tensor copies have filled, by offset, for the note on a descriptor of another swizzle.
   struct Filled {
     uint32_t end, pc;
     Swizzle swizzle;
@@ -510,7 +510,7 @@ class Cluster {
     ++operations;
   }
   void changed() { ++version; }
-  // How many instructions of their warp lanes wait where they should meet others.
+  // This is how many instructions of their warp lanes wait where they should meet others.
   uint64_t patience() const { return patience_; }
   void complete_barrier();  // if every warp that runs has arrived
   uint64_t random(uint64_t below) { return below <= 1 ? 0 : (engine_() >> 11) % below; }

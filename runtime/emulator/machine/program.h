@@ -217,7 +217,7 @@ struct MatrixUse {
   std::vector<Register> reads, writes;
 };
 
-// How the result of an instruction depends on operands that are undefined, lane by lane.
+// This is how the result of an instruction depends on operands that are undefined, lane by lane.
 enum class Flow : uint8_t {
   uses,         // it is undefined if any of them is
   copies,       // mov (packs and unpacks too), prmt, bfi: if all passed values are
@@ -242,7 +242,7 @@ struct RegisterUse {
   std::vector<Register> writes;
 };
 
-// Where an undefined value comes from.
+// This is where an undefined value comes from.
 struct Origin {
   Register r = {};        // that was never written, if `pc` is no_pc
   uint32_t pc = no_pc;    // of the load of what nothing had written, or of the shuffle
@@ -292,8 +292,8 @@ struct Kernel {
   bool uses_reserved = false;      // it asks where the shared memory lies that is reserved for libraries
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
 
-  // Whether each call has a frame of its own in local memory, as recursion, calls by address and alloca need
-  // it. Else the variables of all functions lie side by side, and the frame begins at 0.
+  // This says whether each call has a frame of its own in local memory, as recursion, calls by address and
+  // alloca need it. Else the variables of all functions lie side by side, and the frame begins at 0.
   bool frames_apart() const { return frame != no_register; }
 
   // No number is given to constants.

@@ -73,7 +73,7 @@ class Shadow {
 
   // Records a write beside others, unordered with them, of the value that they have written.
   void agree(Access access, uint32_t offset, uint32_t bytes);
-  // Whether any of these bytes holds a defined value.
+  // This says whether any of these bytes holds a defined value.
   bool any_initialised(uint32_t offset, uint32_t bytes) const;
   // The program counter of the last write of the word; no_pc where there was none.
   uint32_t writer(uint32_t offset) const;
