@@ -192,11 +192,13 @@ class Warp {
   Warp(Cta& cta, uint32_t index);
 
   Cta& cta;
-  const uint32_t index;            // in the CTA
-  std::byte* registers = nullptr;  // the first; constants lie before it
-  Lanes lanes = 0;                 // of the fragment that runs
-  uint32_t pc = 0;                 // of its next instruction
+  const uint32_t index;                      // in the CTA
+  std::byte* registers = nullptr;            // the first; constants lie before it
+  Lanes lanes = 0;                           // of the fragment that runs
+  uint32_t pc = 0;                           // of its next instruction
+  const Instruction* instruction = nullptr;  // that executes
   bool stop = false;
+  bool follows_all = false;  // whether undefined values came from elsewhere than doubtful registers
   Lanes alive = 0, born = 0;
   std::vector<Fragment> fragments;
   size_t current = 0;  // the fragment that runs
@@ -221,7 +223,6 @@ class Warp {
       matrix_touched;            // by register / 128: `fences` when another instruction last touched it
   std::vector<Lanes> undefined;  // by number: in which lanes the register's value is undefined
   std::unordered_map<uint32_t, Origin> origins;  // by number, of those
-  bool follows_all = false;  // whether undefined values came from elsewhere than doubtful registers
   // Bytes of local memory that hold undefined values, by lane and address.
   std::unordered_map<uint64_t, Origin> undefined_local;
   uint32_t registers_each = 0;  // setmaxnreg
@@ -377,7 +378,6 @@ class Warp {
   [[noreturn]] void fail_clash(const Clash& clash, Cta& cta, const char* what, int lane) const;
   void note(const std::string& message, int lane = -1, uint32_t at = no_pc) const;
 
-  const Instruction* instruction = nullptr;  // that executes
   uint64_t executed = 0;
 
  private:
@@ -392,6 +392,8 @@ class Warp {
   void absorb(size_t other);
   void call_for(Lanes who);
 
+  uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
+  uint32_t meet_depth_ = 0;
   std::vector<Meeting> meetings_;
   std::optional<Clash> try_touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
   bool released_since(const Clash& clash, Cta& cta, const Knowledge& k) const;
@@ -401,9 +403,7 @@ class Warp {
                     int lane);
 
   bool cluster_checks_ = false;
-  uint32_t followed_ = 0;     // instructions since it was looked whether any value is undefined
-  uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
-  uint32_t meet_depth_ = 0;
+  uint32_t followed_ = 0;  // instructions since it was looked whether any value is undefined
   std::unique_ptr<std::byte[]> storage_;
   std::vector<std::byte> local_;  // lane after lane
   size_t local_each_ = 0;
