@@ -24,7 +24,7 @@ using kernels::DeviceHeads;
 
 namespace {
 
-const size_t& count = test::option<size_t>("count", 10);
+const size_t& count = test::option<size_t>("count", 6);
 const uint64_t& seed = test::option<uint64_t>("seed", 1);
 const int64_t& only = test::option<int64_t>("only", -1);
 
