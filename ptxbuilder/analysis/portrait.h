@@ -7,20 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ptxbuilder/analysis/values.h"
+#include "ptxbuilder/analysis/matrix_descriptor.h"
 
 namespace ptxbuilder::analysis {
-
-// A matrix descriptor of wgmma (PTX ISA, "Matrix Descriptor Format"), of whose address the form is known.
-struct MatrixDescriptor {
-  Sum address;  // bytes, in shared memory
-  int64_t leading_bytes = 0, stride_bytes = 0, base_offset = 0;
-  int layout = 0;  // 0 none, 1 128 B, 2 64 B, 3 32 B
-
-  bool operator==(const MatrixDescriptor&) const = default;
-};
-std::string_view layout_name(const MatrixDescriptor& descriptor);  // "swizzle 128"
-std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
 
 // Warps that take the same branches.
 struct Role {
@@ -81,7 +70,7 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values);
 struct KernelAnalysis {
   // An empty name is the module's only kernel. Throws as Code::of does.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
-  // Of two modules whose variables that the host can reach have the same names, names tell which is which.
+  // Where two modules have the same names of variables that the host can reach, names tell which is which.
   enum class Variables : uint8_t { by_use, by_name };
   KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel,
                  Variables variables);
