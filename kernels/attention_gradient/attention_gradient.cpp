@@ -26,12 +26,6 @@ struct AttentionGradientTraits {
   static AttentionGradientTile parse(const std::string& tile) { throw Error("no tile is kept: " + tile); }
 };
 
-AttentionGradientTile tile_of(const AttentionGradientOperation& o) {
-  AttentionGradientTile t;
-  t.bm = t.kPart * t.kPart * t.kConsumers / o.depth;
-  return t;
-}
-
 // This is what the kernels share in the workspace.
 struct Shared {
   Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s)
@@ -56,7 +50,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     return checked(p, where);
   }
   AttentionGradientTile choose(const PlacedAttentionGradient& g, Where) override {
-    return tile_of(g.operation);
+    return {.bm = gradient_rows(g.operation.depth)};
   }
   AttentionGradientTile checked_tile(const PlacedAttentionGradient& g, const AttentionGradientTile& tile,
                                      Where where) override {
@@ -84,7 +78,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
     const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
-    return Shared(plan.tile, {p.type, p.depth <= 64 ? 64 : 128, false}, size).bytes;
+    return Shared(plan.tile, {p.type, gradient_depth(p.depth), false}, size).bytes;
   }
   std::vector<AttentionGradientTile> tiles_to_measure(const PlacedAttentionGradient&,
                                                       const AttentionGradientTile& chosen) override {

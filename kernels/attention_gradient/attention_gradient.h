@@ -3,10 +3,13 @@
 //   AttentionGradient gradient(*device);
 //   AttentionGradientArguments p;
 //   p.batches = 2, p.heads = 32, p.key_heads = 8, p.queries = p.keys = 4096, p.depth = 128;
-//   p.q.memory = q, p.k.memory = k, p.v.memory = v, p.o.memory = o, p.lse = lse;  // as Attention had and
-//   gave them p.grad.memory = grad, p.dq.memory = dq, p.dk.memory = dk, p.dv.memory = dv;   // [batch, row,
-//   head, column] p.causal = true; p.workspace = workspace = runtime::Buffer(*device,
-//   gradient.workspace_bytes(p)); gradient(p);  // queued
+//   p.q.memory = q, p.k.memory = k, p.v.memory = v, p.o.memory = o;  // as Attention had them
+//   p.lse = lse, p.causal = true;
+//   p.grad.memory = grad;                                  // as O
+//   p.dq.memory = dq, p.dk.memory = dk, p.dv.memory = dv;  // as Q, K and V
+//   workspace = runtime::Buffer(*device, gradient.workspace_bytes(p));
+//   p.workspace = workspace;
+//   gradient(p);  // queued
 #pragma once
 
 #include <memory>

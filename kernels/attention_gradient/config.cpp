@@ -24,8 +24,8 @@ void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, 
   if (o.type != DType::f16 && o.type != DType::bf16)
     refuse(fmt::format("tensors of {}; f16 or bf16", name(o.type)));
   if (o.depth != 64 && o.depth != 128) refuse(fmt::format("depth = {}; 64 or 128", o.depth));
-  if (const int parts = t.kPart * t.kPart * t.kConsumers; t.bm * o.depth != parts)
-    refuse(fmt::format("bm = {} of depth {}; {}", t.bm, o.depth, parts / o.depth));
+  if (const int rows = gradient_rows(o.depth); t.bm != rows)
+    refuse(fmt::format("bm = {} of depth {}; {}", t.bm, o.depth, rows));
   if (t.stages < 1) refuse(fmt::format("stages = {}; at least 1", t.stages));
   if (const int bytes = tile_bytes(o, t), most = hopper::shared_bytes - 1024; bytes > most)
     refuse(fmt::format("the tiles take {} bytes of shared memory, which has {}: take fewer stages than {}",

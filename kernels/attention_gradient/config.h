@@ -31,6 +31,13 @@ struct AttentionGradientTile {
   bool operator==(const AttentionGradientTile&) const = default;
 };
 
+// The depth of the kernels for tensors of so many columns, up to 128, and the tile of a depth.
+constexpr int gradient_depth(int64_t columns) { return columns <= 64 ? 64 : 128; }
+constexpr int gradient_rows(int depth) {
+  return AttentionGradientTile::kPart * AttentionGradientTile::kPart * AttentionGradientTile::kConsumers /
+         depth;
+}
+
 // "64x128_2": queries, keys and stages.
 std::string text(const AttentionGradientTile& tile);
 

@@ -8,7 +8,7 @@ namespace ptxbuilder::kernels {
 
 inline AttentionGradientTile gradient_tile(const command::Fields& f) {
   AttentionGradientTile t;
-  t.bm = t.kPart * t.kPart * t.kConsumers / std::max(f.small("depth"), 1);
+  t.bm = gradient_rows(f.small("depth"));
   if (f.has("stages")) t.stages = f.small("stages");
   return t;
 }

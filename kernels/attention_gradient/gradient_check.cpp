@@ -64,7 +64,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
       if (written < other) check_apart(kName, *written, *other, false, where);
   }
   g.operation.type = p.type;
-  g.operation.depth = p.depth <= 64 ? 64 : 128;
+  g.operation.depth = gradient_depth(p.depth);
   g.operation.causal = a.operation.causal;
   return g;
 }
