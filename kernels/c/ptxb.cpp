@@ -76,8 +76,8 @@ struct Opened {
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
 };
 
-// What a handle stands for is null once it was given back. The handle itself stays, a few words, so that it
-// may be asked, and no other ever has its address.
+// A handle holds null once it was given back. The handle itself stays, a few words, so that it may be asked,
+// and no other ever has its address.
 struct ptxb_device {
   std::shared_ptr<Opened> opened;
   ptxb_device* given_back_before = nullptr;

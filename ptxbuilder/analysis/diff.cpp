@@ -175,8 +175,8 @@ std::string without_hashes(std::string text) {
   return text;
 }
 
-// Where nothing that is told of two regions differs, all that their instructions read and their conditions do
-// not either: of what may stand in any order, as a set.
+// This compares all that the instructions of two regions read, and their conditions, where nothing that is
+// told of them differs. Instructions that may stand in any order are compared as a set.
 std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
   const auto exact = [](const Region& region) {
     std::vector<std::pair<uint64_t, uint32_t>> in_order, others;

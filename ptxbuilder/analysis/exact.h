@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::analysis {
 
-// Where Values::hash looks some steps deep and takes what comes together as a set, so that one difference
-// does not become many, this looks at everything: which way brings which value to where paths meet, which of
+// This looks at everything, while Values::hash looks some steps deep and takes what comes together as a set,
+// so that one difference does not become many: which way brings which value to where paths meet, which of
 // several loads of one address is read, and what decides whether a block runs (Ferrante, Ottenstein, Warren,
 // The Program Dependence Graph and Its Use in Optimization, 1987). Numbers are refined until they tell no
 // more values apart.

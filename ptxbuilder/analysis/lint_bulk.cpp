@@ -234,7 +234,7 @@ class BulkWalk {
           events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number.first});
   }
 
-  // What threads of several warps write, each has to know to be read; what this thread lets copy, itself.
+  // Each of several warps that write has to know that the bytes were read; of a copy, this thread has to.
   void overwrite(const BulkState& s, int i, bool is_by_warps) {
     constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
     for (const auto& [key, pending] : s.stores)

@@ -78,8 +78,8 @@ void Values::number_objects() {
   identify_objects();
 }
 
-// Of what the host can reach and what is declared alike: where all are used, the order tells, and else the
-// place among the declarations.
+// Variables that the host can reach may be declared alike: where all of them are used, their order tells
+// which is which, and else their place among the declarations.
 void Values::identify_objects() {
   std::map<uint64_t, std::pair<int, int>> of_host;  // declared alike, and used
   for (size_t v = 0; v < code_.variables.size(); ++v)
