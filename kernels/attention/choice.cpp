@@ -18,15 +18,15 @@ constexpr double kMaskNs = 400;       // of a tile's first block, where keys end
 constexpr double kLeastScale = 0.35;  // of narrow heads: what the softmax takes stays
 
 struct Measured {
-  int columns;
+  int depth, value_depth;
   bool masked;
   AttentionTile tile;
   double tile_ns, block_ns;
 };
 const std::vector<Measured>& measured() {
   static const std::vector<Measured> all = {
-#define PTXBUILDER_ATTENTION_TILE(columns, masked, tile, tile_ns, block_ns) \
-  {columns, masked, parse_attention_tile(tile), tile_ns, block_ns},
+#define PTXBUILDER_ATTENTION_TILE(depth, value_depth, masked, tile, tile_ns, block_ns) \
+  {depth, value_depth, masked, parse_attention_tile(tile), tile_ns, block_ns},
 #include "kernels/attention/measured.def"
 #undef PTXBUILDER_ATTENTION_TILE
   };
@@ -35,16 +35,22 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.packed; }
 
+// Says whether the row is of heads as wide as these, or wider, with a mask where these have one.
+bool is_for(const Measured& row, const AttentionOperation& o) {
+  return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o);
+}
+
 // The tile itself, else the one that is most alike.
 const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   const Measured* best = nullptr;
   int least = 0;
   for (const Measured& row : measured()) {
-    if (row.columns < o.value_depth || row.masked != is_masked(o)) continue;
-    const int distance =
-        (row.columns - o.value_depth) * 64 + 1000 * std::abs(row.tile.consumers - t.consumers) +
-        300 * (row.tile.ahead != t.ahead) + 200 * (row.tile.turns != t.turns) + std::abs(row.tile.bn - t.bn) +
-        (row.tile.query_places != t.query_places) + (row.tile.upwards != t.upwards);
+    if (!is_for(row, o)) continue;
+    const int distance = (row.depth - o.depth + row.value_depth - o.value_depth) * 32 +
+                         1000 * std::abs(row.tile.consumers - t.consumers) +
+                         300 * (row.tile.ahead != t.ahead) + 200 * (row.tile.turns != t.turns) +
+                         std::abs(row.tile.bn - t.bn) + (row.tile.query_places != t.query_places) +
+                         (row.tile.upwards != t.upwards);
     if (!best || distance < least) best = &row, least = distance;
   }
   return best;
@@ -86,7 +92,7 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
-  if (t.consumers == 3) return taken <= 128 - (t.ahead ? 4 : 0) - (masked ? 4 : 0) - more;
+  if (t.consumers == 3) return taken <= 132 - (t.ahead && (masked || o.has_step()) ? 8 : 0);
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
 
@@ -108,8 +114,7 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
   t.whole = may_be_whole(o, s, t);
   t.upwards = t.upwards && takes_longest_first(o);
   while (t.stages > 2 && !legal(o, t)) --t.stages;  // where Q is wider than V
-  const bool fits = row.columns >= o.value_depth && row.masked == is_masked(o) && legal(o, t);
-  return fits && fits_registers(o, t) ? std::optional(t) : std::nullopt;
+  return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
@@ -150,7 +155,8 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
   const Measured* row = nearest(o, t);
   if (!row) return INFINITY;
   const double keys = row->tile.bn == t.bn ? 1 : static_cast<double>(t.bn) / row->tile.bn;
-  const double scale = std::max((o.depth + o.value_depth) / (2.0 * row->columns), kLeastScale);
+  const double scale =
+      std::max(static_cast<double>(o.depth + o.value_depth) / (row->depth + row->value_depth), kLeastScale);
   const double tile = row->tile_ns * scale + (row->tile.whole && !t.whole && !row->masked ? kMaskNs : 0),
                block = row->block_ns * keys * scale;
   const Blocks blocks = blocks_of(o, s, t);
@@ -199,17 +205,16 @@ void check_keys(const AttentionTile& tile, const AttentionSize& size, Where wher
 
 AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize& s, int multiprocessors) {
   std::optional<AttentionTile> best;
-  int columns = 0;
+  const Measured* width = nullptr;
   double least = INFINITY;
-  // Those of wider heads count where none of this width fits, as for a Q wider than V.
+  // Those of wider heads count where none of the nearest width fits.
   for (const Measured& row : measured()) {
-    if (best && row.columns != columns) break;
+    if (width && (row.depth != width->depth || row.value_depth != width->value_depth)) break;
     const std::optional<AttentionTile> t = usable(row, o, s);
     if (!t) continue;
     if (o.packed && best && best->ahead && !t->ahead)
       continue;  // which take a CTA for each block that there might be
-    if (const double us = predict(o, s, *t, multiprocessors); us < least)
-      least = us, best = t, columns = row.columns;
+    if (const double us = predict(o, s, *t, multiprocessors); us < least) least = us, best = t, width = &row;
   }
   if (best) return *best;
   // Of a form that was not measured, the largest of its kind.

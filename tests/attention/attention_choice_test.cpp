@@ -105,17 +105,26 @@ TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {
 }
 
 TEST_CASE("short ones stay and long ones do not, as measured") {
-  const auto tile = [](int depth, bool causal, int64_t length) {
-    AttentionOperation o = {.depth = depth, .value_depth = depth, .causal = causal};
-    return text(
-        choose_attention(o, {length, length, 2048 / depth, 16384 / length, 1, 1}, hopper::multiprocessors));
+  const auto tile_of = [](int depth, int value_depth, bool causal, int64_t length, int64_t heads) {
+    AttentionOperation o = {.depth = depth, .value_depth = value_depth, .causal = causal};
+    return text(choose_attention(o, {length, length, heads, 16384 / length, 1, 1}, hopper::multiprocessors));
+  };
+  const auto tile = [&](int depth, bool causal, int64_t length) {
+    return tile_of(depth, depth, causal, length, 2048 / depth);
   };
   CHECK(tile(64, false, 512) == "128x176_3_ahead_late");
-  CHECK(tile(64, false, 16384) == "192x128_2_turns_whole");
+  CHECK(tile(64, false, 16384) == "192x128_3_turns_whole");
   CHECK(tile(64, true, 512) == "128x128_4_q2_ahead_late");
   CHECK(tile(64, true, 2048) == "128x128_4_q2_ahead_late");
   CHECK(tile(64, true, 4096) == "128x176_3_ahead_late");
-  CHECK(tile(64, true, 8192).starts_with("192x112_2"));
+  CHECK(tile(64, true, 8192).starts_with("192x128_2"));
+  CHECK(tile_of(96, 96, false, 512, 16) == "128x128_3_ahead_whole");
+  CHECK(tile_of(96, 96, false, 8192, 16).starts_with("192x112_3"));
+  CHECK(tile_of(96, 96, true, 8192, 16) == "192x112_3");
+  CHECK(tile_of(80, 80, true, 8192, 16) == "192x112_3");
+  CHECK(tile_of(192, 128, false, 16384, 16) == "128x128_2_turns_whole");
+  CHECK(tile_of(192, 128, true, 2048, 16) == "128x128_2_ahead_up_turns");
+  CHECK(tile_of(192, 128, true, 16384, 16).starts_with("128x128_2"));
   CHECK(tile(128, false, 2048) == "128x128_3_ahead_whole");
   CHECK(tile(128, false, 16384).starts_with("128x176_2"));
   CHECK(tile(128, true, 1024) == "128x128_2_v3_q2_ahead_up_turns");

@@ -1,8 +1,10 @@
-"""Attention forward and backward beside PyTorch's, whose fastest backend counts, in bf16: TFLOP/s of each way, and the errors of
-its results and gradients against float32.
+"""Attention forward and backward beside others', the fastest of which counts, in bf16: TFLOP/s of each way, and the errors of
+its results and gradients against float32. The others are PyTorch's backends, and FlashAttention's CuTe kernels where they are
+imported (scripts/peers/get fetches them).
 
-  attention.py [--small]   16,384 tokens, 16 heads of 128 or 32 of 64; --small on the emulator
+  attention.py [--small]   16,384 tokens, 32 heads of 64, 16 of 128 or 8 of 256; --small on the emulator
 """
+import importlib.util
 import statistics
 import sys
 
@@ -54,27 +56,53 @@ def errors(way, shape, causal):
     return max(error(x.detach(), y.detach().float()) for x, y in zip(*found))
 
 
+def by_cute(q, k, v, causal):
+    return flash_attn_func(q, k, v, causal=causal)[0]
+
+
 ways = {"ptxbuilder": ours, **{str(x).rpartition(".")[2].removesuffix("_ATTENTION").lower(): by_backend(x) for x in BACKENDS}}
-ratios, rows = [], []
-for depth in (32,) if is_small else (64, 128):
+if not is_small and importlib.util.find_spec("flash_attn") and importlib.util.find_spec("flash_attn.cute"):
+    from flash_attn.cute import flash_attn_func
+    ways["flash_attn.cute"] = by_cute
+PASSES = {"forward": 4, "backward": 10, "both": 14}  # floating-point operations of each product of rows, keys and columns
+ratios, rows = {name: [] for name in PASSES}, []
+for depth in (32,) if is_small else (64, 128, 256):
     for causal in (False, True):
-        print(f"D {depth}{' causal' if causal else ''}, errors at 1024 rows:",
-              ", ".join(f"{name} {errors(way, (1, 32 if is_small else 1024, 2, depth), causal):.2e}" for name, way in ways.items()))
+        at, able = f"D {depth}{' causal' if causal else ''}", {}
+        for name, way in ways.items():
+            try:
+                found = errors(way, (1, 32 if is_small else 1024, 2, depth), causal)
+            except Exception as why:  # noqa: BLE001  whatever a library refuses a width by
+                print(f"{at}: {name} is left out: {str(why).splitlines()[0]}")
+                continue
+            able[name] = way
+            print(f"{at}: {name}'s greatest error at 1024 rows is {found:.2e}")
+        if "ptxbuilder" not in able:
+            continue
         for length in lengths:
             shape = (tokens // length, length, width // depth, depth)
             q, k, v, grad = (torch.randn(shape, device=place).bfloat16() for _ in range(4))
             given = [x.requires_grad_() for x in (q, k, v)]
-            flops = 10 * tokens * length * width / (2 if causal else 1)
-            outputs = {name: way(*given, causal) for name, way in ways.items()}
-            calls = {name: lambda o=o: torch.autograd.grad(o, given, grad, retain_graph=True) for name, o in outputs.items()}
+            outputs = {name: way(*given, causal) for name, way in able.items()}
+
+            def forward(way):
+                with torch.no_grad():
+                    way(q, k, v, causal)
+
+            calls = {"forward": {name: lambda way=way: forward(way) for name, way in able.items()},
+                     "backward": {name: lambda o=o: torch.autograd.grad(o, given, grad, retain_graph=True) for name, o in outputs.items()}}
             if is_small:
-                for call in calls.values():
+                for call in (*calls["forward"].values(), *calls["backward"].values()):
                     call()
                 continue
-            times = timing.device(calls, rounds=7)
-            best = min(t for name, t in times.items() if name != "ptxbuilder")
-            ratios.append(best / times["ptxbuilder"])
-            rows.append((f"{depth}{' causal' if causal else ''}", length, *(f"{flops / t * 1e-6:.0f}" for t in times.values()), f"{ratios[-1]:.3f}"))
+            times = {name: timing.device(of_pass, rounds=7) for name, of_pass in calls.items()}
+            times["both"] = {name: times["forward"][name] + times["backward"][name] for name in able}
+            for name, flops in PASSES.items():
+                flops *= tokens * length * width / (2 if causal else 1)
+                ratios[name].append(min(t for who, t in times[name].items() if who != "ptxbuilder") / times[name]["ptxbuilder"])
+                rows.append((at, length, name, *(f"{flops / times[name][who] * 1e-6:.0f}" if who in able else "-" for who in ways),
+                             f"{ratios[name][-1]:.3f}"))
 if not is_small:
-    timing.table(rows, ("columns", "rows", *ways, "over the best of the others"))
-    print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, worst {min(ratios):.3f}")
+    timing.table(rows, ("heads", "rows", "pass", *ways, "over the best of the others"))
+    for name, found in ratios.items():
+        print(f"{name}: geometric mean {statistics.geometric_mean(found):.3f}, worst {min(found):.3f}")
