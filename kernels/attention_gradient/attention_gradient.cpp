@@ -59,15 +59,16 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   AttentionGradientMore more_of(const PlacedAttentionGradient& g,
                                 const AttentionGradientTile& tile) override {
-    AttentionGradientOperation any = g.operation;
-    any.causal = false;  // rows of queries are all the same to these
-    const auto loaded = [&](auto& cache, auto&& make) {
+    const auto loaded = [&](auto& cache, const AttentionGradientOperation& any, auto&& make) {
       return &cache.get(any, tile, [&] {
         return std::make_unique<runtime::LoadedKernel>(
             load(device_, compiler_, make(any, tile, Where::here())));
       });
     };
-    return {loaded(sums_, attention_gradient_sums), loaded(queries_, attention_gradient_queries)};
+    AttentionGradientOperation any = {.type = g.operation.type, .depth = g.operation.depth};
+    runtime::LoadedKernel* queries = loaded(queries_, any, attention_gradient_queries);
+    any.lse_grad = g.operation.lse_grad;
+    return {loaded(sums_, any, attention_gradient_sums), queries};
   }
   std::unique_ptr<runtime::LoadedKernel> loaded(const AttentionGradientOperation&,
                                                 const AttentionGradientTile&) override {
@@ -78,7 +79,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
     const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
-    return Shared(plan.tile, {p.type, gradient_depth(p.depth), false}, size).bytes;
+    return Shared(plan.tile, {.type = p.type, .depth = gradient_depth(p.depth)}, size).bytes;
   }
   std::vector<AttentionGradientTile> tiles_to_measure(const PlacedAttentionGradient&,
                                                       const AttentionGradientTile& chosen) override {
@@ -123,6 +124,8 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         to.add(from_lse, [&] { return runtime::pointer(g.lse.memory, DType::f32); });
         for (const size_t at : {shared.powers, shared.sums, size_t{0}}) numbers(to, at);
         rows(to);
+        if (g.operation.lse_grad)
+          to.add(from_lse_grad, [&] { return runtime::pointer(g.lse_grad.memory, DType::f32); });
       });
     if (!g.dk.is_empty())
       queue(*plan.kernel, [&](SourcedArguments& to) {
@@ -132,6 +135,10 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         for (const int64_t value : {g.size.queries, g.size.keys, g.size.group}) number(to, value);
         scale(to);
         if (g.operation.causal) to.add(from_none, [&] { return runtime::scalar(g.size.visible); });
+        if (g.operation.window) to.add(from_none, [&] { return runtime::scalar(g.size.hidden); });
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+  if (g.operation.name) to.add(from_##name, [&] { return runtime::scalar(p.name); });
+#include "kernels/attention/attention.def"
       });
     if (!g.dq.is_empty())
       queue(*plan.more.queries,

@@ -23,13 +23,16 @@ namespace ptxbuilder::kernels {
 // to be given. dK and dV of a head of keys are the sums over the heads of queries that share it. Where a
 // query sees no key its row of dQ is 0, and so is dK and dV of a key that no query sees.
 //
-// 128 columns at most. A window, a cap, packed sequences and scores of the author's are refused.
+// lse may have a gradient, too: then the gradients are of all that hangs on O and on lse.
+//
+// 128 columns at most. Packed sequences and scores of the author's are refused.
 //
 // The order in which blocks of keys add to dQ is not fixed: two runs may differ in the last bits of dQ.
 //
 // Aliasing: dQ, dK and dV overlap nothing. Placement is as for Attention.
 struct AttentionGradientArguments : AttentionArguments {
   DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // as O, Q, K and V
+  runtime::View lse_grad = {};                       // f32, as lse; no memory: there is none
 };
 
 // Keeps kernels as Attention does, of which a call takes three. Its workspace has for each row of queries of

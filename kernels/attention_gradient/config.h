@@ -13,7 +13,12 @@ namespace ptxbuilder::kernels {
 struct AttentionGradientOperation {
   DType type = DType::bf16;  // of all tensors; or f16
   int depth = 128;           // columns of all tensors: 64 or 128
-  bool causal = false;       // query i sees the keys below i + visible, a number of the launch's
+  bool causal = false;       // query i sees the keys below i + visible,
+  bool window = false;       // or from i + hidden on; both numbers are the launch's
+  // Each step of attention.def says by its name whether the kernel has it.
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
+#include "kernels/attention/attention.def"
+  bool lse_grad = false;  // whether the logarithms of the sums have a gradient, too
 
   bool operator==(const AttentionGradientOperation&) const = default;
 };

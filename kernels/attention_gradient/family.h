@@ -16,7 +16,12 @@ inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
   AttentionGradientOperation o;
   o.type = *dtype_from_name(f.word("type"));
   o.depth = f.small("depth");
-  o.causal = f.has("causal") && f["causal"] != 0;
+  const auto is_said = [&](const char* name) { return f.has(name) && f[name] != 0; };
+  o.causal = is_said("causal");
+  o.window = is_said("window");
+  o.lse_grad = is_said("lse_grad");
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) o.name = is_said(#name);
+#include "kernels/attention/attention.def"
   return o;
 }
 

@@ -16,12 +16,9 @@ constexpr char kName[] = "attention_gradient";
 // This is what Attention does, and this does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.packed()) refuse(where, "packed sequences have no gradient here: give each a call of its own");
-  if (p.softcap > 0) refuse(where, fmt::format("softcap = {}; it has no gradient here", p.softcap));
   if (!p.score.empty()) refuse(where, "arguments of a score; those of the author's have no gradient here");
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; it is what attention() writes beside O");
-  if (a.operation.window)
-    refuse(where, fmt::format("left = {} hides keys; such a mask has no gradient here", p.left));
   if (p.depth > 128) refuse(where, fmt::format("depth = {}; 1 to 128", p.depth));
 }
 
@@ -53,12 +50,17 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   };
   g.grad = like("dO", a.o, p.grad);
   g.dq = like("dQ", a.q, p.dq), g.dk = like("dK", a.k, p.dk), g.dv = like("dV", a.v, p.dv);
+  if (p.lse_grad.address != 0) {
+    g.lse_grad = a.lse;
+    g.lse_grad.name = "the gradient of lse", g.lse_grad.memory = p.lse_grad;
+    check_row(kName, g.lse_grad, where);
+  }
   g.is_empty = g.dq.is_empty() && g.dk.is_empty() && g.dv.is_empty();
   check_is_taken(p, a, where);
   for (const Operand* x : {&g.dq, &g.dk, &g.dv})
     if (!x->is_empty()) check_no_self_overlap(kName, *x, where);
   for (const Operand* written : {&g.dq, &g.dk, &g.dv}) {
-    for (const Operand* read : {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse})
+    for (const Operand* read : {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse, &g.lse_grad})
       check_apart(kName, *written, *read, true, where);
     for (const Operand* other : {&g.dq, &g.dk, &g.dv})
       if (written < other) check_apart(kName, *written, *other, false, where);
@@ -66,31 +68,37 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   g.operation.type = p.type;
   g.operation.depth = gradient_depth(p.depth);
   g.operation.causal = a.operation.causal;
+  g.operation.window = a.operation.window;
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) g.operation.name = a.operation.name;
+#include "kernels/attention/attention.def"
+  g.operation.lse_grad = p.lse_grad.address != 0;
   return g;
 }
 
 AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
   const AttentionGradientOperation& o = g.operation;
   const AttentionSize& s = g.size;
-  return {static_cast<uint64_t>(o.depth) << 8 | uint64_t{o.type == DType::bf16} << 1 | uint64_t{o.causal},
+  auto flags = static_cast<uint64_t>(o.depth) << 1 | uint64_t{o.type == DType::bf16};
+  for (const bool flag : {o.causal, o.window, o.lse_grad}) flags = flags << 1 | uint64_t{flag};
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};
+#include "kernels/attention/attention.def"
+  return {flags,
           static_cast<uint64_t>(s.queries),
           static_cast<uint64_t>(s.keys),
           static_cast<uint64_t>(s.heads),
           static_cast<uint64_t>(s.batches),
           static_cast<uint64_t>(s.group),
-          static_cast<uint32_t>(s.visible)};
+          static_cast<uint64_t>(static_cast<uint32_t>(s.visible)) << 32 | static_cast<uint32_t>(s.hidden)};
 }
 
 std::string call_text(const PlacedAttentionGradient& g) {
-  return fmt::format("{} {} {} {} {} {} {} {} {}", name(g.operation.type), g.operation.depth,
-                     g.operation.causal ? "causal" : "plain", g.size.queries, g.size.keys, g.size.heads,
-                     g.size.batches, g.size.group, g.size.visible);
+  return fmt::format("{}", fmt::join(key_of(g), " "));
 }
 
 std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradientArguments& p) {
   std::array<uint64_t, kAttentionGradientSources> all;
   std::ranges::copy(sources_of(static_cast<const AttentionArguments&>(p)), all.begin());
-  all[from_grad] = p.grad.memory.address;
+  all[from_grad] = p.grad.memory.address, all[from_lse_grad] = p.lse_grad.address;
   all[from_dq] = p.dq.memory.address, all[from_dk] = p.dk.memory.address, all[from_dv] = p.dv.memory.address;
   return all;
 }
@@ -99,9 +107,10 @@ bool is_plain(const AttentionGradientArguments& p) {
   bool plain = is_plain(static_cast<const AttentionArguments&>(p));
   const std::array written = {&p.dq.memory, &p.dk.memory, &p.dv.memory};
   const std::array read = {&p.q.memory,    &p.k.memory, &p.v.memory, &p.o.memory,
-                           &p.grad.memory, &p.lse,      &p.workspace};
+                           &p.grad.memory, &p.lse,      &p.lse_grad, &p.workspace};
   plain &= p.grad.memory.address != 0 && p.grad.memory.address % kTma == 0 &&
-           lie_apart(p.grad.memory, p.workspace);
+           lie_apart(p.grad.memory, p.workspace) && p.lse_grad.address % size_of(DType::f32) == 0 &&
+           lie_apart(p.lse_grad, p.workspace);
   for (const runtime::View* x : written) {
     plain &= x->address != 0 && x->address % kTma == 0;
     for (const runtime::View* y : read) plain &= lie_apart(*x, *y);

@@ -10,10 +10,12 @@ namespace ptxbuilder::kernels {
 struct PlacedAttentionGradient {
   AttentionGradientOperation operation;
   AttentionSize size;
-  Operand q, k, v, o, grad, dq, dk, dv, lse;
+  Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad;
   bool is_empty = false;  // nothing is to be written
 
-  std::vector<const Operand*> operands() const { return {&q, &k, &v, &o, &grad, &dq, &dk, &dv, &lse}; }
+  std::vector<const Operand*> operands() const {
+    return {&q, &k, &v, &o, &grad, &dq, &dk, &dv, &lse, &lse_grad};
+  }
   MovedOperands moved();
   std::vector<Operand*> read() { return {&q, &k, &v, &o, &grad, &lse}; }
   std::vector<Operand*> written() { return {&dq, &dk, &dv}; }
@@ -28,11 +30,12 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& arguments, Whe
 using AttentionGradientKey = std::array<uint64_t, 8>;
 AttentionGradientKey key_of(const PlacedAttentionGradient& gradient);
 std::string call_text(const PlacedAttentionGradient& gradient);
-constexpr size_t kAttentionGradientTextWords = 9;
+constexpr size_t kAttentionGradientTextWords = std::tuple_size_v<AttentionGradientKey>;
 
 // These values differ between calls of one form, behind those of attention.
 enum AttentionGradientSource : size_t {
   from_grad = kAttentionSources,
+  from_lse_grad,
   from_dq,
   from_dk,
   from_dv,
@@ -41,7 +44,7 @@ enum AttentionGradientSource : size_t {
 
 std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradientArguments& p);
 
-constexpr size_t kAttentionGradientFormWords = kAttentionFormWords + 4 * 4;
+constexpr size_t kAttentionGradientFormWords = kAttentionFormWords + 4 * 4 + 2;
 inline auto words_of(const AttentionGradientArguments& p) {
   return [&p](auto&& take) {
     words_of(static_cast<const AttentionArguments&>(p))(take);
@@ -51,6 +54,7 @@ inline auto words_of(const AttentionGradientArguments& p) {
            {uint64_t{x->memory.bytes}, static_cast<uint64_t>(x->row_stride),
             static_cast<uint64_t>(x->head_stride), static_cast<uint64_t>(x->batch_stride)})
         take(at++, word);
+    take(at++, p.lse_grad.bytes), take(at++, p.lse_grad.address != 0);
   };
 }
 

@@ -31,7 +31,7 @@ void run(const command::Fields& f, command::Run& run) {
     powers.set(i, i % rows < queries ? most + 0.1 * powers[i] : INFINITY);
   powers.to_device();
   const double scale = 1 / std::sqrt(static_cast<double>(depth));
-  const int64_t visible = f["keys"] - f["queries"] + 1;
+  const int64_t visible = f["keys"] - f["queries"] + 1, hidden = visible - f["window"];
   const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   std::vector<runtime::Argument> arguments = {q.tensor(),
                                               k.tensor(),
@@ -47,10 +47,16 @@ void run(const command::Fields& f, command::Run& run) {
                                               number(size("group")),
                                               runtime::scalar(static_cast<float>(scale))};
   if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
+  if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(hidden)));
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+  if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
+#include "kernels/attention/attention.def"
   run.launch(arguments);
 
-  const AttentionGradientReference reference(q, k, v, grad, powers, sums,
-                                             {scale, o.causal ? std::optional(visible) : std::nullopt});
+  const AttentionGradientReference reference(
+      q, k, v, grad, powers, sums,
+      {scale, static_cast<double>(f["softcap"]), o.causal ? std::optional(visible) : std::nullopt,
+       o.window ? std::optional(hidden) : std::nullopt});
   const double cost = static_cast<double>(f["keys"] * f["depth"] * 2);
   const auto start = [&] {
     for (size_t i = 0; i < dq.count(); ++i) dq.set(i, 0);
@@ -68,8 +74,10 @@ void run(const command::Fields& f, command::Run& run) {
       },
       start);
   double pairs = 0;  // of queries and keys, of a head
-  for (int64_t i = 0; i < f["queries"]; ++i)
-    pairs += static_cast<double>(o.causal ? std::clamp<int64_t>(i + visible, 0, f["keys"]) : f["keys"]);
+  for (int64_t i = 0; i < f["queries"]; ++i) {
+    const int64_t end = o.causal ? std::clamp<int64_t>(i + visible, 0, f["keys"]) : f["keys"];
+    pairs += static_cast<double>(end - (o.window ? std::clamp<int64_t>(i + hidden, 0, end) : 0));
+  }
   const double elements = static_cast<double>(2 * q.count() + 4 * k.count());
   run.measure(10 * pairs * static_cast<double>(depth * heads * batches), elements * size_of(o.type));
 }
@@ -87,6 +95,9 @@ const command::Registration registration({
                {"depth", 128, "columns of all tensors: 64 or 128", 64},
                {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1,
                 kYesNo},
+               {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) {#name, 0, meaning ", " rule, 1, 0},
+#include "kernels/attention/attention.def"
                {"type", 1, "of all tensors", 1, 1, kTypes},
                {"stages", 2, "of the rings of Q and dO"}},
     .build =

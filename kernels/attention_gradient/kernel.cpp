@@ -12,7 +12,9 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr float kLog2E = 1.4426950408889634f;
-constexpr int kPartColumns = 32;
+// Of the weights and slopes that a consumer computes at a time: what it computes of all of them at once would
+// take more registers than there are.
+int part_columns(const AttentionGradientOperation& o) { return o.softcap ? 16 : 32; }
 constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
 
 Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) {
@@ -33,6 +35,10 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
   p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
   if (o.causal) p.add("visible", scalar, DType::s32, "query i sees the keys below i + visible");
+  if (o.window) p.add("hidden", scalar, DType::s32, "query i sees the keys from i + hidden on");
+#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+  if (o.name) p.add(#name, scalar, DType::f32, meaning);
+#include "kernels/attention/attention.def"
   p.declare(k, where);
   return p;
 }
@@ -47,8 +53,8 @@ struct Roles {
         dS(k.shared(o.type, {t.bn(), t.bm}, Swizzle128B, 2, "dS")),
         dQ(k.shared<f32>({GradientFragments::kElements / GradientFragments::kStep, GradientFragments::kStep},
                          SwizzleNone, t.kConsumers, "dQ")),
-        powers(k.shared<f32>({1, t.bm, kPartColumns}, SwizzleNone, t.stages, "powers")),
-        sums(k.shared<f32>({1, t.bm, kPartColumns}, SwizzleNone, t.stages, "sums")),
+        powers(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.stages, "powers")),
+        sums(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.stages, "sums")),
         arrived(k, {2}, {"keys and values"}),
         queries(k, t.stages, {Q, powers}, t.kConsumers),
         gradients(k, t.stages, {dO, sums}, t.kConsumers),
@@ -60,7 +66,8 @@ struct Roles {
   NamedBarrier exchanged;  // where consumers meet, when dS is complete
 };
 
-// A block of keys, and the blocks of queries that see some of it: the first of them do not see all.
+// A block of keys, and the blocks of queries that see some of it: the first of them do not see all, nor do
+// the last where there is a window.
 struct Work {
   Work(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
       : first_key(ctaid_x() * t.bn()),
@@ -71,6 +78,7 @@ struct Work {
         keys(p.get<u32>("keys")),
         first(0),
         first_whole(0),
+        end_whole(0),
         end(ceil_div(queries, t.bm)) {
     if (o.causal) {
       visible = p.get<s32>("visible");
@@ -79,14 +87,24 @@ struct Work {
       first = min(block_of(s32(first_key) + 1) / t.bm, end);
       first_whole = min(ceil_div(block_of(s32(first_key) + t.bn()), t.bm), end);
     }
+    u32 whole_end = end;
+    if (o.window) {
+      hidden = p.get<s32>("hidden");
+      // The first query that does not see the key in front of `behind`.
+      const auto end_of = [&](s32 behind) { return u32(max(behind - *hidden, 0)); };
+      whole_end = end_of(s32(first_key) + 1) / t.bm;
+      end = min(ceil_div(end_of(s32(first_key) + t.bn()), t.bm), end);
+      first = min(first, end), first_whole = min(first_whole, end);
+    }
     first_whole = select(first_key + t.bn() > keys, end, max(first_whole, first));
+    end_whole = o.window ? max(min(whole_end, end), first_whole) : end;
   }
 
   u32 head_of_all(u32 of_group) const { return (batch * nctaid_y() + head) * group + of_group; }
 
   u32 first_key, head, batch, group, queries, keys;
-  u32 first, first_whole, end;
-  std::optional<s32> visible;
+  u32 first, first_whole, end_whole, end;  // blocks of queries
+  std::optional<s32> visible, hidden;
 };
 
 void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, const Parameters& p) {
@@ -129,7 +147,9 @@ class GradientConsumer {
         dV_(kKeys, o.depth),
         dQ_(t.kPart, t.kPart),
         scale_(p.get<f32>("scale")),
-        turn_(0) {}
+        turn_(0) {
+    if (o.softcap) of_cap_ = scale_ * instruction<"rcp.approx.f32">(p.get<f32>("softcap"));
+  }
 
   void run() {
     store(dK_, RegisterTile<f32>(f32(0), dK_.layout()));
@@ -138,44 +158,95 @@ class GradientConsumer {
     barrier_wait(r_.arrived[0], 0);
     for_(0, w_.group, [&](u32 of_group) {
       for_(w_.first, w_.first_whole, [&](u32 i) { step(of_group, i, true); });
-      for_(w_.first_whole, w_.end, [&](u32 i) { step(of_group, i, false); });
+      for_(w_.first_whole, w_.end_whole, [&](u32 i) { step(of_group, i, false); });
+      if (o_.window) for_(w_.end_whole, w_.end, [&](u32 i) { step(of_group, i, true); });
     });
     finish();
   }
 
  private:
-  // Calls `work` with parts of the tiles of S^T and dP^T, one behind the other: what it computes of all of
-  // them at once would take more registers than there are.
+  // Calls `work` with parts of the tiles of S^T and dP^T, one behind the other.
   template <class Work>
   void each_part(Work&& work) const {
-    for (int column = 0; column < t_.bm; column += kPartColumns)
-      work(TilePart{0, column, kKeys, kPartColumns}, wgmma_layout(kKeys, kPartColumns));
+    const int columns = part_columns(o_);
+    for (int column = 0; column < t_.bm; column += columns) work(TilePart{0, column, kKeys, columns});
   }
 
-  // P^T in place of S^T, with 0 where a query does not see a key.
+  // What a row of `numbers` has for the queries of a part.
+  static RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) {
+    return load<f32>(numbers.cols(part.col, part.cols), wgmma_layout(kKeys, part.cols).reduced_cols());
+  }
+  // Weights of a part of the scores, to which `shift` is added as powers of two; 0 where a query does not see
+  // a key.
+  RegisterTile<f32> weights(const TilePart& part, const RegisterTile<f32>& scores,
+                            const RegisterTile<f32>& shift, u32 block, bool hides) const {
+    const RegisterLayout& layout = scores.layout();
+    RegisterTile<f32> p = exp2(fma(scores, exponent(), broadcast(shift, layout)), Approx::yes);
+    if (!hides) return p;
+    const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_));
+    RegisterTile<pred> sees = key < s32(w_.keys);
+    if (w_.visible || w_.hidden) {
+      // What a thread adds to its rows and columns stands in the limits: the rest is constants, which take no
+      // registers.
+      const RegisterTile<s32> ahead =
+          RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
+      const s32 from = s32(block * t_.bm + part.col) + astype<s32>(col_index(layout)).value(0) - key.value(0);
+      if (w_.visible) sees = sees & (ahead < from + *w_.visible);
+      if (w_.hidden) sees = sees & (ahead >= from + *w_.hidden);
+    }
+    return select(sees, p, f32(0));
+  }
+  // What makes powers of two of the scores.
+  f32 exponent() const { return (o_.softcap ? p_.get<f32>("softcap") : scale_) * kLog2E; }
+  // What the weights of a part are multiplied by, for dS^T.
+  RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums) const {
+    return load<f32>(products_, part) - broadcast(sums, wgmma_layout(kKeys, part.cols));
+  }
+
+  // P^T in place of S^T.
   void weigh(u32 block, const TileView& powers, bool hides) {
-    each_part([&](const TilePart& part, const RegisterLayout& layout) {
-      const RegisterTile<f32> most = load<f32>(powers.cols(part.col, part.cols), layout.reduced_cols());
-      RegisterTile<f32> p =
-          exp2(fma(load<f32>(scores_, part), scale_ * kLog2E, -broadcast(most, layout)), Approx::yes);
-      if (hides) {
-        const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_)),
-                                query = astype<s32>(col_index(layout) + (block * t_.bm + part.col));
-        RegisterTile<pred> sees = key < s32(w_.keys);
-        if (w_.visible) sees = sees & (key < query + *w_.visible);
-        p = select(sees, p, f32(0));
-      }
-      store(scores_, p, part);
+    each_part([&](const TilePart& part) {
+      const RegisterTile<f32> shift = -of_queries(part, powers);
+      store(scores_, weights(part, load<f32>(scores_, part), shift, block, hides), part);
     });
   }
-
   // dS^T in place of dP^T.
   void take_slopes(const TileView& sums) {
-    each_part([&](const TilePart& part, const RegisterLayout& layout) {
-      const RegisterTile<f32> sum = load<f32>(sums.cols(part.col, part.cols), layout.reduced_cols());
-      store(products_, load<f32>(scores_, part) * (load<f32>(products_, part) - broadcast(sum, layout)),
-            part);
+    each_part([&](const TilePart& part) {
+      const RegisterTile<f32> sum = of_queries(part, sums);
+      store(products_, load<f32>(scores_, part) * rises(part, sum), part);
     });
+  }
+  // P^T and dS^T, as what they are multiplied by takes them.
+  struct Factors {
+    RegisterTile<T> p, ds;
+  };
+  Factors factors(u32 block, const Stage& q, const Stage& g, bool hides) {
+    wgmma_wait(1);
+    weigh(block, r_.powers[q.index()], hides);
+    wgmma_wait(0);
+    take_slopes(r_.sums[g.index()]);
+    const RegisterTile<T> p = astype<T>(load<f32>(scores_));
+    return {p, astype<T>(load<f32>(products_))};
+  }
+  // The same where scores s are softcap tanh(s / softcap): part by part when both products are there, since
+  // the derivative takes the tanh, and registers have no room for that of all.
+  Factors capped_factors(u32 block, const Stage& q, const Stage& g, bool hides) {
+    wgmma_wait(0);
+    const TileView powers = r_.powers[q.index()], sums = r_.sums[g.index()];
+    std::vector<u32> p_words, ds_words;
+    const auto add = [](std::vector<u32>& words, const RegisterTile<f32>& x) {
+      std::ranges::copy(astype<T>(x).registers(), std::back_inserter(words));
+    };
+    each_part([&](const TilePart& part) {
+      const RegisterTile<f32> t = tanh(load<f32>(scores_, part) * *of_cap_, Approx::yes),
+                              p = weights(part, t, -of_queries(part, powers), block, hides),
+                              slope = p * rises(part, of_queries(part, sums));
+      add(p_words, p);
+      add(ds_words, slope * (f32(1) - t * t));
+    });
+    const RegisterLayout layout = wgmma_layout(kKeys, t_.bm);
+    return {RegisterTile<T>::of_registers(layout, p_words), RegisterTile<T>::of_registers(layout, ds_words)};
   }
 
   void step(u32 of_group, u32 block, bool hides) {
@@ -185,20 +256,21 @@ class GradientConsumer {
     const Stage g = gradients_.wait();
     products_.zero();
     wgmma_group([&] { mma(products_, r_.V[0].rows(own_, kKeys), r_.dO[g.index()]); });
-    wgmma_wait(1);
-    weigh(block, r_.powers[q.index()], hides);
-    wgmma_wait(0);
-    take_slopes(r_.sums[g.index()]);
-    const RegisterTile<T> p_narrow = astype<T>(load<f32>(scores_)),
-                          ds_narrow = astype<T>(load<f32>(products_));
-    wgmma_group([&] { mma(dV_, p_narrow, r_.dO[g.index()].transposed()); });
-    const TileView exchange = r_.dS[turn_.value()];
-    store(exchange.rows(own_, kKeys), ds_narrow);
+    const Factors factor = o_.softcap ? capped_factors(block, q, g, hides) : factors(block, q, g, hides);
+    std::optional<TileView> exchange;
+    const auto give_slopes = [&] {
+      exchange = r_.dS[turn_.value()];
+      store(exchange->rows(own_, kKeys), factor.ds);
+    };
+    // Ahead of the product, under which ptxas would else keep slopes that are not narrow yet, and spill.
+    if (o_.softcap) give_slopes();
+    wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
+    if (!o_.softcap) give_slopes();
     fence_proxy_async<Space::shared>();
     r_.exchanged.sync();
     dQ_.zero();
-    wgmma_group([&] { multiply_queries(exchange); });
-    wgmma_group([&] { mma(dK_, ds_narrow, r_.Q[q.index()].transposed()); });
+    wgmma_group([&] { multiply_queries(*exchange); });
+    wgmma_group([&] { mma(dK_, factor.ds, r_.Q[q.index()].transposed()); });
     wgmma_wait(1);
     gradients_.release(g);
     add_queries(of_group, block);
@@ -257,7 +329,8 @@ class GradientConsumer {
   Consumer queries_, gradients_;
   Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
   f32 scale_;
-  Var<u32> turn_;  // the stage of dS
+  std::optional<f32> of_cap_;  // the scale over the softcap
+  Var<u32> turn_;              // the stage of dS
 };
 
 }  // namespace

@@ -22,13 +22,14 @@ inline int64_t padded_queries(const AttentionGradientTile& tile, int64_t queries
 // Parameters, in order: tensor maps Q, K, V, dO, dK and dV (columns, of which those behind the last count as
 // 0, rows, heads, batches); f32 *powers and *sums, of each head of each batch padded_queries() numbers; f32
 // *dq, of each of these rows `depth` sums, in the order of the registers that add to them; u32 queries and
-// keys, group (heads of Q that share one of K and V); f32 scale; s32 visible, if it is causal. Throws Error
-// as check() does.
+// keys, group (heads of Q that share one of K and V); f32 scale; then, where the operation has them,
+// s32 visible, s32 hidden, and an f32 for each step of attention.def. Throws Error as check() does.
 Kernel attention_gradient(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
                           Where where = Where::here());
 
 // Parameters, in order: tensor maps O and dO; f32 *lse, of each head of each batch one for each query; f32
-// *powers, *sums and *dq as above, which are written; u32 queries, heads (of a batch), and batches.
+// *powers, *sums and *dq as above, which are written; u32 queries, heads (of a batch), and batches; f32
+// *lse_grad, as lse, if it is given.
 Kernel attention_gradient_sums(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
                                Where where = Where::here());
 

@@ -11,8 +11,9 @@
 namespace ptxbuilder::kernels {
 
 struct AttentionGradientRule {
-  double scale;
-  std::optional<int64_t> visible;  // query i sees the keys below i + visible
+  double scale, softcap = 0;
+  std::optional<int64_t> visible = {},
+                         hidden = {};  // query i sees the keys below i + visible, from i + hidden on
 };
 
 // Rows of dK, dV and of dQ's sums, from the logarithms and the sums that a kernel is given for the rows of
@@ -56,7 +57,8 @@ class AttentionGradientReference {
     double weight = 0, slope = 0, weight_error = 0, slope_error = 0;
   };
   Pair pair(size_t head, size_t query, size_t key) const {
-    if (rule_.visible && static_cast<int64_t>(key) >= static_cast<int64_t>(query) + *rule_.visible) return {};
+    const int64_t ahead = static_cast<int64_t>(key) - static_cast<int64_t>(query);
+    if ((rule_.visible && ahead >= *rule_.visible) || (rule_.hidden && ahead < *rule_.hidden)) return {};
     const size_t at = (head * queries_ + query) * depth_, of = (head / group_ * keys_ + key) * depth_;
     double score = 0, score_size = 0, product = 0, product_size = 0;
     for (size_t l = 0; l < depth_; ++l) {
@@ -66,11 +68,19 @@ class AttentionGradientReference {
     constexpr double kLog2E = 1.4426950408889634;
     const double u = unit_roundoff(v_.dtype()), sum = sums_[head * padded_ + query];
     Pair p;
-    p.weight = std::exp2(score * rule_.scale * kLog2E - powers_[head * padded_ + query]);
-    const double f32_error = 0x1p-20 * rule_.scale * score_size + 1e-5;
+    double f32_error = 0x1p-20 * rule_.scale * score_size + 1e-5, bend = 1, bend_error = 0;
+    score *= rule_.scale;
+    if (rule_.softcap > 0) {  // by tanh.approx, which has 11 bits
+      const double t = std::tanh(score / rule_.softcap);
+      score = rule_.softcap * t, f32_error += 0x1p-10 * std::abs(score);
+      bend = 1 - t * t, bend_error = 0x1p-9 * t * t;
+    }
+    p.weight = std::exp2(score * kLog2E - powers_[head * padded_ + query]);
     p.weight_error = p.weight * (u + f32_error);
-    p.slope = p.weight * (product - sum);
-    p.slope_error = std::abs(p.slope) * (u + f32_error) + p.weight * 0x1p-20 * (product_size + std::abs(sum));
+    const double slope = p.weight * (product - sum);
+    p.slope = slope * bend;
+    p.slope_error = std::abs(p.slope) * (u + f32_error) + std::abs(slope) * bend_error +
+                    p.weight * 0x1p-20 * (product_size + std::abs(sum));
     return p;
   }
 

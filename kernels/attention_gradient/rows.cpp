@@ -54,7 +54,10 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const Parameters& 
     return o.type == DType::f16 ? astype<f32>(load<f16>(tile[0], layout))
                                 : astype<f32>(load<bf16>(tile[0], layout));
   };
-  store(of_rows("sums", padded), reduce_rows(Reduction::add, wide(dO) * wide(O)));
+  RegisterTile<f32> sums = reduce_rows(Reduction::add, wide(dO) * wide(O));
+  // A score adds its weight times the gradient of lse to its slope.
+  if (o.lse_grad) sums = sums - load<f32>(of_rows("lse_grad", queries), rows);
+  store(of_rows("sums", padded), sums);
 }
 
 void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Parameters& p) {
@@ -106,9 +109,12 @@ Kernel attention_gradient_sums(const AttentionGradientOperation& o, const Attent
   p.add("lse", pointer, DType::f32,
         "of each head and query the natural logarithm of the sum of exp(scale Q K^T)");
   p.add("powers", pointer, DType::f32, "the same to base 2, of whole blocks of queries");
-  p.add("sums", pointer, DType::f32, "of each head and query sum(dO * O), of whole blocks");
+  p.add("sums", pointer, DType::f32,
+        o.lse_grad ? "of each head and query sum(dO * O) - lse_grad, of whole blocks"
+                   : "of each head and query sum(dO * O), of whole blocks");
   p.add("dq", pointer, DType::f32, "of each of these rows as many zeros as there are columns");
   add_sizes(p);
+  if (o.lse_grad) p.add("lse_grad", pointer, DType::f32, "the gradient of lse");
   return of_rows("attention_gradient_sums", o, t, std::move(p), t.bm / kCtaRows, sum_rows, where);
 }
 

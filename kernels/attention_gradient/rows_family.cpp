@@ -28,13 +28,18 @@ void run_sums(const command::Fields& f, command::Run& run) {
   const DType type = gradient_operation(f).type;
   command::Tensor o = run.normal(type, s.shape()), grad = run.normal(type, s.shape()),
                   lse = run.normal(DType::f32, {s.queries, s.heads, s.batches});
+  const bool has_lse_grad = f["lse_grad"] != 0;
+  command::Tensor lse_grad = run.normal(DType::f32, {s.queries, s.heads, s.batches});
   command::Tensor powers = run.output(DType::f32, {s.rows, s.heads, s.batches}),
                   sums = run.output(DType::f32, {s.rows, s.heads, s.batches}),
                   dq = run.output(DType::f32, {s.rows * s.depth, s.heads, s.batches});
   lse.set(0, -INFINITY);  // it sees no key
   lse.to_device();
-  run.launch({o.tensor(), grad.tensor(), lse.pointer(), powers.pointer(), sums.pointer(), dq.pointer(),
-              number(s.queries), number(s.heads), number(s.batches)});
+  std::vector<runtime::Argument> arguments = {o.tensor(),        grad.tensor(),   lse.pointer(),
+                                              powers.pointer(),  sums.pointer(),  dq.pointer(),
+                                              number(s.queries), number(s.heads), number(s.batches)};
+  if (has_lse_grad) arguments.push_back(lse_grad.pointer());
+  run.launch(arguments);
   const auto row_of = [&](size_t i) { return i / s.rows * s.queries + i % s.rows; };
   run.check(powers, 1, [&](size_t i) {
     if (i == 0 || i % s.rows >= s.queries) return command::Expected{INFINITY, 0};
@@ -47,7 +52,8 @@ void run_sums(const command::Fields& f, command::Run& run) {
       const double term = o[row_of(i) * s.depth + c] * grad[row_of(i) * s.depth + c];
       sum += term, magnitude += std::abs(term);
     }
-    return command::Expected{sum, 0x1p-20 * magnitude};
+    if (has_lse_grad && i % s.rows < s.queries) sum -= lse_grad[row_of(i)];
+    return command::Expected{sum, 0x1p-20 * (magnitude + std::abs(sum))};
   });
   run.check(dq, 1, [](size_t) { return command::Expected{0, 0}; });
   run.measure(0, static_cast<double>(2 * o.count() * static_cast<size_t>(size_of(type)) + 4 * dq.count()));
@@ -82,11 +88,16 @@ std::vector<command::Field> fields() {
           {"type", 1, "of all tensors", 1, 1, {"f16", "bf16"}}};
 }
 
+std::vector<command::Field> with(std::vector<command::Field> fields, command::Field more) {
+  fields.push_back(std::move(more));
+  return fields;
+}
+
 const command::Registration sums({
     .name = "attention_gradient_sums",
     .summary =
         "ahead of attention_gradient: sum(dO * O) of each row, its logarithm to base 2, and zeros for dQ",
-    .fields = fields(),
+    .fields = with(fields(), {"lse_grad", 0, "whether lse has a gradient, too", 1, 0, {"no", "yes"}}),
     .build =
         [](const command::Fields& f) {
           return attention_gradient_sums(gradient_operation(f), gradient_tile(f));

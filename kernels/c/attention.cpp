@@ -73,6 +73,22 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
+// A number for each row of Q, as lse lies.
+runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
+  const Placed t(name, tensor, gpu);
+  const size_t rank = packed ? 2 : 3;
+  const bool fits = t.type == DType::f32 && t.rank() == rank && (packed || t.extent(0) == q.batches) &&
+                    t.extent(rank - 2) == q.heads && t.extent(rank - 1) == q.rows;
+  int64_t compact = 1;
+  bool gaps = false;
+  for (size_t i = fits && t.memory().bytes > 0 ? rank : 0; i-- > 0; compact *= t.extent(i))
+    gaps = gaps || (t.extent(i) > 1 && t.stride(i) != compact);
+  if (!fits || gaps)
+    throw Error(fmt::format("{}: it is of float32, [{}heads, rows of Q], without gaps", name,
+                            packed ? "" : "batch, "));
+  return t.memory();
+}
+
 }  // namespace
 
 kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu) {
@@ -112,21 +128,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
     p.key_offsets = numbers("key_offsets", a.key_offsets, p.batches + 1, gpu);
     p.query_rows = q.rows, p.key_rows = k.rows;
   }
-  if (a.lse) {
-    const Placed lse("lse", a.lse, gpu);
-    const size_t rank = packed ? 2 : 3;
-    const bool fits = lse.type == DType::f32 && lse.rank() == rank &&
-                      (packed || lse.extent(0) == q.batches) && lse.extent(rank - 2) == q.heads &&
-                      lse.extent(rank - 1) == q.rows;
-    int64_t compact = 1;
-    bool gaps = false;
-    for (size_t i = fits && lse.memory().bytes > 0 ? rank : 0; i-- > 0; compact *= lse.extent(i))
-      gaps = gaps || (lse.extent(i) > 1 && lse.stride(i) != compact);
-    if (!fits || gaps)
-      throw Error(
-          fmt::format("lse: it is of float32, [{}heads, rows of Q], without gaps", packed ? "" : "batch, "));
-    p.lse = lse.memory();
-  }
+  if (a.lse) p.lse = logarithms("lse", a.lse, packed, q, gpu);
   return p;
 }
 
@@ -149,6 +151,8 @@ kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention
     return x.place;
   };
   p.grad = like("dO", g.grad, "O", a.o);
+  if (g.lse_grad)
+    p.lse_grad = logarithms("the gradient of lse", g.lse_grad, p.packed(), {"Q", a.q, p.packed(), gpu}, gpu);
   p.dq = like("dQ", g.dq, "Q", a.q), p.dk = like("dK", g.dk, "K", a.k), p.dv = like("dV", g.dv, "V", a.v);
   return p;
 }

@@ -230,16 +230,17 @@ PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* atte
 
 /* The gradients of an attention that has run: `attention` has all that it had, with O and lse as it wrote
  * them, which are read here; `grad` is the gradient of O, as O lies, and dQ, dK and dV, which are written,
- * lie as Q, K and V. 128 columns at most; packed sequences, a softcap and `left` are refused. Two runs may
- * differ in the last bits of dQ. */
+ * lie as Q, K and V. 128 columns at most; packed sequences are refused. Two runs may differ in the last bits
+ * of dQ. */
 typedef struct ptxb_attention_gradient {
   size_t size; /* sizeof(ptxb_attention_gradient) */
   const ptxb_attention* attention;
   const ptxb_tensor *grad, *dq, *dk, *dv;
+  const ptxb_tensor* lse_grad; /* the gradient of lse, as lse, or NULL */
 } ptxb_attention_gradient;
 
 #define PTXB_ATTENTION_GRADIENT_INIT \
-  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL }
+  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
 PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,

@@ -35,17 +35,18 @@ runtime::Device& device() {
 
 struct Case {
   AttentionGradientArguments p;
-  int64_t gap = 0;  // elements behind each row of a head, and in front of the first
+  bool lse_grad = false;  // whether lse has a gradient, too
+  int64_t gap = 0;        // elements behind each row of a head, and in front of the first
   uint64_t data = 1;
 };
 
 std::string text(const Case& c) {
   const AttentionGradientArguments& p = c.p;
   return fmt::format(
-      "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} causal {} top_left {} right {} "
-      "gap {}",
+      "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} softcap {} causal {} top_left {} "
+      "left {} right {} lse_grad {} gap {}",
       name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
-      p.causal, p.top_left, p.right, c.gap);
+      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, c.gap);
 }
 
 // One tensor with its gaps, [batch, row, head, column].
@@ -115,7 +116,12 @@ class Trial {
     std::mt19937_64 random(c.data);
     for (Tensor* t : {&q_, &k_, &v_, &grad_}) t->fill(random);
     lse_ = runtime::Buffer(device(), static_cast<size_t>(c.p.heads * c.p.queries * c.p.batches) * 4 + 16);
+    std::normal_distribution<float> normal;
+    lse_grad_.resize(static_cast<size_t>(c.p.heads * c.p.queries * c.p.batches));
+    for (float& x : lse_grad_) x = c.lse_grad ? normal(random) : 0;
+    lse_grad_on_device_ = runtime::Buffer::of(device(), lse_grad_);
     AttentionGradientArguments& p = c_.p;
+    if (c.lse_grad) p.lse_grad = lse_grad_on_device_;
     p.q = q_.to_device(), p.k = k_.to_device(), p.v = v_.to_device(), p.o = o_.to_device(), p.lse = lse_;
     p.grad = grad_.to_device(), p.dq = dq_.to_device(), p.dk = dk_.to_device(), p.dv = dv_.to_device();
   }
@@ -157,7 +163,8 @@ class Trial {
 
   bool sees(int64_t query, int64_t key) const {
     const int64_t right = c_.p.causal ? 0 : c_.p.right;
-    return right < 0 || key <= query + (c_.p.top_left ? 0 : c_.p.keys - c_.p.queries) + right;
+    const int64_t ahead = key - query - (c_.p.top_left ? 0 : c_.p.keys - c_.p.queries);
+    return (right < 0 || ahead <= right) && (c_.p.left < 0 || ahead >= -c_.p.left);
   }
 
   static double dot(const Tensor& x, const Tensor& y, std::array<int64_t, 3> at_x,
@@ -183,25 +190,36 @@ class Trial {
   void add_query(int64_t b, int64_t h, int64_t shared, int64_t i) {
     const double u = unit_roundoff(c_.p.type),
                  scale = c_.p.scale > 0 ? c_.p.scale : 1 / std::sqrt(c_.p.depth);
-    std::vector<double> scores(static_cast<size_t>(c_.p.keys), -INFINITY);
+    const double cap = c_.p.softcap;
+    std::vector<double> scores(static_cast<size_t>(c_.p.keys), -INFINITY), bends(scores.size(), 1);
     double most = -INFINITY, score_error = 0, size = 0, total = 0, sum = 0, sum_size = 0;
     for (int64_t j = 0; j < c_.p.keys; ++j)
       if (sees(i, j)) {
-        most = std::max(
-            most, scores[static_cast<size_t>(j)] = scale * dot(q_, k_, {b, i, h}, {b, j, shared}, size));
-        score_error = std::max(score_error, 0x1p-18 * scale * size);
+        double& score = scores[static_cast<size_t>(j)];
+        score = scale * dot(q_, k_, {b, i, h}, {b, j, shared}, size);
+        double error = 0x1p-18 * scale * size;
+        if (cap > 0) {  // by tanh.approx, which has 11 bits
+          const double t = std::tanh(score / cap);
+          score = cap * t, error += 0x1p-10 * std::abs(score);
+          bends[static_cast<size_t>(j)] = 1 - t * t;
+        }
+        most = std::max(most, score);
+        score_error = std::max(score_error, error);
       }
     if (most == -INFINITY) return;
     for (double& s : scores) total += s = std::exp(s - most);
     // sum(dO * O) by O as it was rounded, so that rounding is not counted twice.
-    sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size);
+    sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size) -
+          lse_grad_[static_cast<size_t>((b * c_.p.heads + h) * c_.p.queries + i)];
     for (int64_t j = 0; j < c_.p.keys; ++j) {
       const double w = scores[static_cast<size_t>(j)] / total;
       if (w == 0) continue;
-      const double product = dot(grad_, v_, {b, i, h}, {b, j, shared}, size), slope = w * (product - sum),
-                   relative = u + 4 * score_error + 1e-5,
+      const double bend = bends[static_cast<size_t>(j)],
+                   product = dot(grad_, v_, {b, i, h}, {b, j, shared}, size), straight = w * (product - sum),
+                   slope = straight * bend, relative = u + 4 * score_error + 1e-5,
                    least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of f16's least number
-          slope_error = least + std::abs(slope) * relative + w * 0x1p-18 * (size + sum_size);
+          slope_error = least + std::abs(slope) * relative + std::abs(straight) * 0x1p-9 * (1 - bend) +
+                        w * 0x1p-18 * (size + sum_size);
       for (int64_t c = 0; c < columns_; ++c)
         of_dv_[dv_.index(b, j, shared, c)].add(w, least + w * relative, grad_(b, i, h, c));
       for (int64_t c = 0; c < c_.p.depth; ++c) {
@@ -235,7 +253,8 @@ class Trial {
   Case c_;
   int64_t columns_, key_heads_;
   Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
-  runtime::Buffer lse_;
+  runtime::Buffer lse_, lse_grad_on_device_;
+  std::vector<float> lse_grad_;  // zeros where it is not given
   std::vector<Sum> of_dq_, of_dk_, of_dv_;
 };
 
@@ -300,6 +319,33 @@ TEST_CASE("masks: causal at both ends, with more and fewer queries than keys, an
     }
 }
 
+TEST_CASE("windows: at both sides and at one, with rows that see no key and keys that no query sees") {
+  for (const auto& [queries, keys, depth] : {std::tuple(200, 150, 64), {150, 330, 128}})
+    for (const auto& [left, right] : {std::pair(20, 0), {40, -1}, {0, 0}, {130, 9}}) {
+      Case c = sized(queries, keys, depth);
+      c.p.left = left, c.p.right = right;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+      c.p.top_left = true;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+    }
+}
+
+TEST_CASE("a softcap, with and without masks") {
+  for (const int64_t depth : {64, 128})
+    for (const bool causal : {false, true}) {
+      Case c = sized(130, 150, depth, 2);
+      c.p.softcap = 2, c.p.causal = causal;
+      if (causal) c.p.left = 60, c.p.type = DType::f16;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+    }
+}
+
+TEST_CASE("a gradient of lse") {
+  Case c = sized(100, 140, 64, 4);
+  c.p.key_heads = 2, c.p.batches = 2, c.p.causal = true, c.lse_grad = true;
+  CHECK_MESSAGE(wrong(c) == "", text(c));
+}
+
 TEST_CASE("operands that TMA does not take go through the workspace") {
   for (const auto& [depth, gap] : {std::pair(64, 3), {128, 8}, {36, 0}, {33, 1}}) {
     Case c = sized(70, 140, depth, 2);
@@ -327,11 +373,11 @@ TEST_CASE("what is refused") {
   };
   Trial wide(sized(64, 64, 192));
   CHECK_ERROR(gradient.workspace_bytes(wide.arguments()), "attention_gradient: depth = 192; 1 to 128");
-  CHECK_ERROR(refused([](auto& p) { p.softcap = 2; }), "softcap = 2; it has no gradient here");
-  CHECK_ERROR(refused([](auto& p) { p.left = 3; }), "left = 3 hides keys; such a mask has no gradient here");
   CHECK_ERROR(refused([](auto& p) { p.lse = {}; }), "lse is not given");
   CHECK_ERROR(refused([](auto& p) { p.dk = p.dv; }), "dK overlaps dV");
   CHECK_ERROR(refused([](auto& p) { p.dq = p.q; }), "dQ overlaps Q");
+  CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.lse, p.lse_grad.bytes = 8; }), "the gradient of lse");
+  CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.dq.memory; }), "dQ overlaps the gradient of lse");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
   CHECK(trial.run(both().attention, gradient) == "");  // from now on it is known
   CHECK_ERROR(gradient(right), "attention_gradient: this call takes a workspace of 33792 B");
@@ -351,6 +397,9 @@ TEST_CASE("random calls") {
     c.p.key_heads = draw(1, 2), c.p.heads = c.p.key_heads * draw(1, 3), c.p.batches = draw(1, 2);
     c.p.causal = draw(0, 1) != 0, c.p.top_left = draw(0, 1) != 0;
     if (!c.p.causal) c.p.right = draw(0, 1) != 0 ? draw(0, c.p.keys) : -1;
+    if (draw(0, 2) == 0) c.p.left = draw(0, c.p.keys);
+    if (draw(0, 2) == 0) c.p.softcap = static_cast<float>(draw(1, 5));
+    c.lse_grad = draw(0, 3) == 0;
     if (draw(0, 2) == 0) c.p.scale = 0.5F;
     c.gap = draw(0, 2) == 0 ? draw(1, 9) : 0;
     c.data = random();

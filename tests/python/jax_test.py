@@ -268,19 +268,18 @@ def check_attention_gradients(got, exact, *case):
 
 for case in reference.DIFFERENTIABLE:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
-    o, back = jax.vjp(jax.jit(lambda q, k, v: pb.attention(q, k, v, **words)), *operands)
-    grad = drawn(*o.shape)
-    check_attention_gradients(back(grad), reference.attention_gradients(*map(wide, (*operands, grad)), **words), case)
+    (o, lse), back = jax.vjp(jax.jit(lambda q, k, v: pb.attention(q, k, v, return_lse=True, **words)), *operands)
+    grads = drawn(*o.shape), drawn(*lse.shape, dtype=jnp.float32)
+    check_attention_gradients(back(grads), reference.attention_gradients(*map(wide, (*operands, *grads)), **words), case)
 summed = jax.grad(lambda q, k, v: pb.attention(q, k, v, causal=True).astype(jnp.float32).sum(), (0, 1, 2))
 exact = list(reference.attention_gradients(*map(wide, (q, k, v)), np.ones(q.shape), causal=True))
 check_attention_gradients(jax.vmap(summed)(*(x[:, None] for x in (q, k, v))), [x[:, None] for x in exact], "vmap")
 check_attention_gradients(jax.jit(jax.shard_map(summed, mesh=mesh, in_specs=(by_heads,) * 3, out_specs=(by_heads,) * 3))(q, k, v), exact, "heads")
 check_attention_gradients(jax.grad(jax.checkpoint(lambda q, k, v: pb.attention(q, k, v, causal=True).astype(jnp.float32).sum()),
                                    (0, 1, 2))(q, k, v), exact, "remat")
-trained = jax.grad(lambda q, **words: sum(x.astype(jnp.float32).sum() for x in jax.tree.leaves(pb.attention(q, k, v, **words))))
-for function, text in ((lambda: trained(q, softcap=9.0), "softcap = 9; it has no gradient here"),
-                       (lambda: trained(q, return_lse=True), "lse: it has no gradient"),
-                       (lambda: jax.grad(lambda x: packed(x, *(y.reshape(-1, 2, 64) for y in (k, v))).astype(jnp.float32).sum())(
+of_lse = jax.vmap(jax.grad(lambda q, k, v: pb.attention(q, k, v, return_lse=True)[1].sum()))(*(x[:, None] for x in (q, k, v)))
+check(of_lse[:, 0], next(reference.attention_gradients(*map(wide, (q, k, v)), np.zeros(q.shape), lse_grad=np.ones((3, 2, 40)))), 2**-6, "lse alone")
+for function, text in ((lambda: jax.grad(lambda x: packed(x, *(y.reshape(-1, 2, 64) for y in (k, v))).astype(jnp.float32).sum())(
                            q.reshape(-1, 2, 64)), "packed sequences have no gradient"),
                        (lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
                        (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):

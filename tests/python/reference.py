@@ -41,14 +41,16 @@ def attention(q, k, v, layout="bshd", **words):
     return next(_turned(layout, weights @ v)), lse
 
 
-def attention_gradients(q, k, v, grad, layout="bshd", **words):
-    """Those of sum(O grad) by Q, K and V."""
+def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", **words):
+    """Those of sum(O grad) + sum(lse lse_grad) by Q, K and V."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
     k, v = (np.repeat(x, group, 1) for x in (k, v))
     weights, _ = _weights(q, k, **words)
-    slopes = grad @ np.swapaxes(v, -1, -2)
-    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True)) * (words.get("scale") or 1 / q.shape[-1]**0.5)
+    slopes, scale = grad @ np.swapaxes(v, -1, -2), words.get("scale") or 1 / q.shape[-1]**0.5
+    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True) + np.expand_dims(lse_grad, -1)) * scale
+    if cap := words.get("softcap"):
+        slopes *= 1 - np.tanh(q @ np.swapaxes(k, -1, -2) * scale / cap)**2
     dk, dv = (x.reshape(*shape, group, *x.shape[2:]).sum(2) for x in (np.swapaxes(slopes, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ grad))
     return _turned(layout, slopes @ k, dk, dv)
 
@@ -59,7 +61,7 @@ CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
          (2, 1, 64, 64, 0, 8, {}), (2, 2, 64, 64, 8, 0, {})]
 # These are those that have a gradient.
-DIFFERENTIABLE = [case for case in CASES if case[2] <= 128 and not case[-1].get("softcap") and case[-1].get("window", (-1,))[0] < 0]
+DIFFERENTIABLE = [case for case in CASES if case[2] <= 128]
 
 
 def shapes(case, batch=2):

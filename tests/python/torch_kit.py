@@ -36,12 +36,13 @@ def check_attention_gradients(attend, place, cases=reference.DIFFERENTIABLE):
     """By every way, of tensors of bf16, against float64."""
     for case in cases:
         operands = [torch.from_numpy(random.standard_normal(shape)).to(place, torch.bfloat16) for shape in reference.shapes(case)]
-        for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+        for way, has_lse in ((attend, False), (torch.compile(attend, fullgraph=True, backend="aot_eager"), True)):
             given = [x.clone().requires_grad_() for x in operands]
-            o = way(*given, **case[-1])
-            grad = torch.from_numpy(random.standard_normal(tuple(o.shape))).to(o)
-            found = torch.autograd.grad(o, given, grad)
-            for name, got, expected in zip(("dQ", "dK", "dV"), found, reference.attention_gradients(*map(wide, (*operands, grad)), **case[-1])):
+            results = way(*given, **case[-1], return_lse=True)[:1 + has_lse]
+            grads = [torch.from_numpy(random.standard_normal(tuple(x.shape))).to(x) for x in results]
+            found = torch.autograd.grad(results, given, grads)
+            exact = reference.attention_gradients(*map(wide, (*operands, *grads)), **case[-1])
+            for name, got, expected in zip(("dQ", "dK", "dV"), found, exact):
                 check(got, torch.from_numpy(np.ascontiguousarray(expected)).to(place), 2**-6, name, case)
 
 

@@ -4,9 +4,6 @@ import math
 from . import _ext
 from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, name_of, untouched, warn_of_work
 
-NO_GRADIENT = "lse: it has no gradient; leave it out of what is differentiated"
-NO_PACKED_GRADIENT = "packed sequences have no gradient: give each a call of its own"
-
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, device=None):
@@ -25,9 +22,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
     behind the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
 
-    On the framework's current stream, as matmul(). O is differentiable once in Q, K and V, of up to 128 columns, without a softcap, a
-    left window and packed sequences; two runs may differ in the last bits of Q's gradient. Raises ValueError that names the operand and
-    the rule.
+    On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K and V, of up to 128 columns, without packed
+    sequences; two runs may differ in the last bits of Q's gradient. Raises ValueError that names the operand and the rule.
     """
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys)
     return door_of(q).attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
@@ -119,30 +115,29 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
     return (out, lse) if return_lse else out
 
 
-def run_gradient(kit, q, k, v, o, lse, grad, numbers, device, stream=None):
-    """The gradients of an attention by Q, K and V, of what it read and gave."""
-    if numbers[-1] & _ext.PACKED:
-        raise ValueError(NO_PACKED_GRADIENT)
+def run_gradient(kit, q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, numbers, device, stream=None):
+    """The gradients of an attention by Q, K and V, of what it read and gave; `lse_grad` may be None."""
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(5 * multiply_adds(q.shape, k.shape, v.shape, numbers) // 2)
     gradients = [kit.empty(x, x.shape, name_of(x.dtype)) for x in (q, k, v)]
     written = [tensor(x) for x in gradients]
+    offsets = [None if x is None else tensor(x) for x in (query_offsets, key_offsets)]
 
-    def call(q, k, v, o, grad):
-        _ext.attention_gradient(tensor(q), tensor(k), tensor(v), tensor(o), tensor(lse), None, None, *numbers, tensor(grad), *written,
-                                device, stream)
+    def call(q, k, v, o, grad, lse_grad):
+        _ext.attention_gradient(tensor(q), tensor(k), tensor(v), tensor(o), tensor(lse), *offsets, *numbers, tensor(grad), *written,
+                                None if lse_grad is None else tensor(lse_grad), device, stream)
 
-    as_they_lie(call, kit.compact, q, k, v, o, grad)
+    as_they_lie(call, kit.compact, q, k, v, o, grad, lse_grad)
     return tuple(gradients)
 
 
-def gradient_workspace_of(device, q, k, v, numbers):
+def gradient_workspace_of(device, q, k, v, offsets, numbers, has_lse_grad):
     """The bytes that the gradients of an attention of compact tensors take; it is compiled."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
-    o = (shape, q[1])
-    *given, grad, dq, dk, dv = untouched(q, k, v, o, (lse_shape, "float32"), None, None, o, q, k, v)
-    return _ext.attention_gradient_workspace(device, *given, *numbers, grad, dq, dk, dv)
+    o, lse = (shape, q[1]), (lse_shape, "float32")
+    *given, grad, dq, dk, dv, lse_grad = untouched(q, k, v, o, lse, *offsets, o, q, k, v, lse if has_lse_grad else None)
+    return _ext.attention_gradient_workspace(device, *given, *numbers, grad, dq, dk, dv, lse_grad)
 
 
 def workspace_of(device, q, k, v, offsets, numbers, return_lse):

@@ -117,12 +117,13 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
              : NULL;
 }
 
-/* The gradients of an attention: those of O, Q, K and V, of which the first is read. */
-enum { GRAD, DQ, DK, DV, GRADIENTS };
-static const char* const gradient_words[GRADIENTS] = {"dO", "dQ", "dK", "dV"};
+/* The gradients of an attention: those of O, Q, K and V, of which the first is read, and that of lse, which is
+ * read where it is not None. */
+enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, GRADIENT_ARGUMENTS };
+static const char* const gradient_words[GRADIENT_ARGUMENTS] = {"dO", "dQ", "dK", "dV", "the gradient of lse"};
 typedef struct attention_gradient {
   attention of;
-  operand all[GRADIENTS];
+  operand all[GRADIENT_ARGUMENTS];
 } attention_gradient;
 
 static bool read_gradients(attention_gradient* t, PyObject* const* args) {
@@ -138,7 +139,7 @@ static bool read_gradients(attention_gradient* t, PyObject* const* args) {
     }
     *places[i] = &t->all[i].tensor;
   }
-  return true;
+  return read_optional(args[LSE_GRAD], &t->all[LSE_GRAD], gradient_words[LSE_GRAD], &g->lse_grad);
 }
 
 static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
@@ -150,22 +151,23 @@ static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
 
 PyDoc_STRVAR(gradient_doc,
              "attention_gradient(q, k, v, o, lse, query_offsets, key_offsets, *numbers, flags, grad, dq, dk, "
-             "dv, device, stream)\n\n"
+             "dv, lse_grad, device, stream)\n\n"
              "Queues the gradients of one attention, which are written into `dq`, `dk` and `dv`.");
 static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != ATTENTION_ARGUMENTS + GRADIENTS + 2)
+  if (count != ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS + 2)
     return fail("attention_gradient() takes another number of arguments");
   PyObject* const* gradients = args + ATTENTION_ARGUMENTS;
   attention_gradient t;
   target to;
   if (args[AT_o] == Py_None) return fail("O: it has to be given");
   if (!read_attention(&t.of, args, false) || !read_gradients(&t, gradients) ||
-      !choose_target(gradients[GRADIENTS], gradients[GRADIENTS + 1], &t.of.q, "Q", &to) ||
+      !choose_target(gradients[GRADIENT_ARGUMENTS], gradients[GRADIENT_ARGUMENTS + 1], &t.of.q, "Q", &to) ||
       !lay_gradients(&t, PyLong_AsLong(args[AT_flags]) & HEADS_FIRST) ||
       (to.is_staged && !check_all_staged(&t.of)))
     return NULL;
-  for (int i = 0; to.is_staged && i < GRADIENTS; ++i)
+  const int given = t.of.call.gradient.lse_grad ? GRADIENT_ARGUMENTS : GRADIENTS;
+  for (int i = 0; to.is_staged && i < given; ++i)
     if (!check_staged(&t.all[i], gradient_words[i])) return NULL;
   if (!run_operation(&t.of.call, &t.of.q, &to)) return NULL;
   for (int i = DQ; i < GRADIENTS; ++i)
@@ -175,11 +177,11 @@ static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, P
 
 PyDoc_STRVAR(gradient_workspace_doc,
              "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, *numbers, "
-             "flags, grad, dq, dk, dv)\n\n"
+             "flags, grad, dq, dk, dv, lse_grad)\n\n"
              "Checks it, compiles its kernels, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 1 + ATTENTION_ARGUMENTS + GRADIENTS)
+  if (count != 1 + ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS)
     return fail("attention_gradient_workspace() takes another number of arguments");
   attention_gradient t;
   return read_attention(&t.of, args + 1, false) && read_gradients(&t, args + 1 + ATTENTION_ARGUMENTS) &&

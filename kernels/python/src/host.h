@@ -42,8 +42,8 @@ typedef struct operand_row {
   int shape_is, role_is;
 } operand_row;
 extern const operand_row operand_rows[OPERANDS];
-/* Of an attention: tensors lie as [batch, heads, rows, columns]; a result has the logarithms; sequences are
- * packed. */
+/* Of an attention: tensors lie as [batch, heads, rows, columns]; a result has the logarithms, or an argument
+ * their gradient; sequences are packed. */
 enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16 };
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */

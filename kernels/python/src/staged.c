@@ -161,6 +161,7 @@ static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 
 static void stage_gradient(staged* s, ptxb_attention_gradient* p) {
   p->grad = stage(s, p->grad, false);
+  p->lse_grad = stage(s, p->lse_grad, false);
   p->dq = stage(s, p->dq, true), p->dk = stage(s, p->dk, true), p->dv = stage(s, p->dv, true);
 }
 

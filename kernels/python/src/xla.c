@@ -147,23 +147,27 @@ static const char* attention(const ffi_call* call, const ffi_target* to) {
 }
 
 static const char* attention_gradient(const ffi_call* call, const ffi_target* to) {
-  enum { Q, K, V, O, LSE, GRAD, ARGUMENTS, DQ = 0, DK, DV, RESULTS };
+  enum { Q, K, V, O, LSE, GRAD, REQUIRED, MOST = REQUIRED + 3, DQ = 0, DK, DV, RESULTS };
   const ptxb_attention_gradient init = PTXB_ATTENTION_GRADIENT_INIT;
   operation o = {.kind = ATTENTION_GRADIENT, .gradient = init};
   ptxb_attention* p = &o.attention;
   int64_t flags;
   const char* error = read_attention(call, p, &flags);
-  if (!error) error = check_counts(call, ARGUMENTS, RESULTS);
   if (error) return error;
-  ptxb_tensor in[ARGUMENTS], out[RESULTS], *const heads[] = {&in[Q],    &in[K],   &in[V],   &in[O],
+  const int64_t offsets = flags & PACKED ? 2 : 0, count = REQUIRED + offsets + !!(flags & HAS_LSE);
+  error = check_counts(call, count, RESULTS);
+  if (error) return error;
+  ptxb_tensor in[MOST], out[RESULTS], *const heads[] = {&in[Q],    &in[K],   &in[V],   &in[O],
                                                              &in[GRAD], &out[DQ], &out[DK], &out[DV]};
   static const char* const names[] = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"};
   heads_room room;
-  for (int64_t i = 0; i < ARGUMENTS; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
+  for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
   for (int64_t i = 0; i < RESULTS; ++i) out[i] = ffi_tensor_of(call->results.all[i]);
   error = lay(heads, names, MOST_HEADS, flags, &room);
   if (error) return error;
   p->q = &in[Q], p->k = &in[K], p->v = &in[V], p->o = &in[O], p->lse = &in[LSE];
+  if (flags & PACKED) p->query_offsets = &in[REQUIRED], p->key_offsets = &in[REQUIRED + 1];
+  if (flags & HAS_LSE) o.gradient.lse_grad = &in[REQUIRED + offsets];
   o.gradient.grad = &in[GRAD], o.gradient.dq = &out[DQ], o.gradient.dk = &out[DK], o.gradient.dv = &out[DV];
   return run(call, to, &o, RESULTS);
 }

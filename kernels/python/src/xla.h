@@ -9,8 +9,8 @@
  * say, lse. Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes
  * and the flags.
  *
- * "attention_gradient": arguments Q, K, V, O, lse and dO; results dQ, dK and dV; attributes as of
- * "attention".
+ * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, query_offsets and key_offsets,
+ * and the gradient of lse; results dQ, dK and dV; attributes as of "attention".
  *
  * All have one result more, of uint8, where the library asks for a workspace.
  *

@@ -29,15 +29,17 @@ def _call(q, k, v, offsets, numbers, return_lse):
     return tuple(ffi_call("ptxbuilder_attention", results, workspace, operands, floats, [*numbers[len(floats):], flags]))
 
 
-def _gradients(q, k, v, o, lse, grad, numbers):
-    """Those of Q, K and V."""
+def _gradients(q, k, v, o, lse, grad, *rest, numbers, has_lse_grad):
+    """Those of Q, K and V; `rest` has the offsets of packed sequences, and the gradient of lse."""
     *numbers, flags = numbers
     given = described(q, k, v)
+    offsets = described(*(rest[:2] if flags & _ext.PACKED else (None, None)))
     if traced_device() == _ext.EMULATOR:
         warn_of_work(5 * _attention.multiply_adds(q.shape, k.shape, v.shape, (*numbers, flags)) // 2)
-    workspace = _attention.gradient_workspace_of(traced_device(), *given, (*numbers, flags))
+    workspace = _attention.gradient_workspace_of(traced_device(), *given, offsets, (*numbers, flags), has_lse_grad)
+    flags |= _ext.HAS_LSE * has_lse_grad
     floats = [x for x in numbers if isinstance(x, float)]
-    return tuple(ffi_call("ptxbuilder_attention_gradient", given, workspace, (q, k, v, o, lse, grad), floats,
+    return tuple(ffi_call("ptxbuilder_attention_gradient", given, workspace, (q, k, v, o, lse, grad, *rest), floats,
                           [*numbers[len(floats):], flags]))
 
 
@@ -70,7 +72,7 @@ def _function(numbers, return_lse):
 
     batched = _batched(forward, is_packed)
     with_lse = _batched(functools.partial(forward, keeps=True), is_packed)
-    gradients = _batched(lambda *arrays: _gradients(*arrays, numbers), is_packed)
+    gradients = [_batched(functools.partial(_gradients, numbers=numbers, has_lse_grad=has), is_packed) for has in (False, True)]
 
     @jax.custom_vjp
     def function(q, k, v, *offsets):
@@ -78,18 +80,18 @@ def _function(numbers, return_lse):
 
     def keep(*primals):
         q, k, v, *offsets = (x.value for x in primals)
-        if is_packed:
-            raise ValueError(_attention.NO_PACKED_GRADIENT)
-        o, lse = with_lse(q, k, v)
-        return (o, lse)[:1 + return_lse], (q, k, v, o, lse)
+        o, lse = with_lse(q, k, v, *offsets)
+        return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *offsets)
 
     def backward(kept, given):
+        q, k, v, o, lse, *offsets = kept
         grad, *of_lse = given
-        if of_lse and not isinstance(of_lse[0], SymbolicZero):
-            raise ValueError(_attention.NO_GRADIENT)
+        of_lse = [x for x in of_lse if not isinstance(x, SymbolicZero)]
         if isinstance(grad, SymbolicZero):
-            return tuple(map(jnp.zeros_like, kept[:3]))
-        return gradients(*kept, grad)
+            if not of_lse:
+                return *map(jnp.zeros_like, (q, k, v)), *[None] * len(offsets)
+            grad = jnp.zeros_like(o)
+        return *gradients[len(of_lse)](q, k, v, o, lse, grad, *offsets, *of_lse), *[None] * len(offsets)
 
     function.defvjp(keep, backward, symbolic_zeros=True)
     return function

@@ -38,24 +38,24 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
 
 
 def _keep(ctx, inputs, output):
-    q, k, v, query_offsets, _, *numbers = inputs
+    q, k, v, query_offsets, key_offsets, *numbers = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(q, k, v, *output)
+    ctx.save_for_backward(q, k, v, *output, query_offsets, key_offsets)
     return numbers
 
 
 def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
-    if grad_of_lse is not None:
-        raise ValueError(_attention.NO_GRADIENT)
-    if grad is None:
+    if grad is None and grad_of_lse is None:
         return None, None, None
-    q, k, v, o, lse = ctx.saved_tensors
-    return call(q, k, v, o, lse, grad, numbers, device)
+    q, k, v, o, lse, query_offsets, key_offsets = ctx.saved_tensors
+    return call(q, k, v, o, lse, torch.zeros_like(o) if grad is None else grad, query_offsets, key_offsets, grad_of_lse, numbers, device)
 
 
 def _folded(info, dims, *tensors):
     """The dimension of torch.func.vmap and that of batches as one."""
     def folded(x, dim):
+        if x is None:
+            return None
         x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
         return x.flatten(0, 1)
 
@@ -92,8 +92,8 @@ class _Gradient(torch.autograd.Function):
     """Those of Q, K and V, which have none themselves."""
 
     @staticmethod
-    def forward(q, k, v, o, lse, grad, numbers, device):
-        return _attention.run_gradient(tensors, q, k, v, o, lse, grad, numbers, device)
+    def forward(*operands_numbers_device):
+        return _attention.run_gradient(tensors, *operands_numbers_device)
 
     setup_context = staticmethod(lambda ctx, inputs, output: None)
 
@@ -102,8 +102,9 @@ class _Gradient(torch.autograd.Function):
         raise ValueError("pb.attention has no second derivative")
 
     @staticmethod
-    def vmap(info, in_dims, q, k, v, o, lse, grad, numbers, device):
-        return _unfolded(info, _Gradient.apply(*_folded(info, in_dims, q, k, v, o, lse, grad), numbers, device))
+    def vmap(info, in_dims, *operands_numbers_device):
+        *operands, numbers, device = operands_numbers_device
+        return _unfolded(info, _Gradient.apply(*_folded(info, in_dims, *operands), numbers, device))
 
 
 # ---- Where PyTorch traces ----
@@ -137,13 +138,13 @@ def _(q, k, v, query_offsets, key_offsets, *rest, out_shape=None):
     return 2 * _attention.multiply_adds(q, k, v, rest[:-2])
 
 
-library.define(f"attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, {_words}, int flags, "
-               "str? device) -> (Tensor, Tensor, Tensor)")
+library.define("attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, Tensor? query_offsets, "
+               f"Tensor? key_offsets, Tensor? lse_grad, {_words}, int flags, str? device) -> (Tensor, Tensor, Tensor)")
 
 
-def _gradient_op(q, k, v, o, lse, grad, *rest):
+def _gradient_op(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, *rest):
     *numbers, device = rest
-    return _attention.run_gradient(tensors, q, k, v, o, lse, grad, numbers, there(device, q))
+    return _attention.run_gradient(tensors, q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, numbers, there(device, q))
 
 
 for _place in PLACES:
@@ -151,13 +152,13 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::attention_gradient", lib=library)
-def _(q, k, v, o, lse, grad, *rest):
-    check_meta(q, k, v, o, lse, grad)
+def _(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, *rest):
+    check_meta(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad)
     return tuple(x.new_empty(x.shape) for x in (q, k, v))
 
 
 @register_flop_formula(torch.ops.ptxbuilder.attention_gradient)
-def _(q, k, v, o, lse, grad, *rest, out_shape=None):
+def _(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, *rest, out_shape=None):
     return 5 * _attention.multiply_adds(q, k, v, rest[:-1])
 
 
