@@ -32,10 +32,11 @@ struct Shared {
       : rows(padded_queries(tile, s.queries) * s.heads * s.batches),
         powers(static_cast<size_t>(rows * o.depth) * sizeof(float)),
         sums(powers + static_cast<size_t>(rows) * sizeof(float)),
-        bytes(sums + static_cast<size_t>(rows) * sizeof(float)) {}
+        turns(sums + static_cast<size_t>(rows) * sizeof(float)),
+        bytes(turns + (o.deterministic ? static_cast<size_t>(rows / tile.kPart) * sizeof(uint32_t) : 0)) {}
 
   int64_t rows;
-  size_t powers, sums, bytes;  // where they begin, behind dQ's sums, and the bytes of all
+  size_t powers, sums, turns, bytes;  // where they begin, behind dQ's sums, and the bytes of all
 };
 
 }  // namespace
@@ -67,7 +68,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     };
     AttentionGradientOperation any = {.type = g.operation.type, .depth = g.operation.depth};
     runtime::LoadedKernel* queries = loaded(queries_, any, attention_gradient_queries);
-    any.lse_grad = g.operation.lse_grad;
+    any.lse_grad = g.operation.lse_grad, any.deterministic = g.operation.deterministic;
     return {loaded(sums_, any, attention_gradient_sums), queries};
   }
   std::unique_ptr<runtime::LoadedKernel> loaded(const AttentionGradientOperation&,
@@ -79,7 +80,9 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
     const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
-    return Shared(plan.tile, {.type = p.type, .depth = gradient_depth(p.depth)}, size).bytes;
+    return Shared(plan.tile,
+                  {.type = p.type, .depth = gradient_depth(p.depth), .deterministic = p.deterministic}, size)
+        .bytes;
   }
   std::vector<AttentionGradientTile> tiles_to_measure(const PlacedAttentionGradient&,
                                                       const AttentionGradientTile& chosen) override {
@@ -109,6 +112,13 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         return runtime::pointer(runtime::View{own.address + at, own.bytes - at}, DType::f32);
       });
     };
+    const auto turns = [&](SourcedArguments& to) {
+      if (g.operation.deterministic)
+        to.add(from_workspace, [&] {
+          return runtime::pointer(runtime::View{own.address + shared.turns, own.bytes - shared.turns},
+                                  DType::u32);
+        });
+    };
     const auto number = [&](SourcedArguments& to, int64_t value) {
       to.add(from_none, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
     };
@@ -126,6 +136,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         rows(to);
         if (g.operation.lse_grad)
           to.add(from_lse_grad, [&] { return runtime::pointer(g.lse_grad.memory, DType::f32); });
+        turns(to);
       });
     if (!g.dk.is_empty())
       queue(*plan.kernel, [&](SourcedArguments& to) {
@@ -139,6 +150,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
   if (g.operation.name) to.add(from_##name, [&] { return runtime::scalar(p.name); });
 #include "kernels/attention/attention.def"
+        turns(to);
       });
     if (!g.dq.is_empty())
       queue(*plan.more.queries,

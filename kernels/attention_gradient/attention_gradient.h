@@ -27,12 +27,14 @@ namespace ptxbuilder::kernels {
 //
 // 128 columns at most. Packed sequences and scores of the author's are refused.
 //
-// The order in which blocks of keys add to dQ is not fixed: two runs may differ in the last bits of dQ.
+// The order in which blocks of keys add to dQ is not fixed unless it is `deterministic`: else two runs may
+// differ in the last bits of dQ.
 //
 // Aliasing: dQ, dK and dV overlap nothing. Placement is as for Attention.
 struct AttentionGradientArguments : AttentionArguments {
   DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // as O, Q, K and V
   runtime::View lse_grad = {};                       // f32, as lse; no memory: there is none
+  bool deterministic = false;
 };
 
 // Keeps kernels as Attention does, of which a call takes three. Its workspace has for each row of queries of

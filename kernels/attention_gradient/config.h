@@ -18,7 +18,8 @@ struct AttentionGradientOperation {
   // Each step of attention.def says by its name whether the kernel has it.
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
-  bool lse_grad = false;  // whether the logarithms of the sums have a gradient, too
+  bool lse_grad = false;       // whether the logarithms of the sums have a gradient, too
+  bool deterministic = false;  // whether what blocks of keys add to dQ comes in one order
 
   bool operator==(const AttentionGradientOperation&) const = default;
 };

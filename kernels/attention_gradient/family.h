@@ -19,7 +19,7 @@ inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
   const auto is_said = [&](const char* name) { return f.has(name) && f[name] != 0; };
   o.causal = is_said("causal");
   o.window = is_said("window");
-  o.lse_grad = is_said("lse_grad");
+  o.lse_grad = is_said("lse_grad"), o.deterministic = is_said("deterministic");
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) o.name = is_said(#name);
 #include "kernels/attention/attention.def"
   return o;

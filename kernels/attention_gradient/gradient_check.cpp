@@ -72,6 +72,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) g.operation.name = a.operation.name;
 #include "kernels/attention/attention.def"
   g.operation.lse_grad = p.lse_grad.address != 0;
+  g.operation.deterministic = p.deterministic;
   return g;
 }
 
@@ -79,7 +80,8 @@ AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
   const AttentionGradientOperation& o = g.operation;
   const AttentionSize& s = g.size;
   auto flags = static_cast<uint64_t>(o.depth) << 1 | uint64_t{o.type == DType::bf16};
-  for (const bool flag : {o.causal, o.window, o.lse_grad}) flags = flags << 1 | uint64_t{flag};
+  for (const bool flag : {o.causal, o.window, o.lse_grad, o.deterministic})
+    flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
   return {flags,

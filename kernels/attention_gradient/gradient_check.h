@@ -54,7 +54,8 @@ inline auto words_of(const AttentionGradientArguments& p) {
            {uint64_t{x->memory.bytes}, static_cast<uint64_t>(x->row_stride),
             static_cast<uint64_t>(x->head_stride), static_cast<uint64_t>(x->batch_stride)})
         take(at++, word);
-    take(at++, p.lse_grad.bytes), take(at++, p.lse_grad.address != 0);
+    take(at++, p.lse_grad.bytes);
+    take(at++, uint64_t{p.lse_grad.address != 0} << 1 | uint64_t{p.deterministic});
   };
 }
 

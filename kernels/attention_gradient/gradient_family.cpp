@@ -51,6 +51,8 @@ void run(const command::Fields& f, command::Run& run) {
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
   if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
 #include "kernels/attention/attention.def"
+  command::Tensor turns = run.output(DType::u32, {rows / t.kPart, heads, batches});
+  if (o.deterministic) arguments.push_back(turns.pointer());
   run.launch(arguments);
 
   const AttentionGradientReference reference(
@@ -61,6 +63,8 @@ void run(const command::Fields& f, command::Run& run) {
   const auto start = [&] {
     for (size_t i = 0; i < dq.count(); ++i) dq.set(i, 0);
     dq.to_device();
+    for (size_t i = 0; i < turns.count(); ++i) turns.set(i, 0);
+    turns.to_device();
   };
   run.check(
       dk, cost, [&](size_t i) { return reference.key(i); }, [&] { start(), dk.poison(); });
@@ -99,6 +103,7 @@ const command::Registration registration({
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) {#name, 0, meaning ", " rule, 1, 0},
 #include "kernels/attention/attention.def"
                {"type", 1, "of all tensors", 1, 1, kTypes},
+               {"deterministic", 0, "whether blocks of keys add to dQ in one order", 1, 1, kYesNo},
                {"stages", 2, "of the rings of Q and dO"}},
     .build =
         [](const command::Fields& f) { return attention_gradient(gradient_operation(f), gradient_tile(f)); },

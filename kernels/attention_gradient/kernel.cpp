@@ -7,6 +7,7 @@
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/parameters.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/semaphore.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -39,6 +40,10 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
+  if (o.deterministic)
+    p.add(
+        "turns", pointer, DType::u32,
+        "of the first of each 64 queries of a block, how many blocks of keys have added to its sums: zeros");
   p.declare(k, where);
   return p;
 }
@@ -58,19 +63,30 @@ struct Roles {
         arrived(k, {2}, {"keys and values"}),
         queries(k, t.stages, {Q, powers}, t.kConsumers),
         gradients(k, t.stages, {dO, sums}, t.kConsumers),
-        exchanged(k.named_barrier(t.kConsumers * 128)) {}
+        exchanged(k.named_barrier(t.kConsumers * 128)) {
+    if (o.deterministic) {
+      summed.emplace(k, std::vector<int>{t.kConsumers}, std::vector<std::string>{"sums of dQ"});
+      added.emplace(k, std::vector<int>{1}, std::vector<std::string>{"sums of dQ added"});
+    }
+  }
 
   SharedTile K, V, Q, dO, dS, dQ, powers, sums;
   Barriers arrived;
   Pipeline queries, gradients;
   NamedBarrier exchanged;  // where consumers meet, when dS is complete
+  // Where a warp of its own adds to dQ's sums, when it is its turn: when its part of them is there, and when
+  // its place is free again.
+  std::optional<Barriers> summed, added;
 };
 
 // A block of keys, and the blocks of queries that see some of it: the first of them do not see all, nor do
 // the last where there is a window.
 struct Work {
   Work(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
-      : first_key(ctaid_x() * t.bn()),
+      // Where blocks take turns, the last comes first: it is the first to reach a block of queries that a
+      // causal mask lets it see, and no CTA waits for one that begins later.
+      : key_block(o.deterministic ? nctaid_x() - 1 - ctaid_x() : ctaid_x()),
+        first_key(key_block * t.bn()),
         head(ctaid_y()),
         batch(ctaid_z()),
         group(p.get<u32>("group")),
@@ -102,7 +118,18 @@ struct Work {
 
   u32 head_of_all(u32 of_group) const { return (batch * nctaid_y() + head) * group + of_group; }
 
-  u32 first_key, head, batch, group, queries, keys;
+  // How many of the blocks of keys behind this one have the block of queries among theirs.
+  u32 turn(const AttentionGradientTile& t, u32 block) const {
+    u32 key_blocks = nctaid_x();
+    if (visible) {
+      const u32 behind = (block + 1) * t.bm;  // as far as `first` looks, which stops at the last query
+      key_blocks = select(behind > queries, key_blocks,
+                          min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), key_blocks));
+    }
+    return key_blocks - 1 - key_block;
+  }
+
+  u32 key_block, first_key, head, batch, group, queries, keys;
   u32 first, first_whole, end_whole, end;  // blocks of queries
   std::optional<s32> visible, hidden;
 };
@@ -127,6 +154,37 @@ void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, cons
   });
 }
 
+// Where the first of dQ's sums of a block of queries lie, as a number of blocks of all heads.
+u32 block_of_sums(const AttentionGradientTile& t, const Work& w, u32 of_group, u32 block) {
+  return w.head_of_all(of_group) * ceil_div(w.queries, t.bm) + block;
+}
+void add_part(const AttentionGradientTile& t, const Roles& r, const Parameters& p, u32 block, u32 part) {
+  const u32 at = block * t.kConsumers + part;
+  bulk_reduce(CopyReduction::add, p.get<gptr<f32>>("dq") + u64(at) * u64(GradientFragments::kElements), 0,
+              r.dQ[part]);
+}
+
+// Adds to dQ's sums what consumers have left for them, block by block of queries, in the order of blocks of
+// keys.
+void add_in_turns(const AttentionGradientTile& t, const Roles& r, const Work& w, const Parameters& p) {
+  Phases summed(*r.summed);
+  for_(0, w.group, [&](u32 of_group) {
+    for_(w.first, w.end, [&](u32 i) {
+      const u32 block = block_of_sums(t, w, of_group, i);
+      const Semaphore turns(p.get<gptr<u32>>("turns") + u64(block * (t.bm / t.kPart)));
+      summed.wait(0);
+      turns.wait(w.turn(t, i));
+      fence_proxy_async<Space::global>();  // the sums are the async proxy's
+      for (int part = 0; part < t.kConsumers; ++part) add_part(t, r, p, block, u32(part));
+      cp_async_bulk_commit_group();
+      cp_async_bulk_wait_group_read(0);
+      mbarrier_arrive((*r.added)[0]);
+      cp_async_bulk_wait_group(0);
+      turns.signal();
+    });
+  });
+}
+
 template <class T>
 class GradientConsumer {
  public:
@@ -147,7 +205,8 @@ class GradientConsumer {
         dV_(kKeys, o.depth),
         dQ_(t.kPart, t.kPart),
         scale_(p.get<f32>("scale")),
-        turn_(0) {
+        stage_(0) {
+    if (o.deterministic) added_.emplace(*r.added, FirstWait::passes);
     if (o.softcap) of_cap_ = scale_ * instruction<"rcp.approx.f32">(p.get<f32>("softcap"));
   }
 
@@ -259,7 +318,7 @@ class GradientConsumer {
     const Factors factor = o_.softcap ? capped_factors(block, q, g, hides) : factors(block, q, g, hides);
     std::optional<TileView> exchange;
     const auto give_slopes = [&] {
-      exchange = r_.dS[turn_.value()];
+      exchange = r_.dS[stage_.value()];
       store(exchange->rows(own_, kKeys), factor.ds);
     };
     // Ahead of the product, under which ptxas would else keep slopes that are not narrow yet, and spill.
@@ -276,7 +335,7 @@ class GradientConsumer {
     add_queries(of_group, block);
     wgmma_wait(0);
     queries_.release(q);
-    turn_ = 1 - turn_.value();
+    stage_ = 1 - stage_.value();
   }
 
   // This consumer's part of dS K.
@@ -290,15 +349,18 @@ class GradientConsumer {
 
   // This is what the block of keys adds to dQ's sums, in the order of the registers.
   void add_queries(u32 of_group, u32 block) {
-    cp_async_bulk_wait_group_read(0);
-    sync_warpgroup();
+    if (added_) {
+      added_->wait(0);
+    } else {
+      cp_async_bulk_wait_group_read(0);
+      sync_warpgroup();
+    }
     store(r_.dQ[wg_], GradientFragments::to_memory(load<f32>(dQ_)));
     fence_proxy_async<Space::shared>();
     sync_warpgroup();
     elect([&] {
-      const u32 at = (w_.head_of_all(of_group) * ceil_div(w_.queries, t_.bm) + block) * t_.kConsumers + wg_;
-      bulk_reduce(CopyReduction::add, p_.get<gptr<f32>>("dq") + u64(at) * u64(GradientFragments::kElements),
-                  0, r_.dQ[wg_]);
+      if (added_) return mbarrier_arrive((*r_.summed)[0]);
+      add_part(t_, r_, p_, block_of_sums(t_, w_, of_group, block), wg_);
       cp_async_bulk_commit_group();
     });
   }
@@ -329,8 +391,9 @@ class GradientConsumer {
   Consumer queries_, gradients_;
   Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
   f32 scale_;
-  std::optional<f32> of_cap_;  // the scale over the softcap
-  Var<u32> turn_;              // the stage of dS
+  std::optional<f32> of_cap_;    // the scale over the softcap
+  Var<u32> stage_;               // of dS
+  std::optional<Phases> added_;  // if the sums of dQ are taken in turns
 };
 
 }  // namespace
@@ -350,6 +413,11 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
       produce(t, r, w, p);
       griddepcontrol_launch_dependents();
     });
+    if (o.deterministic)
+      if_((warp_index() == 1) & (laneid() == 0), [&] {
+        griddepcontrol_wait();
+        add_in_turns(t, r, w, p);
+      });
   });
   k.warpgroups(t.kConsumers, 240, [&](u32 wg) {
     griddepcontrol_wait();

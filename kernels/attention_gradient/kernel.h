@@ -23,13 +23,14 @@ inline int64_t padded_queries(const AttentionGradientTile& tile, int64_t queries
 // 0, rows, heads, batches); f32 *powers and *sums, of each head of each batch padded_queries() numbers; f32
 // *dq, of each of these rows `depth` sums, in the order of the registers that add to them; u32 queries and
 // keys, group (heads of Q that share one of K and V); f32 scale; then, where the operation has them,
-// s32 visible, s32 hidden, and an f32 for each step of attention.def. Throws Error as check() does.
+// s32 visible, s32 hidden, an f32 for each step of attention.def, and u32 *turns, of which each block of
+// queries has one for each 64 of its rows, zeros. Throws Error as check() does.
 Kernel attention_gradient(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
                           Where where = Where::here());
 
 // Parameters, in order: tensor maps O and dO; f32 *lse, of each head of each batch one for each query; f32
 // *powers, *sums and *dq as above, which are written; u32 queries, heads (of a batch), and batches; f32
-// *lse_grad, as lse, if it is given.
+// *lse_grad, as lse, if it is given, and u32 *turns, which are written, if it is deterministic.
 Kernel attention_gradient_sums(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
                                Where where = Where::here());
 

@@ -58,6 +58,8 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const Parameters& 
   // A score adds its weight times the gradient of lse to its slope.
   if (o.lse_grad) sums = sums - load<f32>(of_rows("lse_grad", queries), rows);
   store(of_rows("sums", padded), sums);
+  if (o.deterministic)
+    if_(tid_x() == 0, [&] { p.get<gptr<u32>>("turns")[head * nctaid_x() + ctaid_x()] = u32(0); });
 }
 
 void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Parameters& p) {
@@ -115,6 +117,7 @@ Kernel attention_gradient_sums(const AttentionGradientOperation& o, const Attent
   p.add("dq", pointer, DType::f32, "of each of these rows as many zeros as there are columns");
   add_sizes(p);
   if (o.lse_grad) p.add("lse_grad", pointer, DType::f32, "the gradient of lse");
+  if (o.deterministic) p.add("turns", pointer, DType::u32, "of each 64 queries a 0");
   return of_rows("attention_gradient_sums", o, t, std::move(p), t.bm / kCtaRows, sum_rows, where);
 }
 

@@ -39,6 +39,9 @@ void run_sums(const command::Fields& f, command::Run& run) {
                                               powers.pointer(),  sums.pointer(),  dq.pointer(),
                                               number(s.queries), number(s.heads), number(s.batches)};
   if (has_lse_grad) arguments.push_back(lse_grad.pointer());
+  const bool has_turns = gradient_operation(f).deterministic;
+  command::Tensor turns = run.output(DType::u32, {s.rows / AttentionGradientTile::kPart, s.heads, s.batches});
+  if (has_turns) arguments.push_back(turns.pointer());
   run.launch(arguments);
   const auto row_of = [&](size_t i) { return i / s.rows * s.queries + i % s.rows; };
   run.check(powers, 1, [&](size_t i) {
@@ -55,7 +58,8 @@ void run_sums(const command::Fields& f, command::Run& run) {
     if (has_lse_grad && i % s.rows < s.queries) sum -= lse_grad[row_of(i)];
     return command::Expected{sum, 0x1p-20 * (magnitude + std::abs(sum))};
   });
-  run.check(dq, 1, [](size_t) { return command::Expected{0, 0}; });
+  for (command::Tensor* zeros : {&dq, &turns})
+    if (zeros == &dq || has_turns) run.check(*zeros, 1, [](size_t) { return command::Expected{0, 0}; });
   run.measure(0, static_cast<double>(2 * o.count() * static_cast<size_t>(size_of(type)) + 4 * dq.count()));
 }
 
@@ -97,7 +101,8 @@ const command::Registration sums({
     .name = "attention_gradient_sums",
     .summary =
         "ahead of attention_gradient: sum(dO * O) of each row, its logarithm to base 2, and zeros for dQ",
-    .fields = with(fields(), {"lse_grad", 0, "whether lse has a gradient, too", 1, 0, {"no", "yes"}}),
+    .fields = with(with(fields(), {"lse_grad", 0, "whether lse has a gradient, too", 1, 0, {"no", "yes"}}),
+                   {"deterministic", 0, "whether there are turns to be set to 0", 1, 0, {"no", "yes"}}),
     .build =
         [](const command::Fields& f) {
           return attention_gradient_sums(gradient_operation(f), gradient_tile(f));

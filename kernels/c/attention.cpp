@@ -151,6 +151,7 @@ kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention
     return x.place;
   };
   p.grad = like("dO", g.grad, "O", a.o);
+  p.deterministic = g.deterministic != 0;
   if (g.lse_grad)
     p.lse_grad = logarithms("the gradient of lse", g.lse_grad, p.packed(), {"Q", a.q, p.packed(), gpu}, gpu);
   p.dq = like("dQ", g.dq, "Q", a.q), p.dk = like("dK", g.dk, "K", a.k), p.dv = like("dV", g.dv, "V", a.v);

@@ -230,17 +230,18 @@ PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* atte
 
 /* The gradients of an attention that has run: `attention` has all that it had, with O and lse as it wrote
  * them, which are read here; `grad` is the gradient of O, as O lies, and dQ, dK and dV, which are written,
- * lie as Q, K and V. 128 columns at most; packed sequences are refused. Two runs may differ in the last bits
- * of dQ. */
+ * lie as Q, K and V. 128 columns at most; packed sequences are refused. Unless it is `deterministic`, two
+ * runs may differ in the last bits of dQ. */
 typedef struct ptxb_attention_gradient {
   size_t size; /* sizeof(ptxb_attention_gradient) */
   const ptxb_attention* attention;
   const ptxb_tensor *grad, *dq, *dk, *dv;
   const ptxb_tensor* lse_grad; /* the gradient of lse, as lse, or NULL */
+  int64_t deterministic;       /* nonzero: what is added to dQ comes in one order, which takes longer */
 } ptxb_attention_gradient;
 
 #define PTXB_ATTENTION_GRADIENT_INIT \
-  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
 PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,

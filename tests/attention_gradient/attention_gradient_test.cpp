@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "error_kit.h"
 #include "options.h"
@@ -44,9 +45,9 @@ std::string text(const Case& c) {
   const AttentionGradientArguments& p = c.p;
   return fmt::format(
       "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} softcap {} causal {} top_left {} "
-      "left {} right {} lse_grad {} gap {}",
+      "left {} right {} lse_grad {} deterministic {} gap {}",
       name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
-      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, c.gap);
+      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, p.deterministic, c.gap);
 }
 
 // One tensor with its gaps, [batch, row, head, column].
@@ -127,6 +128,12 @@ class Trial {
   }
 
   AttentionGradientArguments& arguments() { return c_.p; }
+  // dQ's sums in f32 before they are rounded, with which the workspace begins.
+  std::vector<uint32_t> dq_sums(int64_t rows) const {
+    std::vector<uint32_t> all = workspace_.copy_out<uint32_t>();
+    all.resize(static_cast<size_t>(rows * c_.p.depth * c_.p.heads * c_.p.batches));
+    return all;
+  }
 
   // "" where dQ, dK and dV are right, and nothing else was written.
   std::string run(Attention& attention, AttentionGradient& gradient) {
@@ -150,12 +157,11 @@ class Trial {
   }
 
   template <class Operation, class Arguments>
-  static void call(Operation& operation, Arguments p) {
-    runtime::Buffer workspace;
+  void call(Operation& operation, Arguments p) {
     if (const size_t bytes = operation.workspace_bytes(p); bytes > 0) {
-      workspace = runtime::Buffer(device(), bytes);
-      workspace.fill(0xff);
-      p.workspace = workspace;
+      workspace_ = runtime::Buffer(device(), bytes);
+      workspace_.fill(0xff);
+      p.workspace = workspace_;
     }
     operation(p);
     device().synchronize();
@@ -253,7 +259,7 @@ class Trial {
   Case c_;
   int64_t columns_, key_heads_;
   Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
-  runtime::Buffer lse_, lse_grad_on_device_;
+  runtime::Buffer lse_, lse_grad_on_device_, workspace_;
   std::vector<float> lse_grad_;  // zeros where it is not given
   std::vector<Sum> of_dq_, of_dk_, of_dv_;
 };
@@ -346,6 +352,24 @@ TEST_CASE("a gradient of lse") {
   CHECK_MESSAGE(wrong(c) == "", text(c));
 }
 
+// Three blocks of keys add to the last sums, and begin at different blocks of queries.
+TEST_CASE("gradients that repeat to the bit, and others that do not, whichever blocks of keys come first") {
+  auto* emulator = dynamic_cast<runtime::Emulator*>(&device());
+  Case c = sized(384, 384, 64);
+  c.p.causal = true;
+  std::array<std::set<std::vector<uint32_t>>, 2> found;
+  for (const uint64_t schedule : {0, 1, 2, 3})
+    for (const bool deterministic : {false, true}) {
+      if (emulator) emulator->seed(schedule);
+      c.p.deterministic = deterministic;
+      Trial trial(c);
+      CHECK_MESSAGE(trial.run(both().attention, both().gradient) == "", text(c));
+      found[deterministic].insert(trial.dq_sums(c.p.queries));
+    }
+  CHECK(found[true].size() == 1);
+  if (emulator) CHECK(found[false].size() > 1);
+}
+
 TEST_CASE("operands that TMA does not take go through the workspace") {
   for (const auto& [depth, gap] : {std::pair(64, 3), {128, 8}, {36, 0}, {33, 1}}) {
     Case c = sized(70, 140, depth, 2);
@@ -399,7 +423,7 @@ TEST_CASE("random calls") {
     if (!c.p.causal) c.p.right = draw(0, 1) != 0 ? draw(0, c.p.keys) : -1;
     if (draw(0, 2) == 0) c.p.left = draw(0, c.p.keys);
     if (draw(0, 2) == 0) c.p.softcap = static_cast<float>(draw(1, 5));
-    c.lse_grad = draw(0, 3) == 0;
+    c.lse_grad = draw(0, 3) == 0, c.p.deterministic = draw(0, 2) == 0;
     if (draw(0, 2) == 0) c.p.scale = 0.5F;
     c.gap = draw(0, 2) == 0 ? draw(1, 9) : 0;
     c.data = random();

@@ -41,7 +41,7 @@ def attention(q, k, v, layout="bshd", **words):
     return next(_turned(layout, weights @ v)), lse
 
 
-def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", **words):
+def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
     """Those of sum(O grad) + sum(lse lse_grad) by Q, K and V."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
@@ -61,7 +61,7 @@ CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
          (2, 1, 64, 64, 0, 8, {}), (2, 2, 64, 64, 8, 0, {})]
 # These are those that have a gradient.
-DIFFERENTIABLE = [case for case in CASES if case[2] <= 128]
+DIFFERENTIABLE = [*(case for case in CASES if case[2] <= 128), (2, 1, 64, 64, 40, 150, {"causal": True, "deterministic": True})]
 
 
 def shapes(case, batch=2):

@@ -235,6 +235,22 @@ for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),
       2**-6, "of lse alone")
+# Whether gradients repeat to the bit is said by a word, and by PyTorch's switch.
+asked = []
+door = sys.modules["ptxbuilder._torch.attention"]._attention
+run_gradient = door.run_gradient
+door.run_gradient = lambda *args: (asked.append(args[-2][-1] & pb._ext.DETERMINISTIC), run_gradient(*args))[1]
+of_word, = torch.autograd.grad(attend(trained, k, v, deterministic=True).float().square().sum(), trained)
+torch.use_deterministic_algorithms(True)
+of_switch = [torch.autograd.grad(way(trained, k, v).float().square().sum(), trained)[0]
+             for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager"))]
+torch.use_deterministic_algorithms(False)
+free, = torch.autograd.grad(attend(trained, k, v).float().square().sum(), trained)
+door.run_gradient = run_gradient
+kit.check(asked == [pb._ext.DETERMINISTIC] * 3 + [0], asked)
+for x in of_switch:
+    kit.check(torch.equal(of_word, x))
+check(of_word, free.double(), 2**-7, "deterministic")
 with kit.refused("packed sequences have no gradient"):
     attend(flat[0].clone().requires_grad_(), *flat[1:], **packed).float().sum().backward()
 with kit.refused("pb.attention has no second derivative"):

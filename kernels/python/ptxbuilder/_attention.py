@@ -6,7 +6,8 @@ from ._common import as_they_lie, check_flags, check_number, check_offsets, devi
 
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
-              query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, device=None):
+              query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
+              device=None):
     """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
     Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
@@ -23,16 +24,17 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     behind the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
 
     On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K and V, of up to 128 columns, without packed
-    sequences; two runs may differ in the last bits of Q's gradient. Raises ValueError that names the operand and the rule.
+    sequences. Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
+    Q's gradient. Raises ValueError that names the operand and the rule.
     """
-    numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys)
+    numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic)
     return door_of(q).attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
-               key_offsets=None, max_queries=None, max_keys=None):
+               key_offsets=None, max_queries=None, max_keys=None, deterministic=False):
     """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
-    check_flags(causal=causal, top_left=top_left)
+    check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
     if window is not None:
         if (not isinstance(window, (tuple, list)) or len(window) != 2
@@ -43,7 +45,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         raise ValueError("softcap: None; 0 is none")
     check_number("softcap", softcap)
     given["softcap"] = softcap
-    flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0)
+    flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
     if layout != "bshd":
         if layout != "bhsd":
             raise ValueError(f"layout {layout!r} is none of 'bshd' and 'bhsd'")

@@ -117,8 +117,8 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
              : NULL;
 }
 
-/* The gradients of an attention: those of O, Q, K and V, of which the first is read, and that of lse, which is
- * read where it is not None. */
+/* The gradients of an attention: those of O, Q, K and V, of which the first is read, and that of lse, which
+ * is read where it is not None. */
 enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, GRADIENT_ARGUMENTS };
 static const char* const gradient_words[GRADIENT_ARGUMENTS] = {"dO", "dQ", "dK", "dV", "the gradient of lse"};
 typedef struct attention_gradient {
@@ -126,10 +126,12 @@ typedef struct attention_gradient {
   operand all[GRADIENT_ARGUMENTS];
 } attention_gradient;
 
-static bool read_gradients(attention_gradient* t, PyObject* const* args) {
+static bool read_gradients(attention_gradient* t, PyObject* const* args_of_all) {
+  PyObject* const* args = args_of_all + ATTENTION_ARGUMENTS;
   const ptxb_attention_gradient init = PTXB_ATTENTION_GRADIENT_INIT;
   ptxb_attention_gradient* g = &t->of.call.gradient;
   t->of.call.kind = ATTENTION_GRADIENT, *g = init;
+  g->deterministic = PyLong_AsLong(args_of_all[AT_flags]) & DETERMINISTIC;
   const ptxb_tensor** const places[GRADIENTS] = {&g->grad, &g->dq, &g->dk, &g->dv};
   for (int i = 0; i < GRADIENTS; ++i) {
     if (!read_tensor(args[i], &t->all[i], gradient_words[i])) return false;
@@ -161,7 +163,7 @@ static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, P
   attention_gradient t;
   target to;
   if (args[AT_o] == Py_None) return fail("O: it has to be given");
-  if (!read_attention(&t.of, args, false) || !read_gradients(&t, gradients) ||
+  if (!read_attention(&t.of, args, false) || !read_gradients(&t, args) ||
       !choose_target(gradients[GRADIENT_ARGUMENTS], gradients[GRADIENT_ARGUMENTS + 1], &t.of.q, "Q", &to) ||
       !lay_gradients(&t, PyLong_AsLong(args[AT_flags]) & HEADS_FIRST) ||
       (to.is_staged && !check_all_staged(&t.of)))
@@ -184,7 +186,7 @@ static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* cons
   if (count != 1 + ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS)
     return fail("attention_gradient_workspace() takes another number of arguments");
   attention_gradient t;
-  return read_attention(&t.of, args + 1, false) && read_gradients(&t, args + 1 + ATTENTION_ARGUMENTS) &&
+  return read_attention(&t.of, args + 1, false) && read_gradients(&t, args + 1) &&
                  lay_gradients(&t, PyLong_AsLong(args[1 + AT_flags]) & HEADS_FIRST)
              ? workspace_bytes(args[0], &t.of.call)
              : NULL;

@@ -158,7 +158,7 @@ static const char* attention_gradient(const ffi_call* call, const ffi_target* to
   error = check_counts(call, count, RESULTS);
   if (error) return error;
   ptxb_tensor in[MOST], out[RESULTS], *const heads[] = {&in[Q],    &in[K],   &in[V],   &in[O],
-                                                             &in[GRAD], &out[DQ], &out[DK], &out[DV]};
+                                                        &in[GRAD], &out[DQ], &out[DK], &out[DV]};
   static const char* const names[] = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"};
   heads_room room;
   for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
@@ -167,6 +167,7 @@ static const char* attention_gradient(const ffi_call* call, const ffi_target* to
   if (error) return error;
   p->q = &in[Q], p->k = &in[K], p->v = &in[V], p->o = &in[O], p->lse = &in[LSE];
   if (flags & PACKED) p->query_offsets = &in[REQUIRED], p->key_offsets = &in[REQUIRED + 1];
+  o.gradient.deterministic = flags & DETERMINISTIC;
   if (flags & HAS_LSE) o.gradient.lse_grad = &in[REQUIRED + offsets];
   o.gradient.grad = &in[GRAD], o.gradient.dq = &out[DQ], o.gradient.dk = &out[DK], o.gradient.dv = &out[DV];
   return run(call, to, &o, RESULTS);

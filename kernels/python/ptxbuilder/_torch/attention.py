@@ -15,6 +15,8 @@ def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, dev
     dtype = autocast_of(q) if out is None and isinstance(q, torch.Tensor) and q.dtype == torch.float32 else None
     if dtype is not None:
         q, k, v = (narrowed(x, dtype) for x in (q, k, v))
+    if torch.are_deterministic_algorithms_enabled():
+        numbers = (*numbers[:-1], numbers[-1] | _ext.DETERMINISTIC)
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or is_watched()
             or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):
         check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
