@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/attention_gradient/gradient_check.h"
+#include "kernels/attention_gradient/packed.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -28,8 +29,10 @@ struct AttentionGradientTraits {
 
 // This is what the kernels share in the workspace.
 struct Shared {
-  Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s)
-      : rows(padded_queries(tile, s.queries) * s.heads * s.batches),
+  Shared(const AttentionGradientTile& tile, const AttentionGradientOperation& o, const AttentionSize& s,
+         int64_t query_rows)
+      : rows(s.heads * (o.packed ? packed_blocks(tile, query_rows, s.batches) * tile.bm
+                                 : padded_queries(tile, s.queries) * s.batches)),
         powers(static_cast<size_t>(rows * o.depth) * sizeof(float)),
         sums(powers + static_cast<size_t>(rows) * sizeof(float)),
         turns(sums + static_cast<size_t>(rows) * sizeof(float)),
@@ -66,7 +69,8 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
             load(device_, compiler_, make(any, tile, Where::here())));
       });
     };
-    AttentionGradientOperation any = {.type = g.operation.type, .depth = g.operation.depth};
+    AttentionGradientOperation any = {
+        .type = g.operation.type, .depth = g.operation.depth, .packed = g.operation.packed};
     runtime::LoadedKernel* queries = loaded(queries_, any, attention_gradient_queries);
     any.lse_grad = g.operation.lse_grad, any.deterministic = g.operation.deterministic;
     return {loaded(sums_, any, attention_gradient_sums), queries};
@@ -80,9 +84,11 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
     const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
-    return Shared(plan.tile,
-                  {.type = p.type, .depth = gradient_depth(p.depth), .deterministic = p.deterministic}, size)
-        .bytes;
+    const AttentionGradientOperation o = {.type = p.type,
+                                          .depth = gradient_depth(p.depth),
+                                          .packed = p.packed(),
+                                          .deterministic = p.deterministic};
+    return Shared(plan.tile, o, size, p.query_rows).bytes;
   }
   std::vector<AttentionGradientTile> tiles_to_measure(const PlacedAttentionGradient&,
                                                       const AttentionGradientTile& chosen) override {
@@ -92,7 +98,8 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
 
   void launch(const Plan& plan, PlacedAttentionGradient& g, const AttentionGradientArguments& p,
               runtime::View own, Launches& launches) override {
-    const Shared shared(plan.tile, g.operation, g.size);
+    const Shared shared(plan.tile, g.operation, g.size, p.query_rows);
+    const bool packed = g.operation.packed;
     const runtime::LaunchOptions options = {.programmatic_dependent_launch = plan.tile.overlaps};
     // A launch, whose arguments `add` adds.
     const auto queue = [&](runtime::LoadedKernel& kernel, auto&& add) {
@@ -125,10 +132,27 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     const auto scale = [&](SourcedArguments& to) {
       to.add(from_scale, [&] { return runtime::scalar(scale_of(p)); });
     };
-    const auto rows = [&](SourcedArguments& to) {
-      for (const int64_t value : {g.size.queries, g.size.heads, g.size.batches}) number(to, value);
+    const auto offsets = [&](SourcedArguments& to, size_t source, runtime::View memory) {
+      to.add(source, [&] { return runtime::pointer(memory, DType::u32); });
     };
-    if (!g.dq.is_empty())
+    const auto sequences = [&](SourcedArguments& to) {
+      number(to, g.size.batches), number(to, p.query_rows);
+      offsets(to, from_query_offsets, p.query_offsets);
+    };
+    const auto rows = [&](SourcedArguments& to) {
+      number(to, g.size.queries), number(to, g.size.heads);
+      packed ? sequences(to) : number(to, g.size.batches);
+    };
+    // A result that is written row by row.
+    const auto packed_heads = [&](SourcedArguments& to, const Operand& t, size_t own_source) {
+      to.add(source_of(t, own_source, p), [&] { return runtime::pointer(t.memory, t.type); });
+      number(to, t.columns);
+      for (const size_t d : {kRows, kHeads})
+        to.add(from_none, [&] { return runtime::scalar(static_cast<uint64_t>(t.outer[d].stride)); });
+    };
+    const bool has_queries = !g.dq.is_empty() && g.size.queries > 0 && g.size.batches > 0,
+               has_keys = !g.dk.is_empty() && g.size.keys > 0 && g.size.batches > 0;
+    if (has_queries)
       queue(*plan.more.sums, [&](SourcedArguments& to) {
         heads(to, g.o, from_o), heads(to, g.grad, from_grad);
         to.add(from_lse, [&] { return runtime::pointer(g.lse.memory, DType::f32); });
@@ -138,12 +162,13 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
           to.add(from_lse_grad, [&] { return runtime::pointer(g.lse_grad.memory, DType::f32); });
         turns(to);
       });
-    if (!g.dk.is_empty())
+    if (has_keys)
       queue(*plan.kernel, [&](SourcedArguments& to) {
         heads(to, g.q, from_q), heads(to, g.k, from_k), heads(to, g.v, from_v), heads(to, g.grad, from_grad);
-        heads(to, g.dk, from_dk), heads(to, g.dv, from_dv);
+        if (!packed) heads(to, g.dk, from_dk), heads(to, g.dv, from_dv);
         for (const size_t at : {shared.powers, shared.sums, size_t{0}}) numbers(to, at);
-        for (const int64_t value : {g.size.queries, g.size.keys, g.size.group}) number(to, value);
+        if (!packed) number(to, g.size.queries);
+        number(to, g.size.keys), number(to, g.size.group);
         scale(to);
         if (g.operation.causal) to.add(from_none, [&] { return runtime::scalar(g.size.visible); });
         if (g.operation.window) to.add(from_none, [&] { return runtime::scalar(g.size.hidden); });
@@ -151,10 +176,18 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   if (g.operation.name) to.add(from_##name, [&] { return runtime::scalar(p.name); });
 #include "kernels/attention/attention.def"
         turns(to);
+        if (!packed) return;
+        sequences(to);
+        offsets(to, from_key_offsets, p.key_offsets);
+        packed_heads(to, g.dk, from_dk), packed_heads(to, g.dv, from_dv);
       });
-    if (!g.dq.is_empty())
-      queue(*plan.more.queries,
-            [&](SourcedArguments& to) { numbers(to, 0), heads(to, g.dq, from_dq), rows(to), scale(to); });
+    if (has_queries)
+      queue(*plan.more.queries, [&](SourcedArguments& to) {
+        numbers(to, 0);
+        if (!packed) heads(to, g.dq, from_dq);
+        rows(to), scale(to);
+        if (packed) packed_heads(to, g.dq, from_dq);
+      });
   }
 
   runtime::Buffer zeros_;

@@ -18,6 +18,7 @@ struct AttentionGradientOperation {
   // Each step of attention.def says by its name whether the kernel has it.
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
+  bool packed = false;         // sequences of many lengths lie behind each other, where offsets say
   bool lse_grad = false;       // whether the logarithms of the sums have a gradient, too
   bool deterministic = false;  // whether what blocks of keys add to dQ comes in one order
 

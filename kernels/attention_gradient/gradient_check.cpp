@@ -15,7 +15,6 @@ constexpr char kName[] = "attention_gradient";
 
 // This is what Attention does, and this does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
-  if (p.packed()) refuse(where, "packed sequences have no gradient here: give each a call of its own");
   if (!p.score.empty()) refuse(where, "arguments of a score; those of the author's have no gradient here");
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; it is what attention() writes beside O");
@@ -42,6 +41,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   const PlacedAttention a = checked(p, false, where);
   PlacedAttentionGradient g;
   g.q = a.q, g.k = a.k, g.v = a.v, g.o = a.o, g.lse = a.lse, g.size = a.size;
+  g.query_offsets = a.query_offsets, g.key_offsets = a.key_offsets;
   const auto like = [&](const char* name, const Operand& x, const DeviceHeads& given) {
     Operand y = heads_operand(name, given, x.type, x.columns, x.outer[kRows].extent, x.outer[kHeads].extent,
                               x.outer[kBatches].extent);
@@ -60,13 +60,15 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
   for (const Operand* x : {&g.dq, &g.dk, &g.dv})
     if (!x->is_empty()) check_no_self_overlap(kName, *x, where);
   for (const Operand* written : {&g.dq, &g.dk, &g.dv}) {
-    for (const Operand* read : {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse, &g.lse_grad})
+    for (const Operand* read :
+         {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse, &g.lse_grad, &g.query_offsets, &g.key_offsets})
       check_apart(kName, *written, *read, true, where);
     for (const Operand* other : {&g.dq, &g.dk, &g.dv})
       if (written < other) check_apart(kName, *written, *other, false, where);
   }
   g.operation.type = p.type;
   g.operation.depth = gradient_depth(p.depth);
+  g.operation.packed = p.packed();
   g.operation.causal = a.operation.causal;
   g.operation.window = a.operation.window;
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) g.operation.name = a.operation.name;
@@ -80,7 +82,7 @@ AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
   const AttentionGradientOperation& o = g.operation;
   const AttentionSize& s = g.size;
   auto flags = static_cast<uint64_t>(o.depth) << 1 | uint64_t{o.type == DType::bf16};
-  for (const bool flag : {o.causal, o.window, o.lse_grad, o.deterministic})
+  for (const bool flag : {o.causal, o.window, o.packed, o.lse_grad, o.deterministic})
     flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
@@ -108,8 +110,8 @@ std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradie
 bool is_plain(const AttentionGradientArguments& p) {
   bool plain = is_plain(static_cast<const AttentionArguments&>(p));
   const std::array written = {&p.dq.memory, &p.dk.memory, &p.dv.memory};
-  const std::array read = {&p.q.memory,    &p.k.memory, &p.v.memory, &p.o.memory,
-                           &p.grad.memory, &p.lse,      &p.lse_grad, &p.workspace};
+  const std::array read = {&p.q.memory, &p.k.memory, &p.v.memory,  &p.o.memory,      &p.grad.memory,
+                           &p.lse,      &p.lse_grad, &p.workspace, &p.query_offsets, &p.key_offsets};
   plain &= p.grad.memory.address != 0 && p.grad.memory.address % kTma == 0 &&
            lie_apart(p.grad.memory, p.workspace) && p.lse_grad.address % size_of(DType::f32) == 0 &&
            lie_apart(p.lse_grad, p.workspace);

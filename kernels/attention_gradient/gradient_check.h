@@ -10,11 +10,11 @@ namespace ptxbuilder::kernels {
 struct PlacedAttentionGradient {
   AttentionGradientOperation operation;
   AttentionSize size;
-  Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad;
+  Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad, query_offsets, key_offsets;
   bool is_empty = false;  // nothing is to be written
 
   std::vector<const Operand*> operands() const {
-    return {&q, &k, &v, &o, &grad, &dq, &dk, &dv, &lse, &lse_grad};
+    return {&q, &k, &v, &o, &grad, &dq, &dk, &dv, &lse, &lse_grad, &query_offsets, &key_offsets};
   }
   MovedOperands moved();
   std::vector<Operand*> read() { return {&q, &k, &v, &o, &grad, &lse}; }

@@ -1,6 +1,7 @@
 #include "kernels/attention_gradient/kernel.h"
 
 #include "kernels/attention_gradient/fragments.h"
+#include "kernels/attention_gradient/packed.h"
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"
@@ -25,18 +26,22 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
   p.add("K", tensor_map, o.type, "keys");
   p.add("V", tensor_map, o.type, "values, a row for each key");
   p.add("dO", tensor_map, o.type, "the gradient of softmax(scale Q K^T) V, a row for each query");
-  p.add("dK", tensor_map, o.type, "the gradient of K");
-  p.add("dV", tensor_map, o.type, "the gradient of V");
+  if (!o.packed) {
+    p.add("dK", tensor_map, o.type, "the gradient of K");
+    p.add("dV", tensor_map, o.type, "the gradient of V");
+  }
   p.add("powers", pointer, DType::f32,
         "of each head and query the logarithm to base 2 of the sum of exp(scale Q K^T)");
   p.add("sums", pointer, DType::f32, "of each head and query sum(dO * O)");
   p.add("dq", pointer, DType::f32, "sums of dQ / scale, block by block of queries");
-  p.add("queries", scalar, DType::u32, "rows of a head of Q");
-  p.add("keys", scalar, DType::u32, "rows of a head of K");
+  if (!o.packed) p.add("queries", scalar, DType::u32, "rows of a head of Q");
+  p.add("keys", scalar, DType::u32,
+        o.packed ? "rows of a head of the longest sequence of K" : "rows of a head of K");
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
   p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
-  if (o.causal) p.add("visible", scalar, DType::s32, "query i sees the keys below i + visible");
-  if (o.window) p.add("hidden", scalar, DType::s32, "query i sees the keys from i + hidden on");
+  const std::string beside = o.packed ? " + keys - queries, of its sequence" : "";
+  if (o.causal) p.add("visible", scalar, DType::s32, "query i sees the keys below i + visible" + beside);
+  if (o.window) p.add("hidden", scalar, DType::s32, "query i sees the keys from i + hidden" + beside + " on");
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
@@ -44,6 +49,12 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
     p.add(
         "turns", pointer, DType::u32,
         "of the first of each 64 queries of a block, how many blocks of keys have added to its sums: zeros");
+  if (o.packed) {
+    add_sequences(p);
+    p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
+    PackedHeads::add(p, o, "dK", "the gradient of K");
+    PackedHeads::add(p, o, "dV", "the gradient of V");
+  }
   p.declare(k, where);
   return p;
 }
@@ -90,14 +101,25 @@ struct Work {
         head(ctaid_y()),
         batch(ctaid_z()),
         group(p.get<u32>("group")),
-        queries(p.get<u32>("queries")),
+        queries(o.packed ? u32(0) : p.get<u32>("queries")),
         keys(p.get<u32>("keys")),
         first(0),
         first_whole(0),
         end_whole(0),
-        end(ceil_div(queries, t.bm)) {
+        end(0) {
+    if (o.packed) {
+      sequence.emplace(t, p, batch);
+      queries = sequence->queries;
+      key_row = p.get<gptr<u32>>("key_offsets")[batch];
+      keys = u32(p.get<gptr<u32>>("key_offsets")[batch + 1]) - key_row;
+    }
+    end = ceil_div(queries, t.bm);
+    const auto of_mask = [&](const char* bound) {
+      const s32 x = p.get<s32>(bound);
+      return o.packed ? x + (s32(keys) - s32(queries)) : x;
+    };
     if (o.causal) {
-      visible = p.get<s32>("visible");
+      visible = of_mask("visible");
       // The first query that sees the key in front of `behind`.
       const auto block_of = [&](s32 behind) { return min(u32(max(behind - *visible, 0)), queries); };
       first = min(block_of(s32(first_key) + 1) / t.bm, end);
@@ -105,7 +127,7 @@ struct Work {
     }
     u32 whole_end = end;
     if (o.window) {
-      hidden = p.get<s32>("hidden");
+      hidden = of_mask("hidden");
       // The first query that does not see the key in front of `behind`.
       const auto end_of = [&](s32 behind) { return u32(max(behind - *hidden, 0)); };
       whole_end = end_of(s32(first_key) + 1) / t.bm;
@@ -116,11 +138,24 @@ struct Work {
     end_whole = o.window ? max(min(whole_end, end), first_whole) : end;
   }
 
-  u32 head_of_all(u32 of_group) const { return (batch * nctaid_y() + head) * group + of_group; }
+  // Whether the sequence has keys here.
+  pred exists() const { return first_key < keys; }
+  u32 head_of_all(u32 of_group) const {
+    return (sequence ? head : batch * nctaid_y() + head) * group + of_group;
+  }
+  // In what the kernels share, where a head's blocks of queries begin.
+  u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
+    if (sequence) return head_of_all(of_group) * sequence->blocks + sequence->first_block;
+    return head_of_all(of_group) * ceil_div(queries, t.bm);
+  }
+  // Where the tensors have the sequence's rows.
+  u32 batch_of_map() const { return sequence ? u32(0) : batch; }
+  u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
+  u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
 
   // How many of the blocks of keys behind this one have the block of queries among theirs.
   u32 turn(const AttentionGradientTile& t, u32 block) const {
-    u32 key_blocks = nctaid_x();
+    u32 key_blocks = sequence ? ceil_div(keys, t.bn()) : nctaid_x();
     if (visible) {
       const u32 behind = (block + 1) * t.bm;  // as far as `first` looks, which stops at the last query
       key_blocks = select(behind > queries, key_blocks,
@@ -132,32 +167,29 @@ struct Work {
   u32 key_block, first_key, head, batch, group, queries, keys;
   u32 first, first_whole, end_whole, end;  // blocks of queries
   std::optional<s32> visible, hidden;
+  std::optional<PackedQueries> sequence;
+  u32 key_row = 0;
 };
 
 void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, const Parameters& p) {
   const auto map = [&](const char* name) { return p.get<TensorMap>(name); };
   auto queries = r.queries.producer();
   auto gradients = r.gradients.producer();
-  tma_load(r.K[0].expecting(r.arrived[0]), map("K"), 0, w.first_key, w.head, w.batch);
-  tma_load(r.V[0].expecting(r.arrived[0]), map("V"), 0, w.first_key, w.head, w.batch);
-  const u32 blocks = ceil_div(w.queries, t.bm);
+  tma_load(r.K[0].expecting(r.arrived[0]), map("K"), 0, w.row_of_key(w.first_key), w.head, w.batch_of_map());
+  tma_load(r.V[0].expecting(r.arrived[0]), map("V"), 0, w.row_of_key(w.first_key), w.head, w.batch_of_map());
   for_(0, w.group, [&](u32 of_group) {
-    const u32 head = w.head * w.group + of_group, row = w.head_of_all(of_group) * blocks * t.bm;
+    const u32 head = w.head * w.group + of_group, row = w.first_block(t, of_group) * t.bm;
     for_(w.first, w.end, [&](u32 i) {
       auto s = queries.acquire();
-      tma_load(r.Q[s], map("Q"), 0, i * t.bm, head, w.batch);
+      tma_load(r.Q[s], map("Q"), 0, w.row_of_query(i * t.bm), head, w.batch_of_map());
       bulk_load(r.powers[s], p.get<gptr<f32>>("powers"), row + i * t.bm);
       auto g = gradients.acquire();
-      tma_load(r.dO[g], map("dO"), 0, i * t.bm, head, w.batch);
+      tma_load(r.dO[g], map("dO"), 0, w.row_of_query(i * t.bm), head, w.batch_of_map());
       bulk_load(r.sums[g], p.get<gptr<f32>>("sums"), row + i * t.bm);
     });
   });
 }
 
-// Where the first of dQ's sums of a block of queries lie, as a number of blocks of all heads.
-u32 block_of_sums(const AttentionGradientTile& t, const Work& w, u32 of_group, u32 block) {
-  return w.head_of_all(of_group) * ceil_div(w.queries, t.bm) + block;
-}
 void add_part(const AttentionGradientTile& t, const Roles& r, const Parameters& p, u32 block, u32 part) {
   const u32 at = block * t.kConsumers + part;
   bulk_reduce(CopyReduction::add, p.get<gptr<f32>>("dq") + u64(at) * u64(GradientFragments::kElements), 0,
@@ -170,7 +202,7 @@ void add_in_turns(const AttentionGradientTile& t, const Roles& r, const Work& w,
   Phases summed(*r.summed);
   for_(0, w.group, [&](u32 of_group) {
     for_(w.first, w.end, [&](u32 i) {
-      const u32 block = block_of_sums(t, w, of_group, i);
+      const u32 block = w.first_block(t, of_group) + i;
       const Semaphore turns(p.get<gptr<u32>>("turns") + u64(block * (t.bm / t.kPart)));
       summed.wait(0);
       turns.wait(w.turn(t, i));
@@ -360,7 +392,7 @@ class GradientConsumer {
     sync_warpgroup();
     elect([&] {
       if (added_) return mbarrier_arrive((*r_.summed)[0]);
-      add_part(t_, r_, p_, block_of_sums(t_, w_, of_group, block), wg_);
+      add_part(t_, r_, p_, w_.first_block(t_, of_group) + block, wg_);
       cp_async_bulk_commit_group();
     });
   }
@@ -371,6 +403,12 @@ class GradientConsumer {
     const TileView key = r_.K[0].rows(own_, kKeys), value = r_.V[0].rows(own_, kKeys);
     store(key, astype<T>(load<f32>(dK_) * scale_));
     store(value, astype<T>(load<f32>(dV_)));
+    if (o_.packed) {  // row by row, since a box would reach into the next sequence
+      sync_warpgroup();
+      const PackedHeads to = {w_.head, w_.row_of_key(w_.first_key + own_), w_.key_row + w_.keys};
+      to.store(p_, "dK", load<T>(key)), to.store(p_, "dV", load<T>(value));
+      return;
+    }
     fence_proxy_async<Space::shared>();
     sync_warpgroup();
     elect([&] {
@@ -402,29 +440,36 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
   check(o, t, where);
   Kernel k("attention_gradient");
   const Parameters p = declare(k, o, where);
-  k.grid("ceil_div(keys, " + std::to_string(t.bn()) + ")", "extent(K, 2)", "extent(K, 3)");
+  k.grid("ceil_div(keys, " + std::to_string(t.bn()) + ")", "extent(K, 2)",
+         o.packed ? "batches" : "extent(K, 3)");
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   const Roles r(k, o, t);
+  if (o.packed) griddepcontrol_wait();  // since offsets are read
   const Work w(o, t, p);
+  const auto where_it_exists = [&](const std::function<void()>& work) {
+    o.packed ? if_(w.exists(), work) : work();
+  };
   k.warpgroups(1, 24, [&](u32) {
     elect([&] {
       griddepcontrol_wait();
-      produce(t, r, w, p);
+      where_it_exists([&] { produce(t, r, w, p); });
       griddepcontrol_launch_dependents();
     });
     if (o.deterministic)
       if_((warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
-        add_in_turns(t, r, w, p);
+        where_it_exists([&] { add_in_turns(t, r, w, p); });
       });
   });
   k.warpgroups(t.kConsumers, 240, [&](u32 wg) {
     griddepcontrol_wait();
-    if (o.type == DType::f16)
-      GradientConsumer<f16>(o, t, r, w, p, wg).run();
-    else
-      GradientConsumer<bf16>(o, t, r, w, p, wg).run();
+    where_it_exists([&] {
+      if (o.type == DType::f16)
+        GradientConsumer<f16>(o, t, r, w, p, wg).run();
+      else
+        GradientConsumer<bf16>(o, t, r, w, p, wg).run();
+    });
   });
   return k;
 }

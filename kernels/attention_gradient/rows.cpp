@@ -3,6 +3,7 @@
 
 #include "kernels/attention_gradient/fragments.h"
 #include "kernels/attention_gradient/kernel.h"
+#include "kernels/attention_gradient/packed.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/parameters.h"
@@ -14,41 +15,59 @@ namespace {
 using Fragments = GradientFragments;
 constexpr int kCtaRows = Fragments::kPart;  // that a CTA takes
 
-void add_sizes(Parameters& p) {
+void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
   using enum Parameter::Kind;
-  p.add("queries", scalar, DType::u32, "rows of a head");
+  p.add("queries", scalar, DType::u32,
+        o.packed ? "rows of a head of the longest sequence" : "rows of a head");
   p.add("heads", scalar, DType::u32, "of a batch");
-  p.add("batches", scalar, DType::u32, "of each tensor");
+  if (o.packed)
+    add_sequences(p);
+  else
+    p.add("batches", scalar, DType::u32, "of each tensor");
 }
 
-// This is where dQ's sums of the CTA begin: those of a head have nctaid_x() times `elements`.
-u64 sums_at(int elements) {
-  return u64((ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x()) * u64(elements);
+// The number of the CTA among those of all heads, where a block of queries has so many `ctas`.
+u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
+  if (sequence) return (ctaid_y() * sequence->blocks + sequence->first_block) * ctas + ctaid_x();
+  return (ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x();
 }
 
-void sum_rows(Kernel& k, const AttentionGradientOperation& o, const Parameters& p) {
+void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
+              const Parameters& p, const std::optional<PackedQueries>& sequence) {
   const SharedTile O = k.shared(o.type, {kCtaRows, o.depth}, Swizzle128B, 1, "O"),
                    dO = k.shared(o.type, {kCtaRows, o.depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
-  const u32 row = ctaid_x() * kCtaRows, head = ctaid_z() * nctaid_y() + ctaid_y(),
-            padded = nctaid_x() * kCtaRows, queries = p.get<u32>("queries");
+  // Rows of the sequence; of all sequences, and of what the kernels share, which counts whole blocks.
+  const u32 row = ctaid_x() * kCtaRows, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
+            padded = sequence ? sequence->blocks * t.bm : nctaid_x() * kCtaRows,
+            queries = sequence ? sequence->queries : p.get<u32>("queries"),
+            row_of_all = sequence ? sequence->row + row : row,
+            row_of_shared = sequence ? sequence->first_block * t.bm + row : row,
+            batch = sequence ? u32(0) : ctaid_z();
   griddepcontrol_wait();
   elect([&] {
-    tma_load(O[0].expecting(arrived[0]), p.get<TensorMap>("O"), 0, row, ctaid_y(), ctaid_z());
-    tma_load(dO[0].expecting(arrived[0]), p.get<TensorMap>("dO"), 0, row, ctaid_y(), ctaid_z());
+    tma_load(O[0].expecting(arrived[0]), p.get<TensorMap>("O"), 0, row_of_all, ctaid_y(), batch);
+    tma_load(dO[0].expecting(arrived[0]), p.get<TensorMap>("dO"), 0, row_of_all, ctaid_y(), batch);
   });
-  store(p.get<gptr<f32>>("dq") + sums_at(kCtaRows * o.depth),
+  const u32 cta = number_of_cta(sequence, t.bm / kCtaRows);
+  store(p.get<gptr<f32>>("dq") + u64(cta) * u64(kCtaRows * o.depth),
         RegisterTile<f32>(f32(0), strided({kCtaRows * o.depth / Fragments::kStep, Fragments::kStep}, 4)));
   const RegisterLayout layout = strided({kCtaRows, o.depth}, 8), rows = layout.reduced_rows();
-  const auto of_rows = [&](const char* name, u32 count) {
-    const GlobalTensor all(p.get<gptr<f32>>(name), {nctaid_y() * nctaid_z(), count}, {count, 1});
-    return all(head, _).as_col().tile(row, 0);
+  const auto given = [&](const char* name) {
+    const u32 end = sequence ? sequence->row + queries : queries,
+              stride = sequence ? p.get<u32>("query_rows") : queries;
+    const GlobalTensor all(p.get<gptr<f32>>(name), {nctaid_y() * nctaid_z(), end}, {stride, 1});
+    return all(head, _).as_col().tile(row_of_all, 0);
+  };
+  const auto shared = [&](const char* name) {
+    const GlobalTensor all(p.get<gptr<f32>>(name), {nctaid_y() * nctaid_z(), padded}, {padded, 1});
+    return all(head, _).as_col().tile(row_of_shared, 0);
   };
   constexpr float kLog2E = 1.4426950408889634f;
-  const RegisterTile<f32> lse = load<f32>(of_rows("lse", queries), rows, -INFINITY);
+  const RegisterTile<f32> lse = load<f32>(given("lse"), rows, -INFINITY);
   // The weights of a row that sees no key are 0, and so are those of a row behind the last.
-  store(of_rows("powers", padded), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
+  store(shared("powers"), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
   barrier_wait(arrived[0], 0);
   const auto wide = [&](const SharedTile& tile) {
     return o.type == DType::f16 ? astype<f32>(load<f16>(tile[0], layout))
@@ -56,26 +75,39 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const Parameters& 
   };
   RegisterTile<f32> sums = reduce_rows(Reduction::add, wide(dO) * wide(O));
   // A score adds its weight times the gradient of lse to its slope.
-  if (o.lse_grad) sums = sums - load<f32>(of_rows("lse_grad", queries), rows);
-  store(of_rows("sums", padded), sums);
-  if (o.deterministic)
-    if_(tid_x() == 0, [&] { p.get<gptr<u32>>("turns")[head * nctaid_x() + ctaid_x()] = u32(0); });
+  if (o.lse_grad) sums = sums - load<f32>(given("lse_grad"), rows);
+  // Rows behind the last are those of the next sequence.
+  if (sequence) sums = select(row_index(rows) + row < queries, sums, f32(0));
+  store(shared("sums"), sums);
+  if (o.deterministic) if_(tid_x() == 0, [&] { p.get<gptr<u32>>("turns")[cta] = u32(0); });
 }
 
-void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Parameters& p) {
+void convert_queries(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
+                     const Parameters& p, const std::optional<PackedQueries>& sequence) {
   const SharedTile dQ = k.shared(o.type, {kCtaRows, kCtaRows}, Swizzle128B, 1, "dQ");
   griddepcontrol_wait();
   const RegisterTile<f32> x =
-      Fragments::from_memory(
-          load<f32>(p.get<gptr<f32>>("dq") + sums_at(Fragments::kElements), Fragments::memory())) *
+      Fragments::from_memory(load<f32>(
+          p.get<gptr<f32>>("dq") + u64(number_of_cta(sequence, t.kConsumers)) * u64(Fragments::kElements),
+          Fragments::memory())) *
       p.get<f32>("scale");
   if (o.type == DType::f16)
     store(dQ[0], astype<f16>(x));
   else
     store(dQ[0], astype<bf16>(x));
+  const u32 parts = Fragments::are_columns(o) ? 2 : 1;
+  if (sequence) {  // row by row, since a box would reach into the next one
+    sync_threads();
+    const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * kCtaRows,
+                            sequence->row + sequence->queries};
+    if (o.type == DType::f16)
+      to.store(p, "dQ", load<f16>(dQ[0]), ctaid_x() % parts * kCtaRows);
+    else
+      to.store(p, "dQ", load<bf16>(dQ[0]), ctaid_x() % parts * kCtaRows);
+    return;
+  }
   fence_proxy_async<Space::shared>();
   sync_threads();
-  const u32 parts = Fragments::are_columns(o) ? 2 : 1;
   elect([&] {
     tma_store(p.get<TensorMap>("dQ"), dQ[0], ctaid_x() % parts * kCtaRows, ctaid_x() / parts * kCtaRows,
               ctaid_y(), ctaid_z());
@@ -87,14 +119,22 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Param
 // This is what both kernels have in common. A block of queries takes so many `ctas`.
 Kernel of_rows(std::string name, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                Parameters p, int ctas,
-               void body(Kernel&, const AttentionGradientOperation&, const Parameters&), Where where) {
+               void body(Kernel&, const AttentionGradientOperation&, const AttentionGradientTile&,
+                         const Parameters&, const std::optional<PackedQueries>&),
+               Where where) {
   check(o, t, where);
   Kernel k(std::move(name));
   p.declare(k, where);
   k.threads(RegisterLayout::kThreads);
   k.grid(fmt::format("ceil_div(queries, {}) * {}", t.bm, ctas), "heads", "batches");
   if (t.overlaps) k.overlaps();
-  body(k, o, p);
+  if (o.packed) {
+    griddepcontrol_wait();  // since offsets are read
+    const PackedQueries sequence(t, p, ctaid_z());
+    if_(ctaid_x() < ceil_div(sequence.queries, t.bm) * ctas, [&] { body(k, o, t, p, sequence); });
+  } else {
+    body(k, o, t, p, std::nullopt);
+  }
   griddepcontrol_launch_dependents();
   return k;
 }
@@ -115,7 +155,7 @@ Kernel attention_gradient_sums(const AttentionGradientOperation& o, const Attent
         o.lse_grad ? "of each head and query sum(dO * O) - lse_grad, of whole blocks"
                    : "of each head and query sum(dO * O), of whole blocks");
   p.add("dq", pointer, DType::f32, "of each of these rows as many zeros as there are columns");
-  add_sizes(p);
+  add_sizes(p, o);
   if (o.lse_grad) p.add("lse_grad", pointer, DType::f32, "the gradient of lse");
   if (o.deterministic) p.add("turns", pointer, DType::u32, "of each 64 queries a 0");
   return of_rows("attention_gradient_sums", o, t, std::move(p), t.bm / kCtaRows, sum_rows, where);
@@ -126,9 +166,10 @@ Kernel attention_gradient_queries(const AttentionGradientOperation& o, const Att
   using enum Parameter::Kind;
   Parameters p;
   p.add("dq", pointer, DType::f32, "sums of dQ / scale, as attention_gradient has added them");
-  p.add("dQ", tensor_map, o.type, "the gradient of Q: columns, rows, heads, batches");
-  add_sizes(p);
+  if (!o.packed) p.add("dQ", tensor_map, o.type, "the gradient of Q: columns, rows, heads, batches");
+  add_sizes(p, o);
   p.add("scale", scalar, DType::f32, "a factor of the scores");
+  if (o.packed) PackedHeads::add(p, o, "dQ", "the gradient of Q");
   return of_rows("attention_gradient_queries", o, t, std::move(p), t.kConsumers, convert_queries, where);
 }
 

@@ -36,18 +36,22 @@ runtime::Device& device() {
 
 struct Case {
   AttentionGradientArguments p;
-  bool lse_grad = false;  // whether lse has a gradient, too
-  int64_t gap = 0;        // elements behind each row of a head, and in front of the first
+  std::vector<std::pair<int64_t, int64_t>> packed = {};  // queries and keys of each sequence
+  bool lse_grad = false;                                 // whether lse has a gradient, too
+  int64_t gap = 0;  // elements behind each row of a head, and in front of the first
   uint64_t data = 1;
 };
 
 std::string text(const Case& c) {
   const AttentionGradientArguments& p = c.p;
+  std::vector<std::string> sequences;
+  for (const auto& [queries, keys] : c.packed) sequences.push_back(fmt::format("{}+{}", queries, keys));
   return fmt::format(
       "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} softcap {} causal {} top_left {} "
-      "left {} right {} lse_grad {} deterministic {} gap {}",
+      "left {} right {} lse_grad {} deterministic {} gap {} packed {}",
       name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
-      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, p.deterministic, c.gap);
+      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, p.deterministic, c.gap,
+      fmt::join(sequences, " "));
 }
 
 // One tensor with its gaps, [batch, row, head, column].
@@ -92,6 +96,22 @@ struct Tensor {
   runtime::Buffer buffer;
 };
 
+// Rows of Q and K that belong together, of a batch.
+struct Sequence {
+  int64_t batch, queries, keys, first_query = 0, first_key = 0;
+};
+std::vector<Sequence> sequences_of(const Case& c) {
+  std::vector<Sequence> all;
+  if (c.packed.empty())
+    for (int64_t b = 0; b < c.p.batches; ++b) all.push_back({b, c.p.queries, c.p.keys});
+  int64_t query = 0, key = 0;
+  for (const auto& [queries, keys] : c.packed) {
+    all.push_back({0, queries, keys, query, key});
+    query += queries, key += keys;
+  }
+  return all;
+}
+
 // This is what an element should be, and by how much a right kernel may miss it.
 struct Sum {
   double value = 0, error = 0;
@@ -104,6 +124,10 @@ class Trial {
  public:
   explicit Trial(const Case& c)
       : c_(c),
+        sequences_(sequences_of(c)),
+        batches_(c.packed.empty() ? c.p.batches : 1),
+        query_rows_(rows(&Sequence::queries)),
+        key_rows_(rows(&Sequence::keys)),
         columns_(c.p.value_depth != 0 ? c.p.value_depth : c.p.depth),
         key_heads_(c.p.key_heads != 0 ? c.p.key_heads : c.p.heads),
         q_(of_queries(c.p.depth)),
@@ -116,12 +140,14 @@ class Trial {
         dv_(of_keys(columns_)) {
     std::mt19937_64 random(c.data);
     for (Tensor* t : {&q_, &k_, &v_, &grad_}) t->fill(random);
-    lse_ = runtime::Buffer(device(), static_cast<size_t>(c.p.heads * c.p.queries * c.p.batches) * 4 + 16);
+    const auto logarithms = static_cast<size_t>(c.p.heads * query_rows_ * batches_);
+    lse_ = runtime::Buffer(device(), logarithms * 4 + 16);
     std::normal_distribution<float> normal;
-    lse_grad_.resize(static_cast<size_t>(c.p.heads * c.p.queries * c.p.batches));
+    lse_grad_.resize(logarithms);
     for (float& x : lse_grad_) x = c.lse_grad ? normal(random) : 0;
     lse_grad_on_device_ = runtime::Buffer::of(device(), lse_grad_);
     AttentionGradientArguments& p = c_.p;
+    if (!c.packed.empty()) pack(p);
     if (c.lse_grad) p.lse_grad = lse_grad_on_device_;
     p.q = q_.to_device(), p.k = k_.to_device(), p.v = v_.to_device(), p.o = o_.to_device(), p.lse = lse_;
     p.grad = grad_.to_device(), p.dq = dq_.to_device(), p.dk = dk_.to_device(), p.dv = dv_.to_device();
@@ -149,11 +175,29 @@ class Trial {
   }
 
  private:
+  // Rows of a head of a batch.
+  int64_t rows(int64_t Sequence::*count) const {
+    int64_t all = 0;
+    for (const Sequence& s : sequences_) all += c_.packed.empty() && s.batch > 0 ? 0 : s.*count;
+    return all;
+  }
+  void pack(AttentionGradientArguments& p) {
+    std::vector<uint32_t> of_queries = {0}, of_keys = {0};
+    for (const Sequence& s : sequences_) {
+      of_queries.push_back(static_cast<uint32_t>(s.first_query + s.queries));
+      of_keys.push_back(static_cast<uint32_t>(s.first_key + s.keys));
+      p.queries = std::max(p.queries, s.queries), p.keys = std::max(p.keys, s.keys);
+    }
+    p.batches = static_cast<int64_t>(sequences_.size());
+    p.query_rows = query_rows_, p.key_rows = key_rows_;
+    p.query_offsets = query_offsets_ = runtime::Buffer::of(device(), of_queries);
+    p.key_offsets = key_offsets_ = runtime::Buffer::of(device(), of_keys);
+  }
   Tensor of_queries(int64_t columns) const {
-    return {c_.p.type, c_.gap, columns, c_.p.queries, c_.p.heads, c_.p.batches};
+    return {c_.p.type, c_.gap, columns, query_rows_, c_.p.heads, batches_};
   }
   Tensor of_keys(int64_t columns) const {
-    return {c_.p.type, c_.gap, columns, c_.p.keys, key_heads_, c_.p.batches};
+    return {c_.p.type, c_.gap, columns, key_rows_, key_heads_, batches_};
   }
 
   template <class Operation, class Arguments>
@@ -167,9 +211,10 @@ class Trial {
     device().synchronize();
   }
 
-  bool sees(int64_t query, int64_t key) const {
+  // They count from the sequence's first.
+  bool sees(const Sequence& s, int64_t query, int64_t key) const {
     const int64_t right = c_.p.causal ? 0 : c_.p.right;
-    const int64_t ahead = key - query - (c_.p.top_left ? 0 : c_.p.keys - c_.p.queries);
+    const int64_t ahead = key - query - (c_.p.top_left ? 0 : s.keys - s.queries);
     return (right < 0 || ahead <= right) && (c_.p.left < 0 || ahead >= -c_.p.left);
   }
 
@@ -188,19 +233,20 @@ class Trial {
     of_dq_.assign(dq_.bits.size(), {}), of_dk_.assign(dk_.bits.size(), {}),
         of_dv_.assign(dv_.bits.size(), {});
     const int64_t group = key_heads_ > 0 ? c_.p.heads / key_heads_ : 1;
-    for (int64_t b = 0; b < c_.p.batches; ++b)
+    for (const Sequence& s : sequences_)
       for (int64_t h = 0; h < c_.p.heads; ++h)
-        for (int64_t i = 0; i < c_.p.queries; ++i) add_query(b, h, h / group, i);
+        for (int64_t i = 0; i < s.queries; ++i) add_query(s, h, h / group, s.first_query + i);
   }
 
-  void add_query(int64_t b, int64_t h, int64_t shared, int64_t i) {
+  void add_query(const Sequence& s, int64_t h, int64_t shared, int64_t i) {
+    const int64_t b = s.batch, end = s.first_key + s.keys;
     const double u = unit_roundoff(c_.p.type),
                  scale = c_.p.scale > 0 ? c_.p.scale : 1 / std::sqrt(c_.p.depth);
     const double cap = c_.p.softcap;
-    std::vector<double> scores(static_cast<size_t>(c_.p.keys), -INFINITY), bends(scores.size(), 1);
+    std::vector<double> scores(static_cast<size_t>(key_rows_), -INFINITY), bends(scores.size(), 1);
     double most = -INFINITY, score_error = 0, size = 0, total = 0, sum = 0, sum_size = 0;
-    for (int64_t j = 0; j < c_.p.keys; ++j)
-      if (sees(i, j)) {
+    for (int64_t j = s.first_key; j < end; ++j)
+      if (sees(s, i - s.first_query, j - s.first_key)) {
         double& score = scores[static_cast<size_t>(j)];
         score = scale * dot(q_, k_, {b, i, h}, {b, j, shared}, size);
         double error = 0x1p-18 * scale * size;
@@ -213,11 +259,11 @@ class Trial {
         score_error = std::max(score_error, error);
       }
     if (most == -INFINITY) return;
-    for (double& s : scores) total += s = std::exp(s - most);
+    for (double& score : scores) total += score = std::exp(score - most);
     // sum(dO * O) by O as it was rounded, so that rounding is not counted twice.
     sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size) -
-          lse_grad_[static_cast<size_t>((b * c_.p.heads + h) * c_.p.queries + i)];
-    for (int64_t j = 0; j < c_.p.keys; ++j) {
+          lse_grad_[static_cast<size_t>((b * c_.p.heads + h) * query_rows_ + i)];
+    for (int64_t j = s.first_key; j < end; ++j) {
       const double w = scores[static_cast<size_t>(j)] / total;
       if (w == 0) continue;
       const double bend = bends[static_cast<size_t>(j)],
@@ -257,9 +303,11 @@ class Trial {
   }
 
   Case c_;
+  std::vector<Sequence> sequences_;
+  int64_t batches_, query_rows_, key_rows_;  // of tensors
   int64_t columns_, key_heads_;
   Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
-  runtime::Buffer lse_, lse_grad_on_device_, workspace_;
+  runtime::Buffer lse_, lse_grad_on_device_, workspace_, query_offsets_, key_offsets_;
   std::vector<float> lse_grad_;  // zeros where it is not given
   std::vector<Sum> of_dq_, of_dk_, of_dv_;
 };
@@ -370,6 +418,17 @@ TEST_CASE("gradients that repeat to the bit, and others that do not, whichever b
   if (emulator) CHECK(found[false].size() > 1);
 }
 
+TEST_CASE("packed sequences, some of them without queries or keys") {
+  for (const auto& [depth, columns, gap] : {std::tuple(64, 64, 0), {128, 128, 0}, {80, 40, 8}, {36, 36, 1}})
+    for (const bool masked : {false, true}) {
+      Case c = sized(0, 0, depth, 2);
+      c.packed = {{70, 150}, {1, 64}, {0, 30}, {130, 40}, {20, 0}, {64, 129}};
+      c.p.key_heads = 1, c.p.value_depth = columns, c.gap = gap;
+      if (masked) c.p.causal = true, c.p.left = 50, c.lse_grad = true, c.p.deterministic = depth == 128;
+      CHECK_MESSAGE(wrong(c) == "", text(c));
+    }
+}
+
 TEST_CASE("operands that TMA does not take go through the workspace") {
   for (const auto& [depth, gap] : {std::pair(64, 3), {128, 8}, {36, 0}, {33, 1}}) {
     Case c = sized(70, 140, depth, 2);
@@ -426,6 +485,11 @@ TEST_CASE("random calls") {
     c.lse_grad = draw(0, 3) == 0, c.p.deterministic = draw(0, 2) == 0;
     if (draw(0, 2) == 0) c.p.scale = 0.5F;
     c.gap = draw(0, 2) == 0 ? draw(1, 9) : 0;
+    if (draw(0, 2) == 0) {
+      c.p.queries = c.p.keys = 0, c.p.top_left = false;
+      for (int64_t sequences = draw(1, 4); sequences > 0; --sequences)
+        c.packed.emplace_back(draw(0, longest / 2), draw(0, longest / 2));
+    }
     c.data = random();
     const std::string found = wrong(c);
     CHECK_MESSAGE(found == "", "--only=" << i << " --seed=" << seed << ": " << text(c));

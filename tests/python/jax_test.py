@@ -279,9 +279,10 @@ check_attention_gradients(jax.grad(jax.checkpoint(lambda q, k, v: pb.attention(q
                                    (0, 1, 2))(q, k, v), exact, "remat")
 of_lse = jax.vmap(jax.grad(lambda q, k, v: pb.attention(q, k, v, return_lse=True)[1].sum()))(*(x[:, None] for x in (q, k, v)))
 check(of_lse[:, 0], next(reference.attention_gradients(*map(wide, (q, k, v)), np.zeros(q.shape), lse_grad=np.ones((3, 2, 40)))), 2**-6, "lse alone")
-for function, text in ((lambda: jax.grad(lambda x: packed(x, *(y.reshape(-1, 2, 64) for y in (k, v))).astype(jnp.float32).sum())(
-                           q.reshape(-1, 2, 64)), "packed sequences have no gradient"),
-                       (lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
+flat = [x.reshape(-1, 2, 64) for x in (q, k, v)]
+check_attention_gradients(jax.grad(lambda *x: packed(*x).astype(jnp.float32).sum(), (0, 1, 2))(*flat),
+                          [x.reshape(-1, 2, 64) for x in reference.attention_gradients(*map(wide, (q, k, v)), np.ones(q.shape))], "packed")
+for function, text in ((lambda: pb.attention(q, k, v, out=q), "out: JAX's arrays are not written"),
                        (lambda: pb.attention(q, k, v[:, :20]), "V: [3, 20, 2, 64]")):
     with kit.refused(text):
         function()

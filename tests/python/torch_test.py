@@ -251,8 +251,13 @@ kit.check(asked == [pb._ext.DETERMINISTIC] * 3 + [0], asked)
 for x in of_switch:
     kit.check(torch.equal(of_word, x))
 check(of_word, free.double(), 2**-7, "deterministic")
-with kit.refused("packed sequences have no gradient"):
-    attend(flat[0].clone().requires_grad_(), *flat[1:], **packed).float().sum().backward()
+# Packed sequences are those of one tensor one behind the other.
+given = [x.clone().requires_grad_() for x in (q, k, v)]
+exact = torch.autograd.grad(attend(*given, causal=True).float().square().sum(), given)
+for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+    given = [x.clone().requires_grad_() for x in flat]
+    for x, expected_gradient in zip(torch.autograd.grad(way(*given, causal=True, **packed).float().square().sum(), given), exact):
+        check(x.view(3, 40, 2, 64), expected_gradient.double(), 2**-7, "packed")
 with kit.refused("pb.attention has no second derivative"):
     torch.autograd.grad(torch.autograd.grad(attend(trained, k, v).float().sum(), trained, create_graph=True)[0].float().sum(), trained)
 

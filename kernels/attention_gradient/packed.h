@@ -1,0 +1,56 @@
+// Packed sequences in the kernels of attention's gradient: where their rows lie, and how results reach them.
+#pragma once
+
+#include "kernels/attention_gradient/config.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/parameters.h"
+
+namespace ptxbuilder::kernels {
+
+inline void add_sequences(Parameters& p) {
+  using enum Parameter::Kind;
+  p.add("batches", scalar, DType::u32, "sequences");
+  p.add("query_rows", scalar, DType::u32, "rows of a head of Q, of all sequences");
+  p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
+}
+
+// The queries of a sequence. In what the kernels share, a sequence has whole blocks of queries: the sequences
+// before it have at most a block each more than their rows fill, so that it begins behind them all.
+struct PackedQueries {
+  PackedQueries(const AttentionGradientTile& t, const Parameters& p, u32 sequence)
+      : row(p.get<gptr<u32>>("query_offsets")[sequence]),
+        queries(u32(p.get<gptr<u32>>("query_offsets")[sequence + 1]) - row),
+        first_block(row / t.bm + sequence),
+        blocks(p.get<u32>("query_rows") / t.bm + p.get<u32>("batches")) {}
+
+  u32 row, queries;         // its first of Q, and how many
+  u32 first_block, blocks;  // its first block, and all of a head
+};
+inline int64_t packed_blocks(const AttentionGradientTile& t, int64_t query_rows, int64_t sequences) {
+  return query_rows / t.bm + sequences;
+}
+
+// Rows from one on, in front of the end of a sequence, of a head of a tensor that is written row by row.
+struct PackedHeads {
+  u32 head, row, end;
+
+  static void add(Parameters& p, const AttentionGradientOperation& o, const std::string& name,
+                  const std::string& meaning) {
+    using enum Parameter::Kind;
+    p.add(name, pointer, o.type, meaning);
+    p.add(name + "_columns", scalar, DType::u32, "columns of " + name + ", a multiple of 8");
+    p.add(name + "_row_stride", scalar, DType::u64, "elements from a row to the next, a multiple of 8");
+    p.add(name + "_head_stride", scalar, DType::u64, "elements from a head to the next, a multiple of 8");
+  }
+  // From column `column` on.
+  template <class T>
+  void store(const Parameters& p, const std::string& name, const RegisterTile<T>& x, u32 column = 0) const {
+    const auto of = [&](const char* what) { return name + what; };
+    const GlobalTensor to = GlobalTensor(p.get<gptr<T>>(name), {head + 1, end, p.get<u32>(of("_columns"))},
+                                         {p.get<u64>(of("_head_stride")), p.get<u64>(of("_row_stride")), 1})
+                                .multiples_of(8);
+    ptxbuilder::store(to(head, _, _).tile(row, column), x);
+  }
+};
+
+}  // namespace ptxbuilder::kernels
