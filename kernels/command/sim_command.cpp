@@ -9,14 +9,13 @@
 #include "kernels/family/outcome.h"
 #include "kernels/family/time_limit.h"
 #include "kernels/simulate/simulate.h"
+#include "kernels/simulate/triton.h"
 #include "ptxbuilder/file_text.h"
 #include "ptxbuilder/sidecar.h"
 
 namespace ptxbuilder::command::sim_command {
 
 using Json = nlohmann::ordered_json;
-using runtime::EmulatorError;
-using runtime::Fault;
 
 struct Options {
   std::string ptx, launch;
@@ -27,6 +26,8 @@ struct Options {
 };
 
 void print(const Simulation& s, const Options& o) {
+  for (const SimulatedFault& f : s.faults) fmt::print(stderr, "error: {}: {}\n", o.ptx, f.report);
+  if (!s.finished) return;
   fmt::print("{}: {} schedules from seed {}, {} CTAs, {} warp instructions, {} asynchronous operations\n",
              s.entry, s.schedules, o.simulate.emulator.seed, s.statistics.ctas,
              s.statistics.warp_instructions, s.statistics.asynchronous_operations);
@@ -48,7 +49,10 @@ Json to_json(const Simulation& s) {
                {"asynchronous_operations", s.statistics.asynchronous_operations},
                {"printed", Json::array()},
                {"files", s.written},
+               {"faults", Json::array()},
                {"comparisons", Json::array()}};
+  for (const SimulatedFault& f : s.faults)
+    json["faults"].push_back({{"kind", name(f.kind)}, {"ptx_line", f.ptx_line}, {"report", f.report}});
   for (const auto& [buffer, elements] : s.printed)
     json["printed"].push_back({{"buffer", buffer}, {"elements", elements}});
   for (const BufferComparison& c : s.comparisons)
@@ -69,39 +73,45 @@ std::string ptx_of(const std::string& path) {
   return text;
 }
 
-int run(const Options& o) {
+int run(const Options& asked) {
+  Options o = asked;
   const LaunchFile file = launch_from_json(file_text(o.launch), o.launch);
-  const std::string ptx = ptx_of(o.ptx);
-  Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", o.simulate.emulator.seed}};
-  Outcome outcome = Outcome::good;
-  try {
-    SimulateOptions options = o.simulate;
-    options.ptx_name = o.ptx;
+  SimulateOptions& options = o.simulate;
+  if (std::filesystem::is_directory(o.ptx)) {
+    TritonKernel triton = triton_kernel(o.ptx);
+    o.ptx = triton.ptx.string();
+    options.sidecar = [signature = triton.signature](const std::string&) { return signature; };
+    options.scratch = std::move(triton.scratch);
+  } else {
     const std::string name = std::filesystem::path(o.ptx).replace_extension().string();
-    options.sidecar = [&](const std::string& kernel) { return find_sidecar(name, kernel); };
-    json["notes"] = Json::array();
-    options.emulator.note = [&](const std::string& text) {
-      json["notes"].push_back(text);
-      if (!o.json) fmt::print("note: {}\n", text);
-    };
-    const Simulation s = simulate(ptx, file, options);
-    if (!s.right()) outcome = Outcome::wrong_result;
-    json["entry"] = s.entry;
-    json.update(to_json(s));
-    if (!o.json) print(s, o);
-  } catch (const EmulatorError& e) {
-    outcome = outcome_of(e);
-    json["fault"] = {{"kind", name(e.fault())}, {"ptx_line", e.ptx_line()}, {"report", e.what()}};
-    if (!o.json) fmt::print(stderr, "error: {}: {}\n", o.ptx, e.what());
+    options.sidecar = [name](const std::string& kernel) { return find_sidecar(name, kernel); };
   }
-  if (o.json) fmt::print("{}\n", json.dump());
-  return static_cast<int>(outcome);
+  options.ptx_name = o.ptx;
+  const std::string ptx = ptx_of(o.ptx);
+  Json json = {{"ptx", o.ptx}, {"launch", o.launch}, {"seed", options.emulator.seed}};
+  json["notes"] = Json::array();
+  options.emulator.note = [&](const std::string& text) {
+    json["notes"].push_back(text);
+    if (!o.json) fmt::print("note: {}\n", text);
+  };
+  const Simulation s = simulate(ptx, file, options);
+  json["entry"] = s.entry;
+  json.update(to_json(s));
+  if (o.json)
+    fmt::print("{}\n", json.dump());
+  else
+    print(s, o);
+  return static_cast<int>(!s.faults.empty() ? Outcome::failed
+                          : !s.right()      ? Outcome::wrong_result
+                                            : Outcome::good);
 }
 
 Command add(const Arguments& ptxb) {
   const Arguments app = ptxb.command("sim", "run any PTX file on the emulator, as a JSON file says");
   auto o = std::make_shared<Options>();
-  app.option("file", o->ptx, "the PTX file").required().shown_as("FILE.ptx");
+  app.option("file", o->ptx, "the PTX file, or a kernel's folder in Triton's cache")
+      .required()
+      .shown_as("FILE.ptx");
   app.option("--launch", o->launch, "what it is launched with, see below").required().shown_as("FILE.json");
   app.option("--seed", o->seed, "of the first schedule and of random buffers; fresh unless given")
       .shown_as("N");

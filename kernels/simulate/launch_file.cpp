@@ -7,8 +7,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "kernels/simulate/npy.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/file_text.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/json_text.h"
 #include "runtime/tensor_map.h"
@@ -16,26 +18,36 @@
 namespace ptxbuilder::command {
 
 const char* const launch_file_help =
-    R"(FILE.json, in which lists of extents run from the innermost dimension outwards and // begins a comment:
+    R"help(FILE.json, in which lists of extents run from the innermost dimension outwards and // begins a comment:
   "entry": the kernel, where there are several         "dynamic_shared_bytes": of the launch
   "grid", "block", "cluster": a number or a list of up to 3
       What is missing is taken from the sidecar beside the PTX (the grid from its rule), else block and cluster
       from what the PTX requires; dynamic_shared_bytes is 0 then.
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
-      for all, a list of numbers, or {"file": "raw bytes"}
+      for all, a list of numbers, {"file": "raw bytes, or NAME.npy"}, {"formula": "a[i] * 2"} over the buffers
+      ahead, or {"struct": [parameters with "at": bytes, ...]}, by which pointers and tensor maps lie in memory.
+      "symbol": "name" is a __device__ or __constant__ variable, whose first bytes the buffer is; without "init"
+      it begins as the PTX says.
   "parameters", in order, each one of
-      {"scalar": "u32", "value": 3}
+      {"scalar": "u32", "value": 3}; {"raw": "00 0a ff"} (bytes in hexadecimal), {"raw": {"file": "raw bytes"}}
       {"pointer": "a", "offset": bytes}; {"pointer": null}
       {"tensor_map": "a", "box": [64, 64], "swizzle": "none|32|64|128", "interleave": "none|16|32",
        "oob_fill": "zero|nan", "element_strides": [1, 1], "offset": bytes; and where they are not the
        buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up)}
       {"struct": [a parameter with "at": bytes, ...], "bytes": of all}
   "outputs": [{"buffer": "d", "print": elements, "write": "file",
-      "equals": a number, a list, {"buffer": "e"} or {"file": "raw bytes"}, "tolerance": 0, "relative": 0}]
-      An element is right when |it - expected| <= tolerance + relative |expected|.
+      "equals": a number, a list, {"buffer": "e"}, {"file": "raw bytes, or NAME.npy"} or
+      {"formula": "sum(k, 64, a[k, i1] * b[k, i0])"
+}
+, "tolerance" : 0, "relative" : 0
+}]
+      An element is right when |it - expected| <= tolerance + relative |expected|. Formulas have C's operators,
+      i (the element's number), i0, i1, ... (its coordinates), sum, select, min, max, pow, abs, exp, log, sqrt,
+      rsqrt, sin, cos, tanh, erf, floor, ceil, round, trunc, and elements of buffers as they are before the launch.
+  "waivers": [{"kind": "race", "line": of the PTX}], findings that are known and accepted
   "shared": [{"name": "sA", "offset": bytes, "bytes": of a stage, "stages": 4}], names for reports
-)";
+)help";
 
 size_t LaunchBuffer::count() const {
   size_t n = 1;
@@ -45,7 +57,7 @@ size_t LaunchBuffer::count() const {
 
 size_t LaunchParameter::size() const {
   switch (kind) {
-    case Kind::scalar:
+    case Kind::raw:
       return value.size();
     case Kind::pointer:
       return 8;
@@ -62,6 +74,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 34;  // of one buffer
+constexpr uint64_t kMostParameterBytes = 32764;  // of all parameters (PTX ISA, "Kernel Function Parameters")
 
 // A value and the way to it.
 class Node {
@@ -191,7 +204,7 @@ class Reader {
 
   LaunchFile read() {
     root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "buffers", "parameters",
-                   "outputs", "shared"});
+                   "outputs", "shared", "waivers"});
     if (auto node = root_.find("entry")) launch_.entry = node->text();
     if (auto node = root_.find("grid")) launch_.grid = extents(*node, hopper::grid_x);
     if (auto node = root_.find("block")) launch_.block = extents(*node, hopper::cta_threads);
@@ -200,6 +213,7 @@ class Reader {
       launch_.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, hopper::shared_bytes));
     if (auto node = root_.find("buffers"))
       for (size_t i = 0; i < node->list(0, 1024); ++i) buffer((*node)[i]);
+    for (const auto& [i, node] : structures_) fill_structure(launch_.buffers[i], node);
     if (auto node = root_.find("parameters"))
       for (size_t i = 0; i < node->list(0, 1024); ++i)
         launch_.parameters.push_back(parameter((*node)[i], false));
@@ -207,6 +221,8 @@ class Reader {
       for (size_t i = 0; i < node->list(0, 1024); ++i) output((*node)[i]);
     if (auto node = root_.find("shared"))
       for (size_t i = 0; i < node->list(0, 1024); ++i) launch_.shared.push_back(shared((*node)[i]));
+    if (auto node = root_.find("waivers"))
+      for (size_t i = 0; i < node->list(0, 1024); ++i) launch_.waivers.push_back(waiver((*node)[i]));
     return std::move(launch_);
   }
 
@@ -233,8 +249,9 @@ class Reader {
   }
 
   void buffer(const Node& node) {
-    node.members({"name", "dtype", "shape", "init", "seed"});
+    node.members({"name", "dtype", "shape", "init", "seed", "symbol"});
     LaunchBuffer b;
+    b.path = node.path();
     b.name = node.at("name").text();
     for (const LaunchBuffer& other : launch_.buffers)
       if (other.name == b.name) node.at("name").refuse(fmt::format("a second buffer '{}'", b.name));
@@ -244,7 +261,16 @@ class Reader {
     for (uint64_t extent : b.shape)
       if ((bytes *= extent) > kMostBytes)
         node.at("shape").refuse(fmt::format("more than {} bytes in all", kMostBytes));
-    if (auto init = node.find("init")) b.content = content(*init, b.dtype, b.count(), b.bytes(), false);
+    if (auto symbol = node.find("symbol")) {
+      b.symbol = symbol->text();
+      b.content.kind = Content::Kind::kept;
+    }
+    if (auto init = node.find("init")) {
+      if (init->json().is_object() && init->json().contains("struct"))
+        structures_.emplace_back(launch_.buffers.size(), *init);
+      else
+        b.content = content(*init, b, false);
+    }
     if (auto seed = node.find("seed")) {
       if (b.content.kind != Content::Kind::normal) seed->refuse("only \"init\": \"normal\" has a seed");
       b.content.seed = seed->whole(0, ~uint64_t{0});
@@ -252,9 +278,11 @@ class Reader {
     launch_.buffers.push_back(std::move(b));
   }
 
-  Content content(const Node& node, DType type, size_t count, size_t bytes, bool expected) const {
+  Content content(const Node& node, const LaunchBuffer& of, bool expected) const {
     Content c;
     const Json& json = node.json();
+    const DType type = of.dtype;
+    const size_t count = of.count();
     if (json.is_number()) {
       c.kind = Content::Kind::same;
       append_element(c.values, node, type);
@@ -265,15 +293,22 @@ class Reader {
     } else if (json.is_object() && json.contains("file")) {
       node.members({"file"});
       c.kind = Content::Kind::file;
-      c.file = folder_ / node.at("file").text();
-      std::error_code error;
-      const auto size = std::filesystem::file_size(c.file, error);
-      if (error) node.at("file").refuse(fmt::format("{} cannot be read", c.file.string()));
-      if (size != bytes)
-        node.at("file").refuse(fmt::format("{} has {} bytes, the buffer {}", c.file.string(), size, bytes));
+      of_file(c, node.at("file"), of);
+    } else if (json.is_object() && json.contains("formula")) {
+      node.members({"formula"});
+      c.kind = Content::Kind::formula;
+      const Node formula = node.at("formula");
+      std::vector<FormulaBuffer> buffers;
+      for (const LaunchBuffer& b : launch_.buffers) buffers.push_back({b.name, b.shape});
+      try {
+        c.formula = std::make_shared<const Formula>(formula.text(), buffers, of.shape.size());
+      } catch (const Error& e) {
+        formula.refuse(e.what());
+      }
     } else if (expected) {
       if (!json.is_object())
-        node.refuse(R"(expected a number, a list, {"buffer": "name"} or {"file": "name"})");
+        node.refuse(
+            R"(expected a number, a list, {"buffer": "name"}, {"file": "name"} or {"formula": "text"})");
       node.members({"buffer"});
       c.kind = Content::Kind::buffer;
       c.buffer = buffer_named(node.at("buffer"));
@@ -286,6 +321,33 @@ class Reader {
     return c;
   }
 
+  // Checks that a file holds what the buffer does, and how far its header goes.
+  void of_file(Content& c, const Node& node, const LaunchBuffer& of) const {
+    c.file = folder_ / node.text();
+    std::error_code error;
+    const auto size = std::filesystem::file_size(c.file, error);
+    if (error) node.refuse(fmt::format("{} cannot be read", c.file.string()));
+    if (c.file.extension() == ".npy") {
+      const NpyHeader h = npy_header(c.file);
+      if (!npy_holds(h.type, of.dtype))
+        node.refuse(fmt::format("{} has elements of type {}, the buffer of {}, which is {}", c.file.string(),
+                                h.type, name(of.dtype), npy_type(of.dtype)));
+      if (h.shape != of.shape)
+        node.refuse(fmt::format("{} has the shape [{}], innermost first, the buffer [{}]", c.file.string(),
+                                fmt::join(h.shape, ", "), fmt::join(of.shape, ", ")));
+      c.skipped = h.bytes;
+    }
+    if (size != c.skipped + of.bytes())
+      node.refuse(
+          fmt::format("{} has {} bytes, the buffer {}", c.file.string(), size - c.skipped, of.bytes()));
+  }
+
+  void fill_structure(LaunchBuffer& b, const Node& node) const {
+    node.members({"struct"});
+    b.content.kind = Content::Kind::structure;
+    b.content.members = members(node.at("struct"), b.bytes(), uint64_t{1} << 32);
+  }
+
   static Content::Kind named_content(const Node& node) {
     constexpr std::pair<std::string_view, Content::Kind> kinds[] = {{"zeros", Content::Kind::zeros},
                                                                     {"poison", Content::Kind::poison},
@@ -293,7 +355,8 @@ class Reader {
                                                                     {"normal", Content::Kind::normal}};
     for (auto [name, kind] : kinds)
       if (node.json() == name) return kind;
-    node.refuse(R"(expected "zeros", "poison", "iota", "normal", a number, a list or {"file": "name"})");
+    node.refuse(R"(expected "zeros", "poison", "iota", "normal", a number, a list, {"file": "name"}, )"
+                R"({"formula": "text"} or {"struct": [...]})");
   }
 
   LaunchParameter parameter(const Node& node, bool inside) const {
@@ -302,17 +365,19 @@ class Reader {
     p.path = node.path();
     if (node.find("scalar"))
       scalar(p, node);
+    else if (node.find("raw"))
+      raw(p, node);
     else if (node.find("pointer"))
       pointer(p, node);
     else if (node.find("tensor_map"))
       tensor_map(p, node);
-    else if (node.find("struct") && !inside)
+    else if (node.find("struct"))
       structure(p, node);
     else
-      node.refuse(R"(it is a "scalar", a "pointer", a "tensor_map" or a "struct" of these)");
+      node.refuse(R"(it is a "scalar", a "pointer", a "tensor_map", "raw" or a "struct" of these)");
     if (auto at = node.find("at")) {
       if (!inside) at->refuse("only the members of a struct have a place");
-      p.at = static_cast<uint32_t>(at->whole(0, 4096));
+      p.at = static_cast<uint32_t>(at->whole(0, ~uint32_t{0}));
     } else if (inside) {
       node.at("at");
     }
@@ -321,7 +386,27 @@ class Reader {
 
   static void scalar(LaunchParameter& p, const Node& node) {
     node.members({"scalar", "value", "at"});
+    p.scalar = true;
     append_element(p.value, node.at("value"), node.at("scalar").dtype());
+  }
+
+  void raw(LaunchParameter& p, const Node& node) const {
+    node.members({"raw", "at"});
+    const Node raw = node.at("raw");
+    if (raw.json().is_object()) {
+      raw.members({"file"});
+      const std::string bytes = file_text((folder_ / raw.at("file").text()).string(), kMostParameterBytes);
+      p.value.resize(bytes.size());
+      std::memcpy(p.value.data(), bytes.data(), bytes.size());
+    } else {
+      std::string digits = raw.text();
+      std::erase(digits, ' ');
+      if (digits.size() % 2 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
+        raw.refuse("expected bytes in hexadecimal, two digits each");
+      for (size_t k = 0; k < digits.size(); k += 2)
+        p.value.push_back(static_cast<std::byte>(std::stoi(digits.substr(k, 2), nullptr, 16)));
+    }
+    if (p.value.empty()) raw.refuse("it has no bytes");
   }
 
   void pointer(LaunchParameter& p, const Node& node) const {
@@ -376,17 +461,38 @@ class Reader {
   }
 
   void structure(LaunchParameter& p, const Node& node) const {
-    node.members({"struct", "bytes"});
+    node.members({"struct", "bytes", "at"});
     p.kind = LaunchParameter::Kind::structure;
-    p.bytes = static_cast<uint32_t>(node.at("bytes").whole(1, 4096));
-    const Node members = node.at("struct");
-    for (size_t i = 0; i < members.list(1, 1024); ++i) {
-      LaunchParameter member = parameter(members[i], true);
-      if (member.at + member.size() > p.bytes)
-        members[i].refuse(
-            fmt::format("{} B at byte {} of a struct of {} B", member.size(), member.at, p.bytes));
-      p.members.push_back(std::move(member));
+    p.bytes = static_cast<uint32_t>(node.at("bytes").whole(1, kMostParameterBytes));
+    p.members = members(node.at("struct"), p.bytes, 1024);
+  }
+
+  std::vector<LaunchParameter> members(const Node& list, uint64_t bytes, uint64_t most) const {
+    std::vector<LaunchParameter> all;
+    for (size_t i = 0; i < list.list(1, most); ++i) {
+      LaunchParameter member = parameter(list[i], true);
+      if (member.at + member.size() > bytes)
+        list[i].refuse(fmt::format("{} B at byte {} of a struct of {} B", member.size(), member.at, bytes));
+      all.push_back(std::move(member));
     }
+    return all;
+  }
+
+  static Waiver waiver(const Node& node) {
+    node.members({"kind", "line"});
+    Waiver w;
+    w.path = node.path();
+    const Node kind = node.at("kind");
+    const auto fault = runtime::fault_named(kind.text());
+    if (!fault) {
+      std::string known;
+      for (int i = 0; i <= static_cast<int>(runtime::Fault::time_limit); ++i)
+        known += fmt::format("{}\"{}\"", i ? ", " : "", runtime::name(static_cast<runtime::Fault>(i)));
+      kind.refuse(fmt::format("'{}' is no kind of finding; there are {}", kind.text(), known));
+    }
+    w.kind = *fault;
+    w.line = static_cast<uint32_t>(node.at("line").whole(1, ~uint32_t{0}));
+    return w;
   }
 
   static SharedObject shared(const Node& node) {
@@ -408,7 +514,7 @@ class Reader {
     const LaunchBuffer& b = launch_.buffers[o.buffer];
     if (auto print = node.find("print")) o.print = print->whole(1, b.count());
     if (auto write = node.find("write")) o.write = folder_ / write->text();
-    if (auto equals = node.find("equals")) o.equals = content(*equals, b.dtype, b.count(), b.bytes(), true);
+    if (auto equals = node.find("equals")) o.equals = content(*equals, b, true);
     for (auto [name, to] : {std::pair{"tolerance", &o.tolerance}, std::pair{"relative", &o.relative}})
       if (auto value = node.find(name)) {
         if (!o.equals) value->refuse("there is nothing to compare with; give \"equals\"");
@@ -422,6 +528,7 @@ class Reader {
   Node root_;
   std::filesystem::path folder_;
   LaunchFile launch_;
+  std::vector<std::pair<size_t, Node>> structures_;  // buffers whose content may point to later ones
 };
 
 }  // namespace

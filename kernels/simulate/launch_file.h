@@ -2,43 +2,24 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/device.h"
+#include "kernels/simulate/formula.h"
+#include "runtime/emulator/emulator.h"
 
 namespace ptxbuilder::command {
 
-// What the elements of a buffer are, at first or as expected.
-struct Content {
-  // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes. buffer: another's.
-  enum class Kind : uint8_t { zeros, poison, iota, normal, same, values, file, buffer };
-
-  Kind kind = Kind::zeros;
-  std::optional<uint64_t> seed = {};   // of normal; else the run's, and the buffer's number
-  std::vector<std::byte> values = {};  // one element of same, all of values
-  std::filesystem::path file = {};
-  size_t buffer = 0;  // its number
-};
-
-struct LaunchBuffer {
-  std::string name;
-  DType dtype = DType::u8;
-  std::vector<uint64_t> shape;  // elements, innermost first
-  Content content;
-
-  size_t count() const;
-  size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
-};
-
-// One parameter of the kernel, or one member of a parameter that is a struct.
+// One parameter of the kernel, or one member of a struct in one or in a buffer.
 struct LaunchParameter {
-  enum class Kind : uint8_t { scalar, pointer, tensor_map, structure };
+  enum class Kind : uint8_t { raw, pointer, tensor_map, structure };
 
-  Kind kind = Kind::scalar;
+  Kind kind = Kind::raw;
+  bool scalar = false;                   // of raw: a number that rules may name
   std::string path = {};                 // in the file, for errors: "parameters[2]"
-  std::vector<std::byte> value = {};     // of a scalar
+  std::vector<std::byte> value = {};     // of raw
   std::optional<size_t> buffer = {};     // a pointer has none: null
   uint64_t offset = 0;                   // bytes into the buffer
   runtime::TensorMapArguments map = {};  // without its address
@@ -49,14 +30,62 @@ struct LaunchParameter {
   size_t size() const;
 };
 
+// What the elements of a buffer are, at first or as expected.
+struct Content {
+  // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes, or a .npy. buffer:
+  // another's. structure: scalars, pointers and tensor maps at their places, zeros between. kept: what the
+  // module says of its variable.
+  enum class Kind : uint8_t {
+    zeros,
+    poison,
+    iota,
+    normal,
+    same,
+    values,
+    file,
+    buffer,
+    formula,
+    structure,
+    kept
+  };
+
+  Kind kind = Kind::zeros;
+  std::optional<uint64_t> seed = {};   // of normal; else the run's, and the buffer's number
+  std::vector<std::byte> values = {};  // one element of same, all of values
+  std::filesystem::path file = {};
+  uint64_t skipped = 0;                              // bytes of the file's header
+  size_t buffer = 0;                                 // its number
+  std::shared_ptr<const Formula> formula = nullptr;  // over what the buffers hold before the launch
+  std::vector<LaunchParameter> members = {};
+};
+
+struct LaunchBuffer {
+  std::string name;
+  DType dtype = DType::u8;
+  std::vector<uint64_t> shape;  // elements, innermost first
+  Content content;
+  std::string symbol = {};  // the module's variable that it lies in, if any
+  std::string path = {};    // in the file, for errors
+
+  size_t count() const;
+  size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
+};
+
 // What is done with a buffer after the launch; any of it.
 struct LaunchOutput {
   size_t buffer = 0;
   std::string path = {};
   size_t print = 0;                  // elements
-  std::filesystem::path write = {};  // raw bytes
+  std::filesystem::path write = {};  // raw bytes, or a .npy
   std::optional<Content> equals = {};
   double tolerance = 0, relative = 0;  // |got - expected| <= tolerance + relative |expected|
+};
+
+// A finding that is known and accepted.
+struct Waiver {
+  runtime::Fault kind;
+  uint32_t line = 0;      // of the PTX
+  std::string path = {};  // in the file, for errors
 };
 
 struct LaunchFile {
@@ -69,10 +98,12 @@ struct LaunchFile {
   std::vector<LaunchParameter> parameters;
   std::vector<LaunchOutput> outputs;
   std::vector<SharedObject> shared;  // for reports
+  std::vector<Waiver> waivers;
 };
 
 // Throws Error "NAME: parameters[2].box[1]: 300 exceeds 256", or "NAME: line 3, column 5: ..." where it is no
-// JSON. Files that it names are looked for beside it. Nothing is read but the text.
+// JSON. Files that it names are looked for beside it. Nothing is read but the text, and the headers of .npy
+// files.
 LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name);
 
 // The form of the file, in words, for `ptxb sim --help`.

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <set>
 
+#include "kernels/simulate/npy.h"
+#include "ptxbuilder/analysis/lint.h"
+#include "ptxbuilder/demangle.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/launch_rule.h"
 #include "runtime/buffer.h"
@@ -30,8 +35,9 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file) {
   std::vector<Entry> all = runtime::entries(ptx);
   std::string names;
   for (const Entry& e : all) {
-    if (e.name == file.entry || (file.entry.empty() && all.size() == 1)) return e;
-    names += (names.empty() ? "" : ", ") + e.name;
+    const std::string plain = demangled(e.name);
+    if (e.name == file.entry || plain == file.entry || (file.entry.empty() && all.size() == 1)) return e;
+    names += (names.empty() ? "" : ", ") + plain;
   }
   if (all.empty()) throw Error("ptx: it has no .entry, of which a launch could run one");
   refuse(file, file.entry.empty()
@@ -72,7 +78,7 @@ class FileValues final : public RuleValues {
   }
 
   uint64_t bits(size_t parameter) const override {
-    const LaunchParameter& p = of_kind(parameter, LaunchParameter::Kind::scalar, "a scalar");
+    const LaunchParameter& p = of_kind(parameter, LaunchParameter::Kind::raw, "a scalar");
     uint64_t bits = 0;
     std::memcpy(&bits, p.value.data(), std::min(sizeof bits, p.value.size()));
     return bits;
@@ -89,7 +95,8 @@ class FileValues final : public RuleValues {
  private:
   const LaunchParameter& of_kind(size_t parameter, LaunchParameter::Kind kind, const char* what) const {
     const LaunchParameter& p = file_.parameters[parameter];
-    if (p.kind != kind) refuse(file_, fmt::format("{}: the rule of the grid takes {} here", p.path, what));
+    if (p.kind != kind || (kind == LaunchParameter::Kind::raw && !p.scalar))
+      refuse(file_, fmt::format("{}: the rule of the grid takes {} here", p.path, what));
     return p;
   }
 
@@ -127,27 +134,56 @@ void check_parameters(const LaunchFile& file, const Entry& entry) {
       refuse(file, fmt::format("parameters[{}]: it has {} B, the parameter '{}' of the PTX has {} B", i,
                                bytes, entry.parameters[i].name, entry.parameters[i].bytes));
   if (given != wanted)
-    refuse(file, fmt::format("parameters: {} are given, '{}' takes {}{}", given, entry.name, wanted,
-                             given < wanted ? "; the next is '" + entry.parameters[given].name + "'"
-                                            : std::string()));
+    refuse(
+        file,
+        fmt::format("parameters: {} are given, '{}' takes {}{}", given, demangled(entry.name), wanted,
+                    given < wanted ? "; the next is '" + entry.parameters[given].name + "'" : std::string()));
 }
 
-Bytes read_file(const std::filesystem::path& path, size_t bytes) {
+// Appends the scratch memory that the kernel's compiler asks for.
+void add_scratch(LaunchFile& file, const Entry& entry, const std::vector<uint64_t>& scratch,
+                 const runtime::Launch& launch) {
+  if (file.parameters.size() + scratch.size() != entry.parameters.size()) return;
+  for (uint64_t bytes : scratch) {
+    LaunchParameter p{.kind = LaunchParameter::Kind::pointer};
+    if (bytes > 0) {
+      const uint64_t ctas = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+      p.buffer = file.buffers.size();
+      file.buffers.push_back({.name = "scratch", .shape = {bytes, ctas}, .content = {}});
+    }
+    file.parameters.push_back(std::move(p));
+  }
+}
+
+Bytes read_file(const std::filesystem::path& path, uint64_t skipped, size_t bytes) {
   Bytes data(bytes);
   std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(skipped));
   in.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(bytes));
   if (!in) throw Error(fmt::format("{}: cannot be read", path.string()));
   return data;
 }
 
-// The first bytes of a buffer, or what is expected of one; a random one has stream `number` of `seed`.
-Bytes make(const Content& content, const LaunchBuffer& b, uint64_t seed, size_t number) {
+// The first bytes of a buffer, or what is expected of one; a random one has stream `number` of `seed`. What a
+// formula names is in `first`.
+Bytes make(const Content& content, const LaunchBuffer& b, const std::vector<LaunchBuffer>& buffers,
+           const std::vector<Bytes>& first, uint64_t seed, size_t number) {
   const auto size = static_cast<size_t>(size_of(b.dtype));
   Bytes data(b.bytes());
   switch (content.kind) {
     case Content::Kind::zeros:
     case Content::Kind::buffer:
+    case Content::Kind::structure:
+    case Content::Kind::kept:
       break;
+    case Content::Kind::formula: {
+      const std::vector<double> values = content.formula->values(b.shape, [&](size_t other, uint64_t i) {
+        const DType type = buffers[other].dtype;
+        return read_element(&first[other][i * static_cast<size_t>(size_of(type))], type);
+      });
+      for (size_t i = 0; i < b.count(); ++i) write_element(&data[i * size], b.dtype, values[i]);
+      break;
+    }
     case Content::Kind::poison:
       std::fill(data.begin(), data.end(), std::byte{0xff});
       break;
@@ -168,7 +204,7 @@ Bytes make(const Content& content, const LaunchBuffer& b, uint64_t seed, size_t 
       data = content.values;
       break;
     case Content::Kind::file:
-      data = read_file(content.file, b.bytes());
+      data = read_file(content.file, content.skipped, b.bytes());
       break;
   }
   return data;
@@ -203,8 +239,9 @@ class Bench {
         file_(completed(file, sidecar_)),
         launch_(launch_of(file_, entry_)),
         device_(runtime::open_emulator(options.emulator)) {
-    check_parameters(file_, entry_);
     launch_.grid = grid_of(file_, sidecar_, device_->properties().multiprocessors);
+    add_scratch(file_, entry_, options.scratch, launch_);
+    check_parameters(file_, entry_);
     Signature signature;
     signature.kernel = entry_.name;
     signature.threads = launch_.block.x * launch_.block.y * launch_.block.z;
@@ -213,35 +250,74 @@ class Bench {
     signature.dynamic_shared_bytes = launch_.dynamic_shared_bytes;
     signature.shared = file_.shared;
     program_ = of_ptx(options, [&] { return device_->load(ptx, signature); });
-    for (size_t i = 0; i < file.buffers.size(); ++i) {
-      const LaunchBuffer& b = file.buffers[i];
-      first_.push_back(make(b.content, b, options.emulator.seed, i));
-      buffers_.emplace_back(*device_, b.bytes());
+    for (const LaunchBuffer& b : file_.buffers) places_.push_back(place(b));
+    for (size_t i = 0; i < file_.buffers.size(); ++i) {
+      const LaunchBuffer& b = file_.buffers[i];
+      if (b.content.kind == Content::Kind::kept) {
+        first_.emplace_back(b.bytes());
+        device_->copy_out(first_.back().data(), places_[i], b.bytes());
+      } else {
+        first_.push_back(make(b.content, b, file_.buffers, first_, options.emulator.seed, i));
+        write_members(first_.back(), b.content.members);
+      }
     }
-    for (const LaunchParameter& p : file.parameters) parameters_.push_back(encode(p));
+    for (const LaunchParameter& p : file_.parameters) parameters_.push_back(encode(p));
   }
 
   void run(uint64_t seed, std::chrono::milliseconds limit) {
-    for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_in(first_[i]);
     device_->seed(seed);
     device_->reset(*program_);
+    for (size_t i = 0; i < places_.size(); ++i)
+      device_->copy_in(places_[i], first_[i].data(), first_[i].size());
     std::vector<const void*> values;
     for (const Bytes& p : parameters_) values.push_back(p.data());
     device_->launch(*program_, launch_, values);
     device_->synchronize(limit);
   }
 
-  Bytes now(size_t buffer) const { return buffers_[buffer].copy_out<std::byte>(); }
-  const std::string& entry() const { return entry_.name; }
+  Bytes now(size_t buffer) const {
+    Bytes bytes(file_.buffers[buffer].bytes());
+    device_->copy_out(bytes.data(), places_[buffer], bytes.size());
+    return bytes;
+  }
+  // What is expected of a buffer, by itself.
+  Bytes expected(const Content& content, const LaunchBuffer& b) const {
+    return content.kind == Content::Kind::buffer ? now(content.buffer)
+                                                 : make(content, b, file_.buffers, first_, 0, 0);
+  }
+  std::string entry() const { return demangled(entry_.name); }
+  const std::string& kernel() const { return entry_.name; }
   runtime::EmulatorStatistics statistics() const { return device_->statistics(); }
 
  private:
+  runtime::Address place(const LaunchBuffer& b) {
+    if (b.symbol.empty()) {
+      buffers_.emplace_back(*device_, b.bytes());
+      return buffers_.back().address();
+    }
+    try {
+      const auto [address, bytes] = device_->variable(*program_, b.symbol);
+      if (b.bytes() > bytes)
+        throw Error(fmt::format("the variable '{}' has {} B, the buffer {}", b.symbol, bytes, b.bytes()));
+      return address;
+    } catch (const Error& e) {
+      refuse(file_, fmt::format("{}.symbol: {}", b.path, e.what()));
+    }
+  }
+
+  void write_members(Bytes& bytes, const std::vector<LaunchParameter>& members) {
+    for (const LaunchParameter& member : members) {
+      const Bytes part = encode(member);
+      std::memcpy(bytes.data() + member.at, part.data(), part.size());
+    }
+  }
+
   Bytes encode(const LaunchParameter& p) {
     Bytes bytes(p.size());
     auto store = [&](const void* from, size_t size) { std::memcpy(bytes.data(), from, size); };
-    const runtime::Address address = p.buffer ? buffers_[*p.buffer].address() + p.offset : 0;
+    const runtime::Address address = p.buffer ? places_[*p.buffer] + p.offset : 0;
     switch (p.kind) {
-      case LaunchParameter::Kind::scalar:
+      case LaunchParameter::Kind::raw:
         return p.value;
       case LaunchParameter::Kind::pointer:
         store(&address, sizeof address);
@@ -258,10 +334,7 @@ class Bench {
         break;
       }
       case LaunchParameter::Kind::structure:
-        for (const LaunchParameter& member : p.members) {
-          const Bytes part = encode(member);
-          std::memcpy(bytes.data() + member.at, part.data(), part.size());
-        }
+        write_members(bytes, p.members);
         break;
     }
     return bytes;
@@ -273,8 +346,9 @@ class Bench {
   runtime::Launch launch_;
   std::unique_ptr<runtime::Emulator> device_;
   std::unique_ptr<runtime::Program> program_;
-  std::vector<Bytes> first_;
-  std::vector<runtime::Buffer> buffers_;
+  std::vector<Bytes> first_;              // of each buffer of the file
+  std::vector<runtime::Address> places_;  // of each buffer of the file
+  std::vector<runtime::Buffer> buffers_;  // those that are no variables
   std::vector<Bytes> parameters_;
 };
 
@@ -283,7 +357,7 @@ void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o,
   const LaunchBuffer& b = file.buffers[o.buffer];
   const bool other = o.equals->kind == Content::Kind::buffer;
   const DType type = other ? file.buffers[o.equals->buffer].dtype : b.dtype;
-  const Bytes expected = other ? bench.now(o.equals->buffer) : make(*o.equals, b, 0, 0);
+  const Bytes expected = bench.expected(*o.equals, b);
   c.count = b.count();
   for (size_t i = 0; i < b.count(); ++i) {
     const double is = read_element(&got[i * static_cast<size_t>(size_of(b.dtype))], b.dtype);
@@ -306,10 +380,63 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   return count < b.count() ? text + " ..." : text;
 }
 
-void write_file(const std::filesystem::path& path, const Bytes& data) {
+void write_file(const std::filesystem::path& path, const LaunchBuffer& b, const Bytes& data) {
   std::ofstream out(path, std::ios::binary);
+  if (path.extension() == ".npy") out << npy_header_text(b.dtype, b.shape);
   out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
   if (!out.flush()) throw Error(fmt::format("{}: cannot be written", path.string()));
+}
+
+// The faults of all schedules.
+class Faults {
+ public:
+  explicit Faults(const LaunchFile& file) : file_(file), used_(file.waivers.size()) {}
+
+  void add(const runtime::EmulatorError& e) {
+    for (size_t k = 0; k < used_.size(); ++k)
+      if (file_.waivers[k].kind == e.fault() && file_.waivers[k].line == e.ptx_line()) used_[k] = true;
+    if (!is_waived(e)) add_anyway(e, "");
+  }
+  // A waiver does not let a kernel go on where it cannot.
+  void add_last(const runtime::EmulatorError& e) {
+    add_anyway(e, is_waived(e) ? "\n  A waiver names this, but the kernel cannot go on behind it." : "");
+  }
+
+  std::vector<SimulatedFault> all;
+
+  std::string unused() const {
+    std::string text;
+    for (size_t k = 0; k < used_.size(); ++k)
+      if (!used_[k])
+        text += fmt::format("{}{}: {}: it waives nothing that was found at line {}", text.empty() ? "" : "\n",
+                            file_.name, file_.waivers[k].path, file_.waivers[k].line);
+    return text;
+  }
+
+ private:
+  bool is_waived(const runtime::EmulatorError& e) const {
+    return std::ranges::any_of(
+        file_.waivers, [&](const Waiver& w) { return w.kind == e.fault() && w.line == e.ptx_line(); });
+  }
+  void add_anyway(const runtime::EmulatorError& e, const char* more) {
+    for (const SimulatedFault& f : all)
+      if (f.kind == e.fault() && f.ptx_line == e.ptx_line()) return;
+    all.push_back({e.fault(), e.ptx_line(), std::string(e.what()) + more});
+  }
+
+  const LaunchFile& file_;
+  std::vector<bool> used_;
+};
+
+// An .aligned instruction that a part of a warp runs is undefined, but a schedule may show nothing of it.
+void note_divergent(const std::string& ptx, const std::string& kernel, const SimulateOptions& options) {
+  if (!options.emulator.note) return;
+  constexpr std::string_view rule = "divergent-aligned";
+  std::set<std::string, std::less<>> others;
+  for (const analysis::RuleText& r : analysis::lint_rules())
+    if (r.name != rule) others.emplace(r.name);
+  for (const analysis::Finding& f : analysis::lint(ptx_text::parse(ptx), kernel, others))
+    if (!f.is_undecided) options.emulator.note("ptxb lint finds in it, at " + analysis::text(f));
 }
 
 }  // namespace
@@ -320,27 +447,45 @@ bool Simulation::right() const {
   return true;
 }
 
-Simulation simulate(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options) {
+Simulation simulate(const std::string& ptx, const LaunchFile& file, const SimulateOptions& asked) {
+  SimulateOptions options = asked;
+  Faults faults(file);
+  options.emulator.finding = [&](const runtime::EmulatorError& e) { faults.add(e); };
   Bench bench(ptx, file, options);
   Simulation s;
   s.entry = bench.entry();
+  note_divergent(ptx, bench.kernel(), options);
   for (const LaunchOutput& o : file.outputs)
     if (o.equals) s.comparisons.push_back({.buffer = file.buffers[o.buffer].name, .first_wrong = {}});
-  while (s.schedules < options.schedules && s.right()) {
+  s.finished = true;
+  while (s.schedules < options.schedules && s.right() && s.finished) {
     const uint64_t seed = options.emulator.seed + static_cast<uint64_t>(s.schedules++);
-    bench.run(seed, options.time_limit);
+    try {
+      bench.run(seed, options.time_limit);
+    } catch (const runtime::EmulatorError& e) {
+      faults.add_last(e);
+      s.finished = false;
+      break;
+    }
     size_t n = 0;
     for (const LaunchOutput& o : file.outputs)
       if (o.equals) compare(s.comparisons[n++], file, o, bench, bench.now(o.buffer), seed);
   }
+  s.faults = std::move(faults.all);
+  s.statistics = bench.statistics();
+  if (!s.finished) {
+    s.comparisons.clear();
+    return s;
+  }
+  if (const std::string unused = faults.unused(); !unused.empty() && options.emulator.note)
+    options.emulator.note(unused);
   for (const LaunchOutput& o : file.outputs) {
     const LaunchBuffer& b = file.buffers[o.buffer];
     if (o.print) s.printed.emplace_back(b.name, elements(b, bench.now(o.buffer), o.print));
     if (o.write.empty()) continue;
-    write_file(o.write, bench.now(o.buffer));
+    write_file(o.write, b, bench.now(o.buffer));
     s.written.push_back(o.write.string());
   }
-  s.statistics = bench.statistics();
   return s;
 }
 

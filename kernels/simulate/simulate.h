@@ -14,6 +14,9 @@ struct SimulateOptions {
   std::string ptx_name = {};  // of the PTX text, for what is wrong in it
   // The sidecar of a kernel, for what the launch file leaves out; may be empty, and find nothing.
   std::function<std::optional<Signature>(const std::string& kernel)> sidecar = {};
+  // Bytes for each CTA of scratch memory, to which pointers are passed behind the parameters of the file
+  // where the PTX has as many more.
+  std::vector<uint64_t> scratch = {};
   runtime::EmulatorOptions emulator;  // its seed is that of the first schedule and of the random buffers
   int schedules = 1;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
@@ -26,9 +29,18 @@ struct BufferComparison {
   std::string first_wrong;  // "d[3, 0] is 1, expected 2 +- 0.1 (schedule of seed 7)"
 };
 
+// A fault, once for each kind and line.
+struct SimulatedFault {
+  runtime::Fault kind;
+  uint32_t ptx_line = 0;  // 0 where no one instruction is to blame
+  std::string report;
+};
+
 struct Simulation {
   std::string entry;
-  int schedules = 0;  // that ran
+  int schedules = 0;                   // that ran
+  std::vector<SimulatedFault> faults;  // of all schedules, but for those that are waived
+  bool finished = false;               // no fault ended the last schedule
   runtime::EmulatorStatistics statistics;
   std::vector<BufferComparison> comparisons;  // of all outputs that are compared, over the schedules
   std::vector<std::pair<std::string, std::string>> printed;  // buffer and elements, of the last schedule
@@ -37,7 +49,8 @@ struct Simulation {
   bool right() const;
 };
 
-// Throws Error when the launch file and the PTX do not fit, EmulatorError when a launch went wrong.
+// Schedules end at a wrong result, and at a fault that ends its schedule; the others' faults are collected.
+// Throws Error when the launch file and the PTX do not fit, TimeoutError when a launch takes too long.
 Simulation simulate(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options);
 
 }  // namespace ptxbuilder::command

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "ptxbuilder/demangle.h"
 #include "runtime/emulator/decode/decoder.h"
 #include "runtime/emulator/instructions/tensor_map.h"
 #include "runtime/emulator/machine/launch.h"
@@ -41,6 +42,12 @@ const char* name(Fault fault) {
                                                  "bad operand"};
   const auto i = static_cast<size_t>(fault);
   return i < names.size() ? names[i] : "time limit";
+}
+
+std::optional<Fault> fault_named(std::string_view text) {
+  for (int i = 0; i <= static_cast<int>(Fault::time_limit); ++i)
+    if (const auto fault = static_cast<Fault>(i); text == name(fault)) return fault;
+  return std::nullopt;
 }
 
 namespace emulator {
@@ -158,7 +165,7 @@ class EmulatorDevice : public Emulator {
     }
     check_parameters(*program->loaded);
     if (const std::string lacks = refused(program->loaded->kernel); options_.note && !lacks.empty())
-      options_.note(lacks);
+      options_.note(demangled(lacks));
     return program;
   }
 
@@ -168,6 +175,19 @@ class EmulatorDevice : public Emulator {
     const Loaded& loaded = *dynamic_cast<EmulatedProgram&>(program).loaded;
     for (size_t k = 0; k < loaded.allocations.size(); ++k)
       std::ranges::copy(loaded.first[k], memory_.find(loaded.allocations[k], 0)->bytes.get());
+  }
+
+  ModuleVariable variable(const Program& program, std::string_view name) const override {
+    const std::lock_guard lock(mutex_);
+    std::string known;
+    for (const Address at : dynamic_cast<const EmulatedProgram&>(program).loaded->allocations) {
+      const Allocation& v = *memory_.find(at, 0);
+      const std::string plain = demangled(v.name);
+      if (v.name == name || plain == name) return {at, v.size};
+      known += (known.empty() ? "" : ", ") + plain;
+    }
+    throw Error(fmt::format("the PTX has no variable '{}' in .global or .const memory; it has {}", name,
+                            known.empty() ? "none" : known));
   }
 
   TensorMap encode_in_scope(const TensorMapView& map) override {
@@ -283,9 +303,9 @@ class EmulatorDevice : public Emulator {
       try {
         run(queued, deadline);
       } catch (const EmulatorError& e) {
-        const std::string report = fmt::format(
+        const std::string report = demangled(fmt::format(
             "{}\n  seed {}{}", e.what(), options_.seed,
-            queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size()));
+            queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size())));
         queue_.clear();
         if (trace_) trace_->write();
         throw EmulatorError(e.fault(), e.ptx_line(), report);
@@ -306,7 +326,7 @@ class EmulatorDevice : public Emulator {
               launches_++,
               0,
               trace_.get(),
-              &notes_};
+              &reports_};
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
     // This is what ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for
     // whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
@@ -329,7 +349,7 @@ class EmulatorDevice : public Emulator {
   std::exception_ptr failed_;
   EmulatorStatistics statistics_;
   std::unique_ptr<Trace> trace_;
-  Notes notes_{options_.note};
+  Reports reports_{options_};
   uint32_t launches_ = 0;
 };
 

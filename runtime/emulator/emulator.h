@@ -3,34 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/device.h"
 
 namespace ptxbuilder::runtime {
-
-struct EmulatorOptions {
-  // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
-  uint64_t seed = 0;
-  // Follows what every thread may rely on, and reports accesses that nothing orders, missing proxy fences,
-  // registers touched under a wgmma, uses of registers that nothing has written, reads of uninitialised
-  // shared memory. Bounds, alignment, barriers, divergence and deadlock are always checked.
-  bool race_check = true;
-  // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
-  // on one, so that a seed has one result.
-  int threads = 1;
-  // Where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for none.
-  std::string trace_path;
-  // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
-  std::function<void(uint64_t done, uint64_t all)> progress;
-  // Called with what is worth to be known and no fault, once for each instruction of a kernel: the same value
-  // stored by several warps, an mbarrier that is left in the midst of a phase; and, when a program is loaded,
-  // with the instructions that the emulator lacks. No other call runs meanwhile.
-  std::function<void(const std::string& text)> note;
-  // Where the kernels' printf goes; standard output when empty.
-  std::function<void(const std::string& text)> print;
-};
 
 // What the emulator can find wrong.
 enum class Fault : uint8_t {
@@ -59,6 +39,8 @@ enum class Fault : uint8_t {
 };
 
 const char* name(Fault fault);
+// The fault of this name, if there is one.
+std::optional<Fault> fault_named(std::string_view name);
 
 // What synchronize() throws when a launch went wrong: what() is the whole report.
 class EmulatorError : public Error {
@@ -74,6 +56,32 @@ class EmulatorError : public Error {
   uint32_t ptx_line_;
 };
 
+struct EmulatorOptions {
+  // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
+  uint64_t seed = 0;
+  // Follows what every thread may rely on, and reports accesses that nothing orders, missing proxy fences,
+  // registers touched under a wgmma, uses of registers that nothing has written, reads of uninitialised
+  // shared memory. Bounds, alignment, barriers, divergence and deadlock are always checked.
+  bool race_check = true;
+  // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
+  // on one, so that a seed has one result.
+  int threads = 1;
+  // Where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for none.
+  std::string trace_path;
+  // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
+  std::function<void(uint64_t done, uint64_t all)> progress;
+  // Called with what is worth to be known and no fault, once for each instruction of a kernel: the same value
+  // stored by several warps, an mbarrier that is left in the midst of a phase; and, when a program is loaded,
+  // with the instructions that the emulator lacks. No other call runs meanwhile.
+  std::function<void(const std::string& text)> note;
+  // Called with each fault behind which a kernel can go on, as it can behind a race, once for each
+  // instruction and kind: the launch then runs on, and synchronize() throws other faults alone. Where this is
+  // empty, the first fault of any kind ends the launch. No other call runs meanwhile.
+  std::function<void(const EmulatorError& fault)> finding;
+  // Where the kernels' printf goes; standard output when empty.
+  std::function<void(const std::string& text)> print;
+};
+
 // Counted over all launches of one device.
 struct EmulatorStatistics {
   uint64_t launches = 0, ctas = 0, warp_instructions = 0, asynchronous_operations = 0;
@@ -87,6 +95,13 @@ class Emulator : public Device {
   virtual void seed(uint64_t seed) = 0;
   // Gives the variables of the program's module the values that they began with.
   virtual void reset(Program& program) = 0;
+  // A variable of the module in .global or .const memory, by its name in the PTX or as its author wrote it.
+  // Throws Error that lists the variables for another name.
+  struct ModuleVariable {
+    Address address;
+    size_t bytes;
+  };
+  virtual ModuleVariable variable(const Program& program, std::string_view name) const = 0;
 };
 
 std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options = {});

@@ -420,8 +420,9 @@ TEST_CASE("sim: exit codes say whether the kernel was right, wrong, at fault or 
   CHECK(contains(fault, "access out of bounds"));
   CHECK(contains(fault, "at PTX line 6: st.global.u32 [%rd0+4], 5"));
   json = nlohmann::json::parse(sim("--json").output);
-  CHECK(json["fault"]["kind"] == "access out of bounds");
-  CHECK(json["fault"]["ptx_line"] == 6);
+  REQUIRE(json["faults"].size() == 1);
+  CHECK(json["faults"][0]["kind"] == "access out of bounds");
+  CHECK(json["faults"][0]["ptx_line"] == 6);
 
   kernel("L: bra L;");
   CHECK(sim("--time-limit 0.2").code == 4);

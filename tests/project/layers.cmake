@@ -28,7 +28,7 @@ foreach(room "family" "call" "gemm family call" "steps family gemm" "attention f
   list(TRANSFORM words PREPEND kernels/)
   set(allowed_kernels/${name} ${library} ${words})
 endforeach()
-list(APPEND allowed_kernels/simulate ptxbuilder/ptx)
+list(APPEND allowed_kernels/simulate ptxbuilder/ptx ptxbuilder/analysis)
 list(APPEND allowed_kernels/inspect ptxbuilder/ptx ptxbuilder/analysis)
 list(APPEND allowed_kernels/command ptxbuilder/ptx ptxbuilder/analysis)
 set(private_headers ptxbuilder/ir/state.h ptxbuilder/json_text.h)

@@ -6,9 +6,12 @@
 
 #include <cmath>
 #include <fstream>
+#include <set>
+#include <tuple>
 
 #include "emulator_kit.h"
 #include "error_kit.h"
+#include "kernels/simulate/triton.h"
 
 namespace ptxbuilder::test::simulate_test {
 using namespace command;
@@ -379,11 +382,12 @@ TEST_CASE("names of shared memory come with the launch file, and into reports") 
       "[%r0+72];\nsetp.eq.u32 %p, %r1, 0;\n@%p bra E;\nE: ret;\n}";
   auto ran = [&](const char* shared) {
     return error_of([&] {
-      simulate(
+      const Simulation s = simulate(
           ptx,
           launch_from_json(
               fmt::format(R"({{"grid": 1, "dynamic_shared_bytes": 128, "shared": [{}]}})", shared), "l.json"),
           {});
+      if (!s.faults.empty()) throw Error(s.faults[0].report);
     });
   };
   CHECK(ran(R"({"name": "sA", "offset": 0, "bytes": 32, "stages": 3})").find("this reads sA[2]+8,") !=
@@ -407,6 +411,259 @@ TEST_CASE("variables of the module begin anew with each schedule") {
                options);
   CHECK(s.schedules == 3);
   CHECK_MESSAGE(s.right(), s.comparisons[0].first_wrong);
+}
+
+namespace {
+
+const std::string module_head = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+
+Simulation run_ptx(const std::string& ptx, const std::string& json, const SimulateOptions& options = {}) {
+  return simulate(module_head + ptx, launch_from_json(json, "l.json"), options);
+}
+
+}  // namespace
+
+TEST_CASE("a buffer may be a variable of the module: __device__ and __constant__ memory") {
+  const std::string ptx = R"(.const .align 4 .b8 _ZN2ns5tableE[16] = {1, 0, 0, 0, 2};
+.global .align 4 .u32 count = 5;
+.visible .entry k(.param .u64 p) .reqntid 1 {
+.reg .b32 %r<3>; .reg .b64 %d; ld.param.u64 %d, [p];
+ld.const.u32 %r0, [_ZN2ns5tableE+4]; ld.global.u32 %r1, [count]; add.u32 %r1, %r1, %r0;
+st.global.u32 [count], %r1; st.global.u32 [%d], %r1;
+ret;
+}
+)";
+  auto json = [](const char* first, const char* second) {
+    return fmt::format(R"({{"grid": 1, "buffers": [{{"name": "d", "dtype": "u32", "shape": [1]}},
+{{"name": "t", "symbol": {}, "dtype": "u32", "shape": [4]}}, {{"name": "c", "symbol": {}, "dtype": "u32", "shape": [1]}}],
+"parameters": [{{"pointer": "d"}}], "outputs": [{{"buffer": "d", "print": 1}}, {{"buffer": "c", "print": 1}}]}})",
+                       first, second);
+  };
+  SimulateOptions options;
+  options.schedules = 2;
+  Simulation s = run_ptx(ptx, json("\"_ZN2ns5tableE\"", "\"count\""), options);
+  CHECK(s.printed.at(0).second == "7");
+  CHECK(s.printed.at(1).second == "7");
+  s = run_ptx(ptx, json(R"("ns::table", "init": [0, 40, 0, 0])", R"("count", "init": 2)"), options);
+  CHECK(s.printed.at(0).second == "42");
+  CHECK(s.printed.at(1).second == "42");
+  CHECK_ERROR(
+      run_ptx(ptx, json("\"tabel\"", "\"count\"")),
+      "l.json: buffers[1].symbol: the PTX has no variable 'tabel' in .global or .const memory; it has "
+      "ns::table, count");
+  CHECK_ERROR(run_ptx(ptx, changed(json("\"ns::table\"", "\"count\""), "[4]", "[5]")),
+              "l.json: buffers[1].symbol: the variable 'ns::table' has 16 B, the buffer 20");
+}
+
+TEST_CASE("parameters may be raw bytes and structs in structs; pointers and tensor maps lie in buffers") {
+  // The parameter points to { u32 add; u32* to; } behind 128 B, which are a tensor map.
+  const std::string ptx = R"(.visible .entry k(.param .u64 p, .param .align 8 .b8 s[24]) .reqntid 1 {
+.reg .b32 %r<4>; .reg .b64 %d<4>; .shared .align 128 .b8 tile[64]; .shared .align 8 .b64 bar;
+.reg .pred %q;
+ld.param.u64 %d0, [p]; ld.global.u32 %r0, [%d0+128]; ld.global.u64 %d1, [%d0+136];
+ld.param.u32 %r1, [s+12]; ld.param.u16 %r2, [s+16]; add.u32 %r0, %r0, %r1; add.u32 %r0, %r0, %r2;
+mbarrier.init.shared::cta.b64 [bar], 1;
+fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;
+cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%d0, {0}], [bar];
+W: mbarrier.try_wait.parity.shared::cta.b64 %q, [bar], 0;
+@!%q bra W;
+ld.shared.u32 %r3, [tile+4]; add.u32 %r0, %r0, %r3;
+st.global.u32 [%d1], %r0;
+ret;
+}
+)";
+  const std::string json = R"({"grid": 1, "buffers": [
+{"name": "all", "dtype": "u8", "shape": [256], "init": {"struct": [
+  {"at": 0, "tensor_map": "a", "box": [16]}, {"at": 128, "scalar": "u32", "value": 1000}, {"at": 136, "pointer": "d"}]}},
+{"name": "a", "dtype": "u32", "shape": [16], "init": "iota"}, {"name": "d", "dtype": "u32", "shape": [1]}],
+"parameters": [{"pointer": "all"}, {"struct": [
+  {"at": 8, "struct": [{"at": 4, "scalar": "u32", "value": 200}, {"at": 8, "raw": "1E 00"}], "bytes": 16}], "bytes": 24}],
+"outputs": [{"buffer": "d", "equals": 1231}]})";
+  const Simulation s = run_ptx(ptx, json);
+  CHECK(s.faults.empty());
+  CHECK(s.right());
+  for (auto [from, to, text] :
+       {std::tuple{"1E 00", "1E 0", "parameters[1].struct[0].struct[1].raw: expected bytes in hexadecimal"},
+        std::tuple{"1E 00", "", "parameters[1].struct[0].struct[1].raw: it has no bytes"},
+        std::tuple{"\"at\": 136, \"pointer\": \"d\"", "\"at\": 249, \"pointer\": \"d\"",
+                   "buffers[0].init.struct[2]: 8 B at byte 249 of a struct of 256 B"},
+        std::tuple{"\"pointer\": \"d\"", "\"pointer\": \"e\"",
+                   "buffers[0].init.struct[2].pointer: there is no buffer 'e'; there are all, a, d"}})
+    CHECK_ERROR(run_ptx(ptx, changed(json, from, to)), text);
+}
+
+TEST_CASE("what is expected may be a formula of what the buffers were before") {
+  auto ran = [](const std::string& formula) {
+    return run_ptx(".visible .entry k() .reqntid 1 { ret; }", fmt::format(R"({{"grid": 1, "buffers": [
+{{"name": "a", "dtype": "f32", "shape": [3, 2], "init": [1, 2, 3, 4, 5, 6]}},
+{{"name": "b", "dtype": "f32", "shape": [2, 3], "init": {{"formula": "10 * i0 + i1"}}}},
+{{"name": "c", "dtype": "f64", "shape": [2, 2], "init": {{"formula": "{}"}}}}],
+"outputs": [{{"buffer": "c", "print": 4}}]}})",
+                                                                          formula))
+        .printed.at(0)
+        .second;
+  };
+  CHECK(ran("sum(k, 3, a[k, i1] * b[i0, k])") == "8 68 17 167");
+  CHECK(ran("i + 100 * i0 + 1000 * i1") == "0 101 1002 1103");
+  CHECK(ran("select(i < 2, a[i], -a[2, 1])") == "1 2 -6 -6");
+  CHECK(ran("max(i % 3, 1.5) - 2 * (i == 3)") == "1.5 1.5 2 -0.5");
+  CHECK(ran("sum(n, i, sum(m, n + 1, m)) + exp(0) + abs(-2) + pow(2, 3)") == "11 11 12 15");
+  CHECK(ran("1e1 + .5 + trunc(2.7) + sqrt(16) / 4 - rsqrt(4) * 2") == "12.5 12.5 12.5 12.5");
+  for (auto [formula, text] :
+       {std::pair{"a[i", "l.json: buffers[2].init.formula: column 4: expected ']', found the end"},
+        std::pair{"1 +", "column 4: expected a value, found the end"},
+        std::pair{"1 2", "column 3: expected an operator, found '2'"},
+        std::pair{"z", "column 1: 'z' is no number here; there are i, i0, i1"},
+        std::pair{"d[0]", "column 1: there is no buffer 'd'; there are a, b"},
+        std::pair{"cot(1)", "column 1: there is no function 'cot'; there are sum, select, abs, exp"},
+        std::pair{"a[1, 1, 1]", "'a' takes 1 index or 2, not 3"},
+        std::pair{"min(1)", "'min' takes 2 values, not 1"},
+        std::pair{"a[i0 + 2, 0]", "'a[i0 + 2, 0]' at element 1: 3 is no index 0 of a, which has 3"},
+        std::pair{"a[-1]", "-1 is no index of a, which has 6"}, std::pair{"a[0.5]", "0.5 is no index of a"},
+        std::pair{"sum(k, 1e300, 1)", "a sum of 1e+300 terms; 4.29497e+09 are possible"}})
+    CHECK_ERROR(ran(formula), text);
+  CHECK_ERROR(ran(std::string(100, '(')), "it nests deeper than 64");
+  CHECK_ERROR(ran(std::string(100, '-') + "1"), "it nests deeper than 64");
+}
+
+TEST_CASE("files of numpy's are read and written by their headers") {
+  Folder folder;
+  const std::string json = R"({"grid": 1, "buffers": [
+{"name": "a", "dtype": "f16", "shape": [3, 2], "init": "iota"}, {"name": "b", "dtype": "f16", "shape": [3, 2]}],
+"outputs": [{"buffer": "a", "write": "a.npy"}]})";
+  auto ran = [&](const std::string& text) {
+    return simulate(module_head + ".visible .entry k() .reqntid 1 { ret; }",
+                    launch_from_json(text, folder.path / "l.json"), {});
+  };
+  ran(json);
+  std::ifstream in(folder.path / "a.npy", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  CHECK(bytes.size() == 128 + 12);
+  CHECK(bytes.substr(0, 10) == std::string("\x93NUMPY\x01\x00\x76\x00", 10));
+  CHECK(bytes.substr(10, 61) == "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3,), } ");
+  const std::string read =
+      changed(json, "\"shape\": [3, 2]}", "\"shape\": [3, 2], \"init\": {\"file\": \"a.npy\"}}");
+  CHECK(ran(changed(read, "\"buffer\": \"a\", \"write\": \"a.npy\"",
+                    "\"buffer\": \"b\", \"equals\": {\"buffer\": \"a\"}"))
+            .right());
+  CHECK_ERROR(ran(changed(read, "\"b\", \"dtype\": \"f16\"", "\"b\", \"dtype\": \"bf16\"")),
+              "a.npy has elements of type <f2, the buffer of bf16, which is <u2");
+  CHECK_ERROR(ran(changed(read, "[3, 2], \"init\": {", "[2, 3], \"init\": {")),
+              "a.npy has the shape [3, 2], innermost first, the buffer [2, 3]");
+  for (auto [at, text] :
+       {std::pair{0, "it is no .npy file"}, std::pair{45, "its elements are in Fortran's order"}}) {
+    std::string broken = bytes;
+    broken[static_cast<size_t>(at)] = 'X';
+    std::ofstream(folder.path / "a.npy", std::ios::binary) << broken;
+    CHECK_ERROR(ran(read), text);
+  }
+}
+
+TEST_CASE("all faults of a run are told, each once, and those that are waived are not") {
+  // Lines 6 and 8 race with other warps, line 7 reads what nothing has written.
+  const std::string ptx = R"(.visible .entry _Z4racePj(.param .u64 p) .reqntid 64 {
+.reg .b32 %r<4>; .reg .b64 %d; .shared .align 4 .b8 s[16]; .reg .pred %q; mov.u32 %r0, %tid.x;
+st.shared.u32 [s], %r0;
+ld.shared.u32 %r1, [s+8]; ld.param.u64 %d, [p]; st.global.u32 [%d], %r1;
+ld.shared.u32 %r2, [s];
+ret;
+}
+)";
+  const std::string json = R"({"grid": 1, "buffers": [{"name": "d", "dtype": "u32", "shape": [1]}],
+"parameters": [{"pointer": "d"}], "outputs": [{"buffer": "d", "print": 1}]})";
+  SimulateOptions options;
+  options.schedules = 6;
+  std::string notes;
+  options.emulator.note = [&](const std::string& text) { notes += text; };
+  auto told = [&](const std::string& waivers) {
+    notes.clear();
+    const Simulation s = run_ptx(ptx, changed(json, "\"grid\"", waivers + "\"grid\""), options);
+    CHECK(s.finished);
+    CHECK(s.schedules == 6);
+    std::set<std::string> all;
+    for (const SimulatedFault& f : s.faults) {
+      CHECK(f.report.find("kernel race(unsigned int*), CTA") != std::string::npos);
+      CHECK(all.insert(fmt::format("{} {}", name(f.kind), f.ptx_line)).second);
+    }
+    return all;
+  };
+  CHECK(told("") == std::set<std::string>{"race 6", "race 8", "uninitialised shared memory 7"});
+  CHECK(told(R"("waivers": [{"kind": "race", "line": 6}, {"kind": "race", "line": 8}], )") ==
+        std::set<std::string>{"uninitialised shared memory 7"});
+  CHECK(notes.empty());
+  CHECK(told(R"("waivers": [{"kind": "race", "line": 7}], )").size() == 3);
+  CHECK(notes == "l.json: waivers[0]: it waives nothing that was found at line 7");
+  CHECK_ERROR(told(R"("waivers": [{"kind": "rice", "line": 7}], )"),
+              "l.json: waivers[0].kind: 'rice' is no kind of finding; there are \"race\", \"missing fence");
+}
+
+TEST_CASE("a fault behind which a kernel cannot go on ends the run, waived or not") {
+  const std::string ptx = R"(.visible .entry k() .reqntid 64 {
+.shared .align 4 .b8 s[16]; .reg .b32 %r; mov.u32 %r, %tid.x;
+st.shared.u32 [s], %r;
+trap;
+}
+)";
+  SimulateOptions options;
+  options.schedules = 3;
+  const Simulation s = run_ptx(ptx, R"({"grid": 1, "waivers": [{"kind": "trap", "line": 7}]})", options);
+  CHECK_FALSE(s.finished);
+  REQUIRE(!s.faults.empty());
+  CHECK(s.faults.back().kind == runtime::Fault::trap);
+  CHECK(s.faults.back().report.find("A waiver names this, but the kernel cannot go on") != std::string::npos);
+}
+
+TEST_CASE("what lint says of an .aligned instruction that lanes run apart is a note before the run") {
+  const std::string ptx = R"(.visible .entry k() .reqntid 32 {
+.reg .b32 %r; .reg .pred %p; mov.u32 %r, %laneid; setp.lt.u32 %p, %r, 7;
+{}bra E;
+barrier.sync.aligned 0;
+E: ret;
+}
+)";
+  SimulateOptions options;
+  std::string notes;
+  options.emulator.note = [&](const std::string& text) { notes += text; };
+  run_ptx(changed(ptx, "{}", "@%p "), R"({"grid": 1})", options);
+  CHECK(notes.find("ptxb lint finds in it, at line 7:1: divergent-aligned") != std::string::npos);
+  notes.clear();
+  run_ptx(changed(ptx, "{}", ""), R"({"grid": 1})", options);
+  CHECK(notes.empty());
+}
+
+TEST_CASE("a folder of Triton's cache says threads, shared memory and scratch memory") {
+  Folder folder;
+  auto write = [&](const char* name, const std::string& text) { std::ofstream(folder.path / name) << text; };
+  CHECK_ERROR(triton_kernel(folder.path), "it is no folder of Triton's cache: it has no .ptx file");
+  write("k.ptx", "");
+  write(
+      "k.json",
+      R"({"num_warps": 8, "num_ctas": 2, "shared": 4096, "global_scratch_size": 64, "profile_scratch_size": 0})");
+  const TritonKernel k = triton_kernel(folder.path);
+  CHECK(k.ptx == folder.path / "k.ptx");
+  CHECK(k.signature.threads == 256);
+  CHECK(k.signature.cluster[0] == 2);
+  CHECK(k.signature.dynamic_shared_bytes == 4096);
+  CHECK(k.scratch == std::vector<uint64_t>{64, 0});
+  // The kernel writes behind the first 64 B of its scratch memory, of which there are 128 for two CTAs.
+  SimulateOptions options;
+  options.scratch = k.scratch;
+  options.sidecar = [&](const std::string&) { return k.signature; };
+  const std::string ptx = R"(.visible .entry k(.param .u64 p, .param .u64 scratch, .param .u64 profile) {
+.reg .b64 %d<3>; ld.param.u64 %d0, [p]; ld.param.u64 %d1, [scratch]; ld.param.u64 %d2, [profile];
+st.global.u32 [%d1+124], 1; st.global.u64 [%d0], %d2;
+ret;
+}
+)";
+  const Simulation s =
+      run_ptx(ptx, R"({"grid": 2, "buffers": [{"name": "d", "dtype": "u64", "shape": [1], "init": 7}],
+"parameters": [{"pointer": "d"}], "outputs": [{"buffer": "d", "equals": 0}]})",
+              options);
+  CHECK(s.faults.empty());
+  CHECK(s.right());
+  write("other.ptx", "");
+  CHECK_ERROR(triton_kernel(folder.path), "it has several .ptx files; name one of them");
 }
 
 }  // namespace ptxbuilder::test::simulate_test

@@ -144,17 +144,18 @@ void Warp::decided_by(Register r, Lanes who, const char* how) {
   const int lane = __builtin_ctz(who);
   set_undefined(r, who, 0, {});
   if (origin.pc == no_pc)
-    fail(Fault::undefined_register,
-         r == origin.r
-             ? fmt::format("this {} {}, which this thread has not written", how, kernel.register_name(r))
-             : fmt::format("this {} {}, whose value comes of {}, which this thread has not written", how,
-                           kernel.register_name(r), kernel.register_name(origin.r)),
-         lane);
+    return find(
+        Fault::undefined_register,
+        r == origin.r
+            ? fmt::format("this {} {}, which this thread has not written", how, kernel.register_name(r))
+            : fmt::format("this {} {}, whose value comes of {}, which this thread has not written", how,
+                          kernel.register_name(r), kernel.register_name(origin.r)),
+        lane);
   const std::string there = fmt::format("; line {} {} {}, whose value comes of it", kernel.lines[here()].ptx,
                                         how, kernel.register_name(r));
-  if (!origin.shared) throw error(Fault::undefined_register, origin.what + there, lane, origin.pc);
-  if (!cta.uninitialised)
-    cta.uninitialised = error(Fault::uninitialised, origin.what + there, lane, origin.pc);
+  if (!origin.shared)
+    return find(error(Fault::undefined_register, origin.what + there, lane, origin.pc), origin.pc);
+  add_uninitialised(cta, origin.pc, origin.what + there, lane);
 }
 
 void Warp::set_undefined(Register r, Lanes among, Lanes value, const Origin& origin) {

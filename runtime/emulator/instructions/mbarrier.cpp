@@ -40,7 +40,7 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
              published = w.knowledge.inits[m.init.actor] >= m.init.time;
   const bool fenced = w.knowledge.fenced[m.init.actor] >= m.init.time;
   if (!seen && !published)
-    w.fail(Fault::mbarrier_init,
+    w.find(Fault::mbarrier_init,
            fmt::format("mbarrier {} is used, but nothing orders this after its init at line {}: no barrier "
                        "stands between",
                        label(w, m), line_of(w, m.init.pc)),
@@ -51,11 +51,11 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
         "at line {}",
         label(w, m), line_of(w, m.init.pc));
   };
-  if (by == SignalledBy::tensor_copy && !published && !fenced) w.fail(Fault::mbarrier_init, unfenced(), lane);
+  if (by == SignalledBy::tensor_copy && !published && !fenced) w.find(Fault::mbarrier_init, unfenced(), lane);
   // libcu++'s memcpy_async does without the fence where a CTA copies to itself.
   if (by == SignalledBy::bulk_copy && m.cta == &w.cta && !published && !fenced) w.note(unfenced(), lane);
   if (m.cta != &w.cta && !published && !fenced)
-    w.fail(Fault::mbarrier_init,
+    w.find(Fault::mbarrier_init,
            fmt::format("mbarrier {} is used by another CTA of the cluster, but no fence.mbarrier_init "
                        "follows its init at line {}",
                        label(w, m), line_of(w, m.init.pc)),
@@ -327,7 +327,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
         uint32_t& arrived = known_phase(w, m, lane);
         const uint32_t known = std::max(arrived, w.knowledge.seen[m.actor]);
         if ((known & 1) == p && m.phase >= known + 2)
-          w.fail(
+          w.find(
               Fault::phase_skipped,
               fmt::format("mbarrier {} has completed phases {} to {} before this thread waits for phase {}: "
                           "parity {} no longer tells them apart{}",
@@ -339,7 +339,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     } else {
       const auto phase = static_cast<uint32_t>(w.at<uint64_t>(x.phase)[lane] >> 32);
       if (m.phase > phase + 1)
-        w.fail(Fault::phase_skipped,
+        w.find(Fault::phase_skipped,
                fmt::format("this waits for phase {} of mbarrier {}, which is in phase {}: only the current "
                            "phase and the one before can be waited for",
                            phase, label(w, m), m.phase),

@@ -121,7 +121,7 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
                    bytes = m.box_bytes();
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
                                shared_align, lane, SignalledBy::tensor_copy);
-    if (w.grid().notes->wanted())
+    if (w.grid().reports->wants_notes())
       for (const Landing& l : landings) note_filled(*l.cta, l.offset, bytes, m.swizzle, w.here());
     const uint64_t began = w.cluster().steps;
     w.cluster().post([&w, i = w.instruction, m, coordinates, landings, bytes, lane, began] {

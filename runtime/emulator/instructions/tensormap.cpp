@@ -210,7 +210,7 @@ void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane
   const MapChange& change = found->second;
   const auto acquired = w.maps_acquired.find(address);
   if (w.cluster().checks && (acquired == w.maps_acquired.end() || acquired->second < change.version))
-    w.fail(
+    w.find(
         Fault::proxy_fence,
         fmt::format("the tensor map at {:#x} was changed at line {}, and no {} follows", address,
                     w.grid().kernel.lines[change.pc].ptx,

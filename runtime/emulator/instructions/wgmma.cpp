@@ -56,7 +56,7 @@ void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
 
 // A tile that a tensor copy has filled under one swizzle is read under another: the product is likely wrong.
 void note_swizzle(Warp& w, const MatrixDescriptor& d, const char* what) {
-  if (!w.grid().notes->wanted()) return;
+  if (!w.grid().reports->wants_notes()) return;
   auto at = w.cta.filled.upper_bound(d.start);
   if (at == w.cta.filled.begin()) return;
   const Cta::Filled& filled = std::prev(at)->second;

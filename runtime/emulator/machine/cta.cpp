@@ -73,22 +73,22 @@ void Cta::warp_done(Warp&) {
   cluster.complete_barrier();
   cluster.changed();
   if (live_warps > 0) return;
-  if (uninitialised) throw *uninitialised;
   Warp& last = *warps.back();
+  for (const auto& [fault, pc] : uninitialised) last.find(fault, pc);
   for (auto& [offset, m] : mbarriers) {
     if (m->in_flight + m->copies_to_arrive > 0)
-      last.fail(Fault::early_exit,
+      last.find(Fault::early_exit,
                 fmt::format("the CTA exits while {} copies of {} B that signal mbarrier "
                             "{} still write into its shared memory",
                             m->in_flight + m->copies_to_arrive, m->in_flight_bytes, name(offset)));
   }
   if (touching > 0)
-    last.fail(
+    last.find(
         Fault::early_exit,
         fmt::format("the CTA exits while {} asynchronous operations still use its shared memory", touching));
   for (auto& [offset, m] : mbarriers)
     if (cluster.checks && m->tx != 0)
-      last.fail(
+      last.find(
           Fault::tx_count,
           fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: {} B {}", name(offset),
                       m->phase, std::abs(m->tx),
@@ -102,7 +102,7 @@ void Cta::warp_done(Warp&) {
       // A pipeline may end so; but where more warps arrive than a phase takes, the count is likely to be
       // wrong.
       if (arriving_warps(*m) > m->count)
-        last.fail(Fault::arrival_count,
+        last.find(Fault::arrival_count,
                   fmt::format("{}. Either the count or the arrivals of some phase are wrong{}", left,
                               about_arrivals(*m)));
       last.note(left, -1, m->init.pc);

@@ -46,7 +46,7 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   unreleased |= bit;
   const uint32_t pc_here = here();
   auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
-    fail(Fault::race,
+    find(Fault::race,
          fmt::format("this {} {}, but lane {} of this warp {} it at line {}, and nothing orders the two: no "
                      "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
                      writes ? "writes" : "reads", owner.name(at), other, verb,

@@ -25,20 +25,22 @@ class Cluster;
 class Cta;
 class Trace;
 
-// This is what is worth to be known and no fault, said once for each instruction.
-class Notes {
+// This passes on what a launch reports while it runs on: notes, once for each instruction, and faults, once
+// for each instruction and kind.
+class Reports {
  public:
-  explicit Notes(const std::function<void(const std::string&)>& say) : say_(say) {}
-  bool wanted() const { return static_cast<bool>(say_); }
-  void add(const std::string& kernel, uint32_t pc, const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    if (said_.emplace(kernel, pc).second) say_(text);
-  }
+  explicit Reports(const EmulatorOptions& options) : options_(options) {}
+  bool wants_notes() const { return static_cast<bool>(options_.note); }
+  bool wants_findings() const { return static_cast<bool>(options_.finding); }
+  void note(const std::string& kernel, uint32_t pc, const std::string& text);
+  void find(const std::string& kernel, uint32_t pc, const EmulatorError& fault);
+  bool has_found(const std::string& kernel, uint32_t pc, Fault fault);
 
  private:
-  const std::function<void(const std::string&)>& say_;
+  const EmulatorOptions& options_;
   std::mutex mutex_;
-  std::set<std::pair<std::string, uint32_t>> said_;
+  std::set<std::pair<std::string, uint32_t>> noted_;
+  std::set<std::tuple<std::string, uint32_t, Fault>> found_;
 };
 
 // What one launch is made of; the same for all its CTAs.
@@ -53,7 +55,7 @@ struct Grid {
   uint32_t id = 0;
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
   Trace* trace = nullptr;
-  Notes* notes = nullptr;
+  Reports* reports = nullptr;
 };
 
 // One mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
@@ -337,7 +339,7 @@ class Warp {
     if (auto clash = try_touch(cta, offset, bytes, writes, lane)) [[unlikely]] {
       std::vector<std::byte> stored(bytes);
       const bool known = values(stored.data());
-      settle_clash(*clash, cta, offset, known ? stored : std::vector<std::byte>{}, writes, lane);
+      settle_clash(*clash, cta, offset, bytes, known ? stored : std::vector<std::byte>{}, writes, lane);
     }
   }
   // The same by an asynchronous operation that this thread starts.
@@ -371,11 +373,16 @@ class Warp {
   uint32_t warpgroup() const { return index / 4; }
   ThreadCopies& bulk_of(uint32_t lane);
 
+  // Ends the launch.
   [[noreturn]] void fail(Fault fault, const std::string& message, int lane = -1) const;
+  // Reports a fault after which the launch goes on if findings are asked for; else it ends.
+  void find(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
+  void find(const EmulatorError& fault, uint32_t at) const;
   std::string report(const std::string& message, int lane, uint32_t at) const;
   EmulatorError error(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
   void note_uninitialised(Cta& cta, const char* what, int lane);
-  [[noreturn]] void fail_clash(const Clash& clash, Cta& cta, const char* what, int lane) const;
+  void add_uninitialised(Cta& cta, uint32_t pc, const std::string& message, int lane) const;
+  void find_clash(const Clash& clash, Cta& cta, const char* what, int lane) const;
   void note(const std::string& message, int lane = -1, uint32_t at = no_pc) const;
 
   uint64_t executed = 0;
@@ -399,8 +406,8 @@ class Warp {
   bool released_since(const Clash& clash, Cta& cta, const Knowledge& k) const;
   std::optional<Clash> without_released(std::optional<Clash> clash, Cta& cta, Access access, uint32_t begin,
                                         uint32_t end, bool writes);
-  void settle_clash(Clash clash, Cta& cta, uint32_t offset, const std::vector<std::byte>& stored, bool writes,
-                    int lane);
+  void settle_clash(Clash clash, Cta& cta, uint32_t offset, uint32_t bytes,
+                    const std::vector<std::byte>& stored, bool writes, int lane);
 
   bool cluster_checks_ = false;
   uint32_t followed_ = 0;  // instructions since it was looked whether any value is undefined
@@ -438,8 +445,9 @@ class Cta {
   std::vector<Actor> wgmma_actors;  // of each warpgroup
   std::unordered_map<uint32_t, Knowledge>
       ordered;  // by word that orders others: what its users have passed on
-  std::optional<EmulatorError>
-      uninitialised;    // the first read of what nothing had written; reported at the end
+  // Reads of what nothing had written, with their program counters, to be reported at the end: the first, or
+  // that of each instruction where findings are asked for.
+  std::vector<std::pair<EmulatorError, uint32_t>> uninitialised;
   uint64_t writes = 0;  // counts writes of shared memory, so that decoded tiles can be kept
   // This is what tensor copies have filled, by offset, for the note on a descriptor of another swizzle.
   struct Filled {

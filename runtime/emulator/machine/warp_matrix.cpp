@@ -20,7 +20,7 @@ void Warp::check_matrix_registers() {
   const MatrixUse& use = kernel.matrix_uses.at(here());
   auto check = [&](Register r, bool writes) {
     auto report = [&](const LiveWgmma& live, const char* role) {
-      fail(Fault::matrix_registers,
+      find(Fault::matrix_registers,
            fmt::format(
                "this {} {}, {} of the wgmma of line {} (group {}), for which no wgmma.wait_group has waited",
                writes ? "writes" : "reads", kernel.register_name(r), role, kernel.lines[live.pc].ptx,
@@ -41,11 +41,11 @@ void Warp::check_matrix_registers() {
 void Warp::check_wgmma_registers(const MatrixRegisters& registers) {
   if (!cluster().checks) return;
   const Kernel& kernel = grid().kernel;
-  if (!wgmma_fenced) fail(Fault::matrix_fence, "no wgmma.fence stands before the first wgmma.mma_async");
+  if (!wgmma_fenced) find(Fault::matrix_fence, "no wgmma.fence stands before the first wgmma.mma_async");
   auto require_untouched = [&](Register r, const char* role) {
     const auto n = static_cast<size_t>(r.at / 128);
     if (n < matrix_touched.size() && matrix_touched[n] == fences)
-      fail(Fault::matrix_fence,
+      find(Fault::matrix_fence,
            fmt::format("{} was touched after the last wgmma.fence, and this uses it as {}",
                        kernel.register_name(r), role));
   };
@@ -54,7 +54,7 @@ void Warp::check_wgmma_registers(const MatrixRegisters& registers) {
     require_untouched(r, "A");
     for (const LiveWgmma& live : wgmma_live)
       if (contains(listed(live.registers.accumulators), r))
-        fail(Fault::matrix_registers,
+        find(Fault::matrix_registers,
              fmt::format(
                  "A register {} is an accumulator of the wgmma of line {}, which has not been waited for",
                  kernel.register_name(r), kernel.lines[live.pc].ptx));

@@ -37,7 +37,7 @@ Cta& Warp::resolve_shared(uint64_t address, uint32_t& offset, int lane) {
          lane);
   Cta& peer = *cluster().ctas[rank - 1];
   if (peer.live_warps == 0)
-    fail(Fault::early_exit,
+    find(Fault::early_exit,
          fmt::format("this reaches the shared memory of CTA {} of the cluster, which has exited", peer.rank),
          lane);
   return peer;
@@ -143,30 +143,34 @@ std::optional<Clash> Warp::try_touch(Cta& owner, uint32_t offset, uint32_t bytes
 }
 
 // Threads that store what stands there already, by threads too, race for nothing: a note says it.
-void Warp::settle_clash(Clash clash, Cta& owner, uint32_t offset, const std::vector<std::byte>& stored,
-                        bool writes, int lane) {
-  const uint32_t end = offset + static_cast<uint32_t>(stored.size());
+void Warp::settle_clash(Clash clash, Cta& owner, uint32_t offset, uint32_t bytes,
+                        const std::vector<std::byte>& stored, bool writes, int lane) {
+  const uint32_t end = offset + bytes;
   for (std::optional<Clash> more = clash; more;) {
     clash = *more;
     const uint32_t from = std::max(offset, clash.offset), to = std::min(end, clash.offset + 4);
-    if (stored.empty() || !clash.earlier_wrote || clash.earlier.async ||
-        clash.conflict != Conflict::unordered ||
-        !std::equal(stored.begin() + (from - offset), stored.begin() + (to - offset),
-                    owner.shared.begin() + from))
-      fail_clash(clash, owner, writes ? "this writes" : "this reads", lane);
-    note(fmt::format(
-             "this writes to {} what stands there already, and nothing orders it after the other write: "
-             "{}",
-             owner.name(clash.offset), cluster().describe(clash.earlier, true)),
-         lane);
-    owner.shadow.agree(access(), from, to - from);
-    more = to < end ? owner.shadow.write(access(), to, end - to, knowledge) : std::nullopt;
+    const bool same = !stored.empty() && clash.earlier_wrote && !clash.earlier.async &&
+                      clash.conflict == Conflict::unordered &&
+                      std::equal(stored.begin() + (from - offset), stored.begin() + (to - offset),
+                                 owner.shared.begin() + from);
+    if (same)
+      note(fmt::format(
+               "this writes to {} what stands there already, and nothing orders it after the other write: "
+               "{}",
+               owner.name(clash.offset), cluster().describe(clash.earlier, true)),
+           lane);
+    else
+      find_clash(clash, owner, writes ? "this writes" : "this reads", lane);
+    if (writes) owner.shadow.agree(access(), from, to - from);
+    more = to >= end ? std::nullopt
+           : writes  ? owner.shadow.write(access(), to, end - to, knowledge)
+                     : owner.shadow.read(access(), to, end - to, knowledge);
   }
 }
 
 void Warp::note(const std::string& message, int lane, uint32_t at) const {
-  if (!grid().notes->wanted()) return;
-  grid().notes->add(grid().kernel.name, at == no_pc ? here() : at, report(message, lane, at));
+  if (!grid().reports->wants_notes()) return;
+  grid().reports->note(grid().kernel.name, at == no_pc ? here() : at, report(message, lane, at));
 }
 
 void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, Access deed,
@@ -176,50 +180,74 @@ void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
     if (Mbarrier* m = owner.mbarrier_near(offset, bytes); m && writes)
       fail(Fault::mbarrier_use, fmt::format("{} over the mbarrier {}", what, owner.name(m->offset)));
   if (!cluster().checks) return;
-  auto clash = writes ? owner.shadow.write(deed, offset, bytes, knowledge)
-                      : owner.shadow.read(deed, offset, bytes, knowledge);
-  clash = without_released(clash, owner, deed, offset, offset + bytes, writes);
-  if (clash) fail_clash(*clash, owner, what, -1);
+  const uint32_t end = offset + bytes;
+  for (uint32_t from = offset; from < end;) {
+    auto clash = writes ? owner.shadow.write(deed, from, end - from, knowledge)
+                        : owner.shadow.read(deed, from, end - from, knowledge);
+    clash = without_released(clash, owner, deed, from, end, writes);
+    if (!clash) break;
+    find_clash(*clash, owner, what, -1);
+    const uint32_t at = std::max(from, clash->offset);
+    from = std::min(end, clash->offset + 4);
+    if (writes) owner.shadow.agree(deed, at, from - at);
+  }
   note_uninitialised(owner, what, -1);
 }
 
 void Warp::note_uninitialised(Cta& owner, const char* what, int lane) {
   if (!owner.shadow.uninitialised) return;
-  if (!owner.uninitialised)
-    owner.uninitialised = error(
-        Fault::uninitialised,
-        fmt::format("{} {}, which nothing had written", what, owner.name(*owner.shadow.uninitialised)), lane);
+  add_uninitialised(
+      owner, here(),
+      fmt::format("{} {}, which nothing had written", what, owner.name(*owner.shadow.uninitialised)), lane);
   owner.shadow.uninitialised.reset();
 }
 
-void Warp::fail_clash(const Clash& clash, Cta& owner, const char* what, int lane) const {
+void Warp::add_uninitialised(Cta& owner, uint32_t at, const std::string& message, int lane) const {
+  auto& list = owner.uninitialised;
+  if (!list.empty() && !grid().reports->wants_findings()) return;
+  if (std::ranges::find(list, at, &std::pair<EmulatorError, uint32_t>::second) == list.end())
+    list.emplace_back(error(Fault::uninitialised, message, lane, at), at);
+}
+
+void Warp::find_clash(const Clash& clash, Cta& owner, const char* what, int lane) const {
+  const Fault fault = clash.conflict == Conflict::unfenced ? Fault::proxy_fence : Fault::race;
+  if (grid().reports->has_found(grid().kernel.name, here(), fault)) return;
   std::string where =
       owner.name(clash.offset) + (&owner == &cta ? "" : fmt::format(" of CTA {} of the cluster", owner.rank));
   std::string earlier = cluster().describe(clash.earlier, clash.earlier_wrote);
-  if (clash.conflict == Conflict::unfenced)
-    fail(Fault::proxy_fence,
-         fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async stands between", what,
-                     where, earlier),
-         lane);
+  if (fault == Fault::proxy_fence)
+    return find(fault,
+                fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async stands between",
+                            what, where, earlier),
+                lane);
   if (const ActorName& who = cluster().actors[clash.earlier.actor]; who.kind == ActorName::Kind::mbarrier)
     if (auto m = who.cta->mbarriers.find(who.index); m != who.cta->mbarriers.end())
       earlier += fmt::format(" (it is in phase {} now, {} of {} arrivals and {} B are missing)",
                              m->second->phase, m->second->pending, m->second->count, m->second->tx);
-  fail(Fault::race, fmt::format("{} {}, but {}, and nothing orders this after that", what, where, earlier),
-       lane);
+  find(fault, fmt::format("{} {}, but {}, and nothing orders this after that", what, where, earlier), lane);
 }
 
 void Warp::fail(Fault fault, const std::string& message, int lane) const {
   EmulatorError e = error(fault, message, lane);
   // What was read uninitialised is why an address is wrong, and may be why something else is.
   const bool wrong_address = fault == Fault::out_of_bounds || fault == Fault::misaligned;
-  if (cta.uninitialised && wrong_address)
-    throw EmulatorError(Fault::uninitialised, cta.uninitialised->ptx_line(),
-                        fmt::format("{}\n  then: {}", cta.uninitialised->what(), e.what()));
-  if (cta.uninitialised && fault != Fault::uninitialised && fault != Fault::race)
-    e = EmulatorError(fault, e.ptx_line(),
-                      fmt::format("{}\n  before that: {}", e.what(), cta.uninitialised->what()));
-  throw e;
+  if (cta.uninitialised.empty()) throw e;
+  const EmulatorError& before = cta.uninitialised[0].first;
+  if (wrong_address)
+    throw EmulatorError(Fault::uninitialised, before.ptx_line(),
+                        fmt::format("{}\n  then: {}", before.what(), e.what()));
+  throw EmulatorError(fault, e.ptx_line(), fmt::format("{}\n  before that: {}", e.what(), before.what()));
+}
+
+void Warp::find(Fault fault, const std::string& message, int lane, uint32_t at) const {
+  if (at == no_pc) at = here();
+  if (!grid().reports->wants_findings() && fault != Fault::race) fail(fault, message, lane);
+  find(error(fault, message, lane, at), at);
+}
+
+void Warp::find(const EmulatorError& fault, uint32_t at) const {
+  if (!grid().reports->wants_findings()) throw fault;
+  grid().reports->find(grid().kernel.name, at, fault);
 }
 
 EmulatorError Warp::error(Fault fault, const std::string& message, int lane, uint32_t at) const {

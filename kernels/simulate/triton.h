@@ -1,0 +1,23 @@
+// A folder of Triton's cache, which holds one kernel.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "ptxbuilder/signature.h"
+
+namespace ptxbuilder::command {
+
+struct TritonKernel {
+  std::filesystem::path ptx;
+  Signature signature;  // threads, cluster and dynamic shared memory; no parameters
+  // Bytes for each CTA of the scratch memory that Triton's own launcher passes behind the author's
+  // parameters.
+  std::vector<uint64_t> scratch;
+};
+
+// Throws Error that begins with the folder where it does not hold one NAME.ptx and its NAME.json.
+TritonKernel triton_kernel(const std::filesystem::path& folder);
+
+}  // namespace ptxbuilder::command
