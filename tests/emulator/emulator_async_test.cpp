@@ -259,10 +259,10 @@ cvt.u64.u32 %rd6, %r8; add.s64 %rd5, %rd5, %rd6; st.global.v4.b32 [%rd5], {%r10,
 ret;
 })";
 
-std::vector<float> run_replace(const std::string& text, uint64_t seed) {
+std::vector<float> run_replace(const std::string& text, uint64_t seed, int threads = 32) {
   EmulatorOptions options;
   options.seed = seed;
-  Bench bench(text, 32, options);
+  Bench bench(text, threads, options);
   std::vector<float> data(32 * 8);
   std::iota(data.begin(), data.end(), 1.0f);
   Address in = bench.upload(data), out = bench.upload(std::vector<float>(128)),
@@ -323,6 +323,50 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
               again +
                   "fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu "
                   "[%rd3], 128;") == std::nullopt);
+}
+
+// As Triton does: the map is made of zeros, and another warp than the one that acquires it loads through it.
+std::string made_of_zeros() {
+  std::string text = changed(replace, "st.shared.b32 [%r5], %r6;", "@%p2 st.shared.b32 [%r5], 0;");
+  text = changed(text, "ld.param.b32 %r6, [%rd2];", "setp.lt.u32 %p2, %r0, 32;");
+  text = changed(text, "tensormap.replace.tile.global_dim",
+                 R"(tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r2], 1;
+tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r2], 0, 32;
+tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r2], 0, 32;
+tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%r2], 0, 1;
+tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%r2], 1, 1;
+tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%r2], 7;
+tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%r2], 0;
+tensormap.replace.tile.global_dim)");
+  text = changed(text, "tensormap.cp_fenceproxy", "@!%p2 bra B;\ntensormap.cp_fenceproxy");
+  text = changed(text, "[%rd3], 128;\n@%p0 bra W;",
+                 "[%rd3], 128;\nB: bar.sync 0;\nsetp.ne.u32 %p3, %r0, 32;\n@%p3 bra W;");
+  return changed(text, "ld.param.u64 %rd5, [out];", "@!%p2 ret;\nld.param.u64 %rd5, [out];");
+}
+
+TEST_CASE(
+    "emulator: a tensor map may be made of zeros, and is acquired for all that the acquiring warp meets") {
+  const std::string text = made_of_zeros();
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<float> out;
+    std::string what;
+    CHECK_MESSAGE(!fault_of([&] { out = run_replace(text, seed, 64); }, &what), what);
+    CHECK(out[0] == 33);
+    CHECK(out[64 + 31] == 5 * 32 + 32);
+    CHECK(out[96] == 0);
+  }
+  auto fault = [&](const std::string& from, const std::string& to, const char* words) {
+    std::string what;
+    auto found = first_fault([&](uint64_t seed) { run_replace(changed(text, from, to), seed, 64); }, &what);
+    CHECK_MESSAGE(what.find(words) != std::string::npos, what);
+    return found;
+  };
+  CHECK(fault("@%p2 st.shared.b32 [%r5], 0;", "@%p2 st.shared.b32 [%r5], 1;", "there is no tensor map at") ==
+        Fault::operand);
+  CHECK(fault("fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;", "",
+              "tensormap::generic.acquire, by") == Fault::proxy_fence);
+  CHECK(fault("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r2], 0, 32;", "", "box[0]") ==
+        Fault::operand);
 }
 
 TEST_CASE("emulator: what it does not run is named") {

@@ -10,7 +10,13 @@ const char* const load = "cp.async.bulk.tensor.2d.shared";
 // What can go wrong when barriers are made known to the CTA, which `sets` of them are.
 std::vector<Mutant> publishing(int sets = 1) {
   return {
-      {"no fence after the init", "fence.", 0, drop, {Fault::mbarrier_init}, 2 * sets},
+      {"no fence after the init",
+       "fence.",
+       0,
+       drop,
+       {},
+       2 * sets,
+       "no fence.mbarrier_init or fence.proxy.async"},
       {"no bar.sync after the init", "bar.sync", 0, drop, {Fault::mbarrier_use, Fault::mbarrier_init}},
   };
 }

@@ -58,9 +58,10 @@ std::string Subject::name() const { return built_->name; }
 const std::string& Subject::text() const { return built_->text; }
 
 std::optional<runtime::Fault> Subject::run(const std::string& text, uint64_t seed, int schedules,
-                                           std::string& report) const {
+                                           std::string& report, std::string* notes) const {
   runtime::EmulatorOptions options;
   options.seed = seed;
+  if (notes) options.note = [&](const std::string& note) { *notes += note + "\n"; };
   auto device = runtime::open_emulator(options);
   try {
     runtime::LoadedKernel loaded(*device, text, built_->signature);

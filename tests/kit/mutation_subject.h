@@ -26,9 +26,9 @@ class Subject {
   const std::string& text() const;
 
   // Runs `text` in place of the kernel's own PTX and verifies, on `schedules` schedules from `seed` on: the
-  // fault that this ends with, if any, and the report, "right" or what is wrong.
+  // fault that this ends with, if any, and the report, "right" or what is wrong. Adds to the notes, if asked.
   std::optional<runtime::Fault> run(const std::string& text, uint64_t seed, int schedules,
-                                    std::string& report) const;
+                                    std::string& report, std::string* notes = nullptr) const;
   // Runs it as it is, `times` times, on any device.
   std::string run_on(runtime::Device& device, int times) const;
 

@@ -170,9 +170,8 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
     } else if (bytes) {
       w.global(from, bytes, lane, false, "this copy");
     }
-    auto landings =
-        begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
-                   mask ? SignalledBy::tensor_copy : SignalledBy::bulk_copy, x.reduction.has_value());
+    auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
+                               SignalledBy::copy, x.reduction.has_value());
     // The copy between CTAs reads until the same barrier's phase completes.
     if (source)
       w.touch_async(*source, source_offset, bytes, false,

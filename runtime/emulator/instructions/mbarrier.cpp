@@ -51,9 +51,9 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
         "at line {}",
         label(w, m), line_of(w, m.init.pc));
   };
-  if (by == SignalledBy::tensor_copy && !published && !fenced) w.find(Fault::mbarrier_init, unfenced(), lane);
-  // libcu++'s memcpy_async does without the fence where a CTA copies to itself.
-  if (by == SignalledBy::bulk_copy && m.cta == &w.cta && !published && !fenced) w.note(unfenced(), lane);
+  // libcu++'s memcpy_async does without the fence where a CTA copies to itself, and so do Triton's copies of
+  // tensors.
+  if (by == SignalledBy::copy && m.cta == &w.cta && !published && !fenced) w.note(unfenced(), lane);
   if (m.cta != &w.cta && !published && !fenced)
     w.find(Fault::mbarrier_init,
            fmt::format("mbarrier {} is used by another CTA of the cluster, but no fence.mbarrier_init "
@@ -319,7 +319,8 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
     bool done;
     if (x.parity) {
-      const uint32_t p = w.at<uint32_t>(x.phase)[lane];
+      uint32_t p = w.at<uint32_t>(x.phase)[lane];
+      if (p == ~0u) p = 1;  // the hardware looks at the lowest bit, and LLVM makes -1 of one that is true
       if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
       done = (m.phase & 1) != p;
       if (w.cluster().checks && &w.cta == m.cta) {

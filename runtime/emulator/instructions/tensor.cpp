@@ -120,7 +120,7 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
     const uint32_t mask = x.cta_mask == no_register ? 0 : w.at<uint16_t>(x.cta_mask)[lane],
                    bytes = m.box_bytes();
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
-                               shared_align, lane, SignalledBy::tensor_copy);
+                               shared_align, lane, SignalledBy::copy);
     if (w.grid().reports->wants_notes())
       for (const Landing& l : landings) note_filled(*l.cta, l.offset, bytes, m.swizzle, w.here());
     const uint64_t began = w.cluster().steps;

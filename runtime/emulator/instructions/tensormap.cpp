@@ -73,8 +73,13 @@ void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
     const uint64_t value = x.wide() ? w.at<uint64_t>(x.new_val)[lane] : w.at<uint32_t>(x.new_val)[lane];
     std::byte* place = changed_map(w, address, x.space, lane, false);
     MapContents m = map_contents(place);
+    // A map of zeros, all of whose fields a kernel replaces, is how Triton makes one.
+    if (std::all_of(place, place + map_bytes, [](std::byte b) { return b == std::byte{0}; }))
+      m.magic = map_magic;
     if (m.magic != map_magic)
-      w.fail(Fault::operand, fmt::format("there is no tensor map at {:#x}", address), lane);
+      w.fail(Fault::operand,
+             fmt::format("there is no tensor map at {:#x}, and no 128 B of zeros to make one of", address),
+             lane);
     auto refuse = [&](const char* what) {
       w.fail(Fault::operand,
              fmt::format("{} {} of a tensor map: {}", field_names[static_cast<size_t>(x.field)], value, what),
@@ -186,8 +191,11 @@ struct AcquireMap {
 void execute_acquire(Warp& w, const AcquireMap& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.addr, lane);
-    auto change = w.cluster().map_changes.find(address);
-    if (change != w.cluster().map_changes.end()) w.maps_acquired[address] = change->second.released;
+    const auto found = w.cluster().map_changes.find(address);
+    if (found == w.cluster().map_changes.end()) return;
+    MapChange& change = found->second;
+    std::erase_if(change.acquired, [&](const MapChange::Acquired& a) { return a.actor == w.actor; });
+    change.acquired.push_back({w.actor, w.time, change.released});
   });
 }
 
@@ -208,15 +216,18 @@ void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane
   auto found = w.cluster().map_changes.find(address);
   if (found == w.cluster().map_changes.end()) return;
   const MapChange& change = found->second;
-  const auto acquired = w.maps_acquired.find(address);
-  if (w.cluster().checks && (acquired == w.maps_acquired.end() || acquired->second < change.version))
-    w.find(
-        Fault::proxy_fence,
-        fmt::format("the tensor map at {:#x} was changed at line {}, and no {} follows", address,
-                    w.grid().kernel.lines[change.pc].ptx,
-                    change.released < change.version ? "fence.proxy.tensormap::generic.release"
-                                                     : "fence.proxy.tensormap::generic.acquire of this warp"),
-        lane);
+  const bool acquired = std::ranges::any_of(change.acquired, [&](const MapChange::Acquired& a) {
+    return a.version >= change.version && w.knowledge.seen[a.actor] >= a.time;
+  });
+  if (w.cluster().checks && !acquired)
+    w.find(Fault::proxy_fence,
+           fmt::format(
+               "the tensor map at {:#x} was changed at line {}, and no {} follows", address,
+               w.grid().kernel.lines[change.pc].ptx,
+               change.released < change.version
+                   ? "fence.proxy.tensormap::generic.release"
+                   : "fence.proxy.tensormap::generic.acquire, by this warp or one that it has waited for"),
+           lane);
   TensorMapArguments a;
   a.recipe.dtype = m.dtype;
   a.recipe.swizzle = m.swizzle;

@@ -167,6 +167,13 @@ struct MapChange {
   uint32_t version = 0;   // counts its changes
   uint32_t released = 0;  // the last version that a release of the tensormap proxy has covered
   uint32_t pc = no_pc;    // of the last change
+  // Acquires of the tensormap proxy by warps, and the version that each has covered: whoever knows of one may
+  // use the map.
+  struct Acquired {
+    Actor actor;
+    uint32_t time, version;
+  };
+  std::vector<Acquired> acquired = {};
 };
 
 // cp.async.bulk groups of one thread. Groups are numbered from 1.
@@ -240,7 +247,6 @@ class Warp {
   std::array<uint32_t, 32> cluster_generation{};  // when they arrived
   std::array<std::vector<LaneFrame>, 32> frames;  // of the calls that each lane is in
   std::array<uint64_t, 32> top{};                 // where the free part of each lane's local memory begins
-  std::unordered_map<uint64_t, uint32_t> maps_acquired;  // versions of changed tensor maps, by address
 
   Fragment& fragment() { return fragments[current]; }
   Cluster& cluster() const;
