@@ -418,6 +418,8 @@ void DeferredStore::skip(Where where) {
     const TileValues zeros = detail::tile_convert(s.type, detail::filled(DType::f32, f32(0), kept.layout));
     detail::tile_assign(kept.words, kept.layout, {kept.layout, zeros.words});
   }
+  // Panels that were stored meanwhile may have used the buffer that the next step begins with last.
+  detail::wait_stores_read(0);
   s.holds = pred(false);
 }
 

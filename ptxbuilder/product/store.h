@@ -158,7 +158,8 @@ class DeferredStore {
   // Takes a tile that is to be stored to the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
-  // Call it in place of take(), after all steps: the steps until the next take() do nothing.
+  // Call it in place of take(), after all steps: the steps until the next take() do nothing. What panels have
+  // stored meanwhile has been read behind it.
   void skip(Where where = Where::here());
   // Runs all steps of the last tile.
   void finish(Where where = Where::here());

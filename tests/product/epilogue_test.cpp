@@ -213,6 +213,21 @@ TEST_CASE("of a deferred store that repeats columns, each panel holds its own") 
   }
 }
 
+TEST_CASE("a deferred store goes on through the buffers that its panels were stored through") {
+  const TileExtent tile = {64, 128}, half = {64, 64};
+  const Matrix x = random_matrix(DType::bf16, tile, -4, 4);
+  Kernel k("meanwhile");
+  auto [from, D] = k.params<gptr<bf16>, TensorMap>("from", "D");
+  const PanelStore panels(DType::bf16, D, tile, {.columns = half.cols});
+  DeferredStore out(panels);
+  panels.store_panel(0, RegisterTile<bf16>(0, wgmma_layout(half.rows, half.cols)), 0, 0);
+  out.skip();
+  out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
+  out.finish();
+  const Matrix zeros{DType::bf16, tile, std::vector<double>(x.count()), true};
+  check_equal(result_of(std::move(k), {x}, zeros), x.values, "what was taken last");
+}
+
 TEST_CASE("what pairs of columns are not") {
   Kernel k("pairs");
   auto [D] = k.params<TensorMap>("D");
