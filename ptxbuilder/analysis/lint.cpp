@@ -60,6 +60,12 @@ constexpr Rule kRules[] = {
       "cluster "
       "where its CTAs use it."},
      check_barrier_published},
+    {{"barrier-fence", "an mbarrier that copies use before its initialisation is fenced for their proxy",
+      "Behind mbarrier.init run fence.mbarrier_init.release.cluster, as the manual wants it: without it a "
+      "CTA by "
+      "itself has been seen to work.",
+      true},
+     check_barrier_fence},
     {{"barrier-initialised", "an mbarrier that is used and never initialised",
       "Initialise each barrier of the array by mbarrier.init."},
      check_barrier_initialised},

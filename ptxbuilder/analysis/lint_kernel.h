@@ -199,6 +199,7 @@ void check_staging(LintKernel&, Report&);
 void check_bulk_groups(LintKernel&, Report&);
 
 void check_barrier_published(LintKernel&, Report&);
+void check_barrier_fence(LintKernel&, Report&);
 void check_barrier_initialised(LintKernel&, Report&);
 void check_arrivals(LintKernel&, Report&);
 void check_expected_bytes(LintKernel&, Report&);

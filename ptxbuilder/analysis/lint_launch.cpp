@@ -178,23 +178,31 @@ void check_register_bound(LintKernel& kernel, Report& report) {
 void check_register_pool(LintKernel& kernel, Report& report) {
   if (kernel.threads == 0) return;
   const int64_t entry = registers_at_entry(kernel);
-  std::vector<int64_t> registers(at(static_cast<int>(kernel.threads)), entry);
+  // A thread that sets its count several times may hold the least of them when another one waits.
+  std::map<int64_t, int64_t> least;
   int largest = kNone;
+  const auto each_thread = [&](int i, const auto& body) {
+    for (const ThreadClass& c : kernel.classes)
+      if (c.runs[at(i)] != Runs::no)
+        for (int64_t t : c.threads) body(t);
+  };
   for (int i = 0; i < kernel.count(); ++i) {
     if (!kernel.operation(i).is("setmaxnreg")) continue;
     const Sum asked = kernel.operand(i, 0);
     if (!asked.is_constant()) return;
-    for (const ThreadClass& c : kernel.classes) {
-      if (c.runs[at(i)] == Runs::no) continue;
-      for (int64_t t : c.threads) registers[static_cast<size_t>(t)] = asked.constant;
-    }
+    each_thread(i, [&](int64_t t) {
+      int64_t& of_thread = least.emplace(t, asked.constant).first->second;
+      of_thread = std::min(of_thread, asked.constant);
+    });
     if (kernel.operation(i).has("inc") &&
         (largest == kNone || asked.constant > kernel.operand(largest, 0).constant))
       largest = i;
   }
-  int64_t sum = 0;
-  for (int64_t of_thread : registers) sum += of_thread;
-  if (largest != kNone && sum > entry * kernel.threads)
+  if (largest == kNone) return;
+  each_thread(largest, [&](int64_t t) { least[t] = kernel.operand(largest, 0).constant; });
+  int64_t sum = entry * (kernel.threads - std::ssize(least));
+  for (const auto& [thread, count] : least) sum += count;
+  if (sum > entry * kernel.threads)
     report.add(largest,
                fmt::format("the roles ask for {} registers together, and the CTA begins with {} ({} threads "
                            "of {})",

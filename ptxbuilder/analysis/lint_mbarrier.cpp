@@ -13,30 +13,35 @@ namespace {
 
 // ---- Published ----
 
-// Whether what a thread has initialised is fenced, and known to the threads that use it.
+// What a thread knows of initialisations, by their instructions.
 struct Publication {
-  int unfenced = kNone;  // the mbarrier.init
-  bool is_unmet = true, is_unmet_in_cluster = true;
+  int unfenced = kNone;                             // the mbarrier.init that no fence follows
+  std::set<int> unmet = {}, unmet_in_cluster = {};  // those of others behind which there has been no barrier
 
   bool operator==(const Publication&) const = default;
-  static size_t size() { return 1; }
+  size_t size() const { return 1 + unmet.size() + unmet_in_cluster.size(); }
   bool join(const Publication& other) {
-    const bool grows = (unfenced == kNone && other.unfenced != kNone) || (!is_unmet && other.is_unmet) ||
-                       (!is_unmet_in_cluster && other.is_unmet_in_cluster);
+    const Publication before = *this;
     if (unfenced == kNone) unfenced = other.unfenced;
-    is_unmet |= other.is_unmet;
-    is_unmet_in_cluster |= other.is_unmet_in_cluster;
-    return grows;
+    unmet.insert(other.unmet.begin(), other.unmet.end());
+    unmet_in_cluster.insert(other.unmet_in_cluster.begin(), other.unmet_in_cluster.end());
+    return !(*this == before);
   }
 };
 
 class PublicationWalk {
  public:
-  PublicationWalk(LintKernel& kernel, Report& report)
-      : kernel_(kernel), report_(report), protocol_(kernel.protocol()) {
-    for (const Use& use : protocol_.uses) {
-      by_operation_.emplace(use.operation, &use);
-      if (use.inits) inits_.push_back(use.operation);
+  enum Kind : int {
+    kUnfenced,           // of an mbarrier.init, which the other uses: in a CTA
+    kUnfencedInCluster,  // or in the cluster
+    kUnmet               // of a use of an mbarrier that the other initialises
+  };
+
+  explicit PublicationWalk(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
+    for (size_t u = 0; u < protocol_.uses.size(); ++u) {
+      const Use& use = protocol_.uses[u];
+      by_operation_.emplace(use.operation, u);
+      if (use.inits) inits_.insert(use.operation);
       needs_fence_ |= use.works() && (use.copies || use.is_remote);
       spans_cluster_ |= use.copies && use.is_remote;
     }
@@ -46,60 +51,80 @@ class PublicationWalk {
       for (int64_t ctas : numbers_of(d)) spans_cluster_ |= d.tokens[0] == ".reqnctapercluster" && ctas > 1;
   }
 
-  void run() {
-    if (inits_.empty()) return;
+  std::set<LintEvent> run() {
     for (const ThreadClass& c : kernel_.classes) {
-      initialises_ =
-          std::any_of(inits_.begin(), inits_.end(), [&](int i) { return c.runs[at(i)] != Runs::no; });
-      follow(kernel_, c, Publication{.is_unmet = !initialises_},
-             [&](Publication& p, int i, bool is_last) { step(p, i, is_last); });
+      Publication start{.unmet_in_cluster = inits_};
+      for (int init : inits_)
+        if (c.runs[at(init)] == Runs::no) start.unmet.insert(init);
+      follow(kernel_, c, start, [&](Publication& p, int i, bool is_last) { step(p, i, is_last); });
     }
+    return std::move(events_);
   }
 
  private:
-  bool is_behind_an_init(int i) const {
-    return std::none_of(inits_.begin(), inits_.end(), [&](int init) { return kernel_.precedes(i, init); });
+  // The first of some initialisations that the barriers of a use may have; kNone where there is none.
+  int unmet_of(size_t use, const std::set<int>& unmet) const {
+    const int i = protocol_.uses[use].operation;
+    const Cells& cells = protocol_.cells[use];
+    if (cells.empty()) return unmet.size() == inits_.size() ? *unmet.begin() : kNone;
+    for (int init : unmet) {
+      const Cells& of = protocol_.cells[by_operation_.at(init)];
+      if (!kernel_.precedes(i, init) &&
+          std::any_of(of.begin(), of.end(), [&](int64_t cell) { return cells.contains(cell); }))
+        return init;
+    }
+    return kNone;
   }
 
   void step(Publication& p, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
     if (o.is("fence") && (o.has("mbarrier_init") || o.has("proxy"))) p.unfenced = kNone;
     if ((o.is("fence") && o.has("cluster")) || o.is("membar")) p.unfenced = kNone;
-    const bool meets = (o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp");
-    if (meets && is_behind_an_init(i)) {
-      p.is_unmet = false;
-      if (o.has("cluster")) p.is_unmet_in_cluster = false;
+    if ((o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp")) {
+      const auto is_ahead = [&](int init) { return !kernel_.precedes(i, init); };
+      std::erase_if(p.unmet, is_ahead);
+      if (o.has("cluster")) std::erase_if(p.unmet_in_cluster, is_ahead);
     }
     const auto found = by_operation_.find(i);
     if (found == by_operation_.end()) return;
-    const Use& use = *found->second;
+    const Use& use = protocol_.uses[found->second];
     if (use.inits) p.unfenced = i;
     if (!use.works() || !is_last) return;
     if (p.unfenced != kNone && needs_fence_)
-      report_.add(p.unfenced,
-                  "no fence makes this mbarrier.init known to copies or to the cluster before its use", {i});
-    if (use.is_remote && spans_cluster_ && p.is_unmet_in_cluster)
-      report_.add(i,
-                  fmt::format("{} uses another CTA's mbarrier, and no cluster barrier lies between its "
-                              "mbarrier.init and this",
-                              o.text->opcode),
-                  {inits_.front()});
-    else if (p.is_unmet)
-      report_.add(i,
-                  fmt::format("{} uses an mbarrier that another thread initialises, and no barrier lies "
-                              "between its mbarrier.init and this",
-                              o.text->opcode),
-                  {inits_.front()});
+      events_.insert({spans_cluster_ ? kUnfencedInCluster : kUnfenced, p.unfenced, i});
+    const int in_cluster =
+                  use.is_remote && spans_cluster_ ? unmet_of(found->second, p.unmet_in_cluster) : kNone,
+              in_cta = unmet_of(found->second, p.unmet);
+    if (in_cluster != kNone)
+      events_.insert({kUnmet, i, in_cluster,
+                      fmt::format("{} uses another CTA's mbarrier, and no cluster barrier lies between its "
+                                  "mbarrier.init and this",
+                                  o.text->opcode)});
+    else if (in_cta != kNone)
+      events_.insert({kUnmet, i, in_cta,
+                      fmt::format("{} uses an mbarrier that another thread initialises, and no barrier lies "
+                                  "between its mbarrier.init and this",
+                                  o.text->opcode)});
   }
 
   LintKernel& kernel_;
-  Report& report_;
   const Protocol& protocol_;
-  std::map<int, const Use*> by_operation_;
-  std::vector<int> inits_;
-  bool needs_fence_ = false, initialises_ = false;
+  std::set<LintEvent> events_;
+  std::map<int, size_t> by_operation_;
+  std::set<int> inits_;
+  bool needs_fence_ = false;
   bool spans_cluster_ = false;  // whether it says that its CTAs work together
 };
+
+std::set<LintEvent> walk_publication(LintKernel& kernel) { return PublicationWalk(kernel).run(); }
+
+void report_unfenced(LintKernel& kernel, PublicationWalk::Kind kind, const char* whom, Report& report) {
+  for (const LintEvent& event : kernel.events(walk_publication))
+    if (event.kind == kind)
+      report.add(event.operation,
+                 fmt::format("no fence makes this mbarrier.init known to {} before its use", whom),
+                 {event.other});
+}
 
 // ---- Arrivals ----
 
@@ -240,6 +265,22 @@ std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loo
   return all;
 }
 
+// Whether no way around a loop leaves an instruction out.
+bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
+  return std::all_of(loop.latches.begin(), loop.latches.end(),
+                     [&](int latch) { return kernel.graph.dominates(kernel.graph.block_of[at(i)], latch); });
+}
+
+// Whether a loop initialises a barrier of a use, so that its phases begin anew.
+bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use& use, const Loop& loop) {
+  const Cells& cells = protocol.cells[static_cast<size_t>(&use - protocol.uses.data())];
+  return std::any_of(cells.begin(), cells.end(), [&](int64_t cell) {
+    const std::set<int> inits = protocol.operations(cell, &Use::inits);
+    return std::any_of(inits.begin(), inits.end(),
+                       [&](int i) { return loop.contains(kernel.graph.block_of[at(i)]); });
+  });
+}
+
 // The parity that an instruction waits for; nothing where it waits for a state.
 std::optional<Sum> parity_of(LintKernel& kernel, const Use& use) {
   const Operation& o = kernel.operation(use.operation);
@@ -304,7 +345,14 @@ bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, in
 
 }  // namespace
 
-void check_barrier_published(LintKernel& kernel, Report& report) { PublicationWalk(kernel, report).run(); }
+void check_barrier_published(LintKernel& kernel, Report& report) {
+  report_unfenced(kernel, PublicationWalk::kUnfencedInCluster, "copies or to the cluster", report);
+  report_events(kernel, walk_publication, PublicationWalk::kUnmet, report);
+}
+
+void check_barrier_fence(LintKernel& kernel, Report& report) {
+  report_unfenced(kernel, PublicationWalk::kUnfenced, "copies", report);
+}
 
 void check_barrier_initialised(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
@@ -372,6 +420,7 @@ void check_parity(LintKernel& kernel, Report& report) {
     const int number = working_loop(kernel, use.operation);
     if (!parity || number == kNone) continue;
     const Loop& loop = kernel.graph.loops[at(number)];
+    if (!runs_each_time(kernel, loop, use.operation) || is_made_anew(kernel, protocol, use, loop)) continue;
     const std::set<int> of_parity = changing(kernel, *parity, loop),
                         of_address = changing(kernel, use.address, loop);
     const auto is_stage = [&](int atom) { return kernel.values.atom(atom).kind == Atom::Kind::stage; };

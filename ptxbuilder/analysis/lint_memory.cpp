@@ -80,6 +80,14 @@ const Variable* base_of(const LintKernel& kernel, const Sum& address) {
   return nullptr;
 }
 
+// The bytes that a variable's address is a multiple of. What a kernel has alone in shared memory begins where
+// shared memory does.
+int64_t alignment_of(const LintKernel& kernel, const Variable& v) {
+  constexpr int64_t kStart = 1024;
+  const bool is_alone = v.is_open() && v.space == ".shared" && kernel.shared_variables.size() == 1;
+  return is_alone ? std::max<int64_t>(v.align, kStart) : v.align;
+}
+
 // Addresses of the lanes from the first one on, but for what is the same for all of them; none where one is
 // not known.
 std::vector<int64_t> lane_addresses(LintKernel& kernel, const Sum& address, int64_t first, int lanes) {
@@ -138,11 +146,12 @@ void check_alignment(LintKernel& kernel, Report& report) {
       const Sum& address = addresses[place];
       const Variable* base = base_of(kernel, address);
       if (!base) continue;
-      if (base->align < bytes)
+      if (alignment_of(kernel, *base) < bytes) {
         report.add(
             i, fmt::format("an address has to be a multiple of {} bytes, and its variable is aligned to {}",
                            bytes, base->align));
-      if (base->align < bytes) continue;
+        continue;
+      }
       for (const ThreadClass& c : kernel.classes) {
         if (c.runs[at(i)] == Runs::no) continue;
         std::vector<int64_t> some = c.threads;

@@ -221,7 +221,9 @@ const Plant kPlants[] = {
     {"staging-reuse", "\tbar.sync 2, 128;\n", "", "no barrier follows"},
     {"bulk-groups", "\tcp.async.bulk.wait_group 0;\n", "", "no cp.async.bulk.wait_group waits"},
     {"bulk-groups", "\tcp.async.bulk.commit_group;\n", "", "is not committed", 2},
-    {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "", "no fence"},
+    {"barrier-fence", "\tfence.mbarrier_init.release.cluster;\n", "", "no fence"},
+    {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive.relaxed;\n",
+     "no fence"},
     {"barrier-published", "\tbar.sync 0;\n", "", "no barrier lies between"},
     {"barrier-initialised", "\tmbarrier.init.shared::cta.b64 [%r3+32776], 1;\n", "",
      "shared memory + 32776 is used and never initialised"},
@@ -303,7 +305,8 @@ const Plant kPlants[] = {
     {"register-count", "u32 232;", "u32 264;", "setmaxnreg has 264 registers"},
     {"generic-address", "st.shared.v4.f32", "st.v4.f32", "of a .shared variable", 2},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33032;", "is 8 bytes behind one"},
-    {"misaligned", ".align 1024", ".align 16", "aligned to 16"},
+    {"misaligned", "add.s32 %r22, %r3, 33024;", ".shared .align 16 .b8 own[8192]; mov.b32 %r22, own;",
+     "aligned to 16"},
     {"misaligned", "[%r36+8192]", "[%r36+8208]", "is 16 bytes behind one"},
     {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 5;", "need 2 wavefronts instead of 1"},
     {"bank-conflict", "shl.b32 %r21, %r20, 4;", "shl.b32 %r21, %r20, 7;", "need 8 wavefronts instead of 1"},
@@ -365,6 +368,10 @@ const Plant kTwins[] = {
     {"generic-address", "ld.param.b32 %r1, [n];",
      "ld.param.b32 %r1, [n];\n\tld.param.b64 %rd9, [in];\n\tld.u32 %r40, [%rd9];"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33152;"},
+    {"misaligned", ".align 1024", ".align 16"},  // what is alone in shared memory begins where that does
+    {"register-pool", "\tsetmaxnreg.dec.sync.aligned.u32 40;\n",
+     "\tsetmaxnreg.dec.sync.aligned.u32 40;\n\tsetmaxnreg.inc.sync.aligned.u32 232;\n"
+     "\tsetmaxnreg.dec.sync.aligned.u32 40;\n"},
     {"bank-conflict", "\tshl.b32 %r21, %r20, 4;\n", "\tshl.b32 %r40, %r20, 4;\n\txor.b32 %r21, %r40, 64;\n"},
     {"version", "mov.u32 %r15, %laneid;", "mov.u32 %r15, %laneid; mov.u32 %r40, %laneid;"},
 };
@@ -878,6 +885,36 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
   };
   CHECK(rules_that_find(through("")).contains("staging-reuse"));
   CHECK_FALSE(rules_that_find(through("cp.async.bulk.wait_group.read 0;\n")).contains("staging-reuse"));
+}
+
+TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {
+  // A loop takes jobs from shared memory; each makes its barrier anew, or waits for one of two that were made
+  // before, in one of its branches or whenever it goes around.
+  const auto kernel = [](const char* first, const char* second, const char* job) {
+    return fmt::format(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X)\n.reqntid 64\n{{\n"
+        ".reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %x;\n.shared .align 128 .b8 tile[512];\n"
+        ".shared .align 8 .b64 bar[2];\nld.param.u64 %x, [X];\nmov.u32 %r1, %tid.x;\n"
+        "setp.eq.u32 %p1, %r1, 0;\n{}bar.sync 0;\nJOB:\nld.volatile.shared.b32 %r2, [tile+256];\n"
+        "setp.eq.u32 %p2, %r2, 0;\nsetp.eq.u32 %p3, %r2, 1;\n{}{}bar.sync 0;\nNEXT:\n@!%p2 bra "
+        "JOB;\nret;\n}}\n",
+        first, second, job);
+  };
+  constexpr const char* kInit = "@%p1 mbarrier.init.shared::cta.b64 [bar], 1;\nfence.proxy.async;\n";
+  constexpr const char* kAnew =
+      "@%p1 mbarrier.inval.shared::cta.b64 [bar];\n@%p1 mbarrier.init.shared::cta.b64 [bar], "
+      "1;\nfence.proxy.async;\nbar.sync 0;\n";
+  constexpr const char* kCopy =
+      "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;\n"
+      "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%x], 256, [bar];\n"
+      "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, [bar], 0;\n@!%p4 bra WAIT;\n"
+      "ld.shared.b32 %r4, [tile];\nst.global.b32 [%x+1024], %r4;\n";
+  const std::string in_branch = std::string("@%p3 bra NEXT;\n") + kCopy;
+  CHECK(shown(findings_of(kernel(kInit, kAnew, kCopy))) == "");
+  CHECK(shown(findings_of(kernel(kInit, "", in_branch.c_str()))) == "");
+  CHECK(rules_that_find(kernel(kInit, "", kCopy)).contains("parity"));
+  const std::string no_barrier = std::string(kAnew).substr(0, std::string(kAnew).rfind("bar.sync"));
+  CHECK(rules_that_find(kernel(kInit, no_barrier.c_str(), kCopy)).contains("barrier-published"));
 }
 
 }  // namespace ptxbuilder::test::lint_test
