@@ -55,6 +55,11 @@ constexpr Rule kRules[] = {
     {{"bulk-groups", "a bulk copy out of shared memory that is never committed, or never waited for",
       "Commit by cp.async.bulk.commit_group, and wait by cp.async.bulk.wait_group before the kernel ends."},
      check_bulk_groups},
+    {{"copy-wait", "what cp.async copies read, or told of to others, before it is waited for",
+      "Run cp.async.wait_group behind the commit, or cp.async.mbarrier.arrive.noinc in place of the arrival, "
+      "then "
+      "the barrier that others wait for."},
+     check_copy_wait},
     {{"barrier-published", "an mbarrier used before its initialisation is fenced and known to others",
       "Behind mbarrier.init run fence.mbarrier_init.release.cluster, then a barrier of the CTA, or of the "
       "cluster "
@@ -66,7 +71,8 @@ constexpr Rule kRules[] = {
       "itself has been seen to work.",
       true},
      check_barrier_fence},
-    {{"barrier-initialised", "an mbarrier that is used and never initialised",
+    {{"barrier-initialised",
+      "an mbarrier that is used and never initialised, or initialised by several threads",
       "Initialise each barrier of the array by mbarrier.init."},
      check_barrier_initialised},
     {{"arrival-count", "an mbarrier whose phase gets other arrivals than it was initialised for",
@@ -89,12 +95,22 @@ constexpr Rule kRules[] = {
       "that "
       "the ring begins anew."},
      check_parity},
-    {{"stage-release", "a stage freed while a wgmma may still read it",
+    {{"stage-release", "a stage freed while a wgmma may still read it, or before it is read",
       "Wait by wgmma.wait_group for the group of the wgmma, then arrive."},
      check_release},
     {{"circular-wait", "first waits that need each other",
       "Begin with parity 1 where a stage that nobody has filled is waited for."},
      check_circular_wait},
+    {{"stage-refill", "a stage filled again in a loop in which nothing waits until others have read it",
+      "Let readers arrive at an mbarrier, or all threads come to a barrier, and wait for that before the "
+      "copy."},
+     check_refill},
+    {{"cluster-entry", "another CTA's shared memory used before that CTA is known to run",
+      "Run barrier.cluster.arrive and barrier.cluster.wait in all threads before."},
+     check_cluster_entry},
+    {{"cluster-address", "an address of another CTA in an instruction of .shared::cta",
+      "Say .shared::cluster, where the instruction has it: to wait, each CTA has an mbarrier of its own."},
+     check_cluster_address},
     {{"cluster-exit", "a read of another CTA's shared memory with no barrier of the cluster behind it",
       "Run barrier.cluster.arrive and barrier.cluster.wait in all threads before the kernel ends."},
      check_cluster_exit},

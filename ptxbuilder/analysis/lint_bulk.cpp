@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/analysis/lint_accesses.h"
 #include "ptxbuilder/analysis/lint_paths.h"
 #include "ptxbuilder/analysis/lint_protocol.h"
 #include "ptxbuilder/analysis/portrait.h"
@@ -14,8 +15,9 @@ namespace {
 
 bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o.has("bulk_group"); }
 
-// Into shared memory, by the generic proxy.
+// Into shared memory, by the generic proxy, of which cp.async is too.
 bool is_shared_write(const Operation& o) {
+  if (is_thread_copy(o)) return true;
   const bool writes = o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom");
   return writes && (o.has("shared") || o.has("shared::cta"));
 }
@@ -81,8 +83,8 @@ class BulkWalk {
       if (!addresses.empty() && o.is_bulk_load()) loads_[i] = kernel_.shared_offset(addresses.front());
       if (!addresses.empty() && (is_bulk_store(o) || is_shared_write(o)))
         place_[i] = kernel_.shared_offset(is_bulk_store(o) ? addresses.back() : addresses.front());
-      if (is_bulk_store(o)) find_moves(i);
-      if (o.is_wgmma()) find_tiles(i);
+      if (is_bulk_store(o) && place_.contains(i) && place_.at(i)) moves_.add(kernel_, i, *place_.at(i));
+      if (o.is_wgmma()) tiles_[i] = tiles_of(kernel_, i);
     }
   }
 
@@ -100,28 +102,8 @@ class BulkWalk {
   }
 
  private:
-  // This is what a wgmma reads of shared memory, as far as its descriptor bounds it: of a K-major tile 8 rows
-  // for each step of the stride.
-  struct Tile {
-    Sum address;
-    int64_t bytes;
-  };
-  void find_tiles(int i) {
-    const Operation& o = kernel_.operation(i);
-    for (size_t n = 1; n < 3; ++n) {
-      if (o.operands[n].kind == Value::Kind::vector) continue;
-      const auto d = decode_descriptor(kernel_.values, kernel_.operand(i, n));
-      const auto address = d ? kernel_.shared_offset(d->address) : std::nullopt;
-      const bool is_transposed = o.operands.size() > n + 5 && o.operands[n + 5].value != 0;
-      if (!address || is_transposed) continue;
-      constexpr int64_t kRows = 64, kRowsOfStride = 8, kLeast = 256;
-      const int64_t rows = n == 1 ? kRows : kRowsOfStride;
-      tiles_[i].push_back({*address, std::max(kLeast, rows / kRowsOfStride * d->stride_bytes)});
-    }
-  }
-
   void multiply(const BulkState& s, int i) {
-    for (const Tile& tile : tiles_.at(i)) {
+    for (const Access& tile : tiles_.at(i)) {
       const Sum from = in_->rest(tile.address);
       for (const auto& [number, w] : s.writes) {
         const std::optional<Sum>& place = place_.at(number);
@@ -134,41 +116,18 @@ class BulkWalk {
     }
   }
 
-  // This is where a store's place is made anew: where its loop begins again.
-  void find_moves(int store) {
-    const auto place = place_.find(store);
-    if (place == place_.end() || !place->second) return;
-    visit_atoms(kernel_.values, *place->second, [&](int, const Atom& a) {
-      if (a.block != kNone)
-        moved_at_[kernel_.graph.blocks[at(a.block)].first].insert(store);
-      else if (a.kind == Atom::Kind::unknown && a.operation != kNone)
-        moved_at_[a.operation].insert(store);
-      return a.block == kNone;
-    });
-  }
-
-  static void move(BulkState& s, const std::set<int>& stores) {
-    std::map<std::pair<int, int>, BulkStore> moved;
-    for (const auto& [key, pending] : s.stores)
-      if (!stores.contains(key.first))
-        moved.emplace(key, pending);
-      else if (key.second < kMostMoves)
-        moved.emplace(std::pair(key.first, key.second + 1), pending);
-    s.stores = std::move(moved);
-  }
-
   // This says whether a store's place is the same again after so many moves: around a ring of buffers.
   bool returns(int store, int moves) {
     if (moves == 0) return true;
     Dependent dependent(kernel_, *in_);
     const Sum& place = *place_.at(store);
     const auto root = dependent.root(place);
-    if (!root || moves > kMostMoves) return false;
+    if (!root || moves > Moves::most) return false;
     const Atom& a = kernel_.values.atom(*root);
     const bool is_ring = a.kind == Atom::Kind::stage;
     if (!is_ring && a.kind != Atom::Kind::counter) return false;
-    const int64_t count = is_ring ? a.inputs[1].constant : kMostMoves;
-    for (int64_t v = 0; v < std::min<int64_t>(count, kMostMoves); ++v) {
+    const int64_t count = is_ring ? a.inputs[1].constant : Moves::most;
+    for (int64_t v = 0; v < std::min<int64_t>(count, Moves::most); ++v) {
       const auto before = dependent.value(place, *root, v),
                  now = dependent.value(place, *root,
                                        is_ring ? (v + moves) % count : v + moves * a.inputs[1].constant);
@@ -208,7 +167,7 @@ class BulkWalk {
 
   void step(BulkState& s, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
-    if (const auto moved = moved_at_.find(i); moved != moved_at_.end()) move(s, moved->second);
+    moves_.step(i, s.stores);
     if (is_last && tiles_.contains(i)) multiply(s, i);
     if (is_last && loads_.contains(i)) overwrite(s, i, false);
     if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
@@ -260,12 +219,11 @@ class BulkWalk {
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
-  std::map<int, std::optional<Sum>> place_;  // where a store reads, and where a write writes
-  std::map<int, std::optional<Sum>> loads_;  // where a bulk load goes
-  static constexpr int kMostMoves = 8;
-  std::map<int, std::vector<Tile>> tiles_;  // of wgmma
-  std::map<int, std::set<int>> moved_at_;   // by instruction, the stores
-  std::map<int, bool> shared_by_warps_;     // of a write
+  std::map<int, std::optional<Sum>> place_;   // where a store reads, and where a write writes
+  std::map<int, std::optional<Sum>> loads_;   // where a bulk load goes
+  std::map<int, std::vector<Access>> tiles_;  // of wgmma
+  Moves moves_;                               // of stores
+  std::map<int, bool> shared_by_warps_;       // of a write
   ThreadValues* in_ = nullptr;
 };
 
@@ -295,6 +253,7 @@ void check_proxy_fence(LintKernel& kernel, Report& report) {
   report_all(kernel, BulkWalk::kUnfencedRead, report, [](const std::string&, const std::string& write) {
     return fmt::format("wgmma reads what {} wrote, without fence.proxy.async between them", write);
   });
+  report_unfenced_writes(kernel, report);
 }
 
 void check_store_order(LintKernel& kernel, Report& report) {

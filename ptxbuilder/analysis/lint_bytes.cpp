@@ -50,6 +50,12 @@ class Bytes {
   // Where a copy goes, by the barrier of a ring at which it completes; nothing where that is not known.
   const std::map<int64_t, int64_t>& by_barrier(int copy) { return by_barrier_[copy]; }
 
+  // Whether all threads copy to the same place.
+  bool is_one_place(int copy) {
+    const auto to = kernel_.shared_offset(kernel_.addresses(copy).front());
+    return to && kernel_.is_uniform(*to);
+  }
+
   // The bytes that a bulk copy says.
   std::optional<int64_t> said(int copy) {
     const Operation& o = kernel_.operation(copy);
@@ -268,9 +274,17 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   return copies;
 }
 
+// How many threads reach the first barrier of a use by an instruction; one where that is not known.
+int64_t threads_of(Protocol& protocol, int operation, size_t use) {
+  const auto found = std::find_if(protocol.uses.begin(), protocol.uses.end(),
+                                  [&](const Use& other) { return other.operation == operation; });
+  return protocol.threads_at(*found, *protocol.cells[use].begin()).value_or(1);
+}
+
 void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectation, Report& report) {
-  const Protocol& protocol = bytes.protocol();
+  Protocol& protocol = kernel.protocol();
   const size_t stages = protocol.cells[expectation.front()].size();
+  if (stages == 0) return;
   const int last = protocol.uses[expectation.back()].operation;
   int64_t expected = 0;
   std::set<int> others;
@@ -278,16 +292,23 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
     const int operation = protocol.uses[u].operation;
     const Sum amount = kernel.values.of(operation, kernel.operation(operation).operands.back());
     if (!amount.is_constant()) return;
-    expected += amount.constant;
+    expected += amount.constant * threads_of(protocol, operation, expectation.front());
     others.insert(operation);
   }
-  if (stages == 0) return;
   const std::vector<int> copies = copies_of(kernel, protocol, expectation);
   int64_t room = 0, read = 0, said = 0;
   bool all_have_room = !copies.empty(), all_say = !copies.empty();
   for (int copy : copies) {
     if (loop_of(kernel, copy) != loop_of(kernel, last)) return;
-    const auto own = bytes.said(copy);
+    const int64_t threads = threads_of(protocol, copy, expectation.front());
+    auto own = bytes.said(copy);
+    if (own) *own *= threads;
+    if (!own && threads > 1) {
+      if (bytes.is_one_place(copy))
+        report.add(copy, fmt::format("{} threads copy to one place", threads), others,
+                   "Let one thread copy, by elect.sync or its number.");
+      return;
+    }
     all_say = all_say && own;
     said += own.value_or(0);
     const auto most = own ? own : bytes.room(copy, stages);

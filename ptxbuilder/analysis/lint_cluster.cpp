@@ -1,5 +1,5 @@
-// The rule of a cluster's end: a CTA whose shared memory another reads stays until it has (PTX ISA,
-// "Distributed shared memory").
+// Rules of a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA is there before others
+// reach its memory and stays until they have read it, and they say .shared::cluster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,12 +22,60 @@ struct PeerRead {
   }
 };
 
-bool reaches_peer(LintKernel& kernel, int i) {
+// Whether the first address of an instruction is of another CTA.
+bool is_mapped(LintKernel& kernel, int i) {
   const std::vector<Sum> addresses = kernel.addresses(i);
-  return kernel.operation(i).has("shared::cluster") && !addresses.empty() &&
+  return !addresses.empty() &&
          std::any_of(addresses[0].terms.begin(), addresses[0].terms.end(), [&](const auto& term) {
-           return kernel.values.atom(term.first).name.starts_with("mapa");
+           const Atom& a = kernel.values.atom(term.first);
+           return a.name.starts_with("mapa") && !kernel.values.only_atom(a.inputs.back(), "%cluster_ctarank");
          });
+}
+
+bool reaches_peer(LintKernel& kernel, int i) {
+  return kernel.operation(i).has("shared::cluster") && is_mapped(kernel, i);
+}
+
+// Whether a thread knows that all CTAs of the cluster run.
+struct Entry {
+  bool is_known = false;
+
+  bool operator==(const Entry&) const = default;
+  static size_t size() { return 1; }
+  bool join(const Entry& other) {
+    const bool changes = is_known && !other.is_known;
+    is_known &= other.is_known;
+    return changes;
+  }
+};
+
+std::set<LintEvent> walk_entries(LintKernel& kernel) {
+  std::set<LintEvent> events;
+  std::set<int> accesses;
+  std::vector<int> waits;  // for the cluster
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    if ((o.is("ld") || o.is("st") || o.is("red") || o.is("atom")) && reaches_peer(kernel, i))
+      accesses.insert(i);
+    if (o.is("barrier") && o.has("cluster") && o.has("wait")) waits.push_back(i);
+  }
+  if (accesses.empty()) return events;
+  for (const ThreadClass& c : kernel.classes)
+    follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
+      const Operation& o = kernel.operation(i);
+      // By its own wait, by another thread's, or by a word from a peer.
+      if ((o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp"))
+        s.is_known |=
+            std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });
+      if (o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"))) s.is_known = true;
+      if (is_last && !s.is_known && accesses.contains(i))
+        events.insert(
+            {0, i, kNone,
+             fmt::format("{} reaches another CTA's shared memory, and no barrier of the cluster comes "
+                         "before: the other CTA may not have begun",
+                         o.text->opcode)});
+    });
+  return events;
 }
 
 std::set<LintEvent> walk_peers(LintKernel& kernel) {
@@ -56,6 +104,19 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
 }
 
 }  // namespace
+
+void check_cluster_entry(LintKernel& kernel, Report& report) {
+  report_events(kernel, walk_entries, 0, report);
+}
+
+void check_cluster_address(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    const bool is_own = o.has("shared") || o.has("shared::cta");
+    if (is_own && !o.is("mapa") && !o.has("bulk") && is_mapped(kernel, i))
+      report.add(i, fmt::format("{} has an address that mapa made, which is of another CTA", o.text->opcode));
+  }
+}
 
 void check_cluster_exit(LintKernel& kernel, Report& report) { report_events(kernel, walk_peers, 0, report); }
 

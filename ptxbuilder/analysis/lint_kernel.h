@@ -198,6 +198,9 @@ void check_store_order(LintKernel&, Report&);
 void check_staging(LintKernel&, Report&);
 void check_bulk_groups(LintKernel&, Report&);
 
+void check_copy_wait(LintKernel&, Report&);
+void report_unfenced_writes(LintKernel&, Report&);  // to the rule of proxies
+
 void check_barrier_published(LintKernel&, Report&);
 void check_barrier_fence(LintKernel&, Report&);
 void check_barrier_initialised(LintKernel&, Report&);
@@ -208,8 +211,11 @@ void check_waits(LintKernel&, Report&);
 void check_parity(LintKernel&, Report&);
 void check_circular_wait(LintKernel&, Report&);
 void check_release(LintKernel&, Report&);
+void check_refill(LintKernel&, Report&);
 
+void check_cluster_entry(LintKernel&, Report&);
 void check_cluster_exit(LintKernel&, Report&);
+void check_cluster_address(LintKernel&, Report&);
 
 void check_alignment(LintKernel&, Report&);
 void check_bank_conflicts(LintKernel&, Report&);

@@ -52,6 +52,7 @@ class PublicationWalk {
   }
 
   std::set<LintEvent> run() {
+    if (inits_.empty()) return {};
     for (const ThreadClass& c : kernel_.classes) {
       Publication start{.unmet_in_cluster = inits_};
       for (int init : inits_)
@@ -128,7 +129,7 @@ void report_unfenced(LintKernel& kernel, PublicationWalk::Kind kind, const char*
 
 // ---- Arrivals ----
 
-// How many threads arrive by an instruction; nothing where that is not known.
+// How many arrivals an instruction makes; nothing where that is not known.
 std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Use& use, int64_t cell) {
   const Operation& o = kernel.operation(use.operation);
   if (o.has("arrive_drop")) return std::nullopt;  // later phases expect fewer
@@ -140,25 +141,8 @@ std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Us
         if (!count.is_constant()) return std::nullopt;
         each = count.constant;
       }
-  int64_t threads = 0;
-  std::optional<Sum> condition;  // of all of them
-  for (const ThreadClass& c : kernel.classes) {
-    const Runs runs = c.runs[at(use.operation)];
-    if (runs == Runs::no) continue;
-    if (c.threads.empty() || !kernel.comes_as_one(c, use.operation)) return std::nullopt;
-    if (runs == Runs::maybe) {
-      const Sum rest = kernel.undecided(kernel.values.before(use.operation, o.guard), kernel.values_in(c));
-      if (!kernel.is_uniform(rest) || (condition && !(*condition == rest))) return std::nullopt;
-      condition = rest;
-    }
-    kernel.spend(c.threads.size());
-    for (int64_t t : c.threads) {
-      const auto cells = protocol.cells_of_thread(use, t);
-      if (!cells) return std::nullopt;
-      threads += cells->contains(cell);
-    }
-  }
-  return threads * each;
+  const auto threads = protocol.threads_at(use, cell);
+  return threads ? std::optional(*threads * each) : std::nullopt;
 }
 
 // Whether some of the counts add up to a sum.
@@ -174,27 +158,6 @@ bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
 }
 
 // ---- Waits ----
-
-// Whether a loop does nothing but wait.
-bool only_waits(const LintKernel& kernel, const Loop& loop) {
-  for (int block : loop.blocks)
-    for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {
-      const Operation& o = kernel.operation(i);
-      const bool waits = o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
-      for (const char* other : {"st", "cp", "wgmma", "mma", "bar", "barrier", "red", "atom", "ldmatrix",
-                                "stmatrix", "fence", "mbarrier", "ld"})
-        if (o.is(other) && !waits) return false;
-    }
-  return true;
-}
-
-// The innermost loop around an instruction that does more than to wait.
-int working_loop(const LintKernel& kernel, int i) {
-  int loop = kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
-  while (loop != kNone && only_waits(kernel, kernel.graph.loops[at(loop)]))
-    loop = kernel.graph.loops[at(loop)].parent;
-  return loop;
-}
 
 // Whether anything but other registers depends on what an instruction writes.
 class Dependence {
@@ -251,20 +214,6 @@ class Dependence {
   std::set<int> met_;
 };
 
-// The atoms of a sum that change in a loop: those that are made where paths meet in it, and what is read
-// there.
-std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loop) {
-  std::set<int> all;
-  visit_atoms(kernel.values, sum, [&](int number, const Atom& a) {
-    const bool meets = a.block != kNone;
-    const int block = meets ? a.block : a.operation != kNone ? kernel.graph.block_of[at(a.operation)] : kNone;
-    const bool changes = block != kNone && loop.contains(block) && (meets || a.kind == Atom::Kind::unknown);
-    if (changes) all.insert(number);
-    return !changes;
-  });
-  return all;
-}
-
 // Whether no way around a loop leaves an instruction out.
 bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
   return std::all_of(loop.latches.begin(), loop.latches.end(),
@@ -279,6 +228,27 @@ bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use&
     return std::any_of(inits.begin(), inits.end(),
                        [&](int i) { return loop.contains(kernel.graph.block_of[at(i)]); });
   });
+}
+
+// Whether a wait whose loop counts by ones waits twice in a row for the same parity of one barrier.
+bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, const Loop& loop) {
+  const auto barrier = kernel.shared_offset(wait.address);
+  std::set<int> changes = changing(kernel, wait.address, loop);
+  changes.merge(changing(kernel, parity, loop));
+  if (!barrier || changes.size() != 1) return false;
+  const Atom& a = kernel.values.atom(*changes.begin());
+  if (a.kind != Atom::Kind::counter || !(a.inputs[1] == Sum{.constant = 1})) return false;
+  for (const ThreadClass& c : kernel.classes) {
+    if (c.runs[at(wait.operation)] == Runs::no) continue;
+    const auto pairs = together(kernel, kernel.values_in(c), *barrier, parity);
+    std::map<int64_t, int64_t> last;  // by barrier
+    for (const auto& [cell, now] : pairs.value_or(Pairs{})) {
+      const auto before = last.find(cell);
+      if (before != last.end() && (before->second & 1) == (now & 1)) return true;
+      last[cell] = now;
+    }
+  }
+  return false;
 }
 
 // The parity that an instruction waits for; nothing where it waits for a state.
@@ -355,12 +325,22 @@ void check_barrier_fence(LintKernel& kernel, Report& report) {
 }
 
 void check_barrier_initialised(LintKernel& kernel, Report& report) {
-  const Protocol& protocol = kernel.protocol();
+  Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return;
   for (const auto& [cell, uses] : protocol.by_cell)
     if (!protocol.any(cell, &Use::inits))
       report.add(protocol.uses[uses[0]].operation,
                  fmt::format("{} is used and never initialised", place(kernel, cell)));
+  for (const auto& [cell, uses] : protocol.by_cell)
+    for (int init : protocol.operations(cell, &Use::inits)) {
+      const auto use = std::find_if(protocol.uses.begin(), protocol.uses.end(),
+                                    [&](const Use& other) { return other.operation == init; });
+      if (const auto threads = protocol.threads_at(*use, cell); threads && *threads > 1)
+        report.add(init,
+                   fmt::format("{} threads initialise {}, and some may use it before the last one does",
+                               *threads, place(kernel, cell)),
+                   {}, "Let one thread initialise each mbarrier.");
+    }
 }
 
 void check_arrivals(LintKernel& kernel, Report& report) {
@@ -430,6 +410,11 @@ void check_parity(LintKernel& kernel, Report& report) {
       report.add(use.operation,
                  fmt::format("a loop waits for the same barrier with parity {} each time",
                              kernel.values.text(*parity, 1)),
+                 {}, turning_cure(kernel, protocol, use));
+    else if (repeats_a_parity(kernel, use, *parity, loop))
+      report.add(use.operation,
+                 fmt::format("a loop waits for the same barrier with the same parity twice in a row: {}",
+                             kernel.values.text(*parity, 2)),
                  {}, turning_cure(kernel, protocol, use));
   }
   if (!protocol.is_complete) return;

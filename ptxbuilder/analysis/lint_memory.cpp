@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ptxbuilder/analysis/lint_accesses.h"
 #include "ptxbuilder/analysis/lint_kernel.h"
 #include "ptxbuilder/isa/banks.h"
 
 namespace ptxbuilder::analysis {
 namespace {
-
-constexpr int kMatrixRow = 16;  // bytes, of ldmatrix and stmatrix
 
 bool is_shared(const Operation& o) { return o.has("shared") || o.has("shared::cta"); }
 bool is_matrix_move(const Operation& o) { return o.is("ldmatrix") || o.is("stmatrix"); }
@@ -30,7 +29,7 @@ struct Aligned {
 std::vector<Aligned> alignments(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
   if (is_access(o)) return {{0, access_bytes(o)}};
-  if (is_matrix_move(o)) return {{0, kMatrixRow}};
+  if (is_matrix_move(o)) return {{0, matrix_row}};
   if (o.is("mbarrier")) return {{0, 8}};
   if (!o.is("cp") || !o.has("async")) return {};
   if (o.has("tensor")) {
@@ -115,19 +114,20 @@ struct Conflict {
 };
 std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
-  const int bytes = is_matrix_move(o) ? kMatrixRow : static_cast<int>(access_bytes(o));
+  const int64_t bytes = is_matrix_move(o) ? matrix_row : access_bytes(o);
   const std::vector<Sum> addresses = kernel.addresses(i);
-  if (bytes <= 0 || bytes > kMatrixRow || addresses.empty()) return std::nullopt;
+  if (bytes <= 0 || bytes > matrix_row || addresses.empty()) return std::nullopt;
   const std::map<int64_t, int> lanes_that_run = kernel.lanes_that_run(i);  // by warp
   std::optional<Conflict> worst;
   for (const auto& [warp, lanes] : lanes_that_run) {
     if (lanes < hopper::warp_threads) continue;
-    const int step = hopper::phase_lanes(bytes);
+    const int step = hopper::phase_lanes(static_cast<int>(bytes));
     const int64_t first = warp * hopper::warp_threads;
     const std::vector<int64_t> all = lane_addresses(kernel, addresses[0], first, lanes_of(o));
     for (int lane = 0; lane < static_cast<int>(all.size()); lane += step) {
       const int count = std::min(step, static_cast<int>(all.size()) - lane);
-      const int ways = hopper::wavefronts(std::span(all).subspan(at(lane), at(count)), bytes);
+      const int ways =
+          hopper::wavefronts(std::span(all).subspan(at(lane), at(count)), static_cast<int>(bytes));
       if (ways > (worst ? worst->ways : 1)) worst = Conflict{ways, first + lane, count};
     }
     if (worst) return worst;

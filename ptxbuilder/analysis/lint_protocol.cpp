@@ -253,22 +253,57 @@ std::optional<std::set<int64_t>> turn(Dependent& dependent, int root,
 
 }  // namespace
 
-std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b) {
+std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b,
+                              int moves) {
   kernel.spend(4);
   Dependent dependent(kernel, in);
-  const auto of_a = dependent.root(a), root = of_a ? of_a : dependent.root(b);
+  const auto of_a = dependent.root(a), of_b = dependent.root(b), root = of_b ? of_b : of_a;
   auto values = root ? options(kernel, in, {.terms = {{*root, 1}}}) : std::optional(std::set<int64_t>{0});
-  if (!values && root && kernel.values.atom(*root).kind == Atom::Kind::counter)
-    values = turn(dependent, *root, {&a, &b});
+  const Atom* moving = root ? &kernel.values.atom(*root) : nullptr;
+  const bool is_counter = !values && moving && moving->kind == Atom::Kind::counter;
+  if (is_counter) values = turn(dependent, *root, {&a, &b});
   if (!values) return std::nullopt;
+  int64_t steps = 0;  // of the root, since `a` was reached
+  if (moves > 0 && of_a) {
+    if (!is_counter && moving->kind != Atom::Kind::stage) return std::nullopt;
+    steps = moves * (is_counter ? moving->inputs[1].constant : 1);
+  }
+  const int64_t count = std::ssize(*values);
+  if (of_a && of_b && *of_a != *of_b) {
+    const auto ahead = lead(kernel, in, kernel.values.atom(*of_a), kernel.values.atom(*of_b));
+    if (!ahead) return std::nullopt;
+    steps += *ahead;
+  }
   Pairs all;
   for (int64_t v : *values) {
-    const auto x = dependent.value(a, root.value_or(kNone), v),
-               y = dependent.value(b, root.value_or(kNone), v);
+    const int64_t before = steps == 0 ? v : ((v - steps) % count + count) % count;
+    const auto x = dependent.value(a, of_a.value_or(kNone), before),
+               y = dependent.value(b, of_b.value_or(kNone), v);
     if (!x || !y) return std::nullopt;
     all.emplace_back(*x, *y);
   }
   return all;
+}
+
+std::optional<int64_t> lead(const LintKernel& kernel, ThreadValues& in, const Atom& x, const Atom& y) {
+  const auto is_ring = [](const Atom& a) { return a.kind == Atom::Kind::stage && a.inputs[1].constant > 0; };
+  if (!is_ring(x) || !is_ring(y) || x.block != y.block || !(x.inputs[1] == y.inputs[1])) return std::nullopt;
+  const Sum &first = x.inputs[0], &second = y.inputs[0];
+  std::vector<int> starts = {kNone};
+  for (const Sum* sum : {&first, &second})
+    if (sum->constant == 0 && sum->terms.size() == 1 && sum->terms[0].second == 1)
+      starts.push_back(sum->terms[0].first);
+  Dependent dependent(kernel, in);
+  const int64_t count = y.inputs[1].constant;
+  for (int start : starts) {
+    std::set<std::optional<int64_t>> leads;
+    for (int64_t stage = 0; stage < count; ++stage) {
+      const auto from = dependent.value(first, start, stage), to = dependent.value(second, start, stage);
+      leads.insert(from && to ? std::optional(((*to - *from) % count + count) % count) : std::nullopt);
+    }
+    if (leads.size() == 1 && *leads.begin()) return *leads.begin();
+  }
+  return std::nullopt;
 }
 
 Protocol& LintKernel::protocol() {
@@ -314,6 +349,29 @@ std::optional<Cells> Protocol::cells_of(const Use& use, const ThreadClass& c) {
   return all;
 }
 
+std::optional<int64_t> Protocol::threads_at(const Use& use, int64_t cell) {
+  int64_t threads = 0;
+  std::optional<Sum> condition;  // of all of them
+  for (const ThreadClass& c : kernel_.classes) {
+    const Runs runs = c.runs[at(use.operation)];
+    if (runs == Runs::no) continue;
+    if (c.threads.empty() || !kernel_.comes_as_one(c, use.operation)) return std::nullopt;
+    if (runs == Runs::maybe) {
+      const Sum rest = kernel_.undecided(
+          kernel_.values.before(use.operation, kernel_.operation(use.operation).guard), kernel_.values_in(c));
+      if (!kernel_.is_uniform(rest) || (condition && !(*condition == rest))) return std::nullopt;
+      condition = rest;
+    }
+    kernel_.spend(c.threads.size());
+    for (int64_t t : c.threads) {
+      const auto own = cells_of_thread(use, t);
+      if (!own) return std::nullopt;
+      threads += own->contains(cell);
+    }
+  }
+  return threads;
+}
+
 std::set<int> Protocol::operations(int64_t cell, bool Use::*does) const {
   std::set<int> all;
   if (const auto found = by_cell.find(cell); found != by_cell.end())
@@ -324,6 +382,42 @@ std::set<int> Protocol::operations(int64_t cell, bool Use::*does) const {
 
 bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
   return by_class_[use][static_cast<size_t>(&c - kernel_.classes.data())].contains(cell);
+}
+
+namespace {
+
+// Whether a loop does nothing but wait.
+bool only_waits(const LintKernel& kernel, const Loop& loop) {
+  for (int block : loop.blocks)
+    for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {
+      const Operation& o = kernel.operation(i);
+      const bool waits = o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
+      for (const char* other : {"st", "cp", "wgmma", "mma", "bar", "barrier", "red", "atom", "ldmatrix",
+                                "stmatrix", "fence", "mbarrier", "ld"})
+        if (o.is(other) && !waits) return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+int working_loop(const LintKernel& kernel, int i) {
+  int loop = kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
+  while (loop != kNone && only_waits(kernel, kernel.graph.loops[at(loop)]))
+    loop = kernel.graph.loops[at(loop)].parent;
+  return loop;
+}
+
+std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loop) {
+  std::set<int> all;
+  visit_atoms(kernel.values, sum, [&](int number, const Atom& a) {
+    const bool meets = a.block != kNone;
+    const int block = meets ? a.block : a.operation != kNone ? kernel.graph.block_of[at(a.operation)] : kNone;
+    const bool changes = block != kNone && loop.contains(block) && (meets || a.kind == Atom::Kind::unknown);
+    if (changes) all.insert(number);
+    return !changes;
+  });
+  return all;
 }
 
 std::string place(const LintKernel& kernel, int64_t cell) {

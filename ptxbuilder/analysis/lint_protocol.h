@@ -39,9 +39,13 @@ class Dependent {
 };
 
 // The values that two sums have together, where both are known or depend on one value; nothing where they do
-// not.
+// not. Those of `a` are from `moves` steps before, of what goes around a ring or counts in a loop.
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
-std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b);
+std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b,
+                              int moves = 0);
+// By how many stages the ring `y` is ahead of the ring `x` when their loop begins, whichever stage one of
+// them begins with; nothing where that is not known, or they are not of one loop.
+std::optional<int64_t> lead(const LintKernel& kernel, ThreadValues& in, const Atom& x, const Atom& y);
 
 using Cells = std::set<int64_t>;  // barriers, by their bytes behind the start of shared memory
 
@@ -52,6 +56,10 @@ class Protocol {
   // By one thread, or by all of a class; nothing where one is not known.
   std::optional<Cells> cells_of_thread(const Use& use, int64_t thread);
   std::optional<Cells> cells_of(const Use& use, const ThreadClass& c);
+
+  // How many threads reach a barrier by a use, all of them whenever one does; nothing where that is not
+  // known.
+  std::optional<int64_t> threads_at(const Use& use, int64_t cell);
 
   bool any(int64_t cell, bool Use::*does) const { return !operations(cell, does).empty(); }
   std::set<int> operations(int64_t cell, bool Use::*does) const;
@@ -67,6 +75,12 @@ class Protocol {
   LintKernel& kernel_;
   std::vector<std::vector<Cells>> by_class_;  // of each use, by class
 };
+
+// The innermost loop around an instruction that does more than to wait; kNone where there is none.
+int working_loop(const LintKernel& kernel, int i);
+// The atoms of a sum that change in a loop: those that are made where paths meet in it, and what is read
+// there.
+std::set<int> changing(const LintKernel& kernel, const Sum& sum, const Loop& loop);
 
 // "the mbarrier at shared memory + 64"
 std::string place(const LintKernel& kernel, int64_t cell);

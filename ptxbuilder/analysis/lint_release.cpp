@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ptxbuilder/analysis/lint_accesses.h"
 #include "ptxbuilder/analysis/lint_paths.h"
 #include "ptxbuilder/analysis/lint_protocol.h"
 #include "ptxbuilder/analysis/portrait.h"
@@ -52,6 +53,12 @@ class Stages {
   }
 
   const std::vector<const Use*>& arrivals() const { return arrivals_; }
+
+  // Whether an arrival frees, for a thread of the class, the stage that a read of the same step is of.
+  bool frees_now(const Use& arrival, const Sum& read, const ThreadClass& c) const {
+    const auto barrier = kernel_.shared_offset(arrival.address);
+    return barrier && frees_now(*barrier, read, kernel_.values_in(c));
+  }
 
  private:
   // Whether the thread waits for nothing else ahead of the copy: what it waited for before is another copy's.
@@ -110,8 +117,8 @@ class Stages {
     if (!freed || !read || !is_ring_of(*freed, wgmma) || !is_ring_of(*read, wgmma)) return std::nullopt;
     const Atom &x = kernel_.values.atom(*freed), &y = kernel_.values.atom(*read);
     const int64_t count = y.inputs[1].constant;
-    const auto ahead = *freed == *read ? std::optional<int64_t>(0) : lead(x, y, in);
-    if (x.block != y.block || x.inputs[1].constant != count || !ahead) return std::nullopt;
+    const auto ahead = *freed == *read ? std::optional<int64_t>(0) : lead(kernel_, in, x, y);
+    if (!ahead) return std::nullopt;
     for (int steps = 0; steps < std::min<int64_t>(count, kMostSteps); ++steps) {
       bool all = true;
       for (int64_t stage = 0; stage < count && all; ++stage) {
@@ -137,26 +144,6 @@ class Stages {
       return false;
     return std::all_of(loop->latches.begin(), loop->latches.end(),
                        [&](int latch) { return kernel_.graph.dominates(block, latch); });
-  }
-
-  // By how many stages `y` is ahead of `x` when their loop begins, whichever stage one of them begins with.
-  std::optional<int64_t> lead(const Atom& x, const Atom& y, ThreadValues& in) const {
-    const Sum &first = x.inputs[0], &second = y.inputs[0];
-    std::vector<int> starts = {kNone};
-    for (const Sum* sum : {&first, &second})
-      if (sum->constant == 0 && sum->terms.size() == 1 && sum->terms[0].second == 1)
-        starts.push_back(sum->terms[0].first);
-    Dependent dependent(kernel_, in);
-    const int64_t count = y.inputs[1].constant;
-    for (int start : starts) {
-      std::set<std::optional<int64_t>> leads;
-      for (int64_t stage = 0; stage < count; ++stage) {
-        const auto from = dependent.value(first, start, stage), to = dependent.value(second, start, stage);
-        leads.insert(from && to ? std::optional(((*to - *from) % count + count) % count) : std::nullopt);
-      }
-      if (leads.size() == 1 && *leads.begin()) return *leads.begin();
-    }
-    return std::nullopt;
   }
 
   LintKernel& kernel_;
@@ -215,7 +202,123 @@ struct InFlight {
   static constexpr int kOldest = 100;
 };
 
+// The arrivals since a thread's last wait, by how often their barrier's place has moved since.
+struct Arrived {
+  std::map<std::pair<int, int>, bool> all = {};
+
+  bool operator==(const Arrived&) const = default;
+  size_t size() const { return all.size() + 1; }
+  bool join(const Arrived& other) {
+    const size_t before = all.size();
+    all.insert(other.all.begin(), other.all.end());
+    return all.size() != before;
+  }
+};
+
+// By reading instruction, the arrivals ahead of it that free what it reads.
+std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
+  std::map<int, std::set<int>> late;
+  std::map<int, const Use*> arrivals;
+  std::map<int, std::vector<Access>> reads;
+  Moves moves;
+  for (const Use* arrival : stages.arrivals())
+    if (kernel.operation(arrival->operation).is("mbarrier")) {
+      arrivals[arrival->operation] = arrival;
+      if (const auto barrier = kernel.shared_offset(arrival->address))
+        moves.add(kernel, arrival->operation, *barrier);
+    }
+  if (arrivals.empty()) return late;
+  for (int i = 0; i < kernel.count(); ++i)
+    if (!kernel.operation(i).is_wgmma())
+      if (auto of = reads_of(kernel, i); !of.empty()) reads[i] = std::move(of);
+  for (const ThreadClass& c : kernel.classes)
+    follow(kernel, c, Arrived{}, [&](Arrived& s, int i, bool is_last) {
+      moves.step(i, s.all);
+      if (is_meeting(kernel.operation(i))) s.all.clear();
+      if (arrivals.contains(i)) s.all[{i, 0}] = true;
+      const auto read = reads.find(i);
+      if (!is_last || read == reads.end()) return;
+      for (const auto& [key, is_there] : s.all)
+        if (key.second == 0 && stages.frees_now(*arrivals.at(key.first), read->second[0].address, c))
+          late[i].insert(key.first);
+    });
+  return late;
+}
+
+// Whether a thread of a class waits in a loop for something that another may do, or may do so for all that is
+// known.
+bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c, const Loop& loop) {
+  const auto waits = [&](int i) {
+    const Operation& o = kernel.operation(i);
+    if (c.runs[at(i)] == Runs::no) return false;
+    if (o.is("call") || o.is("atom") || o.has("acquire") || o.has("volatile") || o.has("relaxed"))
+      return true;
+    if (!is_meeting(o) || !o.is("mbarrier")) return is_meeting(o);
+    const auto use = std::find_if(protocol.uses.begin(), protocol.uses.end(),
+                                  [&](const Use& other) { return other.operation == i; });
+    if (use == protocol.uses.end()) return true;
+    const Cells& cells = protocol.cells[static_cast<size_t>(use - protocol.uses.begin())];
+    return cells.empty() || std::any_of(cells.begin(), cells.end(), [&](int64_t cell) {
+             for (int arrival : protocol.operations(cell, &Use::arrives))
+               if (!kernel.operation(arrival).has("expect_tx")) return true;
+             return false;
+           });
+  };
+  kernel.spend(loop.blocks.size());
+  for (int block : loop.blocks)
+    for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i)
+      if (waits(i)) return true;
+  return false;
+}
+
+// Whether a place is the same again after some steps of a loop.
+bool comes_back(LintKernel& kernel, ThreadValues& in, const Sum& place, const Loop& loop) {
+  return changing(kernel, place, loop).empty() || together(kernel, in, place, place);
+}
+
+// Whether all threads of a class are of one warp with the first of another.
+bool are_of_one_warp(const ThreadClass& c, const ThreadClass& with) {
+  return !c.threads.empty() && c.lanes.size() == 1 &&
+         c.lanes.begin()->first == with.threads[0] / hopper::warp_threads;
+}
+
 }  // namespace
+
+void check_refill(LintKernel& kernel, Report& report) {
+  const Protocol& protocol = kernel.protocol();
+  if (!protocol.is_complete) return;
+  Meetings meetings(kernel);
+  Readers readers(kernel, meetings);
+  for (const Use& copy : protocol.uses) {
+    const Operation& o = kernel.operation(copy.operation);
+    int loop =
+        copy.copies && o.is_bulk_load() && !copy.is_remote ? working_loop(kernel, copy.operation) : kNone;
+    const auto to = loop == kNone ? std::nullopt : kernel.shared_offset(kernel.addresses(copy.operation)[0]),
+               barrier = to ? kernel.shared_offset(copy.address) : std::nullopt;
+    if (!barrier) continue;
+    const Access access{copy.operation, *to, hopper::bulk_unit};
+    for (const ThreadClass& c : kernel.classes) {
+      if (c.threads.empty() || c.runs[at(copy.operation)] == Runs::no) continue;
+      bool is_free =
+          true;  // of the loops so far, since a later one goes elsewhere or something is waited for
+      for (int around = loop; around != kNone && is_free; around = kernel.graph.loops[at(around)].parent) {
+        const Loop& l = kernel.graph.loops[at(around)];
+        if (waits_for_others(kernel, protocol, c, l)) break;
+        is_free = !comes_back(kernel, kernel.values_in(c), *to, l);
+      }
+      if (is_free) continue;
+      for (const auto& [cell, mine] : meetings.by_barrier(c, access, *barrier, 0)) {
+        const auto [begin, end] = readers.behind_waits(false).equal_range(cell);
+        for (auto read = begin; read != end; ++read)
+          if (read->second.by != &c && !are_of_one_warp(*read->second.by, c) &&
+              meetings.meet(mine, read->second))
+            report.add(copy.operation,
+                       fmt::format("{} fills what others read, and its loop does not wait until they have",
+                                   o.text->opcode));
+      }
+    }
+  }
+}
 
 void check_release(LintKernel& kernel, Report& report) {
   Stages stages(kernel);
@@ -238,6 +341,10 @@ void check_release(LintKernel& kernel, Report& report) {
         arrival,
         fmt::format("{} frees a stage that wgmma may still read", kernel.operation(arrival).text->opcode),
         products);
+  for (const auto& [read, arrivals] : reads_of_freed(kernel, stages))
+    report.add(read,
+               fmt::format("{} reads a stage that its thread has freed", kernel.operation(read).text->opcode),
+               arrivals, "Read the stage, then arrive.");
 }
 
 }  // namespace ptxbuilder::analysis

@@ -1,0 +1,181 @@
+// What threads write or copy by cp.async, and tell others of by an mbarrier: a copy is there once its thread
+// has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it behind a fence (PTX ISA,
+// "Async proxy").
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/analysis/lint_accesses.h"
+#include "ptxbuilder/analysis/lint_paths.h"
+#include "ptxbuilder/analysis/lint_protocol.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+struct Written {
+  int age = 0;           // of a copy: groups committed since, with its own
+  bool is_done = false;  // a copy that was waited for, or a store
+
+  bool operator==(const Written&) const = default;
+};
+
+// What a thread has written and neither waited for nor fenced, by instruction and by how often its place has
+// moved since.
+struct WrittenState {
+  std::map<std::pair<int, int>, Written> all = {};
+
+  bool operator==(const WrittenState&) const = default;
+  size_t size() const { return all.size() + 1; }
+  bool join(const WrittenState& other) {
+    const WrittenState before = *this;
+    for (const auto& [key, theirs] : other.all) {
+      Written& mine = all.emplace(key, theirs).first->second;
+      mine.age = std::min(mine.age, theirs.age);
+      mine.is_done &= theirs.is_done;
+    }
+    return !(*this == before);
+  }
+
+  void step(const Operation& o) {
+    constexpr int kOldest = 100;
+    if (o.is("fence") && o.has("proxy") && o.has("async"))
+      std::erase_if(all, [](const auto& entry) { return entry.second.is_done; });
+    if (!o.is("cp") || !o.has("async") || o.has("bulk")) return;
+    for (auto& [key, written] : all) {
+      if (o.has("commit_group")) written.age = std::min(written.age + 1, kOldest);
+      // What an mbarrier counts is there when its phase has ended.
+      const bool waits = o.has("wait_group") && !o.operands.empty() && written.age > o.operands[0].value;
+      written.is_done |= waits || o.has("wait_all") || o.has("mbarrier");
+    }
+  }
+};
+
+class CopyWalk {
+ public:
+  enum Kind : int {
+    kRead,     // of an instruction that reads what the other copies
+    kTold,     // or that arrives where others wait to read that
+    kUnfenced  // or for a wgmma that reads what the other wrote
+  };
+
+  explicit CopyWalk(LintKernel& kernel)
+      : kernel_(kernel), protocol_(kernel.protocol()), meetings_(kernel), readers_(kernel, meetings_) {
+    for (const Use& use : protocol_.uses)
+      if (use.arrives && kernel.operation(use.operation).is("mbarrier")) arrivals_[use.operation] = &use;
+    for (int i = 0; i < kernel.count(); ++i) {
+      if (!kernel.runs(i)) continue;
+      const Operation& o = kernel.operation(i);
+      if (const auto access = write_of(kernel, i)) {
+        writes_[i] = *access;
+        moves_.add(kernel, i, access->address);
+      }
+      multiplies_ |= o.is_wgmma();
+    }
+  }
+
+  std::set<LintEvent> run() {
+    for (const ThreadClass& c : kernel_.classes) {
+      if (c.threads.empty() || std::none_of(writes_.begin(), writes_.end(), [&](const auto& write) {
+            return is_followed(write.first) && c.runs[at(write.first)] != Runs::no;
+          }))
+        continue;
+      class_ = &c;
+      follow(kernel_, c, WrittenState{}, [&](WrittenState& s, int i, bool is_last) { step(s, i, is_last); });
+    }
+    return std::move(events_);
+  }
+
+ private:
+  // A store by itself is done at once, and matters for the proxy of wgmma.
+  bool is_followed(int write) const { return multiplies_ || is_thread_copy(kernel_.operation(write)); }
+
+  void step(WrittenState& s, int i, bool is_last) {
+    const Operation& o = kernel_.operation(i);
+    moves_.step(i, s.all);
+    s.step(o);
+    if (!multiplies_) std::erase_if(s.all, [](const auto& entry) { return entry.second.is_done; });
+    if (writes_.contains(i) && is_followed(i)) s.all[{i, 0}] = {.is_done = !is_thread_copy(o)};
+    if (!is_last || s.all.empty()) return;
+    if (readers_.all().contains(i))
+      for (const auto& [key, written] : s.all)
+        if (!written.is_done && is_read(key, i)) events_.insert({kRead, i, key.first});
+    if (const auto arrival = arrivals_.find(i); arrival != arrivals_.end())
+      for (const auto& [key, written] : s.all)
+        if (is_told(key, *arrival->second, written.is_done))
+          events_.insert({written.is_done ? kUnfenced : kTold, i, key.first});
+  }
+
+  // Whether an instruction reads, in this class, what a copy of it brings.
+  bool is_read(std::pair<int, int> copy, int read) {
+    const auto [known, is_new] = read_.try_emplace({class_, copy, read}, false);
+    if (is_new)
+      known->second = std::any_of(
+          readers_.all().at(read).begin(), readers_.all().at(read).end(), [&](const Access& access) {
+            return meetings_.meet(*class_, writes_.at(copy.first), access, copy.second);
+          });
+    return known->second;
+  }
+
+  // Whether those who wait for an arrival then read what a thread wrote: by wgmma, or by anything.
+  bool is_told(std::pair<int, int> copy, const Use& arrival, bool by_wgmma) {
+    const auto [known, is_new] = told_[by_wgmma].try_emplace({class_, copy, arrival.operation}, false);
+    const auto barrier = kernel_.shared_offset(arrival.address);
+    if (!is_new || !barrier) return known->second;
+    const Meetings::Reaches copied =
+        meetings_.by_barrier(*class_, writes_.at(copy.first), *barrier, copy.second);
+    known->second = std::any_of(copied.begin(), copied.end(), [&](const auto& mine) {
+      const auto [begin, end] = readers_.behind_waits(by_wgmma).equal_range(mine.first);
+      return std::any_of(begin, end,
+                         [&](const auto& read) { return meetings_.meet(mine.second, read.second); });
+    });
+    return known->second;
+  }
+
+  LintKernel& kernel_;
+  const Protocol& protocol_;
+  const ThreadClass* class_ = nullptr;
+  std::map<int, Access> writes_;
+  std::map<int, const Use*> arrivals_;
+  Moves moves_;
+  Meetings meetings_;
+  Readers readers_;
+  std::map<std::tuple<const ThreadClass*, std::pair<int, int>, int>, bool> read_, told_[2];
+  bool multiplies_ = false;
+  std::set<LintEvent> events_;
+};
+
+std::set<LintEvent> walk_copies(LintKernel& kernel) { return CopyWalk(kernel).run(); }
+
+}  // namespace
+
+void report_unfenced_writes(LintKernel& kernel, Report& report) {
+  for (const LintEvent& event : kernel.events(walk_copies))
+    if (event.kind == CopyWalk::kUnfenced)
+      report.add(
+          event.operation,
+          fmt::format("{} tells those who run wgmma of what {} wrote, without fence.proxy.async between "
+                      "them",
+                      kernel.operation(event.operation).text->opcode,
+                      kernel.operation(event.other).text->opcode),
+          {event.other});
+}
+
+void check_copy_wait(LintKernel& kernel, Report& report) {
+  for (const LintEvent& event : kernel.events(walk_copies)) {
+    const std::string& opcode = kernel.operation(event.operation).text->opcode;
+    if (event.kind == CopyWalk::kRead)
+      report.add(
+          event.operation,
+          fmt::format("{} reads what cp.async may still copy: no cp.async.wait_group lies between them",
+                      opcode),
+          {event.other});
+    else if (event.kind == CopyWalk::kTold)
+      report.add(event.operation,
+                 fmt::format("{} tells others of what cp.async may still copy: no cp.async.wait_group lies "
+                             "between them",
+                             opcode),
+                 {event.other});
+  }
+}
+
+}  // namespace ptxbuilder::analysis
