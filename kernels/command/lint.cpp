@@ -20,7 +20,7 @@ using namespace analysis;
 struct LintOptions {
   std::vector<std::string> words;
   std::string kernel, allowed;
-  bool json = false, rules = false, sarif = false;
+  bool json = false, rules = false, sarif = false, undecided = false;
 };
 
 Json to_json(const Finding& f) {
@@ -95,7 +95,8 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
   Sarif sarif(o.words.size() == 1 ? o.words[0] : "kernel.ptx");
   size_t found = 0, undecided = 0;
   for (const std::string& kernel : kernels) {
-    const std::vector<Finding> findings = lint(module, kernel, words_of(o.allowed));
+    const std::vector<Finding> findings =
+        lint(module, kernel, words_of(o.allowed), o.undecided ? Undecided::all : Undecided::given_up);
     found += static_cast<size_t>(std::count_if(
         findings.begin(), findings.end(), [](const Finding& f) { return !f.is_advice && !f.is_undecided; }));
     undecided += static_cast<size_t>(
@@ -125,12 +126,14 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.option("--kernel", o->kernel, "of a file that has several; else all of them").shown_as("NAME");
   app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "list the rules, and no more");
+  app.flag("--undecided", o->undecided, "tell also what the rules passed over, and why");
   app.flag("--json", o->json, "as JSON");
   app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show beside the lines");
   app.footer(
-      "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but a "
-      "rule "
-      "gave up, since the kernel is too large for it.");
+      "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but "
+      "it is "
+      "not decided: a rule gave up, since the kernel is too large for it, or with --undecided passed over "
+      "something that it does not know.");
   return {app, [o, reader] {
             if (o->rules) return with_errors_as_2(list_rules);
             return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,

@@ -172,10 +172,13 @@ std::vector<Finding> joined(std::vector<Finding> all) {
     const auto same = std::find_if(findings.begin(), findings.end(), [&](const Finding& other) {
       return other.rule == f.rule && other.what == f.what;
     });
-    if (same == findings.end())
+    if (same == findings.end()) {
       findings.push_back(std::move(f));
-    else
-      ++same->times;
+      continue;
+    }
+    ++same->times;
+    if (f.is_undecided && f.line != same->line && (same->lines.empty() || same->lines.back() != f.line))
+      same->lines.push_back(f.line);
   }
   return findings;
 }
@@ -189,7 +192,7 @@ std::vector<RuleText> lint_rules() {
 }
 
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel,
-                          const std::set<std::string, std::less<>>& allowed) {
+                          const std::set<std::string, std::less<>>& allowed, Undecided undecided) {
   for (const std::string& name : allowed)
     if (std::none_of(std::begin(kRules), std::end(kRules),
                      [&](const Rule& r) { return r.text.name == name; }))
@@ -206,14 +209,14 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
     give_up("undecided", "which threads take which branches: there are too many for rules that ask for it");
   for (const Rule& rule : kRules) {
     if (allowed.contains(rule.text.name)) continue;
-    Report report(subject, rule.text.name, rule.text.cure);
+    Report report(subject, rule.text.name, rule.text.cure, undecided);
     subject.begin_rule();
     try {
       rule.check(subject, report);
     } catch (const GaveUp&) {
       give_up(rule.text.name, "this is not decided: the kernel is too large for the rule");
     }
-    for (Finding& finding : report.findings) finding.is_advice = rule.text.is_advice;
+    for (Finding& finding : report.findings) finding.is_advice = rule.text.is_advice && !finding.is_undecided;
     std::move(report.findings.begin(), report.findings.end(), std::back_inserter(all));
   }
   return joined(std::move(all));
@@ -221,9 +224,16 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
 
 std::string text(const Finding& f) {
   const std::string place = f.line ? fmt::format("line {}:{}: ", f.line, f.column) : "";
-  std::string line = fmt::format("{}{}{}: {}", place, f.rule, f.is_advice ? " (advice)" : "", f.what);
+  std::string line = fmt::format("{}{}{}: {}", place, f.rule,
+                                 f.is_undecided ? " (undecided)"
+                                 : f.is_advice  ? " (advice)"
+                                                : "",
+                                 f.what);
+  constexpr size_t kMostLines = 12;
   if (!f.lines.empty())
-    line += fmt::format(" ({} {})", f.lines.size() == 1 ? "line" : "lines", fmt::join(f.lines, ", "));
+    line += fmt::format(" ({} {}{})", f.lines.size() == 1 ? "line" : "lines",
+                        fmt::join(std::span(f.lines).first(std::min(kMostLines, f.lines.size())), ", "),
+                        f.lines.size() > kMostLines ? ", ..." : "");
   if (f.times > 1) line += fmt::format("; {} times", f.times);
   return fmt::format("{}. {}", line, f.cure);
 }

@@ -20,7 +20,7 @@ struct Finding {
   std::vector<uint32_t> lines = {};  // of the other instructions that have a part in it, ascending
   int times = 1;                     // that it is so, the first one at `line`
   bool is_advice = false;            // nothing is wrong, but it could be better for others
-  bool is_undecided = false;         // the rule gave up: it may be so or not
+  bool is_undecided = false;         // it may be so or not
 };
 
 struct RuleText {
@@ -29,11 +29,16 @@ struct RuleText {
 };
 std::vector<RuleText> lint_rules();
 
+// Which undecided findings are told: where a rule gave up, since the kernel is too large for it, or also
+// where it passed over what it does not know.
+enum class Undecided : uint8_t { given_up, all };
+
 // What the rules that are not in `allowed` find, by line. An empty name is the module's only kernel. Throws
 // Error for a kernel or a rule that is not there, and Error "ptx LINE:COLUMN: ..." for a guard or a label
 // that is not declared.
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
-                          const std::set<std::string, std::less<>>& allowed = {});
+                          const std::set<std::string, std::less<>>& allowed = {},
+                          Undecided undecided = Undecided::given_up);
 
 // "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
 std::string text(const Finding& finding);

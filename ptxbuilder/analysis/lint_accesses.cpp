@@ -66,6 +66,19 @@ const Spread& Meetings::spread(const ThreadClass& c, const Access& access) {
   return known->second;
 }
 
+void tell_unknown_reads(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    for (size_t n = 1; n < 3 && o.is_wgmma(); ++n) {
+      if (o.operands[n].kind == Value::Kind::vector || !kernel.runs(i)) continue;
+      const auto d = decode_descriptor(kernel.values, kernel.operand(i, n));
+      if (!d || !kernel.shared_offset(d->address))
+        report.undecided(
+            i, n == 1 ? "what the descriptor of A points to" : "what the descriptor of B points to");
+    }
+  }
+}
+
 bool Meetings::meet(const Reach& a, const Reach& b) {
   const Spread &x = spread(*a.by, *a.access), &y = spread(*b.by, *b.access);
   kernel_.spend(1 + (x.size() + y.size()) / 16);

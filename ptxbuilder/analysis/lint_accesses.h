@@ -26,6 +26,8 @@ std::vector<Access> tiles_of(LintKernel& kernel, int wgmma);
 std::optional<Access> write_of(LintKernel& kernel, int i);
 // What an instruction reads of shared memory in each thread.
 std::vector<Access> reads_of(LintKernel& kernel, int i);
+// Tells a rule's report of the wgmmas whose descriptors cannot be read.
+void tell_unknown_reads(LintKernel& kernel, Report& report);
 
 // Whether an instruction waits for other threads.
 bool is_meeting(const Operation& o);

@@ -229,6 +229,22 @@ class BulkWalk {
 
 std::set<LintEvent> walk_bulk(LintKernel& kernel) { return BulkWalk(kernel).run(); }
 
+// Tells of bulk stores, and of writes where there is one, whose place in shared memory is not known.
+void tell_unknown_places(LintKernel& kernel, Report& report) {
+  std::vector<int> unknown;
+  bool stores = false;
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    const std::vector<Sum> addresses = kernel.addresses(i);
+    if (!(is_bulk_store(o) || is_shared_write(o)) || addresses.empty() || !kernel.runs(i)) continue;
+    stores |= is_bulk_store(o);
+    if (!kernel.shared_offset(is_bulk_store(o) ? addresses.back() : addresses.front())) unknown.push_back(i);
+  }
+  for (int i : unknown)
+    if (stores)
+      report.undecided(i, is_bulk_store(kernel.operation(i)) ? "what this copies" : "where this writes");
+}
+
 // Once for each instruction, with all others that have a part in it.
 template <typename Text>
 void report_all(LintKernel& kernel, BulkWalk::Kind kind, Report& report, const Text& text) {
@@ -247,6 +263,8 @@ void report_all(LintKernel& kernel, BulkWalk::Kind kind, Report& report, const T
 }  // namespace
 
 void check_proxy_fence(LintKernel& kernel, Report& report) {
+  tell_unknown_places(kernel, report);
+  tell_unknown_reads(kernel, report);
   report_all(kernel, BulkWalk::kUnfenced, report, [](const std::string& store, const std::string& write) {
     return fmt::format("{} copies what {} wrote, without fence.proxy.async between them", store, write);
   });
@@ -257,6 +275,7 @@ void check_proxy_fence(LintKernel& kernel, Report& report) {
 }
 
 void check_store_order(LintKernel& kernel, Report& report) {
+  tell_unknown_places(kernel, report);
   report_all(kernel, BulkWalk::kUnmet, report, [](const std::string& store, const std::string& write) {
     return fmt::format("{} copies what other warps wrote by {}, without a barrier between them", store,
                        write);
@@ -264,6 +283,7 @@ void check_store_order(LintKernel& kernel, Report& report) {
 }
 
 void check_staging(LintKernel& kernel, Report& report) {
+  tell_unknown_places(kernel, report);
   report_all(kernel, BulkWalk::kReused, report, [](const std::string& write, const std::string& store) {
     return fmt::format("{} writes where {} may still read: no cp.async.bulk.wait_group lies between them",
                        write, store);

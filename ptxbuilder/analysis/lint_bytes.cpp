@@ -291,7 +291,7 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
   for (size_t u : expectation) {
     const int operation = protocol.uses[u].operation;
     const Sum amount = kernel.values.of(operation, kernel.operation(operation).operands.back());
-    if (!amount.is_constant()) return;
+    if (!amount.is_constant()) return report.undecided(operation, "how many bytes are expected");
     expected += amount.constant * threads_of(protocol, operation, expectation.front());
     others.insert(operation);
   }
@@ -299,7 +299,8 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
   int64_t room = 0, read = 0, said = 0;
   bool all_have_room = !copies.empty(), all_say = !copies.empty();
   for (int copy : copies) {
-    if (loop_of(kernel, copy) != loop_of(kernel, last)) return;
+    if (loop_of(kernel, copy) != loop_of(kernel, last))
+      return report.undecided(copy, "how often this copies for each time that bytes are expected");
     const int64_t threads = threads_of(protocol, copy, expectation.front());
     auto own = bytes.said(copy);
     if (own) *own *= threads;
@@ -325,7 +326,9 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
         fmt::format("{} bytes are expected, and there is room for {} where the copies go", expected, room),
         others,
         "Expect the sum of the bytes of the copies, and let stages lie as far apart as one of them is long.");
-  else if (all_have_room && expected < read)
+  else if (!all_have_room)
+    report.undecided(last, copies.empty() ? "which copies bring the bytes" : "where the copies go");
+  else if (expected < read)
     report.add(last,
                fmt::format("{} bytes are expected, and {} are read of what the copies bring", expected, read),
                others);
@@ -336,7 +339,7 @@ void check_amount(LintKernel& kernel, Bytes& bytes, const Expectation& expectati
 void check_expected_bytes(LintKernel& kernel, Report& report) {
   Bytes bytes(kernel);
   const Protocol& protocol = bytes.protocol();
-  if (!protocol.is_complete) return;
+  if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     const std::set<int> copies = protocol.operations(cell, &Use::copies),
                         expects = protocol.operations(cell, &Use::expects);

@@ -103,6 +103,17 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
   return events;
 }
 
+void tell_unknown_peers(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    const bool is_access = o.is("ld") || o.is("st") || o.is("red") || o.is("atom");
+    const std::vector<Sum> addresses = kernel.addresses(i);
+    if (is_access && o.has("shared::cluster") && kernel.runs(i) && !is_mapped(kernel, i) &&
+        !addresses.empty() && !kernel.shared_offset(addresses[0]))
+      report.undecided(i, "the CTA of this address");
+  }
+}
+
 }  // namespace
 
 void check_cluster_entry(LintKernel& kernel, Report& report) {
@@ -118,6 +129,9 @@ void check_cluster_address(LintKernel& kernel, Report& report) {
   }
 }
 
-void check_cluster_exit(LintKernel& kernel, Report& report) { report_events(kernel, walk_peers, 0, report); }
+void check_cluster_exit(LintKernel& kernel, Report& report) {
+  tell_unknown_peers(kernel, report);
+  report_events(kernel, walk_peers, 0, report);
+}
 
 }  // namespace ptxbuilder::analysis

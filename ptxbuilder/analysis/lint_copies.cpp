@@ -144,6 +144,14 @@ class CopyWalk {
   std::set<LintEvent> events_;
 };
 
+// Whether a place is the same for all steps, or one of a ring's.
+bool is_followed(LintKernel& kernel, const Access& access) {
+  return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
+    ThreadValues& in = kernel.values_in(c);
+    return c.runs[at(access.operation)] == Runs::no || together(kernel, in, access.address, access.address);
+  });
+}
+
 std::set<LintEvent> walk_copies(LintKernel& kernel) { return CopyWalk(kernel).run(); }
 
 }  // namespace
@@ -161,6 +169,11 @@ void report_unfenced_writes(LintKernel& kernel, Report& report) {
 }
 
 void check_copy_wait(LintKernel& kernel, Report& report) {
+  for (int i = 0; i < kernel.count(); ++i)
+    if (is_thread_copy(kernel.operation(i)) && kernel.runs(i)) {
+      const auto access = write_of(kernel, i);
+      if (!access || !is_followed(kernel, *access)) report.undecided(i, "where this copies to");
+    }
   for (const LintEvent& event : kernel.events(walk_copies)) {
     const std::string& opcode = kernel.operation(event.operation).text->opcode;
     if (event.kind == CopyWalk::kRead)

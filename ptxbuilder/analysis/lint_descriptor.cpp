@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ptxbuilder/analysis/lint_accesses.h"
 #include "ptxbuilder/analysis/lint_protocol.h"
 #include "ptxbuilder/analysis/portrait.h"
 
@@ -68,6 +69,7 @@ std::string_view name_of(int layout) {
 
 // What most of them say is taken to be right.
 void check_layouts(LintKernel& kernel, Report& report) {
+  tell_unknown_reads(kernel, report);
   for (const auto& [tile, readers] : readers_of(kernel)) {
     const auto most = std::max_element(readers.begin(), readers.end(), [](const auto& a, const auto& b) {
       return std::pair(a.second.size(), -a.second[0]) < std::pair(b.second.size(), -b.second[0]);

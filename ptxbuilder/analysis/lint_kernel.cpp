@@ -315,6 +315,13 @@ void Report::add(int operation, std::string what, const std::set<int>& others, s
   if (!cure.empty()) findings.back().cure = cure;
 }
 
+void Report::undecided(int operation, std::string_view why) {
+  if (undecided_ == Undecided::given_up) return;
+  add_at(kernel_.operation(operation).at, fmt::format("{} is not known", why));
+  findings.back().cure = "Run it by `ptxb sim`, which knows all values of a launch.";
+  findings.back().is_undecided = true;
+}
+
 void Report::add_at(ptx_text::Position at, std::string what) {
   findings.push_back(
       {.rule = rule_, .line = at.line, .column = at.column, .what = std::move(what), .cure = cure_});

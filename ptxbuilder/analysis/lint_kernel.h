@@ -166,20 +166,26 @@ int version_number(std::string_view text);
 // its own.
 class Report {
  public:
-  Report(const LintKernel& kernel, std::string_view rule, std::string_view cure)
-      : kernel_(kernel), rule_(rule), cure_(cure) {}
+  Report(const LintKernel& kernel, std::string_view rule, std::string_view cure, Undecided undecided)
+      : kernel_(kernel), rule_(rule), cure_(cure), undecided_(undecided) {}
 
   void add(int operation, std::string what, const std::set<int>& others = {}, std::string_view cure = {});
   void add_at(ptx_text::Position at, std::string what);
+  // That the rule passes over an instruction, and why.
+  void undecided(int operation, std::string_view why);
   std::vector<Finding> findings;
 
  private:
   const LintKernel& kernel_;
   std::string_view rule_, cure_;
+  Undecided undecided_;
   std::set<int> reported_;
 };
 
 // Reports a walk's events of a kind, in their own words.
+// Whether the kernel says how many threads a CTA has; tells the report where it does not.
+bool knows_threads(const LintKernel& kernel, Report& report);
+
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report);
 
 using Check = void (*)(LintKernel&, Report&);

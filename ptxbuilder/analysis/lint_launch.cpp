@@ -175,8 +175,16 @@ void check_register_bound(LintKernel& kernel, Report& report) {
     }
 }
 
+bool knows_threads(const LintKernel& kernel, Report& report) {
+  if (kernel.threads == 0 && kernel.count() > 0) report.undecided(0, "how many threads run this kernel");
+  return kernel.threads > 0;
+}
+
 void check_register_pool(LintKernel& kernel, Report& report) {
-  if (kernel.threads == 0) return;
+  const auto sets = [&](int i) { return kernel.operation(i).is("setmaxnreg"); };
+  bool any = false;
+  for (int i = 0; i < kernel.count(); ++i) any |= sets(i);
+  if (!any || !knows_threads(kernel, report)) return;
   const int64_t entry = registers_at_entry(kernel);
   // A thread that sets its count several times may hold the least of them when another one waits.
   std::map<int64_t, int64_t> least;
@@ -189,7 +197,7 @@ void check_register_pool(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     if (!kernel.operation(i).is("setmaxnreg")) continue;
     const Sum asked = kernel.operand(i, 0);
-    if (!asked.is_constant()) return;
+    if (!asked.is_constant()) return report.undecided(i, "how many registers this asks for");
     each_thread(i, [&](int64_t t) {
       int64_t& of_thread = least.emplace(t, asked.constant).first->second;
       of_thread = std::min(of_thread, asked.constant);
@@ -230,17 +238,17 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
     if (o.has("red")) return;  // its threads count too, and its operands are others
     if (o.operands.size() < 2) continue;
     const Sum count = kernel.operand(i, 1);
-    if (!count.is_constant()) return;
+    if (!count.is_constant()) return report.undecided(i, "how many threads this barrier is for");
     if (count.constant % hopper::warp_threads != 0)
       report.add(
           i, fmt::format("{} is for {} threads, which are not whole warps", o.text->opcode, count.constant));
     for (const ThreadClass& c : kernel.classes) {
       if (c.runs[at(i)] == Runs::no) continue;
-      if (c.threads.empty()) return;
+      if (c.threads.empty()) return report.undecided(i, "how many threads come to this barrier");
       kernel.spend(c.threads.size());
       for (int64_t t : c.threads) {
         const auto number = kernel.values_in(t)(kernel.operand(i, 0));
-        if (!number) return;
+        if (!number) return report.undecided(i, "which barrier this is");
         Meeting& meeting = meetings[{*number, count.constant}];
         meeting.threads.insert(t);
         meeting.operations.insert(i);

@@ -326,7 +326,7 @@ void check_barrier_fence(LintKernel& kernel, Report& report) {
 
 void check_barrier_initialised(LintKernel& kernel, Report& report) {
   Protocol& protocol = kernel.protocol();
-  if (!protocol.is_complete) return;
+  if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell)
     if (!protocol.any(cell, &Use::inits))
       report.add(protocol.uses[uses[0]].operation,
@@ -345,7 +345,7 @@ void check_barrier_initialised(LintKernel& kernel, Report& report) {
 
 void check_arrivals(LintKernel& kernel, Report& report) {
   Protocol& protocol = kernel.protocol();
-  if (!protocol.is_complete || kernel.threads == 0) return;
+  if (protocol.uses.empty() || !protocol.is_complete_for(report) || !knows_threads(kernel, report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     std::optional<int64_t> expected;
     int init = kNone;
@@ -368,6 +368,7 @@ void check_arrivals(LintKernel& kernel, Report& report) {
       counts.push_back(threads.value_or(0));
     }
     if (init == kNone || !is_waited_for) continue;
+    if (!known) report.undecided(init, "how many threads arrive at this mbarrier in a phase");
     if (arrivals.empty())
       report.add(init, fmt::format("no thread arrives at {}, which is waited for", place(kernel, cell)));
     else if (known && !add_up(counts, *expected) && !take_turns(kernel, counts, *expected))
@@ -383,7 +384,7 @@ void check_waits(LintKernel& kernel, Report& report) {
   for (const Use& use : protocol.uses)
     if (use.waits && !Dependence(kernel).of(use.operation))
       report.add(use.operation, "nothing depends on whether this wait has passed");
-  if (!protocol.is_complete) return;
+  if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;
     std::set<int> workers = protocol.operations(cell, &Use::copies);
@@ -398,6 +399,7 @@ void check_parity(LintKernel& kernel, Report& report) {
   for (const Use& use : protocol.uses) {
     const auto parity = parity_of(kernel, use);
     const int number = working_loop(kernel, use.operation);
+    if (use.waits && !parity) report.undecided(use.operation, "the parity of this wait, by a state,");
     if (!parity || number == kNone) continue;
     const Loop& loop = kernel.graph.loops[at(number)];
     if (!runs_each_time(kernel, loop, use.operation) || is_made_anew(kernel, protocol, use, loop)) continue;
@@ -417,7 +419,7 @@ void check_parity(LintKernel& kernel, Report& report) {
                              kernel.values.text(*parity, 2)),
                  {}, turning_cure(kernel, protocol, use));
   }
-  if (!protocol.is_complete) return;
+  if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (!protocol.any(cell, &Use::copies)) continue;
     for (const ThreadClass& c : kernel.classes)
@@ -432,7 +434,7 @@ void check_parity(LintKernel& kernel, Report& report) {
 // The first phase of a barrier may need that of another: where all who arrive have waited for it.
 void check_circular_wait(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
-  if (!protocol.is_complete || kernel.threads == 0) return;
+  if (protocol.uses.empty() || !protocol.is_complete_for(report) || !knows_threads(kernel, report)) return;
   std::map<int64_t, std::set<int64_t>> needs;
   std::map<int64_t, int> waits;
   for (const auto& [cell, uses] : protocol.by_cell) {

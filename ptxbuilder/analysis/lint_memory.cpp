@@ -135,6 +135,17 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   return worst;
 }
 
+// Whether the addresses of the lanes are known, but for what is the same for all of them, in a warp that runs
+// an access whole.
+bool knows_lanes(LintKernel& kernel, int i) {
+  const Operation& o = kernel.operation(i);
+  const std::vector<Sum> addresses = kernel.addresses(i);
+  for (const auto& [warp, lanes] : kernel.lanes_that_run(i))
+    if (lanes == hopper::warp_threads && !addresses.empty())
+      return !lane_addresses(kernel, addresses[0], warp * hopper::warp_threads, lanes_of(o)).empty();
+  return kernel.threads > 0;
+}
+
 }  // namespace
 
 void check_alignment(LintKernel& kernel, Report& report) {
@@ -145,6 +156,8 @@ void check_alignment(LintKernel& kernel, Report& report) {
       if (place >= addresses.size() || bytes <= 1) continue;
       const Sum& address = addresses[place];
       const Variable* base = base_of(kernel, address);
+      const size_t in_shared = o.is("cp") && !o.is_bulk_load() && !is_thread_copy(o) ? 1 : 0;
+      if (!base && is_shared(o) && place == in_shared) report.undecided(i, "the variable of this address");
       if (!base) continue;
       if (alignment_of(kernel, *base) < bytes) {
         report.add(
@@ -171,6 +184,7 @@ void check_bank_conflicts(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!(is_access(o) || is_matrix_move(o)) || !is_shared(o) || !kernel.runs(i)) continue;
+    if (!knows_lanes(kernel, i)) report.undecided(i, "where the lanes of a warp reach");
     if (const auto conflict = conflict_of(kernel, i))
       report.add(i, fmt::format("{}: {} lanes from thread {} on need {} wavefronts instead of 1",
                                 o.text->opcode, conflict->lanes, conflict->first, conflict->ways));

@@ -332,6 +332,12 @@ Protocol::Protocol(LintKernel& kernel) : kernel_(kernel) {
   }
 }
 
+bool Protocol::is_complete_for(Report& report) const {
+  for (size_t u = 0; u < uses.size() && !is_complete; ++u)
+    if (cells[u].empty()) report.undecided(uses[u].operation, "which mbarrier this reaches");
+  return is_complete;
+}
+
 std::optional<Cells> Protocol::cells_of_thread(const Use& use, int64_t thread) {
   const std::optional<Sum> offset = kernel_.shared_offset(use.address);
   return offset ? options(kernel_, kernel_.values_in(thread), *offset) : std::nullopt;

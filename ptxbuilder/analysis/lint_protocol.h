@@ -70,6 +70,8 @@ class Protocol {
   std::vector<Cells> cells;  // of each use; none where they are not known
   std::map<int64_t, std::vector<size_t>> by_cell;
   bool is_complete = true;  // whether all barriers are known
+  // The same, and tells a rule's report of those that are not.
+  bool is_complete_for(Report& report) const;
 
  private:
   LintKernel& kernel_;

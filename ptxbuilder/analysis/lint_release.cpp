@@ -286,7 +286,7 @@ bool are_of_one_warp(const ThreadClass& c, const ThreadClass& with) {
 
 void check_refill(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
-  if (!protocol.is_complete) return;
+  if (!protocol.is_complete_for(report)) return;
   Meetings meetings(kernel);
   Readers readers(kernel, meetings);
   for (const Use& copy : protocol.uses) {
@@ -295,6 +295,7 @@ void check_refill(LintKernel& kernel, Report& report) {
         copy.copies && o.is_bulk_load() && !copy.is_remote ? working_loop(kernel, copy.operation) : kNone;
     const auto to = loop == kNone ? std::nullopt : kernel.shared_offset(kernel.addresses(copy.operation)[0]),
                barrier = to ? kernel.shared_offset(copy.address) : std::nullopt;
+    if (loop != kNone && !barrier) report.undecided(copy.operation, "where this copies to");
     if (!barrier) continue;
     const Access access{copy.operation, *to, hopper::bulk_unit};
     for (const ThreadClass& c : kernel.classes) {
@@ -321,6 +322,8 @@ void check_refill(LintKernel& kernel, Report& report) {
 }
 
 void check_release(LintKernel& kernel, Report& report) {
+  kernel.protocol().is_complete_for(report);
+  tell_unknown_reads(kernel, report);
   Stages stages(kernel);
   std::map<int, std::set<int>> early;  // by arrival, the wgmmas
   for (const ThreadClass& c : kernel.classes) {

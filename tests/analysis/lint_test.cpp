@@ -919,4 +919,43 @@ TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {
   CHECK(rules_that_find(kernel(kInit, no_barrier.c_str(), kCopy)).contains("barrier-published"));
 }
 
+TEST_CASE("what a rule passes over is told where it is asked for, and fails no other") {
+  const auto undecided_of = [](const std::string& text) {
+    std::vector<Finding> all;
+    for (const Finding& f : lint(ptx_text::parse(text), "", {}, Undecided::all))
+      if (f.is_undecided) all.push_back(f);
+    return all;
+  };
+  CHECK(shown(undecided_of(kKernel)) == "");
+  const Plant unknown[] = {
+      {"arrival-count", "add.s32 %r34, %r3, %r33;", "ld.param.b32 %r34, [n];",
+       "which mbarrier this reaches is not known (lines"},
+      {"circular-wait", ".maxntid 256\n.minnctapersm 1\n", "",
+       "how many threads run this kernel is not known"},
+      {"expected-bytes", "], 9216;", "], %r1;", "how many bytes are expected is not known"},
+      {"expected-bytes", "add.s32 %r36, %r3, %r35;", "ld.param.b32 %r36, [n];",
+       "where the copies go is not known"},
+      {"wgmma-layout", "or.b64 %rd8, %rd7, 4611686293305360384;", "ld.param.b64 %rd8, [in];",
+       "what the descriptor of B points to is not known"},
+      {"proxy-fence", "add.s32 %r23, %r22, %r21;", "ld.param.b32 %r23, [n];",
+       "where this writes is not known"},
+      {"named-barrier", "bar.sync 2, 128;", "bar.sync %r1, 128;", "which barrier this is is not known"},
+      {"copy-wait", "add.s32 %r23, %r22, %r21;",
+       "add.s32 %r23, %r22, %r21; ld.param.b32 %r40, [n]; cp.async.ca.shared.global [%r40], [%rd2], 16; "
+       "cp.async.wait_all;",
+       "where this copies to is not known"},
+  };
+  for (const Plant& plant : unknown) {
+    const std::string text = replaced(kKernel, plant.from, plant.to);
+    CAPTURE(std::string(plant.rule));
+    CAPTURE(shown(undecided_of(text)));
+    for (const Finding& f : findings_of(text)) CHECK_FALSE(f.is_undecided);
+    const std::vector<Finding> all = undecided_of(text);
+    CHECK(std::any_of(all.begin(), all.end(), [&](const Finding& f) {
+      return f.rule == plant.rule && analysis::text(f).find(plant.says) != std::string::npos && f.line > 0 &&
+             !f.is_advice;
+    }));
+  }
+}
+
 }  // namespace ptxbuilder::test::lint_test

@@ -334,6 +334,21 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   REQUIRE(run("saxpy emit --threads 96 --assembler none -o " + folder.str()).code == 0);
   CHECK(contains(run("saxpy lint " + folder.str("saxpy.ptx")), "saxpy: 1 found"));
   CHECK(contains(run("saxpy explain " + folder.str("saxpy.ptx")), "96"));
+  // What lint does not know it tells where it is asked to, by an exit code of its own.
+  const std::string unbounded = folder.str("unbounded.ptx");
+  std::ofstream(unbounded)
+      << ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n"
+         ".reg .b32 %r;\nld.param.u32 %r, [n];\nbar.sync %r, 64;\nret;\n}\n";
+  CHECK(run("ptxb lint " + unbounded).code == 0);
+  const Ran undecided = run("ptxb lint --undecided --json " + unbounded);
+  CHECK(undecided.code == 3);
+  auto findings = nlohmann::json::parse(undecided.output)[0]["findings"];
+  std::erase_if(findings.get_ref<nlohmann::json::array_t&>(),
+                [](const nlohmann::json& finding) { return finding["undecided"] == false; });
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0]["rule"] == "named-barrier");
+  CHECK(findings[0]["line"] == 8);
+  CHECK(findings[0]["what"] == "how many threads come to this barrier is not known");
   CHECK(run("saxpy lint " + folder.str("none.ptx")).code == 2);
   const Ran two = run("ptxb lint sapxy threads=64");
   CHECK(two.code == 2);
