@@ -9,6 +9,7 @@
 
 #include "kernels/command/kernel_commands.h"
 #include "ptxbuilder/analysis/code.h"
+#include "ptxbuilder/analysis/prove_schedules.h"
 #include "ptxbuilder/version.h"
 
 namespace ptxbuilder::command {
@@ -20,7 +21,7 @@ using namespace analysis;
 struct LintOptions {
   std::vector<std::string> words;
   std::string kernel, allowed;
-  bool json = false, rules = false, sarif = false, undecided = false;
+  bool json = false, rules = false, sarif = false, undecided = false, prove = false;
 };
 
 Json to_json(const Finding& f) {
@@ -87,10 +88,39 @@ std::set<std::string, std::less<>> words_of(const std::string& list) {
   return words;
 }
 
+std::string_view name_of(ScheduleProof::Verdict verdict) {
+  constexpr std::string_view names[] = {"proved", "refuted", "undecided"};
+  return names[static_cast<size_t>(verdict)];
+}
+
+// The worst of all kernels decides.
+int prove_kernels(const ptx_text::Module& module, const std::vector<std::string>& kernels, bool json) {
+  Json all = Json::array();
+  bool refuted = false, undecided = false;
+  for (const std::string& kernel : kernels) {
+    const ScheduleProof p = prove_schedules(module, kernel);
+    refuted = refuted || p.verdict == ScheduleProof::Verdict::refuted;
+    undecided = undecided || p.verdict == ScheduleProof::Verdict::undecided;
+    all.push_back({{"kernel", kernel},
+                   {"verdict", name_of(p.verdict)},
+                   {"what", p.what},
+                   {"line", p.line},
+                   {"column", p.column},
+                   {"lines", p.lines},
+                   {"assumed", p.assumed},
+                   {"turns", p.turns},
+                   {"runs", p.runs}});
+    if (!json) fmt::print("{}: {}\n", kernel, text(p));
+  }
+  if (json) fmt::print("{}\n", all.dump(2));
+  return refuted ? 1 : undecided ? 3 : 0;
+}
+
 int lint_kernels(const std::string& source, const LintOptions& o) {
   const ptx_text::Module module = ptx_text::parse(source);
   const std::vector<std::string> kernels = o.kernel.empty() ? kernels_of(module) : std::vector{o.kernel};
   if (kernels.empty()) throw Error("there is no kernel in it: no .entry with a body");
+  if (o.prove) return prove_kernels(module, kernels, o.json);
   Json all = Json::array();
   Sarif sarif(o.words.size() == 1 ? o.words[0] : "kernel.ptx");
   size_t found = 0, undecided = 0;
@@ -129,6 +159,7 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.flag("--undecided", o->undecided, "tell also what the rules passed over, and why");
   app.flag("--json", o->json, "as JSON");
   app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show beside the lines");
+  app.flag("--prove", o->prove, "prove for all schedules that the protocol of mbarriers and copies holds");
   app.footer(
       "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but "
       "it is "

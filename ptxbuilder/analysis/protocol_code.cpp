@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <set>
+
+#include "ptxbuilder/analysis/protocol_run.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+bool is_in_shared(const Operation& o) {
+  return o.has("shared") || o.has("shared::cta") || o.has("shared::cluster");
+}
+
+Deed deed_of_mbarrier(const Operation& o) {
+  if (o.has("init")) return Deed::init;
+  if (o.has("arrive") && !o.has("noComplete")) return Deed::arrive;
+  if (o.has("expect_tx")) return Deed::expect;
+  if ((o.has("try_wait") || o.has("test_wait")) && o.has("parity")) return Deed::wait;
+  return Deed::unknown;
+}
+
+Deed deed_of_copy(const Operation& o) {
+  if (!o.has("async")) return Deed::none;
+  if (o.has("prefetch")) return Deed::none;
+  if (!o.has("bulk")) return Deed::unknown;
+  if (o.has("commit_group")) return Deed::bulk_commit;
+  if (o.has("wait_group")) return Deed::bulk_wait;
+  const bool from_shared = o.has("bulk_group");
+  if (from_shared) return Deed::copy_out;
+  const bool from_global = o.has("global") || o.has("tensor");
+  return o.is("cp") && o.has("mbarrier::complete_tx::bytes") && from_global ? Deed::copy_in : Deed::unknown;
+}
+
+Deed deed_of(const Operation& o) {
+  if (o.is("bra")) return Deed::branch;
+  if (o.is("trap")) return Deed::trap;
+  if (o.ends()) return Deed::end;
+  if (o.is("mbarrier")) return deed_of_mbarrier(o);
+  if (o.is("cp")) return deed_of_copy(o);
+  if (o.is("wgmma")) {
+    if (o.is_wgmma()) return Deed::wgmma;
+    return o.has("commit_group") ? Deed::wgmma_commit : o.has("wait_group") ? Deed::wgmma_wait : Deed::none;
+  }
+  if (o.is("barrier") && o.has("cluster")) return o.has("arrive") ? Deed::cluster_arrive : Deed::cluster_wait;
+  if (o.is("bar") && o.has("warp")) return Deed::warp_sync;
+  if (o.is("bar") || o.is("barrier")) return o.has("red") ? Deed::unknown : Deed::barrier;
+  if (o.is("fence") && o.has("mbarrier_init")) return Deed::fence_init;
+  if (o.is("fence") && (o.has("async") || o.has("async::generic")) && !o.has("global"))
+    return Deed::fence_proxy;
+  if (o.is("setmaxnreg")) return o.has("inc") ? Deed::registers_more : Deed::registers_less;
+  if (o.is("ldmatrix") || (o.is("ld") && is_in_shared(o))) return Deed::load;
+  if (o.is("stmatrix") || ((o.is("st") || o.is("atom") || o.is("red")) && is_in_shared(o)))
+    return o.has("async") ? Deed::unknown : Deed::store;
+  if (o.is("red") && o.has("async")) return o.has("bulk_group") ? Deed::copy_out : Deed::unknown;
+  if (o.is("call") || o.is("brx") || o.is("tcgen05") || o.is("clusterlaunchcontrol")) return Deed::unknown;
+  return o.writes.empty() ? Deed::none : Deed::compute;
+}
+
+bool counts_always(Deed deed) {
+  return deed != Deed::none && deed != Deed::compute && deed != Deed::branch && deed != Deed::end;
+}
+
+void collect_registers(const Value& v, std::vector<int>& registers) {
+  if (v.kind == Value::Kind::reg) registers.push_back(v.number);
+  for (const Value& part : v.parts) collect_registers(part, registers);
+}
+
+}  // namespace
+
+ProtocolCode::ProtocolCode(const Code& of) : code(of), graph(Graph::of(of)) {
+  cta = code.cta_shape();
+  for (const ptx_text::Directive& d : code.function->directives) {
+    if (d.tokens[0] != ".reqnctapercluster") continue;
+    const std::vector<int64_t> numbers = numbers_of(d);
+    std::copy_n(numbers.begin(), std::min<size_t>(numbers.size(), 3), cluster.begin());
+  }
+  int64_t next = hopper::reserved_shared_bytes;
+  const auto place = [&](bool open) {
+    for (size_t v = 0; v < code.variables.size(); ++v) {
+      const Variable& variable = code.variables[v];
+      if (variable.space != ".shared" || variable.is_open() != open) continue;
+      const int64_t align = std::max<int64_t>(variable.align, open ? 1024 : 16);
+      next = (next + align - 1) / align * align;
+      places[static_cast<int>(v)] = static_cast<uint64_t>(next);
+      next += variable.bytes;
+    }
+  };
+  place(false), place(true);
+  find_deeds();
+  find_spins();
+  find_joins();
+  find_counting();
+}
+
+void ProtocolCode::find_deeds() {
+  for (const Operation& o : code.operations) deeds.push_back(deed_of(o));
+  has_waits = std::find(deeds.begin(), deeds.end(), Deed::wait) != deeds.end();
+}
+
+// A wait is repeated until it is over where the innermost loop around it has no other deed.
+void ProtocolCode::find_spins() {
+  spins.assign(code.operations.size(), false);
+  for (size_t i = 0; i < spins.size(); ++i) {
+    if (deeds[i] != Deed::wait) continue;
+    const int loop = graph.blocks[at(graph.block_of[i])].loop;
+    bool alone = loop != kNone;
+    if (alone)
+      for (int block : graph.loops[at(loop)].blocks)
+        for (int o = graph.blocks[at(block)].first; o < graph.blocks[at(block)].last; ++o)
+          alone = alone && (at(o) == i || !counts_always(deeds[at(o)]));
+    spins[i] = alone;
+    has_peeks = has_peeks || !alone;
+  }
+}
+
+void ProtocolCode::find_joins() {
+  // The graph backwards, from a node behind all ends.
+  const size_t count = graph.blocks.size();
+  Edges successors(count + 1), predecessors(count + 1);
+  for (size_t b = 0; b < count; ++b) {
+    const auto add = [&](size_t to) {
+      successors[to].push_back(static_cast<int>(b));
+      predecessors[b].push_back(static_cast<int>(to));
+    };
+    for (int next : graph.blocks[b].successors) add(at(next));
+    if (graph.blocks[b].successors.empty() || code.operations[at(graph.blocks[b].last - 1)].ends())
+      add(count);
+  }
+  const DominatorTree tree = DominatorTree::of(successors, predecessors, static_cast<int>(count));
+  joins.assign(count, kNone);
+  for (size_t b = 0; b < count; ++b)
+    if (tree.reaches(static_cast<int>(b)) && tree.parent[b] != static_cast<int>(count))
+      joins[b] = tree.parent[b];
+}
+
+// This says whether an instruction that counts lies between a branch and where its ways meet again.
+bool ProtocolCode::leads_to_counting(int block) const {
+  std::vector<int> waiting = graph.blocks[at(block)].successors;
+  std::set<int> met;
+  while (!waiting.empty()) {
+    const int b = waiting.back();
+    waiting.pop_back();
+    if (b == joins[at(block)] || !met.insert(b).second) continue;
+    for (int o = graph.blocks[at(b)].first; o < graph.blocks[at(b)].last; ++o)
+      if (counts[at(o)]) return true;
+    waiting.insert(waiting.end(), graph.blocks[at(b)].successors.begin(),
+                   graph.blocks[at(b)].successors.end());
+  }
+  return joins[at(block)] == kNone;
+}
+
+void ProtocolCode::find_counting() {
+  const size_t count = code.operations.size();
+  counts.assign(count, false);
+  std::vector<std::vector<int>> writers(code.registers.size());
+  std::vector<bool> is_needed(code.registers.size(), false);
+  for (size_t i = 0; i < count; ++i)
+    for (int reg : code.operations[i].writes) writers[at(reg)].push_back(static_cast<int>(i));
+  std::vector<int> waiting;
+  const auto need = [&](int reg) {
+    if (is_needed[at(reg)]) return;
+    is_needed[at(reg)] = true;
+    for (int writer : writers[at(reg)]) waiting.push_back(writer);
+  };
+  const auto need_operands = [&](size_t i) {
+    const Operation& o = code.operations[i];
+    if (o.guard != kNone) need(o.guard);
+    std::vector<int> reads;
+    const auto add = [&](size_t n) {
+      if (n < o.operands.size()) collect_registers(o.operands[n], reads);
+    };
+    // Data that is stored, coordinates and accumulators do not count.
+    const auto add_addresses = [&] {
+      for (const Value& v : o.operands)
+        if (v.kind == Value::Kind::address) collect_registers(v.parts[0], reads);
+    };
+    switch (deeds[i]) {
+      case Deed::load:
+      case Deed::store:
+        add_addresses();
+        break;
+      case Deed::copy_in:
+      case Deed::copy_out:
+        add_addresses();
+        for (const Value& v : o.operands)
+          if (v.kind != Value::Kind::address && v.kind != Value::Kind::vector) collect_registers(v, reads);
+        break;
+      case Deed::wgmma:
+        for (size_t n = 1; n < 3; ++n)
+          if (o.operands[n].kind != Value::Kind::vector) add(n);
+        break;
+      default:
+        reads = o.reads;
+        break;
+    }
+    for (int reg : reads) need(reg);
+  };
+  const auto take = [&](size_t i) {
+    if (counts[i]) return;
+    counts[i] = true;
+    need_operands(i);
+  };
+  for (size_t i = 0; i < count; ++i)
+    if (counts_always(deeds[i]) && graph.reaches(graph.block_of[i])) take(i);
+  for (bool changed = true; changed;) {
+    while (!waiting.empty()) {
+      const int next = waiting.back();
+      waiting.pop_back();
+      take(at(next));
+    }
+    changed = false;
+    for (int block : graph.order) {
+      const Block& b = graph.blocks[at(block)];
+      const size_t last = at(b.last - 1);
+      const bool decides =
+          code.operations[last].guard != kNone && (deeds[last] == Deed::branch || deeds[last] == Deed::end);
+      if (!decides || counts[last] || !leads_to_counting(block)) continue;
+      take(last);
+      changed = true;
+    }
+  }
+  registers.assign(code.registers.size(), kNone);
+  for (size_t r = 0; r < registers.size(); ++r)
+    if (is_needed[r]) registers[r] = counted_registers++;
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,393 @@
+#include "ptxbuilder/analysis/protocol_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder::analysis {
+
+void Clock::join(const Clock& other) {
+  if (events_.size() < other.events_.size()) events_.resize(other.events_.size());
+  for (size_t i = 0; i < other.events_.size(); ++i) events_[i] = std::max(events_[i], other.events_[i]);
+}
+
+uint64_t Boxes::bytes(const std::string& map) const {
+  const auto found = bytes_.find(map);
+  return found == bytes_.end() ? 0 : found->second;
+}
+
+void Boxes::add_copy(const std::string& map, uint64_t to, int operation) {
+  copies_[map].emplace(to, operation);
+  starts_.insert(to);
+}
+
+void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int operation) {
+  std::sort(maps.begin(), maps.end());
+  const auto [phase, is_new] = phases_.try_emplace(std::move(maps), expected, operation);
+  if (!is_new && phase->second.first != expected)
+    throw Refusal{operation,
+                  fmt::format("{} bytes are expected of copies of which another phase expects {}", expected,
+                              phase->second.first),
+                  {phase->second.second}};
+}
+
+bool Boxes::find() {
+  // A box ends before whatever begins next, and holds what is read of it.
+  std::map<std::string, uint64_t> room, read, exact;
+  for (const auto& [map, places] : copies_)
+    for (const auto& [to, operation] : places)
+      if (const auto next = starts_.upper_bound(to); next != starts_.end())
+        room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
+  // How far the spans go that begin in it.
+  const auto covered = [&](const std::set<Span>& spans, const std::string& map) {
+    uint64_t most = 0;
+    for (const auto& [to, operation] : copies_.at(map)) {
+      const auto next = starts_.upper_bound(to);
+      const uint64_t end = next == starts_.end() ? ~uint64_t{0} : *next;
+      for (auto span = spans.lower_bound({to, 0}); span != spans.end() && span->first < end; ++span)
+        most = std::max(most, std::min(span->first + span->bytes, end) - to);
+    }
+    return room.contains(map) ? std::min(most, room[map]) : most;
+  };
+  for (const auto& [map, places] : copies_) read[map] = covered(reads_, map);
+  // Phases of which all copies but those of one map are known say how long its box is.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [maps, phase] : phases_) {
+      std::set<std::string> open;
+      uint64_t known = 0, times = 0;
+      for (const std::string& map : maps)
+        if (exact.contains(map))
+          known += exact[map];
+        else
+          open.insert(map), ++times;
+      if (open.size() != 1 && !(open.empty() && known != phase.first)) continue;
+      if (known > phase.first || open.empty() || (phase.first - known) % times != 0)
+        throw Refusal{
+            phase.second,
+            fmt::format(
+                "{} bytes are expected, which are not those that copies bring as other phases expect them",
+                phase.first)};
+      exact[*open.begin()] = (phase.first - known) / times;
+      changed = true;
+    }
+  }
+  const std::map<std::string, uint64_t> before = bytes_;
+  for (const auto& [maps, phase] : phases_) {
+    uint64_t least = 0, most = 0, unbounded = 0;
+    for (const std::string& map : maps) {
+      least += read[map];
+      most += room.contains(map) ? room[map] : 0;
+      unbounded += room.contains(map) ? 0 : 1;
+    }
+    if (phase.first < least)
+      throw Refusal{
+          phase.second,
+          fmt::format("{} bytes are expected, and {} are read of what its copies bring", phase.first, least)};
+    if (unbounded == 0 && phase.first > most)
+      throw Refusal{phase.second,
+                    fmt::format("{} bytes are expected, and its copies have room for {}", phase.first, most)};
+    for (const std::string& map : maps)
+      bytes_[map] = exact.contains(map)  ? exact[map]
+                    : room.contains(map) ? room[map]
+                                         : (phase.first - most) / unbounded;
+  }
+  // Of maps of stores no phase says anything: they take what was written.
+  for (const auto& [map, places] : copies_)
+    if (!bytes_.contains(map) || std::none_of(phases_.begin(), phases_.end(), [&](const auto& phase) {
+          return std::find(phase.first.begin(), phase.first.end(), map) != phase.first.end();
+        }))
+      bytes_[map] = room.contains(map) ? room[map] : covered(writes_, map);
+  return before != bytes_;
+}
+
+std::string Order::who(int cta, int warp) const {
+  return memory_.size() == 1 ? fmt::format("warp {}", warp) : fmt::format("warp {} of CTA {}", warp, cta);
+}
+
+void Order::start(View& view) {
+  view.own = component();
+  tick(view);
+  started_[at(view.cta)].push_back(view.own);
+}
+
+Moment Order::tick(View& view) {
+  if (view.own == kNone) view.own = component(), view.ticks = 0;
+  view.known.raise(view.own, ++view.ticks);
+  return {view.own, view.ticks};
+}
+
+// What is done to another CTA comes behind its start, and before all of its threads have ended.
+void Order::foreign(const View& view, int cta, Moment end, int operation) {
+  foreign_.push_back({cta, end, operation});
+  if (cta == view.cta) return;
+  const auto& begun = started_[at(cta)];
+  if (std::none_of(begun.begin(), begun.end(), [&](int c) { return view.known[c] > 0; }))
+    throw Refusal{operation, fmt::format("CTA {} may not have begun yet when {} accesses its shared memory",
+                                         cta, who(view.cta, view.warp))};
+}
+
+void Order::touch(const View& view, const Access& access) {
+  if (access.cta != view.cta || access.is_async) foreign(view, access.cta, access.end, access.operation);
+  auto& cells = memory_[at(access.cta)];
+  for (const Span& span : access.spans) {
+    if (span.bytes == 0) continue;
+    if (span.first + span.bytes > hopper::sm_shared_bytes * 2)
+      throw Refusal{access.operation,
+                    fmt::format("the shared address {:#x} is outside of all variables", span.first),
+                    {},
+                    true};
+    const uint64_t last = (span.first + span.bytes - 1) / kCell;
+    if (cells.size() <= last) cells.resize(last + 1);
+    for (uint64_t cell = span.first / kCell; cell <= last; ++cell) {
+      const uint64_t low = std::max(span.first, cell * kCell) % kCell,
+                     high = std::min(span.first + span.bytes - 1, cell * kCell + kCell - 1) % kCell;
+      const auto bytes = static_cast<uint16_t>((0xffffu >> (15 - high)) & (0xffffu << low));
+      auto& marks = cells[cell];
+      for (const Mark& m : marks) {
+        if ((m.bytes & bytes) == 0 || (!m.writes && !access.writes)) continue;
+        const auto says = [](bool writes) { return writes ? "written" : "read"; };
+        if (!m.end.is_in(view.known))
+          throw Refusal{
+              access.operation,
+              fmt::format("shared memory + {} may be {} by {} before {} has {} it", cell * kCell,
+                          says(access.writes), who(view.cta, view.warp), who(m.cta, m.warp), says(m.writes)),
+              {m.operation}};
+        if (access.is_async && !m.is_async && m.writes && !m.end.is_in(view.fenced))
+          throw Refusal{
+              access.operation,
+              fmt::format("shared memory + {} is {} through the async proxy, and {} has written it without "
+                          "fence.proxy.async",
+                          cell * kCell, says(access.writes), who(m.cta, m.warp)),
+              {m.operation}};
+      }
+      // What this access comes behind needs no mark any more, where all that follows comes behind this one.
+      std::erase_if(marks, [&](const Mark& m) {
+        return (m.bytes & ~bytes) == 0 && (access.writes || !m.writes) &&
+               (access.writes || m.end.is_in(view.known) || m.end.component == access.end.component);
+      });
+      marks.push_back(
+          {access.end, access.operation, view.cta, view.warp, bytes, access.writes, access.is_async});
+    }
+  }
+}
+
+void Order::init(View& view, const Place& place, uint64_t count, int operation) {
+  const Moment now = tick(view);
+  Mbarrier& b = mbarriers_[place];
+  if (b.component != kNone)
+    throw Refusal{operation,
+                  fmt::format("the mbarrier at shared memory + {} is initialised again", place.address),
+                  {b.init},
+                  true};
+  if (count == 0) throw Refusal{operation, "an mbarrier is initialised for no arrivals", {}, false};
+  b = {.component = component(), .init = operation, .count = count, .made = now};
+  b.now.pending = count;
+  boxes_.add_start(place.address);
+  touch(view, {place.cta, {{place.address, 8}}, true, false, now, operation});
+}
+
+void Order::fence_inits(View& view) {
+  const Moment now = tick(view);
+  for (auto& [place, b] : mbarriers_)
+    if (b.made.component == view.own && !b.fenced) b.fenced = now;
+}
+
+Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async, int operation) {
+  const auto found = mbarriers_.find(place);
+  if (found == mbarriers_.end())
+    throw Refusal{operation,
+                  fmt::format("the mbarrier at shared memory + {} may be used before it is initialised",
+                              place.address)};
+  Mbarrier& b = found->second;
+  const bool needs_fence = is_async || place.cta != view.cta;
+  if (!b.made.is_in(view.known) || (needs_fence && !(b.fenced && b.fenced->is_in(view.known))))
+    throw Refusal{operation,
+                  fmt::format("{} may use the mbarrier at shared memory + {} before its initialisation is {}",
+                              who(view.cta, view.warp), place.address,
+                              b.made.is_in(view.known) ? "fenced" : "known to it"),
+                  {b.init}};
+  return b;
+}
+
+void Order::arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation) {
+  Mbarrier& b = used(view, place, false, operation);
+  const Moment now = tick(view);
+  foreign(view, place.cta, now, operation);
+  if (view.known[b.component] < b.completed)
+    throw Refusal{operation, fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier "
+                                         "phase than meant: it does not come "
+                                         "behind the one before",
+                                         who(view.cta, view.warp), place.address)};
+  b.now.expected += expected;
+  if (expected > 0) b.now.expect = operation;
+  if (releases) b.now.arrived.join(view.known), b.now.arrived_fenced.join(view.fenced);
+  --b.now.pending;
+  complete_if_due(place, b);
+}
+
+void Order::expect(View& view, const Place& place, uint64_t bytes, int operation) {
+  Mbarrier& b = used(view, place, false, operation);
+  if (view.known[b.component] < b.completed)
+    throw Refusal{operation, fmt::format("{} may expect bytes in an earlier phase than meant",
+                                         who(view.cta, view.warp))};
+  b.now.expects.push_back(tick(view));
+  b.now.expected += bytes;
+  b.now.expect = operation;
+}
+
+Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation) {
+  Mbarrier& b = used(view, place, true, operation);
+  tick(view);
+  if (view.known[b.component] < b.completed)
+    throw Refusal{operation, fmt::format("the copy may complete in an earlier phase than meant of the "
+                                         "mbarrier at shared memory + {}: {} does not "
+                                         "come behind the one before",
+                                         place.address, who(view.cta, view.warp))};
+  if (map.empty())
+    b.now.issued += bytes;
+  else
+    b.now.maps.push_back(map);
+  b.now.copy = operation;
+  b.now.begun.join(view.known);
+  const Moment end = {b.component, b.completed + 1};
+  foreign(view, place.cta, end, operation);
+  complete_if_due(place, b);
+  return end;
+}
+
+void Order::complete_if_due(const Place& place, Mbarrier& b) {
+  if (b.now.pending == 0 && b.now.maps.empty() && b.now.expected == b.now.issued) complete(place, b);
+}
+
+bool Order::complete_copies() {
+  bool any = false;
+  for (auto& [place, b] : mbarriers_) {
+    if (b.component == kNone || b.now.pending != 0 || b.now.maps.empty()) continue;
+    if (b.now.issued > b.now.expected)
+      throw Refusal{
+          b.now.expect,
+          fmt::format("{} bytes are expected, and copies bring {} and more", b.now.expected, b.now.issued),
+          {b.now.copy}};
+    boxes_.add_phase(b.now.maps, b.now.expected - b.now.issued,
+                     b.now.expect == kNone ? b.now.copy : b.now.expect);
+    complete(place, b);
+    any = true;
+  }
+  return any;
+}
+
+void Order::complete(const Place& place, Mbarrier& b) {
+  for (const Moment& expect : b.now.expects)
+    if (!expect.is_in(b.now.arrived))
+      throw Refusal{b.now.expect,
+                    "bytes are expected with no arrival behind it: the phase may complete before"};
+  Clock all = b.now.arrived;
+  all.join(b.now.begun);
+  for (const Mbarrier::Waited& w : b.waited)
+    if (!w.at.is_in(all))
+      throw Refusal{w.operation,
+                    fmt::format("the wait at the mbarrier at shared memory + {} may miss its phase: the next "
+                                "one may complete before, "
+                                "as no arrival at it comes behind the wait",
+                                place.address),
+                    {b.now.copy == kNone ? b.init : b.now.copy}};
+  b.waited.clear();
+  ++b.completed;
+  b.last.join(b.now.arrived);
+  b.last.join(b.now.begun);
+  b.last.raise(b.component, b.completed);
+  b.last_fenced.join(b.now.arrived_fenced);
+  b.now = {};
+  b.now.pending = b.count;
+}
+
+bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation) {
+  Mbarrier& b = used(view, place, false, operation);
+  if (parity > 1) throw Refusal{operation, fmt::format("the parity is {}", parity)};
+  // It is for phase completed - 1 or completed; the one before that has to be over for sure.
+  const bool is_over = (b.completed & 1) != parity;
+  const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
+  if (view.known[b.component] < behind)
+    throw Refusal{operation, fmt::format("the wait of {} at the mbarrier at shared memory + {} may end with "
+                                         "an earlier phase of the same parity",
+                                         who(view.cta, view.warp), place.address)};
+  if (!is_over) return false;
+  b.waited.push_back({tick(view), operation});
+  if (acquires) view.known.join(b.last), view.fenced.join(b.last_fenced);
+  return true;
+}
+
+void Order::peek(const View& view, const Place& place, uint64_t parity, int operation) {
+  Mbarrier& b = used(view, place, false, operation);
+  const uint32_t known = view.known[b.component];
+  // It is true of an earlier phase of the same parity, if it knows fewer than the one before.
+  const bool is_over = (b.completed & 1) != parity;
+  const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
+  if (known < behind)
+    throw Refusal{operation, fmt::format("the test of {} may find an earlier phase of the same parity",
+                                         who(view.cta, view.warp))};
+}
+
+uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t threads, uint64_t expected,
+                     bool releases, int operation) {
+  Meeting& m = meetings_[which];
+  if (m.component == kNone) m.component = component();
+  tick(view);
+  if (view.known[m.component] < m.completed)
+    throw Refusal{operation,
+                  fmt::format("{} may come to barrier {} while others still meet there before",
+                              who(view.cta, view.warp), which.second),
+                  {m.operation}};
+  if (m.arrived > 0 && m.expected != expected)
+    throw Refusal{operation,
+                  fmt::format("barrier {} is told to wait for {} threads here, and for {} there",
+                              which.second, expected, m.expected),
+                  {m.operation}};
+  m.expected = expected;
+  m.operation = operation;
+  m.arrived += threads;
+  if (m.arrived > expected)
+    throw Refusal{operation,
+                  fmt::format("more than {} threads may come to barrier {}", expected, which.second)};
+  if (releases) m.known.join(view.known), m.fenced.join(view.fenced);
+  const uint32_t phase = m.completed;
+  if (m.arrived == expected) {
+    ++m.completed;
+    m.arrived = 0;
+    m.known.raise(m.component, m.completed);
+    m.last = m.known, m.last_fenced = m.fenced;
+  }
+  return phase;
+}
+
+void Order::leave(View& view, std::pair<int, uint64_t> which) {
+  const Meeting& m = meetings_[which];
+  view.known.join(m.last);
+  view.fenced.join(m.last_fenced);
+}
+
+std::string Order::missing(const Place& place) const {
+  const auto found = mbarriers_.find(place);
+  if (found == mbarriers_.end()) return "";
+  const Mbarrier& b = found->second;
+  if (b.now.pending > 0) return fmt::format("{} of {} arrivals are missing", b.now.pending, b.count);
+  return fmt::format("of {} bytes {} have come", b.now.expected, b.now.issued);
+}
+
+void Order::finish() {
+  complete_copies();
+  for (const Foreign& f : foreign_) {
+    const auto& exits = exits_[at(f.cta)];
+    if (std::none_of(exits.begin(), exits.end(), [&](const Clock& exit) { return f.end.is_in(exit); }))
+      throw Refusal{
+          f.operation,
+          memory_.size() == 1
+              ? "the CTA may end before this has: no thread waits for it"
+              : fmt::format("CTA {} may end before this has: none of its threads comes behind it", f.cta)};
+  }
+}
+
+}  // namespace ptxbuilder::analysis

@@ -1,0 +1,197 @@
+// What of a run is ordered in every schedule: vector clocks of threads, mbarriers and asynchronous work, and
+// the accesses to shared memory that have to be ordered by them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ptxbuilder/analysis/protocol_terms.h"
+
+namespace ptxbuilder::analysis {
+
+// Why there is no proof.
+struct Refusal {
+  int operation = kNone;
+  std::string what;
+  std::vector<int> others = {};  // instructions that have a part in it
+  bool is_undecided = false;     // it is not known whether a schedule goes wrong
+};
+
+// Of each component of a run, such as a warp or an mbarrier, up to which of its events something comes
+// behind.
+class Clock {
+ public:
+  uint32_t operator[](int component) const {
+    return at(component) < events_.size() ? events_[at(component)] : 0;
+  }
+  void raise(int component, uint32_t to) {
+    if (at(component) >= events_.size()) events_.resize(at(component) + 1);
+    events_[at(component)] = std::max(events_[at(component)], to);
+  }
+  void join(const Clock& other);
+  bool operator==(const Clock& other) const = default;
+
+ private:
+  std::vector<uint32_t> events_;
+};
+
+// An event of a component: what comes behind it has raised the component as far.
+struct Moment {
+  int component = kNone;
+  uint32_t event = 0;
+  bool is_in(const Clock& clock) const { return clock[component] >= event; }
+};
+
+// What lanes of a warp that have run together come behind.
+struct View {
+  Clock known;
+  Clock fenced;     // of generic writes, those that a proxy fence has shown to the async proxy
+  int own = kNone;  // the component of these lanes
+  uint32_t ticks = 0;
+  int cta = 0, warp = 0;
+};
+
+// Bytes of a CTA's shared memory.
+struct Span {
+  uint64_t first = 0, bytes = 0;
+  auto operator<=>(const Span&) const = default;
+};
+
+// The boxes of tensor maps, which PTX does not say: what the phases of mbarriers and what is read tell of
+// them. It is kept from run to run.
+class Boxes {
+ public:
+  uint64_t bytes(const std::string& map) const;
+  void add_copy(const std::string& map, uint64_t to, int operation);
+  void add_start(uint64_t address) { starts_.insert(address); }
+  void add_read(const Span& span) { reads_.insert(span); }
+  void add_write(const Span& span) { writes_.insert(span); }
+  void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
+  // Finds the bytes by all that was added; says whether any have become others. Throws Refusal where no boxes
+  // fit.
+  bool find();
+  const std::map<std::string, uint64_t>& all() const { return bytes_; }
+
+ private:
+  std::map<std::string, std::map<uint64_t, int>> copies_;  // where they go, and by which instruction
+  std::set<uint64_t> starts_;
+  std::set<Span> reads_, writes_;
+  std::map<std::vector<std::string>, std::pair<uint64_t, int>> phases_;
+  std::map<std::string, uint64_t> bytes_;
+};
+
+// An access to shared memory: it begins when its thread does, and has ended at a moment.
+struct Access {
+  int cta = 0;
+  std::vector<Span> spans;
+  bool writes = false, is_async = false;
+  Moment end = {};
+  int operation = kNone;
+};
+
+class Order {
+ public:
+  Order(int ctas, Boxes& boxes) : boxes_(boxes), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
+
+  int component() { return components_++; }
+  void start(View& view);
+  // An event of these lanes.
+  Moment tick(View& view);
+  void touch(const View& view, const Access& access);
+  void exit(const View& view) { exits_[at(view.cta)].push_back(view.known); }
+
+  struct Place {
+    int cta = 0;
+    uint64_t address = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  void init(View& view, const Place& place, uint64_t count, int operation);
+  void fence_inits(View& view);
+  void arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation);
+  void expect(View& view, const Place& place, uint64_t bytes, int operation);
+  // A copy that completes at an mbarrier, and when it has: its bytes, or the tensor map that says them.
+  Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
+  // Says whether the wait is over; if it is, the lanes come behind the phase.
+  bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
+  // It is asked by a thread that does something else where it is not over.
+  void peek(const View& view, const Place& place, uint64_t parity, int operation);
+  // Completes phases whose copies have all begun, since nothing else can go on; says whether there were any.
+  bool complete_copies();
+
+  // A barrier of threads, by its number: of a CTA, or of the cluster.
+  struct Meeting {
+    int component = kNone;
+    uint64_t expected = 0, arrived = 0;
+    uint32_t completed = 0;
+    Clock known = {}, fenced = {}, last = {}, last_fenced = {};
+    int operation = kNone;
+  };
+  // Gives the phase that has to be completed before a thread goes on.
+  uint32_t meet(View& view, std::pair<int, uint64_t> which, uint64_t threads, uint64_t expected,
+                bool releases, int operation);
+  bool is_met(std::pair<int, uint64_t> which, uint32_t phase) { return meetings_[which].completed > phase; }
+  void leave(View& view, std::pair<int, uint64_t> which);
+
+  // What must hold when all threads have ended.
+  void finish();
+  // How a thread that waits at the mbarrier can be told what is missing.
+  std::string missing(const Place& place) const;
+
+ private:
+  static constexpr uint64_t kCell = 16;  // bytes whose accesses are kept together
+
+  struct Mark {
+    Moment end;
+    int operation, cta, warp;
+    uint16_t bytes;  // a bit for each
+    bool writes, is_async;
+  };
+  struct Phase {
+    uint64_t pending = 0, expected = 0, issued = 0;
+    Clock arrived, arrived_fenced, begun;
+    std::vector<std::string> maps = {};
+    std::vector<Moment> expects = {};
+    int expect = kNone, copy = kNone;
+  };
+  struct Mbarrier {
+    int component = kNone, init = kNone;
+    uint64_t count = 0;
+    uint32_t completed = 0;
+    Moment made = {};
+    std::optional<Moment> fenced = {};
+    Phase now = {};
+    Clock last = {}, last_fenced = {};
+    struct Waited {
+      Moment at;
+      int operation;
+    };
+    std::vector<Waited> waited = {};  // for the phase that completed last
+  };
+  struct Foreign {
+    int cta;
+    Moment end;
+    int operation;
+  };
+
+  Mbarrier& used(const View& view, const Place& place, bool is_async, int operation);
+  void complete(const Place& place, Mbarrier& b);
+  void complete_if_due(const Place& place, Mbarrier& b);
+  void foreign(const View& view, int cta, Moment end, int operation);
+  std::string who(int cta, int warp) const;
+
+  Boxes& boxes_;
+  int components_ = 0;
+  std::vector<std::vector<std::vector<Mark>>> memory_;  // of each CTA, by cell
+  std::vector<std::vector<Clock>> exits_;
+  std::vector<std::vector<int>> started_;  // components
+  std::map<Place, Mbarrier> mbarriers_;
+  std::map<std::pair<int, uint64_t>, Meeting> meetings_;
+  std::vector<Foreign> foreign_;
+};
+
+}  // namespace ptxbuilder::analysis

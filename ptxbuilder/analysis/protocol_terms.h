@@ -1,0 +1,146 @@
+// What a kernel's integers are where not all are known: numbers, or terms of parameters and special
+// registers. Conditions on them are decided by choices, and each choice narrows what a later one may be.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ptxbuilder/analysis/code.h"
+
+namespace ptxbuilder::analysis {
+
+// A number, or a term where that is not known.
+struct Scalar {
+  int term = kNone;
+  uint64_t value = 0;
+
+  bool is_known() const { return term == kNone; }
+  bool operator==(const Scalar&) const = default;
+};
+
+enum class TermKind : uint8_t {
+  symbol,  // that nothing is known of, by its name
+  sum,     // constant + the sum of factor times term, modulo 2^bits
+  other,   // an instruction's result of which only is known that equal inputs give equal ones
+  mul,
+  mul_hi,
+  shl,
+  shr,
+  div,
+  rem,
+  bit_and,
+  bit_or,
+  bit_xor,
+  bit_not,
+  less,
+  equal,
+  select,   // p ? a : b
+  convert,  // from as many bits as `aside` says
+  extract,  // bfe
+  popc,
+  clz,
+  brev
+};
+
+// What is done with numbers of how many bits.
+struct TermOperation {
+  TermKind kind = TermKind::other;
+  uint8_t bits = 32;
+  bool is_signed = false;
+  uint8_t aside = 0;
+  std::string_view name = {};  // of `symbol` and `other`
+
+  auto operator<=>(const TermOperation&) const = default;
+};
+
+// Numbers from the first up to and including the last; ascending, and apart from each other.
+using Intervals = std::vector<std::pair<uint64_t, uint64_t>>;
+
+// One way to decide what a run asks for, and the next way after it.
+class Choices {
+ public:
+  // The next choice of `count` ones: 0 at first.
+  int choose(int count);
+  // Goes on to another way; false where there is none.
+  bool advance();
+  void begin() { next_ = 0; }
+  size_t made() const { return next_; }
+
+ private:
+  struct Choice {
+    int taken, count;
+  };
+  std::vector<Choice> taken_;
+  size_t next_ = 0;
+};
+
+class Terms {
+ public:
+  explicit Terms(Choices& choices) : choices_(choices) {}
+
+  // Forgets what a run has chosen; `most` is up to where a count is chosen whose values are needed.
+  void begin_run(int most);
+
+  Scalar symbol(const std::string& name, int bits);
+  Scalar made(const TermOperation& operation, const std::vector<Scalar>& inputs);
+  Scalar plus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, 1, bits); }
+  Scalar minus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, ~uint64_t{0}, bits); }
+  // `how` is lt, le, gt, ge, eq or ne; nothing of another one.
+  std::optional<Scalar> compared(std::string_view how, int bits, bool is_signed, const Scalar& a,
+                                 const Scalar& b);
+  Scalar negated(const Scalar& predicate);
+
+  // What is known of it by now.
+  Scalar resolved(const Scalar& scalar);
+  bool decide(const Scalar& predicate);
+  // The number that it is, chosen where a count decides it of which a condition has asked; nothing where none
+  // does.
+  std::optional<uint64_t> number(const Scalar& scalar);
+
+  std::string text(const Scalar& scalar) const;
+  // Counts that were taken up to `most`.
+  const std::map<int, bool>& counts() const { return counts_; }
+
+ private:
+  struct Node {
+    TermOperation operation;
+    uint64_t constant = 0;                               // of a sum
+    std::vector<std::pair<int, uint64_t>> addends = {};  // of a sum, terms ascending
+    std::vector<Scalar> inputs = {};
+  };
+
+  Scalar combined(const Scalar& a, uint64_t by_a, const Scalar& b, uint64_t by_b, int bits);
+  Scalar sum(uint64_t constant, std::map<int, uint64_t> addends, int bits);
+  Scalar interned(Node node);
+  static std::optional<uint64_t> computed(const TermOperation& o, const std::vector<Scalar>& x);
+  std::optional<Scalar> simplified(const TermOperation& o, const std::vector<Scalar>& x);
+  // The term that alone decides a term, and the values of it for which that is in `values`.
+  std::pair<int, Intervals> root(int term, Intervals values) const;
+  std::optional<std::pair<int, Intervals>> condition(const Node& comparison) const;
+  std::optional<bool> implied(int predicate);
+  void assume(int predicate, bool holds);
+  bool restrict(int root, const Intervals& to);
+  std::optional<int> find(int term, TermKind kind) const;
+  bool choose_value(int term);
+  const Node& node(int term) const { return nodes_[static_cast<size_t>(term)]; }
+  int bits(int term) const { return node(term).operation.bits; }
+
+  Choices& choices_;
+  int most_ = 0;
+  std::deque<Node> nodes_;  // which stay where they are
+  std::unordered_map<std::string, int> numbers_;
+  std::map<std::string, int, std::less<>> names_;
+  // Of a run:
+  std::map<int, Intervals> domains_;
+  std::map<int, bool> facts_;
+  std::unordered_map<int, Scalar> resolved_;
+  std::map<int, bool> counts_;
+};
+
+}  // namespace ptxbuilder::analysis

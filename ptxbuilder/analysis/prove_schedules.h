@@ -1,0 +1,34 @@
+// A proof over all schedules that a kernel's protocol of mbarriers, copies and shared memory holds.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/ptx/ptx.h"
+
+namespace ptxbuilder::analysis {
+
+struct ScheduleProof {
+  enum class Verdict : uint8_t {
+    proved,
+    refuted,   // there is a schedule on which the protocol fails
+    undecided  // it is not known whether there is one
+  };
+
+  Verdict verdict = Verdict::undecided;
+  std::string what = {};             // why it is not proved
+  uint32_t line = 0, column = 0;     // of the PTX; 0 where no instruction is to blame
+  std::vector<uint32_t> lines = {};  // of other instructions that have a part in it, ascending
+  std::vector<std::string> assumed = {};
+  int turns = 0;    // of each loop, up to which they were followed
+  size_t runs = 0;  // that stand for all schedules
+};
+
+// An empty name is the module's only kernel. Throws Error as lint() does.
+ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view kernel = "");
+
+// "proved for all schedules", or "not proved: line 12: ... (line 4)", with what is assumed below.
+std::string text(const ScheduleProof& proof);
+
+}  // namespace ptxbuilder::analysis
