@@ -18,9 +18,11 @@ uint64_t Boxes::bytes(const std::string& map) const {
   return found == bytes_.end() ? 0 : found->second;
 }
 
-void Boxes::add_copy(const std::string& map, uint64_t to, int operation) {
-  copies_[map].emplace(to, operation);
-  starts_.insert(to);
+void Boxes::add_copy(const std::string& map, uint64_t to, bool into_shared) {
+  Copies& copies = copies_[map];
+  copies.into_shared = into_shared;
+  copies.places.insert(to);
+  (into_shared ? loaded_ : stored_).insert(to);
 }
 
 void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int operation) {
@@ -36,22 +38,23 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
 bool Boxes::find() {
   // A box ends before whatever begins next, and holds what is read of it.
   std::map<std::string, uint64_t> room, read, exact;
-  for (const auto& [map, places] : copies_)
-    for (const auto& [to, operation] : places)
-      if (const auto next = starts_.upper_bound(to); next != starts_.end())
+  for (const auto& [map, copies] : copies_)
+    for (uint64_t to : copies.places)
+      if (const auto next = starts(copies).upper_bound(to); next != starts(copies).end())
         room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
   // How far the spans go that begin in it.
   const auto covered = [&](const std::set<Span>& spans, const std::string& map) {
     uint64_t most = 0;
-    for (const auto& [to, operation] : copies_.at(map)) {
-      const auto next = starts_.upper_bound(to);
-      const uint64_t end = next == starts_.end() ? ~uint64_t{0} : *next;
+    const Copies& copies = copies_.at(map);
+    for (uint64_t to : copies.places) {
+      const auto next = starts(copies).upper_bound(to);
+      const uint64_t end = next == starts(copies).end() ? ~uint64_t{0} : *next;
       for (auto span = spans.lower_bound({to, 0}); span != spans.end() && span->first < end; ++span)
         most = std::max(most, std::min(span->first + span->bytes, end) - to);
     }
     return room.contains(map) ? std::min(most, room[map]) : most;
   };
-  for (const auto& [map, places] : copies_) read[map] = covered(reads_, map);
+  for (const auto& [map, copies] : copies_) read[map] = covered(reads_, map);
   // Phases of which all copies but those of one map are known say how long its box is.
   for (bool changed = true; changed;) {
     changed = false;
@@ -95,7 +98,7 @@ bool Boxes::find() {
                                          : (phase.first - most) / unbounded;
   }
   // Of maps of stores no phase says anything: they take what was written.
-  for (const auto& [map, places] : copies_)
+  for (const auto& [map, copies] : copies_)
     if (!bytes_.contains(map) || std::none_of(phases_.begin(), phases_.end(), [&](const auto& phase) {
           return std::find(phase.first.begin(), phase.first.end(), map) != phase.first.end();
         }))
@@ -116,6 +119,7 @@ void Order::start(View& view) {
 Moment Order::tick(View& view) {
   if (view.own == kNone) view.own = component(), view.ticks = 0;
   view.known.raise(view.own, ++view.ticks);
+  view.came.raise(view.own, view.ticks);
   return {view.own, view.ticks};
 }
 
@@ -185,7 +189,7 @@ void Order::init(View& view, const Place& place, uint64_t count, int operation) 
   if (count == 0) throw Refusal{operation, "an mbarrier is initialised for no arrivals", {}, false};
   b = {.component = component(), .init = operation, .count = count, .made = now};
   b.now.pending = count;
-  boxes_.add_start(place.address);
+  boxes_.add_barrier(place.address);
   touch(view, {place.cta, {{place.address, 8}}, true, false, now, operation});
 }
 
@@ -216,13 +220,14 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
   Mbarrier& b = used(view, place, false, operation);
   const Moment now = tick(view);
   foreign(view, place.cta, now, operation);
-  if (view.known[b.component] < b.completed)
+  if (view.came[b.component] < b.completed)
     throw Refusal{operation, fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier "
                                          "phase than meant: it does not come "
                                          "behind the one before",
                                          who(view.cta, view.warp), place.address)};
   b.now.expected += expected;
   if (expected > 0) b.now.expect = operation;
+  b.now.came.join(view.came);
   if (releases) b.now.arrived.join(view.known), b.now.arrived_fenced.join(view.fenced);
   --b.now.pending;
   complete_if_due(place, b);
@@ -230,7 +235,7 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
 
 void Order::expect(View& view, const Place& place, uint64_t bytes, int operation) {
   Mbarrier& b = used(view, place, false, operation);
-  if (view.known[b.component] < b.completed)
+  if (view.came[b.component] < b.completed)
     throw Refusal{operation, fmt::format("{} may expect bytes in an earlier phase than meant",
                                          who(view.cta, view.warp))};
   b.now.expects.push_back(tick(view));
@@ -241,7 +246,7 @@ void Order::expect(View& view, const Place& place, uint64_t bytes, int operation
 Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation) {
   Mbarrier& b = used(view, place, true, operation);
   tick(view);
-  if (view.known[b.component] < b.completed)
+  if (view.came[b.component] < b.completed)
     throw Refusal{operation, fmt::format("the copy may complete in an earlier phase than meant of the "
                                          "mbarrier at shared memory + {}: {} does not "
                                          "come behind the one before",
@@ -252,6 +257,7 @@ Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::st
     b.now.maps.push_back(map);
   b.now.copy = operation;
   b.now.begun.join(view.known);
+  b.now.came.join(view.came);
   const Moment end = {b.component, b.completed + 1};
   foreign(view, place.cta, end, operation);
   complete_if_due(place, b);
@@ -284,10 +290,8 @@ void Order::complete(const Place& place, Mbarrier& b) {
     if (!expect.is_in(b.now.arrived))
       throw Refusal{b.now.expect,
                     "bytes are expected with no arrival behind it: the phase may complete before"};
-  Clock all = b.now.arrived;
-  all.join(b.now.begun);
   for (const Mbarrier::Waited& w : b.waited)
-    if (!w.at.is_in(all))
+    if (!w.at.is_in(b.now.came))
       throw Refusal{w.operation,
                     fmt::format("the wait at the mbarrier at shared memory + {} may miss its phase: the next "
                                 "one may complete before, "
@@ -299,6 +303,8 @@ void Order::complete(const Place& place, Mbarrier& b) {
   b.last.join(b.now.arrived);
   b.last.join(b.now.begun);
   b.last.raise(b.component, b.completed);
+  b.last_came.join(b.now.came);
+  b.last_came.raise(b.component, b.completed);
   b.last_fenced.join(b.now.arrived_fenced);
   b.now = {};
   b.now.pending = b.count;
@@ -310,19 +316,20 @@ bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires,
   // It is for phase completed - 1 or completed; the one before that has to be over for sure.
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
-  if (view.known[b.component] < behind)
+  if (view.came[b.component] < behind)
     throw Refusal{operation, fmt::format("the wait of {} at the mbarrier at shared memory + {} may end with "
                                          "an earlier phase of the same parity",
                                          who(view.cta, view.warp), place.address)};
   if (!is_over) return false;
   b.waited.push_back({tick(view), operation});
+  view.came.join(b.last_came);
   if (acquires) view.known.join(b.last), view.fenced.join(b.last_fenced);
   return true;
 }
 
 void Order::peek(const View& view, const Place& place, uint64_t parity, int operation) {
   Mbarrier& b = used(view, place, false, operation);
-  const uint32_t known = view.known[b.component];
+  const uint32_t known = view.came[b.component];
   // It is true of an earlier phase of the same parity, if it knows fewer than the one before.
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
@@ -336,7 +343,7 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
   Meeting& m = meetings_[which];
   if (m.component == kNone) m.component = component();
   tick(view);
-  if (view.known[m.component] < m.completed)
+  if (view.came[m.component] < m.completed)
     throw Refusal{operation,
                   fmt::format("{} may come to barrier {} while others still meet there before",
                               who(view.cta, view.warp), which.second),
@@ -352,13 +359,15 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
   if (m.arrived > expected)
     throw Refusal{operation,
                   fmt::format("more than {} threads may come to barrier {}", expected, which.second)};
+  m.came.join(view.came);
   if (releases) m.known.join(view.known), m.fenced.join(view.fenced);
   const uint32_t phase = m.completed;
   if (m.arrived == expected) {
     ++m.completed;
     m.arrived = 0;
     m.known.raise(m.component, m.completed);
-    m.last = m.known, m.last_fenced = m.fenced;
+    m.came.raise(m.component, m.completed);
+    m.last = m.known, m.last_came = m.came, m.last_fenced = m.fenced;
   }
   return phase;
 }
@@ -366,6 +375,7 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
 void Order::leave(View& view, std::pair<int, uint64_t> which) {
   const Meeting& m = meetings_[which];
   view.known.join(m.last);
+  view.came.join(m.last_came);
   view.fenced.join(m.last_fenced);
 }
 

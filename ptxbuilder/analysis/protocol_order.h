@@ -50,6 +50,7 @@ struct Moment {
 // What lanes of a warp that have run together come behind.
 struct View {
   Clock known;
+  Clock came;       // what was over before in time, though its writes may not be seen: lanes that meet
   Clock fenced;     // of generic writes, those that a proxy fence has shown to the async proxy
   int own = kNone;  // the component of these lanes
   uint32_t ticks = 0;
@@ -67,8 +68,8 @@ struct Span {
 class Boxes {
  public:
   uint64_t bytes(const std::string& map) const;
-  void add_copy(const std::string& map, uint64_t to, int operation);
-  void add_start(uint64_t address) { starts_.insert(address); }
+  void add_copy(const std::string& map, uint64_t to, bool into_shared);
+  void add_barrier(uint64_t address) { loaded_.insert(address), stored_.insert(address); }
   void add_read(const Span& span) { reads_.insert(span); }
   void add_write(const Span& span) { writes_.insert(span); }
   void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
@@ -78,8 +79,14 @@ class Boxes {
   const std::map<std::string, uint64_t>& all() const { return bytes_; }
 
  private:
-  std::map<std::string, std::map<uint64_t, int>> copies_;  // where they go, and by which instruction
-  std::set<uint64_t> starts_;
+  struct Copies {
+    std::set<uint64_t> places;  // in shared memory
+    bool into_shared = true;
+  };
+  const std::set<uint64_t>& starts(const Copies& of) const { return of.into_shared ? loaded_ : stored_; }
+
+  std::map<std::string, Copies> copies_;
+  std::set<uint64_t> loaded_, stored_;  // where something begins that is loaded, or stored
   std::set<Span> reads_, writes_;
   std::map<std::vector<std::string>, std::pair<uint64_t, int>> phases_;
   std::map<std::string, uint64_t> bytes_;
@@ -128,7 +135,7 @@ class Order {
     int component = kNone;
     uint64_t expected = 0, arrived = 0;
     uint32_t completed = 0;
-    Clock known = {}, fenced = {}, last = {}, last_fenced = {};
+    Clock known = {}, came = {}, fenced = {}, last = {}, last_came = {}, last_fenced = {};
     int operation = kNone;
   };
   // Gives the phase that has to be completed before a thread goes on.
@@ -153,7 +160,7 @@ class Order {
   };
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
-    Clock arrived, arrived_fenced, begun;
+    Clock arrived, arrived_fenced, begun, came;
     std::vector<std::string> maps = {};
     std::vector<Moment> expects = {};
     int expect = kNone, copy = kNone;
@@ -165,7 +172,7 @@ class Order {
     Moment made = {};
     std::optional<Moment> fenced = {};
     Phase now = {};
-    Clock last = {}, last_fenced = {};
+    Clock last = {}, last_fenced = {}, last_came = {};
     struct Waited {
       Moment at;
       int operation;

@@ -122,8 +122,8 @@ class Run {
   void join(Warp& warp, Walker& w) {
     for (Walker& other : warp) {
       if (&other == &w || other.has_ended || other.pc != w.pc || other.view.known != w.view.known ||
-          other.view.fenced != w.view.fenced || other.groups != w.groups || other.products != w.products ||
-          other.meets || w.meets)
+          other.view.came != w.view.came || other.view.fenced != w.view.fenced || other.groups != w.groups ||
+          other.products != w.products || other.meets || w.meets)
         continue;
       unite(w, other);
     }
@@ -385,6 +385,7 @@ class Run {
       }
       case Deed::wgmma:
         if (!all_here(warp, w)) return false;
+        meet(warp, w.pc);
         for (Walker& other : warp)
           if (!other.has_ended && &other != &w && multiply(other, i)) ++other.pc;
         return multiply(w, i);
@@ -534,7 +535,7 @@ class Run {
     if (!bytes || !mask) return false;
     const std::string map = is_tensor ? map_of(w, *all[1]) : "";
     return for_pairs(w, *all[0], *all[2], lanes, [&](const Order::Place& to, const Order::Place& at_place) {
-      if (is_tensor) boxes_.add_copy(map, to.address, i);
+      if (is_tensor) boxes_.add_copy(map, to.address, true);
       for (int cta = 0; cta < static_cast<int>(code_.ctas()); ++cta) {
         if (is_multicast ? (*mask >> cta & 1) == 0 : cta != to.cta) continue;
         const Moment end =
@@ -558,7 +559,7 @@ class Run {
       if ((lanes >> lane & 1) != 0 && !number(w, from, lane)) return false;
     for_lanes(lanes, [&](int lane) {
       const Order::Place source = place(w, *number(w, from, lane));
-      if (is_tensor) boxes_.add_copy(map, source.address, i);
+      if (is_tensor) boxes_.add_copy(map, source.address, false);
       const BulkGroups& b = bulk(w, lane);
       order_.tick(w.view);
       order_.touch(w.view, {source.cta,
@@ -623,6 +624,15 @@ class Run {
                        [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });
   }
 
+  // Lanes that come to one instruction together are all behind what each has done, and see no more of it.
+  void meet(Warp& warp, int pc) {
+    Clock came;
+    for (const Walker& w : warp)
+      if (!w.has_ended && w.pc == pc) came.join(w.view.came);
+    for (Walker& w : warp)
+      if (!w.has_ended && w.pc == pc) w.view.came.join(came);
+  }
+
   bool sync_warp(Warp& warp, Walker& w, int i) {
     const auto mask = number(w, operation(i).operands[0]);
     if (!mask) return false;
@@ -635,6 +645,7 @@ class Run {
       if (&other == &w || other.has_ended || other.pc != w.pc || (other.lanes & *mask) == 0) continue;
       order_.tick(other.view);
       w.view.known.join(other.view.known);
+      w.view.came.join(other.view.came);
       w.view.fenced.join(other.view.fenced);
       unite(w, other);
     }

@@ -75,10 +75,21 @@ bool Choices::advance() {
 
 void Terms::begin_run(int most) {
   most_ = most;
-  domains_.clear();
+  domains_ = assumed_;
   facts_.clear();
   resolved_.clear();
-  counts_.clear();
+}
+
+std::optional<std::string> Terms::assume_more() {
+  constexpr uint64_t kSmall = 4096;
+  for (const auto& [root, domain] : domains_) {
+    const Intervals large = {{kSmall, mask(bits(root) - 1)}};
+    if (assumed_.contains(root) || common(domain, {{0, 0}}).empty() || !common(domain, large).empty())
+      continue;
+    assumed_[root] = complement(domain, bits(root));
+    return fmt::format("{} is at least {}", text({.term = root}), assumed_[root][0].first);
+  }
+  return std::nullopt;
 }
 
 Scalar Terms::interned(Node n) {
@@ -449,7 +460,6 @@ bool Terms::choose_value(int term) {
     if (!values.empty()) ways.push_back(std::move(values));
   }
   if (ways.empty()) return false;
-  counts_[term] = true;
   return restrict(to, ways[static_cast<size_t>(choices_.choose(static_cast<int>(ways.size())))]);
 }
 

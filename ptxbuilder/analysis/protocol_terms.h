@@ -84,6 +84,10 @@ class Terms {
  public:
   explicit Terms(Choices& choices) : choices_(choices) {}
 
+  // A term that is taken to be no small number of turns, since the protocol fails on an empty problem: the
+  // last run's first one of which that may help. Nothing where there is none.
+  std::optional<std::string> assume_more();
+
   // Forgets what a run has chosen; `most` is up to where a count is chosen whose values are needed.
   void begin_run(int most);
 
@@ -104,8 +108,6 @@ class Terms {
   std::optional<uint64_t> number(const Scalar& scalar);
 
   std::string text(const Scalar& scalar) const;
-  // Counts that were taken up to `most`.
-  const std::map<int, bool>& counts() const { return counts_; }
 
  private:
   struct Node {
@@ -136,11 +138,11 @@ class Terms {
   std::deque<Node> nodes_;  // which stay where they are
   std::unordered_map<std::string, int> numbers_;
   std::map<std::string, int, std::less<>> names_;
+  std::map<int, Intervals> assumed_;
   // Of a run:
   std::map<int, Intervals> domains_;
   std::map<int, bool> facts_;
   std::unordered_map<int, Scalar> resolved_;
-  std::map<int, bool> counts_;
 };
 
 }  // namespace ptxbuilder::analysis

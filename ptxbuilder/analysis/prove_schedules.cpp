@@ -14,44 +14,63 @@ namespace {
 
 constexpr size_t kMostRuns = 4000;
 
-// All runs with loops of up to so many turns.
-void explore(const ProtocolCode& code, Boxes& boxes, int turns, bool peeks_succeed, size_t& widest,
-             ScheduleProof& proof) {
-  Choices choices;
-  Terms terms(choices);
-  do {
-    if (++proof.runs > kMostRuns)
-      throw Refusal{kNone, fmt::format("there are more than {} ways to choose", kMostRuns), {}, true};
-    choices.begin();
-    terms.begin_run(turns);
-    try {
-      run_protocol(code, terms, choices, boxes, {.most_turns = turns, .peeks_succeed = peeks_succeed},
-                   widest);
-    } catch (const Beyond&) {  // what more turns do, fewer have done
-    }
-  } while (choices.advance());
-}
+// All runs of a kernel.
+class AllRuns {
+ public:
+  AllRuns(const ProtocolCode& code, ScheduleProof& proof) : code_(code), proof_(proof), terms_(choices_) {}
 
-void follow_all(const ProtocolCode& code, ScheduleProof& proof) {
-  Boxes boxes;
-  size_t widest = 0;
-  for (proof.turns = 4;;) {
-    proof.runs = 0;
-    explore(code, boxes, proof.turns, false, widest, proof);
-    if (code.has_peeks) explore(code, boxes, proof.turns, true, widest, proof);
-    const int needed = 2 * static_cast<int>(widest) + 2;
-    const bool changed = boxes.find();
-    if (!changed && needed <= proof.turns) break;
-    proof.turns = std::max(proof.turns, needed);
+  void follow() {
+    for (proof_.turns = 4;;) {
+      proof_.runs = 0;
+      explore(false);
+      if (code_.has_peeks) explore(true);
+      const int needed = 2 * static_cast<int>(widest_) + 2;
+      const bool changed = boxes_.find();
+      if (!changed && needed <= proof_.turns) break;
+      proof_.turns = std::max(proof_.turns, needed);
+    }
+    auto& assumed = proof_.assumed;
+    assumed.push_back(fmt::format(
+        "loops turn up to {} times, twice around the ring and more: later turns repeat earlier ones",
+        proof_.turns));
+    for (const auto& [map, bytes] : boxes_.all())
+      assumed.push_back(
+          fmt::format("the box of the tensor map {} has at most {} bytes, and those of a phase have as many "
+                      "as it expects",
+                      map, bytes));
   }
-  proof.assumed.push_back(fmt::format(
-      "loops turn up to {} times, twice around the ring and more: later turns repeat what earlier ones do",
-      proof.turns));
-  for (const auto& [map, bytes] : boxes.all())
-    proof.assumed.push_back(fmt::format(
-        "the box of the tensor map {} has {} bytes at most, and those of a phase are as many as it expects",
-        map, bytes));
-}
+
+ private:
+  void explore(bool peeks_succeed) {
+    choices_ = {};
+    do {
+      if (++proof_.runs > kMostRuns)
+        throw Refusal{kNone, fmt::format("there are more than {} ways to choose", kMostRuns), {}, true};
+      choices_.begin();
+      terms_.begin_run(proof_.turns);
+      try {
+        run_protocol(code_, terms_, choices_, boxes_,
+                     {.most_turns = proof_.turns, .peeks_succeed = peeks_succeed}, widest_);
+      } catch (const Beyond&) {  // what more turns do, fewer have done
+      } catch (const Refusal& r) {
+        const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
+        if (!more) throw;
+        proof_.assumed.push_back(fmt::format("{}, since else line {}: {}", *more,
+                                             code_.code.operations[at(r.operation)].at.line, r.what));
+        boxes_ = {};
+        choices_ = {};
+        return explore(peeks_succeed);
+      }
+    } while (choices_.advance());
+  }
+
+  const ProtocolCode& code_;
+  ScheduleProof& proof_;
+  Choices choices_;
+  Terms terms_;
+  Boxes boxes_;
+  size_t widest_ = 0;
+};
 
 }  // namespace
 
@@ -74,7 +93,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       throw Refusal{kNone, "no thread waits for an mbarrier: there is no ring in it", {}, true};
     if (protocol.threads() == 0)
       throw Refusal{kNone, "neither .maxntid nor .reqntid says how many threads a CTA has", {}, true};
-    follow_all(protocol, proof);
+    AllRuns(protocol, proof).follow();
     proof.verdict = ScheduleProof::Verdict::proved;
   } catch (const Refusal& r) {
     proof.verdict = r.is_undecided ? ScheduleProof::Verdict::undecided : ScheduleProof::Verdict::refuted;
