@@ -274,15 +274,12 @@ class Run {
     return ++w.pc, true;
   }
 
-  // A loop turns once more since that was chosen.
+  // A loop turns once more since that was chosen, or turns and what it does in a turn was chosen.
   void count_turn(int block, int to) {
     const int loop = code_.graph.blocks[at(block)].loop;
     if (loop == kNone || at(to) >= code_.code.operations.size()) return;
-    const Loop& l = code_.graph.loops[at(loop)];
-    const auto& next = code_.graph.blocks[at(block)].successors;
-    const bool may_leave = std::any_of(next.begin(), next.end(), [&](int s) { return !l.contains(s); });
-    if (may_leave && l.contains(code_.graph.block_of[at(to)]) && ++turns_[block] > options_.most_turns)
-      throw Beyond();
+    const bool stays = code_.graph.loops[at(loop)].contains(code_.graph.block_of[at(to)]);
+    if (stays && ++turns_[block] > options_.most_turns) throw Beyond();
   }
 
   // The operands that are addresses, in order.
