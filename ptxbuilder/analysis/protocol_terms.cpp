@@ -393,6 +393,38 @@ void Terms::assume(int predicate, bool holds) {
   if (auto c = condition(n)) restrict(c->first, holds ? c->second : complement(c->second, bits(c->first)));
 }
 
+// The least and the most that a term can be, where its root's values lie together and the term grows with
+// them.
+std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
+  if (const auto domain = domains_.find(term); domain != domains_.end())
+    return domain->second.size() == 1 ? std::optional(domain->second[0]) : std::nullopt;
+  const Node& n = node(term);
+  const auto of = [&](const Scalar& s) { return s.is_known() ? std::nullopt : range(s.term); };
+  switch (n.operation.kind) {
+    case TermKind::sum: {
+      auto inner =
+          n.addends.size() == 1 && n.addends[0].second == 1 ? range(n.addends[0].first) : std::nullopt;
+      if (!inner || n.constant > mask(n.operation.bits) - inner->second) return std::nullopt;
+      return std::pair(inner->first + n.constant, inner->second + n.constant);
+    }
+    case TermKind::shr:
+    case TermKind::div: {
+      auto inner = of(n.inputs[0]);
+      if (!inner || n.operation.is_signed || !n.inputs[1].is_known()) return std::nullopt;
+      const auto by = [&](uint64_t value) { return computed(n.operation, {{.value = value}, n.inputs[1]}); };
+      const auto first = by(inner->first), last = by(inner->second);
+      return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
+    }
+    case TermKind::convert: {
+      auto inner = of(n.inputs[0]);
+      if (!inner || n.operation.is_signed || inner->second > mask(n.operation.aside)) return std::nullopt;
+      return inner;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 Scalar Terms::resolved(const Scalar& s) {
   if (s.is_known()) return s;
   if (const auto found = resolved_.find(s.term); found != resolved_.end()) return found->second;
@@ -411,24 +443,8 @@ Scalar Terms::resolved(const Scalar& s) {
     const TermKind kind = node(result.term).operation.kind;
     if (bits(result.term) == 1 || kind == TermKind::less || kind == TermKind::equal) {
       if (const auto holds = implied(result.term)) result = {.value = *holds ? 1u : 0u};
-    } else if (const auto domain = domains_.find(result.term);
-               domain != domains_.end() && domain->second.size() == 1 &&
-               domain->second[0].first == domain->second[0].second) {
-      result = {.value = domain->second[0].first};
-    } else if (kind == TermKind::shr || kind == TermKind::div || kind == TermKind::convert) {
-      // All values of the root may give one value of the term.
-      const auto [root_term, nothing] = root(result.term, {});
-      const auto of_root = domains_.find(root_term);
-      if (root_term != result.term && of_root != domains_.end() &&
-          node(result.term).inputs[0].term != kNone) {
-        for (int v = 0; v <= most_; ++v) {
-          const Intervals values =
-              root(result.term, {{static_cast<uint64_t>(v), static_cast<uint64_t>(v)}}).second;
-          if (common(values, of_root->second) == of_root->second)
-            result = {.value = static_cast<uint64_t>(v)};
-          if (result.is_known()) break;
-        }
-      }
+    } else if (const auto range = this->range(result.term); range && range->first == range->second) {
+      result = {.value = range->first};
     }
   }
   return resolved_[s.term] = result;

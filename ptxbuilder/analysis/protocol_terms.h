@@ -127,6 +127,7 @@ class Terms {
   std::optional<std::pair<int, Intervals>> condition(const Node& comparison) const;
   std::optional<bool> implied(int predicate);
   void assume(int predicate, bool holds);
+  std::optional<std::pair<uint64_t, uint64_t>> range(int term) const;
   bool restrict(int root, const Intervals& to);
   std::optional<int> find(int term, TermKind kind) const;
   bool choose_value(int term);
