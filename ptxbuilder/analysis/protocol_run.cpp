@@ -57,14 +57,14 @@ std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint6
 
 class Run {
  public:
-  Run(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, const RunOptions& options,
-      size_t& widest)
+  Run(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
+      bool peeks_succeed)
       : code_(code),
         terms_(terms),
         choices_(choices),
         boxes_(boxes),
-        options_(options),
-        widest_(widest),
+        turns_(turns),
+        peeks_succeed_(peeks_succeed),
         values_(code, terms),
         order_(static_cast<int>(code.ctas()), boxes) {
     const auto warps = static_cast<int>((code.threads() + kLanes - 1) / kLanes);
@@ -279,7 +279,7 @@ class Run {
     const int loop = code_.graph.blocks[at(block)].loop;
     if (loop == kNone || at(to) >= code_.code.operations.size()) return;
     const bool stays = code_.graph.loops[at(loop)].contains(code_.graph.block_of[at(to)]);
-    if (stays && ++turns_[block] > options_.most_turns) throw Beyond();
+    if (stays && ++chosen_[block] > turns_.most[at(loop)]) throw Beyond();
   }
 
   // The operands that are addresses, in order.
@@ -467,11 +467,12 @@ class Run {
     const Operation& o = operation(i);
     const auto parity = number(w, *behind_address(o));
     if (!parity) return false;
-    const bool blocks = code_.spins[at(i)] || options_.peeks_succeed;
+    const bool blocks = code_.spins[at(i)] || peeks_succeed_;
     bool is_over = true;
     const bool known = for_addresses(w, *addresses(o)[0], lanes, [&](const Order::Place& at_place, Lanes) {
-      waited_[i].insert(at_place.address);
-      widest_ = std::max(widest_, waited_[i].size());
+      if (const int loop = code_.loop_of_wait(i);
+          loop != kNone && waited_[{i, w.cta, w.warp}].insert(at_place.address).second)
+        turns_.widen(loop, waited_[{i, w.cta, w.warp}].size());
       if (blocks)
         is_over = order_.wait(w.view, at_place, *parity, !o.has("relaxed"), i) && is_over;
       else
@@ -703,15 +704,15 @@ class Run {
   Terms& terms_;
   Choices& choices_;
   Boxes& boxes_;
-  const RunOptions options_;
-  size_t& widest_;
+  Turns& turns_;
+  const bool peeks_succeed_;
   ProtocolValues values_;
   Order order_;
   std::vector<Warp> warps_;
-  std::map<std::pair<int, int>, BulkGroups> bulk_;  // by CTA and thread
-  std::map<std::pair<int, int>, int> queues_;       // by CTA and warpgroup
-  std::map<int, int> turns_;                        // by block
-  std::map<int, std::set<uint64_t>> waited_;        // of each wait, the mbarriers
+  std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
+  std::map<std::pair<int, int>, int> queues_;                // by CTA and warpgroup
+  std::map<int, int> chosen_;                                // turns, by block
+  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // by wait, CTA and warp, the mbarriers
   std::map<std::pair<int, int>, Order::Place> last_wait_;
   bool gave_registers_ = false;
   size_t steps_ = 0;
@@ -719,9 +720,9 @@ class Run {
 
 }  // namespace
 
-void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes,
-                  const RunOptions& options, size_t& widest) {
-  Run(code, terms, choices, boxes, options, widest).run();
+void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
+                  bool peeks_succeed) {
+  Run(code, terms, choices, boxes, turns, peeks_succeed).run();
 }
 
 }  // namespace ptxbuilder::analysis

@@ -2,6 +2,7 @@
 // memory. One run stands for all schedules in which the same is chosen of what its parameters decide.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,11 @@ class ProtocolCode {
   std::map<int, uint64_t> places;  // of variables in shared memory, by number
   bool has_waits = false, has_peeks = false;
 
+  // The loop that a wait is in, which is not the one that repeats it; kNone.
+  int loop_of_wait(int operation) const {
+    const int loop = graph.blocks[at(graph.block_of[at(operation)])].loop;
+    return spins[at(operation)] ? graph.loops[at(loop)].parent : loop;
+  }
   int64_t threads() const { return cta[0] * cta[1] * cta[2]; }
   int64_t ctas() const { return cluster[0] * cluster[1] * cluster[2]; }
 
@@ -78,13 +84,22 @@ class ProtocolCode {
 // A way was left on which a loop turns more often than is looked at.
 struct Beyond {};
 
-struct RunOptions {
-  int most_turns = 4;          // of a loop, that are chosen
-  bool peeks_succeed = false;  // a wait that is not repeated finds its phase over, or never does
+// How far loops are followed: twice around the ring of mbarriers that a loop waits at in turn, and two turns
+// more.
+struct Turns {
+  explicit Turns(size_t loops) : most(loops, 4) {}
+
+  std::vector<int> most;  // by loop, that are chosen
+  // A wait in a loop comes to so many mbarriers.
+  void widen(int loop, size_t ring) {
+    most[at(loop)] = std::max(most[at(loop)], 2 * static_cast<int>(ring) + 2);
+  }
+  int largest() const { return most.empty() ? 4 : *std::max_element(most.begin(), most.end()); }
 };
 
-// Throws Refusal, or Beyond. `widest` becomes the most mbarriers that one wait comes to, if they are more.
-void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes,
-                  const RunOptions& options, size_t& widest);
+// A wait that is not repeated finds its phase over where `peeks_succeed`, and else never does. Throws
+// Refusal, or Beyond.
+void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
+                  bool peeks_succeed);
 
 }  // namespace ptxbuilder::analysis

@@ -17,21 +17,21 @@ constexpr size_t kMostRuns = 4000;
 // All runs of a kernel.
 class AllRuns {
  public:
-  AllRuns(const ProtocolCode& code, ScheduleProof& proof) : code_(code), proof_(proof), terms_(choices_) {}
+  AllRuns(const ProtocolCode& code, ScheduleProof& proof)
+      : code_(code), proof_(proof), terms_(choices_), turns_(code.graph.loops.size()) {}
 
   void follow() {
-    for (proof_.turns = 4;;) {
+    for (bool changed = true; changed;) {
+      const std::vector<int> before = turns_.most;
       proof_.runs = 0;
       explore(false);
       if (code_.has_peeks) explore(true);
-      const int needed = 2 * static_cast<int>(widest_) + 2;
-      const bool changed = boxes_.find();
-      if (!changed && needed <= proof_.turns) break;
-      proof_.turns = std::max(proof_.turns, needed);
+      changed = boxes_.find() || turns_.most != before;
     }
+    proof_.turns = turns_.largest();
     auto& assumed = proof_.assumed;
     assumed.push_back(fmt::format(
-        "loops turn up to {} times, twice around the ring and more: later turns repeat earlier ones",
+        "loops turn up to {} times: later turns repeat earlier ones, as all rings have gone around twice",
         proof_.turns));
     for (const auto& [map, bytes] : boxes_.all())
       assumed.push_back(
@@ -47,10 +47,9 @@ class AllRuns {
       if (++proof_.runs > kMostRuns)
         throw Refusal{kNone, fmt::format("there are more than {} ways to choose", kMostRuns), {}, true};
       choices_.begin();
-      terms_.begin_run(proof_.turns);
+      terms_.begin_run(turns_.largest());
       try {
-        run_protocol(code_, terms_, choices_, boxes_,
-                     {.most_turns = proof_.turns, .peeks_succeed = peeks_succeed}, widest_);
+        run_protocol(code_, terms_, choices_, boxes_, turns_, peeks_succeed);
       } catch (const Beyond&) {  // what more turns do, fewer have done
       } catch (const Refusal& r) {
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
@@ -69,7 +68,7 @@ class AllRuns {
   Choices choices_;
   Terms terms_;
   Boxes boxes_;
-  size_t widest_ = 0;
+  Turns turns_;
 };
 
 }  // namespace
