@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ptxbuilder/isa/hopper.h"
 
@@ -133,48 +134,79 @@ void Order::foreign(const View& view, int cta, Moment end, int operation) {
                                          cta, who(view.cta, view.warp))};
 }
 
+std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
+  std::vector<Part> parts;
+  std::map<uint64_t, uint16_t> broken;  // units of which some bytes are meant, by number
+  const auto add = [&](uint64_t block, uint64_t units) {
+    if (!parts.empty() && parts.back().block == block)
+      parts.back().units |= units;
+    else
+      parts.push_back({block, units, 0xffff});
+  };
+  for (const Span& span : spans) {
+    const uint64_t end = span.first + span.bytes;
+    for (uint64_t at = span.first; at < end;) {
+      const uint64_t next =
+          std::min(end, at % kBlock == 0 && end - at >= kBlock ? at + kBlock : (at / kUnit + 1) * kUnit);
+      if (next - at == kBlock)
+        add(at / kBlock, ~uint64_t{0});
+      else if (next - at == kUnit)
+        add(at / kBlock, uint64_t{1} << at / kUnit % 64);
+      else
+        broken[at / kUnit] |= static_cast<uint16_t>((0xffffu >> (kUnit - (next - at))) << at % kUnit);
+      at = next;
+    }
+  }
+  for (const auto& [unit, bytes] : broken)
+    if (bytes == 0xffff)
+      add(unit / 64, uint64_t{1} << unit % 64);
+    else
+      parts.push_back({unit / 64, uint64_t{1} << unit % 64, bytes});
+  return parts;
+}
+
+void Order::check(const View& view, const Access& access, const Part& part, const Mark& before) const {
+  if ((before.units & part.units) == 0 || (before.bytes & part.bytes) == 0 ||
+      (!before.writes && !access.writes))
+    return;
+  const auto says = [](bool writes) { return writes ? "written" : "read"; };
+  const auto where =
+      part.block * kBlock + static_cast<uint64_t>(std::countr_zero(before.units & part.units)) * kUnit;
+  if (!before.end.is_in(view.known))
+    throw Refusal{
+        access.operation,
+        fmt::format("shared memory + {} may be {} by {} before {} has {} it", where, says(access.writes),
+                    who(view.cta, view.warp), who(before.cta, before.warp), says(before.writes)),
+        {before.operation}};
+  if (access.is_async && !before.is_async && before.writes && !before.end.is_in(view.fenced))
+    throw Refusal{
+        access.operation,
+        fmt::format("shared memory + {} is {} through the async proxy, and {} has written it without "
+                    "fence.proxy.async",
+                    where, says(access.writes), who(before.cta, before.warp)),
+        {before.operation}};
+}
+
 void Order::touch(const View& view, const Access& access) {
   if (access.cta != view.cta || access.is_async) foreign(view, access.cta, access.end, access.operation);
-  auto& cells = memory_[at(access.cta)];
-  for (const Span& span : access.spans) {
-    if (span.bytes == 0) continue;
-    if (span.first + span.bytes > hopper::sm_shared_bytes * 2)
+  auto& blocks = memory_[at(access.cta)];
+  for (const Part& part : parts_of(access.spans)) {
+    if (part.block * kBlock > 2 * hopper::sm_shared_bytes)
       throw Refusal{access.operation,
-                    fmt::format("the shared address {:#x} is outside of all variables", span.first),
+                    fmt::format("the shared address {:#x} is outside of all variables", part.block * kBlock),
                     {},
                     true};
-    const uint64_t last = (span.first + span.bytes - 1) / kCell;
-    if (cells.size() <= last) cells.resize(last + 1);
-    for (uint64_t cell = span.first / kCell; cell <= last; ++cell) {
-      const uint64_t low = std::max(span.first, cell * kCell) % kCell,
-                     high = std::min(span.first + span.bytes - 1, cell * kCell + kCell - 1) % kCell;
-      const auto bytes = static_cast<uint16_t>((0xffffu >> (15 - high)) & (0xffffu << low));
-      auto& marks = cells[cell];
-      for (const Mark& m : marks) {
-        if ((m.bytes & bytes) == 0 || (!m.writes && !access.writes)) continue;
-        const auto says = [](bool writes) { return writes ? "written" : "read"; };
-        if (!m.end.is_in(view.known))
-          throw Refusal{
-              access.operation,
-              fmt::format("shared memory + {} may be {} by {} before {} has {} it", cell * kCell,
-                          says(access.writes), who(view.cta, view.warp), who(m.cta, m.warp), says(m.writes)),
-              {m.operation}};
-        if (access.is_async && !m.is_async && m.writes && !m.end.is_in(view.fenced))
-          throw Refusal{
-              access.operation,
-              fmt::format("shared memory + {} is {} through the async proxy, and {} has written it without "
-                          "fence.proxy.async",
-                          cell * kCell, says(access.writes), who(m.cta, m.warp)),
-              {m.operation}};
-      }
-      // What this access comes behind needs no mark any more, where all that follows comes behind this one.
-      std::erase_if(marks, [&](const Mark& m) {
-        return (m.bytes & ~bytes) == 0 && (access.writes || !m.writes) &&
-               (access.writes || m.end.is_in(view.known) || m.end.component == access.end.component);
-      });
-      marks.push_back(
-          {access.end, access.operation, view.cta, view.warp, bytes, access.writes, access.is_async});
-    }
+    if (blocks.size() <= part.block) blocks.resize(part.block + 1);
+    auto& marks = blocks[part.block];
+    for (const Mark& before : marks) check(view, access, part, before);
+    // What this comes behind needs no mark any more where all that has to come behind it comes behind this.
+    std::erase_if(marks, [&](const Mark& m) {
+      const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
+      const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
+      return is_covered && (access.writes || (!m.writes && is_before));
+    });
+    marks.push_back({access.end, access.operation, view.cta, view.warp, part.units, part.bytes, access.writes,
+                     access.is_async});
   }
 }
 
@@ -227,6 +259,12 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
                                          who(view.cta, view.warp), place.address)};
   b.now.expected += expected;
   if (expected > 0) b.now.expect = operation;
+  if (b.now.pending == 0)
+    throw Refusal{
+        operation,
+        fmt::format("more than the {} arrivals of a phase come to the mbarrier at shared memory + {}",
+                    b.count, place.address),
+        {b.init}};
   b.now.came.join(view.came);
   if (releases) b.now.arrived.join(view.known), b.now.arrived_fenced.join(view.fenced);
   --b.now.pending;

@@ -150,14 +150,23 @@ class Order {
   std::string missing(const Place& place) const;
 
  private:
-  static constexpr uint64_t kCell = 16;  // bytes whose accesses are kept together
+  // Shared memory is kept in blocks of 64 units of 16 bytes. A part is units of a block, and the same bytes
+  // of each.
+  static constexpr uint64_t kUnit = 16, kBlock = 64 * kUnit;
+  struct Part {
+    uint64_t block, units;
+    uint16_t bytes;
+  };
+  static std::vector<Part> parts_of(const std::vector<Span>& spans);
 
   struct Mark {
     Moment end;
     int operation, cta, warp;
-    uint16_t bytes;  // a bit for each
+    uint64_t units;
+    uint16_t bytes;
     bool writes, is_async;
   };
+  void check(const View& view, const Access& access, const Part& part, const Mark& before) const;
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
     Clock arrived, arrived_fenced, begun, came;
@@ -193,7 +202,7 @@ class Order {
 
   Boxes& boxes_;
   int components_ = 0;
-  std::vector<std::vector<std::vector<Mark>>> memory_;  // of each CTA, by cell
+  std::vector<std::vector<std::vector<Mark>>> memory_;  // of each CTA, by block
   std::vector<std::vector<Clock>> exits_;
   std::vector<std::vector<int>> started_;  // components
   std::map<Place, Mbarrier> mbarriers_;
