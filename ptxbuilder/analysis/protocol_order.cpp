@@ -44,14 +44,16 @@ bool Boxes::find() {
       if (const auto next = starts(copies).upper_bound(to); next != starts(copies).end())
         room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
   // How far the spans go that begin in it.
-  const auto covered = [&](const std::set<Span>& spans, const std::string& map) {
+  const auto covered = [&](const Spans& spans, const std::string& map) {
     uint64_t most = 0;
     const Copies& copies = copies_.at(map);
-    for (uint64_t to : copies.places) {
-      const auto next = starts(copies).upper_bound(to);
-      const uint64_t end = next == starts(copies).end() ? ~uint64_t{0} : *next;
-      for (auto span = spans.lower_bound({to, 0}); span != spans.end() && span->first < end; ++span)
-        most = std::max(most, std::min(span->first + span->bytes, end) - to);
+    for (const auto& [first, bytes] : spans) {
+      const auto next = copies.places.upper_bound(first);
+      if (next == copies.places.begin()) continue;
+      const uint64_t to = *std::prev(next);
+      const auto other = starts(copies).upper_bound(to);
+      const uint64_t end = other == starts(copies).end() ? ~uint64_t{0} : *other;
+      if (first < end) most = std::max(most, std::min(first + bytes, end) - to);
     }
     return room.contains(map) ? std::min(most, room[map]) : most;
   };

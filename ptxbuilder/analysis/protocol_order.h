@@ -2,11 +2,13 @@
 // the accesses to shared memory that have to be ordered by them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,7 +62,6 @@ struct View {
 // Bytes of a CTA's shared memory.
 struct Span {
   uint64_t first = 0, bytes = 0;
-  auto operator<=>(const Span&) const = default;
 };
 
 // The boxes of tensor maps, which PTX does not say: what the phases of mbarriers and what is read tell of
@@ -70,8 +71,8 @@ class Boxes {
   uint64_t bytes(const std::string& map) const;
   void add_copy(const std::string& map, uint64_t to, bool into_shared);
   void add_barrier(uint64_t address) { loaded_.insert(address), stored_.insert(address); }
-  void add_read(const Span& span) { reads_.insert(span); }
-  void add_write(const Span& span) { writes_.insert(span); }
+  void add_read(const Span& span) { add(reads_, span); }
+  void add_write(const Span& span) { add(writes_, span); }
   void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
   // Finds the bytes by all that was added; says whether any have become others. Throws Refusal where no boxes
   // fit.
@@ -87,7 +88,14 @@ class Boxes {
 
   std::map<std::string, Copies> copies_;
   std::set<uint64_t> loaded_, stored_;  // where something begins that is loaded, or stored
-  std::set<Span> reads_, writes_;
+  // The longest span that begins at an address.
+  using Spans = std::unordered_map<uint64_t, uint64_t>;
+  static void add(Spans& to, const Span& span) {
+    uint64_t& bytes = to[span.first];
+    bytes = std::max(bytes, span.bytes);
+  }
+
+  Spans reads_, writes_;
   std::map<std::vector<std::string>, std::pair<uint64_t, int>> phases_;
   std::map<std::string, uint64_t> bytes_;
 };

@@ -506,7 +506,7 @@ class Run {
           boxes_.add_read(span);
       order_.touch(w.view, {cta, std::move(of), writes, false, now, i});
     }
-    if (o.results > 0) values_.compute(w, i, lanes);
+    values_.compute(w, i, lanes);
     return true;
   }
 

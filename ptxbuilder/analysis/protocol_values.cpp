@@ -319,7 +319,9 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
 
 void ProtocolValues::compute(Group& group, int operation, Lanes lanes) {
   const Operation& o = code_.code.operations[at(operation)];
-  if (o.results == 0) return;
+  if (std::none_of(o.writes.begin(), o.writes.end(),
+                   [&](int reg) { return code_.registers[at(reg)] != kNone; }))
+    return;
   const LaneValues value = computed(group, operation);
   const Value& to = o.operands[0];
   if (to.kind != Value::Kind::vector) return set(group, to, value, lanes);
