@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ptxbuilder/analysis/definitions.h"
 #include "ptxbuilder/analysis/protocol_run.h"
 #include "ptxbuilder/isa/hopper.h"
 
@@ -152,19 +153,29 @@ bool ProtocolCode::leads_to_counting(int block) const {
 void ProtocolCode::find_counting() {
   const size_t count = code.operations.size();
   counts.assign(count, false);
-  std::vector<std::vector<int>> writers(code.registers.size());
-  std::vector<bool> is_needed(code.registers.size(), false);
-  for (size_t i = 0; i < count; ++i)
-    for (int reg : code.operations[i].writes) writers[at(reg)].push_back(static_cast<int>(i));
+  const Definitions definitions(code, graph);
+  std::vector<bool> is_read(code.registers.size(), false);
+  std::set<int> met;  // of the definitions' meets
   std::vector<int> waiting;
-  const auto need = [&](int reg) {
-    if (is_needed[at(reg)]) return;
-    is_needed[at(reg)] = true;
-    for (int writer : writers[at(reg)]) waiting.push_back(writer);
+  // What brings a register's value to an instruction.
+  const auto need = [&](size_t i, int reg) {
+    is_read[at(reg)] = true;
+    std::vector<Definition> open = {definitions.before(static_cast<int>(i), reg)};
+    while (!open.empty()) {
+      const Definition d = open.back();
+      open.pop_back();
+      if (d.kind == Definition::Kind::result) waiting.push_back(d.number);
+      if (d.kind != Definition::Kind::meet || !met.insert(d.number).second) continue;
+      for (int from : graph.blocks[at(definitions.meets()[at(d.number)].block)].predecessors)
+        if (graph.reaches(from)) open.push_back(definitions.behind(from, reg));
+    }
   };
   const auto need_operands = [&](size_t i) {
     const Operation& o = code.operations[i];
-    if (o.guard != kNone) need(o.guard);
+    if (o.guard != kNone) {
+      need(i, o.guard);
+      for (int reg : o.writes) need(i, reg);  // which stays where the guard does not hold
+    }
     std::vector<int> reads;
     const auto add = [&](size_t n) {
       if (n < o.operands.size()) collect_registers(o.operands[n], reads);
@@ -193,7 +204,7 @@ void ProtocolCode::find_counting() {
         reads = o.reads;
         break;
     }
-    for (int reg : reads) need(reg);
+    for (int reg : reads) need(i, reg);
   };
   const auto take = [&](size_t i) {
     if (counts[i]) return;
@@ -221,7 +232,7 @@ void ProtocolCode::find_counting() {
   }
   registers.assign(code.registers.size(), kNone);
   for (size_t r = 0; r < registers.size(); ++r)
-    if (is_needed[r]) registers[r] = counted_registers++;
+    if (is_read[r]) registers[r] = counted_registers++;
 }
 
 }  // namespace ptxbuilder::analysis
