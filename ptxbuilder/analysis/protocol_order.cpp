@@ -167,7 +167,7 @@ std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
   return parts;
 }
 
-void Order::check(const View& view, const Access& access, const Part& part, const Mark& before) const {
+void Order::check(const View& view, const SharedAccess& access, const Part& part, const Mark& before) const {
   if ((before.units & part.units) == 0 || (before.bytes & part.bytes) == 0 ||
       (!before.writes && !access.writes))
     return;
@@ -189,7 +189,7 @@ void Order::check(const View& view, const Access& access, const Part& part, cons
         {before.operation}};
 }
 
-void Order::touch(const View& view, const Access& access) {
+void Order::touch(const View& view, const SharedAccess& access) {
   if (access.cta != view.cta || access.is_async) foreign(view, access.cta, access.end, access.operation);
   auto& blocks = memory_[at(access.cta)];
   for (const Part& part : parts_of(access.spans)) {

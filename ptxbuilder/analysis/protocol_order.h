@@ -101,7 +101,7 @@ class Boxes {
 };
 
 // An access to shared memory: it begins when its thread does, and has ended at a moment.
-struct Access {
+struct SharedAccess {
   int cta = 0;
   std::vector<Span> spans;
   bool writes = false, is_async = false;
@@ -117,7 +117,7 @@ class Order {
   void start(View& view);
   // An event of these lanes.
   Moment tick(View& view);
-  void touch(const View& view, const Access& access);
+  void touch(const View& view, const SharedAccess& access);
   void exit(const View& view) { exits_[at(view.cta)].push_back(view.known); }
 
   struct Place {
@@ -174,7 +174,7 @@ class Order {
     uint16_t bytes;
     bool writes, is_async;
   };
-  void check(const View& view, const Access& access, const Part& part, const Mark& before) const;
+  void check(const View& view, const SharedAccess& access, const Part& part, const Mark& before) const;
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
     Clock arrived, arrived_fenced, begun, came;
