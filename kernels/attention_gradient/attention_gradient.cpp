@@ -54,7 +54,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     return checked(p, where);
   }
   AttentionGradientTile choose(const PlacedAttentionGradient& g, Where) override {
-    return {.bm = gradient_rows(g.operation.depth)};
+    return gradient_tile(g.operation);
   }
   AttentionGradientTile checked_tile(const PlacedAttentionGradient& g, const AttentionGradientTile& tile,
                                      Where where) override {
@@ -69,8 +69,9 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
             load(device_, compiler_, make(any, tile, Where::here())));
       });
     };
-    AttentionGradientOperation any = {
-        .type = g.operation.type, .depth = g.operation.depth, .packed = g.operation.packed};
+    AttentionGradientOperation any =
+        gradient_operation(g.operation.type, g.operation.depth, g.operation.value_depth);
+    any.packed = g.operation.packed;
     runtime::LoadedKernel* queries = loaded(queries_, any, attention_gradient_queries);
     any.lse_grad = g.operation.lse_grad, any.deterministic = g.operation.deterministic;
     return {loaded(sums_, any, attention_gradient_sums), queries};
@@ -84,10 +85,8 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   }
   size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
     const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
-    const AttentionGradientOperation o = {.type = p.type,
-                                          .depth = gradient_depth(p.depth),
-                                          .packed = p.packed(),
-                                          .deterministic = p.deterministic};
+    AttentionGradientOperation o = gradient_operation(p.type, p.depth, p.value_depth);
+    o.packed = p.packed(), o.deterministic = p.deterministic;
     return Shared(plan.tile, o, size, p.query_rows).bytes;
   }
   std::vector<AttentionGradientTile> tiles_to_measure(const PlacedAttentionGradient&,

@@ -25,7 +25,7 @@ namespace ptxbuilder::kernels {
 //
 // lse may have a gradient, too: then the gradients are of all that hangs on O and on lse.
 //
-// 128 columns at most. Scores of the author's are refused. Of packed sequences what is NaN or infinite in the
+// Scores of the author's are refused. Of packed sequences what is NaN or infinite in the
 // first rows of one, of any tensor, may reach the one before.
 //
 // The order in which blocks of keys add to dQ is not fixed unless it is `deterministic`: else two runs may

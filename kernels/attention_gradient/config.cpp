@@ -2,31 +2,40 @@
 
 #include <fmt/format.h>
 
+#include "kernels/attention_gradient/fragments.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::kernels {
 
 std::string text(const AttentionGradientTile& t) {
-  return fmt::format("{}x{}_{}{}", t.bm, t.bn(), t.stages, t.overlaps ? "" : "_nopdl");
+  const std::string gradients = t.gradient_stages == t.stages ? "" : fmt::format("_g{}", t.gradient_stages);
+  return fmt::format("{}x{}_{}{}{}", t.bm, t.bn(), t.stages, gradients, t.overlaps ? "" : "_nopdl");
 }
 
 int tile_bytes(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
   const int element = size_of(o.type), number = size_of(DType::f32), two = 2;
-  return two * t.bn() * o.depth * element  // K and V
-         + two * t.stages * t.bm *
-               (o.depth * element + number)  // Q and dO, and a number for each of their rows
-         + two * t.bn() * t.bm * element     // dS
-         + t.bm * o.depth * number;          // dQ
+  const GradientFragments sums(o);
+  return t.bn() * (o.depth + o.value_depth) * element      // K and V
+         + t.stages * t.bm * (o.depth * element + number)  // Q, and a number for each of its rows
+         + t.gradient_stages * t.bm * (o.value_depth * element + number)  // dO likewise
+         + two * t.bn() * t.bm * element * (t.shares_keys ? 2 : 1)        // dS, and P
+         + t.kConsumers * sums.elements() / sums.pieces() * number;       // dQ
 }
 
 void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, Where where) {
   const auto refuse = [&](const std::string& what) { throw Error(where, "attention_gradient: " + what); };
   if (o.type != DType::f16 && o.type != DType::bf16)
     refuse(fmt::format("tensors of {}; f16 or bf16", name(o.type)));
-  if (o.depth != 64 && o.depth != 128) refuse(fmt::format("depth = {}; 64 or 128", o.depth));
-  if (const int rows = gradient_rows(o.depth); t.bm != rows)
-    refuse(fmt::format("bm = {} of depth {}; {}", t.bm, o.depth, rows));
-  if (t.stages < 1) refuse(fmt::format("stages = {}; at least 1", t.stages));
+  const AttentionGradientOperation known = gradient_operation(o.type, o.depth, o.value_depth);
+  if (o.depth != known.depth || o.value_depth != known.value_depth)
+    refuse(fmt::format("depth = {}, and {} of V; 64, 128, 192 or 256, and as many, or 128 of V beside more",
+                       o.depth, o.value_depth));
+  const AttentionGradientTile its = gradient_tile(o);
+  if (t.bm != its.bm || t.shares_keys != its.shares_keys)
+    refuse(fmt::format("a tile of {} queries and {} keys of depth {}; {} and {}", t.bm, t.bn(), o.depth,
+                       its.bm, its.bn()));
+  for (const int stages : {t.stages, t.gradient_stages})
+    if (stages < 1) refuse(fmt::format("stages = {}; at least 1", stages));
   if (const int bytes = tile_bytes(o, t), most = hopper::shared_bytes - 1024; bytes > most)
     refuse(fmt::format("the tiles take {} bytes of shared memory, which has {}: take fewer stages than {}",
                        bytes, most, t.stages));

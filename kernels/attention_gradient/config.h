@@ -12,9 +12,10 @@ namespace ptxbuilder::kernels {
 // dQ is 0.
 struct AttentionGradientOperation {
   DType type = DType::bf16;  // of all tensors; or f16
-  int depth = 128;           // columns of all tensors: 64 or 128
-  bool causal = false;       // query i sees the keys below i + visible,
-  bool window = false;       // or from i + hidden on; both numbers are the launch's
+  // Columns of Q and K, and of V and O: both 64 or both 128, or of 192 or 256 as many, or 128 of V.
+  int depth = 128, value_depth = 128;
+  bool causal = false;  // query i sees the keys below i + visible,
+  bool window = false;  // or from i + hidden on; both numbers are the launch's
   // Each step of attention.def says by its name whether the kernel has it.
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
@@ -25,27 +26,39 @@ struct AttentionGradientOperation {
   bool operator==(const AttentionGradientOperation&) const = default;
 };
 
-// This is how a CTA shares the work: each of its consumers, which are warpgroups, has the sums of dK and dV
-// of 64 keys, and blocks of queries come one after the other. Of what these add to dQ each has 64 x 64.
+// This is how a CTA shares the work: blocks of queries come one after the other, and each of its consumers,
+// which are warpgroups, has the sums of dK and dV of 64 keys or, where these would not fit into registers, of
+// half of the columns of 64 keys that they share. Of what these add to dQ each has a half.
 struct AttentionGradientTile {
   static constexpr int kConsumers = 2, kConsumerKeys = 64, kPart = 64;
 
-  int bm = 64;           // queries of a block: 64 where the depth is 128, and 128 where it is 64
-  int stages = 2;        // of the rings of Q and of dO
+  int bm = 64;              // queries of a block: 64, but 128 where the depth is 64
+  int stages = 2;           // of the ring of Q
+  int gradient_stages = 2;  // of the ring of dO
+  bool shares_keys = false;
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
-  int bn() const { return kConsumers * kConsumerKeys; }
+  int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
   bool operator==(const AttentionGradientTile&) const = default;
 };
 
-// The depth of the kernels for tensors of so many columns, up to 128, and the tile of a depth.
-constexpr int gradient_depth(int64_t columns) { return columns <= 64 ? 64 : 128; }
-constexpr int gradient_rows(int depth) {
-  return AttentionGradientTile::kPart * AttentionGradientTile::kPart * AttentionGradientTile::kConsumers /
-         depth;
+// What the kernels take for tensors of so many columns, up to 256, and V of so many.
+inline AttentionGradientOperation gradient_operation(DType type, int64_t columns, int64_t value_columns) {
+  AttentionGradientOperation o;
+  o.type = type;
+  o.depth = columns <= 64 ? 64 : columns <= 128 ? 128 : columns <= 192 ? 192 : 256;
+  o.value_depth = o.depth > 128 && value_columns <= 128 ? 128 : o.depth;
+  return o;
+}
+inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o) {
+  AttentionGradientTile t;
+  if (o.depth == 64) t.bm = 128;
+  t.shares_keys = o.depth > 128;
+  if (o.value_depth == 256) t.gradient_stages = 1;
+  return t;
 }
 
-// "64x128_2": queries, keys and stages.
+// "64x128_2": queries, keys and stages, with _g1 (stages of dO) behind it.
 std::string text(const AttentionGradientTile& tile);
 
 // Bytes of the tiles of a CTA.

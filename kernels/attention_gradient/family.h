@@ -1,21 +1,18 @@
 // This is what the families of attention's gradient have in common.
 #pragma once
 
+#include <map>
+
 #include "kernels/attention_gradient/fragments.h"
 #include "kernels/family/family.h"
 
 namespace ptxbuilder::kernels {
 
-inline AttentionGradientTile gradient_tile(const command::Fields& f) {
-  AttentionGradientTile t;
-  t.bm = gradient_rows(f.small("depth"));
-  if (f.has("stages")) t.stages = f.small("stages");
-  return t;
-}
 inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
-  AttentionGradientOperation o;
-  o.type = *dtype_from_name(f.word("type"));
-  o.depth = f.small("depth");
+  const int columns =
+      f.has("value_depth") && f["value_depth"] > 0 ? f.small("value_depth") : f.small("depth");
+  AttentionGradientOperation o =
+      gradient_operation(*dtype_from_name(f.word("type")), f.small("depth"), columns);
   const auto is_said = [&](const char* name) { return f.has(name) && f[name] != 0; };
   o.causal = is_said("causal");
   o.window = is_said("window");
@@ -23,6 +20,11 @@ inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) o.name = is_said(#name);
 #include "kernels/attention/attention.def"
   return o;
+}
+inline AttentionGradientTile gradient_tile(const command::Fields& f) {
+  AttentionGradientTile t = gradient_tile(gradient_operation(f));
+  if (f.has("stages")) t.stages = f.small("stages");
+  return t;
 }
 
 // The element of dQ, by head of all batches, that number `i` of the sums is for, where a head has `rows` of
@@ -32,17 +34,19 @@ struct GradientSumPlace {
 };
 inline GradientSumPlace place_of_sum(size_t i, const AttentionGradientOperation& o,
                                      const AttentionGradientTile& t, size_t rows) {
-  using F = GradientFragments;
-  static const RegisterLayout layout = F::layout();
-  const size_t part = i / F::kElements, block = part / t.kConsumers,
-               blocks = rows / static_cast<size_t>(t.bm), of_block = part % t.kConsumers * F::kPart;
-  const auto in_part = static_cast<int>(i % F::kElements), in_step = in_part % F::kStep;
-  const int thread = in_step / 4, value = in_part / F::kStep * 4 + in_step % 4;
+  const GradientFragments sums(o);
+  static thread_local std::map<int, RegisterLayout> layouts;
+  const RegisterLayout& layout = layouts.try_emplace(sums.columns, sums.layout()).first->second;
+  const auto elements = static_cast<size_t>(sums.elements());
+  const size_t part = i / elements, block = part / t.kConsumers, blocks = rows / static_cast<size_t>(t.bm),
+               of_part = part % t.kConsumers;
+  const auto in_part = static_cast<int>(i % elements), in_step = in_part % sums.kStep;
+  const int thread = in_step / 4, value = in_part / sums.kStep * 4 + in_step % 4;
   const auto row =
                  block % blocks * static_cast<size_t>(t.bm) + static_cast<size_t>(layout.row(thread, value)),
              column = static_cast<size_t>(layout.col(thread, value));
-  if (F::are_columns(o)) return {block / blocks, row, column + of_block};
-  return {block / blocks, row + of_block, column};
+  if (sums.are_columns) return {block / blocks, row, column + of_part * static_cast<size_t>(sums.columns)};
+  return {block / blocks, row + of_part * static_cast<size_t>(sums.kRows), column};
 }
 
 }  // namespace ptxbuilder::kernels

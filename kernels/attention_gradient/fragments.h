@@ -7,23 +7,34 @@
 
 namespace ptxbuilder::kernels {
 
-// A block of queries has a part for each consumer, in the layout of an accumulator: rows or, where a row has
-// two of them, columns. In memory each thread's numbers lie four by four, thread behind thread, so that all
-// accesses have 16 bytes.
+// A block of queries has a part of 64 rows for each consumer, in the layout of an accumulator: the upper rows
+// and the lower, or the left columns and the right. In memory each thread's numbers lie four by four, thread
+// behind thread, so that all accesses have 16 bytes. Wide parts go to memory in pieces, one behind the other,
+// which take less shared memory.
 struct GradientFragments {
-  static constexpr int kPart = AttentionGradientTile::kPart, kElements = kPart * kPart,
+  static constexpr int kRows = AttentionGradientTile::kPart,
                        kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads access at once
 
-  static bool are_columns(const AttentionGradientOperation& o) { return o.depth > kPart; }
-  static RegisterLayout layout() { return wgmma_layout(kPart, kPart); }
-  static RegisterLayout memory() { return strided({kElements / kStep, kStep}, 4); }
+  explicit GradientFragments(const AttentionGradientOperation& o)
+      : are_columns(o.depth > 64),
+        columns(o.depth > 128 ? o.depth / AttentionGradientTile::kConsumers : 64) {}
 
-  static RegisterTile<f32> to_memory(const RegisterTile<f32>& x) {
-    return RegisterTile<f32>::of(memory(), [&](int i) { return x.value(i); });
+  int elements() const { return kRows * columns; }
+  int pieces() const { return columns > 64 ? 2 : 1; }
+  RegisterLayout layout() const { return wgmma_layout(kRows, columns); }
+  RegisterLayout memory() const { return strided({elements() / kStep, kStep}, 4); }
+  RegisterLayout piece() const { return strided({elements() / pieces() / kStep, kStep}, 4); }
+
+  RegisterTile<f32> to_memory(const RegisterTile<f32>& x, int i) const {
+    const int first = i * x.count() / pieces();
+    return RegisterTile<f32>::of(piece(), [&](int k) { return x.value(first + k); });
   }
-  static RegisterTile<f32> from_memory(const RegisterTile<f32>& x) {
+  RegisterTile<f32> from_memory(const RegisterTile<f32>& x) const {
     return RegisterTile<f32>::of(layout(), [&](int i) { return x.value(i); });
   }
+
+  bool are_columns;
+  int columns;
 };
 
 }  // namespace ptxbuilder::kernels

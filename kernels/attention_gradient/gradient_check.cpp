@@ -18,7 +18,6 @@ void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& 
   if (!p.score.empty()) refuse(where, "arguments of a score; those of the author's have no gradient here");
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; it is what attention() writes beside O");
-  if (p.depth > 128) refuse(where, fmt::format("depth = {}; 1 to 128", p.depth));
 }
 
 }  // namespace
@@ -66,8 +65,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
     for (const Operand* other : {&g.dq, &g.dk, &g.dv})
       if (written < other) check_apart(kName, *written, *other, false, where);
   }
-  g.operation.type = p.type;
-  g.operation.depth = gradient_depth(p.depth);
+  g.operation = gradient_operation(p.type, p.depth, g.v.columns);
   g.operation.packed = p.packed();
   g.operation.causal = a.operation.causal;
   g.operation.window = a.operation.window;
@@ -81,7 +79,7 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
 AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
   const AttentionGradientOperation& o = g.operation;
   const AttentionSize& s = g.size;
-  auto flags = static_cast<uint64_t>(o.depth) << 1 | uint64_t{o.type == DType::bf16};
+  auto flags = static_cast<uint64_t>(o.depth << 10 | o.value_depth << 1) | uint64_t{o.type == DType::bf16};
   for (const bool flag : {o.causal, o.window, o.packed, o.lse_grad, o.deterministic})
     flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};

@@ -16,14 +16,17 @@ void run(const command::Fields& f, command::Run& run) {
   const auto size = [&](const char* name) { return static_cast<uint64_t>(f[name]); };
   const uint64_t depth = size("depth"), queries = size("queries"), keys = size("keys"),
                  key_heads = size("key_heads"), heads = key_heads * size("group"), batches = size("batches"),
+                 columns = f["value_depth"] > 0 ? size("value_depth") : depth,
                  rows = static_cast<uint64_t>(padded_queries(t, f["queries"]));
   const std::vector<uint64_t> of_queries = {depth, queries, heads, batches},
-                              of_keys = {depth, keys, key_heads, batches};
+                              of_keys = {depth, keys, key_heads, batches},
+                              of_values = {columns, keys, key_heads, batches},
+                              of_gradients = {columns, queries, heads, batches};
   command::Tensor q = run.normal(o.type, of_queries), k = run.normal(o.type, of_keys),
-                  v = run.normal(o.type, of_keys), grad = run.normal(o.type, of_queries),
+                  v = run.normal(o.type, of_values), grad = run.normal(o.type, of_gradients),
                   powers = run.normal(DType::f32, {rows, heads, batches}),
                   sums = run.normal(DType::f32, {rows, heads, batches});
-  command::Tensor dk = run.output(o.type, of_keys), dv = run.output(o.type, of_keys),
+  command::Tensor dk = run.output(o.type, of_keys), dv = run.output(o.type, of_values),
                   dq = run.output(DType::f32, {depth * rows, heads, batches});
   // About what random scores have; a row behind the last has no weights.
   const double most = std::log2(static_cast<double>(keys)) + 0.72;
@@ -82,8 +85,9 @@ void run(const command::Fields& f, command::Run& run) {
     const int64_t end = o.causal ? std::clamp<int64_t>(i + visible, 0, f["keys"]) : f["keys"];
     pairs += static_cast<double>(end - (o.window ? std::clamp<int64_t>(i + hidden, 0, end) : 0));
   }
-  const double elements = static_cast<double>(2 * q.count() + 4 * k.count());
-  run.measure(10 * pairs * static_cast<double>(depth * heads * batches), elements * size_of(o.type));
+  const double elements = static_cast<double>(q.count() + grad.count() + 2 * (k.count() + v.count()));
+  run.measure(pairs * static_cast<double>((6 * depth + 4 * columns) * heads * batches),
+              elements * size_of(o.type));
 }
 
 const std::vector<std::string> kTypes = {"f16", "bf16"}, kYesNo = {"no", "yes"};
@@ -96,7 +100,8 @@ const command::Registration registration({
                {"key_heads", 2, "of K and V, of a batch"},
                {"group", 1, "heads of Q that share one of K and V"},
                {"batches", 1, "of all tensors"},
-               {"depth", 128, "columns of all tensors: 64 or 128", 64},
+               {"depth", 128, "columns of Q and K: 64, 128, 192 or 256", 64},
+               {"value_depth", 0, "columns of V and dO: 128 where Q has more; 0 for as many", 128, 0},
                {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1,
                 kYesNo},
                {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},

@@ -1,5 +1,6 @@
 #include "kernels/attention_gradient/kernel.h"
 
+#include "kernels/attention/roles.h"
 #include "kernels/attention_gradient/fragments.h"
 #include "kernels/attention_gradient/packed.h"
 #include "ptxbuilder/ir/instruction.h"
@@ -62,26 +63,33 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
 // This is what the roles share.
 struct Roles {
   Roles(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t)
-      : K(k.shared(o.type, {t.bn(), o.depth}, Swizzle128B, 1, "K")),
-        V(k.shared(o.type, {t.bn(), o.depth}, Swizzle128B, 1, "V")),
-        Q(k.shared(o.type, {t.bm, o.depth}, Swizzle128B, t.stages, "Q")),
-        dO(k.shared(o.type, {t.bm, o.depth}, Swizzle128B, t.stages, "dO")),
-        dS(k.shared(o.type, {t.bn(), t.bm}, Swizzle128B, 2, "dS")),
-        dQ(k.shared<f32>({GradientFragments::kElements / GradientFragments::kStep, GradientFragments::kStep},
-                         SwizzleNone, t.kConsumers, "dQ")),
+      : K(k.shared(o.type, {t.bn(), o.depth}, swizzle(t, o.depth), 1, "K")),
+        V(k.shared(o.type, {t.bn(), o.value_depth}, swizzle(t, o.value_depth), 1, "V")),
+        Q(k.shared(o.type, {t.bm, o.depth}, swizzle(t, o.depth), t.stages, "Q")),
+        dO(k.shared(o.type, {t.bm, o.value_depth}, swizzle(t, o.value_depth), t.gradient_stages, "dO")),
+        dS(k.shared(o.type, {t.bn(), t.bm}, swizzle(t, t.bm), 2, "dS")),
+        dQ(k.shared<f32>({GradientFragments(o).piece().rows(), GradientFragments::kStep}, SwizzleNone,
+                         t.kConsumers, "dQ")),
         powers(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.stages, "powers")),
-        sums(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.stages, "sums")),
+        sums(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.gradient_stages, "sums")),
         arrived(k, {2}, {"keys and values"}),
         queries(k, t.stages, {Q, powers}, t.kConsumers),
-        gradients(k, t.stages, {dO, sums}, t.kConsumers),
+        gradients(k, t.gradient_stages, {dO, sums}, t.kConsumers),
         exchanged(k.named_barrier(t.kConsumers * 128)) {
+    if (t.shares_keys) P = k.shared(o.type, {t.bn(), t.bm}, swizzle(t, t.bm), 2, "P");
     if (o.deterministic) {
       summed.emplace(k, std::vector<int>{t.kConsumers}, std::vector<std::string>{"sums of dQ"});
       added.emplace(k, std::vector<int>{1}, std::vector<std::string>{"sums of dQ added"});
     }
   }
 
+  // Panels of a tile whose columns consumers share are whole in the half of each.
+  static Swizzle swizzle(const AttentionGradientTile& t, int columns) {
+    return widest_swizzle(t.shares_keys ? columns / t.kConsumers : columns);
+  }
+
   SharedTile K, V, Q, dO, dS, dQ, powers, sums;
+  std::optional<SharedTile> P;  // where consumers share it
   Barriers arrived;
   Pipeline queries, gradients;
   NamedBarrier exchanged;  // where consumers meet, when dS is complete
@@ -190,27 +198,33 @@ void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, cons
   });
 }
 
-void add_part(const AttentionGradientTile& t, const Roles& r, const Parameters& p, u32 block, u32 part) {
+// Adds to dQ's sums a piece of a consumer's part.
+void add_piece(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Roles& r,
+               const Parameters& p, u32 block, u32 part, int piece) {
+  const GradientFragments sums(o);
   const u32 at = block * t.kConsumers + part;
-  bulk_reduce(CopyReduction::add, p.get<gptr<f32>>("dq") + u64(at) * u64(GradientFragments::kElements), 0,
-              r.dQ[part]);
+  bulk_reduce(CopyReduction::add, p.get<gptr<f32>>("dq") + u64(at) * u64(sums.elements()),
+              u32(piece * sums.piece().elements()), r.dQ[part]);
 }
 
 // Adds to dQ's sums what consumers have left for them, block by block of queries, in the order of blocks of
 // keys.
-void add_in_turns(const AttentionGradientTile& t, const Roles& r, const Work& w, const Parameters& p) {
+void add_in_turns(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Roles& r,
+                  const Work& w, const Parameters& p) {
   Phases summed(*r.summed);
   for_(0, w.group, [&](u32 of_group) {
     for_(w.first, w.end, [&](u32 i) {
       const u32 block = w.first_block(t, of_group) + i;
       const Semaphore turns(p.get<gptr<u32>>("turns") + u64(block * (t.bm / t.kPart)));
-      summed.wait(0);
       turns.wait(w.turn(t, i));
       fence_proxy_async<Space::global>();  // the sums are the async proxy's
-      for (int part = 0; part < t.kConsumers; ++part) add_part(t, r, p, block, u32(part));
-      cp_async_bulk_commit_group();
-      cp_async_bulk_wait_group_read(0);
-      mbarrier_arrive((*r.added)[0]);
+      for (int piece = 0; piece < GradientFragments(o).pieces(); ++piece) {
+        summed.wait(0);
+        for (int part = 0; part < t.kConsumers; ++part) add_piece(o, t, r, p, block, u32(part), piece);
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group_read(0);
+        mbarrier_arrive((*r.added)[0]);
+      }
       cp_async_bulk_wait_group(0);
       turns.signal();
     });
@@ -227,15 +241,17 @@ class GradientConsumer {
         r_(r),
         w_(w),
         p_(p),
+        sums_(o),
         wg_(wg),
-        own_(wg * kKeys),
+        own_key_(t.shares_keys ? u32(0) : wg * kKeys),
+        queries_of_own_(t.shares_keys ? t.bm / t.kConsumers : t.bm),
         queries_(r.queries.consumer()),
         gradients_(r.gradients.consumer()),
-        scores_(kKeys, t.bm),
-        products_(kKeys, t.bm),
-        dK_(kKeys, o.depth),
-        dV_(kKeys, o.depth),
-        dQ_(t.kPart, t.kPart),
+        scores_(kKeys, queries_of_own_),
+        products_(kKeys, queries_of_own_),
+        dK_(kKeys, half_if_shared(o.depth)),
+        dV_(kKeys, half_if_shared(o.value_depth)),
+        dQ_(sums_.kRows, sums_.columns),
         scale_(p.get<f32>("scale")),
         stage_(0) {
     if (o.deterministic) added_.emplace(*r.added, FirstWait::passes);
@@ -260,12 +276,15 @@ class GradientConsumer {
   template <class Work>
   void each_part(Work&& work) const {
     const int columns = part_columns(o_);
-    for (int column = 0; column < t_.bm; column += columns) work(TilePart{0, column, kKeys, columns});
+    for (int column = 0; column < queries_of_own_; column += columns)
+      work(TilePart{0, column, kKeys, columns});
   }
 
   // What a row of `numbers` has for the queries of a part.
-  static RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) {
-    return load<f32>(numbers.cols(part.col, part.cols), wgmma_layout(kKeys, part.cols).reduced_cols());
+  RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) const {
+    const TileView own = t_.shares_keys ? numbers.cols(wg_ * queries_of_own_ + part.col, part.cols)
+                                        : numbers.cols(part.col, part.cols);
+    return load<f32>(own, wgmma_layout(kKeys, part.cols).reduced_cols());
   }
   // Weights of a part of the scores, to which `shift` is added as powers of two; 0 where a query does not see
   // a key.
@@ -274,14 +293,16 @@ class GradientConsumer {
     const RegisterLayout& layout = scores.layout();
     RegisterTile<f32> p = exp2(fma(scores, exponent(), broadcast(shift, layout)), Approx::yes);
     if (!hides) return p;
-    const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_));
+    const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_key_));
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.hidden) {
       // What a thread adds to its rows and columns stands in the limits: the rest is constants, which take no
       // registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
-      const s32 from = s32(block * t_.bm + part.col) + astype<s32>(col_index(layout)).value(0) - key.value(0);
+      u32 query = block * t_.bm + part.col;
+      if (t_.shares_keys) query = query + wg_ * queries_of_own_;
+      const s32 from = s32(query) + astype<s32>(col_index(layout)).value(0) - key.value(0);
       if (w_.visible) sees = sees & (ahead < from + *w_.visible);
       if (w_.hidden) sees = sees & (ahead >= from + *w_.hidden);
     }
@@ -336,22 +357,23 @@ class GradientConsumer {
       add(p_words, p);
       add(ds_words, slope * (f32(1) - t * t));
     });
-    const RegisterLayout layout = wgmma_layout(kKeys, t_.bm);
+    const RegisterLayout layout = scores_.layout();
     return {RegisterTile<T>::of_registers(layout, p_words), RegisterTile<T>::of_registers(layout, ds_words)};
   }
 
   void step(u32 of_group, u32 block, bool hides) {
     const Stage q = queries_.wait();
     scores_.zero();
-    wgmma_group([&] { mma(scores_, r_.K[0].rows(own_, kKeys), r_.Q[q.index()]); });
+    wgmma_group([&] { mma(scores_, own_keys(r_.K), own_queries(r_.Q, q)); });
     const Stage g = gradients_.wait();
     products_.zero();
-    wgmma_group([&] { mma(products_, r_.V[0].rows(own_, kKeys), r_.dO[g.index()]); });
+    wgmma_group([&] { mma(products_, own_keys(r_.V), own_queries(r_.dO, g)); });
     const Factors factor = o_.softcap ? capped_factors(block, q, g, hides) : factors(block, q, g, hides);
+    if (t_.shares_keys) return multiply_shared(of_group, block, q, g, factor);
     std::optional<TileView> exchange;
     const auto give_slopes = [&] {
       exchange = r_.dS[stage_.value()];
-      store(exchange->rows(own_, kKeys), factor.ds);
+      store(exchange->rows(own_key_, kKeys), factor.ds);
     };
     // Ahead of the product, under which ptxas would else keep slopes that are not narrow yet, and spill.
     if (o_.softcap) give_slopes();
@@ -370,10 +392,45 @@ class GradientConsumer {
     stage_ = 1 - stage_.value();
   }
 
+  // The products of all 64 keys by this consumer's half of the columns, of P and dS that both have left.
+  void multiply_shared(u32 of_group, u32 block, const Stage& q, const Stage& g, const Factors& factor) {
+    const TileView P = (*r_.P)[stage_.value()], dS = r_.dS[stage_.value()];
+    store(P.cols(wg_ * queries_of_own_, queries_of_own_), factor.p);
+    store(dS.cols(wg_ * queries_of_own_, queries_of_own_), factor.ds);
+    fence_proxy_async<Space::shared>();
+    r_.exchanged.sync();
+    wgmma_group([&] { mma(dV_, P, half(r_.dO[g.index()]).transposed()); });
+    dQ_.zero();
+    wgmma_group([&] { mma(dQ_, dS.transposed(), half(r_.K[0]).transposed()); });
+    wgmma_group([&] { mma(dK_, dS, half(r_.Q[q.index()]).transposed()); });
+    wgmma_wait(2);
+    gradients_.release(g);
+    wgmma_wait(1);
+    add_queries(of_group, block);
+    wgmma_wait(0);
+    queries_.release(q);
+    stage_ = 1 - stage_.value();
+  }
+
+  // What this consumer has of tiles: of those of keys and queries for S^T and dP^T, and of columns.
+  TileView own_keys(const SharedTile& keys) const {
+    const TileView all = keys[0];
+    return t_.shares_keys ? all : all.rows(own_key_, kKeys);
+  }
+  TileView own_queries(const SharedTile& queries, const Stage& stage) const {
+    const TileView all = queries[stage.index()];
+    return t_.shares_keys ? all.rows(wg_ * queries_of_own_, queries_of_own_) : all;
+  }
+  int half_if_shared(int columns) const { return t_.shares_keys ? columns / t_.kConsumers : columns; }
+  TileView half(const TileView& all) const {
+    const int columns = half_if_shared(all.whole().cols());
+    return all.cols(wg_ * columns, columns);
+  }
+
   // This consumer's part of dS K.
   void multiply_queries(const TileView& ds) {
     const TileView K = r_.K[0];
-    if (GradientFragments::are_columns(o_))
+    if (sums_.are_columns)
       mma(dQ_, ds.transposed(), K.cols(wg_ * t_.kPart, t_.kPart).transposed());
     else
       mma(dQ_, ds.cols(wg_ * t_.kPart, t_.kPart).transposed(), K.transposed());
@@ -381,51 +438,60 @@ class GradientConsumer {
 
   // This is what the block of keys adds to dQ's sums, in the order of the registers.
   void add_queries(u32 of_group, u32 block) {
-    if (added_) {
-      added_->wait(0);
-    } else {
-      cp_async_bulk_wait_group_read(0);
+    for (int piece = 0; piece < sums_.pieces(); ++piece) {
+      if (added_) {
+        added_->wait(0);
+      } else {
+        cp_async_bulk_wait_group_read(0);
+        sync_warpgroup();
+      }
+      store(r_.dQ[wg_], sums_.to_memory(load<f32>(dQ_), piece));
+      fence_proxy_async<Space::shared>();
       sync_warpgroup();
+      elect([&] {
+        if (added_) return mbarrier_arrive((*r_.summed)[0]);
+        add_piece(o_, t_, r_, p_, w_.first_block(t_, of_group) + block, wg_, piece);
+        cp_async_bulk_commit_group();
+      });
     }
-    store(r_.dQ[wg_], GradientFragments::to_memory(load<f32>(dQ_)));
-    fence_proxy_async<Space::shared>();
-    sync_warpgroup();
-    elect([&] {
-      if (added_) return mbarrier_arrive((*r_.summed)[0]);
-      add_part(t_, r_, p_, w_.first_block(t_, of_group) + block, wg_);
-      cp_async_bulk_commit_group();
-    });
   }
 
   // dK and dV leave through the places of K and V, which nobody reads any more when all consumers have come.
   void finish() {
     r_.exchanged.sync();
-    const TileView key = r_.K[0].rows(own_, kKeys), value = r_.V[0].rows(own_, kKeys);
+    const TileView key = result(r_.K), value = result(r_.V);
+    const u32 first_key = w_.first_key + own_key_;
     store(key, astype<T>(load<f32>(dK_) * scale_));
     store(value, astype<T>(load<f32>(dV_)));
     if (o_.packed) {  // row by row, since a box would reach into the next sequence
       sync_warpgroup();
-      const PackedHeads to = {w_.head, w_.row_of_key(w_.first_key + own_), w_.key_row + w_.keys};
-      to.store(p_, "dK", load<T>(key)), to.store(p_, "dV", load<T>(value));
+      const PackedHeads to = {w_.head, w_.row_of_key(first_key), w_.key_row + w_.keys};
+      to.store(p_, "dK", load<T>(key), first_column(dK_)),
+          to.store(p_, "dV", load<T>(value), first_column(dV_));
       return;
     }
     fence_proxy_async<Space::shared>();
     sync_warpgroup();
     elect([&] {
-      const u32 row = w_.first_key + own_;
-      tma_store(p_.get<TensorMap>("dK"), key, 0, row, w_.head, w_.batch);
-      tma_store(p_.get<TensorMap>("dV"), value, 0, row, w_.head, w_.batch);
+      tma_store(p_.get<TensorMap>("dK"), key, first_column(dK_), first_key, w_.head, w_.batch);
+      tma_store(p_.get<TensorMap>("dV"), value, first_column(dV_), first_key, w_.head, w_.batch);
       cp_async_bulk_commit_group();
     });
     cp_async_bulk_wait_group(0);
   }
+
+  // Where this consumer's keys, or columns, of a result leave.
+  TileView result(const SharedTile& tile) const { return t_.shares_keys ? half(tile[0]) : own_keys(tile); }
+  u32 first_column(const Accumulator& result) const { return t_.shares_keys ? wg_ * result.n() : u32(0); }
 
   const AttentionGradientOperation& o_;
   const AttentionGradientTile& t_;
   const Roles& r_;
   const Work& w_;
   const Parameters& p_;
-  u32 wg_, own_;  // its number, and its first key in the block
+  GradientFragments sums_;
+  u32 wg_, own_key_;    // its number, and its first key in the block
+  int queries_of_own_;  // of a block, of whose scores it makes weights
   Consumer queries_, gradients_;
   Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
   f32 scale_;
@@ -459,7 +525,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
     if (o.deterministic)
       if_((warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
-        where_it_exists([&] { add_in_turns(t, r, w, p); });
+        where_it_exists([&] { add_in_turns(o, t, r, w, p); });
       });
   });
   k.warpgroups(t.kConsumers, 240, [&](u32 wg) {

@@ -31,6 +31,7 @@ class AttentionGradientReference {
         sums_(sums),
         rule_(rule),
         depth_(q.shape()[0]),
+        columns_(v.shape()[0]),
         queries_(q.shape()[1]),
         keys_(k.shape()[1]),
         group_(q.shape()[2] / k.shape()[2]),
@@ -59,12 +60,18 @@ class AttentionGradientReference {
   Pair pair(size_t head, size_t query, size_t key) const {
     const int64_t ahead = static_cast<int64_t>(key) - static_cast<int64_t>(query);
     if ((rule_.visible && ahead >= *rule_.visible) || (rule_.hidden && ahead < *rule_.hidden)) return {};
-    const size_t at = (head * queries_ + query) * depth_, of = (head / group_ * keys_ + key) * depth_;
-    double score = 0, score_size = 0, product = 0, product_size = 0;
-    for (size_t l = 0; l < depth_; ++l) {
-      const double s = q_[at + l] * k_[of + l], d = grad_[at + l] * v_[of + l];
-      score += s, score_size += std::abs(s), product += d, product_size += std::abs(d);
-    }
+    const size_t at = head * queries_ + query, of = head / group_ * keys_ + key;
+    const auto dot = [&](const command::Tensor& x, const command::Tensor& y, size_t columns, double& size) {
+      double sum = 0;
+      for (size_t l = 0; l < columns; ++l) {
+        const double term = x[at * columns + l] * y[of * columns + l];
+        sum += term, size += std::abs(term);
+      }
+      return sum;
+    };
+    double score_size = 0, product_size = 0;
+    double score = dot(q_, k_, depth_, score_size);
+    const double product = dot(grad_, v_, columns_, product_size);
     constexpr double kLog2E = 1.4426950408889634;
     const double u = unit_roundoff(v_.dtype()), sum = sums_[head * padded_ + query];
     Pair p;
@@ -85,11 +92,11 @@ class AttentionGradientReference {
   }
 
   command::Expected of_key(size_t i, const command::Tensor& factors, bool of_slope) const {
-    const std::vector<Pair>& pairs = kept(i / depth_, false);
-    const size_t first = i / depth_ / keys_ * group_ * queries_;
+    const size_t columns = factors.shape()[0], first = i / columns / keys_ * group_ * queries_;
+    const std::vector<Pair>& pairs = kept(i / columns, false);
     double sum = 0, tolerance = 0;
     for (size_t j = 0; j < pairs.size(); ++j) {
-      const double x = factors[(first + j) * depth_ + i % depth_];
+      const double x = factors[(first + j) * columns + i % columns];
       sum += (of_slope ? pairs[j].slope : pairs[j].weight) * x;
       tolerance += (of_slope ? pairs[j].slope_error : pairs[j].weight_error) * std::abs(x);
     }
@@ -122,7 +129,7 @@ class AttentionGradientReference {
 
   const command::Tensor &q_, &k_, &v_, &grad_, &powers_, &sums_;
   AttentionGradientRule rule_;
-  size_t depth_, queries_, keys_, group_, padded_;
+  size_t depth_, columns_, queries_, keys_, group_, padded_;
   static inline std::atomic<uint64_t> count_ = 0;
   const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
 };

@@ -1,6 +1,7 @@
 // This is what comes ahead of the gradient of attention and behind it, row by row of queries.
 #include <fmt/format.h>
 
+#include "kernels/attention/roles.h"
 #include "kernels/attention_gradient/fragments.h"
 #include "kernels/attention_gradient/kernel.h"
 #include "kernels/attention_gradient/packed.h"
@@ -13,7 +14,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 using Fragments = GradientFragments;
-constexpr int kCtaRows = Fragments::kPart;  // that a CTA takes
+constexpr int kCtaRows = Fragments::kRows;  // that a CTA takes
 
 void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
   using enum Parameter::Kind;
@@ -34,8 +35,8 @@ u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
 
 void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
               const Parameters& p, const std::optional<PackedQueries>& sequence) {
-  const SharedTile O = k.shared(o.type, {kCtaRows, o.depth}, Swizzle128B, 1, "O"),
-                   dO = k.shared(o.type, {kCtaRows, o.depth}, Swizzle128B, 1, "dO");
+  const SharedTile O = k.shared(o.type, {kCtaRows, o.value_depth}, Swizzle128B, 1, "O"),
+                   dO = k.shared(o.type, {kCtaRows, o.value_depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
   // Rows of the sequence; of all sequences, and of what the kernels share, which counts whole blocks.
@@ -53,7 +54,10 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
   const u32 cta = number_of_cta(sequence, t.bm / kCtaRows);
   store(p.get<gptr<f32>>("dq") + u64(cta) * u64(kCtaRows * o.depth),
         RegisterTile<f32>(f32(0), strided({kCtaRows * o.depth / Fragments::kStep, Fragments::kStep}, 4)));
-  const RegisterLayout layout = strided({kCtaRows, o.depth}, 8), rows = layout.reduced_rows();
+  // Rows of 192 columns would not begin with a thread's first element.
+  const RegisterLayout layout = o.value_depth == 192 ? wgmma_layout(kCtaRows, o.value_depth)
+                                                     : strided({kCtaRows, o.value_depth}, 8),
+                       rows = layout.reduced_rows();
   const auto given = [&](const char* name) {
     const u32 end = sequence ? sequence->row + queries : queries,
               stride = sequence ? p.get<u32>("query_rows") : queries;
@@ -84,32 +88,32 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
 
 void convert_queries(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                      const Parameters& p, const std::optional<PackedQueries>& sequence) {
-  const SharedTile dQ = k.shared(o.type, {kCtaRows, kCtaRows}, Swizzle128B, 1, "dQ");
+  const Fragments sums(o);
+  const SharedTile dQ = k.shared(o.type, {kCtaRows, sums.columns}, widest_swizzle(sums.columns), 1, "dQ");
   griddepcontrol_wait();
+  const u32 part = number_of_cta(sequence, t.kConsumers);
   const RegisterTile<f32> x =
-      Fragments::from_memory(load<f32>(
-          p.get<gptr<f32>>("dq") + u64(number_of_cta(sequence, t.kConsumers)) * u64(Fragments::kElements),
-          Fragments::memory())) *
+      sums.from_memory(load<f32>(p.get<gptr<f32>>("dq") + u64(part) * u64(sums.elements()), sums.memory())) *
       p.get<f32>("scale");
   if (o.type == DType::f16)
     store(dQ[0], astype<f16>(x));
   else
     store(dQ[0], astype<bf16>(x));
-  const u32 parts = Fragments::are_columns(o) ? 2 : 1;
+  const u32 parts = sums.are_columns ? 2 : 1;
   if (sequence) {  // row by row, since a box would reach into the next one
     sync_threads();
     const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * kCtaRows,
                             sequence->row + sequence->queries};
     if (o.type == DType::f16)
-      to.store(p, "dQ", load<f16>(dQ[0]), ctaid_x() % parts * kCtaRows);
+      to.store(p, "dQ", load<f16>(dQ[0]), ctaid_x() % parts * sums.columns);
     else
-      to.store(p, "dQ", load<bf16>(dQ[0]), ctaid_x() % parts * kCtaRows);
+      to.store(p, "dQ", load<bf16>(dQ[0]), ctaid_x() % parts * sums.columns);
     return;
   }
   fence_proxy_async<Space::shared>();
   sync_threads();
   elect([&] {
-    tma_store(p.get<TensorMap>("dQ"), dQ[0], ctaid_x() % parts * kCtaRows, ctaid_x() / parts * kCtaRows,
+    tma_store(p.get<TensorMap>("dQ"), dQ[0], ctaid_x() % parts * sums.columns, ctaid_x() / parts * kCtaRows,
               ctaid_y(), ctaid_z());
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group(0);

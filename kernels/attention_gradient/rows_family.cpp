@@ -88,7 +88,7 @@ std::vector<command::Field> fields() {
   return {{"queries", 1024, "rows of a head"},
           {"heads", 2, "of all tensors, of a batch"},
           {"batches", 1, "of all tensors"},
-          {"depth", 128, "columns of all tensors: 64 or 128", 64},
+          {"depth", 128, "columns of all tensors: 64, 128, 192 or 256", 64},
           {"type", 1, "of all tensors", 1, 1, {"f16", "bf16"}}};
 }
 

@@ -230,8 +230,7 @@ PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* atte
 
 /* The gradients of an attention that has run: `attention` has all that it had, with O and lse as it wrote
  * them, which are read here; `grad` is the gradient of O, as O lies, and dQ, dK and dV, which are written,
- * lie as Q, K and V. 128 columns at most. Unless it is `deterministic`, two runs may differ in the last bits
- * of dQ. */
+ * lie as Q, K and V. Unless it is `deterministic`, two runs may differ in the last bits of dQ. */
 typedef struct ptxb_attention_gradient {
   size_t size; /* sizeof(ptxb_attention_gradient) */
   const ptxb_attention* attention;

@@ -23,7 +23,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
     behind the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
 
-    On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K and V, of up to 128 columns.
+    On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K and V.
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
     Q's gradient. Raises ValueError that names the operand and the rule.
     """
