@@ -30,6 +30,17 @@ struct AttentionScore {
   // Takes scale Q K^T, and gives what replaces it; -inf hides a key.
   std::function<RegisterTile<f32>(const RegisterTile<f32>&, const ScorePlace&, const Parameters&)> function =
       nullptr;
+  // Takes the gradient of what `function` gave, and scale Q K^T, and gives that of scale Q K^T: what
+  // AttentionGradient needs. Where `function` hides a key, the first is 0.
+  std::function<RegisterTile<f32>(const RegisterTile<f32>&, const RegisterTile<f32>&, const ScorePlace&,
+                                  const Parameters&)>
+      gradient = nullptr;
+
+  // The gradient of a function that only adds to scores, or hides keys.
+  static RegisterTile<f32> gradient_passes(const RegisterTile<f32>& gradient, const RegisterTile<f32>&,
+                                           const ScorePlace&, const Parameters&) {
+    return gradient;
+  }
 };
 
 // Parameters, in order: tensor maps Q, K, V and, unless packed, O (columns, rows, heads, batches); f32 *lse,

@@ -46,11 +46,15 @@ struct Shared {
 
 class AttentionGradient::State final : public CallEngine<AttentionGradientTraits> {
  public:
-  State(runtime::Device& device, const CallOptions& options)
-      : CallEngine(device, options, ""), zeros_(runtime::Buffer::of(device, std::array<uint8_t, kZeros>{})) {}
+  State(runtime::Device& device, AttentionGradientOptions options)
+      : CallEngine(device, options, ""),
+        score_(std::move(options.score)),
+        zeros_(runtime::Buffer::of(device, std::array<uint8_t, kZeros>{})) {}
 
  private:
   PlacedAttentionGradient place(const AttentionGradientArguments& p, Where where) override {
+    if (!score_.function && !p.score.empty())
+      throw Error(where, named("arguments of a score, and AttentionGradientOptions has none"));
     return checked(p, where);
   }
   AttentionGradientTile choose(const PlacedAttentionGradient& g, Where) override {
@@ -81,7 +85,11 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     return nullptr;
   }
   Kernel make(const AttentionGradientOperation& operation, const AttentionGradientTile& tile) override {
-    return attention_gradient(operation, tile);
+    Kernel made = attention_gradient(operation, tile, score_);
+    // Such a form may want some more registers than there are: a slower result is better than none.
+    if (operation.softcap || operation.packed || score_.function)
+      for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
+    return made;
   }
   size_t own_bytes(const Plan& plan, const AttentionGradientArguments& p) const override {
     const AttentionSize size = {p.queries, p.keys, p.heads, p.batches};
@@ -175,10 +183,12 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   if (g.operation.name) to.add(from_##name, [&] { return runtime::scalar(p.name); });
 #include "kernels/attention/attention.def"
         turns(to);
-        if (!packed) return;
-        sequences(to);
-        offsets(to, from_key_offsets, p.key_offsets);
-        packed_heads(to, g.dk, from_dk), packed_heads(to, g.dv, from_dv);
+        if (packed) {
+          sequences(to);
+          offsets(to, from_key_offsets, p.key_offsets);
+          packed_heads(to, g.dk, from_dk), packed_heads(to, g.dv, from_dv);
+        }
+        for (const runtime::Argument& one : p.score) to.add(from_none, [&] { return one; });
       });
     if (has_queries)
       queue(*plan.more.queries, [&](SourcedArguments& to) {
@@ -189,12 +199,13 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
       });
   }
 
+  AttentionScore score_;
   runtime::Buffer zeros_;
   KernelCache<AttentionGradientOperation, AttentionGradientTile> sums_, queries_;
 };
 
-AttentionGradient::AttentionGradient(runtime::Device& device, CallOptions options)
-    : state_(std::make_unique<State>(device, options)) {}
+AttentionGradient::AttentionGradient(runtime::Device& device, AttentionGradientOptions options)
+    : state_(std::make_unique<State>(device, std::move(options))) {}
 AttentionGradient::~AttentionGradient() = default;
 AttentionGradient::AttentionGradient(AttentionGradient&&) noexcept = default;
 AttentionGradient& AttentionGradient::operator=(AttentionGradient&&) noexcept = default;

@@ -25,8 +25,8 @@ namespace ptxbuilder::kernels {
 //
 // lse may have a gradient, too: then the gradients are of all that hangs on O and on lse.
 //
-// Scores of the author's are refused. Of packed sequences what is NaN or infinite in the
-// first rows of one, of any tensor, may reach the one before.
+// Scores of the author's are those of AttentionGradientOptions. Of packed sequences what is NaN or infinite
+// in the first rows of one, of any tensor, may reach the one before.
 //
 // The order in which blocks of keys add to dQ is not fixed unless it is `deterministic`: else two runs may
 // differ in the last bits of dQ.
@@ -38,13 +38,17 @@ struct AttentionGradientArguments : AttentionArguments {
   bool deterministic = false;
 };
 
+struct AttentionGradientOptions : CallOptions {
+  AttentionScore score = {};  // of all calls, as AttentionOptions has it, with its gradient
+};
+
 // Keeps kernels as Attention does, of which a call takes three. Its workspace has for each row of queries of
 // each head a sum for each column and two numbers, of f32. Any thread may call it at any time, also several
 // at once.
 class AttentionGradient {
  public:
   // Throws Error when a ptxas is named that is not there. Nothing is tuned.
-  explicit AttentionGradient(runtime::Device& device, CallOptions options = {});
+  explicit AttentionGradient(runtime::Device& device, AttentionGradientOptions options = {});
   ~AttentionGradient();
   AttentionGradient(AttentionGradient&&) noexcept;
   AttentionGradient& operator=(AttentionGradient&&) noexcept;

@@ -15,7 +15,6 @@ constexpr char kName[] = "attention_gradient";
 
 // This is what Attention does, and this does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
-  if (!p.score.empty()) refuse(where, "arguments of a score; those of the author's have no gradient here");
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; it is what attention() writes beside O");
 }

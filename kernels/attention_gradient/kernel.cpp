@@ -17,10 +17,23 @@ namespace {
 constexpr float kLog2E = 1.4426950408889634f;
 // Of the weights and slopes that a consumer computes at a time: what it computes of all of them at once would
 // take more registers than there are.
-int part_columns(const AttentionGradientOperation& o) { return o.softcap ? 16 : 32; }
+int part_columns(bool bends) { return bends ? 16 : 32; }
+// The same registers for the transposed tile: what was a row is a column.
+RegisterTile<f32> turned(const RegisterTile<f32>& x) {
+  const RegisterLayout& layout = x.layout();
+  const TileExtent extent = {layout.cols(), layout.rows()};
+  const Layout turn = make_layout({layout.cols(), layout.rows()}, {layout.rows(), 1});
+  return RegisterTile<f32>::of(
+      RegisterLayout(extent, composition(turn, layout.thread_value()), "transposed " + layout.describe()),
+      [&](int i) { return x.value(i); });
+}
+// Whether scores are more than scale Q K^T.
+bool bends_scores(const AttentionGradientOperation& o, const AttentionScore& score) {
+  return o.softcap || score.function;
+}
 constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
 
-Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) {
+Parameters declare(Kernel& k, const AttentionGradientOperation& o, const AttentionScore& score, Where where) {
   using enum Parameter::Kind;
   Parameters p;
   p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
@@ -56,13 +69,14 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, Where where) 
     PackedHeads::add(p, o, "dK", "the gradient of K");
     PackedHeads::add(p, o, "dV", "the gradient of V");
   }
+  score.declare(p);
   p.declare(k, where);
   return p;
 }
 
 // This is what the roles share.
 struct Roles {
-  Roles(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t)
+  Roles(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t, bool bends)
       : K(k.shared(o.type, {t.bn(), o.depth}, swizzle(t, o.depth), 1, "K")),
         V(k.shared(o.type, {t.bn(), o.value_depth}, swizzle(t, o.value_depth), 1, "V")),
         Q(k.shared(o.type, {t.bm, o.depth}, swizzle(t, o.depth), t.stages, "Q")),
@@ -70,8 +84,8 @@ struct Roles {
         dS(k.shared(o.type, {t.bn(), t.bm}, swizzle(t, t.bm), 2, "dS")),
         dQ(k.shared<f32>({GradientFragments(o).piece().rows(), GradientFragments::kStep}, SwizzleNone,
                          t.kConsumers, "dQ")),
-        powers(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.stages, "powers")),
-        sums(k.shared<f32>({1, t.bm, part_columns(o)}, SwizzleNone, t.gradient_stages, "sums")),
+        powers(k.shared<f32>({1, t.bm, part_columns(bends)}, SwizzleNone, t.stages, "powers")),
+        sums(k.shared<f32>({1, t.bm, part_columns(bends)}, SwizzleNone, t.gradient_stages, "sums")),
         arrived(k, {2}, {"keys and values"}),
         queries(k, t.stages, {Q, powers}, t.kConsumers),
         gradients(k, t.gradient_stages, {dO, sums}, t.kConsumers),
@@ -234,10 +248,12 @@ void add_in_turns(const AttentionGradientOperation& o, const AttentionGradientTi
 template <class T>
 class GradientConsumer {
  public:
-  GradientConsumer(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Roles& r,
-                   const Work& w, const Parameters& p, u32 wg)
+  GradientConsumer(const AttentionGradientOperation& o, const AttentionGradientTile& t,
+                   const AttentionScore& score, const Roles& r, const Work& w, const Parameters& p, u32 wg)
       : o_(o),
         t_(t),
+        score_(score),
+        bends_(bends_scores(o, score)),
         r_(r),
         w_(w),
         p_(p),
@@ -255,7 +271,10 @@ class GradientConsumer {
         scale_(p.get<f32>("scale")),
         stage_(0) {
     if (o.deterministic) added_.emplace(*r.added, FirstWait::passes);
-    if (o.softcap) of_cap_ = scale_ * instruction<"rcp.approx.f32">(p.get<f32>("softcap"));
+    if (o.softcap) {
+      const f32 inverse = instruction<"rcp.approx.f32">(p.get<f32>("softcap"));
+      of_cap_ = score.function ? inverse : scale_ * inverse;
+    }
   }
 
   void run() {
@@ -275,10 +294,39 @@ class GradientConsumer {
   // Calls `work` with parts of the tiles of S^T and dP^T, one behind the other.
   template <class Work>
   void each_part(Work&& work) const {
-    const int columns = part_columns(o_);
+    const int columns = part_columns(bends_);
     for (int column = 0; column < queries_of_own_; column += columns)
       work(TilePart{0, column, kKeys, columns});
   }
+
+  // A part as the author's functions see it: with a row for each query, and scaled.
+  class AuthorsScores {
+   public:
+    AuthorsScores(const GradientConsumer& c, const TilePart& part, u32 of_group, u32 block)
+        : c_(c), scores_(turned(load<f32>(c.scores_, part) * c.scale_)), at_(place(part, of_group, block)) {}
+    RegisterTile<f32> given() const { return turned(c_.score_.function(scores_, at_, c_.p_)); }
+    RegisterTile<f32> gradient(const RegisterTile<f32>& slope) const {
+      return turned(c_.score_.gradient(turned(slope), scores_, at_, c_.p_));
+    }
+
+   private:
+    ScorePlace place(const TilePart& part, u32 of_group, u32 block) const {
+      u32 query = block * c_.t_.bm + part.col;
+      if (c_.t_.shares_keys) query = query + c_.wg_ * c_.queries_of_own_;
+      const u32 key = c_.w_.first_key + c_.own_key_;
+      const RegisterLayout& layout = scores_.layout();
+      return {c_.w_.batch,
+              c_.w_.head * c_.w_.group + of_group,
+              query,
+              key,
+              astype<s32>(row_index(layout.reduced_rows()) + query),
+              astype<s32>(col_index(layout) + key)};
+    }
+
+    const GradientConsumer& c_;
+    RegisterTile<f32> scores_;
+    ScorePlace at_;
+  };
 
   // What a row of `numbers` has for the queries of a part.
   RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) const {
@@ -309,7 +357,10 @@ class GradientConsumer {
     return select(sees, p, f32(0));
   }
   // What makes powers of two of the scores.
-  f32 exponent() const { return (o_.softcap ? p_.get<f32>("softcap") : scale_) * kLog2E; }
+  f32 exponent() const {
+    if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
+    return score_.function ? f32(kLog2E) : scale_ * kLog2E;
+  }
   // What the weights of a part are multiplied by, for dS^T.
   RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums) const {
     return load<f32>(products_, part) - broadcast(sums, wgmma_layout(kKeys, part.cols));
@@ -341,9 +392,9 @@ class GradientConsumer {
     const RegisterTile<T> p = astype<T>(load<f32>(scores_));
     return {p, astype<T>(load<f32>(products_))};
   }
-  // The same where scores s are softcap tanh(s / softcap): part by part when both products are there, since
-  // the derivative takes the tanh, and registers have no room for that of all.
-  Factors capped_factors(u32 block, const Stage& q, const Stage& g, bool hides) {
+  // The same where scores are the author's, or s becomes softcap tanh(s / softcap): part by part when both
+  // products are there, since derivatives take what scores were, and registers have no room for that of all.
+  Factors bent_factors(u32 of_group, u32 block, const Stage& q, const Stage& g, bool hides) {
     wgmma_wait(0);
     const TileView powers = r_.powers[q.index()], sums = r_.sums[g.index()];
     std::vector<u32> p_words, ds_words;
@@ -351,11 +402,15 @@ class GradientConsumer {
       std::ranges::copy(astype<T>(x).registers(), std::back_inserter(words));
     };
     each_part([&](const TilePart& part) {
-      const RegisterTile<f32> t = tanh(load<f32>(scores_, part) * *of_cap_, Approx::yes),
-                              p = weights(part, t, -of_queries(part, powers), block, hides),
-                              slope = p * rises(part, of_queries(part, sums));
+      std::optional<AuthorsScores> authors;
+      if (score_.function) authors.emplace(*this, part, of_group, block);
+      RegisterTile<f32> x = authors ? authors->given() : load<f32>(scores_, part);
+      if (o_.softcap) x = tanh(x * *of_cap_, Approx::yes);
+      const RegisterTile<f32> p = weights(part, x, -of_queries(part, powers), block, hides);
+      RegisterTile<f32> slope = p * rises(part, of_queries(part, sums));
       add(p_words, p);
-      add(ds_words, slope * (f32(1) - t * t));
+      if (o_.softcap) slope = slope * (f32(1) - x * x);
+      add(ds_words, authors ? authors->gradient(slope) : slope);
     });
     const RegisterLayout layout = scores_.layout();
     return {RegisterTile<T>::of_registers(layout, p_words), RegisterTile<T>::of_registers(layout, ds_words)};
@@ -368,7 +423,7 @@ class GradientConsumer {
     const Stage g = gradients_.wait();
     products_.zero();
     wgmma_group([&] { mma(products_, own_keys(r_.V), own_queries(r_.dO, g)); });
-    const Factors factor = o_.softcap ? capped_factors(block, q, g, hides) : factors(block, q, g, hides);
+    const Factors factor = bends_ ? bent_factors(of_group, block, q, g, hides) : factors(block, q, g, hides);
     if (t_.shares_keys) return multiply_shared(of_group, block, q, g, factor);
     std::optional<TileView> exchange;
     const auto give_slopes = [&] {
@@ -376,9 +431,9 @@ class GradientConsumer {
       store(exchange->rows(own_key_, kKeys), factor.ds);
     };
     // Ahead of the product, under which ptxas would else keep slopes that are not narrow yet, and spill.
-    if (o_.softcap) give_slopes();
+    if (bends_) give_slopes();
     wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
-    if (!o_.softcap) give_slopes();
+    if (!bends_) give_slopes();
     fence_proxy_async<Space::shared>();
     r_.exchanged.sync();
     dQ_.zero();
@@ -486,6 +541,8 @@ class GradientConsumer {
 
   const AttentionGradientOperation& o_;
   const AttentionGradientTile& t_;
+  const AttentionScore& score_;
+  bool bends_;
   const Roles& r_;
   const Work& w_;
   const Parameters& p_;
@@ -502,15 +559,21 @@ class GradientConsumer {
 
 }  // namespace
 
-Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGradientTile& t, Where where) {
+Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGradientTile& t,
+                          const AttentionScore& score, Where where) {
   check(o, t, where);
+  if (score.function && !score.gradient)
+    throw Error(
+        where,
+        "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, "
+        "as AttentionScore::gradient_passes where the function adds to scores or hides keys");
   Kernel k("attention_gradient");
-  const Parameters p = declare(k, o, where);
+  const Parameters p = declare(k, o, score, where);
   k.grid("ceil_div(keys, " + std::to_string(t.bn()) + ")", "extent(K, 2)",
          o.packed ? "batches" : "extent(K, 3)");
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
-  const Roles r(k, o, t);
+  const Roles r(k, o, t, bends_scores(o, score));
   if (o.packed) griddepcontrol_wait();  // since offsets are read
   const Work w(o, t, p);
   const auto where_it_exists = [&](const std::function<void()>& work) {
@@ -532,9 +595,9 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
     griddepcontrol_wait();
     where_it_exists([&] {
       if (o.type == DType::f16)
-        GradientConsumer<f16>(o, t, r, w, p, wg).run();
+        GradientConsumer<f16>(o, t, score, r, w, p, wg).run();
       else
-        GradientConsumer<bf16>(o, t, r, w, p, wg).run();
+        GradientConsumer<bf16>(o, t, score, r, w, p, wg).run();
     });
   });
   return k;

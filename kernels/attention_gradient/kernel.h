@@ -9,6 +9,7 @@
 // FlashAttention-3).
 #pragma once
 
+#include "kernels/attention/kernel.h"
 #include "kernels/attention_gradient/config.h"
 #include "ptxbuilder/tile/kernel.h"
 
@@ -27,9 +28,9 @@ inline int64_t padded_queries(const AttentionGradientTile& tile, int64_t queries
 // queries has one for each 64 of its rows, zeros. Packed: without dK, dV and queries, and keys are those of
 // the longest sequence; behind the others u32 batches (sequences) and query_rows, u32 *query_offsets and
 // *key_offsets, and of dK and dV each a pointer, u32 columns, and u64 row_stride and head_stride in elements,
-// all multiples of 8. Throws Error as check() does.
+// all multiples of 8. The score's are the last. Throws Error as check() does.
 Kernel attention_gradient(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
-                          Where where = Where::here());
+                          const AttentionScore& score = {}, Where where = Where::here());
 
 // Parameters, in order: tensor maps O and dO; f32 *lse, of each head of each batch one for each query; f32
 // *powers, *sums and *dq as above, which are written; u32 queries, heads (of a batch), and batches; f32
