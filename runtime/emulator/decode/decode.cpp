@@ -156,7 +156,7 @@ const DecodeTable& decode_table() {
     for (auto add :
          {add_integer, add_bits,      add_float,   add_compare, add_convert, add_move,     add_memory,
           add_atomic,  add_async,     add_control, add_lanes,   add_barrier, add_mbarrier, add_copy,
-          add_tensor,  add_tensormap, add_matrix,  add_wgmma,   add_video,   add_wmma})
+          add_tensor,  add_tensormap, add_matrix,  add_mma,     add_wgmma,   add_video,    add_wmma})
       add(t);
     return t;
   }();

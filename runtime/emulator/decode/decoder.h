@@ -179,6 +179,7 @@ void add_copy(DecodeTable& table);
 void add_tensor(DecodeTable& table);
 void add_tensormap(DecodeTable& table);
 void add_matrix(DecodeTable& table);
+void add_mma(DecodeTable& table);
 void add_wgmma(DecodeTable& table);
 void add_video(DecodeTable& table);
 void add_wmma(DecodeTable& table);

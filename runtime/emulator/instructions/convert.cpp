@@ -226,28 +226,43 @@ struct Plain {
   D operator()(S x) const { return static_cast<D>(x); }
 };
 
-// cvt.pack: {c, sat(a), sat(b)}, the bytes of a and b below the low half of c.
-template <class Byte>
+// cvt.pack: {c, sat(a), sat(b)}, of as many bits each as its type has, below those of c.
+template <int bits, bool is_signed>
 struct ConvertPack {
   uint32_t operator()(int32_t a, int32_t b, uint32_t c) const {
+    static constexpr int32_t most = (1 << (is_signed ? bits - 1 : bits)) - 1,
+                             least = is_signed ? -most - 1 : 0;
     auto clamped = [](int32_t x) {
-      return static_cast<uint32_t>(static_cast<uint8_t>(
-          std::clamp<int32_t>(x, std::numeric_limits<Byte>::min(), std::numeric_limits<Byte>::max())));
+      return static_cast<uint32_t>(std::clamp(x, least, most)) & ((1u << bits) - 1);
     };
-    return c << 16 | clamped(a) << 8 | clamped(b);
+    return (bits == 16 ? 0 : c << (2 * bits % 32)) | clamped(a) << bits | clamped(b);
   }
 };
 
 void decode_cvt_pack(Decode& d) {
-  bool saturates = d.take("sat"), is_signed = d.take("s8");
-  if (!saturates || !(is_signed || d.take("u8")) || !d.take("s32"))
-    d.refuse("it packs s32 into s8 or u8 with .sat");
-  d.take("b32");
-  const Ternary x = ternary_operands(d, Type::b32);
-  if (is_signed)
-    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<int8_t>>>(x);
-  else
-    d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<uint8_t>>>(x);
+  const std::string_view to = d.take_one({"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"});
+  if (!d.take("sat") || to.empty() || !d.take("s32"))
+    d.refuse("it packs .s32 into .u16, .s16, .u8, .s8, .u4, .s4, .u2 or .s2 with .sat");
+  const bool has_c = to.size() == 2;
+  if (has_c && !d.take("b32")) d.refuse("types of 8 bits and less come with .b32");
+  d.done();
+  d.expect(has_c ? 4 : 3, has_c ? 4 : 3);
+  const Register to_d = d.destination(0, Type::b32), a = d.source(1, Type::s32), b = d.source(2, Type::s32);
+  const Ternary x{to_d, a, b, has_c ? d.source(3, Type::b32) : b};
+  auto pack = [&]<int bits>(std::integral_constant<int, bits>) {
+    to[0] == 's' ? d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<bits, true>>>(x)
+                 : d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<bits, false>>>(x);
+  };
+  switch (to_number(to.substr(1))) {
+    case 16:
+      return pack(std::integral_constant<int, 16>());
+    case 8:
+      return pack(std::integral_constant<int, 8>());
+    case 4:
+      return pack(std::integral_constant<int, 4>());
+    default:
+      return pack(std::integral_constant<int, 2>());
+  }
 }
 
 void decode_cvt(Decode& d) {

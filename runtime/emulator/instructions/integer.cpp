@@ -108,6 +108,13 @@ struct MadHi {
   }
 };
 
+struct MadHiSat {
+  int32_t operator()(int32_t a, int32_t b, int32_t c) const {
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(int64_t{MulHi<int32_t>{}(a, b)} + c, INT32_MIN, INT32_MAX));
+  }
+};
+
 template <class T>
 using Twice = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
                                  std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
@@ -267,7 +274,12 @@ void decode_mad(Decode& d) {
     });
     return;
   }
+  const bool saturate = d.take("sat");
   const Ternary x = ternary_operands(d, type);
+  if (saturate) {
+    d.require(part == "hi" && type == Type::s32);
+    return d.run<ternary<int32_t, int32_t, int32_t, int32_t, MadHiSat>>(x);
+  }
   with_integer(d, type, [&](auto zero) {
     using T = decltype(zero);
     part == "hi" ? d.run<ternary<T, T, T, T, MadHi<T>>>(x) : d.run<ternary<T, T, T, T, MadLo<T>>>(x);

@@ -55,6 +55,42 @@ int32_t ElementType::whole(const std::byte* at) const {
   return type == Type::s8 ? static_cast<int8_t>(*at) : static_cast<int32_t>(static_cast<uint8_t>(*at));
 }
 
+int Sparsity::most_selector() const {
+  // A register holds 32 bits, and each of 16 rows has four for a group: so many of four lanes hold them.
+  const int lanes = groups() / 4;
+  return 4 / lanes - 1;
+}
+
+uint32_t Sparsity::bits(int row, int group, const uint32_t* metadata) const {
+  const int quad = row % 8 * 4, upper = row / 8;
+  if (element_bits >= 16) {
+    const int lanes = groups() / 4;
+    return metadata[quad + selector * lanes + group / 4] >> (16 * upper + 4 * (group % 4)) & 15;
+  }
+  return metadata[quad + 2 * selector + 2 * (group / 8) + upper] >> (4 * (group % 8)) & 15;
+}
+
+int Sparsity::column(int row, int stored, const uint32_t* metadata) const {
+  if (element_bits == 32) {
+    const uint32_t which = bits(row, stored, metadata);
+    return which == 0b0100 ? 2 * stored : which == 0b1110 ? 2 * stored + 1 : -1;
+  }
+  const int unit = element_bits == 4 ? 2 : 1;  // elements that are stored together
+  const int group = stored / (2 * unit), nth = stored / unit % 2;
+  const auto which = static_cast<int>(bits(row, group, metadata) >> (2 * nth) & 3);
+  return (4 * group + which) * unit + stored % unit;
+}
+
+bool Sparsity::is_ordered(const uint32_t* metadata) const {
+  if (element_bits == 32) return true;
+  for (int row = 0; row < 16; ++row)
+    for (int group = 0; group < groups(); ++group) {
+      const uint32_t both = bits(row, group, metadata);
+      if ((both & 3) >= both >> 2) return false;
+    }
+  return true;
+}
+
 namespace {
 
 template <int block>

@@ -19,6 +19,27 @@ struct ElementType {
 };
 ElementType element_type(Type type);
 
+// Where the metadata of a sparse A lies (PTX ISA, "Sparse matrix storage"): four bits for each four columns,
+// of which two are stored; of .tf32 for each two, of which one is, and of .u4 and .s4 for each eight, of
+// which two pairs are. Of each four lanes some hold it: those that the selector names, if they are not all.
+struct Sparsity {
+  int element_bits;
+  int columns;  // of A, twice those that are stored
+  int selector;
+
+  int groups() const { return columns / (element_bits == 32 ? 2 : element_bits == 4 ? 8 : 4); }
+  // The most that the selector may be.
+  int most_selector() const;
+  // The column in A of a stored one of row `row` of 16. `metadata` is a register. Below 0: none that there
+  // is.
+  int column(int row, int stored, const uint32_t* metadata) const;
+  // This says whether the two columns of each group are in order, as .sp::ordered_metadata promises.
+  bool is_ordered(const uint32_t* metadata) const;
+
+ private:
+  uint32_t bits(int row, int group, const uint32_t* metadata) const;
+};
+
 // c[16 x n] += a[16 x k] b[k x n], all row by row. A sum over k is made first and added to c once, each in
 // f32: PTX leaves the order and the intermediate precision open.
 void multiply(const float* a, const float* b, float* c, int n, int k);

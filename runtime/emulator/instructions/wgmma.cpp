@@ -16,16 +16,21 @@ struct Wgmma {
   MatrixRegisters registers;
   Register a_desc;  // none where A is in registers
   Register b_desc;
-  Register scale_d;  // a predicate
+  Register scale_d;   // a predicate
+  Register metadata;  // of a sparse A
   uint16_t n;
   Type d_type, a_type, b_type;
   int8_t scale_a, scale_b;  // 1 or -1
   bool transpose_a, transpose_b;
   bool satfinite;
   bool single_bits;  // .b1, eight in each byte of type u8
+  uint8_t selector;
 
   bool a_in_registers() const { return registers.a.size != 0; }
-  int k() const { return 32 / bytes(a_type); }
+  bool sparse() const { return metadata != no_register; }
+  int stored() const { return 32 / bytes(a_type); }  // columns of A
+  int k() const { return sparse() ? 2 * stored() : stored(); }
+  uint32_t b_bytes() const { return sparse() ? 64 : 32; }  // along K
 };
 
 uint64_t uniform(Warp& w, Register r, const char* what) {
@@ -35,16 +40,17 @@ uint64_t uniform(Warp& w, Register r, const char* what) {
   return values[0];
 }
 
-// Calls f(mn, k, shared address) for each 16 bytes of a matrix of `rows` along M or N and 32 bytes (16
-// elements, when it is MN-major) along K.
+// Calls f(mn, k, shared address) for each 16 bytes of a matrix of `rows` along M or N and so many bytes (half
+// as many elements, when it is MN-major) along K.
 template <class F>
-void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows, F f) {
+void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows, uint32_t bytes_k,
+                   F f) {
   if (mn_major) {
     for (uint32_t mn = first; mn < first + rows; mn += 8)
-      for (uint32_t k = 0; k < 16; ++k) f(mn, k, d.mn_major(mn, k));
+      for (uint32_t k = 0; k < bytes_k / 2; ++k) f(mn, k, d.mn_major(mn, k));
   } else {
     for (uint32_t mn = first; mn < first + rows; ++mn)
-      for (uint32_t k = 0; k < 32; k += 16) f(mn, k, d.k_major(mn, k));
+      for (uint32_t k = 0; k < bytes_k; k += 16) f(mn, k, d.k_major(mn, k));
   }
 }
 
@@ -73,14 +79,14 @@ void note_swizzle(Warp& w, const MatrixDescriptor& d, const char* what) {
 
 // Records the reads of one operand, and reports those outside of shared memory.
 void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
-                  Access deed, const char* what) {
+                  uint32_t bytes_k, Access deed, const char* what) {
   uint32_t low = ~0u, high = 0;
   // Neighbouring units are recorded together.
   uint32_t from = 0, to = 0;
   auto flush = [&] {
     if (to > from) w.touch_async(w.cta, from, to - from, false, deed, what);
   };
-  for_each_unit(d, mn_major, first, rows, [&](uint32_t, uint32_t, uint32_t address) {
+  for_each_unit(d, mn_major, first, rows, bytes_k, [&](uint32_t, uint32_t, uint32_t address) {
     low = std::min(low, address);
     high = std::max(high, address + 16);
     if (low < shared_reserved || high > w.cta.shared.size())
@@ -102,7 +108,8 @@ void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t fi
 template <class T, class Read>
 void read_matrix(const Cta& cta, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                  int size, bool by_k, T* out, int k_count, Read read) {
-  for_each_unit(d, mn_major, first, rows, [&](uint32_t mn, uint32_t k, uint32_t address) {
+  const auto bytes_k = static_cast<uint32_t>(k_count * size);
+  for_each_unit(d, mn_major, first, rows, bytes_k, [&](uint32_t mn, uint32_t k, uint32_t address) {
     const std::byte* unit = cta.shared.data() + address;
     for (int e = 0; e < 16 / size; ++e) {
       const uint32_t row = mn - first + (mn_major ? static_cast<uint32_t>(e) : 0);
@@ -116,7 +123,8 @@ void read_matrix(const Cta& cta, const MatrixDescriptor& d, bool mn_major, uint3
 template <class T, class Read>
 const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t descriptor, bool mn_major,
                                int n, int k, ElementType element, Read read) {
-  const uint32_t shape = static_cast<uint32_t>(n) << 16 | static_cast<uint32_t>(element.type) << 8 | mn_major;
+  const uint32_t shape = static_cast<uint32_t>(n) << 16 | static_cast<uint32_t>(element.type) << 8 |
+                         static_cast<uint32_t>(k * element.bytes == 64) << 1 | mn_major;
   if (kept.writes != cta.writes || kept.descriptor != descriptor || kept.shape != shape) {
     kept.values.resize(static_cast<size_t>(n * k));
     read_matrix(cta, MatrixDescriptor(descriptor), mn_major, 0, static_cast<uint32_t>(n), element.bytes, true,
@@ -128,9 +136,10 @@ const std::vector<T>& matrix_b(const Cta& cta, DecodedTile<T>& kept, uint64_t de
   return kept.values;
 }
 
+// The columns of A that are stored.
 template <class T, class Read>
-void matrix_a(Warp& w, const Wgmma& x, uint64_t descriptor, ElementType element, Read read, T* a) {
-  const int k = x.k();
+void stored_a(Warp& w, const Wgmma& x, uint64_t descriptor, ElementType element, Read read, T* a) {
+  const int k = x.stored();
   if (x.a_in_registers()) {
     for (uint32_t r = 0; r < 4; ++r) {
       const std::byte* data = w.at<std::byte>(w.listed(x.registers.a)[r]);
@@ -147,16 +156,34 @@ void matrix_a(Warp& w, const Wgmma& x, uint64_t descriptor, ElementType element,
   }
 }
 
+// A, with zeros where a sparse one has nothing.
+template <class T, class Read>
+void matrix_a(Warp& w, const Wgmma& x, const PendingWgmma& p, ElementType element, Read read, T* a) {
+  if (!x.sparse()) return stored_a(w, x, p.a, element, read, a);
+  T stored[16 * 32];
+  stored_a(w, x, p.a, element, read, stored);
+  const Sparsity sparsity{8 * element.bytes, x.k(), x.selector};
+  std::fill_n(a, 16 * x.k(), T{});
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < x.stored(); ++column) {
+      const int at = sparsity.column(row, column, p.metadata.data());
+      if (at < 0)
+        w.fail(Fault::operand,
+               fmt::format("the metadata of row {} is none that .tf32 has: 0b0100 or 0b1110", row));
+      a[row * x.k() + at] = stored[row * x.stored() + column];
+    }
+}
+
 void compute_real(Warp& w, const Wgmma& x, const PendingWgmma& p) {
   const int n = x.n, k = x.k();
   const ElementType of_a = element_type(x.a_type), of_b = element_type(x.b_type);
-  float a[16 * 32];
+  float a[16 * 64];
   matrix_a(
-      w, x, p.a, of_a, [&](const std::byte* at) { return of_a.real(at); }, a);
+      w, x, p, of_a, [&](const std::byte* at) { return of_a.real(at); }, a);
   const auto& b = matrix_b(w.cta, w.cta.reals, p.b, x.transpose_b, n, k, of_b,
                            [&](const std::byte* at) { return of_b.real(at); });
   if (x.scale_a != x.scale_b)
-    for (float& value : a) value = -value;
+    for (int i = 0; i < 16 * k; ++i) a[i] = -a[i];
   thread_local std::vector<float> c;
   c.assign(static_cast<size_t>(16 * n), 0.0f);
   const bool half = x.d_type == Type::f16;
@@ -178,9 +205,9 @@ void compute_real(Warp& w, const Wgmma& x, const PendingWgmma& p) {
 void compute_whole(Warp& w, const Wgmma& x, const PendingWgmma& p) {
   const int n = x.n, k = x.k();
   const ElementType of_a = element_type(x.a_type), of_b = element_type(x.b_type);
-  int32_t a[16 * 32];
+  int32_t a[16 * 64];
   matrix_a(
-      w, x, p.a, of_a, [&](const std::byte* at) { return of_a.whole(at); }, a);
+      w, x, p, of_a, [&](const std::byte* at) { return of_a.whole(at); }, a);
   const auto& b = matrix_b(w.cta, w.cta.wholes, p.b, false, n, k, of_b,
                            [&](const std::byte* at) { return of_b.whole(at); });
   std::vector<int32_t> c(static_cast<size_t>(16 * n));
@@ -240,9 +267,15 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
     const MatrixDescriptor a(p.a);
     check_descriptor(w, a, "A");
     note_swizzle(w, a, "A");
-    touch_matrix(w, a, x.transpose_a, w.index % 4 * 16, 16, deed, "this wgmma reads A at");
+    touch_matrix(w, a, x.transpose_a, w.index % 4 * 16, 16, 32, deed, "this wgmma reads A at");
   }
-  touch_matrix(w, b, x.transpose_b, 0, x.n, deed, "this wgmma reads B at");
+  if (x.sparse()) {
+    const auto* metadata = w.at<uint32_t>(x.metadata);
+    p.metadata.assign(metadata, metadata + 32);
+    if (b.swizzle == Swizzle::b32 && !x.transpose_b)
+      w.fail(Fault::operand, "the emulator does not know how B lies in 64 B of K under a swizzle of 32 B");
+  }
+  touch_matrix(w, b, x.transpose_b, 0, x.n, x.b_bytes(), deed, "this wgmma reads B at");
   w.check_wgmma_registers(x.registers);
   w.wgmma_live.push_back({w.here(), p.group, x.registers});
   w.wgmma_queue.push_back(p);
@@ -292,6 +325,7 @@ uint16_t take_n(Decode& d) {
 }
 
 void decode_wgmma(Decode& d) {
+  const bool sparse = d.take("sp");
   d.take_any({"sync", "aligned"});
   Wgmma x{};
   x.n = take_n(d);
@@ -302,6 +336,8 @@ void decode_wgmma(Decode& d) {
     d.refuse("b1 comes as .b1.b1.and.popc");
   const Type a = x.single_bits ? Type::u8 : d.take_type(), b = x.single_bits ? Type::u8 : d.take_type();
   d.done();
+  x.a_type = a;
+  x.b_type = b;
   const ElementType element = element_type(a);
   if (element.bytes == 0 || element_type(b).bytes != element.bytes ||
       element_type(b).integer != element.integer)
@@ -325,28 +361,37 @@ void decode_wgmma(Decode& d) {
     x.a_desc = d.source(1, Type::b64);
   }
   x.b_desc = d.source(2, Type::b64);
-  x.scale_d = d.source(3, Type::pred);
+  size_t next = 3;
+  if (sparse) {
+    if (x.single_bits) d.refuse("there is no sparse one of .b1");
+    x.metadata = d.source(next++, Type::b32);
+    d.needs(x.metadata);
+    const int64_t selector = d.immediate(next++),
+                  most = Sparsity{8 * element.bytes, x.k(), 0}.most_selector();
+    if (selector < 0 || selector > most)
+      d.refuse(fmt::format("the sparsity selector is {}; 0 to {} are possible", selector, most));
+    x.selector = static_cast<uint8_t>(selector);
+  }
+  x.scale_d = d.source(next++, Type::pred);
   x.scale_a = x.scale_b = 1;
   if (!element.integer) {
-    d.expect(6, half ? 8 : 6);
+    d.expect(next + 2, next + (half ? 4 : 2));
     auto scale = [&](size_t at) {
       const int64_t value = d.immediate(at);
       if (value != 1 && value != -1) d.refuse("the scale of A or B is 1 or -1");
       return static_cast<int8_t>(value);
     };
-    x.scale_a = scale(4);
-    x.scale_b = scale(5);
+    x.scale_a = scale(next++);
+    x.scale_b = scale(next++);
     if (half) {
-      d.expect(registers ? 7 : 8, registers ? 7 : 8);
-      x.transpose_a = !registers && d.immediate(6);
-      x.transpose_b = d.immediate(registers ? 6 : 7);
+      d.expect(next + (registers ? 1 : 2), next + (registers ? 1 : 2));
+      if (!registers) x.transpose_a = d.immediate(next++);
+      x.transpose_b = d.immediate(next);
     }
   } else {
-    d.expect(4, 4);
+    d.expect(next, next);
   }
   x.d_type = to;
-  x.a_type = a;
-  x.b_type = b;
   d.flow = Flow::accumulates;
   d.decides = {x.scale_d};
   d.needs_all();

@@ -154,6 +154,7 @@ struct PendingWgmma {
   uint32_t group = 0;
   uint64_t a = 0, b = 0;  // descriptors
   bool accumulate = false;
+  std::vector<uint32_t> metadata = {};  // of each lane, where A is sparse
 };
 
 // One wgmma of one warp that no wgmma.wait_group has covered.
