@@ -34,7 +34,8 @@ const char* const launch_file_help =
       {"pointer": "a", "offset": bytes}; {"pointer": null}
       {"tensor_map": "a", "box": [64, 64], "swizzle": "none|32|64|128", "interleave": "none|16|32",
        "oob_fill": "zero|nan", "element_strides": [1, 1], "offset": bytes; and where they are not the
-       buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up)}
+       buffer's own: "dtype", "shape", "strides" (bytes, of dimensions 1 and up)}; of an im2col map in the place of
+       "box": "im2col": {"channels": 64, "pixels": 128, "lower": [-1, -1], "upper": [-1, -1]}
       {"struct": [a parameter with "at": bytes, ...], "bytes": of all}
   "outputs": [{"buffer": "d", "print": elements, "write": "file",
       "equals": a number, a list, {"buffer": "e"}, {"file": "raw bytes, or NAME.npy"} or
@@ -419,8 +420,8 @@ class Reader {
   }
 
   void tensor_map(LaunchParameter& p, const Node& node) const {
-    node.members({"tensor_map", "offset", "dtype", "shape", "strides", "box", "element_strides", "swizzle",
-                  "interleave", "oob_fill", "l2_promotion", "at"});
+    node.members({"tensor_map", "offset", "dtype", "shape", "strides", "box", "im2col", "element_strides",
+                  "swizzle", "interleave", "oob_fill", "l2_promotion", "at"});
     p.kind = LaunchParameter::Kind::tensor_map;
     p.buffer = buffer_named(node.at("tensor_map"));
     const LaunchBuffer& b = launch_.buffers[*p.buffer];
@@ -441,7 +442,14 @@ class Reader {
       const auto packed = runtime::packed_strides(recipe.dtype, p.map.shape);
       p.map.strides.assign(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(rank - 1));
     }
-    recipe.box = node.at("box").wholes<uint32_t>(rank, rank, 1, hopper::box_extent);
+    if (auto im2col = node.find("im2col")) {
+      if (node.find("box")) node.at("box").refuse("an im2col map has channels and pixels, and no box");
+      p.im2col = pixels(*im2col, rank);
+      recipe.box.assign(rank, 1);
+      recipe.box[0] = static_cast<uint32_t>(im2col->at("channels").whole(1, hopper::box_extent));
+    } else {
+      recipe.box = node.at("box").wholes<uint32_t>(rank, rank, 1, hopper::box_extent);
+    }
     recipe.element_strides.assign(rank, 1);
     if (auto s = node.find("element_strides"))
       recipe.element_strides = s->wholes<uint32_t>(rank, rank, 1, hopper::element_stride);
@@ -458,6 +466,23 @@ class Reader {
     if (runtime::extent_bytes(p.map) + p.offset > b.bytes())
       node.refuse(fmt::format("the tensor takes {} B from byte {} on, the buffer '{}' has {} B",
                               runtime::extent_bytes(p.map), p.offset, b.name, b.bytes()));
+  }
+
+  static runtime::Im2col pixels(const Node& node, size_t rank) {
+    node.members({"channels", "pixels", "lower", "upper"});
+    if (rank < 3) node.refuse(fmt::format("an im2col map has rank 3 to 5, not {}", rank));
+    runtime::Im2col p;
+    p.pixels = static_cast<uint32_t>(node.at("pixels").whole(1, 1024));
+    for (auto [name, to] : {std::pair{"lower", &p.lower}, std::pair{"upper", &p.upper}}) {
+      const Node list = node.at(name);
+      for (size_t i = 0; i < list.list(rank - 2, rank - 2); ++i) {
+        const Json& corner = list[i].json();
+        if (!corner.is_number_integer() || corner < -32768 || corner > 32767)
+          list[i].refuse("expected a whole number from -32768 to 32767");
+        to->push_back(corner.get<int>());
+      }
+    }
+    return p;
   }
 
   void structure(LaunchParameter& p, const Node& node) const {

@@ -369,11 +369,34 @@ TEST_CASE(
         Fault::operand);
 }
 
+TEST_CASE("emulator: a multimem address stands for one place, and %envreg is 0") {
+  const std::string text = head + R"(.visible .entry k(.param .u64 out) {
+.reg .b32 %r<8>; .reg .b64 %rd<2>; .reg .f32 %f<4>;
+ld.param.u64 %rd0, [out]; mov.u32 %r0, %envreg3; add.u32 %r0, %r0, 7;
+multimem.st.relaxed.sys.global.b32 [%rd0], %r0;
+multimem.red.release.sys.global.add.u32 [%rd0], 5;
+multimem.ld_reduce.acquire.sys.global.add.u32 %r1, [%rd0];
+multimem.st.global.v4.f32 [%rd0+16], {1.0, 2.0, 3.0, 4.0};
+multimem.red.global.add.v4.f32 [%rd0+16], {1.0, 1.0, 1.0, 1.0};
+multimem.ld_reduce.global.add.v4.f32 {%f0, %f1, %f2, %f3}, [%rd0+16];
+add.f32 %f0, %f0, %f3; cvt.rzi.u32.f32 %r2, %f0; add.u32 %r1, %r1, %r2;
+st.global.u32 [%rd0+4], %r1;
+ret;
+})";
+  Bench bench(text, 1);
+  const Address out = bench.upload(std::vector<uint32_t>(8));
+  bench.run({1, 1, 1}, 0, out);
+  const auto got = bench.download<uint32_t>(out, 2);
+  CHECK(got[0] == 12);
+  CHECK(got[1] == 12 + 2 + 5);
+}
+
 TEST_CASE("emulator: what it does not run is named") {
   for (const auto& [text, named] :
-       {std::pair{"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], "
-                  "[%rd1, {%r1, %r1, %r1, %r1}], [%r1], {%h1, %h1};",
-                  "im2col"}}) {
+       {std::pair{"tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd1, {%r1}];", "tex.1d.v4.f32.s32"},
+        std::pair{"cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], "
+                  "[%rd1, {%r1, %r1}], [%r1], {};",
+                  "im2col has ranks 3 to 5"}}) {
     std::string what;
     const std::string kernel =
         head +

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "emulator_kit.h"
 
 namespace ptxbuilder::runtime::emulator_tensor_test {
@@ -269,6 +271,106 @@ D: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
   CHECK(named);
   CHECK(without("mov.b16 %h0, 3;", "mov.b16 %h0, 7;") == Fault::operand);
   CHECK(without("mov.b16 %h0, 3;", "mov.b16 %h0, 1;") == Fault::tx_count);
+}
+
+// Loads pixels of 4 channels of images of 5 by 4 with 8 channels, writes shared memory out, and stores the
+// pixels again through a map of another tensor.
+const std::string pixels = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 in[128], .param .align 64 .b8 out[128], .param .u64 dump, .param .u32 w, .param .u32 h, .param .u32 n) {
+.shared .align 128 .b8 tile[480]; .shared .align 8 .b8 bar[8];
+.reg .b32 %r<20>; .reg .b64 %rd<8>; .reg .pred %p<3>; .reg .b16 %h<2>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, bar; mov.u32 %r2, tile; mov.b64 %rd0, in; cvta.param.u64 %rd0, %rd0; mov.b64 %rd1, out; cvta.param.u64 %rd1, %rd1;
+ld.param.u32 %r5, [w]; ld.param.u32 %r6, [h]; ld.param.u32 %r7, [n]; mov.b16 %h0, 2; mov.b16 %h1, 1; mov.b32 %r8, 4;
+mbarrier.init.shared::cta.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 480;
+cp.async.bulk.prefetch.tensor.4d.L2.global.im2col [%rd0, {%r8, %r5, %r6, %r7}], {%h0, %h1};
+cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r2], [%rd0, {%r8, %r5, %r6, %r7}], [%r1], {%h0, %h1};
+W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0; @!%p1 bra W;
+mov.b32 %r9, 0;
+cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%rd1, {%r9, %r9, %r9, %r9}], [%r2];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+ld.param.u64 %rd2, [dump]; mov.u32 %r3, 0;
+C: add.u32 %r4, %r2, %r3; ld.shared.b32 %r5, [%r4]; cvt.u64.u32 %rd3, %r3; add.s64 %rd3, %rd2, %rd3; st.global.b32 [%rd3], %r5;
+add.u32 %r3, %r3, 4; setp.lt.u32 %p2, %r3, 480; @%p2 bra C;
+ret;
+})";
+
+TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so far off") {
+  constexpr int channels = 8, width = 5, height = 4, images = 2, count = 30;
+  std::vector<float> in(channels * width * height * images);
+  std::iota(in.begin(), in.end(), 1.0f);
+  struct Walk {
+    int stride, w, h, n;
+  };
+  auto run = [&](const std::string& text, const Walk& walk, const Im2col& im2col) {
+    Bench bench(text, 1);
+    const Address from = bench.upload(in), to = bench.upload(std::vector<float>(4 * 5 * 4 * 2)),
+                  dump = bench.upload(std::vector<float>(4 * count));
+    TensorMapArguments a;
+    a.recipe.box = {4, 1, 1, 1};
+    a.recipe.element_strides = {1, static_cast<uint32_t>(walk.stride), static_cast<uint32_t>(walk.stride), 1};
+    a.address = from;
+    a.shape = {channels, width, height, images};
+    a.strides = {4 * channels, 4 * channels * width, 4 * channels * width * height};
+    const TensorMap source = bench.device().encode_im2col(a, im2col);
+    a.recipe.element_strides = {1, 1, 1, 1};
+    a.address = to;
+    a.shape = {4, width, height, images};
+    a.strides = {16, 16 * width, 16 * width * height};
+    const TensorMap target = bench.device().encode_im2col(a, {{0, 0}, {0, 0}, count});
+    bench.run({1, 1, 1}, 0, source, target, dump, walk.w, walk.h, walk.n);
+    return std::pair{bench.download<float>(dump, 4 * count), bench.download<float>(to, 4 * 5 * 4 * 2)};
+  };
+  for (const Walk& walk : {Walk{1, -1, -1, 0}, Walk{1, 2, 1, 0}, Walk{2, -1, 1, 0}, Walk{1, 0, 2, 1}}) {
+    const auto [got, stored] = run(pixels, walk, {{-1, -1}, {-1, -1}, count});
+    // Pixels go from -1 to the last but one, in all 5 by 4 of an image, of which each second counts for a
+    // stride of 2.
+    const int columns = (width + walk.stride - 1) / walk.stride,
+              rows = (height + walk.stride - 1) / walk.stride;
+    const int first = (walk.n * rows + (walk.h + 1) / walk.stride) * columns + (walk.w + 1) / walk.stride;
+    int wrong = 0;
+    for (int p = 0; p < count; ++p)
+      for (int c = 0; c < 4; ++c) {
+        const int at = first + p, w = at % columns * walk.stride - 1 + 2,
+                  h = at / columns % rows * walk.stride - 1 + 1, n = at / columns / rows;
+        const bool inside = w >= 0 && w < width && h >= 0 && h < height && n < images;
+        const float right =
+            inside ? in[static_cast<size_t>(((n * height + h) * width + w) * channels + 4 + c)] : 0.0f;
+        wrong += got[static_cast<size_t>(4 * p + c)] != right;
+        wrong += stored[static_cast<size_t>(4 * p + c)] != right;  // 30 pixels of 40, in their order
+      }
+    CHECK(wrong == 0);
+  }
+  std::string what;
+  auto fault = [&](const std::string& from, const std::string& to) {
+    std::string text = pixels;
+    text.replace(text.find(from), from.size(), to);
+    return fault_of([&] { run(text, {1, 0, 0, 0}, {{-1, -1}, {-1, -1}, count}); }, &what);
+  };
+  CHECK(fault("global.im2col.mbarrier::complete_tx::bytes [%r2], [%rd0, {%r8, %r5, %r6, %r7}], [%r1], {%h0, "
+              "%h1};",
+              "global.tile.mbarrier::complete_tx::bytes [%r2], [%rd0, {%r8, %r5, %r6, %r7}], [%r1];") ==
+        Fault::operand);
+  CHECK(what.find("a tensor map of the mode im2col in a copy of the mode tile") != std::string::npos);
+  CHECK(fault("[%r1], {%h0, %h1};", "[%r1], {%h0};") == Fault::unsupported);
+  for (const auto& [im2col, text] :
+       {std::pair{Im2col{{-1}, {-1, -1}, count},
+                  "corners of 1 and 2 dimensions; an im2col map of rank 4 has 2"},
+        std::pair{Im2col{{-1, -1}, {-1, -1}, 1025}, "1025 pixels; 1 to 1024 are possible"},
+        std::pair{Im2col{{-129, -1}, {-1, -1}, count},
+                  "a corner of -129; -128 to 127 are possible for rank 4"},
+        std::pair{Im2col{{5, -1}, {0, -1}, count},
+                  "the corners 5 and 0 leave no pixel of 5 along dimension 1"}}) {
+    std::string error;
+    try {
+      run(pixels, {1, 0, 0, 0}, im2col);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    CHECK_MESSAGE(error.find(text) != std::string::npos, error);
+  }
 }
 
 }  // namespace

@@ -237,6 +237,9 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
     if (o.text == "WARP_SZ") return decoder.constant(32, width);
     for (const auto& [name, special] : specials)
       if (name == o.text) return decoder.special(special, width);
+    // These are the driver's, which sets them to nothing that the manual tells.
+    if (o.text.starts_with("%envreg") && to_number(std::string_view(o.text).substr(7)) < 32)
+      return decoder.constant(0, width);
     if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
     if (const auto function = decoder.function_address(o.text)) return decoder.constant(*function, width);
     ptx_text::fail(o.at, fmt::format("{} is not declared", o.text));

@@ -194,6 +194,10 @@ void decode_atomic(Decode& d, bool returns) {
 void add_atomic(DecodeTable& t) {
   t["atom"] = [](Decode& d) { decode_atomic(d, true); };
   t["red"] = [](Decode& d) { decode_atomic(d, false); };
+  t["multimem.red"] = [](Decode& d) {
+    d.take("acc::f32");
+    decode_atomic(d, false);
+  };
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -363,6 +363,13 @@ void add_memory(DecodeTable& t) {
   t["ld"] = [](Decode& d) { decode_access(d, false); };
   t["ldu"] = [](Decode& d) { decode_access(d, false); };
   t["st"] = [](Decode& d) { decode_access(d, true); };
+  // On one device a multimem address stands for one place.
+  t["multimem.st"] = [](Decode& d) { decode_access(d, true); };
+  t["multimem.ld_reduce"] = [](Decode& d) {
+    if (d.take_one({"add", "min", "max", "and", "or", "xor"}).empty()) d.refuse("it names no operation");
+    d.take_any({"acc::f32", "acc::f16"});
+    decode_access(d, false);
+  };
   t["prefetch"] = decode_hint;
   t["prefetchu"] = decode_hint;
   t["applypriority"] = decode_hint;

@@ -11,12 +11,17 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// [tensorMap, tensorCoords]: one coordinate for each dimension, innermost first.
+enum class Mode : uint8_t { tile, im2col, im2col_no_offs };
+
+// [tensorMap, tensorCoords]: one coordinate for each dimension, innermost first; of im2col the offsets behind
+// them, one for each dimension but the first and the last.
 struct TensorBox {
   AddressOperand tensor_map;
   RegisterList tensor_coords;
 
-  uint32_t rank() const { return tensor_coords.size; }
+  uint32_t rank(Mode mode) const {
+    return mode == Mode::im2col ? tensor_coords.size / 2 + 1 : tensor_coords.size;
+  }
 };
 
 struct TensorLoad {
@@ -31,7 +36,7 @@ struct TensorStore {
   std::optional<Reduction> reduction;  // of elements of the map's type
 };
 
-MapContents read_map(Warp& w, const TensorBox& box, int lane) {
+MapContents read_map(Warp& w, const TensorBox& box, Mode mode, int lane) {
   const uint64_t address = w.address(box.tensor_map, lane);
   if (address % 64)
     w.fail(Fault::misaligned, fmt::format("the tensor map's address {:#x} is not a multiple of 64", address),
@@ -52,8 +57,14 @@ MapContents read_map(Warp& w, const TensorBox& box, int lane) {
                        "emulator does not know where it puts them; make the box as wide as its swizzle",
                        row, span),
            lane);
-  if (m.rank != box.rank())
-    w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, box.rank()), lane);
+  if (m.rank != box.rank(mode))
+    w.fail(Fault::operand, fmt::format("a tensor map of rank {} in a {}d copy", m.rank, box.rank(mode)),
+           lane);
+  if (m.im2col != (mode != Mode::tile))
+    w.fail(Fault::operand,
+           fmt::format("a tensor map of the mode {} in a copy of the mode {}", m.im2col ? "im2col" : "tile",
+                       m.im2col ? "tile" : "im2col"),
+           lane);
   return m;
 }
 
@@ -63,7 +74,7 @@ MapContents read_map(Warp& w, const TensorBox& box, int lane) {
 std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const MapContents& m, int lane) {
   std::array<int32_t, 5> c{};
   const auto coords = w.listed(box.tensor_coords);
-  for (size_t d = 0; d < coords.size(); ++d) c[d] = w.at<int32_t>(coords[d])[lane];
+  for (size_t d = 0; d < m.rank; ++d) c[d] = w.at<int32_t>(coords[d])[lane];
   if (const int64_t bytes = int64_t{c[0]} * m.element_bytes(); bytes % 16)
     w.fail(
         Fault::misaligned,
@@ -73,6 +84,17 @@ std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const Map
         lane);
   return c;
 }
+
+// Calls f for each row of the box, or of each pixel.
+template <class F>
+std::function<void(F)> rows_of(Warp& w, const TensorBox& box, const MapContents& m, int lane) {
+  const auto c = read_coordinates(w, box, m, lane);
+  if (!m.im2col) return [=](F f) { for_each_row(m, c, f); };
+  std::vector<uint16_t> offsets;
+  for (Register r : w.listed(box.tensor_coords).subspan(m.rank)) offsets.push_back(w.at<uint16_t>(r)[lane]);
+  return [=](F f) { for_each_pixel(m, c, offsets, f); };
+}
+using RowFunction = std::function<void(const BoxRow&)>;
 
 // 128 B: what TMA asks of a shared address; the swizzle patterns come from the address itself.
 constexpr uint32_t shared_align = 128;
@@ -112,11 +134,12 @@ void note_filled(Cta& cta, uint32_t offset, uint32_t bytes, Swizzle swizzle, uin
   cta.filled[offset] = {offset + bytes, pc, swizzle};
 }
 
+template <Mode mode>
 void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const MapContents m = read_map(w, x.box, lane);
+    const MapContents m = read_map(w, x.box, mode, lane);
     check_tensor(w, m, lane);
-    const auto coordinates = read_coordinates(w, x.box, m, lane);
+    const auto for_each = rows_of<RowFunction>(w, x.box, m, lane);
     const uint32_t mask = x.cta_mask == no_register ? 0 : w.at<uint16_t>(x.cta_mask)[lane],
                    bytes = m.box_bytes();
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
@@ -124,10 +147,10 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
     if (w.grid().reports->wants_notes())
       for (const Landing& l : landings) note_filled(*l.cta, l.offset, bytes, m.swizzle, w.here());
     const uint64_t began = w.cluster().steps;
-    w.cluster().post([&w, i = w.instruction, m, coordinates, landings, bytes, lane, began] {
+    w.cluster().post([&w, i = w.instruction, m, for_each, landings, bytes, lane, began] {
       w.instruction = i;
       std::vector<std::byte> row(m.box[0] * m.element_bytes());
-      for_each_row(m, coordinates, [&](const BoxRow& r) {
+      for_each([&](const BoxRow& r) {
         const uint32_t size = m.element_bytes();
         if (r.last - r.first < m.box[0]) fill_outside(row, m);
         if (r.last > r.first)
@@ -143,12 +166,14 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
   });
 }
 
+template <Mode mode>
 void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const MapContents m = read_map(w, x.box, lane);
+    const MapContents m = read_map(w, x.box, mode, lane);
     check_tensor(w, m, lane);
-    const auto coordinates = read_coordinates(w, x.box, m, lane);
-    for (int32_t c : coordinates)  // the same: an illegal instruction on an H100, where loads may
+    const auto for_each = rows_of<RowFunction>(w, x.box, m, lane);
+    for (int32_t c :
+         read_coordinates(w, x.box, m, lane))  // the same: an illegal instruction on an H100, where loads may
       if (c < 0)
         w.fail(Fault::operand,
                fmt::format("a store's box begins at coordinate {}; only loads may begin in front of a tensor",
@@ -167,8 +192,8 @@ void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
     post_store(
         w, lane, *source,
         [=] { swizzled_copy<false>(source->shared.data(), offset, data->data(), bytes, m.swizzle); },
-        [&w, &x, m, coordinates, data, lane] {
-          for_each_row(m, coordinates, [&](const BoxRow& r) {
+        [&w, &x, m, for_each, data, lane] {
+          for_each([&](const BoxRow& r) {
             if (r.last <= r.first) return;
             // Whole units of 16 B at the end of a row, so beyond a tensor that ends within one (as an H100
             // does).
@@ -185,9 +210,10 @@ void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
   });
 }
 
+template <Mode mode>
 void execute_prefetch(Warp& w, const TensorBox& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
-    const MapContents m = read_map(w, x, lane);
+    const MapContents m = read_map(w, x, mode, lane);
     check_tensor(w, m, lane);
     read_coordinates(w, x, m, lane);
   });
@@ -201,19 +227,35 @@ size_t take_rank(Decode& d) {
   d.refuse("it names no rank");
 }
 
-TensorBox take_box(Decode& d, const ptx_text::Operand& o, size_t rank) {
+Mode take_mode(Decode& d, size_t rank) {
+  const std::string_view named = d.take_one({"tile", "im2col", "im2col_no_offs"});
+  if (named.empty() || named == "tile") return Mode::tile;
+  if (rank < 3) d.refuse("im2col has ranks 3 to 5");
+  return named == "im2col" ? Mode::im2col : Mode::im2col_no_offs;
+}
+
+// `offsets` are those of im2col.
+TensorBox take_box(Decode& d, const ptx_text::Operand& o, size_t rank,
+                   const ptx_text::Operand* offsets = nullptr) {
   const AddressOperand tensor_map = d.address(o, 0);
   if (o.kind != ptx_text::Operand::Kind::address || o.parts.size() != 2)
     d.refuse("expected [map, {coordinates}]");
   auto parts = Decode::parts(o.parts[1]);
   if (parts.size() != rank) d.refuse(fmt::format("{} coordinates for a {}d copy", parts.size(), rank));
-  return {tensor_map, d.list(d.sources(parts, Type::s32))};
+  std::vector<Register> registers = d.sources(parts, Type::s32);
+  if (offsets) {
+    const auto names = Decode::parts(*offsets);
+    if (names.size() != rank - 2) d.refuse(fmt::format("{} offsets for a {}d copy", names.size(), rank));
+    const std::vector<Register> more = d.sources(names, Type::b16);
+    registers.insert(registers.end(), more.begin(), more.end());
+  }
+  return {tensor_map, d.list(registers)};
 }
 
 void decode_tensor(Decode& d, bool reduces) {
   const size_t rank = take_rank(d);
   const bool hint = d.take("L2::cache_hint"), multicast = d.take("multicast::cluster");
-  d.take("tile");
+  const Mode mode = take_mode(d, rank);
   if (d.modifiers.size() < 2) d.refuse("it names no destination and source");
   const bool stores = d.modifiers[0] == "global";
   d.take("global");
@@ -223,22 +265,31 @@ void decode_tensor(Decode& d, bool reduces) {
   if (reduces) reduction = take_reduction(d);
   d.done();
   if (stores != groups || stores == signals) d.refuse("the completion mechanism does not fit the direction");
-  const size_t operands = (stores ? 2u : 3u + multicast) + hint;
+  if (mode == (stores ? Mode::im2col : Mode::im2col_no_offs))
+    d.refuse("loads are .im2col, and stores .im2col_no_offs");
+  const bool offsets = mode == Mode::im2col;
+  const size_t operands = (stores ? 2u : 3u + offsets + multicast) + hint;
   d.expect(operands, operands);
   if (stores) {
     const AddressOperand src_mem = d.address(d.operand(1));
-    return d.run<execute_store>({take_box(d, d.operand(0), rank), src_mem, reduction});
+    const TensorStore x{take_box(d, d.operand(0), rank), src_mem, reduction};
+    return mode == Mode::tile ? d.run<execute_store<Mode::tile>>(x)
+                              : d.run<execute_store<Mode::im2col_no_offs>>(x);
   }
   const AddressOperand dst_mem = d.address(d.operand(0)), mbar = d.address(d.operand(2));
-  const TensorBox box = take_box(d, d.operand(1), rank);
-  d.run<execute_load>({box, dst_mem, mbar, multicast ? d.source(3, Type::b16) : no_register});
+  const TensorBox box = take_box(d, d.operand(1), rank, offsets ? &d.operand(3) : nullptr);
+  const TensorLoad x{box, dst_mem, mbar, multicast ? d.source(3u + offsets, Type::b16) : no_register};
+  offsets ? d.run<execute_load<Mode::im2col>>(x) : d.run<execute_load<Mode::tile>>(x);
 }
 
 void decode_tensor_prefetch(Decode& d) {
   const size_t rank = take_rank(d);
-  d.take_any({"L2", "global", "tile", "L2::cache_hint"});
+  const Mode mode = take_mode(d, rank);
+  d.take_any({"L2", "global", "L2::cache_hint"});
   d.done();
-  d.run<execute_prefetch>(take_box(d, d.operand(0), rank));
+  if (mode == Mode::im2col)
+    return d.run<execute_prefetch<Mode::im2col>>(take_box(d, d.operand(0), rank, &d.operand(1)));
+  d.run<execute_prefetch<Mode::tile>>(take_box(d, d.operand(0), rank));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace ptxbuilder::runtime::emulator {
 uint32_t MapContents::box_bytes() const {
   uint32_t bytes = element_bytes();
   for (int d = 0; d < rank; ++d) bytes *= extent(d);
-  return bytes;
+  return im2col ? bytes * pixels : bytes;
 }
 
 Type MapContents::type() const {
@@ -43,7 +43,7 @@ Type MapContents::type() const {
   }
 }
 
-TensorMap encode_map(const TensorMapView& a) {
+TensorMap encode_map(const TensorMapView& a, const Im2col* im2col) {
   if (a.recipe.interleave != Interleave::none)
     throw Error("tensor map: the emulator does not run interleaved maps");
   MapContents m;
@@ -58,6 +58,30 @@ TensorMap encode_map(const TensorMapView& a) {
     if (d > 0) m.strides[d - 1] = a.strides[d - 1];
     m.box[d] = static_cast<uint16_t>(a.recipe.box[d]);
     m.element_strides[d] = static_cast<uint8_t>(a.recipe.element_strides[d]);
+  }
+  if (im2col) {
+    const size_t inner = static_cast<size_t>(m.rank) - 2;  // dimensions between the channels and the images
+    if (m.rank < 3)
+      throw Error(fmt::format("tensor map: rank {} of an im2col map, which has 3 to 5", m.rank));
+    if (im2col->lower.size() != inner || im2col->upper.size() != inner)
+      throw Error(fmt::format("tensor map: corners of {} and {} dimensions; an im2col map of rank {} has {}",
+                              im2col->lower.size(), im2col->upper.size(), m.rank, inner));
+    if (im2col->pixels < 1 || im2col->pixels > 1024)
+      throw Error(fmt::format("tensor map: {} pixels; 1 to 1024 are possible", im2col->pixels));
+    const int limit = m.rank == 3 ? 1 << 15 : m.rank == 4 ? 1 << 7 : 1 << 4;
+    for (size_t d = 0; d < inner; ++d) {
+      for (int corner : {im2col->lower[d], im2col->upper[d]})
+        if (corner < -limit || corner >= limit)
+          throw Error(fmt::format("tensor map: a corner of {}; {} to {} are possible for rank {}", corner,
+                                  -limit, limit - 1, m.rank));
+      if (static_cast<int64_t>(m.shape[d + 1]) + im2col->upper[d] <= im2col->lower[d])
+        throw Error(fmt::format("tensor map: the corners {} and {} leave no pixel of {} along dimension {}",
+                                im2col->lower[d], im2col->upper[d], m.shape[d + 1], d + 1));
+      m.lower[d] = static_cast<int16_t>(im2col->lower[d]);
+      m.upper[d] = static_cast<int16_t>(im2col->upper[d]);
+    }
+    m.im2col = true;
+    m.pixels = static_cast<uint16_t>(im2col->pixels);
   }
   static_assert(sizeof(MapContents) <= 128);
   TensorMap map;
@@ -112,6 +136,32 @@ void for_each_row(const MapContents& m, std::span<const int32_t> c,
     int d = 1;
     while (d < m.rank && ++index[d] == m.extent(d)) index[d++] = 0;
     if (d >= m.rank) return;
+  }
+}
+
+void for_each_pixel(const MapContents& m, std::array<int32_t, 5> c, std::span<const uint16_t> offsets,
+                    const std::function<void(const BoxRow&)>& row) {
+  const uint32_t size = m.element_bytes(), channels = m.box[0];
+  const int64_t first = std::max<int64_t>(0, -int64_t{c[0]});
+  const int64_t last = std::min<int64_t>(channels, static_cast<int64_t>(m.shape[0]) - c[0]);
+  const auto images = static_cast<size_t>(m.rank - 1);
+  for (uint32_t pixel = 0; pixel < m.pixels; ++pixel) {
+    bool inside = last > first;
+    Address address = m.address + static_cast<uint64_t>((int64_t{c[0]} + first) * size);
+    for (size_t d = 1; d <= images; ++d) {
+      const int64_t at = int64_t{c[d]} + (d <= offsets.size() ? offsets[d - 1] : 0);
+      inside &= at >= 0 && at < static_cast<int64_t>(m.shape[d]);
+      address += static_cast<uint64_t>(at) * m.strides[d - 1];
+    }
+    row({pixel * channels * size, channels * size, inside ? static_cast<uint32_t>(first) : 0,
+         inside ? static_cast<uint32_t>(last) : 0, address});
+    size_t d = 1;
+    for (; d < images; ++d) {
+      c[d] += m.element_strides[d];
+      if (c[d] < static_cast<int64_t>(m.shape[d]) + m.upper[d - 1]) break;
+      c[d] = m.lower[d - 1];
+    }
+    if (d == images) ++c[images];
   }
 }
 

@@ -18,8 +18,11 @@ struct MapContents {
   Address address = 0;
   uint64_t shape[5] = {};    // elements
   uint64_t strides[4] = {};  // bytes, of dimensions 1 to 4
-  uint16_t box[5] = {};
+  uint16_t box[5] = {};      // of im2col the channels of a pixel, and ones
   uint8_t element_strides[5] = {};
+  bool im2col = false;
+  int16_t lower[3] = {}, upper[3] = {};  // of im2col: corners of the box of pixels, of dimensions 1 and up
+  uint16_t pixels = 0;                   // of im2col
 
   uint32_t element_bytes() const { return static_cast<uint32_t>(size_of(dtype)); }
   // Elements of the box in shared memory along dimension d.
@@ -28,8 +31,9 @@ struct MapContents {
   Type type() const;  // of the elements, for reducing copies
 };
 
-// Of a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones.
-TensorMap encode_map(const TensorMapView& map);
+// Of a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones, and for pixels that
+// cuTensorMapEncodeIm2col does not take.
+TensorMap encode_map(const TensorMapView& map, const Im2col* im2col = nullptr);
 
 // The contents of 128 bytes; magic is not `map_magic` where they are no map.
 MapContents map_contents(const std::byte* bytes);
@@ -47,6 +51,10 @@ struct BoxRow {
 };
 void for_each_row(const MapContents& map, std::span<const int32_t> coordinates,
                   const std::function<void(const BoxRow&)>& row);
+// The same of a column of pixels: its coordinates are those of the first one, each of which is read so far
+// off.
+void for_each_pixel(const MapContents& map, std::array<int32_t, 5> coordinates,
+                    std::span<const uint16_t> offsets, const std::function<void(const BoxRow&)>& row);
 
 // fence.proxy.tensormap.
 void decode_map_fence(Decode& d);

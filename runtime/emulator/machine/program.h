@@ -196,8 +196,7 @@ enum class Special : uint8_t {
   total_smem_size,
   reserved_smem_begin,
   reserved_smem_end,
-  reserved_smem_1,
-  zero
+  reserved_smem_1
 };
 
 struct SpecialRegister {

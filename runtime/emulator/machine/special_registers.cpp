@@ -97,8 +97,6 @@ uint64_t value_of(Special s, const Warp& w, uint32_t lane) {
       return shared_reserved;
     case Special::reserved_smem_1:  // the part for libraries, as cooperative groups use it
       return shared_reserved / 2;
-    case Special::zero:
-      return 0;
   }
   return 0;
 }
