@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "kernels/command/kernel_commands.h"
+#include "kernels/simulate/launch_file.h"
 #include "ptxbuilder/analysis/code.h"
 #include "ptxbuilder/analysis/prove_schedules.h"
+#include "ptxbuilder/file_text.h"
+#include "ptxbuilder/sidecar.h"
 #include "ptxbuilder/version.h"
 
 namespace ptxbuilder::command {
@@ -20,7 +24,7 @@ using namespace analysis;
 
 struct LintOptions {
   std::vector<std::string> words;
-  std::string kernel, allowed;
+  std::string kernel, allowed, launch;
   bool json = false, rules = false, sarif = false, undecided = false, prove = false;
 };
 
@@ -116,6 +120,29 @@ int prove_kernels(const ptx_text::Module& module, const std::vector<std::string>
   return refuted ? 1 : undecided ? 3 : 0;
 }
 
+void add_maps(const std::vector<LaunchParameter>& parameters, int number, TensorMaps& to) {
+  for (const LaunchParameter& p : parameters) {
+    const int own = number == kNone ? static_cast<int>(&p - parameters.data()) : number;
+    if (p.kind == LaunchParameter::Kind::tensor_map) to[{own, p.at}] = p.map.recipe.swizzle;
+    add_maps(p.members, own, to);
+  }
+}
+
+// Those of the launch file, or of a sidecar beside the PTX.
+TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
+  TensorMaps maps;
+  if (!o.launch.empty()) {
+    add_maps(launch_from_json(file_text(o.launch), o.launch).parameters, kNone, maps);
+  } else if (o.words.size() == 1 && o.words[0].ends_with(".ptx")) {
+    const std::string name = std::filesystem::path(o.words[0]).replace_extension().string();
+    if (const auto signature = find_sidecar(name, kernel))
+      for (const Parameter& p : signature->parameters)
+        if (p.kind == Parameter::Kind::tensor_map)
+          maps[{static_cast<int>(&p - signature->parameters.data()), 0}] = p.tensor_map.swizzle;
+  }
+  return maps;
+}
+
 int lint_kernels(const std::string& source, const LintOptions& o) {
   const ptx_text::Module module = ptx_text::parse(source);
   const std::vector<std::string> kernels = o.kernel.empty() ? kernels_of(module) : std::vector{o.kernel};
@@ -126,7 +153,8 @@ int lint_kernels(const std::string& source, const LintOptions& o) {
   size_t found = 0, undecided = 0;
   for (const std::string& kernel : kernels) {
     const std::vector<Finding> findings =
-        lint(module, kernel, words_of(o.allowed), o.undecided ? Undecided::all : Undecided::given_up);
+        lint(module, kernel, words_of(o.allowed), o.undecided ? Undecided::all : Undecided::given_up,
+             maps_of(o, kernel));
     found += static_cast<size_t>(std::count_if(
         findings.begin(), findings.end(), [](const Finding& f) { return !f.is_advice && !f.is_undecided; }));
     undecided += static_cast<size_t>(
@@ -156,6 +184,8 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.option("--kernel", o->kernel, "of a file that has several; else all of them").shown_as("NAME");
   app.option("--allow", o->allowed, "rules that are left out").shown_as("RULE,...");
   app.flag("--rules", o->rules, "list the rules, and no more");
+  app.option("--launch", o->launch, "whose tensor maps are held against the descriptors; else a sidecar's")
+      .shown_as("FILE.json");
   app.flag("--undecided", o->undecided, "tell also what the rules passed over, and why");
   app.flag("--json", o->json, "as JSON");
   app.flag("--sarif", o->sarif, "as SARIF 2.1.0, which editors and code hosts show beside the lines");

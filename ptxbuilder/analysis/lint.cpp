@@ -29,7 +29,8 @@ constexpr Rule kRules[] = {
     {{"wgmma-groups", "wgmma that is never committed, or never waited for",
       "Commit each batch by wgmma.commit_group, and wait for the last one before the kernel ends."},
      check_wgmma_groups},
-    {{"wgmma-layout", "wgmmas that read one tile with different swizzles",
+    {{"wgmma-layout",
+      "wgmmas that read one tile with different swizzles, or with another than its tensor map's",
       "Say in each descriptor of the tile the swizzle with which it was copied."},
      check_layouts},
     {{"tensor-memory-wait", "a register of tcgen05.ld used before tcgen05.wait::ld",
@@ -192,12 +193,13 @@ std::vector<RuleText> lint_rules() {
 }
 
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel,
-                          const std::set<std::string, std::less<>>& allowed, Undecided undecided) {
+                          const std::set<std::string, std::less<>>& allowed, Undecided undecided,
+                          const TensorMaps& maps) {
   for (const std::string& name : allowed)
     if (std::none_of(std::begin(kRules), std::end(kRules),
                      [&](const Rule& r) { return r.text.name == name; }))
       throw Error(fmt::format("there is no rule '{}': `ptxb lint --rules` lists them", name));
-  LintKernel subject(module, kernel);
+  LintKernel subject(module, kernel, maps);
   std::vector<Finding> all;
   const auto give_up = [&](std::string_view rule, std::string what) {
     all.push_back({.rule = rule,

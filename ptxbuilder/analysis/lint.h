@@ -2,6 +2,7 @@
 // where it does not know: a finding is about what some thread does on some way through the kernel.
 #pragma once
 
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "ptxbuilder/ptx/ptx.h"
+#include "ptxbuilder/signature.h"
 
 namespace ptxbuilder::analysis {
 
@@ -33,12 +35,15 @@ std::vector<RuleText> lint_rules();
 // where it passed over what it does not know.
 enum class Undecided : uint8_t { given_up, all };
 
+// The swizzles of the tensor maps that a launch gives, by the parameter's number and the bytes into it.
+using TensorMaps = std::map<std::pair<int, int64_t>, Swizzle>;
+
 // What the rules that are not in `allowed` find, by line. An empty name is the module's only kernel. Throws
 // Error for a kernel or a rule that is not there, and Error "ptx LINE:COLUMN: ..." for a guard or a label
 // that is not declared.
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
                           const std::set<std::string, std::less<>>& allowed = {},
-                          Undecided undecided = Undecided::given_up);
+                          Undecided undecided = Undecided::given_up, const TensorMaps& maps = {});
 
 // "line 12:3: wgmma-fence: ... (line 4); 16 times. Cure."
 std::string text(const Finding& finding);

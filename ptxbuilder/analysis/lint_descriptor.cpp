@@ -1,6 +1,7 @@
 // The rule of wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): those of one tile say the same
-// swizzle, which is how the tile was copied.
+// swizzle, which is that of the tensor map by which the tile was copied.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <tuple>
@@ -12,9 +13,11 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Where copies go, at all stages.
-std::set<int64_t> destinations(LintKernel& kernel) {
-  std::set<int64_t> all;
+// Where copies go, at all stages, and which ones.
+using Destinations = std::map<int64_t, std::set<int>>;
+
+Destinations destinations(LintKernel& kernel) {
+  Destinations all;
   for (int i = 0; i < kernel.count(); ++i) {
     const std::vector<Sum> addresses = kernel.addresses(i);
     if (!kernel.operation(i).is_bulk_load() || !kernel.runs(i) || addresses.empty()) continue;
@@ -22,7 +25,7 @@ std::set<int64_t> destinations(LintKernel& kernel) {
     for (const ThreadClass& c : kernel.classes)
       if (to && c.runs[at(i)] != Runs::no)
         if (const auto places = options(kernel, kernel.values_in(c), *to))
-          all.insert(places->begin(), places->end());
+          for (int64_t place : *places) all[place].insert(i);
   }
   return all;
 }
@@ -39,8 +42,25 @@ struct Tile {
 
 using Readers = std::map<int, std::vector<int>>;  // by the descriptor's layout, the wgmmas in order
 
+// Where the tile of an operand of a wgmma begins, at the first of its stages, and the layout that its
+// descriptor says; nothing where it is in registers or not known.
+struct Described {
+  int64_t place;
+  int layout;
+};
+std::optional<Described> tile_of(LintKernel& kernel, int wgmma, size_t operand) {
+  if (kernel.operation(wgmma).operands[operand].kind == Value::Kind::vector) return std::nullopt;
+  const auto descriptor = decode_descriptor(kernel.values, kernel.operand(wgmma, operand));
+  const auto offset = descriptor ? kernel.shared_offset(descriptor->address) : std::nullopt;
+  for (const ThreadClass& c : kernel.classes)
+    if (offset && c.runs[at(wgmma)] != Runs::no)
+      if (const auto places = options(kernel, kernel.values_in(c), *offset))
+        return Described{*places->begin(), descriptor->layout};
+  return std::nullopt;
+}
+
 std::map<Tile, Readers> readers_of(LintKernel& kernel) {
-  const std::set<int64_t> copies = destinations(kernel);
+  const Destinations copies = destinations(kernel);
   std::map<Tile, Readers> all;
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
@@ -59,6 +79,18 @@ std::map<Tile, Readers> readers_of(LintKernel& kernel) {
   return all;
 }
 
+// The swizzle of the tensor map that a copy goes by, as a descriptor says it; nothing where it is not known.
+std::optional<int> layout_of_map(LintKernel& kernel, int copy) {
+  const std::vector<Sum> addresses = kernel.addresses(copy);
+  if (!kernel.operation(copy).has("tensor") || addresses.size() < 2) return std::nullopt;
+  const Atom* parameter = kernel.values.only_atom({.terms = addresses[1].terms}, "parameter");
+  if (!parameter || parameter->kind != Atom::Kind::parameter) return std::nullopt;
+  const auto map = kernel.maps.find({static_cast<int>(parameter->inputs[0].constant), addresses[1].constant});
+  constexpr int kLayouts = 4;  // of none, 128, 64 and 32 B
+  return map == kernel.maps.end() ? std::nullopt
+                                  : std::optional((kLayouts - static_cast<int>(map->second)) % kLayouts);
+}
+
 std::string_view name_of(int layout) {
   MatrixDescriptor descriptor;
   descriptor.layout = layout;
@@ -67,9 +99,27 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// What most of them say is taken to be right.
+// What the tensor map says is right, and of several wgmmas what most of them say.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
+  const Destinations copies = destinations(kernel);
+  for (int i = 0; i < kernel.count() && !kernel.maps.empty(); ++i) {
+    std::vector<std::string> wrong;
+    std::set<int> by;
+    for (size_t n = 1; n < 3 && kernel.operation(i).is_wgmma(); ++n) {
+      const auto tile = tile_of(kernel, i, n);
+      const auto behind = tile ? copies.upper_bound(tile->place) : copies.begin();
+      if (behind == copies.begin()) continue;
+      for (int copy : std::prev(behind)->second)
+        if (const auto layout = layout_of_map(kernel, copy);
+            layout && *layout != tile->layout && by.insert(copy).second)
+          wrong.push_back(
+              fmt::format("this wgmma's descriptor of {} says {}, and the tensor map by which the tile is "
+                          "copied has {}",
+                          n == 1 ? "A" : "B", name_of(tile->layout), name_of(*layout)));
+    }
+    if (!wrong.empty()) report.add(i, fmt::format("{}", fmt::join(wrong, "; ")), by);
+  }
   for (const auto& [tile, readers] : readers_of(kernel)) {
     const auto most = std::max_element(readers.begin(), readers.end(), [](const auto& a, const auto& b) {
       return std::pair(a.second.size(), -a.second[0]) < std::pair(b.second.size(), -b.second[0]);

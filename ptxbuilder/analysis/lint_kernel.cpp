@@ -46,8 +46,9 @@ std::vector<const Variable*> shared_of(const std::vector<const Variable*>& varia
 
 }  // namespace
 
-LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name)
+LintKernel::LintKernel(const ptx_text::Module& m, std::string_view name, const TensorMaps& tensor_maps)
     : module(m),
+      maps(tensor_maps),
       code(Code::of(m, name)),
       graph(Graph::of(code)),
       values(code, graph, numbering_),

@@ -42,7 +42,7 @@ struct GaveUp {};
 
 class LintKernel {
  public:
-  LintKernel(const ptx_text::Module& module, std::string_view name);
+  LintKernel(const ptx_text::Module& module, std::string_view name, const TensorMaps& maps = {});
   LintKernel(const LintKernel&) = delete;
 
   const Operation& operation(int i) const { return code.operations[at(i)]; }
@@ -101,6 +101,7 @@ class LintKernel {
   }
 
   const ptx_text::Module& module;
+  const TensorMaps maps;
   const Code code;
   const Graph graph;
 

@@ -73,7 +73,7 @@ ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER e
   HEADERS ptxbuilder/ptxbuilder.h ptxbuilder/ir/instruction.h ptxbuilder/llvm.h runtime/compile/load.h
   LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
 ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
-  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_family ptxbuilder_command_line ptxbuilder_analysis
+  LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_simulate ptxbuilder_family ptxbuilder_command_line ptxbuilder_analysis
             ptxbuilder_attention_gradient ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm ptxbuilder_call
   HEADERS kernels/gemm/matmul.h kernels/attention/attention.h
           kernels/attention_gradient/attention_gradient.h kernels/family/family.h kernels/family/run.h)

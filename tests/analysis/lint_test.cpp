@@ -958,4 +958,18 @@ TEST_CASE("what a rule passes over is told where it is asked for, and fails no o
   }
 }
 
+TEST_CASE("a descriptor says the swizzle of the tensor map by which its tile is copied") {
+  const auto with_map = [](int parameter, Swizzle swizzle) {
+    return shown(lint(ptx_text::parse(kKernel), "", {}, Undecided::given_up, {{{parameter, 0}, swizzle}}));
+  };
+  CHECK(with_map(0, Swizzle::b128) == "");
+  CHECK(with_map(1, Swizzle::none) == "");  // by which nothing is copied that wgmma reads
+  const std::string found = with_map(0, Swizzle::b64);
+  CHECK(
+      found.find(
+          "descriptor of A says swizzle 128, and the tensor map by which the tile is copied has swizzle 64; "
+          "this wgmma's descriptor of B says swizzle 128") != std::string::npos);
+  CHECK(with_map(0, Swizzle::none).find("has no swizzle") != std::string::npos);
+}
+
 }  // namespace ptxbuilder::test::lint_test

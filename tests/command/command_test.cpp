@@ -11,6 +11,7 @@
 
 #include "command_kit.h"
 #include "options.h"
+#include "ptxbuilder/file_text.h"
 #include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::test::command_test {
@@ -334,6 +335,21 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   REQUIRE(run("saxpy emit --threads 96 --assembler none -o " + folder.str()).code == 0);
   CHECK(contains(run("saxpy lint " + folder.str("saxpy.ptx")), "saxpy: 1 found"));
   CHECK(contains(run("saxpy explain " + folder.str("saxpy.ptx")), "96"));
+  // What the sidecar or a launch file says of tensor maps is held against the kernel.
+  REQUIRE(run("ptxb emit gemm_tile --assembler none -o " + folder.str()).code == 0);
+  const std::string tile = folder.str("gemm_tile.ptx"), sidecar = folder.str("gemm_tile.json");
+  CHECK(run("ptxb lint " + tile).code == 0);
+  std::string says = file_text(sidecar);
+  const size_t swizzle = says.find("\"swizzle\": \"128\"");
+  REQUIRE(swizzle != std::string::npos);
+  std::ofstream(sidecar) << says.replace(swizzle, 16, "\"swizzle\": \"64\"");
+  CHECK(contains(run("ptxb lint " + tile), "the tensor map by which the tile is copied has swizzle 64"));
+  const std::string launch = folder.str("launch.json");
+  std::ofstream(launch)
+      << R"({"buffers": [{"name": "x", "dtype": "bf16", "shape": [256, 256]}], "parameters": [
+    {"tensor_map": "x", "box": [64, 64], "swizzle": "128"}, {"tensor_map": "x", "box": [32, 64], "swizzle": "64"}]})";
+  CHECK(contains(run("ptxb lint " + tile + " --launch " + launch),
+                 "descriptor of B says swizzle 128, and the"));
   // What lint does not know it tells where it is asked to, by an exit code of its own.
   const std::string unbounded = folder.str("unbounded.ptx");
   std::ofstream(unbounded)
