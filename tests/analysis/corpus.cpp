@@ -1,6 +1,9 @@
 // Reads PTX files of any origin, makes the round trip, and analyses each kernel: its portrait, its regions,
-// and its differences from itself in disguise, of which there shall be none. Prints a line for each file, and
-// exits with 1 where one fails.
+// its differences from itself in disguise, of which there shall be none, and with --right what lint finds,
+// which shall be nothing but bank conflicts: these are so, and a kernel is right with them. Prints a line for
+// each file, and exits with 1 where one fails.
+//
+//   analysis_corpus [--unknown] [--right] FILE...
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +12,7 @@
 #include <iterator>
 
 #include "ptxbuilder/analysis/diff.h"
+#include "ptxbuilder/analysis/lint.h"
 #include "ptxbuilder/error.h"
 #include "tests/kit/ptx_disguise.h"
 
@@ -22,7 +26,12 @@ struct Counts {
   double seconds = 0;
 };
 
-Counts analyse(const std::string& path, uint64_t seed, bool verbose) {
+struct Options {
+  bool unknown = false;   // what could not be followed is listed
+  bool is_right = false;  // lint has to find nothing
+};
+
+Counts analyse(const std::string& path, uint64_t seed, const Options& options) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("it cannot be read");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -41,11 +50,13 @@ Counts analyse(const std::string& path, uint64_t seed, bool verbose) {
     KernelAnalysis a(module, kernel), b(other, kernel);
     ++counts.kernels;
     counts.unknown += a.portrait.unknowns.size();
-    if (verbose)
+    if (options.unknown)
       for (const std::string& what : a.portrait.unknowns) fmt::print("    {}\n", what);
     if (const auto differences = diff(regions(a), regions(b)); !differences.empty())
       throw Error(fmt::format("{} differs from itself in disguise {}: {}", kernel, seed,
                               analysis::text(differences[0])));
+    for (const Finding& f : lint(*module, kernel, {"bank-conflict"}))
+      if (options.is_right && !f.is_advice) throw Error(fmt::format("{}: {}", kernel, analysis::text(f)));
   }
   counts.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start - disguising).count();
@@ -55,15 +66,18 @@ Counts analyse(const std::string& path, uint64_t seed, bool verbose) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool verbose = argc > 1 && argv[1] == std::string_view("--unknown");
+  Options options;
+  int first = 1;
+  for (; first < argc && argv[first][0] == '-'; ++first)
+    (argv[first] == std::string_view("--unknown") ? options.unknown : options.is_right) = true;
   uint64_t seed = std::random_device()();
   Counts all;
   int files = 0, failed = 0;
-  for (int i = 1 + verbose; i < argc; ++i) {
+  for (int i = first; i < argc; ++i) {
     const std::string path = argv[i], name = path.substr(path.find_last_of('/') + 1);
     ++files;
     try {
-      const Counts c = analyse(path, ++seed, verbose);
+      const Counts c = analyse(path, ++seed, options);
       fmt::print("{:58} {:6} lines {:3} kernels {:3} unknown {:6.2f} s\n", name, c.lines, c.kernels,
                  c.unknown, c.seconds);
       all.lines += c.lines, all.kernels += c.kernels, all.unknown += c.unknown, all.seconds += c.seconds;
