@@ -1,9 +1,12 @@
 // `explain`: what a kernel's PTX does, on a page.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "kernels/command/kernel_commands.h"
+#include "kernels/inspect/explain_page.h"
 #include "ptxbuilder/analysis/facts.h"
 
 namespace ptxbuilder::command {
@@ -14,7 +17,7 @@ using namespace analysis;
 
 struct ExplainOptions {
   std::vector<std::string> words;
-  std::string kernel;
+  std::string kernel, page;
   bool json = false;
 };
 
@@ -78,9 +81,15 @@ int explain(const std::string& source, const ExplainOptions& o) {
     fmt::print("{}\n", json.dump(2));
     return 0;
   }
-  fmt::print("{}", text(kernel));
-  for (Region& region : design) {
+  for (Region& region : design)
     std::erase_if(region.events, [](const Event& fact) { return is_nothing(value_of(fact)); });
+  if (!o.page.empty()) {
+    std::ofstream file(o.page, std::ios::binary);
+    if (!(file << explain_page(fmt::format("{}", fmt::join(o.words, " ")), source, kernel, design)).flush())
+      throw Error(fmt::format("{}: it cannot be written", o.page));
+  }
+  fmt::print("{}", text(kernel));
+  for (const Region& region : design) {
     if (!region.events.empty()) fmt::print("\n{}\n", region.name);
     for (const Event& fact : region.events) fmt::print("  {}: {}\n", fact.kind, value_of(fact));
   }
@@ -94,6 +103,7 @@ Command explain_command(const Arguments& top, const PtxReader& reader) {
   auto o = std::make_shared<ExplainOptions>();
   app.option("from", o->words, reader.help);
   app.option("--kernel", o->kernel, "of a file that has several").shown_as("NAME");
+  app.option("--html", o->page, "write a page, to look at").shown_as("FILE");
   app.flag("--json", o->json, "as JSON, with what the kernel has none of");
   app.footer("Exit code 0, or 2: an error.");
   return {app, [o, reader] {

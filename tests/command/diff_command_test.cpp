@@ -78,6 +78,38 @@ TEST_CASE("explain leaves out what a kernel has none of, and ends with 2 where t
   CHECK(contains(twice, "standard input, -, can be one of the two and not both"));
 }
 
+TEST_CASE("a page of one kernel has its design, its barriers and its loops, and links that lead somewhere") {
+  const Folder folder;
+  const std::string page = folder.path("page.html"), words = "ptxb explain " + std::string(golden);
+  const auto page_of = [&](const std::string& kernel) {
+    const Ran plain = run(words + kernel), with_page = run(words + kernel + " --html " + page);
+    CHECK(with_page.code == 0);
+    CHECK(with_page.output == plain.output);
+    std::ifstream file(page);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string text = page_of("gemm_persistent.ptx");
+  for (const char* part :
+       {"<h3>ring</h3>", "<svg ", "<h3>Loop of producer</h3>", "<h3>Loop of consumer</h3>",
+        "4 full at <code>", "expects, <a href=\"#L", "prefers-color-scheme: dark", "</html>"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+  for (const char* part : {"http:", "https:", "src="})
+    CHECK_MESSAGE(text.find(part) == std::string::npos, part);
+  int links = 0;
+  for (size_t at = text.find("href=\"#"); at != std::string::npos;
+       at = text.find("href=\"#", at + 1), ++links) {
+    const std::string line = text.substr(at + 7, text.find('"', at + 7) - at - 7);
+    CHECK_MESSAGE((text.find("id=" + line + ">") != std::string::npos ||
+                   text.find("id=" + line + " ") != std::string::npos),
+                  line);
+  }
+  CHECK(links > 10);
+  CHECK(page_of("hello.ptx").find("It has no loop that copies or multiplies") != std::string::npos);
+  const Ran refused = run(words + "hello.ptx --html /nowhere/page.html");
+  CHECK(refused.code == 2);
+  CHECK(contains(refused, "/nowhere/page.html: it cannot be written"));
+}
+
 TEST_CASE("a page shows both loops, with partners, and needs nothing else") {
   const Folder folder;
   const std::string page = folder.path("page.html");

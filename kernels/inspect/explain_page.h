@@ -1,0 +1,16 @@
+// `ptxb explain --html`: one kernel on a page that needs nothing else: its design, its roles and barriers
+// drawn, and the steps of each loop beside its PTX.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/analysis/regions.h"
+
+namespace ptxbuilder::command {
+
+// `from` is the PTX as the user named it, and `design` the facts that are shown.
+std::string explain_page(const std::string& from, const std::string& ptx,
+                         const analysis::KernelAnalysis& kernel, const std::vector<analysis::Region>& design);
+
+}  // namespace ptxbuilder::command

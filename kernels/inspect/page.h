@@ -1,0 +1,40 @@
+// What the pages of `ptxb diff --html` and `ptxb explain --html` share: each is a file that needs nothing
+// else.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/analysis/portrait.h"
+
+namespace ptxbuilder::command {
+
+std::string escaped(std::string_view text);
+
+// What an instruction is drawn as, such as "tensor"; "" for arithmetic.
+std::string_view class_of(const analysis::Operation& o);
+
+// A line for each role, and for each array of barriers an arrow from who fills a phase to who waits for it.
+std::string drawing(const analysis::KernelAnalysis& kernel);
+constexpr std::string_view arrows_explained =
+    "<p class=dim>An arrow runs from who fills a phase (round) to who waits for it (square); across the "
+    "cluster it "
+    "is dashed.</p>\n";
+
+// The operations of a loop that are more than arithmetic, in order.
+std::vector<int> marked(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
+// The PTX of a loop, each line with the anchor of the letter and its number. `pair_of` numbers the operations
+// that have a partner on another side, where there is one.
+std::string lines(const analysis::KernelAnalysis& kernel, const std::string& ptx, char letter,
+                  const analysis::Mainloop& loop, const std::map<int, int>* pair_of = nullptr);
+constexpr std::string_view colours_explained =
+    "<span class=tensor>tensor core</span> <span class=copy>copy</span> <span class=barrier>mbarrier</span> "
+    "<span class=order>order</span> <span class=memory>memory</span>.";
+std::string role_of(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
+
+// The whole page; `body` is HTML, and the others are text.
+std::string page(const std::string& title, const std::string& heading, const std::string& body);
+
+}  // namespace ptxbuilder::command
