@@ -4,14 +4,19 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/kit/golden_kit.h"
+#include "tests/kit/options.h"
 #include "tests/kit/ptx_disguise.h"
 
 namespace ptxbuilder::test::diff_test {
 using namespace analysis;
 
 namespace {
+
+// --draws=1000 disguises each kernel so often; a run of the tests does so a few times.
+const int& draws = option("draws", 0);
 
 std::vector<Region> regions_of(const std::string& text) {
   KernelAnalysis kernel(text);
@@ -112,7 +117,7 @@ std::string planted(const Plant& plant) {
 }  // namespace
 
 TEST_CASE("a kernel does not differ from itself, however it is disguised") {
-  constexpr int kDraws = 250;  // at least, of all kernels
+  constexpr size_t kDraws = 250;  // at least, of all kernels
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(PTXBUILDER_TEST_DIR "/golden"))
     if (entry.path().extension() == ".ptx") names.push_back(entry.path().stem());
@@ -120,7 +125,7 @@ TEST_CASE("a kernel does not differ from itself, however it is disguised") {
   for (const std::string& name : names) {
     const std::string text = golden(name);
     const std::vector<Region> regions = regions_of(text);
-    for (size_t draw = 0; draw * names.size() < kDraws; ++draw) {
+    for (size_t draw = 0; draws > 0 ? draw < at(draws) : draw * names.size() < kDraws; ++draw) {
       CAPTURE(name);
       CAPTURE(++seed);
       const std::string told = report(diff(regions, regions_of(test::Disguise(seed)(text))));
@@ -502,12 +507,79 @@ std::string compared(const std::string& a, const std::string& b) {
   return report(diff(regions(in_a), regions(in_b)));
 }
 
+// The same of kernels of tests/emulator/faults.
+struct EditOf {
+  const char* kernel;
+  const char* from;
+  const char* to;
+  int place = 1;
+};
+
+constexpr EditOf kEditsOf[] = {
+    // which barrier, which stage, and in which order
+    {"ring", "mov.u32 %full, full", "mov.u32 %full, empty"},
+    {"ring", "mov.u32 %empty, empty", "mov.u32 %empty, full", 2},
+    {"ring", "[full+8], 1", "[full+8], 2"},
+    {"ring", "init.shared::cta.b64 [full+8]", "init.shared::cta.b64 [full]"},
+    {"ring", "[%empty], %parity", "[%full], %parity"},
+    {"ring", "_, [%empty];", "_, [%full];"},
+    {"ring", "_, [%full], 2048", "_, [%empty], 2048"},
+    {"ring", "2048, [%full]", "2048, [%empty]"},
+    {"ring", "[%a], [%from], 2048", "[%a+1024], [%from], 2048"},
+    {"ring", "[%full], 2048", "[%full], 2064"},
+    {"ring", "shl.b32 %x, %stage, 11", "shl.b32 %x, %stage, 10"},
+    {"ring", "shl.b32 %x, %stage, 11", "shl.b32 %x, %stage, 10", 2},
+    {"ring", "and.b32 %stage, %i, 1", "and.b32 %stage, %i, 3", 2},
+    {"ring", "xor.b32 %parity, %parity, 1;\n", ""},
+    {"ring", "mov.u32 %b, b", "mov.u32 %b, a"},
+    {"ring", "mov.u32 %b, b", "mov.u32 %b, a", 2},
+    {"ring", "mov.u32 %a, a", "mov.u32 %a, b"},
+    {"ring", "{%d0, %d1, %d2, %d3}, %da, %db", "{%d0, %d1, %d2, %d3}, %db, %da"},
+    {"ring", "0x0000001000080000", "0x0000001000100000"},
+    {"ring", "1, 1, 1, 0, 0", "1, 1, 1, 0, 1"},
+    {"ring", "1, 1, 1, 0, 0", "1, -1, 1, 0, 0"},
+    {"ring", "st.shared.b16 [%b], 0x3f80;\n  fence.proxy.async.shared::cta;",
+     "fence.proxy.async.shared::cta;\n  st.shared.b16 [%b], 0x3f80;"},
+    {"ring", "0x3f80", "0x3f81"},
+    {"ring", "bar.sync 1, 128;\n", ""},
+    {"ring", "@%lane0 mbarrier.arrive", "@%first mbarrier.arrive"},
+    {"ring", "wgmma.wait_group.sync.aligned 0;\n  @%lane0 mbarrier.arrive.shared::cta.b64 _, [%empty];",
+     "@%lane0 mbarrier.arrive.shared::cta.b64 _, [%empty];\n  wgmma.wait_group.sync.aligned 0;"},
+    {"words", "ld.shared.b32 %x, [%a];\n  mbarrier.arrive.shared::cta.b64 _, [%empty];",
+     "mbarrier.arrive.shared::cta.b64 _, [%empty];\n  ld.shared.b32 %x, [%a];"},
+    {"words", "bar.sync 1, 64", "bar.sync 2, 64"},
+    {"words", "add.u64 %from, %from, 256", "add.u64 %from, %from, 128"},
+    {"words", "setp.ge.u32 %is_producer, %t, 64", "setp.ge.u32 %is_producer, %t, 32"},
+    // copies
+    {"copies", "mov.u32 %a, tail", "mov.u32 %a, a", 2},
+    {"copies", "mov.u32 %a, tail", "mov.u32 %a, a"},
+    {"copies", "cp.async.wait_group 0", "cp.async.wait_group 1"},
+    {"copies", "[%o], 16", "[%o], 16, 8"},
+    {"copies", "xor.b32 %x, %x, 2048", "xor.b32 %x, %x, 1024"},
+    {"copies", "cp.async.cg.shared.global [%a], [%o]", "cp.async.cg.shared.global [%a], [%from]", 2},
+    {"through", "[%buffer], 1024", "[%buffer], 512"},
+    {"through", "cp.async.bulk.wait_group.read 0", "cp.async.bulk.wait_group.read 1"},
+    {"through", "[tile+1024], [%source]", "[tile+1024], [%from]"},
+    {"through", "[%o], [tile], 1024", "[%o], [tile+16], 1024"},
+    {"through", "{%t, %t, %t, %t}", "{%t, %t, %next, %t}"},
+    {"through", "add.u32 %next, %i, 2", "add.u32 %next, %i, 1"},
+    // clusters
+    {"peers", "mapa.shared::cluster.u32 %theirs, %own, %rank", "mapa.shared::cluster.u32 %theirs, %own, 0"},
+    {"peers", "mov.u32 %own, told", "mov.u32 %own, tile"},
+    {"peers", "arrive.release.cluster.shared::cluster", "arrive.relaxed.cluster.shared::cluster"},
+    {"peers", "try_wait.parity.acquire.cluster", "try_wait.parity.acquire.cta"},
+    {"peers", "xor.b32 %rank, %rank, 1", "xor.b32 %rank, %rank, 0"},
+    {"ends", "barrier.cluster.arrive.aligned;\n  barrier.cluster.wait.aligned;\n", ""},
+    {"ends", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"},
+    {"ends", ".reqnctapercluster 2", ".reqnctapercluster 4"},
+};
+
 }  // namespace
 
 TEST_CASE("other variables, functions, constants, orders and conditions are differences, in disguise too") {
   const uint64_t seed = std::random_device()();
   CAPTURE(seed);
-  for (uint64_t draw = 0; draw < 100; ++draw) {
+  for (uint64_t draw = 0; draw < (draws > 0 ? at(draws) : 100); ++draw) {
     CAPTURE(draw);
     REQUIRE(compared(kCalls, test::Disguise(seed + draw)(kCalls)) == "");
   }
@@ -519,6 +591,23 @@ TEST_CASE("other variables, functions, constants, orders and conditions are diff
     CHECK(compared(other, kCalls) != "");
     CHECK(compared(other, other) == "");
     CHECK(compared(kCalls, test::Disguise(seed)(other)) != "");
+  }
+}
+
+TEST_CASE("other barriers, stages, tiles, copies and CTAs are differences, in disguise too") {
+  const uint64_t seed = std::random_device()();
+  CAPTURE(seed);
+  for (const EditOf& edit : kEditsOf) {
+    CAPTURE(std::string(edit.kernel));
+    CAPTURE(std::string(edit.from));
+    CAPTURE(std::string(edit.to));
+    std::ifstream file(fmt::format("{}/emulator/faults/{}.ptx", PTXBUILDER_TEST_DIR, edit.kernel));
+    const std::string text(std::istreambuf_iterator<char>(file), {}),
+        other = edited(text, {edit.from, edit.to, edit.place});
+    CHECK(compared(text, other) != "");
+    CHECK(compared(other, text) != "");
+    CHECK(compared(text, test::Disguise(seed)(text)) == "");
+    CHECK(compared(text, test::Disguise(seed)(other)) != "");
   }
 }
 
