@@ -152,7 +152,7 @@ class Run {
         end(w);
         return true;
       }
-      if (++steps_ > kMostSteps) throw Refusal{pc, "there are too many steps", {}, true};
+      if (++steps_ > kMostSteps) throw Refusal{pc, "a loop may not end, for all that is known", {}, true};
       const bool is_last = pc + 1 == code_.graph.blocks[at(code_.graph.block_of[at(pc)])].last;
       w.open.reset();
       if (!step(warp, w)) return any;
@@ -698,7 +698,7 @@ class Run {
   }
 
   static constexpr std::pair<int, uint64_t> kCluster = {-1, 0};
-  static constexpr size_t kMostSteps = 20'000'000;
+  static constexpr size_t kMostSteps = 1'000'000;  // of a run
 
   const ProtocolCode& code_;
   Terms& terms_;
