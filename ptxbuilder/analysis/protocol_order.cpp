@@ -131,7 +131,7 @@ void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
   const auto& begun = started_[at(cta)];
-  if (std::none_of(begun.begin(), begun.end(), [&](int c) { return view.known[c] > 0; }))
+  if (std::none_of(begun.begin(), begun.end(), [&](int c) { return view.came[c] > 0; }))
     throw Refusal{operation, fmt::format("CTA {} may not have begun yet when {} accesses its shared memory",
                                          cta, who(view.cta, view.warp))};
 }
@@ -240,12 +240,14 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
                   fmt::format("the mbarrier at shared memory + {} may be used before it is initialised",
                               place.address)};
   Mbarrier& b = found->second;
+  // fence.mbarrier_init makes it known with a barrier behind it that is relaxed, too.
+  const bool is_fenced = b.fenced && b.fenced->is_in(view.came),
+             is_known = b.made.is_in(view.known) || is_fenced;
   const bool needs_fence = is_async || place.cta != view.cta;
-  if (!b.made.is_in(view.known) || (needs_fence && !(b.fenced && b.fenced->is_in(view.known))))
+  if (!is_known || (needs_fence && !is_fenced))
     throw Refusal{operation,
                   fmt::format("{} may use the mbarrier at shared memory + {} before its initialisation is {}",
-                              who(view.cta, view.warp), place.address,
-                              b.made.is_in(view.known) ? "fenced" : "known to it"),
+                              who(view.cta, view.warp), place.address, is_known ? "fenced" : "known to it"),
                   {b.init}};
   return b;
 }

@@ -319,6 +319,7 @@ std::pair<int, Intervals> Terms::root(int term, Intervals values) const {
 }
 
 std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
+  if (n.operation.kind != TermKind::less && n.operation.kind != TermKind::equal) return std::nullopt;
   const Scalar &a = n.inputs[0], &b = n.inputs[1];
   const int w = n.operation.bits;
   if (a.is_known() == b.is_known()) return std::nullopt;
@@ -542,6 +543,25 @@ std::optional<uint64_t> Terms::number(const Scalar& scalar) {
     }
     if (!chosen) return std::nullopt;
   }
+}
+
+std::string Terms::chosen() const {
+  std::string all;
+  const auto add = [&](const std::string& one) { all += (all.empty() ? "" : ", ") + one; };
+  for (const auto& [root, domain] : domains_)
+    if (domain.size() == 1)
+      add(domain[0].first == domain[0].second
+              ? fmt::format("{} is {}", text({.term = root}), domain[0].first)
+              : fmt::format("{} is from {} to {}", text({.term = root}), domain[0].first, domain[0].second));
+  for (const auto& [fact, holds] : facts_) {
+    const Node& n = node(fact);
+    const bool is_less = n.operation.kind == TermKind::less;
+    if (condition(n)) continue;  // which the domains tell
+    add(is_less ? fmt::format("{} {} {}", text(n.inputs[0]), holds ? "<" : ">=", text(n.inputs[1]))
+                : fmt::format("{}{}", holds ? "" : "not ", text({.term = fact})));
+  }
+  constexpr size_t kMost = 400;
+  return all.size() <= kMost ? all : all.substr(0, kMost) + " ...";
 }
 
 std::string Terms::text(const Scalar& s) const {

@@ -108,6 +108,8 @@ class Terms {
   std::optional<uint64_t> number(const Scalar& scalar);
 
   std::string text(const Scalar& scalar) const;
+  // What the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
+  std::string chosen() const;
 
  private:
   struct Node {

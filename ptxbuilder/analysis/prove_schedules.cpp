@@ -53,7 +53,11 @@ class AllRuns {
       } catch (const Beyond&) {  // what more turns do, fewer have done
       } catch (const Refusal& r) {
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
-        if (!more) throw;
+        if (!more) {
+          const std::string chosen = terms_.chosen();
+          throw Refusal{r.operation, chosen.empty() ? r.what : fmt::format("{}; where {}", r.what, chosen),
+                        r.others, r.is_undecided};
+        }
         proof_.assumed.push_back(fmt::format("{}, since else line {}: {}", *more,
                                              code_.code.operations[at(r.operation)].at.line, r.what));
         boxes_ = {};
