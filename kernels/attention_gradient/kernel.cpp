@@ -128,7 +128,8 @@ struct Work {
         first(0),
         first_whole(0),
         end_whole(0),
-        end(0) {
+        end(0),
+        staggered(o.depth != 128 && !o.causal && !o.window && !o.deterministic) {
     if (o.packed) {
       sequence.emplace(t, p, batch);
       queries = sequence->queries;
@@ -175,6 +176,14 @@ struct Work {
   u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
   u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
 
+  // The block of queries that comes i-th. CTAs that add to the same sums of dQ at a time add one behind the
+  // other, so that each begins with another block, where no mask makes it.
+  u32 nth_block(const AttentionGradientTile& t, u32 i) const {
+    if (!staggered) return i;
+    const u32 at = i + first_key / t.bm % end;
+    return select(at < end, at, at - end);
+  }
+
   // How many of the blocks of keys behind this one have the block of queries among theirs.
   u32 turn(const AttentionGradientTile& t, u32 block) const {
     u32 key_blocks = sequence ? ceil_div(keys, t.bn()) : nctaid_x();
@@ -188,6 +197,7 @@ struct Work {
 
   u32 key_block, first_key, head, batch, group, queries, keys;
   u32 first, first_whole, end_whole, end;  // blocks of queries
+  bool staggered;
   std::optional<s32> visible, hidden;
   std::optional<PackedQueries> sequence;
   u32 key_row = 0;
@@ -201,7 +211,8 @@ void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, cons
   tma_load(r.V[0].expecting(r.arrived[0]), map("V"), 0, w.row_of_key(w.first_key), w.head, w.batch_of_map());
   for_(0, w.group, [&](u32 of_group) {
     const u32 head = w.head * w.group + of_group, row = w.first_block(t, of_group) * t.bm;
-    for_(w.first, w.end, [&](u32 i) {
+    for_(w.first, w.end, [&](u32 nth) {
+      const u32 i = w.nth_block(t, nth);
       auto s = queries.acquire();
       tma_load(r.Q[s], map("Q"), 0, w.row_of_query(i * t.bm), head, w.batch_of_map());
       bulk_load(r.powers[s], p.get<gptr<f32>>("powers"), row + i * t.bm);
@@ -283,9 +294,12 @@ class GradientConsumer {
     dK_.accumulate(), dV_.accumulate();
     barrier_wait(r_.arrived[0], 0);
     for_(0, w_.group, [&](u32 of_group) {
-      for_(w_.first, w_.first_whole, [&](u32 i) { step(of_group, i, true); });
-      for_(w_.first_whole, w_.end_whole, [&](u32 i) { step(of_group, i, false); });
-      if (o_.window) for_(w_.end_whole, w_.end, [&](u32 i) { step(of_group, i, true); });
+      const auto steps = [&](u32 from, u32 to, bool hides) {
+        for_(from, to, [&](u32 i) { step(of_group, w_.nth_block(t_, i), hides); });
+      };
+      steps(w_.first, w_.first_whole, true);
+      steps(w_.first_whole, w_.end_whole, false);
+      if (o_.window) steps(w_.end_whole, w_.end, true);
     });
     finish();
   }

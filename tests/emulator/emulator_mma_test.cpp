@@ -222,6 +222,8 @@ std::vector<uint64_t> run(Device& device, const std::string& head, const std::st
   Signature signature;
   signature.kernel = "k";
   signature.threads = 32;
+  signature.parameters = {{.name = "in", .kind = Parameter::Kind::pointer, .dtype = DType::u32},
+                          {.name = "out", .kind = Parameter::Kind::pointer, .dtype = DType::u32}};
   const auto program = device.load(text, signature);
   Buffer in = Buffer::of(device, words), out = Buffer::of(device, std::vector<uint64_t>(32 * results));
   const Address from = in.address(), to = out.address();
@@ -451,6 +453,8 @@ ret;
   Signature signature;
   signature.kernel = "k";
   signature.threads = 128;
+  signature.parameters = {{.name = "in", .kind = Parameter::Kind::pointer, .dtype = DType::u32},
+                          {.name = "out", .kind = Parameter::Kind::pointer, .dtype = DType::u32}};
   const auto program = device.load(text, signature);
   Buffer in = Buffer::of(device, words), out = Buffer::of(device, std::vector<uint32_t>(128 * results));
   const Address from = in.address(), to = out.address();

@@ -607,6 +607,7 @@ std::vector<uint64_t> run(Device& device, const Program& p, const std::vector<ui
   Signature signature;
   signature.kernel = "program";
   signature.threads = lanes;
+  signature.parameters = {{.name = "values", .kind = Parameter::Kind::pointer, .dtype = DType::u64}};
   const std::unique_ptr<runtime::Program> program = device.load(p.ptx, signature);
   Buffer values = Buffer::of(device, first);
   const Address address = values.address();

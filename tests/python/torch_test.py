@@ -479,7 +479,8 @@ with torch.profiler.profile() as profile:
 seen = {event.name for event in profile.events()}
 kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
-# What kernels/python/bench measures on a GPU, in small.
-done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/block.py", "--small"], capture_output=True, text=True)
-kit.check(done.returncode == 0, done.stderr[-2000:])
+# These are measured on a GPU, and here in small.
+for name in ("block", "attention", "language_model"):
+    done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
+    kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])
 kit.end()
