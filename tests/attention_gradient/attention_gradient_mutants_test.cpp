@@ -1,0 +1,95 @@
+// Mutants of attention's gradient: each is made from the kernel's own PTX, and is reported with its cause, or
+// gives a wrong result; the kernel itself never does.
+#include "mutation_kit.h"
+
+namespace ptxbuilder::test::attention_gradient_mutants_test {
+namespace {
+
+// Two blocks of keys, which take turns, and the queries of two heads that share them.
+Subject in_turns() {
+  return {"attention_gradient",
+          {{"queries", 140},
+           {"keys", 140},
+           {"key_heads", 1},
+           {"group", 2},
+           {"depth", 64},
+           {"causal", 1},
+           {"deterministic", 1}}};
+}
+// Consumers that share 64 keys.
+Subject shared() {
+  return {"attention_gradient",
+          {{"queries", 150}, {"keys", 70}, {"key_heads", 1}, {"depth", 192}, {"value_depth", 128}}};
+}
+
+// Those that give a result give a wrong one.
+void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
+  std::string report;
+  subject.run(subject.text(), 0, 1, report);
+  REQUIRE(report == "right");
+  std::string table = fmt::format("\n{}\n", subject.name());
+  for (const Mutant& m : mutants) {
+    const std::string text = mutated(subject.text(), m);
+    std::optional<Fault> fault;
+    for (uint64_t seed = 0; seed < 8 && !fault; ++seed) {
+      fault = subject.run(text, seed, 1, report);
+      if (!fault && report != "right") break;
+    }
+    const std::string first = report.substr(0, report.find('\n'));
+    table += fmt::format("  {:52} {}\n", m.what, first);
+    const bool found =
+        fault ? std::ranges::count(m.causes, *fault) > 0 : report.starts_with("wrong: ") && m.causes.empty();
+    const std::string shown = m.what + ": " + report;
+    CHECK_MESSAGE(found, shown);
+  }
+  MESSAGE(table);
+}
+
+bool at_least(Instruction& i) {
+  i.opcode = "setp.ge.s32";
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("mutants where blocks of keys take turns") {
+  using enum Fault;
+  const char *wait = "mbarrier.try_wait", *products = "wgmma.wait_group", *fence = "fence.proxy";
+  check_each(
+      in_turns(),
+      {{"dO handed back, and dQ read, before products have ended",
+        products,
+        3,
+        set_operand(0, 3),
+        {matrix_registers, race}},
+       {"Q handed back before its product has ended",
+        products,
+        0,
+        set_operand(0, 1),
+        {matrix_registers, race}},
+       {"slopes made of products that have not ended", products, 2, set_operand(0, 1), {matrix_registers}},
+       {"dS multiplied before its fence", fence, 6, drop, {proxy_fence}},
+       {"dQ reduced before its fence", fence, 7, drop, {proxy_fence}},
+       {"dQ's place taken before it has been read", wait, 6, do_not_wait, {race}},
+       {"dS multiplied before both consumers have left it", "bar.sync", 1, drop, {race, uninitialised}},
+       {"the mask is off by one at the diagonal", "setp.gt.s32", 0, at_least, {}, 80},
+       {"dK and dV without the second head of a group", "mad.lo.s32", 0, set_operand(3, 0), {}}});
+}
+
+TEST_CASE("mutants where consumers share keys") {
+  using enum Fault;
+  const char *products = "wgmma.wait_group", *fence = "fence.proxy";
+  check_each(
+      shared(),
+      {{"sum(dO * O) of a row four behind", "cp.async.bulk.shared", 1, add_to(1, 16), {out_of_bounds}},
+       {"Q handed back before its product has ended",
+        products,
+        0,
+        set_operand(0, 1),
+        {matrix_registers, race}},
+       {"a piece of dQ over one that has not been read", "cp.async.bulk.wait_group.read", 1, drop, {race}},
+       {"P and dS multiplied before their fence", fence, 3, drop, {proxy_fence}},
+       {"the second piece of dQ reduced before its fence", fence, 5, drop, {proxy_fence}}});
+}
+
+}  // namespace ptxbuilder::test::attention_gradient_mutants_test
