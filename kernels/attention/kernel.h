@@ -36,7 +36,7 @@ struct AttentionScore {
                                   const Parameters&)>
       gradient = nullptr;
 
-  // The gradient of a function that only adds to scores, or hides keys.
+  // This is the gradient of a function that only adds to scores, or hides keys.
   static RegisterTile<f32> gradient_passes(const RegisterTile<f32>& gradient, const RegisterTile<f32>&,
                                            const ScorePlace&, const Parameters&) {
     return gradient;

@@ -150,7 +150,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
       number(to, g.size.queries), number(to, g.size.heads);
       packed ? sequences(to) : number(to, g.size.batches);
     };
-    // A result that is written row by row.
+    // A result of packed sequences is written row by row.
     const auto packed_heads = [&](SourcedArguments& to, const Operand& t, size_t own_source) {
       to.add(source_of(t, own_source, p), [&] { return runtime::pointer(t.memory, t.type); });
       number(to, t.columns);

@@ -42,7 +42,7 @@ struct AttentionGradientTile {
   bool operator==(const AttentionGradientTile&) const = default;
 };
 
-// What the kernels take for tensors of so many columns, up to 256, and V of so many.
+// The kernels take this for tensors of so many columns, up to 256, and V of so many.
 inline AttentionGradientOperation gradient_operation(DType type, int64_t columns, int64_t value_columns) {
   AttentionGradientOperation o;
   o.type = type;

@@ -15,10 +15,10 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr float kLog2E = 1.4426950408889634f;
-// Of the weights and slopes that a consumer computes at a time: what it computes of all of them at once would
-// take more registers than there are.
+// A consumer computes weights and slopes of so many queries at a time: all of them at once would take more
+// registers than there are.
 int part_columns(bool bends) { return bends ? 16 : 32; }
-// The same registers for the transposed tile: what was a row is a column.
+// It has the same registers as the transposed tile: what was a row is a column.
 RegisterTile<f32> turned(const RegisterTile<f32>& x) {
   const RegisterLayout& layout = x.layout();
   const TileExtent extent = {layout.cols(), layout.rows()};
@@ -27,7 +27,7 @@ RegisterTile<f32> turned(const RegisterTile<f32>& x) {
       RegisterLayout(extent, composition(turn, layout.thread_value()), "transposed " + layout.describe()),
       [&](int i) { return x.value(i); });
 }
-// Whether scores are more than scale Q K^T.
+// It says whether scores are more than scale Q K^T.
 bool bends_scores(const AttentionGradientOperation& o, const AttentionScore& score) {
   return o.softcap || score.function;
 }
@@ -107,8 +107,8 @@ struct Roles {
   Barriers arrived;
   Pipeline queries, gradients;
   NamedBarrier exchanged;  // where consumers meet, when dS is complete
-  // Where a warp of its own adds to dQ's sums, when it is its turn: when its part of them is there, and when
-  // its place is free again.
+  // A warp of its own adds to dQ's sums in turns. These barriers say when what it adds is there, and when its
+  // place is free again.
   std::optional<Barriers> summed, added;
 };
 
@@ -161,17 +161,17 @@ struct Work {
     end_whole = o.window ? max(min(whole_end, end), first_whole) : end;
   }
 
-  // Whether the sequence has keys here.
+  // It says whether the sequence has keys here.
   pred exists() const { return first_key < keys; }
   u32 head_of_all(u32 of_group) const {
     return (sequence ? head : batch * nctaid_y() + head) * group + of_group;
   }
-  // In what the kernels share, where a head's blocks of queries begin.
+  // A head's blocks of queries begin here in what the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
     if (sequence) return head_of_all(of_group) * sequence->blocks + sequence->first_block;
     return head_of_all(of_group) * ceil_div(queries, t.bm);
   }
-  // Where the tensors have the sequence's rows.
+  // The tensors have the sequence's rows here.
   u32 batch_of_map() const { return sequence ? u32(0) : batch; }
   u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
   u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
@@ -184,7 +184,7 @@ struct Work {
     return select(at < end, at, at - end);
   }
 
-  // How many of the blocks of keys behind this one have the block of queries among theirs.
+  // So many of the blocks of keys behind this one have the block of queries among theirs.
   u32 turn(const AttentionGradientTile& t, u32 block) const {
     u32 key_blocks = sequence ? ceil_div(keys, t.bn()) : nctaid_x();
     if (visible) {
@@ -223,7 +223,7 @@ void produce(const AttentionGradientTile& t, const Roles& r, const Work& w, cons
   });
 }
 
-// Adds to dQ's sums a piece of a consumer's part.
+// It adds a piece of a consumer's part to dQ's sums.
 void add_piece(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Roles& r,
                const Parameters& p, u32 block, u32 part, int piece) {
   const GradientFragments sums(o);
@@ -232,8 +232,8 @@ void add_piece(const AttentionGradientOperation& o, const AttentionGradientTile&
               u32(piece * sums.piece().elements()), r.dQ[part]);
 }
 
-// Adds to dQ's sums what consumers have left for them, block by block of queries, in the order of blocks of
-// keys.
+// It adds to dQ's sums what consumers have left for them, block by block of queries, in the order of blocks
+// of keys.
 void add_in_turns(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Roles& r,
                   const Work& w, const Parameters& p) {
   Phases summed(*r.summed);
@@ -313,7 +313,7 @@ class GradientConsumer {
       work(TilePart{0, column, kKeys, columns});
   }
 
-  // A part as the author's functions see it: with a row for each query, and scaled.
+  // The author's functions see a part so: with a row for each query, and scaled.
   class AuthorsScores {
    public:
     AuthorsScores(const GradientConsumer& c, const TilePart& part, u32 of_group, u32 block)
@@ -342,7 +342,7 @@ class GradientConsumer {
     ScorePlace at_;
   };
 
-  // What a row of `numbers` has for the queries of a part.
+  // It loads what a row of `numbers` has for the queries of a part.
   RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) const {
     const TileView own = t_.shares_keys ? numbers.cols(wg_ * queries_of_own_ + part.col, part.cols)
                                         : numbers.cols(part.col, part.cols);
@@ -370,12 +370,12 @@ class GradientConsumer {
     }
     return select(sees, p, f32(0));
   }
-  // What makes powers of two of the scores.
+  // This makes powers of two of the scores.
   f32 exponent() const {
     if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
   }
-  // What the weights of a part are multiplied by, for dS^T.
+  // The weights of a part are multiplied by this for dS^T.
   RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums) const {
     return load<f32>(products_, part) - broadcast(sums, wgmma_layout(kKeys, part.cols));
   }
@@ -406,8 +406,9 @@ class GradientConsumer {
     const RegisterTile<T> p = astype<T>(load<f32>(scores_));
     return {p, astype<T>(load<f32>(products_))};
   }
-  // The same where scores are the author's, or s becomes softcap tanh(s / softcap): part by part when both
-  // products are there, since derivatives take what scores were, and registers have no room for that of all.
+  // These are the same where scores are the author's, or s becomes softcap tanh(s / softcap): part by part
+  // when both products are there, since derivatives take what scores were, and registers have no room for
+  // that of all.
   Factors bent_factors(u32 of_group, u32 block, const Stage& q, const Stage& g, bool hides) {
     wgmma_wait(0);
     const TileView powers = r_.powers[q.index()], sums = r_.sums[g.index()];
@@ -444,7 +445,8 @@ class GradientConsumer {
       exchange = r_.dS[stage_.value()];
       store(exchange->rows(own_key_, kKeys), factor.ds);
     };
-    // Ahead of the product, under which ptxas would else keep slopes that are not narrow yet, and spill.
+    // This stands ahead of the product, under which ptxas would else keep slopes that are not narrow yet, and
+    // spill.
     if (bends_) give_slopes();
     wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
     if (!bends_) give_slopes();
@@ -461,7 +463,7 @@ class GradientConsumer {
     stage_ = 1 - stage_.value();
   }
 
-  // The products of all 64 keys by this consumer's half of the columns, of P and dS that both have left.
+  // It multiplies P and dS, which both have left, by this consumer's half of the columns.
   void multiply_shared(u32 of_group, u32 block, const Stage& q, const Stage& g, const Factors& factor) {
     const TileView P = (*r_.P)[stage_.value()], dS = r_.dS[stage_.value()];
     store(P.cols(wg_ * queries_of_own_, queries_of_own_), factor.p);
@@ -481,7 +483,7 @@ class GradientConsumer {
     stage_ = 1 - stage_.value();
   }
 
-  // What this consumer has of tiles: of those of keys and queries for S^T and dP^T, and of columns.
+  // This consumer has these parts of tiles: of keys and queries for S^T and dP^T, and of columns.
   TileView own_keys(const SharedTile& keys) const {
     const TileView all = keys[0];
     return t_.shares_keys ? all : all.rows(own_key_, kKeys);
@@ -549,7 +551,7 @@ class GradientConsumer {
     cp_async_bulk_wait_group(0);
   }
 
-  // Where this consumer's keys, or columns, of a result leave.
+  // This consumer's keys, or columns, of a result leave here.
   TileView result(const SharedTile& tile) const { return t_.shares_keys ? half(tile[0]) : own_keys(tile); }
   u32 first_column(const Accumulator& result) const { return t_.shares_keys ? wg_ * result.n() : u32(0); }
 

@@ -14,8 +14,8 @@ inline void add_sequences(Parameters& p) {
   p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
 }
 
-// The queries of a sequence. In what the kernels share, a sequence has whole blocks of queries: the sequences
-// before it have at most a block each more than their rows fill, so that it begins behind them all.
+// These are the queries of a sequence. In what the kernels share, it has whole blocks of queries: the
+// sequences before it have at most a block each more than their rows fill, so that it begins behind them all.
 struct PackedQueries {
   PackedQueries(const AttentionGradientTile& t, const Parameters& p, u32 sequence)
       : row(p.get<gptr<u32>>("query_offsets")[sequence]),
@@ -30,7 +30,7 @@ inline int64_t packed_blocks(const AttentionGradientTile& t, int64_t query_rows,
   return query_rows / t.bm + sequences;
 }
 
-// Rows from one on, in front of the end of a sequence, of a head of a tensor that is written row by row.
+// It writes rows of a head, from one on and in front of the end of a sequence, row by row.
 struct PackedHeads {
   u32 head, row, end;
 
@@ -42,7 +42,7 @@ struct PackedHeads {
     p.add(name + "_row_stride", scalar, DType::u64, "elements from a row to the next, a multiple of 8");
     p.add(name + "_head_stride", scalar, DType::u64, "elements from a head to the next, a multiple of 8");
   }
-  // From column `column` on.
+  // They are stored from column `column` on.
   template <class T>
   void store(const Parameters& p, const std::string& name, const RegisterTile<T>& x, u32 column = 0) const {
     const auto of = [&](const char* what) { return name + what; };

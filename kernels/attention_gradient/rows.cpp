@@ -27,7 +27,7 @@ void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
     p.add("batches", scalar, DType::u32, "of each tensor");
 }
 
-// The number of the CTA among those of all heads, where a block of queries has so many `ctas`.
+// It numbers the CTA among those of all heads, where a block of queries has so many `ctas`.
 u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
   if (sequence) return (ctaid_y() * sequence->blocks + sequence->first_block) * ctas + ctaid_x();
   return (ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x();
@@ -39,7 +39,8 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
                    dO = k.shared(o.type, {kCtaRows, o.value_depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
-  // Rows of the sequence; of all sequences, and of what the kernels share, which counts whole blocks.
+  // These are rows of the sequence, of all sequences, and of what the kernels share, which counts whole
+  // blocks.
   const u32 row = ctaid_x() * kCtaRows, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
             padded = sequence ? sequence->blocks * t.bm : nctaid_x() * kCtaRows,
             queries = sequence ? sequence->queries : p.get<u32>("queries"),

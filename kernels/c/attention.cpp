@@ -73,7 +73,7 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
-// A number for each row of Q, as lse lies.
+// It has a number for each row of Q, as lse lies.
 runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
   const size_t rank = packed ? 2 : 3;

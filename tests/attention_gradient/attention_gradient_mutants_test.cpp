@@ -22,7 +22,7 @@ Subject shared() {
           {{"queries", 150}, {"keys", 70}, {"key_heads", 1}, {"depth", 192}, {"value_depth", 128}}};
 }
 
-// Those that give a result give a wrong one.
+// Mutants that give a result give a wrong one.
 void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 1, report);

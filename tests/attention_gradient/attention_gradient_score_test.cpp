@@ -28,7 +28,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// What a score becomes, and by how much of what it changes, on the host.
+// It says on the host what a score becomes, and its derivative.
 struct Bent {
   double score, derivative = 1;
 };
