@@ -391,6 +391,26 @@ ret;
   CHECK(got[1] == 12 + 2 + 5);
 }
 
+TEST_CASE("emulator: atomics of 128 bits, %tid as a vector, a copy whose source is not ignored") {
+  const std::string text = head + R"(.visible .entry k(.param .u64 out) {
+.reg .b128 %q<3>; .reg .b64 %rd<6>; .reg .b32 %r<8>; .reg .pred %p<2>; .shared .align 16 .b8 s[16];
+ld.param.u64 %rd0, [out];
+mov.b64 %rd1, 7; mov.b64 %rd2, 8; mov.b128 %q0, {%rd1, %rd2};
+atom.global.exch.b128 %q1, [%rd0], %q0; mov.b128 {%rd3, %rd4}, %q1; st.global.u64 [%rd0+16], %rd4;
+atom.global.cas.b128 %q1, [%rd0], %q1, %q0; mov.b128 {%rd3, %rd4}, %q1; st.global.u64 [%rd0+24], %rd4;
+mov.v4.u32 {%r0, %r1, %r2, %r3}, %ntid; add.u32 %r0, %r0, %r3; mad.lo.u32 %r0, %r1, 10, %r0; st.global.u32 [%rd0+32], %r0;
+setp.ne.u32 %p0, %r0, %r0; mov.u32 %r4, s;
+cp.async.ca.shared.global [%r4], [%rd0], 4, !%p0; cp.async.wait_all; ld.shared.u32 %r5, [%r4]; st.global.u32 [%rd0+36], %r5;
+cp.async.ca.shared.global [%r4], [%rd0], 4, %p0; cp.async.wait_all; ld.shared.u32 %r5, [%r4]; st.global.u32 [%rd0+40], %r5;
+ret;
+})";
+  Bench bench(text, 1);
+  const Address out = bench.upload(std::vector<uint64_t>{1, 2, 0, 0, 0, 9});
+  bench.run({1, 1, 1}, 0, out);
+  CHECK(bench.download<uint64_t>(out, 4) == std::vector<uint64_t>{7, 8, 2, 8});
+  CHECK(bench.download<uint32_t>(out + 32, 3) == std::vector<uint32_t>{11, 0, 7});
+}
+
 TEST_CASE("emulator: what it does not run is named") {
   for (const auto& [text, named] :
        {std::pair{"tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd1, {%r1}];", "tex.1d.v4.f32.s32"},

@@ -30,7 +30,7 @@ constexpr std::array<TypeRow, 28> types = {{
     {"e5m2x2", Type::e5m2x2, 2},
 }};
 
-constexpr std::array<std::pair<std::string_view, Special>, 45> specials = {
+constexpr std::array<std::pair<std::string_view, Special>, 46> specials = {
     {{"%tid.x", Special::tid_x},
      {"%tid.y", Special::tid_y},
      {"%tid.z", Special::tid_z},
@@ -71,11 +71,21 @@ constexpr std::array<std::pair<std::string_view, Special>, 45> specials = {
      {"%is_explicit_cluster", Special::is_explicit_cluster},
      {"%dynamic_smem_size", Special::dynamic_smem_size},
      {"%total_smem_size", Special::total_smem_size},
+     {"%aggr_smem_size", Special::total_smem_size},
      {"%reserved_smem_offset_begin", Special::reserved_smem_begin},
      {"%reserved_smem_offset_end", Special::reserved_smem_end},
      {"%reserved_smem_offset_cap", Special::reserved_smem_end},
      {"%reserved_smem_offset_0", Special::reserved_smem_begin},
      {"%reserved_smem_offset_1", Special::reserved_smem_1}}};
+
+// Registers that say nothing of a launch here: what the driver sets as it likes, what a profiler counts, and
+// the graph of a launch that is in none.
+bool is_of_no_launch(std::string_view name) {
+  if (name.starts_with("%envreg") && name.size() > 7) return to_number(name.substr(7)) < 32;
+  if (name.starts_with("%pm") && name.size() > 3 && name[3] >= '0' && name[3] <= '7')
+    return name.size() == 4 || name.substr(4) == "_64";
+  return name == "%current_graph_exec";
+}
 
 std::optional<uint64_t> literal_bits(const ptx_text::Operand& o, Type type) {
   const bool negative = o.kind == ptx_text::Operand::Kind::unary && o.text == "-";
@@ -237,9 +247,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
     if (o.text == "WARP_SZ") return decoder.constant(32, width);
     for (const auto& [name, special] : specials)
       if (name == o.text) return decoder.special(special, width);
-    // These are the driver's, which sets them to nothing that the manual tells.
-    if (o.text.starts_with("%envreg") && to_number(std::string_view(o.text).substr(7)) < 32)
-      return decoder.constant(0, width);
+    if (is_of_no_launch(o.text)) return decoder.constant(0, width);
     if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
     if (const auto function = decoder.function_address(o.text)) return decoder.constant(*function, width);
     ptx_text::fail(o.at, fmt::format("{} is not declared", o.text));

@@ -141,15 +141,17 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     w.order_before(owner, offset);
     if (owner) w.touch(*owner, offset, width * length, true, lane);
     for (uint32_t k = 0; k < length; ++k) {
-      uint64_t old = 0, operand = 0, result;
+      unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);
       std::memcpy(&operand, w.at<std::byte>(b[k]) + static_cast<uint32_t>(lane) * width, width);
       if (op == Reduction::cas) {
-        uint64_t fresh = 0;
+        unsigned __int128 fresh = 0;
         std::memcpy(&fresh, w.at<std::byte>(x.c) + static_cast<uint32_t>(lane) * width, width);
         result = old == operand ? fresh : old;
+      } else if (op == Reduction::exch) {
+        result = operand;
       } else {
-        result = reduce(op, type, old, operand);
+        result = reduce(op, type, static_cast<uint64_t>(old), static_cast<uint64_t>(operand));
       }
       std::memcpy(place + k * width, &result, width);
       if (!d.empty() && d[k] != no_register)
@@ -169,7 +171,8 @@ void decode_atomic(Decode& d, bool returns) {
   Reduction op = take_reduction(d);
   Type type = d.take_type();
   d.done();
-  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
+  const bool whole = op == Reduction::exch || op == Reduction::cas;
+  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8 || (whole && bytes(type) == 16));
   const size_t first = returns ? 1 : 0, operands = first + 2 + (op == Reduction::cas) + hint;
   d.expect(operands, operands);
   Space symbol = Space::generic;

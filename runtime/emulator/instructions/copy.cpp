@@ -261,8 +261,8 @@ void decode_bulk(Decode& d, bool reducing) {
 struct CpAsync {
   AddressOperand dst, src;
   uint32_t cp_size;
-  Register src_size;    // none for cp_size
-  Register ignore_src;  // a predicate, or none
+  Register src_size;     // none for cp_size
+  Predicate ignore_src;  // of no register where there is none
 };
 
 void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
@@ -289,7 +289,7 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
     if (p.take > bytes)
       w.fail(Fault::operand,
              fmt::format("the src-size {} is more than the {} B that are copied", p.take, bytes), lane);
-    if (x.ignore_src != no_register && (*w.at<uint32_t>(x.ignore_src) >> lane) & 1) p.take = 0;
+    if (x.ignore_src.p != no_register && (w.truth(x.ignore_src) >> lane) & 1) p.take = 0;
     if (p.take) w.global(p.from, p.take, lane, false, "this copy");
     w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.here(), false, 0},
                   "this copy writes");
@@ -358,7 +358,7 @@ void decode_cp_async(Decode& d) {
   d.take_any({"shared", "shared::cta", "global", "L2::64B", "L2::128B", "L2::256B"});
   d.done();
   d.expect(3, 5);
-  CpAsync x{d.address(d.operand(0)), d.address(d.operand(1)), 0, no_register, no_register};
+  CpAsync x{d.address(d.operand(0)), d.address(d.operand(1)), 0, no_register, {}};
   const int64_t cp_size = d.immediate(2);
   if (cp_size != 16 && (cache == "cg" || (cp_size != 4 && cp_size != 8)))
     d.refuse(fmt::format("cp.async of {} B: .ca takes 4, 8 and 16, .cg takes 16", cp_size));
@@ -370,7 +370,7 @@ void decode_cp_async(Decode& d) {
     } catch (const Refused&) {
       is_predicate = true;
     }
-    if (is_predicate) x.ignore_src = d.source(3, Type::pred);
+    if (is_predicate) x.ignore_src = d.predicate(d.operand(3));
   }
   d.run<execute_cp_async>(x);
 }

@@ -144,7 +144,7 @@ void decode_vote(Decode& d) {
 }
 
 struct Match {
-  Register d, p;  // p may be none
+  Register d, p;  // each may be none
   Register a, membermask;
   bool all;  // .all, else .any
 };
@@ -158,7 +158,8 @@ void execute_match(Warp& w, const Match& x, Lanes lanes) {
       for_lanes(together, [&](int other) { masks[k] |= static_cast<Lanes>(a[other] == a[k]) << other; });
     });
     const bool all = masks[__builtin_ctz(together)] == together;
-    for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = x.all ? (all ? together : 0) : masks[k]; });
+    if (x.d != no_register)
+      for_lanes(together, [&](int k) { w.at<uint32_t>(x.d)[k] = x.all ? (all ? together : 0) : masks[k]; });
     w.set_predicate(x.p, together, all ? all_lanes : 0);
   });
 }
@@ -171,7 +172,7 @@ void decode_match(Decode& d) {
   d.require(bytes(type) == 4 || bytes(type) == 8);
   const ptx_text::Operand& to = d.operand(0);
   const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
-  const Match x{d.destination(two ? to.parts[0] : to, Type::b32),
+  const Match x{two ? d.sink(to.parts[0], Type::b32) : d.destination(to, Type::b32),
                 two ? d.sink(to.parts[1], Type::pred) : no_register, d.source(1, type),
                 d.source(2, Type::b32), all};
   d.passes(Flow::collective, {x.a});

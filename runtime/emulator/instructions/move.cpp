@@ -142,7 +142,24 @@ void decode_mov_parts(Decode& d, size_t count) {
   d.done();
   d.expect(2, 2);
   d.require(type != Type::pred && bytes(type) <= 8);
-  const auto to = Decode::parts(d.operand(0)), from = Decode::parts(d.operand(1));
+  const auto to = Decode::parts(d.operand(0));
+  auto from = Decode::parts(d.operand(1));
+  // %tid and its kin are vectors of four, of which the last is 0.
+  ptx_text::Operand dimensions[4];
+  constexpr std::string_view vectors[] = {"%tid",       "%ntid",       "%ctaid",         "%nctaid",
+                                          "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"};
+  if (const ptx_text::Operand& o = d.operand(1); count == 4 && std::ranges::count(vectors, o.text) > 0) {
+    from.clear();
+    for (size_t k = 0; k < 4; ++k) {
+      dimensions[k] = o;
+      constexpr const char* names[] = {".x", ".y", ".z"};
+      if (k < 3)
+        dimensions[k].text += names[k];
+      else
+        dimensions[k].kind = ptx_text::Operand::Kind::number, dimensions[k].text = "0";
+      from.push_back(&dimensions[k]);
+    }
+  }
   if (to.size() != count || from.size() != count) d.refuse("the operands do not match the vector length");
   const RegisterList d_parts = d.list(d.sinks(to, type)), a_parts = d.list(d.sources(from, type));
   d.run<execute_mov_parts>({d_parts, a_parts, static_cast<uint8_t>(bytes(type))});
