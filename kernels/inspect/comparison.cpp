@@ -104,8 +104,12 @@ Comparison compare(const KernelText& a, const KernelText& b, const Telling& tell
   const ModulePointer module_a = parsed(a), module_b = parsed(b);
   const auto variables = have_same_variables(*module_a, *module_b) ? KernelAnalysis::Variables::by_name
                                                                    : KernelAnalysis::Variables::by_use;
-  const auto in_a = analysed(a, module_a, variables), in_b = analysed(b, module_b, variables);
-  const std::vector<Region> regions_a = regions(*in_a), regions_b = regions(*in_b);
+  // What is known of A takes much memory, and is kept for the page alone.
+  auto in_a = analysed(a, module_a, variables);
+  const std::vector<Region> regions_a = regions(*in_a);
+  if (!telling.page) in_a.reset();
+  const auto in_b = analysed(b, module_b, variables);
+  const std::vector<Region> regions_b = regions(*in_b);
   const Counts counts = counts_of(regions_a, regions_b);
   const std::vector<Difference> differences = diff(regions_a, regions_b);
   Comparison comparison = told(differences, telling, {{"instructions", counts}});

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_set>
 
 namespace ptxbuilder::analysis {
 
@@ -151,7 +150,7 @@ uint64_t Exact::of(const Sum& sum, const std::vector<uint64_t>& atoms) const {
 
 uint64_t Exact::of_atom(int number) const {
   const Atom& a = values_.atom(number);
-  uint64_t hash = mixed(static_cast<uint64_t>(a.kind), hash_of(a.name));
+  uint64_t hash = a.name_hash;
   if (a.object != kNone) return mixed(hash, a.hash);
   hash = mixed(hash, at(number) < ordinals_.size() ? ordinals_[at(number)] : 0);
   if (a.block != kNone) hash = mixed(hash, contexts_[at(a.block)]);
@@ -202,10 +201,12 @@ void Exact::refine() {
     before_ = atoms_;
     for (int number : order_) atoms_[at(number)] = of_atom(number);
     find_contexts();
-    std::unordered_set<uint64_t> all(atoms_.begin(), atoms_.end());
-    all.insert(contexts_.begin(), contexts_.end());
-    if (round > 1 && all.size() == told_apart) return;
-    told_apart = all.size();
+    std::vector<uint64_t> all = atoms_;
+    all.insert(all.end(), contexts_.begin(), contexts_.end());
+    std::sort(all.begin(), all.end());
+    const auto count = static_cast<size_t>(std::unique(all.begin(), all.end()) - all.begin());
+    if (round > 1 && count == told_apart) return;
+    told_apart = count;
   }
 }
 

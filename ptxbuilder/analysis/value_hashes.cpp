@@ -20,8 +20,12 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
+uint64_t Values::name_hash_of(const Atom& a) {
+  return mixed(static_cast<uint64_t>(a.kind), analysis::hash_of(a.name));
+}
+
 uint64_t Values::hash_of(const Atom& a) const {
-  uint64_t hash = mixed(static_cast<uint64_t>(a.kind), analysis::hash_of(a.name));
+  uint64_t hash = a.name_hash;
   if (a.object != kNone) return mixed(hash, objects_[at(a.object)]);
   if (a.kind == Atom::Kind::meet) {
     uint64_t any_order = 0;  // that of the predecessors is the layout's
@@ -38,8 +42,10 @@ uint64_t Values::hash_of(const Atom& a) const {
 // that those differ that are made of different things some rounds below.
 void Values::find_hashes() {
   constexpr int kRounds = 12;
+  for (Atom& a : atoms_) a.name_hash = name_hash_of(a);
   for (int round = 0; round < kRounds; ++round) {
     std::vector<uint64_t> hashes;
+    hashes.reserve(atoms_.size());
     for (const Atom& a : atoms_) hashes.push_back(hash_of(a));
     for (size_t i = 0; i < atoms_.size(); ++i) atoms_[i].hash = hashes[i];
   }

@@ -459,6 +459,7 @@ Sum Values::meet(int number) {
                       .name = "meet",
                       .block = definitions_.meets()[at(number)].block,
                       .meet = number});
+    if (has_hashes_) atoms_.back().name_hash = name_hash_of(atoms_.back());
   }
   return {.terms = {{made, 1}}};
 }
@@ -557,7 +558,10 @@ Sum Values::atom_of(Atom made) {
         if (number != kNone) table_[place_of(atom(number))] = number;
       place = place_of(made);
     }
-    if (has_hashes_) made.hash = hash_of(made);
+    if (has_hashes_) {
+      made.name_hash = name_hash_of(made);
+      made.hash = hash_of(made);
+    }
     table_[place] = static_cast<int>(atoms_.size());
     atoms_.push_back(std::move(made));
   }

@@ -43,9 +43,10 @@ struct Atom {
   std::string name = {};
   int object = kNone;  // of an address: the code's variable by number, and behind these its functions
   std::vector<Sum> inputs = {};
-  int operation = kNone;  // that made it, where one did
-  int block = kNone;      // of a counter and a meet
-  int meet = kNone;       // which of the definitions' it was made for
+  int operation = kNone;   // that made it, where one did
+  int block = kNone;       // of a counter and a meet
+  int meet = kNone;        // which of the definitions' it was made for
+  uint64_t name_hash = 0;  // of the kind and the name
   uint64_t hash = 0;  // the same in every kernel that computes the same, whatever its registers are called
 };
 
@@ -140,6 +141,7 @@ class Values {
   void number_object(int object);
   std::string label(const Atom& address) const;
   uint64_t hash_of(const Atom& atom) const;
+  static uint64_t name_hash_of(const Atom& atom);
   int64_t bits_of(const Sum& sum) const;
   Sum function(std::string name, std::vector<Sum> inputs, int operation);
 
