@@ -128,7 +128,7 @@ void add_maps(const std::vector<LaunchParameter>& parameters, int number, Tensor
   }
 }
 
-// Those of the launch file, or of a sidecar beside the PTX.
+// These are those of the launch file, or of a sidecar beside the PTX.
 TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
   TensorMaps maps;
   if (!o.launch.empty()) {

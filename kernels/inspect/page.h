@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 
 std::string escaped(std::string_view text);
 
-// What an instruction is drawn as, such as "tensor"; "" for arithmetic.
+// This is what an instruction is drawn as, such as "tensor"; "" for arithmetic.
 std::string_view class_of(const analysis::Operation& o);
 
 // A line for each role, and for each array of barriers an arrow from who fills a phase to who waits for it.

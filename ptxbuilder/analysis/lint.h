@@ -31,8 +31,8 @@ struct RuleText {
 };
 std::vector<RuleText> lint_rules();
 
-// Which undecided findings are told: where a rule gave up, since the kernel is too large for it, or also
-// where it passed over what it does not know.
+// This says which undecided findings are told: where a rule gave up, since the kernel is too large for it, or
+// also where it passed over what it does not know.
 enum class Undecided : uint8_t { given_up, all };
 
 // The swizzles of the tensor maps that a launch gives, by the parameter's number and the bytes into it.

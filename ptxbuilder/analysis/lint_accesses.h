@@ -1,5 +1,5 @@
-// What instructions reach in shared memory, and how places move from stage to stage of a ring while a rule
-// follows the ways through a kernel.
+// This finds what instructions reach in shared memory, and how places move from stage to stage of a ring
+// while a rule follows the ways through a kernel.
 #pragma once
 
 #include <map>
@@ -19,28 +19,29 @@ struct Access {
   Sum address = {};  // LintKernel::shared_offset()
   int64_t bytes = 0;
 };
-// What a wgmma reads of shared memory, as far as its descriptors bound it: of a K-major tile 8 rows for each
-// step of the stride.
+// This is what a wgmma reads of shared memory, as far as its descriptors bound it: of a K-major tile 8 rows
+// for each step of the stride.
 std::vector<Access> tiles_of(LintKernel& kernel, int wgmma);
-// What threads write there by the generic proxy; nothing where that is not known.
+// This is what threads write there by the generic proxy; nothing where that is not known.
 std::optional<Access> write_of(LintKernel& kernel, int i);
-// What an instruction reads of shared memory in each thread.
+// This is what an instruction reads of shared memory in each thread.
 std::vector<Access> reads_of(LintKernel& kernel, int i);
 // Tells a rule's report of the wgmmas whose descriptors cannot be read.
 void tell_unknown_reads(LintKernel& kernel, Report& report);
 
-// Whether an instruction waits for other threads.
+// This says whether an instruction waits for other threads.
 bool is_meeting(const Operation& o);
 
-// Where threads reach by an access: bytes behind where the first thread of a class does, ascending.
+// This is where threads reach by an access: bytes behind where the first thread of a class does, ascending.
 using Spread = std::vector<int64_t>;
 
-// What accesses have in common. The accesses and classes that it is asked of have to live as long as it does.
+// This finds what accesses have in common. The accesses and classes that it is asked of have to live as long
+// as it does.
 class Meetings {
  public:
   explicit Meetings(LintKernel& kernel) : kernel_(kernel) {}
 
-  // Where an access is beside a barrier in some step, by the barrier's place.
+  // This is where an access is beside a barrier in some step; it is found by the barrier's place.
   struct Reach {
     const ThreadClass* by;
     const Access* access;
@@ -49,8 +50,8 @@ class Meetings {
   using Reaches = std::multimap<int64_t, Reach>;
   Reaches by_barrier(const ThreadClass& c, const Access& access, const Sum& barrier, int moves);
   bool meet(const Reach& a, const Reach& b);
-  // Whether `later` reaches, in any thread that runs it, what `earlier` reached `moves` steps before, where a
-  // thread of the class came to both.
+  // This says whether `later` reaches, in any thread that runs it, what `earlier` reached `moves` steps
+  // before, where a thread of the class came to both.
   bool meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves);
 
  private:
@@ -60,13 +61,14 @@ class Meetings {
   std::map<std::pair<const ThreadClass*, const Access*>, Spread> spreads_;
 };
 
-// What is read of shared memory.
+// This has what is read of shared memory.
 class Readers {
  public:
   Readers(LintKernel& kernel, Meetings& meetings);
 
   const std::map<int, std::vector<Access>>& all() const { return all_; }  // by instruction
-  // By barrier, what is read behind a wait for it with no other wait between them: by wgmma, or by anything.
+  // This has by barrier what is read behind a wait for it with no other wait between them: by wgmma, or by
+  // anything.
   const Meetings::Reaches& behind_waits(bool by_wgmma);
 
  private:
@@ -76,7 +78,7 @@ class Readers {
   std::optional<Meetings::Reaches> behind_[2];
 };
 
-// Which of some places are made anew by an instruction, as where a loop goes on to the next stage.
+// This says which of some places are made anew by an instruction, as where a loop goes on to the next stage.
 class Moves {
  public:
   static constexpr int most = 8;  // that are followed

@@ -50,7 +50,7 @@ class Bytes {
   // Where a copy goes, by the barrier of a ring at which it completes; nothing where that is not known.
   const std::map<int64_t, int64_t>& by_barrier(int copy) { return by_barrier_[copy]; }
 
-  // Whether all threads copy to the same place.
+  // This says whether all threads copy to the same place.
   bool is_one_place(int copy) {
     const auto to = kernel_.shared_offset(kernel_.addresses(copy).front());
     return to && kernel_.is_uniform(*to);
@@ -274,7 +274,7 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   return copies;
 }
 
-// How many threads reach the first barrier of a use by an instruction; one where that is not known.
+// This is how many threads reach the first barrier of a use by an instruction; one where that is not known.
 int64_t threads_of(Protocol& protocol, int operation, size_t use) {
   const auto found = std::find_if(protocol.uses.begin(), protocol.uses.end(),
                                   [&](const Use& other) { return other.operation == operation; });

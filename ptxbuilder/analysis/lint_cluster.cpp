@@ -22,13 +22,14 @@ struct PeerRead {
   }
 };
 
-// Whether the first address of an instruction is of another CTA.
+// This says whether the first address of an instruction is of another CTA.
 bool is_mapped(LintKernel& kernel, int i) {
   const std::vector<Sum> addresses = kernel.addresses(i);
   return !addresses.empty() &&
          std::any_of(addresses[0].terms.begin(), addresses[0].terms.end(), [&](const auto& term) {
            const Atom& a = kernel.values.atom(term.first);
-           return a.name.starts_with("mapa") && !kernel.values.only_atom(a.inputs.back(), "%cluster_ctarank");
+           return a.name.starts_with("mapa") && !a.inputs.empty() &&
+                  !kernel.values.only_atom(a.inputs.back(), "%cluster_ctarank");
          });
 }
 
@@ -36,7 +37,7 @@ bool reaches_peer(LintKernel& kernel, int i) {
   return kernel.operation(i).has("shared::cluster") && is_mapped(kernel, i);
 }
 
-// Whether a thread knows that all CTAs of the cluster run.
+// This says whether a thread knows that all CTAs of the cluster run.
 struct Entry {
   bool is_known = false;
 
@@ -63,7 +64,7 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // By its own wait, by another thread's, or by a word from a peer.
+      // It knows by its own wait, by another thread's, or by a word from a peer.
       if ((o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });

@@ -19,8 +19,8 @@ struct Written {
   bool operator==(const Written&) const = default;
 };
 
-// What a thread has written and neither waited for nor fenced, by instruction and by how often its place has
-// moved since.
+// This is what a thread has written and neither waited for nor fenced, by instruction and by how often its
+// place has moved since.
 struct WrittenState {
   std::map<std::pair<int, int>, Written> all = {};
 
@@ -105,7 +105,7 @@ class CopyWalk {
           events_.insert({written.is_done ? kUnfenced : kTold, i, key.first});
   }
 
-  // Whether an instruction reads, in this class, what a copy of it brings.
+  // This says whether an instruction reads, in this class, what a copy of it brings.
   bool is_read(std::pair<int, int> copy, int read) {
     const auto [known, is_new] = read_.try_emplace({class_, copy, read}, false);
     if (is_new)
@@ -116,7 +116,7 @@ class CopyWalk {
     return known->second;
   }
 
-  // Whether those who wait for an arrival then read what a thread wrote: by wgmma, or by anything.
+  // This says whether those who wait for an arrival then read what a thread wrote: by wgmma, or by anything.
   bool is_told(std::pair<int, int> copy, const Use& arrival, bool by_wgmma) {
     const auto [known, is_new] = told_[by_wgmma].try_emplace({class_, copy, arrival.operation}, false);
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -144,7 +144,7 @@ class CopyWalk {
   std::set<LintEvent> events_;
 };
 
-// Whether a place is the same for all steps, or one of a ring's.
+// This says whether a place is the same for all steps, or one of a ring's.
 bool is_followed(LintKernel& kernel, const Access& access) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     ThreadValues& in = kernel.values_in(c);

@@ -13,7 +13,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// Where copies go, at all stages, and which ones.
+// This is where copies go, at all stages, and which ones.
 using Destinations = std::map<int64_t, std::set<int>>;
 
 Destinations destinations(LintKernel& kernel) {
@@ -42,7 +42,7 @@ struct Tile {
 
 using Readers = std::map<int, std::vector<int>>;  // by the descriptor's layout, the wgmmas in order
 
-// Where the tile of an operand of a wgmma begins, at the first of its stages, and the layout that its
+// This is where the tile of an operand of a wgmma begins, at the first of its stages, and the layout that its
 // descriptor says; nothing where it is in registers or not known.
 struct Described {
   int64_t place;

@@ -172,7 +172,7 @@ class Report {
 
   void add(int operation, std::string what, const std::set<int>& others = {}, std::string_view cure = {});
   void add_at(ptx_text::Position at, std::string what);
-  // That the rule passes over an instruction, and why.
+  // This tells that the rule passes over an instruction, and why.
   void undecided(int operation, std::string_view why);
   std::vector<Finding> findings;
 
@@ -184,7 +184,7 @@ class Report {
 };
 
 // Reports a walk's events of a kind, in their own words.
-// Whether the kernel says how many threads a CTA has; tells the report where it does not.
+// This says whether the kernel says how many threads a CTA has; tells the report where it does not.
 bool knows_threads(const LintKernel& kernel, Report& report);
 
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report);

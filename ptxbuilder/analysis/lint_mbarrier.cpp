@@ -13,7 +13,7 @@ namespace {
 
 // ---- Published ----
 
-// What a thread knows of initialisations, by their instructions.
+// This is what a thread knows of initialisations, by their instructions.
 struct Publication {
   int unfenced = kNone;                             // the mbarrier.init that no fence follows
   std::set<int> unmet = {}, unmet_in_cluster = {};  // those of others behind which there has been no barrier
@@ -129,7 +129,7 @@ void report_unfenced(LintKernel& kernel, PublicationWalk::Kind kind, const char*
 
 // ---- Arrivals ----
 
-// How many arrivals an instruction makes; nothing where that is not known.
+// This is how many arrivals an instruction makes; nothing where that is not known.
 std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Use& use, int64_t cell) {
   const Operation& o = kernel.operation(use.operation);
   if (o.has("arrive_drop")) return std::nullopt;  // later phases expect fewer
@@ -214,13 +214,13 @@ class Dependence {
   std::set<int> met_;
 };
 
-// Whether no way around a loop leaves an instruction out.
+// This says whether no way around a loop leaves an instruction out.
 bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
   return std::all_of(loop.latches.begin(), loop.latches.end(),
                      [&](int latch) { return kernel.graph.dominates(kernel.graph.block_of[at(i)], latch); });
 }
 
-// Whether a loop initialises a barrier of a use, so that its phases begin anew.
+// This says whether a loop initialises a barrier of a use, so that its phases begin anew.
 bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use& use, const Loop& loop) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&use - protocol.uses.data())];
   return std::any_of(cells.begin(), cells.end(), [&](int64_t cell) {
@@ -230,7 +230,7 @@ bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use&
   });
 }
 
-// Whether a wait whose loop counts by ones waits twice in a row for the same parity of one barrier.
+// This says whether a wait whose loop counts by ones waits twice in a row for the same parity of one barrier.
 bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, const Loop& loop) {
   const auto barrier = kernel.shared_offset(wait.address);
   std::set<int> changes = changing(kernel, wait.address, loop);

@@ -135,8 +135,8 @@ std::optional<Conflict> conflict_of(LintKernel& kernel, int i) {
   return worst;
 }
 
-// Whether the addresses of the lanes are known, but for what is the same for all of them, in a warp that runs
-// an access whole.
+// This says whether the addresses of the lanes are known, but for what is the same for all of them, in a warp
+// that runs an access whole.
 bool knows_lanes(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
   const std::vector<Sum> addresses = kernel.addresses(i);

@@ -392,7 +392,7 @@ bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
 
 namespace {
 
-// Whether a loop does nothing but wait.
+// This says whether a loop does nothing but wait.
 bool only_waits(const LintKernel& kernel, const Loop& loop) {
   for (int block : loop.blocks)
     for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {

@@ -43,8 +43,8 @@ class Dependent {
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b,
                               int moves = 0);
-// By how many stages the ring `y` is ahead of the ring `x` when their loop begins, whichever stage one of
-// them begins with; nothing where that is not known, or they are not of one loop.
+// This is by how many stages the ring `y` is ahead of the ring `x` when their loop begins, whichever stage
+// one of them begins with; nothing where that is not known, or they are not of one loop.
 std::optional<int64_t> lead(const LintKernel& kernel, ThreadValues& in, const Atom& x, const Atom& y);
 
 using Cells = std::set<int64_t>;  // barriers, by their bytes behind the start of shared memory
@@ -57,8 +57,8 @@ class Protocol {
   std::optional<Cells> cells_of_thread(const Use& use, int64_t thread);
   std::optional<Cells> cells_of(const Use& use, const ThreadClass& c);
 
-  // How many threads reach a barrier by a use, all of them whenever one does; nothing where that is not
-  // known.
+  // This is how many threads reach a barrier by a use, all of them whenever one does; nothing where that is
+  // not known.
   std::optional<int64_t> threads_at(const Use& use, int64_t cell);
 
   bool any(int64_t cell, bool Use::*does) const { return !operations(cell, does).empty(); }
@@ -70,7 +70,7 @@ class Protocol {
   std::vector<Cells> cells;  // of each use; none where they are not known
   std::map<int64_t, std::vector<size_t>> by_cell;
   bool is_complete = true;  // whether all barriers are known
-  // The same, and tells a rule's report of those that are not.
+  // This says the same, and tells a rule's report of those that are not.
   bool is_complete_for(Report& report) const;
 
  private:

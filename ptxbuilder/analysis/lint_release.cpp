@@ -54,7 +54,8 @@ class Stages {
 
   const std::vector<const Use*>& arrivals() const { return arrivals_; }
 
-  // Whether an arrival frees, for a thread of the class, the stage that a read of the same step is of.
+  // This says whether an arrival frees, for a thread of the class, the stage that a read of the same step is
+  // of.
   bool frees_now(const Use& arrival, const Sum& read, const ThreadClass& c) const {
     const auto barrier = kernel_.shared_offset(arrival.address);
     return barrier && frees_now(*barrier, read, kernel_.values_in(c));
@@ -215,7 +216,7 @@ struct Arrived {
   }
 };
 
-// By reading instruction, the arrivals ahead of it that free what it reads.
+// This has by reading instruction the arrivals ahead of it that free what it reads.
 std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
   std::map<int, std::set<int>> late;
   std::map<int, const Use*> arrivals;
@@ -245,8 +246,8 @@ std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) 
   return late;
 }
 
-// Whether a thread of a class waits in a loop for something that another may do, or may do so for all that is
-// known.
+// This says whether a thread of a class waits in a loop for something that another may do, or may do so for
+// all that is known.
 bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c, const Loop& loop) {
   const auto waits = [&](int i) {
     const Operation& o = kernel.operation(i);
@@ -271,12 +272,12 @@ bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const Thread
   return false;
 }
 
-// Whether a place is the same again after some steps of a loop.
+// This says whether a place is the same again after some steps of a loop.
 bool comes_back(LintKernel& kernel, ThreadValues& in, const Sum& place, const Loop& loop) {
   return changing(kernel, place, loop).empty() || together(kernel, in, place, place);
 }
 
-// Whether all threads of a class are of one warp with the first of another.
+// This says whether all threads of a class are of one warp with the first of another.
 bool are_of_one_warp(const ThreadClass& c, const ThreadClass& with) {
   return !c.threads.empty() && c.lanes.size() == 1 &&
          c.lanes.begin()->first == with.threads[0] / hopper::warp_threads;

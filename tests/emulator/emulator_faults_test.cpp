@@ -38,7 +38,7 @@ const Planted kPlanted[] = {
     {"ring", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async"},
     {"copies", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async"},
     {"through", "  fence.proxy.async.shared::cta;\n", "", "proxy-fence", "missing fence.proxy.async", 2},
-    // What is not there yet.
+    // Something is not there yet.
     {"copies", kCopyDone.c_str(), "  fence.proxy.async.shared::cta;\n", "copy-wait", "cp.async"},
     {"copies", "  cp.async.wait_group 0;\n", "", "copy-wait", "cp.async", 2},
     {"copies", "  cp.async.wait_group 0;\n", "  cp.async.wait_group 1;\n", "copy-wait", "cp.async", 2},
@@ -87,7 +87,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 std::string kernel_text(const std::string& name) { return test_file("emulator/faults/" + name + ".ptx"); }
 
-// What the emulator says in some of a few schedules; "no fault" where all end well.
+// This is what the emulator says in some of a few schedules; "no fault" where all end well.
 std::string emulated(const std::string& text) {
   std::string what;
   for (uint64_t seed = 0; seed < 4; ++seed) {
