@@ -121,8 +121,7 @@ void Order::start(View& view) {
 
 Moment Order::tick(View& view) {
   if (view.own == kNone) view.own = component(), view.ticks = 0;
-  view.known.raise(view.own, ++view.ticks);
-  view.came.raise(view.own, view.ticks);
+  view.learn(view.own, ++view.ticks);
   return {view.own, view.ticks};
 }
 

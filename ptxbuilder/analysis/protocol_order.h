@@ -57,6 +57,11 @@ struct View {
   int own = kNone;  // the component of these lanes
   uint32_t ticks = 0;
   int cta = 0, warp = 0;
+
+  void learn(int component, uint32_t event) {
+    known.raise(component, event);
+    came.raise(component, event);
+  }
 };
 
 // Bytes of a CTA's shared memory.
@@ -118,7 +123,7 @@ class Order {
   // An event of these lanes.
   Moment tick(View& view);
   void touch(const View& view, const SharedAccess& access);
-  void exit(const View& view) { exits_[at(view.cta)].push_back(view.known); }
+  void exit(const View& view) { exits_[at(view.cta)].push_back(view.came); }
 
   struct Place {
     int cta = 0;

@@ -376,7 +376,7 @@ class Run {
         const uint64_t left = o.operands.empty() ? 0 : static_cast<uint64_t>(o.operands[0].value);
         for_lanes(lanes, [&](int lane) {
           const BulkGroups& b = bulk(w, lane);
-          if (b.begun > left) w.view.known.raise(b.component, static_cast<uint32_t>(b.begun - left));
+          if (b.begun > left) w.view.learn(b.component, static_cast<uint32_t>(b.begun - left));
         });
         return true;
       }
@@ -392,7 +392,7 @@ class Run {
       case Deed::wgmma_wait: {
         const auto left = static_cast<uint64_t>(o.operands.empty() ? 0 : o.operands[0].value);
         if (w.groups.size() > left)
-          w.view.known.raise(queue(w), static_cast<uint32_t>(w.groups[w.groups.size() - 1 - left]));
+          w.view.learn(queue(w), static_cast<uint32_t>(w.groups[w.groups.size() - 1 - left]));
         return true;
       }
       case Deed::barrier:
@@ -467,20 +467,18 @@ class Run {
     const Operation& o = operation(i);
     const auto parity = number(w, *behind_address(o));
     if (!parity) return false;
-    const bool blocks = code_.spins[at(i)] || peeks_succeed_;
     bool is_over = true;
     const bool known = for_addresses(w, *addresses(o)[0], lanes, [&](const Order::Place& at_place, Lanes) {
       if (const int loop = code_.loop_of_wait(i);
           loop != kNone && waited_[{i, w.cta, w.warp}].insert(at_place.address).second)
         turns_.widen(loop, waited_[{i, w.cta, w.warp}].size());
-      if (blocks)
-        is_over = order_.wait(w.view, at_place, *parity, !o.has("relaxed"), i) && is_over;
-      else
-        order_.peek(w.view, at_place, *parity, i);
+      if (!code_.spins[at(i)]) order_.peek(w.view, at_place, *parity, i);
+      const bool asks = code_.spins[at(i)] || peeks_succeed_;
+      is_over = asks && order_.wait(w.view, at_place, *parity, !o.has("relaxed"), i) && is_over;
       last_wait_[{w.cta, w.warp}] = at_place;
     });
-    if (!known || (blocks && !is_over)) return false;
-    values_.set(w, o.operands[0], Scalar{.value = blocks ? 1u : 0u}, lanes);
+    if (!known || (code_.spins[at(i)] && !is_over)) return false;
+    values_.set(w, o.operands[0], Scalar{.value = is_over ? 1u : 0u}, lanes);
     return true;
   }
 

@@ -97,7 +97,7 @@ struct Turns {
   int largest() const { return most.empty() ? 4 : *std::max_element(most.begin(), most.end()); }
 };
 
-// A wait that is not repeated finds its phase over where `peeks_succeed`, and else never does. Throws
+// A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not. Throws
 // Refusal, or Beyond.
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
                   bool peeks_succeed);

@@ -187,6 +187,8 @@ std::optional<uint64_t> Terms::computed(const TermOperation& o, const std::vecto
     }
     case TermKind::popc:
       return wide(std::popcount(u(0)));
+    case TermKind::in_cta:
+      return (u(0) & mask(kCtaBits)) | (u(1) + 1) << kCtaBits;
     case TermKind::clz:
       return wide(std::countl_zero(u(0)) - (64 - bits));
     case TermKind::brev: {
@@ -196,6 +198,7 @@ std::optional<uint64_t> Terms::computed(const TermOperation& o, const std::vecto
     }
     case TermKind::symbol:
     case TermKind::sum:
+    case TermKind::parameter:
     case TermKind::select:
     case TermKind::other:
       return std::nullopt;
@@ -545,6 +548,16 @@ std::optional<uint64_t> Terms::number(const Scalar& scalar) {
   }
 }
 
+bool Terms::can_be() const {
+  const auto is_open = [&](int term) {
+    for (TermKind kind : {TermKind::div, TermKind::rem, TermKind::mul_hi, TermKind::other})
+      if (find(term, kind)) return true;
+    return false;
+  };
+  return std::none_of(domains_.begin(), domains_.end(), [&](const auto& d) { return is_open(d.first); }) &&
+         std::none_of(facts_.begin(), facts_.end(), [&](const auto& f) { return is_open(f.first); });
+}
+
 std::string Terms::chosen() const {
   std::string all;
   const auto add = [&](const std::string& one) { all += (all.empty() ? "" : ", ") + one; };
@@ -560,7 +573,7 @@ std::string Terms::chosen() const {
     add(is_less ? fmt::format("{} {} {}", text(n.inputs[0]), holds ? "<" : ">=", text(n.inputs[1]))
                 : fmt::format("{}{}", holds ? "" : "not ", text({.term = fact})));
   }
-  constexpr size_t kMost = 400;
+  constexpr size_t kMost = 240;
   return all.size() <= kMost ? all : all.substr(0, kMost) + " ...";
 }
 
@@ -575,9 +588,9 @@ std::string Terms::text(const Scalar& s) const {
                        text({.term = term}));
   if (n.operation.kind == TermKind::sum)
     return n.constant == 0 ? all : fmt::format("{} + {}", all, with_sign(n.constant, n.operation.bits));
-  constexpr std::string_view names[] = {"",    "",     "",    "mul", "mul.hi", "shl", "shr",
-                                        "div", "rem",  "and", "or",  "xor",    "not", "lt",
-                                        "eq",  "selp", "cvt", "bfe", "popc",   "clz", "brev"};
+  constexpr std::string_view names[] = {"",     "",    "",    "param", "mul",  "mul.hi", "shl", "shr",
+                                        "div",  "rem", "and", "or",    "xor",  "not",    "lt",  "eq",
+                                        "selp", "cvt", "bfe", "popc",  "mapa", "clz",    "brev"};
   for (const Scalar& input : n.inputs) all += fmt::format("{}{}", all.empty() ? "" : ", ", text(input));
   return fmt::format(
       "{}({})",

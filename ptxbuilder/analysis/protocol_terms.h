@@ -25,9 +25,10 @@ struct Scalar {
 };
 
 enum class TermKind : uint8_t {
-  symbol,  // that nothing is known of, by its name
-  sum,     // constant + the sum of factor times term, modulo 2^bits
-  other,   // an instruction's result of which only is known that equal inputs give equal ones
+  symbol,     // that nothing is known of, by its name
+  sum,        // constant + the sum of factor times term, modulo 2^bits
+  other,      // an instruction's result of which only is known that equal inputs give equal ones
+  parameter,  // that is loaded, by its address
   mul,
   mul_hi,
   shl,
@@ -44,9 +45,14 @@ enum class TermKind : uint8_t {
   convert,  // from as many bits as `aside` says
   extract,  // bfe
   popc,
+  in_cta,  // an address of shared memory in another CTA of the cluster
   clz,
   brev
 };
+
+// CTAs of a cluster lie so far apart among the addresses of shared::cluster, and a CTA's own memory ahead of
+// all.
+inline constexpr int kCtaBits = 24;
 
 // What is done with numbers of how many bits.
 struct TermOperation {
@@ -54,7 +60,7 @@ struct TermOperation {
   uint8_t bits = 32;
   bool is_signed = false;
   uint8_t aside = 0;
-  std::string_view name = {};  // of `symbol` and `other`
+  std::string_view name = {};  // of a symbol, and of another instruction
 
   auto operator<=>(const TermOperation&) const = default;
 };
@@ -110,6 +116,9 @@ class Terms {
   std::string text(const Scalar& scalar) const;
   // What the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
+  // This says whether all that was chosen can be so together, for all that is known: sums, shifts and
+  // products of parameters are taken to be independent, and quotients and loaded values are not.
+  bool can_be() const;
 
  private:
   struct Node {

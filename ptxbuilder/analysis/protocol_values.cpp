@@ -34,8 +34,8 @@ Scalar ProtocolValues::fresh(const Group& group, int operation) {
   const Type type = last.kind == Value::Kind::reg
                         ? type_of(std::string_view(code_.code.registers[at(last.number)].type).substr(1))
                         : Type{};
-  return terms_.symbol(fmt::format("what line {} finds in warp {} ({})", o.at.line, group.warp, ++fresh_),
-                       std::max<uint8_t>(type.bits, 1));
+  const std::string name = fmt::format("what line {} finds in warp {} ({})", o.at.line, group.warp, ++fresh_);
+  return terms_.made({.bits = std::max<uint8_t>(type.bits, 1), .name = name}, {});
 }
 
 Scalar ProtocolValues::special(const Group& group, std::string_view name, int lane) {
@@ -208,8 +208,7 @@ std::optional<Scalar> ProtocolValues::of_integers(const Operation& o, const std:
     if (name == "max") return make(TermKind::select, {make(TermKind::less, x), x[1], x[0]});
     if (name == "setp" && o.words.size() == 3)
       return terms_.compared(o.words[1], type.bits, type.is_signed, x[0], x[1]);
-    if (name == "mapa" && x[0].is_known() && x[1].is_known())
-      return Scalar{.value = (x[0].value & ((uint64_t{1} << kCtaBits) - 1)) | (x[1].value + 1) << kCtaBits};
+    if (name == "mapa") return make(TermKind::in_cta, x);
     return std::nullopt;
   }
   if (name == "mad")
@@ -283,12 +282,10 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
                      (o.has("global") && !o.has("volatile") && !o.has("acquire") && !o.has("relaxed")))) {
     // Loads of one address give one value.
     const bool is_param = o.has("param");
-    const Type type = type_of(o.words.back());
+    const uint8_t bits = std::max<uint8_t>(type_of(o.words.back()).bits, 1);
     return for_lanes(group, inputs, [&](const auto& x) {
-      return terms_.made({.kind = TermKind::other,
-                          .bits = std::max<uint8_t>(type.bits, 1),
-                          .name = is_param ? "param" : o.text->opcode},
-                         x);
+      return is_param ? terms_.made({.kind = TermKind::parameter, .bits = bits}, x)
+                      : terms_.made({.kind = TermKind::other, .bits = bits, .name = o.text->opcode}, x);
     });
   }
   if (o.is("ld") || o.is("atom") || o.is("vote") || o.is("match") || o.is("activemask") || o.is("ldu") ||

@@ -11,9 +11,6 @@ namespace ptxbuilder::analysis {
 
 using Lanes = uint32_t;  // a bit for each lane of a warp
 inline constexpr int kLanes = 32;
-// CTAs of a cluster lie so far apart among the addresses of shared::cluster, and a CTA's own memory ahead of
-// all.
-inline constexpr int kCtaBits = 24;
 
 // A value for each lane, or one for all.
 class LaneValues {

@@ -14,6 +14,13 @@ namespace {
 
 constexpr size_t kMostRuns = 4000;
 
+constexpr const char* kAssumed[] = {
+    "memory outside of the CTA that decides branches or addresses stays as it is while the kernel runs",
+    "numbers of tiles do not go over the end of their registers",
+    "products of a warpgroup are over in all of its warps when they are in one, and elect.sync chooses the "
+    "lowest lane",
+    "what comes ahead of a copy in its thread is known to who waits for the copy"};
+
 // All runs of a kernel.
 class AllRuns {
  public:
@@ -29,6 +36,7 @@ class AllRuns {
       changed = boxes_.find() || turns_.most != before;
     }
     proof_.turns = turns_.largest();
+    for (const char* always : kAssumed) proof_.assumed.emplace_back(always);
     auto& assumed = proof_.assumed;
     assumed.push_back(fmt::format(
         "loops turn up to {} times: later turns repeat earlier ones, as all rings have gone around twice",
@@ -55,8 +63,10 @@ class AllRuns {
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
         if (!more) {
           const std::string chosen = terms_.chosen();
-          throw Refusal{r.operation, chosen.empty() ? r.what : fmt::format("{}; where {}", r.what, chosen),
-                        r.others, r.is_undecided};
+          const bool can_be = terms_.can_be();
+          const std::string where =
+              chosen.empty() ? "" : fmt::format("; {} {}", can_be ? "where" : "if it can be that", chosen);
+          throw Refusal{r.operation, r.what + where, r.others, r.is_undecided || !can_be};
         }
         proof_.assumed.push_back(fmt::format("{}, since else line {}: {}", *more,
                                              code_.code.operations[at(r.operation)].at.line, r.what));

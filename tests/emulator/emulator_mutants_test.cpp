@@ -6,6 +6,7 @@
 
 #include "emulator_kit.h"
 #include "lint_kit.h"
+#include "ptxbuilder/analysis/prove_schedules.h"
 
 namespace ptxbuilder::runtime::emulator_mutants_test {
 namespace {
@@ -245,6 +246,24 @@ TEST_CASE("lint finds at least half of the mutants of the GEMM without a run") {
   }
   MESSAGE(table << found << " of " << mutants().size());
   CHECK(2 * found >= mutants().size());
+}
+
+TEST_CASE("no mutant of the GEMM is proved for all schedules, and the GEMM is") {
+  const std::string text = test_file("emulator/ptx/gemm_128x256x64_bf16.ptx");
+  const auto prove = [](const std::string& ptx) { return analysis::prove_schedules(ptx_text::parse(ptx)); };
+  const auto is = [](const analysis::ScheduleProof& proof, analysis::ScheduleProof::Verdict verdict) {
+    const std::string shown = analysis::text(proof);
+    CHECK_MESSAGE(proof.verdict == verdict, shown);
+    return shown.substr(0, shown.find('\n'));
+  };
+  is(prove(text), analysis::ScheduleProof::Verdict::proved);
+  std::string table = fmt::format("\n{:48} why it is not proved\n", "mutant");
+  for (const Mutant& m : mutants()) {
+    CAPTURE(m.what);
+    table += fmt::format("{:48} {}\n", m.what,
+                         is(prove(mutate(text, m)), analysis::ScheduleProof::Verdict::refuted));
+  }
+  MESSAGE(table);
 }
 
 TEST_CASE("emulator: the unmutated GEMM is never reported") {

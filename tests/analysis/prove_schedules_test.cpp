@@ -1,0 +1,191 @@
+// Proofs over all schedules: our kernels have one, and of a small ring each fault is refused.
+#include "ptxbuilder/analysis/prove_schedules.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/kit/golden_kit.h"
+
+namespace ptxbuilder::analysis::prove_schedules_test {
+namespace {
+
+using Verdict = ScheduleProof::Verdict;
+
+// A ring of two stages: a thread brings 128 bytes for each turn, and a warp reads them.
+std::string ring() {
+  return R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry ring(.param .u64 from, .param .u32 turns)
+.reqntid 64
+{
+  .reg .pred %p<8>;
+  .reg .b32 %r<24>;
+  .reg .b64 %rd<6>;
+  .shared .align 128 .b8 tiles[256];
+  .shared .align 8 .b8 full[16];
+  .shared .align 8 .b8 empty[16];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, full;
+  mov.u32 %r3, empty;
+  mov.u32 %r4, tiles;
+  ld.param.u32 %r5, [turns];
+  ld.param.u64 %rd1, [from];
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra READY;
+  mbarrier.init.shared::cta.b64 [full], 1;
+  mbarrier.init.shared::cta.b64 [full+8], 1;
+  mbarrier.init.shared::cta.b64 [empty], 32;
+  mbarrier.init.shared::cta.b64 [empty+8], 32;
+  fence.mbarrier_init.release.cluster;
+READY:
+  bar.sync 0;
+  mov.u32 %r6, 0;
+  mov.u32 %r7, 0;
+  setp.ge.u32 %p2, %r1, 32;
+  @%p2 bra CONSUME;
+  @%p1 bra END;
+  mov.u32 %r7, 1;
+PRODUCE:
+  setp.ge.u32 %p3, %r6, %r5;
+  @%p3 bra END;
+  and.b32 %r8, %r6, 1;
+  shl.b32 %r9, %r8, 3;
+  add.u32 %r10, %r2, %r9;
+  add.u32 %r11, %r3, %r9;
+  shl.b32 %r12, %r8, 7;
+  add.u32 %r13, %r4, %r12;
+EMPTY:
+  mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r11], %r7;
+  @!%p4 bra EMPTY;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 128;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r13], [%rd1], 128, [%r10];
+  xor.b32 %r7, %r7, %r8;
+  add.u32 %r6, %r6, 1;
+  bra PRODUCE;
+CONSUME:
+  and.b32 %r14, %r1, 31;
+  shl.b32 %r14, %r14, 2;
+CONSUME_NEXT:
+  setp.ge.u32 %p3, %r6, %r5;
+  @%p3 bra END;
+  and.b32 %r8, %r6, 1;
+  shl.b32 %r9, %r8, 3;
+  add.u32 %r10, %r2, %r9;
+  add.u32 %r11, %r3, %r9;
+  shl.b32 %r12, %r8, 7;
+  add.u32 %r13, %r4, %r12;
+  add.u32 %r13, %r13, %r14;
+FULL:
+  mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r10], %r7;
+  @!%p4 bra FULL;
+  ld.shared.u32 %r15, [%r13];
+  mbarrier.arrive.shared::cta.b64 _, [%r11];
+  xor.b32 %r7, %r7, %r8;
+  add.u32 %r6, %r6, 1;
+  bra CONSUME_NEXT;
+END:
+  ret;
+}
+)";
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE_MESSAGE(at != std::string::npos, from);
+  return text.replace(at, from.size(), to);
+}
+
+ScheduleProof proof_of(const std::string& text) { return prove_schedules(ptx_text::parse(text)); }
+
+void check_refused(const std::string& from, const std::string& to, const std::string& says) {
+  const ScheduleProof proof = proof_of(with(ring(), from, to));
+  const std::string said = text(proof);
+  CAPTURE(from);
+  CHECK_MESSAGE(proof.verdict == Verdict::refuted, said);
+  CHECK_MESSAGE(proof.what.find(says) != std::string::npos, said);
+}
+
+TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
+  const ScheduleProof proof = proof_of(ring());
+  CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
+  CHECK(proof.turns == 6);  // twice around two stages, and two more
+  const std::string read = "ld.shared.u32 %r15, [%r13];\n",
+                    release = "mbarrier.arrive.shared::cta.b64 _, [%r11];\n";
+  check_refused(read + "  " + release, release + read, "may be written by warp 0 before warp 1 has read it");
+  check_refused("@!%p4 bra FULL;", "", "earlier phase");
+  check_refused("  mov.u32 %r7, 1;\n", "", "it hangs");
+  check_refused("[empty], 32;", "[empty], 31;", "earlier phase than meant");
+  check_refused("[empty], 32;", "[empty], 33;", "1 of 33 arrivals are missing");
+  check_refused("[full], 1;", "[full], 2;", "1 of 2 arrivals are missing");
+  check_refused("_, [%r10], 128;", "_, [%r10], 144;", "of 144 bytes 128 have come");
+  check_refused("_, [%r10], 128;", "_, [%r10], 112;", "it hangs");
+  check_refused("  xor.b32 %r7, %r7, %r8;\n  add.u32 %r6, %r6, 1;\n  bra CONSUME_NEXT;",
+                "  add.u32 %r6, %r6, 1;\n  bra CONSUME_NEXT;", "in an earlier phase than meant");
+  check_refused("  bar.sync 0;\n", "", "before its initialisation is known");
+  check_refused("  fence.mbarrier_init.release.cluster;\n", "", "before its initialisation is fenced");
+  check_refused("  @%p1 bra END;\n", "", "arrivals");
+  // One stage is read in place of the other.
+  check_refused("  shl.b32 %r12, %r8, 7;\n  add.u32 %r13, %r4, %r12;\n  add.u32 %r13, %r13, %r14;\n",
+                "  xor.b32 %r12, %r8, 1;\n  shl.b32 %r12, %r12, 7;\n  add.u32 %r13, %r4, %r12;\n  add.u32 "
+                "%r13, %r13, %r14;\n",
+                "before");
+  // The last copy is not waited for.
+  check_refused("CONSUME_NEXT:\n  setp.ge.u32 %p3, %r6, %r5;\n",
+                "CONSUME_NEXT:\n  add.u32 %r17, %r6, 1;\n  setp.ge.u32 %p3, %r17, %r5;\n",
+                "no thread waits for it");
+}
+
+TEST_CASE("where a fault needs more turns than a stage has, they are followed") {
+  // The third turn of the consumer releases the other stage.
+  check_refused("  mbarrier.arrive.shared::cta.b64 _, [%r11];\n",
+                "  setp.eq.u32 %p5, %r6, 4;\n  @%p5 xor.b32 %r11, %r11, 8;\n  "
+                "mbarrier.arrive.shared::cta.b64 _, [%r11];\n",
+                "");
+}
+
+TEST_CASE("what is not known is not proved") {
+  const auto undecided = [](const std::string& from, const std::string& to, const std::string& says) {
+    const ScheduleProof proof = proof_of(with(ring(), from, to));
+    CHECK_MESSAGE(proof.verdict == Verdict::undecided, text(proof));
+    CHECK_MESSAGE(proof.what.find(says) != std::string::npos, text(proof));
+    return proof;
+  };
+  undecided(".reqntid 64\n", "", "how many threads");
+  // Which stage is read is loaded from memory.
+  const auto proof = undecided("  add.u32 %r13, %r13, %r14;\n",
+                               "  ld.volatile.global.u32 %r16, [%rd1];\n  add.u32 %r13, %r13, %r16;\n",
+                               "depends on what line");
+  CHECK(proof.line > 0);
+  CHECK(
+      proof_of(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n").verdict ==
+      Verdict::undecided);
+}
+
+TEST_CASE("an empty problem that hangs is told as what is assumed") {
+  // The consumer turns once at least.
+  const ScheduleProof proof = proof_of(with(
+      with(ring(),
+           "  setp.ge.u32 %p3, %r6, %r5;\n  @%p3 bra END;\n  and.b32 %r8, %r6, 1;\n  shl.b32 %r9, %r8, 3;\n  "
+           "add.u32 %r10, %r2, %r9;\n  add.u32 %r11, %r3, %r9;\n  shl.b32 %r12, %r8, 7;\n  add.u32 %r13, "
+           "%r4, %r12;\n  add.u32 %r13, %r13, %r14;\n",
+           "  and.b32 %r8, %r6, 1;\n  shl.b32 %r9, %r8, 3;\n  add.u32 %r10, %r2, %r9;\n  add.u32 %r11, %r3, "
+           "%r9;\n  shl.b32 %r12, %r8, 7;\n  add.u32 %r13, %r4, %r12;\n  add.u32 %r13, %r13, %r14;\n"),
+      "  bra CONSUME_NEXT;", "  setp.lt.u32 %p3, %r6, %r5;\n  @%p3 bra CONSUME_NEXT;"));
+  CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
+  REQUIRE(!proof.assumed.empty());
+  CHECK(proof.assumed[0].starts_with("param(turns) is at least 1, since else"));
+}
+
+TEST_CASE("our kernels are proved for all schedules") {
+  for (const char* name : {"add_multicast", "attention", "attention_gradient", "attention_step", "gemm",
+                           "gemm_multistage", "gemm_persistent", "gemm_pingpong", "gemm_tma_mma_sync",
+                           "gemm_tma_register_a", "gemm_warp_specialized"}) {
+    const ScheduleProof proof = proof_of(test::golden(name));
+    CAPTURE(name);
+    CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
+  }
+}
+
+}  // namespace
+}  // namespace ptxbuilder::analysis::prove_schedules_test
