@@ -57,6 +57,14 @@ Deed deed_of(const Operation& o) {
   return o.writes.empty() ? Deed::none : Deed::compute;
 }
 
+// Whether a load or a store does not say which memory it is of.
+bool is_generic(const Operation& o) {
+  constexpr std::string_view spaces[] = {"global", "local", "param", "const", "tensor"};
+  const bool accesses = o.is("ld") || o.is("st") || o.is("atom") || o.is("red");
+  return accesses && !is_in_shared(o) &&
+         std::none_of(std::begin(spaces), std::end(spaces), [&](auto space) { return o.has(space); });
+}
+
 bool counts_always(Deed deed) {
   return deed != Deed::none && deed != Deed::compute && deed != Deed::branch && deed != Deed::end;
 }
@@ -94,7 +102,10 @@ ProtocolCode::ProtocolCode(const Code& of) : code(of), graph(Graph::of(of)) {
 }
 
 void ProtocolCode::find_deeds() {
-  for (const Operation& o : code.operations) deeds.push_back(deed_of(o));
+  for (const Operation& o : code.operations) {
+    deeds.push_back(deed_of(o));
+    has_generic = has_generic || is_generic(o);
+  }
   has_waits = std::find(deeds.begin(), deeds.end(), Deed::wait) != deeds.end();
 }
 

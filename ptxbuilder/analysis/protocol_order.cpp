@@ -368,15 +368,27 @@ bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires,
   return true;
 }
 
-void Order::peek(const View& view, const Place& place, uint64_t parity, int operation) {
+Order::Test Order::test(View& view, const Place& place, uint64_t parity, int operation) {
   Mbarrier& b = used(view, place, false, operation);
-  const uint32_t known = view.came[b.component];
-  // It is true of an earlier phase of the same parity, if it knows fewer than the one before.
   const bool is_over = (b.completed & 1) != parity;
-  const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
-  if (known < behind)
-    throw Refusal{operation, fmt::format("the test of {} may find an earlier phase of the same parity",
-                                         who(view.cta, view.warp))};
+  const uint32_t behind = is_over && b.completed > 0 ? b.completed - 1 : b.completed;
+  return {place, is_over, view.came[b.component] < behind, b.completed, tick(view)};
+}
+
+void Order::use(View& view, const Test& test, bool passes, int operation) {
+  Mbarrier& b = mbarriers_.at(test.place);
+  if (test.may_be_early)
+    throw Refusal{operation, fmt::format("the test of {} at the mbarrier at shared memory + {} may find an "
+                                         "earlier phase of the same parity",
+                                         who(view.cta, view.warp), test.place.address)};
+  if (!passes) return;
+  if (b.completed != test.completed)
+    throw Refusal{
+        operation, "what a test of an mbarrier found is used when the next phase is over", {}, true};
+  b.waited.push_back({test.at, operation});
+  view.came.join(b.last_came);
+  view.known.join(b.last);
+  view.fenced.join(b.last_fenced);
 }
 
 uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t threads, uint64_t expected,

@@ -138,8 +138,16 @@ class Order {
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
   // Says whether the wait is over; if it is, the lanes come behind the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
-  // It is asked by a thread that does something else where it is not over.
-  void peek(const View& view, const Place& place, uint64_t parity, int operation);
+  // A wait that is not repeated, whose outcome counts where something depends on it.
+  struct Test {
+    Place place;
+    bool is_over, may_be_early;
+    uint32_t completed;
+    Moment at;
+  };
+  Test test(View& view, const Place& place, uint64_t parity, int operation);
+  // What depends on the outcome goes on: behind the phase if it `passes`.
+  void use(View& view, const Test& test, bool passes, int operation);
   // Completes phases whose copies have all begun, since nothing else can go on; says whether there were any.
   bool complete_copies();
 

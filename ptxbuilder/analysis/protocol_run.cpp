@@ -82,6 +82,7 @@ class Run {
   }
 
   void run() {
+    terms_.ask = [this](int term) { return outcome(term); };
     for (;;) {
       bool moves = false;
       for (auto& warp : warps_)
@@ -123,7 +124,7 @@ class Run {
     for (Walker& other : warp) {
       if (&other == &w || other.has_ended || other.pc != w.pc || other.view.known != w.view.known ||
           other.view.came != w.view.came || other.view.fenced != w.view.fenced || other.groups != w.groups ||
-          other.products != w.products || other.meets || w.meets)
+          other.cluster_phase != w.cluster_phase || other.products != w.products || other.meets || w.meets)
         continue;
       unite(w, other);
     }
@@ -145,6 +146,7 @@ class Run {
 
   // To the end of a block, or to where it has to wait; false where it could not go at all.
   bool go(Warp& warp, Walker& w) {
+    current_ = &w;
     bool any = false;
     for (;;) {
       const int pc = w.pc;
@@ -472,14 +474,33 @@ class Run {
       if (const int loop = code_.loop_of_wait(i);
           loop != kNone && waited_[{i, w.cta, w.warp}].insert(at_place.address).second)
         turns_.widen(loop, waited_[{i, w.cta, w.warp}].size());
-      if (!code_.spins[at(i)]) order_.peek(w.view, at_place, *parity, i);
-      const bool asks = code_.spins[at(i)] || peeks_succeed_;
-      is_over = asks && order_.wait(w.view, at_place, *parity, !o.has("relaxed"), i) && is_over;
       last_wait_[{w.cta, w.warp}] = at_place;
+      if (!code_.spins[at(i)]) {
+        values_.set(w, o.operands[0], tested(order_.test(w.view, at_place, *parity, i), i), lanes);
+        return;
+      }
+      is_over = order_.wait(w.view, at_place, *parity, !o.has("relaxed"), i) && is_over;
     });
-    if (!known || (code_.spins[at(i)] && !is_over)) return false;
-    values_.set(w, o.operands[0], Scalar{.value = is_over ? 1u : 0u}, lanes);
+    if (!known || !is_over) return false;
+    if (code_.spins[at(i)]) values_.set(w, o.operands[0], Scalar{.value = 1}, lanes);
     return true;
+  }
+
+  // The outcome of a test, which is asked for where something depends on it.
+  Scalar tested(const Order::Test& test, int i) {
+    const std::string name = fmt::format("test {} of line {}", tests_.size(), line(i));
+    const Scalar outcome = terms_.made({.bits = 1, .name = name}, {});
+    tests_.emplace(outcome.term, std::pair(test, i));
+    return outcome;
+  }
+
+  std::optional<bool> outcome(int term) {
+    const auto found = tests_.find(term);
+    if (found == tests_.end() || !current_) return std::nullopt;
+    const auto& [test, operation] = found->second;
+    const bool passes = peeks_succeed_ && test.is_over;
+    order_.use(current_->view, test, passes, operation);
+    return passes;
   }
 
   bool access(Walker& w, int i, Deed deed, Lanes lanes) {
@@ -663,6 +684,7 @@ class Run {
     for (auto& warp : warps_)
       for (Walker& w : warp)
         if (!w.has_ended && w.open) {
+          current_ = &w;
           if (terms_.number(*w.open)) return true;
           throw Refusal{
               w.pc, fmt::format("this depends on {}, which is not known", terms_.text(*w.open)), {}, true};
@@ -712,6 +734,8 @@ class Run {
   std::map<int, int> chosen_;                                // turns, by block
   std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // by wait, CTA and warp, the mbarriers
   std::map<std::pair<int, int>, Order::Place> last_wait_;
+  std::map<int, std::pair<Order::Test, int>> tests_;  // by the term of the outcome, with the instruction
+  Walker* current_ = nullptr;                         // whose instruction is run
   bool gave_registers_ = false;
   size_t steps_ = 0;
 };

@@ -64,6 +64,7 @@ class ProtocolCode {
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
   std::map<int, uint64_t> places;  // of variables in shared memory, by number
   bool has_waits = false, has_peeks = false;
+  bool has_generic = false;  // loads or stores that do not say their state space
 
   // The loop that a wait is in, which is not the one that repeats it; kNone.
   int loop_of_wait(int operation) const {

@@ -513,7 +513,8 @@ bool Terms::decide(const Scalar& predicate) {
       default:
         break;
     }
-    const bool holds = choices_.choose(2) == 0;
+    const auto answer = n.operation.kind == TermKind::other && ask ? ask(p.term) : std::nullopt;
+    const bool holds = answer ? *answer : choices_.choose(2) == 0;
     assume(p.term, holds);
     return holds;
   }

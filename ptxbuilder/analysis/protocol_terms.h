@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -109,6 +110,8 @@ class Terms {
   // What is known of it by now.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
+  // Asked of a predicate that nothing is known of ahead of a choice, by its term.
+  std::function<std::optional<bool>(int)> ask = {};
   // The number that it is, chosen where a count decides it of which a condition has asked; nothing where none
   // does.
   std::optional<uint64_t> number(const Scalar& scalar);

@@ -37,6 +37,7 @@ class AllRuns {
     }
     proof_.turns = turns_.largest();
     for (const char* always : kAssumed) proof_.assumed.emplace_back(always);
+    if (code_.has_generic) proof_.assumed.emplace_back("generic loads and stores do not reach shared memory");
     auto& assumed = proof_.assumed;
     assumed.push_back(fmt::format(
         "loops turn up to {} times: later turns repeat earlier ones, as all rings have gone around twice",
