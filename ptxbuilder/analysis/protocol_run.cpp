@@ -489,7 +489,7 @@ class Run {
   // The outcome of a test, which is asked for where something depends on it.
   Scalar tested(const Order::Test& test, int i) {
     const std::string name = fmt::format("test {} of line {}", tests_.size(), line(i));
-    const Scalar outcome = terms_.made({.bits = 1, .name = name}, {});
+    const Scalar outcome = terms_.made({.kind = TermKind::outcome, .bits = 1, .name = name}, {});
     tests_.emplace(outcome.term, std::pair(test, i));
     return outcome;
   }

@@ -199,6 +199,7 @@ std::optional<uint64_t> Terms::computed(const TermOperation& o, const std::vecto
     case TermKind::symbol:
     case TermKind::sum:
     case TermKind::parameter:
+    case TermKind::outcome:
     case TermKind::select:
     case TermKind::other:
       return std::nullopt;
@@ -513,7 +514,7 @@ bool Terms::decide(const Scalar& predicate) {
       default:
         break;
     }
-    const auto answer = n.operation.kind == TermKind::other && ask ? ask(p.term) : std::nullopt;
+    const auto answer = n.operation.kind == TermKind::outcome && ask ? ask(p.term) : std::nullopt;
     const bool holds = answer ? *answer : choices_.choose(2) == 0;
     assume(p.term, holds);
     return holds;
@@ -570,7 +571,8 @@ std::string Terms::chosen() const {
   for (const auto& [fact, holds] : facts_) {
     const Node& n = node(fact);
     const bool is_less = n.operation.kind == TermKind::less;
-    if (condition(n)) continue;  // which the domains tell
+    if (condition(n) || n.operation.kind == TermKind::outcome)
+      continue;  // which the domains tell, or the order
     add(is_less ? fmt::format("{} {} {}", text(n.inputs[0]), holds ? "<" : ">=", text(n.inputs[1]))
                 : fmt::format("{}{}", holds ? "" : "not ", text({.term = fact})));
   }
@@ -589,9 +591,9 @@ std::string Terms::text(const Scalar& s) const {
                        text({.term = term}));
   if (n.operation.kind == TermKind::sum)
     return n.constant == 0 ? all : fmt::format("{} + {}", all, with_sign(n.constant, n.operation.bits));
-  constexpr std::string_view names[] = {"",     "",    "",    "param", "mul",  "mul.hi", "shl", "shr",
-                                        "div",  "rem", "and", "or",    "xor",  "not",    "lt",  "eq",
-                                        "selp", "cvt", "bfe", "popc",  "mapa", "clz",    "brev"};
+  constexpr std::string_view names[] = {"",    "",     "",    "param", "",     "mul",  "mul.hi", "shl",
+                                        "shr", "div",  "rem", "and",   "or",   "xor",  "not",    "lt",
+                                        "eq",  "selp", "cvt", "bfe",   "popc", "mapa", "clz",    "brev"};
   for (const Scalar& input : n.inputs) all += fmt::format("{}{}", all.empty() ? "" : ", ", text(input));
   return fmt::format(
       "{}({})",

@@ -30,6 +30,7 @@ enum class TermKind : uint8_t {
   sum,        // constant + the sum of factor times term, modulo 2^bits
   other,      // an instruction's result of which only is known that equal inputs give equal ones
   parameter,  // that is loaded, by its address
+  outcome,    // of a test that a run answers
   mul,
   mul_hi,
   shl,
@@ -110,7 +111,7 @@ class Terms {
   // What is known of it by now.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
-  // Asked of a predicate that nothing is known of ahead of a choice, by its term.
+  // Answers for an outcome, by its term.
   std::function<std::optional<bool>(int)> ask = {};
   // The number that it is, chosen where a count decides it of which a condition has asked; nothing where none
   // does.

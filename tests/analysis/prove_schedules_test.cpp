@@ -98,12 +98,16 @@ std::string with(std::string text, const std::string& from, const std::string& t
 
 ScheduleProof proof_of(const std::string& text) { return prove_schedules(ptx_text::parse(text)); }
 
-void check_refused(const std::string& from, const std::string& to, const std::string& says) {
-  const ScheduleProof proof = proof_of(with(ring(), from, to));
+void check_says(const std::string& kernel, const std::string& says) {
+  const ScheduleProof proof = proof_of(kernel);
   const std::string said = text(proof);
-  CAPTURE(from);
   CHECK_MESSAGE(proof.verdict == Verdict::refuted, said);
   CHECK_MESSAGE(proof.what.find(says) != std::string::npos, said);
+}
+
+void check_refused(const std::string& from, const std::string& to, const std::string& says) {
+  CAPTURE(from);
+  check_says(with(ring(), from, to), says);
 }
 
 TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
@@ -142,6 +146,69 @@ TEST_CASE("where a fault needs more turns than a stage has, they are followed") 
                 "  setp.eq.u32 %p5, %r6, 4;\n  @%p5 xor.b32 %r11, %r11, 8;\n  "
                 "mbarrier.arrive.shared::cta.b64 _, [%r11];\n",
                 "");
+}
+
+const std::string kRelease = "  mbarrier.arrive.shared::cta.b64 _, [%r11];\n", kFull = "FULL:\n";
+
+void check_proved(const std::string& kernel) {
+  const ScheduleProof proof = proof_of(kernel);
+  const std::string said = text(proof);
+  CHECK_MESSAGE(proof.verdict == Verdict::proved, said);
+}
+
+TEST_CASE("a wait needs an arrival behind it, and the phase before it ahead") {
+  // A second warp of consumers that neither reads nor releases may be late.
+  std::string late = with(ring(), ".reqntid 64", ".reqntid 96");
+  late = with(late, kRelease, "  setp.lt.u32 %p5, %r1, 64;\n  @%p5 " + kRelease.substr(2));
+  late = with(late, "  ld.shared", "  setp.lt.u32 %p5, %r1, 64;\n  @%p5 ld.shared");
+  check_says(late, "may miss its phase");
+  check_proved(with(with(late, "[empty], 32;", "[empty], 64;"), "  @%p5 mbarrier", "  mbarrier")
+                   .replace(late.find("[empty+8], 32"), 13, "[empty+8], 64"));
+  // A warp waits for the second phase of a stage, and has not waited for the first.
+  const std::string early = with(with(ring(), ".reqntid 64", ".reqntid 96"), "CONSUME:\n",
+                                 "CONSUME:\n  setp.lt.u32 %p5, %r1, 64;\n  @%p5 bra READER;\nLATER:\n"
+                                 "  mbarrier.try_wait.parity.shared::cta.b64 %p4, [full], 1;\n  @!%p4 bra "
+                                 "LATER;\n  bra END;\nREADER:\n");
+  check_says(early, "may miss its phase");
+}
+
+TEST_CASE("a test of an mbarrier ahead of the wait") {
+  const std::string test = "  mbarrier.test_wait.parity.shared::cta.b64 %p4, [%r10], %r7;\n  @%p4 bra GOT;\n";
+  const std::string tested = with(with(ring(), kFull, test + kFull), "  ld.shared", "GOT:\n  ld.shared");
+  check_proved(tested);
+  const std::string wrong = with(tested, test, "  xor.b32 %r18, %r7, 1;\n" + with(test, "%r7", "%r18"));
+  check_says(wrong, "may find an earlier phase");
+}
+
+TEST_CASE("generic writes ahead of a copy need a proxy fence") {
+  const std::string written = with(ring(), kRelease, "  st.shared.u32 [%r13], %r15;\n" + kRelease);
+  check_says(written, "without fence.proxy.async");
+  check_proved(with(written, kRelease, "  fence.proxy.async.shared::cta;\n" + kRelease));
+}
+
+TEST_CASE("boxes of tensor maps lie between what is read and what there is room for") {
+  const std::string tensor =
+      with(ring(),
+           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r13], [%rd1], 128, [%r10];",
+           "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes [%r13], [%rd1, "
+           "{%r6}], [%r10];");
+  check_proved(tensor);
+  CHECK(proof_of(with(tensor, "_, [%r10], 128;", "_, [%r10], 144;"))
+            .what.find("its copies have room for 128") != std::string::npos);
+  check_says(with(tensor, "_, [%r10], 128;", "_, [%r10], 112;"), "128 are read");
+}
+
+TEST_CASE("a CTA of a cluster has to live while another uses its memory") {
+  const std::string cluster = with(ring(), ".reqntid 64\n", ".reqntid 64\n.reqnctapercluster 2, 1, 1\n");
+  check_proved(cluster);
+  const std::string read =
+      "  mapa.shared::cluster.u32 %r19, %r2, 1;\n  ld.shared::cluster.u32 %r20, [%r19+8];\n";
+  const std::string barrier = "  barrier.cluster.arrive.aligned;\n  barrier.cluster.wait.aligned;\n";
+  CHECK(proof_of(with(cluster, "  bar.sync 0;\n", "  bar.sync 0;\n" + read))
+            .what.find("CTA 1 may not have begun") != std::string::npos);
+  const std::string begun = with(cluster, "  bar.sync 0;\n", barrier + read);
+  check_says(begun, "CTA 1 may end before this has");
+  check_proved(with(begun, "END:\n", "END:\n" + barrier));
 }
 
 TEST_CASE("what is not known is not proved") {
