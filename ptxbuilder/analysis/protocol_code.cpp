@@ -45,7 +45,8 @@ Deed deed_of(const Operation& o) {
   if (o.is("barrier") && o.has("cluster")) return o.has("arrive") ? Deed::cluster_arrive : Deed::cluster_wait;
   if (o.is("bar") && o.has("warp")) return Deed::warp_sync;
   if (o.is("bar") || o.is("barrier")) return o.has("red") ? Deed::unknown : Deed::barrier;
-  if (o.is("fence") && o.has("mbarrier_init")) return Deed::fence_init;
+  if (o.is("membar") || (o.is("fence") && (o.has("mbarrier_init") || o.has("cluster"))))
+    return Deed::fence_init;
   if (o.is("fence") && (o.has("async") || o.has("async::generic")) && !o.has("global"))
     return Deed::fence_proxy;
   if (o.is("setmaxnreg")) return o.has("inc") ? Deed::registers_more : Deed::registers_less;
@@ -105,8 +106,8 @@ void ProtocolCode::find_deeds() {
   for (const Operation& o : code.operations) {
     deeds.push_back(deed_of(o));
     has_generic = has_generic || is_generic(o);
+    has_waits = has_waits || (o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait")));
   }
-  has_waits = std::find(deeds.begin(), deeds.end(), Deed::wait) != deeds.end();
 }
 
 // A wait is repeated until it is over where the innermost loop around it has no other deed.

@@ -112,7 +112,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
   }
   // What no order of events shows, as registers that wgmma uses, lint has rules for.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
-  for (const Finding& f : lint(module, kernel))
+  for (const Finding& f : lint(module, kernel, {"bank-conflict"}))
     if (!f.is_advice && !f.is_undecided)
       return {.verdict = ScheduleProof::Verdict::refuted,
               .what = fmt::format("{}: {}", f.rule, f.what),

@@ -165,11 +165,14 @@ TEST_CASE("a wait needs an arrival behind it, and the phase before it ahead") {
   check_proved(with(with(late, "[empty], 32;", "[empty], 64;"), "  @%p5 mbarrier", "  mbarrier")
                    .replace(late.find("[empty+8], 32"), 13, "[empty+8], 64"));
   // A warp waits for the second phase of a stage, and has not waited for the first.
-  const std::string early = with(with(ring(), ".reqntid 64", ".reqntid 96"), "CONSUME:\n",
-                                 "CONSUME:\n  setp.lt.u32 %p5, %r1, 64;\n  @%p5 bra READER;\nLATER:\n"
-                                 "  mbarrier.try_wait.parity.shared::cta.b64 %p4, [full], 1;\n  @!%p4 bra "
-                                 "LATER;\n  bra END;\nREADER:\n");
-  check_says(early, "may miss its phase");
+  std::string early = with(ring(), ".reqntid 64", ".reqntid 96");
+  early = with(early, "  setp.ge.u32 %p2, %r1, 32;\n  @%p2 bra CONSUME;\n",
+               "  setp.lt.u32 %p5, %r1, 32;\n  @%p5 bra LATER;\n  setp.lt.u32 %p2, %r1, 64;\n"
+               "  @%p2 bra CONSUME;\n  setp.ne.u32 %p1, %r1, 64;\n");
+  early = with(early, "CONSUME:\n",
+               "LATER:\n  mbarrier.try_wait.parity.shared::cta.b64 %p4, [full], 1;\n  @!%p4 bra LATER;\n"
+               "  bra END;\nCONSUME:\n");
+  check_says(early, "may end with an earlier phase of the same parity");
 }
 
 TEST_CASE("a test of an mbarrier ahead of the wait") {
@@ -195,7 +198,7 @@ TEST_CASE("boxes of tensor maps lie between what is read and what there is room 
   check_proved(tensor);
   CHECK(proof_of(with(tensor, "_, [%r10], 128;", "_, [%r10], 144;"))
             .what.find("its copies have room for 128") != std::string::npos);
-  check_says(with(tensor, "_, [%r10], 128;", "_, [%r10], 112;"), "128 are read");
+  check_says(with(tensor, "_, [%r10], 128;", "_, [%r10], 112;"), "128 are read of what its copies bring");
 }
 
 TEST_CASE("a CTA of a cluster has to live while another uses its memory") {
