@@ -5,11 +5,11 @@
 namespace ptxbuilder::test::attention_gradient_mutants_test {
 namespace {
 
-// Two blocks of keys, which take turns, and the queries of two heads that share them.
-Subject in_turns() {
+// The queries of two heads that share a block of keys.
+Subject own_keys() {
   return {"attention_gradient",
-          {{"queries", 140},
-           {"keys", 140},
+          {{"queries", 70},
+           {"keys", 70},
            {"key_heads", 1},
            {"group", 2},
            {"depth", 64},
@@ -19,7 +19,7 @@ Subject in_turns() {
 // Consumers that share 64 keys.
 Subject shared() {
   return {"attention_gradient",
-          {{"queries", 150}, {"keys", 70}, {"key_heads", 1}, {"depth", 192}, {"value_depth", 128}}};
+          {{"queries", 150}, {"keys", 60}, {"key_heads", 1}, {"depth", 192}, {"value_depth", 128}}};
 }
 
 // Mutants that give a result give a wrong one.
@@ -52,11 +52,11 @@ bool at_least(Instruction& i) {
 
 }  // namespace
 
-TEST_CASE("mutants where blocks of keys take turns") {
+TEST_CASE("mutants where consumers have keys of their own, and a warp adds to dQ") {
   using enum Fault;
   const char *wait = "mbarrier.try_wait", *products = "wgmma.wait_group", *fence = "fence.proxy";
   check_each(
-      in_turns(),
+      own_keys(),
       {{"dO handed back, and dQ read, before products have ended",
         products,
         3,
