@@ -35,8 +35,10 @@ struct GradientSumPlace {
 inline GradientSumPlace place_of_sum(size_t i, const AttentionGradientOperation& o,
                                      const AttentionGradientTile& t, size_t rows) {
   const GradientFragments sums(o);
-  static thread_local std::map<int, RegisterLayout> layouts;
-  const RegisterLayout& layout = layouts.try_emplace(sums.columns, sums.layout()).first->second;
+  static thread_local std::map<int, RegisterLayout> layouts;  // by columns
+  auto kept = layouts.find(sums.columns);
+  if (kept == layouts.end()) kept = layouts.emplace(sums.columns, sums.layout()).first;
+  const RegisterLayout& layout = kept->second;
   const auto elements = static_cast<size_t>(sums.elements());
   const size_t part = i / elements, block = part / t.kConsumers, blocks = rows / static_cast<size_t>(t.bm),
                of_part = part % t.kConsumers;
