@@ -226,7 +226,7 @@ auto of_ptx(const SimulateOptions& options, F f) {
     return f();
   } catch (const Error& e) {
     if (options.ptx_name.empty() || !std::string_view(e.what()).starts_with("ptx")) throw;
-    throw Error(fmt::format("{}: {}", options.ptx_name, e.what()));
+    throw Error(fmt::format("{}: {}", options.ptx_name, demangled(e.what())));
   }
 }
 

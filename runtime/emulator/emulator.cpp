@@ -224,8 +224,9 @@ class EmulatorDevice : public Emulator {
                               shared_limit));
     Queued queued{emulated, launch, std::vector<std::byte>(kernel.parameter_bytes)};
     for (size_t i = 0; i < parameters.size(); ++i)
-      std::memcpy(queued.parameters.data() + kernel.parameters[i].offset, parameters[i],
-                  kernel.parameters[i].bytes);
+      if (kernel.parameters[i].bytes)
+        std::memcpy(queued.parameters.data() + kernel.parameters[i].offset, parameters[i],
+                    kernel.parameters[i].bytes);
     do_or_record(launch.stream, [this, queued = std::move(queued)] {
       const std::lock_guard lock(mutex_);
       queue_.push_back(queued);
