@@ -67,6 +67,7 @@ const Spread& Meetings::spread(const ThreadClass& c, const Access& access) {
 }
 
 void tell_unknown_reads(LintKernel& kernel, Report& report) {
+  if (!report.tells_undecided()) return;
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     for (size_t n = 1; n < 3 && o.is_wgmma(); ++n) {

@@ -231,6 +231,7 @@ std::set<LintEvent> walk_bulk(LintKernel& kernel) { return BulkWalk(kernel).run(
 
 // Tells of bulk stores, and of writes where there is one, whose place in shared memory is not known.
 void tell_unknown_places(LintKernel& kernel, Report& report) {
+  if (!report.tells_undecided()) return;
   std::vector<int> unknown;
   bool stores = false;
   for (int i = 0; i < kernel.count(); ++i) {

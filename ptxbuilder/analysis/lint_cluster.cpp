@@ -105,6 +105,7 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
 }
 
 void tell_unknown_peers(LintKernel& kernel, Report& report) {
+  if (!report.tells_undecided()) return;
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     const bool is_access = o.is("ld") || o.is("st") || o.is("red") || o.is("atom");

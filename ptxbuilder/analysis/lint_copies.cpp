@@ -169,7 +169,7 @@ void report_unfenced_writes(LintKernel& kernel, Report& report) {
 }
 
 void check_copy_wait(LintKernel& kernel, Report& report) {
-  for (int i = 0; i < kernel.count(); ++i)
+  for (int i = 0; i < kernel.count() && report.tells_undecided(); ++i)
     if (is_thread_copy(kernel.operation(i)) && kernel.runs(i)) {
       const auto access = write_of(kernel, i);
       if (!access || !is_followed(kernel, *access)) report.undecided(i, "where this copies to");

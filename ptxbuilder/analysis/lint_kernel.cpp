@@ -317,7 +317,7 @@ void Report::add(int operation, std::string what, const std::set<int>& others, s
 }
 
 void Report::undecided(int operation, std::string_view why) {
-  if (undecided_ == Undecided::given_up) return;
+  if (!tells_undecided()) return;
   add_at(kernel_.operation(operation).at, fmt::format("{} is not known", why));
   findings.back().cure = "Run it by `ptxb sim`, which knows all values of a launch.";
   findings.back().is_undecided = true;

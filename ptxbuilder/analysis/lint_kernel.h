@@ -174,6 +174,7 @@ class Report {
   void add_at(ptx_text::Position at, std::string what);
   // This tells that the rule passes over an instruction, and why.
   void undecided(int operation, std::string_view why);
+  bool tells_undecided() const { return undecided_ == Undecided::all; }
   std::vector<Finding> findings;
 
  private:

@@ -184,7 +184,8 @@ void check_bank_conflicts(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!(is_access(o) || is_matrix_move(o)) || !is_shared(o) || !kernel.runs(i)) continue;
-    if (!knows_lanes(kernel, i)) report.undecided(i, "where the lanes of a warp reach");
+    if (report.tells_undecided() && !knows_lanes(kernel, i))
+      report.undecided(i, "where the lanes of a warp reach");
     if (const auto conflict = conflict_of(kernel, i))
       report.add(i, fmt::format("{}: {} lanes from thread {} on need {} wavefronts instead of 1",
                                 o.text->opcode, conflict->lanes, conflict->first, conflict->ways));
