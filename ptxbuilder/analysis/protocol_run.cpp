@@ -393,9 +393,7 @@ class Run {
         return true;
       case Deed::wgmma_wait: {
         const auto left = static_cast<uint64_t>(o.operands.empty() ? 0 : o.operands[0].value);
-        if (w.groups.size() > left)
-          w.view.learn(queue(w), static_cast<uint32_t>(w.groups[w.groups.size() - 1 - left]));
-        return true;
+        return w.groups.size() <= left || leave_products(w, w.groups[w.groups.size() - 1 - left]);
       }
       case Deed::barrier:
         return barrier(w, i, lanes);
@@ -436,11 +434,28 @@ class Run {
     return b;
   }
 
-  // The component of a warpgroup's products. They are over in all of its warps when they are in one.
-  int queue(const Walker& w) {
-    const auto [found, is_new] = queues_.try_emplace({w.cta, w.warp / 4}, 0);
-    if (is_new) found->second = order_.component();
-    return found->second;
+  // The products of a warpgroup. They are over in all of its warps when they are in one, so that all have
+  // begun.
+  struct Products {
+    int component = kNone;
+    std::array<uint64_t, 4> begun = {};  // by each warp
+    std::vector<Clock> came = {};        // what came before the begin of each product, in all warps
+  };
+
+  Products& products(const Walker& w) {
+    Products& p = products_[{w.cta, w.warp / 4}];
+    if (p.component == kNone) p.component = order_.component();
+    return p;
+  }
+
+  // To behind the first `count` products; false while a warp has not begun them.
+  bool leave_products(Walker& w, uint64_t count) {
+    Products& p = products(w);
+    if (std::any_of(p.begun.begin(), p.begun.end(), [&](uint64_t begun) { return begun < count; }))
+      return false;
+    w.view.learn(p.component, static_cast<uint32_t>(count));
+    if (count > 0) w.view.came.join(p.came[count - 1]);
+    return true;
   }
 
   bool arrive(Walker& w, int i, Deed deed, Lanes lanes) {
@@ -611,8 +626,13 @@ class Run {
     spans.insert(spans.end(), of_b.begin(), of_b.end());
     for (const Span& span : spans) boxes_.add_read(span);
     order_.tick(w.view);
+    Products& p = products(w);
+    ++w.products;
+    p.begun[at(w.warp % 4)] = std::max(p.begun[at(w.warp % 4)], w.products);
+    if (p.came.size() < w.products) p.came.resize(w.products);
+    p.came[w.products - 1].join(w.view.came);
     order_.touch(w.view,
-                 {w.cta, std::move(spans), false, true, {queue(w), static_cast<uint32_t>(++w.products)}, i});
+                 {w.cta, std::move(spans), false, true, {p.component, static_cast<uint32_t>(w.products)}, i});
     return true;
   }
 
@@ -730,7 +750,7 @@ class Run {
   Order order_;
   std::vector<Warp> warps_;
   std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
-  std::map<std::pair<int, int>, int> queues_;                // by CTA and warpgroup
+  std::map<std::pair<int, int>, Products> products_;         // by CTA and warpgroup
   std::map<int, int> chosen_;                                // turns, by block
   std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // by wait, CTA and warp, the mbarriers
   std::map<std::pair<int, int>, Order::Place> last_wait_;

@@ -415,14 +415,18 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
     case TermKind::shr:
     case TermKind::div: {
       auto inner = of(n.inputs[0]);
-      if (!inner || n.operation.is_signed || !n.inputs[1].is_known()) return std::nullopt;
+      // Numbers that are not negative are divided as those without a sign.
+      const bool may_be_negative =
+          n.operation.is_signed && (!inner || inner->second > mask(n.operation.bits - 1));
+      if (!inner || may_be_negative || !n.inputs[1].is_known()) return std::nullopt;
       const auto by = [&](uint64_t value) { return computed(n.operation, {{.value = value}, n.inputs[1]}); };
       const auto first = by(inner->first), last = by(inner->second);
       return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
     }
     case TermKind::convert: {
       auto inner = of(n.inputs[0]);
-      if (!inner || n.operation.is_signed || inner->second > mask(n.operation.aside)) return std::nullopt;
+      if (!inner || inner->second > mask(n.operation.aside - (n.operation.is_signed ? 1 : 0)))
+        return std::nullopt;
       return inner;
     }
     default:
@@ -552,7 +556,8 @@ std::optional<uint64_t> Terms::number(const Scalar& scalar) {
 
 bool Terms::can_be() const {
   const auto is_open = [&](int term) {
-    for (TermKind kind : {TermKind::div, TermKind::rem, TermKind::mul_hi, TermKind::other})
+    for (TermKind kind : {TermKind::div, TermKind::rem, TermKind::mul_hi, TermKind::bit_and, TermKind::bit_or,
+                          TermKind::bit_xor, TermKind::extract, TermKind::other})
       if (find(term, kind)) return true;
     return false;
   };
