@@ -422,7 +422,7 @@ TEST_CASE("emulator: an instruction on registers of another width is refused, an
         "selp.pred %p0, %p1, %p2, %p3;", "slct.b32.pred %r0, %r1, %r2, %p0;",
         "shfl.sync.idx.b16 %h0, %h1, 0, 31, -1;", "match.any.sync.b16 %r0, %h1, -1;",
         "redux.sync.add.u16 %h0, %h1, -1;", "bar.red.popc.pred %p0, 0, %p1;", "cvta.global.u16 %h0, %h1;",
-        "atom.global.exch.b128 %q0, [%rd0], %q1;", "atom.global.add.pred %p0, [%rd0], %p1;",
+        "atom.global.min.b128 %q0, [%rd0], %q1;", "atom.global.add.pred %p0, [%rd0], %p1;",
         "cvt.u32.b128 %r0, %q0;", "cvt.u64.u32 _, %r0;", "add.u32 _, %r0, %r1;", "mapa.u16 %h0, %h1, 0;",
         "ld.global.v2.u32 {%r0, %rd1}, [%rd0];",
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f64.f32 {%r0,%r1,%r2,%r3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, "
