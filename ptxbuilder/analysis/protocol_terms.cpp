@@ -561,7 +561,10 @@ bool Terms::can_be() const {
       if (find(term, kind)) return true;
     return false;
   };
-  return std::none_of(domains_.begin(), domains_.end(), [&](const auto& d) { return is_open(d.first); }) &&
+  return std::none_of(domains_.begin(), domains_.end(),
+                      [&](const auto& d) {
+                        return node(d.first).operation.kind == TermKind::sum || is_open(d.first);
+                      }) &&
          std::none_of(facts_.begin(), facts_.end(), [&](const auto& f) { return is_open(f.first); });
 }
 

@@ -121,7 +121,8 @@ class Terms {
   // What the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
   // This says whether all that was chosen can be so together, for all that is known: sums, shifts and
-  // products of parameters are taken to be independent; quotients, bits and loaded values are not.
+  // products of parameters are taken to be independent; quotients, bits, counts that are sums and loaded
+  // values are not.
   bool can_be() const;
 
  private:
