@@ -143,7 +143,7 @@ class Trial {
     const auto logarithms = static_cast<size_t>(c.p.heads * query_rows_ * batches_);
     lse_ = runtime::Buffer(device(), logarithms * 4 + 16);
     std::normal_distribution<float> normal;
-    lse_grad_.resize(logarithms);
+    lse_grad_.resize(std::max<size_t>(logarithms, 1));  // a device has no memory of 0 bytes
     for (float& x : lse_grad_) x = c.lse_grad ? normal(random) : 0;
     lse_grad_on_device_ = runtime::Buffer::of(device(), lse_grad_);
     AttentionGradientArguments& p = c_.p;

@@ -200,7 +200,7 @@ std::vector<uint64_t> run(Device& device, const std::string& head, const std::st
                           const std::vector<std::pair<const char*, size_t>>& registers,
                           const std::vector<uint64_t>& words, bool wide, size_t results) {
   std::string text =
-      ".version 8.5\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {\n"
+      ".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {\n"
       ".reg .b64 %x, %y, %z; .reg .b32 %t, %e; .reg .b32 %s;\n";
   size_t of_lane = 0;
   std::string loads;

@@ -398,8 +398,9 @@ class Operations {
           rounded(r, [](auto a, auto, auto) { return of(static_cast<float>(opaque(a))); }));
       add(fmt::format("cvt.{}.f64.s64 $0, $1;", r), "dl",
           rounded(r, [](auto a, auto, auto) { return of(static_cast<double>(opaque(s64(a)))); }));
-      add(fmt::format("cvt.{}.f32.f64 $0, $1;", r), "fd",
-          rounded(r, [](auto a, auto, auto) { return of(static_cast<float>(opaque(f64(a)))); }));
+      add(fmt::format("cvt.{}.f32.f64 $0, $1;", r), "fd", rounded(r, [](auto a, auto, auto) {
+            return uint64_t{std::bit_cast<uint32_t>(static_cast<float>(opaque(f64(a))))};  // NaNs too
+          }));
       add(fmt::format("cvt.{}.f32.u32 $0, $1;", r), "fr");
       add(fmt::format("cvt.{}.f64.u64 $0, $1;", r), "dl");
       add(fmt::format("cvt.{}.f16.f32 $0, $1;", r), "hf");
@@ -650,13 +651,28 @@ std::string against_host(const Program& p, const std::vector<uint64_t>& values, 
   return {};
 }
 
+// Says whether ptxas goes another way than the PTX ISA, which the emulator follows: ptxas 13.0 saturates
+// video instructions otherwise, and takes the greatest of a NaN and itself for a copy.
+bool is_left_to_ptxas(const Step& s) {
+  const std::string_view text = s.text;
+  if (text.starts_with('v')) return text.find(".sat") != text.npos || text.find(".shr") != text.npos;
+  return (text.starts_with("min") || text.starts_with("max")) && s.operands.size() == 2 &&
+         s.operands[0] == s.operands[1];
+}
+
 std::string against_gpu(const Program& p, const std::vector<uint64_t>& values,
                         const std::vector<uint64_t>& gpu) {
-  for (const Step& s : p.steps_of_it)
+  std::set<size_t> left;  // results that are left to ptxas, and what is computed of them
+  for (const Step& s : p.steps_of_it) {
+    if (is_left_to_ptxas(s) || std::ranges::any_of(s.operands, [&](size_t o) { return left.contains(o); })) {
+      left.insert(s.result);
+      continue;
+    }
     for (size_t lane = 0; lane < lanes; ++lane) {
       const size_t at = lane * p.kind.size() + s.result;
       if (!same(p.kind[s.result], values[at], gpu[at])) return wrong(p, s, values, lane, values[at], gpu[at]);
     }
+  }
   return {};
 }
 

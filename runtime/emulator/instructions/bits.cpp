@@ -90,8 +90,8 @@ template <class T>
 struct Bfe {
   T operator()(T a, uint32_t from, uint32_t length) const {
     constexpr uint32_t width = 8 * sizeof(T);
-    from &= 255;
-    length &= 255;
+    if (sizeof(T) < 8) from &= 255, length &= 255;  // of 64 bits an H100 takes the whole numbers
+    length = std::min(length, 2 * width), from = std::min(from, width);
     using U = Wrap<T>;
     if (length == 0) return 0;
     bool negative = std::is_signed_v<T> && (static_cast<U>(a) >> std::min(from + length - 1, width - 1)) & 1;

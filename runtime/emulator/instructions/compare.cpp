@@ -1,5 +1,6 @@
 // Comparison and selection (PTX ISA, "Comparison and Selection Instructions").
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "runtime/emulator/instructions/handlers.h"
@@ -56,9 +57,18 @@ struct BrainValue {
   uint16_t bits;
   operator float() const { return from_bf16(bits); }
 };
+// With .ftz what is subnormal counts as 0.
+template <class T>
+struct Flushed {
+  T x;
+  operator float() const {
+    const float is = x;
+    return std::fabs(is) < (sizeof(T) == 2 ? 0x1p-14f : 0x1p-126f) ? 0 : is;
+  }
+};
 template <class T>
 auto value(T x) {
-  if constexpr (std::is_same_v<T, HalfValue> || std::is_same_v<T, BrainValue>)
+  if constexpr (std::is_class_v<T>)
     return static_cast<float>(x);
   else
     return x;
@@ -135,8 +145,8 @@ std::pair<Lanes, Lanes> compared_halves(const Warp& w, const Comparison& c) {
   T a[2][32], b[2][32];
   for (int k = 0; k < 32; ++k)
     for (int half = 0; half < 2; ++half) {
-      a[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.a)[k] >> (16 * half));
-      b[half][k].bits = static_cast<uint16_t>(w.at<uint32_t>(c.b)[k] >> (16 * half));
+      a[half][k] = std::bit_cast<T>(static_cast<uint16_t>(w.at<uint32_t>(c.a)[k] >> (16 * half)));
+      b[half][k] = std::bit_cast<T>(static_cast<uint16_t>(w.at<uint32_t>(c.b)[k] >> (16 * half)));
     }
   return {compared(a[0], b[0], c.relation), compared(a[1], b[1], c.relation)};
 }
@@ -186,14 +196,14 @@ Relation relation_of(Decode& d, bool is_unsigned) {
 }
 
 template <class F>
-void with_comparable(Decode& d, Type type, F f) {
+void with_comparable(Decode& d, Type type, bool flushes, F f) {
   switch (type) {
     case Type::f32:
-      return f(float{});
+      return flushes ? f(Flushed<float>{}) : f(float{});
     case Type::f64:
       return f(double{});
     case Type::f16:
-      return f(HalfValue{});
+      return flushes ? f(Flushed<HalfValue>{}) : f(HalfValue{});
     case Type::bf16:
       return f(BrainValue{});
     default:
@@ -221,7 +231,7 @@ void compared_sources(Decode& d, Type type, Comparison& x) {
 
 void decode_setp(Decode& d) {
   const ptx_text::Operand& to = d.operand(0);
-  d.take("ftz");
+  const bool flushes = d.take("ftz");
   SetPredicate x{no_register, no_register, take_comparison(d, 3)};
   Type type = d.take_type();
   d.done();
@@ -230,15 +240,15 @@ void decode_setp(Decode& d) {
   if (two) x.q = d.sink(to.parts[1], Type::pred);
   compared_sources(d, type, x.comparison);
   if (type == Type::f16x2)
-    d.run<execute_setp_pair<HalfValue>>(x);
+    flushes ? d.run<execute_setp_pair<Flushed<HalfValue>>>(x) : d.run<execute_setp_pair<HalfValue>>(x);
   else if (type == Type::bf16x2)
     d.run<execute_setp_pair<BrainValue>>(x);
   else
-    with_comparable(d, type, [&](auto zero) { d.run<execute_setp<decltype(zero)>>(x); });
+    with_comparable(d, type, flushes, [&](auto zero) { d.run<execute_setp<decltype(zero)>>(x); });
 }
 
 void decode_set(Decode& d) {
-  d.take("ftz");
+  const bool flushes = d.take("ftz");
   Comparison comparison = take_comparison(d, 3);
   Type to = d.take_type(), type = d.take_type();
   d.done();
@@ -253,9 +263,10 @@ void decode_set(Decode& d) {
   const Register destination = d.destination(0, to);
   compared_sources(d, type, comparison);
   const Set x{destination, yes, static_cast<uint8_t>(bytes(to)), comparison};
-  if (type == Type::f16x2) return d.run<execute_set_pair<HalfValue>>(x);
+  if (type == Type::f16x2)
+    return flushes ? d.run<execute_set_pair<Flushed<HalfValue>>>(x) : d.run<execute_set_pair<HalfValue>>(x);
   if (type == Type::bf16x2) return d.run<execute_set_pair<BrainValue>>(x);
-  with_comparable(d, type, [&](auto zero) { d.run<execute_set<decltype(zero)>>(x); });
+  with_comparable(d, type, flushes, [&](auto zero) { d.run<execute_set<decltype(zero)>>(x); });
 }
 
 // d = c ? a : b
@@ -336,9 +347,8 @@ void execute_testp(Warp& w, const TestProperty& x, Lanes lanes) {
   Lanes result = 0;
   for (int k = 0; k < 32; ++k) {
     const int c = std::fpclassify(a[k]);
-    const bool yes[] = {
-        c != FP_NAN && c != FP_INFINITE,  c == FP_INFINITE, c != FP_NAN, c == FP_NAN, c == FP_NORMAL,
-        c == FP_SUBNORMAL || c == FP_ZERO};
+    const bool yes[] = {c != FP_NAN && c != FP_INFINITE, c == FP_INFINITE, c != FP_NAN, c == FP_NAN,
+                        c == FP_NORMAL || c == FP_ZERO,  c == FP_SUBNORMAL};
     result |= static_cast<Lanes>(yes[static_cast<size_t>(x.property)]) << k;
   }
   w.set_predicate(x.p, lanes, result);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/machine/numeric.h"
@@ -78,7 +79,7 @@ uint64_t to_integer(double x, Type type, Rounding rounding) {
 uint64_t from_real(double x, Type to, const ConvertModifiers& m) {
   if (m.to_integral) x = round_to_integer(x, m.rounding);
   if (m.sat && is_float(to)) x = x > 0 ? std::min(x, 1.0) : 0;
-  if (m.relu && x < 0) x = 0;
+  if (m.relu && x <= 0) x = 0;  // -0 too
   if (!is_float(to)) return to_integer(x, to, m.rounding);
   switch (to) {
     case Type::f64:
@@ -138,6 +139,18 @@ uint64_t load(const std::byte* r, int lane, int width) {
   return x;
 }
 
+// What an H100 makes of NaN where it is neither the one NaN of a float type nor what to_integer() gives: of
+// f64 the upper bits of its payload, or the most negative number; of bf16 and of f32 for tf32 its bits.
+std::optional<uint64_t> of_nan(uint64_t bits, Type from, Type to) {
+  if (from == Type::bf16 && to == Type::f32) return bits << 16;
+  if (from == Type::f32 && to == Type::tf32) return (bits | 0x400000) & ~uint64_t{0x1fff};
+  if (from != Type::f64) return std::nullopt;
+  if (to == Type::f32) return (bits >> 63 << 31) | 0x7fc00000 | (bits >> 29 & 0x7fffff);
+  if (to == Type::f16) return (bits >> 63 << 15) | 0x7e00 | (bits >> 42 & 0x3ff);
+  if (to == Type::u32 || to == Type::s32) return uint64_t{1} << 31;
+  return std::nullopt;
+}
+
 struct Convert {
   WideRegister d, a;
   Type to, from;
@@ -154,6 +167,7 @@ void execute_cvt(Warp& w, const Convert& x, Lanes lanes) {
       double value = real_value(bits, from);
       if (m.ftz && from == Type::f32 && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
       out = from_real(value, to, m);
+      if (std::isnan(value) && !m.sat && !m.relu) out = of_nan(bits, from, to).value_or(out);
     } else if (is_float(to)) {
       out = from_real(integer_to_real(bits, from, to, m.rounding), to, m);
     } else {

@@ -129,7 +129,7 @@ template <class T>
 T finish(T r, const FloatModifiers& m) {
   if (m.ftz) r = flush(r);
   if (m.sat) r = r > 0 ? std::min(r, T{1}) : T{0};  // NaN and -0 become +0
-  if (m.relu) r = r < 0 ? T{0} : r;
+  if (m.relu) r = r <= 0 ? T{0} : r;                // -0 too
   return r;
 }
 
@@ -138,7 +138,7 @@ template <class T>
 void execute_any(Warp& w, const FloatArithmetic& x, Lanes lanes) {
   const Op op = x.op;
   const FloatModifiers m = x.modifiers;
-  const bool bits = op == Op::abs || op == Op::neg || op == Op::copysign;
+  const bool bits = op == Op::copysign;
   Host host(m.rounding);
   each_lane(
       lanes,
@@ -205,8 +205,8 @@ struct Half {
 template <bool brain>
 uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const FloatModifiers& m) {
   using H = Half<brain>;
-  if (op == Op::neg) return a ^ 0x8000;
-  if (op == Op::abs) return a & 0x7fff;
+  if ((op == Op::neg || op == Op::abs) && !std::isnan(H::load(a)))  // which keeps subnormal numbers
+    return op == Op::neg ? a ^ 0x8000 : a & 0x7fff;
   float x = H::load(a), y = H::load(b), z = H::load(c);
   auto flushed = [&](float v) {
     return !brain && m.ftz && std::fabs(v) < 0x1p-14f ? std::copysign(0.0f, v) : v;
@@ -215,7 +215,7 @@ uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const FloatModifie
   double r = op == Op::fma ? std::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z))
                            : static_cast<double>(compute<float>(op, x, y, z, m));
   if (m.sat) r = r > 0 ? std::min(r, 1.0) : 0;
-  if (m.relu && r < 0) r = 0;
+  if (m.relu && r <= 0) r = 0;
   uint16_t out = H::store(r);
   return !brain && m.ftz && (out & 0x7c00) == 0 ? out & 0x8000 : out;
 }
