@@ -207,7 +207,7 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
   std::optional<AttentionTile> best;
   const Measured* width = nullptr;
   double least = INFINITY;
-  // Those of wider heads count where none of the nearest width fits.
+  // Rows of wider heads count where none of the nearest width fits.
   for (const Measured& row : measured()) {
     if (width && (row.depth != width->depth || row.value_depth != width->value_depth)) break;
     const std::optional<AttentionTile> t = usable(row, o, s);

@@ -116,8 +116,8 @@ struct Roles {
 // the last where there is a window.
 struct Work {
   Work(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
-      // Where blocks take turns, the last comes first: it is the first to reach a block of queries that a
-      // causal mask lets it see, and no CTA waits for one that begins later.
+      // The last block comes first where blocks take turns: it is the first to reach a block of queries that
+      // a causal mask lets it see, and no CTA waits for one that begins later.
       : key_block(o.deterministic ? nctaid_x() - 1 - ctaid_x() : ctaid_x()),
         first_key(key_block * t.bn()),
         head(ctaid_y()),
@@ -358,7 +358,7 @@ class GradientConsumer {
     const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_key_));
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.hidden) {
-      // What a thread adds to its rows and columns stands in the limits: the rest is constants, which take no
+      // The limits have what a thread adds to its rows and columns: the rest is constants, which take no
       // registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });

@@ -1,5 +1,5 @@
-// What the pages of `ptxb diff --html` and `ptxb explain --html` share: each is a file that needs nothing
-// else.
+// This is what the pages of `ptxb diff --html` and `ptxb explain --html` share: each is a file that needs
+// nothing else.
 #pragma once
 
 #include <map>

@@ -28,7 +28,7 @@ class Formula {
   // Throws Error "column 7: ..." that says what was expected, or names what there is for an unknown name.
   Formula(std::string_view text, std::span<const FormulaBuffer> buffers, size_t rank);
 
-  // Of each element of a shape. `element` is that of a buffer, by its number. Throws Error that names the
+  // Gives each element of a shape. `element` is that of a buffer, by its number. Throws Error that names the
   // formula and the element for an index outside a buffer, and for a sum of more than 2^32 terms.
   std::vector<double> values(std::span<const uint64_t> shape,
                              const std::function<double(size_t buffer, uint64_t i)>& element) const;

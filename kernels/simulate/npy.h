@@ -26,7 +26,7 @@ std::string npy_type(DType type);
 // how ml_dtypes' bfloat16 is saved.
 bool npy_holds(const std::string& type, DType of);
 
-// What stands ahead of the elements.
+// This is what stands ahead of the elements.
 std::string npy_header_text(DType type, const std::vector<uint64_t>& shape);
 
 }  // namespace ptxbuilder::command

@@ -280,7 +280,7 @@ class Bench {
     device_->copy_out(bytes.data(), places_[buffer], bytes.size());
     return bytes;
   }
-  // What is expected of a buffer, by itself.
+  // This is what is expected of a buffer, by itself.
   Bytes expected(const Content& content, const LaunchBuffer& b) const {
     return content.kind == Content::Kind::buffer ? now(content.buffer)
                                                  : make(content, b, file_.buffers, first_, 0, 0);

@@ -105,7 +105,7 @@ Meetings::Reaches Meetings::by_barrier(const ThreadClass& c, const Access& acces
 
 bool Meetings::meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves) {
   ThreadValues& in = kernel_.values_in(c);
-  // Where something else than a ring decides both, it is the same for both.
+  // Something else than a ring may decide both, and is then the same for both.
   const Sum from = in.rest(earlier.address), to = in.rest(later.address);
   if (moves == 0 && from.terms == to.terms)
     return meet({&c, &earlier, from.constant}, {&c, &later, to.constant});

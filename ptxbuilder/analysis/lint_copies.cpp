@@ -1,4 +1,4 @@
-// What threads write or copy by cp.async, and tell others of by an mbarrier: a copy is there once its thread
+// Threads write, or copy by cp.async, and tell others of it by an mbarrier: a copy is there once its thread
 // has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it behind a fence (PTX ISA,
 // "Async proxy").
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ struct WrittenState {
     if (!o.is("cp") || !o.has("async") || o.has("bulk")) return;
     for (auto& [key, written] : all) {
       if (o.has("commit_group")) written.age = std::min(written.age + 1, kOldest);
-      // What an mbarrier counts is there when its phase has ended.
+      // A copy that an mbarrier counts is there when its phase has ended.
       const bool waits = o.has("wait_group") && !o.operands.empty() && written.age > o.operands[0].value;
       written.is_done |= waits || o.has("wait_all") || o.has("mbarrier");
     }

@@ -99,7 +99,7 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// What the tensor map says is right, and of several wgmmas what most of them say.
+// This is what the tensor map says is right, and of several wgmmas what most of them say.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
   const Destinations copies = destinations(kernel);

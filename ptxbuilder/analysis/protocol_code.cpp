@@ -58,7 +58,7 @@ Deed deed_of(const Operation& o) {
   return o.writes.empty() ? Deed::none : Deed::compute;
 }
 
-// Whether a load or a store does not say which memory it is of.
+// This says whether a load or a store does not say which memory it is of.
 bool is_generic(const Operation& o) {
   constexpr std::string_view spaces[] = {"global", "local", "param", "const", "tensor"};
   const bool accesses = o.is("ld") || o.is("st") || o.is("atom") || o.is("red");
@@ -169,7 +169,7 @@ void ProtocolCode::find_counting() {
   std::vector<bool> is_read(code.registers.size(), false);
   std::set<int> met;  // of the definitions' meets
   std::vector<int> waiting;
-  // What brings a register's value to an instruction.
+  // This is what brings a register's value to an instruction.
   const auto need = [&](size_t i, int reg) {
     is_read[at(reg)] = true;
     std::vector<Definition> open = {definitions.before(static_cast<int>(i), reg)};

@@ -43,7 +43,7 @@ bool Boxes::find() {
     for (uint64_t to : copies.places)
       if (const auto next = starts(copies).upper_bound(to); next != starts(copies).end())
         room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
-  // How far the spans go that begin in it.
+  // This is how far the spans go that begin in it.
   const auto covered = [&](const Spans& spans, const std::string& map) {
     uint64_t most = 0;
     const Copies& copies = copies_.at(map);
@@ -100,7 +100,7 @@ bool Boxes::find() {
                     : room.contains(map) ? room[map]
                                          : (phase.first - most) / unbounded;
   }
-  // Of maps of stores no phase says anything: they take what was written.
+  // No phase says anything of maps of stores: they take what was written.
   for (const auto& [map, copies] : copies_)
     if (!bytes_.contains(map) || std::none_of(phases_.begin(), phases_.end(), [&](const auto& phase) {
           return std::find(phase.first.begin(), phase.first.end(), map) != phase.first.end();
@@ -125,7 +125,7 @@ Moment Order::tick(View& view) {
   return {view.own, view.ticks};
 }
 
-// What is done to another CTA comes behind its start, and before all of its threads have ended.
+// All that is done to another CTA comes behind its start, and before all of its threads have ended.
 void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
@@ -200,7 +200,8 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // What this comes behind needs no mark any more where all that has to come behind it comes behind this.
+    // An access that this comes behind needs no mark any more where all that has to come behind it comes
+    // behind this.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;

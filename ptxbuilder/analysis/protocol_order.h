@@ -1,5 +1,5 @@
-// What of a run is ordered in every schedule: vector clocks of threads, mbarriers and asynchronous work, and
-// the accesses to shared memory that have to be ordered by them.
+// This is what of a run is ordered in every schedule: vector clocks of threads, mbarriers and asynchronous
+// work, and the accesses to shared memory that have to be ordered by them.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Refusal {
   bool is_undecided = false;     // it is not known whether a schedule goes wrong
 };
 
-// Of each component of a run, such as a warp or an mbarrier, up to which of its events something comes
-// behind.
+// A clock says for each component of a run, such as a warp or an mbarrier, up to which of its events
+// something comes behind.
 class Clock {
  public:
   uint32_t operator[](int component) const {
@@ -49,7 +49,7 @@ struct Moment {
   bool is_in(const Clock& clock) const { return clock[component] >= event; }
 };
 
-// What lanes of a warp that have run together come behind.
+// This is what lanes of a warp that have run together come behind.
 struct View {
   Clock known;
   Clock came;       // what was over before in time, though its writes may not be seen: lanes that meet
@@ -146,7 +146,7 @@ class Order {
     Moment at;
   };
   Test test(View& view, const Place& place, uint64_t parity, int operation);
-  // What depends on the outcome goes on: behind the phase if it `passes`.
+  // A thread that depends on the outcome goes on: behind the phase if it `passes`.
   void use(View& view, const Test& test, bool passes, int operation);
   // Completes phases whose copies have all begun, since nothing else can go on; says whether there were any.
   bool complete_copies();
@@ -165,9 +165,9 @@ class Order {
   bool is_met(std::pair<int, uint64_t> which, uint32_t phase) { return meetings_[which].completed > phase; }
   void leave(View& view, std::pair<int, uint64_t> which);
 
-  // What must hold when all threads have ended.
+  // This is what must hold when all threads have ended.
   void finish();
-  // How a thread that waits at the mbarrier can be told what is missing.
+  // This is how a thread that waits at the mbarrier can be told what is missing.
   std::string missing(const Place& place) const;
 
  private:

@@ -27,7 +27,7 @@ struct Walker : Group {
   std::optional<Scalar> open = {};     // a value that it needs to go on
 };
 
-// Of bulk copies out of shared memory, those of a thread in groups.
+// These are bulk copies out of shared memory, those of a thread in groups.
 struct BulkGroups {
   int component = kNone;
   uint32_t begun = 0;  // groups that are committed
@@ -184,7 +184,7 @@ class Run {
     return lanes;
   }
 
-  // Whether a guard is known in all lanes.
+  // This says whether a guard is known in all lanes.
   bool is_guard_known(const Walker& w, const Operation& o) {
     if (o.guard == kNone) return true;
     const LaneValues& guard = values_.in_register(w, o.guard);
@@ -243,7 +243,7 @@ class Run {
       if (lanes != 0) values_.compute(w, i, lanes);
       return;
     }
-    // What the register holds then depends on the guard.
+    // The register's value then depends on the guard.
     const Walker before = w;
     values_.compute(w, i, w.lanes);
     const LaneValues& guard = values_.in_register(before, o.guard);
@@ -655,7 +655,7 @@ class Run {
     return true;
   }
 
-  // Whether all lanes of the warp that have not ended are here.
+  // This says whether all lanes of the warp that have not ended are here.
   static bool all_here(const Warp& warp, const Walker& w) {
     return std::all_of(warp.begin(), warp.end(),
                        [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });

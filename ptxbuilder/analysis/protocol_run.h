@@ -15,7 +15,7 @@
 
 namespace ptxbuilder::analysis {
 
-// What an instruction does to the protocol.
+// This is what an instruction does to the protocol.
 enum class Deed : uint8_t {
   none,
   compute,
@@ -46,8 +46,8 @@ enum class Deed : uint8_t {
   unknown  // of which this does not know what it does to the protocol
 };
 
-// What of a kernel's code counts for its protocol: instructions with a deed, what they are computed from, and
-// the branches that decide whether they run.
+// This is what of a kernel's code counts for its protocol: instructions with a deed, what they are computed
+// from, and the branches that decide whether they run.
 class ProtocolCode {
  public:
   explicit ProtocolCode(const Code& code);
@@ -85,8 +85,8 @@ class ProtocolCode {
 // A way was left on which a loop turns more often than is looked at.
 struct Beyond {};
 
-// How far loops are followed: twice around the ring of mbarriers that a loop waits at in turn, and two turns
-// more.
+// This is how far loops are followed: twice around the ring of mbarriers that a loop waits at in turn, and
+// two turns more.
 struct Turns {
   explicit Turns(size_t loops) : most(loops, 4) {}
 

@@ -1,4 +1,4 @@
-// What a kernel's integers are where not all are known: numbers, or terms of parameters and special
+// This is what a kernel's integers are where not all are known: numbers, or terms of parameters and special
 // registers. Conditions on them are decided by choices, and each choice narrows what a later one may be.
 #pragma once
 
@@ -56,7 +56,7 @@ enum class TermKind : uint8_t {
 // all.
 inline constexpr int kCtaBits = 24;
 
-// What is done with numbers of how many bits.
+// This is what is done with numbers of how many bits.
 struct TermOperation {
   TermKind kind = TermKind::other;
   uint8_t bits = 32;
@@ -108,7 +108,7 @@ class Terms {
                                  const Scalar& b);
   Scalar negated(const Scalar& predicate);
 
-  // What is known of it by now.
+  // This is what is known of it by now.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
   // Answers for an outcome, by its term.
@@ -118,7 +118,7 @@ class Terms {
   std::optional<uint64_t> number(const Scalar& scalar);
 
   std::string text(const Scalar& scalar) const;
-  // What the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
+  // This is what the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
   // This says whether all that was chosen can be so together, for all that is known: sums, shifts and
   // products of parameters are taken to be independent; quotients, bits, counts that are sums and loaded
@@ -156,7 +156,7 @@ class Terms {
   std::unordered_map<std::string, int> numbers_;
   std::map<std::string, int, std::less<>> names_;
   std::map<int, Intervals> assumed_;
-  // Of a run:
+  // These belong to a run:
   std::map<int, Intervals> domains_;
   std::map<int, bool> facts_;
   std::unordered_map<int, Scalar> resolved_;

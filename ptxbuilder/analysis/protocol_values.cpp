@@ -154,7 +154,7 @@ void ProtocolValues::set(Group& group, const Value& to, const LaneValues& value,
   reg = LaneValues(each);
 }
 
-// What an instruction makes of integers; nothing where this does not know it.
+// This is what an instruction makes of integers; nothing where this does not know it.
 std::optional<Scalar> ProtocolValues::of_integers(const Operation& o, const std::vector<Scalar>& x) {
   const std::string_view name = o.words[0];
   const Type type = type_of(o.words.back());

@@ -1,4 +1,4 @@
-// What registers of a warp's lanes hold, and what instructions compute of them.
+// This is what registers of a warp's lanes hold, and what instructions compute of them.
 #pragma once
 
 #include <array>

@@ -110,7 +110,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       if (other != kNone && other != r.operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
-  // What no order of events shows, as registers that wgmma uses, lint has rules for.
+  // Lint has rules for what no order of events shows, as registers that wgmma uses.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
   for (const Finding& f : lint(module, kernel, {"bank-conflict"}))
     if (!f.is_advice && !f.is_undecided)

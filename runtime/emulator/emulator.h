@@ -66,7 +66,8 @@ struct EmulatorOptions {
   // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
   // on one, so that a seed has one result.
   int threads = 1;
-  // Where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for none.
+  // This is where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for
+  // none.
   std::string trace_path;
   // Called now and then while a launch runs, with the CTAs that are done and those of the whole grid.
   std::function<void(uint64_t done, uint64_t all)> progress;
@@ -78,7 +79,7 @@ struct EmulatorOptions {
   // instruction and kind: the launch then runs on, and synchronize() throws other faults alone. Where this is
   // empty, the first fault of any kind ends the launch. No other call runs meanwhile.
   std::function<void(const EmulatorError& fault)> finding;
-  // Where the kernels' printf goes; standard output when empty.
+  // This is where the kernels' printf goes; standard output when empty.
   std::function<void(const std::string& text)> print;
 };
 
@@ -87,9 +88,9 @@ struct EmulatorStatistics {
   uint64_t launches = 0, ctas = 0, warp_instructions = 0, asynchronous_operations = 0;
 };
 
-// What cuTensorMapEncodeIm2col takes beside a tensor whose innermost dimension are the channels of a pixel,
-// and whose outermost are images; those between are the pixels', innermost first. The box of a tile is the
-// channels, and ones.
+// This is what cuTensorMapEncodeIm2col takes beside a tensor whose innermost dimension are the channels of a
+// pixel, and whose outermost are images; those between are the pixels', innermost first. The box of a tile is
+// the channels, and ones.
 struct Im2col {
   std::vector<int> lower, upper;  // corners of the box of pixels, from the first and from the last pixel
   uint32_t pixels = 0;            // of a copy

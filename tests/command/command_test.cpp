@@ -335,7 +335,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
   REQUIRE(run("saxpy emit --threads 96 --assembler none -o " + folder.str()).code == 0);
   CHECK(contains(run("saxpy lint " + folder.str("saxpy.ptx")), "saxpy: 1 found"));
   CHECK(contains(run("saxpy explain " + folder.str("saxpy.ptx")), "96"));
-  // What the sidecar or a launch file says of tensor maps is held against the kernel.
+  // Tensor maps of the sidecar or of a launch file are held against the kernel.
   REQUIRE(run("ptxb emit gemm_tile --assembler none -o " + folder.str()).code == 0);
   const std::string tile = folder.str("gemm_tile.ptx"), sidecar = folder.str("gemm_tile.json");
   CHECK(run("ptxb lint " + tile).code == 0);
@@ -350,7 +350,7 @@ TEST_CASE("an executable of one kernel has ptxb's commands, and its name may be 
     {"tensor_map": "x", "box": [64, 64], "swizzle": "128"}, {"tensor_map": "x", "box": [32, 64], "swizzle": "64"}]})";
   CHECK(contains(run("ptxb lint " + tile + " --launch " + launch),
                  "descriptor of B says swizzle 128, and the"));
-  // What lint does not know it tells where it is asked to, by an exit code of its own.
+  // Lint tells what it does not know where it is asked to, by an exit code of its own.
   const std::string unbounded = folder.str("unbounded.ptx");
   std::ofstream(unbounded)
       << ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n"

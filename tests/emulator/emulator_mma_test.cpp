@@ -161,7 +161,7 @@ std::vector<uint32_t> metadata(const Stored& a, size_t first, int bits, int sele
     words[lane] = 0;
     const size_t among = t % holders;
     for (size_t n = 0; n < 8; ++n) {
-      // Of 16 and 32 bits half a register is the upper row's; of fewer, odd lanes are.
+      // Half a register of 16 and 32 bits is the upper row's; of fewer, odd lanes are.
       const size_t row = bits >= 16 ? g + 8 * (n / 4) : g + 8 * (among % 2);
       const size_t group = bits >= 16 ? 4 * among + n % 4 : 8 * (among / 2) + n;
       words[lane] |= a.groups[first + row][group] << (4 * n);

@@ -621,7 +621,7 @@ std::vector<uint64_t> run(Device& device, const Program& p, const std::vector<ui
   return values.copy_out<uint64_t>();
 }
 
-// What the manual leaves open of a NaN of 64 bits is its payload.
+// The manual leaves open the payload of a NaN of 64 bits.
 bool same(char kind, uint64_t a, uint64_t b) {
   return a == b || (kind == 'd' && std::isnan(f64(a)) && std::isnan(f64(b)));
 }

@@ -235,7 +235,7 @@ for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),
       2**-6, "of lse alone")
-# Whether gradients repeat to the bit is said by a word, and by PyTorch's switch.
+# A word says whether gradients repeat to the bit, and so does PyTorch's switch.
 asked = []
 door = sys.modules["ptxbuilder._torch.attention"]._attention
 run_gradient = door.run_gradient

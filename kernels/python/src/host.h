@@ -42,7 +42,7 @@ typedef struct operand_row {
   int shape_is, role_is;
 } operand_row;
 extern const operand_row operand_rows[OPERANDS];
-/* Of an attention: tensors lie as [batch, heads, rows, columns]; a result has the logarithms, or an argument
+/* An attention's tensors lie as [batch, heads, rows, columns]; a result has the logarithms, or an argument
  * their gradient; sequences are packed; gradients repeat to the bit. */
 enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16, DETERMINISTIC = 32 };
 

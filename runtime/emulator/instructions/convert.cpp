@@ -139,8 +139,9 @@ uint64_t load(const std::byte* r, int lane, int width) {
   return x;
 }
 
-// What an H100 makes of NaN where it is neither the one NaN of a float type nor what to_integer() gives: of
-// f64 the upper bits of its payload, or the most negative number; of bf16 and of f32 for tf32 its bits.
+// This is what an H100 makes of NaN where it is neither the one NaN of a float type nor what to_integer()
+// gives: of f64 the upper bits of its payload, or the most negative number; of bf16 and of f32 for tf32 its
+// bits.
 std::optional<uint64_t> of_nan(uint64_t bits, Type from, Type to) {
   if (from == Type::bf16 && to == Type::f32) return bits << 16;
   if (from == Type::f32 && to == Type::tf32) return (bits | 0x400000) & ~uint64_t{0x1fff};

@@ -19,9 +19,10 @@ struct ElementType {
 };
 ElementType element_type(Type type);
 
-// Where the metadata of a sparse A lies (PTX ISA, "Sparse matrix storage"): four bits for each four columns,
-// of which two are stored; of .tf32 for each two, of which one is, and of .u4 and .s4 for each eight, of
-// which two pairs are. Of each four lanes some hold it: those that the selector names, if they are not all.
+// This is where the metadata of a sparse A lies (PTX ISA, "Sparse matrix storage"): four bits for each four
+// columns, of which two are stored; of .tf32 for each two, of which one is, and of .u4 and .s4 for each
+// eight, of which two pairs are. Of each four lanes some hold it: those that the selector names, if they are
+// not all.
 struct Sparsity {
   int element_bits;
   int columns;  // of A, twice those that are stored

@@ -214,7 +214,7 @@ struct MmaQuads {
   bool a_by_column, b_by_row;
 };
 
-// Where a lane's element e of an accumulator stands.
+// This is where a lane's element e of an accumulator stands.
 std::pair<int, int> place_in_quads(Type type, int lane, int e) {
   const int lower = lane < 16 ? 0 : 4;
   if (type == Type::f16) return {lane % 4 + lower, e};

@@ -31,8 +31,8 @@ struct MapContents {
   Type type() const;  // of the elements, for reducing copies
 };
 
-// Of a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones, and for pixels that
-// cuTensorMapEncodeIm2col does not take.
+// It takes a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones, and for pixels
+// that cuTensorMapEncodeIm2col does not take.
 TensorMap encode_map(const TensorMapView& map, const Im2col* im2col = nullptr);
 
 // The contents of 128 bytes; magic is not `map_magic` where they are no map.
