@@ -193,9 +193,8 @@ Command lint_command(const Arguments& top, const PtxReader& reader) {
   app.footer(
       "Exit code 0: nothing was found, or advice alone; 1: something was; 2: an error; 3: nothing was, but "
       "it is not decided: a rule gave up, since the kernel is too large for it, or with --undecided passed "
-      "over something that it does not know. With --prove 0: all kernels are proved; 1: one is refuted; 2: "
-      "an "
-      "error; 3: one is undecided, or waits for no mbarrier.");
+      "over something that it does not know. With --prove 0: all kernels are proved; 1: one is refuted; "
+      "3: one is undecided, or waits for no mbarrier.");
   return {app, [o, reader] {
             if (o->rules) return with_errors_as_2(list_rules);
             return run_on_ptx("lint what? Name a PTX file or a kernel, or say --rules", o->words, "", reader,
