@@ -192,8 +192,15 @@ void execute_fma_f32(Warp& w, const Ternary& x, Lanes lanes) {
 }
 
 // f16 and bf16. Sums, products, quotients and roots of such numbers, rounded to f32 and then to 16 bits, are
-// the correctly rounded ones (24 >= 2 * 11 + 2); fma goes through f64, which holds the product and, but for
-// rounding in the 53rd bit, the sum.
+// the correctly rounded ones (24 >= 2 * 11 + 2); fma goes through f64, which holds the product, and the sum
+// rounded to odd, which a further rounding then takes for what it is.
+double sum_to_odd(double a, double b) {
+  const double sum = a + b, of_b = sum - a, rest = (a - (sum - of_b)) + (b - of_b);
+  if (!std::isfinite(sum) || rest == 0) return sum;
+  const auto bits = std::bit_cast<uint64_t>(sum);
+  if (bits & 1) return sum;
+  return std::bit_cast<double>((rest > 0) == (sum > 0) ? bits + 1 : bits - 1);
+}
 template <bool brain>
 struct Half {
   static float load(uint16_t x) { return brain ? from_bf16(x) : from_f16(x); }
@@ -212,8 +219,9 @@ uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const FloatModifie
     return !brain && m.ftz && std::fabs(v) < 0x1p-14f ? std::copysign(0.0f, v) : v;
   };
   x = flushed(x), y = flushed(y), z = flushed(z);
-  double r = op == Op::fma ? std::fma(static_cast<double>(x), static_cast<double>(y), static_cast<double>(z))
-                           : static_cast<double>(compute<float>(op, x, y, z, m));
+  double r = op == Op::fma
+                 ? sum_to_odd(static_cast<double>(x) * static_cast<double>(y), static_cast<double>(z))
+                 : static_cast<double>(compute<float>(op, x, y, z, m));
   if (m.sat) r = r > 0 ? std::min(r, 1.0) : 0;
   if (m.relu && r <= 0) r = 0;
   uint16_t out = H::store(r);
