@@ -652,9 +652,12 @@ std::string against_host(const Program& p, const std::vector<uint64_t>& values, 
 }
 
 // Says whether ptxas goes another way than the PTX ISA, which the emulator follows: ptxas 13.0 saturates
-// video instructions otherwise, and takes the greatest of a NaN and itself for a copy.
+// video instructions otherwise, takes the greatest of a NaN and itself for a copy, of a constant length of
+// bfi.b32 five bits, and the least s32 for 255 where cvt.sat makes a u8 of it.
 bool is_left_to_ptxas(const Step& s) {
   const std::string_view text = s.text;
+  if (text.starts_with("bfi.b32")) return std::stoi(s.text.substr(s.text.rfind(' ') + 1)) > 31;
+  if (text.starts_with("cvt.sat.u8.s32")) return true;
   if (text.starts_with('v')) return text.find(".sat") != text.npos || text.find(".shr") != text.npos;
   return (text.starts_with("min") || text.starts_with("max")) && s.operands.size() == 2 &&
          s.operands[0] == s.operands[1];
