@@ -70,7 +70,7 @@ Portrait portrait(const Code& code, const Graph& graph, Values& values);
 struct KernelAnalysis {
   // An empty name is the module's only kernel. Throws as Code::of does.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
-  // Where two modules have the same names of variables that the host can reach, names tell which is which.
+  // Names tell which variable is which if two modules have the same names of those that the host can reach.
   enum class Variables : uint8_t { by_use, by_name };
   KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel,
                  Variables variables);

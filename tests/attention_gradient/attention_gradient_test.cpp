@@ -414,7 +414,7 @@ TEST_CASE("a gradient of lse") {
   CHECK_MESSAGE(wrong(c) == "", text(c));
 }
 
-// Under a causal mask the three blocks of keys begin at different blocks of queries. Under the window the
+// The three blocks of keys begin at different blocks of queries under a causal mask. Under the window the
 // first of them has the fewest, and comes to those of the second head before the others, whose turn it is.
 TEST_CASE("gradients that repeat to the bit, and others that do not, whichever blocks of keys come first") {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device());

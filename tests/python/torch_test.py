@@ -480,7 +480,7 @@ seen = {event.name for event in profile.events()}
 kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
 # These are measured on a GPU, and here in small.
-for name in ("block", "attention", "language_model"):
+for name in ("block", "attention", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])
 kit.end()

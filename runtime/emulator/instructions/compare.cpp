@@ -57,7 +57,7 @@ struct BrainValue {
   uint16_t bits;
   operator float() const { return from_bf16(bits); }
 };
-// With .ftz what is subnormal counts as 0.
+// A subnormal number counts as 0 under .ftz.
 template <class T>
 struct Flushed {
   T x;

@@ -229,7 +229,7 @@ void Warp::find_clash(const Clash& clash, Cta& owner, const char* what, int lane
 
 void Warp::fail(Fault fault, const std::string& message, int lane) const {
   EmulatorError e = error(fault, message, lane);
-  // What was read uninitialised is why an address is wrong, and may be why something else is.
+  // An uninitialised value explains why an address is wrong, and may explain something else.
   const bool wrong_address = fault == Fault::out_of_bounds || fault == Fault::misaligned;
   if (cta.uninitialised.empty()) throw e;
   const EmulatorError& before = cta.uninitialised[0].first;

@@ -1,7 +1,7 @@
-"""A small language model that trains by our attention and by PyTorch's, from the same seeds, on text that this makes: the losses of both,
+"""Trains a small transformer to foresee letters by our attention and by PyTorch's, from the same seeds, and prints the losses of both
 and how far seeds are apart. It ends with 1 where the attentions are further apart than the seeds.
 
-  language_model.py [--small]   300 steps of 16 x 512 tokens, two layers of 256 columns; --small on the emulator
+  training.py [--small]   300 steps of 16 x 512 tokens, two layers of 256 columns; --small on the emulator
 """
 import statistics
 import sys
