@@ -195,6 +195,27 @@ std::string names(const char* prefix, size_t count) {
   return "{" + text + "}";
 }
 
+// Gives what the threads of a CTA write, so many results each, of the words that kernel k reads.
+template <class Result, class Word>
+std::vector<Result> run_of(Device& device, const std::string& text, uint32_t threads,
+                           const std::vector<Word>& words, size_t results) {
+  Signature signature;
+  signature.kernel = "k";
+  signature.threads = threads;
+  signature.parameters = {{.name = "in", .kind = Parameter::Kind::pointer, .dtype = DType::u32},
+                          {.name = "out", .kind = Parameter::Kind::pointer, .dtype = DType::u32}};
+  const auto program = device.load(text, signature);
+  Buffer in = Buffer::of(device, words), out = Buffer::of(device, std::vector<Result>(threads * results));
+  const Address from = in.address(), to = out.address();
+  const void* parameters[] = {&from, &to};
+  Launch launch;
+  launch.grid = {1, 1, 1};
+  launch.block = {threads, 1, 1};
+  device.launch(*program, launch, parameters);
+  device.synchronize(std::chrono::seconds(60));
+  return out.copy_out<Result>();
+}
+
 // Runs an instruction whose operands each lane loads as 64-bit words, and stores its results likewise.
 std::vector<uint64_t> run(Device& device, const std::string& head, const std::string& instruction,
                           const std::vector<std::pair<const char*, size_t>>& registers,
@@ -219,21 +240,7 @@ std::vector<uint64_t> run(Device& device, const std::string& head, const std::st
   for (size_t k = 0; k < results; ++k)
     text += fmt::format("st.global.{} [%y+{}], %d{};\n", wide ? "f64" : "b32", 8 * k, k);
   text += "ret;\n}\n";
-  Signature signature;
-  signature.kernel = "k";
-  signature.threads = 32;
-  signature.parameters = {{.name = "in", .kind = Parameter::Kind::pointer, .dtype = DType::u32},
-                          {.name = "out", .kind = Parameter::Kind::pointer, .dtype = DType::u32}};
-  const auto program = device.load(text, signature);
-  Buffer in = Buffer::of(device, words), out = Buffer::of(device, std::vector<uint64_t>(32 * results));
-  const Address from = in.address(), to = out.address();
-  const void* parameters[] = {&from, &to};
-  Launch launch;
-  launch.grid = {1, 1, 1};
-  launch.block = {32, 1, 1};
-  device.launch(*program, launch, parameters);
-  device.synchronize(std::chrono::seconds(60));
-  return out.copy_out<uint64_t>();
+  return run_of<uint64_t>(device, text, 32, words, results);
 }
 
 Matrix random_matrix(int rows, int columns, const std::string& type, std::mt19937& engine) {
@@ -450,21 +457,7 @@ ret;
                      : ", 1, 1",
       4 * results,
       half ? "st.global.v2.b32 [%y], {%d0, %d1};" : "st.global.v4.b32 [%y], {%d0, %d1, %d2, %d3};");
-  Signature signature;
-  signature.kernel = "k";
-  signature.threads = 128;
-  signature.parameters = {{.name = "in", .kind = Parameter::Kind::pointer, .dtype = DType::u32},
-                          {.name = "out", .kind = Parameter::Kind::pointer, .dtype = DType::u32}};
-  const auto program = device.load(text, signature);
-  Buffer in = Buffer::of(device, words), out = Buffer::of(device, std::vector<uint32_t>(128 * results));
-  const Address from = in.address(), to = out.address();
-  const void* parameters[] = {&from, &to};
-  Launch launch;
-  launch.grid = {1, 1, 1};
-  launch.block = {128, 1, 1};
-  device.launch(*program, launch, parameters);
-  device.synchronize(std::chrono::seconds(60));
-  const auto got = out.copy_out<uint32_t>();
+  const auto got = run_of<uint32_t>(device, text, 128, words, results);
   for (size_t thread = 0; thread < 128; ++thread)
     for (size_t r = 0; r < 4; ++r) {
       const size_t row = thread / 32 * 16 + thread % 32 / 4 + 8 * (r / 2), column = thread % 4 * 2 + r % 2;
