@@ -150,8 +150,11 @@ Tensor Run::output(DType dtype, std::vector<uint64_t> shape, Where where) {
   return t;
 }
 
-void Run::launch(std::vector<runtime::Argument> arguments, Where where) {
-  queue_ = [this, arguments = std::move(arguments), where] { kernel_.launch({}, arguments, where); };
+void Run::launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead, Where where) {
+  queue_ = [this, arguments = std::move(arguments), ahead = std::move(ahead), where] {
+    if (ahead) ahead();
+    kernel_.launch({}, arguments, where);
+  };
 }
 
 void Run::check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,

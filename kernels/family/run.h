@@ -39,6 +39,7 @@ class Tensor {
   void to_device() { buffer_->copy_in(host_); }
   void from_device() { buffer_->copy_out(host_); }
   void poison() { buffer_->fill(0xff); }  // a NaN in every floating type
+  void zero() { buffer_->fill(0); }
 
   runtime::Argument tensor() const { return runtime::tensor(*buffer_, dtype_, shape_); }
   runtime::Argument pointer() const { return runtime::pointer(*buffer_, dtype_); }
@@ -102,8 +103,10 @@ class Run {
   Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
   Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 
-  // What is launched, on the grid of the kernel's rule, for checking and for measuring.
-  void launch(std::vector<runtime::Argument> arguments, Where where = Where::here());
+  // What is launched, on the grid of the kernel's rule, for checking and for measuring. `ahead` queues what
+  // each launch needs to find, as counters that are 0; its time is measured, too.
+  void launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead = nullptr,
+              Where where = Where::here());
 
   // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
   // operations: all elements where that takes seconds, else a random sample. It is called once for each, and

@@ -304,7 +304,11 @@ void Producer::commit(const Stage& stage, Where where) {
   }
   // Arrives when the copies have, beside the arrival that is counted, after which the stores are seen.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
-  mbarrier_arrive(full);
+  if (filling.has_copies) return mbarrier_arrive(full);
+  // One lane arrives for the warp, whose stores are ahead of its barrier: a barrier in shared memory takes
+  // arrivals one by one.
+  bar_warp_sync(0xffffffff);
+  mbarrier_arrive_count.when(laneid() == 0)(full, u32(32));
 }
 
 void Producer::fills(const Stage& stage, const SharedTile& tile, Where where) {
