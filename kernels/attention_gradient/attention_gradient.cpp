@@ -33,13 +33,13 @@ struct Shared {
          int64_t query_rows)
       : rows(s.heads * (o.packed ? packed_blocks(tile, query_rows, s.batches) * tile.bm
                                  : padded_queries(tile, s.queries) * s.batches)),
-        powers(static_cast<size_t>(rows * o.depth) * sizeof(float)),
-        sums(powers + static_cast<size_t>(rows) * sizeof(float)),
-        turns(sums + static_cast<size_t>(rows) * sizeof(float)),
-        bytes(turns + (o.deterministic ? static_cast<size_t>(rows / tile.kPart) * sizeof(uint32_t) : 0)) {}
+        numbers(static_cast<size_t>(rows * o.depth) * sizeof(float)),
+        turns(numbers + static_cast<size_t>(2 * rows) * sizeof(float)),
+        bytes(turns +
+              (o.deterministic ? static_cast<size_t>(count_of_turns(tile, rows)) * sizeof(uint32_t) : 0)) {}
 
   int64_t rows;
-  size_t powers, sums, turns, bytes;  // where they begin, behind dQ's sums, and the bytes of all
+  size_t numbers, turns, bytes;  // where they begin, behind dQ's sums, and the bytes of all
 };
 
 }  // namespace
@@ -58,7 +58,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
     return checked(p, where);
   }
   AttentionGradientTile choose(const PlacedAttentionGradient& g, Where) override {
-    return gradient_tile(g.operation);
+    return gradient_tile(g.operation, static_cast<bool>(score_.function));
   }
   AttentionGradientTile checked_tile(const PlacedAttentionGradient& g, const AttentionGradientTile& tile,
                                      Where where) override {
@@ -163,7 +163,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
       queue(*plan.more.sums, [&](SourcedArguments& to) {
         heads(to, g.o, from_o), heads(to, g.grad, from_grad);
         to.add(from_lse, [&] { return runtime::pointer(g.lse.memory, DType::f32); });
-        for (const size_t at : {shared.powers, shared.sums, size_t{0}}) numbers(to, at);
+        for (const size_t at : {shared.numbers, size_t{0}}) numbers(to, at);
         rows(to);
         if (g.operation.lse_grad)
           to.add(from_lse_grad, [&] { return runtime::pointer(g.lse_grad.memory, DType::f32); });
@@ -173,7 +173,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
       queue(*plan.kernel, [&](SourcedArguments& to) {
         heads(to, g.q, from_q), heads(to, g.k, from_k), heads(to, g.v, from_v), heads(to, g.grad, from_grad);
         if (!packed) heads(to, g.dk, from_dk), heads(to, g.dv, from_dv);
-        for (const size_t at : {shared.powers, shared.sums, size_t{0}}) numbers(to, at);
+        for (const size_t at : {shared.numbers, size_t{0}}) numbers(to, at);
         if (!packed) number(to, g.size.queries);
         number(to, g.size.keys), number(to, g.size.group);
         scale(to);

@@ -14,12 +14,12 @@ std::string text(const AttentionGradientTile& t) {
 
 int tile_bytes(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
   const int element = size_of(o.type), number = size_of(DType::f32), two = 2;
-  const GradientFragments sums(o);
-  return t.bn() * (o.depth + o.value_depth) * element      // K and V
-         + t.stages * t.bm * (o.depth * element + number)  // Q, and a number for each of its rows
-         + t.gradient_stages * t.bm * (o.value_depth * element + number)  // dO likewise
-         + two * t.bn() * t.bm * element * (t.shares_keys ? 2 : 1)        // dS, and P
-         + t.kConsumers * sums.elements() / sums.pieces() * number;       // dQ
+  const GradientFragments sums(o, t);
+  return t.bn() * (o.depth + o.value_depth) * element               // K and V
+         + t.stages * t.bm * (o.depth * element + two * number)     // Q, and numbers for each of its rows
+         + t.gradient_stages * t.bm * o.value_depth * element       // dO
+         + two * t.bn() * t.bm * element * (t.shares_keys ? 2 : 1)  // dS, and P
+         + (adds_from_registers(o, t) ? 0 : t.kConsumers * sums.elements() / sums.pieces() * number);  // dQ
 }
 
 void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, Where where) {
@@ -31,7 +31,8 @@ void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, 
     refuse(fmt::format("depth = {}, and {} of V; 64, 128, 192 or 256, and as many, or 128 of V beside more",
                        o.depth, o.value_depth));
   const AttentionGradientTile its = gradient_tile(o);
-  if (t.bm != its.bm || t.shares_keys != its.shares_keys)
+  const bool is_known = t.bm == its.bm || (o.depth == 128 && (t.bm == 64 || t.bm == 80));
+  if (!is_known || t.shares_keys != its.shares_keys)
     refuse(fmt::format("a tile of {} queries and {} keys of depth {}; {} and {}", t.bm, t.bn(), o.depth,
                        its.bm, its.bn()));
   for (const int stages : {t.stages, t.gradient_stages})

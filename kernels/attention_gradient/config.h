@@ -32,13 +32,15 @@ struct AttentionGradientOperation {
 struct AttentionGradientTile {
   static constexpr int kConsumers = 2, kConsumerKeys = 64, kPart = 64;
 
-  int bm = 64;              // queries of a block: 64, but 128 where the depth is 64
+  int bm = 64;              // queries of a block: 128 of depth 64, 64 or 80 of 128, and 64 of more
   int stages = 2;           // of the ring of Q
   int gradient_stages = 2;  // of the ring of dO
   bool shares_keys = false;
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
   int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
+  // Rows of queries that a CTA of the kernels ahead and behind takes: a part of a block, or all of it.
+  int cta_rows() const { return bm % kPart == 0 ? kPart : bm; }
   bool operator==(const AttentionGradientTile&) const = default;
 };
 
@@ -50,12 +52,21 @@ inline AttentionGradientOperation gradient_operation(DType type, int64_t columns
   o.value_depth = o.depth > 128 && value_columns <= 128 ? 128 : o.depth;
   return o;
 }
-inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o) {
+// It is the tile of the operation, whose scores are the author's or not. Blocks of 80 queries read shared
+// memory less often for each product, and leave registers for neither a mask nor what changes scores.
+inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, bool has_score = false) {
   AttentionGradientTile t;
+  const bool is_plain = !o.causal && !o.window && !o.softcap && !has_score && !o.packed;
   if (o.depth == 64) t.bm = 128;
+  if (o.depth == 128 && is_plain) t.bm = 80;
   t.shares_keys = o.depth > 128;
-  if (o.value_depth == 256) t.gradient_stages = 1;
+  if (o.value_depth == 256 && o.deterministic) t.gradient_stages = 1;
   return t;
+}
+// It says whether consumers add to dQ's sums from their registers: else what they add goes through shared
+// memory, which lets a warp add it in turns, and takes room that wide tiles do not have.
+inline bool adds_from_registers(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
+  return t.shares_keys && !o.deterministic;
 }
 
 // "64x128_2": queries, keys and stages, with _g1 (stages of dO) behind it.

@@ -23,6 +23,7 @@ inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
 }
 inline AttentionGradientTile gradient_tile(const command::Fields& f) {
   AttentionGradientTile t = gradient_tile(gradient_operation(f));
+  if (f.has("rows") && f["rows"] > 0) t.bm = f.small("rows");
   if (f.has("stages")) t.stages = f.small("stages");
   return t;
 }
@@ -34,21 +35,24 @@ struct GradientSumPlace {
 };
 inline GradientSumPlace place_of_sum(size_t i, const AttentionGradientOperation& o,
                                      const AttentionGradientTile& t, size_t rows) {
-  const GradientFragments sums(o);
-  static thread_local std::map<int, RegisterLayout> layouts;  // by columns
-  auto kept = layouts.find(sums.columns);
-  if (kept == layouts.end()) kept = layouts.emplace(sums.columns, sums.layout()).first;
+  const GradientFragments sums(o, t);
+  static thread_local std::map<std::pair<int, int>, RegisterLayout> layouts;  // by rows and columns
+  auto kept = layouts.find({sums.rows, sums.columns});
+  if (kept == layouts.end()) kept = layouts.emplace(std::pair(sums.rows, sums.columns), sums.layout()).first;
   const RegisterLayout& layout = kept->second;
   const auto elements = static_cast<size_t>(sums.elements());
   const size_t part = i / elements, block = part / t.kConsumers, blocks = rows / static_cast<size_t>(t.bm),
                of_part = part % t.kConsumers;
   const auto in_part = static_cast<int>(i % elements), in_step = in_part % sums.kStep;
   const int thread = in_step / 4, value = in_part / sums.kStep * 4 + in_step % 4;
-  const auto row =
-                 block % blocks * static_cast<size_t>(t.bm) + static_cast<size_t>(layout.row(thread, value)),
-             column = static_cast<size_t>(layout.col(thread, value));
-  if (sums.are_columns) return {block / blocks, row, column + of_part * static_cast<size_t>(sums.columns)};
-  return {block / blocks, row + of_part * static_cast<size_t>(sums.kRows), column};
+  auto row = static_cast<size_t>(layout.row(thread, value)),
+       column = static_cast<size_t>(layout.col(thread, value));
+  if (sums.are_transposed) std::swap(row, column);
+  if (sums.are_columns)
+    column += of_part * static_cast<size_t>(sums.columns);
+  else
+    row += of_part * static_cast<size_t>(sums.rows);
+  return {block / blocks, block % blocks * static_cast<size_t>(t.bm) + row, column};
 }
 
 }  // namespace ptxbuilder::kernels

@@ -7,21 +7,24 @@
 
 namespace ptxbuilder::kernels {
 
-// A block of queries has a part of 64 rows for each consumer, in the layout of an accumulator: the upper rows
-// and the lower, or the left columns and the right. In memory each thread's numbers lie four by four, thread
-// behind thread, so that all accesses have 16 bytes. Wide parts go to memory in pieces, one behind the other,
-// which take less shared memory.
+// A block of queries has a part for each consumer, in the layout of an accumulator: the upper rows and the
+// lower, or the left columns and the right, where blocks of 80 rows are transposed. In memory each thread's
+// numbers lie four by four, thread behind thread, so that all accesses have 16 bytes. Wide parts go to memory
+// in pieces, one behind the other, which take less shared memory.
 struct GradientFragments {
-  static constexpr int kRows = AttentionGradientTile::kPart,
-                       kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads access at once
+  static constexpr int kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads access at once
 
-  explicit GradientFragments(const AttentionGradientOperation& o)
+  GradientFragments(const AttentionGradientOperation& o, const AttentionGradientTile& t)
       : are_columns(o.depth > 64),
-        columns(o.depth > 128 ? o.depth / AttentionGradientTile::kConsumers : 64) {}
+        are_transposed(t.bm % t.kPart != 0),
+        rows(t.cta_rows()),
+        columns(o.depth > 128 ? o.depth / t.kConsumers : 64) {}
 
-  int elements() const { return kRows * columns; }
+  int elements() const { return rows * columns; }
   int pieces() const { return columns > 64 ? 2 : 1; }
-  RegisterLayout layout() const { return wgmma_layout(kRows, columns); }
+  RegisterLayout layout() const {
+    return are_transposed ? wgmma_layout(columns, rows) : wgmma_layout(rows, columns);
+  }
   RegisterLayout memory() const { return strided({elements() / kStep, kStep}, 4); }
   RegisterLayout piece() const { return strided({elements() / pieces() / kStep, kStep}, 4); }
 
@@ -33,8 +36,8 @@ struct GradientFragments {
     return RegisterTile<f32>::of(layout(), [&](int i) { return x.value(i); });
   }
 
-  bool are_columns;
-  int columns;
+  bool are_columns, are_transposed;
+  int rows, columns;
 };
 
 }  // namespace ptxbuilder::kernels

@@ -17,6 +17,7 @@ void run(const command::Fields& f, command::Run& run) {
   const uint64_t depth = size("depth"), queries = size("queries"), keys = size("keys"),
                  key_heads = size("key_heads"), heads = key_heads * size("group"), batches = size("batches"),
                  columns = f["value_depth"] > 0 ? size("value_depth") : depth,
+                 block = static_cast<uint64_t>(t.bm),
                  rows = static_cast<uint64_t>(padded_queries(t, f["queries"]));
   const std::vector<uint64_t> of_queries = {depth, queries, heads, batches},
                               of_keys = {depth, keys, key_heads, batches},
@@ -24,15 +25,15 @@ void run(const command::Fields& f, command::Run& run) {
                               of_gradients = {columns, queries, heads, batches};
   command::Tensor q = run.normal(o.type, of_queries), k = run.normal(o.type, of_keys),
                   v = run.normal(o.type, of_values), grad = run.normal(o.type, of_gradients),
-                  powers = run.normal(DType::f32, {rows, heads, batches}),
-                  sums = run.normal(DType::f32, {rows, heads, batches});
+                  numbers = run.normal(DType::f32, {block, 2, rows / block, heads, batches});
   command::Tensor dk = run.output(o.type, of_keys), dv = run.output(o.type, of_values),
                   dq = run.output(DType::f32, {depth * rows, heads, batches});
   // About what random scores have; a row behind the last has no weights.
   const double most = std::log2(static_cast<double>(keys)) + 0.72;
-  for (size_t i = 0; i < powers.count(); ++i)
-    powers.set(i, i % rows < queries ? most + 0.1 * powers[i] : INFINITY);
-  powers.to_device();
+  for (size_t i = 0; i < numbers.count(); ++i)
+    if (const size_t row = i / (2 * block) % (rows / block) * block + i % block; i / block % 2 == 0)
+      numbers.set(i, row < queries ? most + 0.1 * numbers[i] : INFINITY);
+  numbers.to_device();
   const double scale = 1 / std::sqrt(static_cast<double>(depth));
   const int64_t visible = f["keys"] - f["queries"] + 1, hidden = visible - f["window"];
   const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
@@ -42,8 +43,7 @@ void run(const command::Fields& f, command::Run& run) {
                                               grad.tensor(),
                                               dk.tensor(),
                                               dv.tensor(),
-                                              powers.pointer(),
-                                              sums.pointer(),
+                                              numbers.pointer(),
                                               dq.pointer(),
                                               number(queries),
                                               number(keys),
@@ -54,20 +54,23 @@ void run(const command::Fields& f, command::Run& run) {
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
   if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
 #include "kernels/attention/attention.def"
-  command::Tensor turns = run.output(DType::u32, {rows / t.kPart, heads, batches});
-  if (o.deterministic) arguments.push_back(turns.pointer());
-  run.launch(arguments);
+  command::Tensor turns = run.output(
+      DType::u32, {static_cast<uint64_t>(count_of_turns(t, static_cast<int64_t>(rows))), heads, batches});
+  std::function<void()> ahead;
+  if (o.deterministic) {
+    arguments.push_back(turns.pointer());
+    ahead = [turns]() mutable { turns.zero(); };
+  }
+  run.launch(arguments, ahead);
 
   const AttentionGradientReference reference(
-      q, k, v, grad, powers, sums,
+      q, k, v, grad, numbers,
       {scale, static_cast<double>(f["softcap"]), o.causal ? std::optional(visible) : std::nullopt,
        o.window ? std::optional(hidden) : std::nullopt});
   const double cost = static_cast<double>(f["keys"] * f["depth"] * 2);
   const auto start = [&] {
     for (size_t i = 0; i < dq.count(); ++i) dq.set(i, 0);
     dq.to_device();
-    for (size_t i = 0; i < turns.count(); ++i) turns.set(i, 0);
-    turns.to_device();
   };
   run.check(
       dk, cost, [&](size_t i) { return reference.key(i); }, [&] { start(), dk.poison(); });
@@ -109,6 +112,8 @@ const command::Registration registration({
 #include "kernels/attention/attention.def"
                {"type", 1, "of all tensors", 1, 1, kTypes},
                {"deterministic", 0, "whether blocks of keys add to dQ in one order", 1, 1, kYesNo},
+               {"rows", 0, "of a block of queries, 64 or 80 where there are 128 columns; 0 for its own", 1,
+                0},
                {"stages", 2, "of the rings of Q and dO"}},
     .build =
         [](const command::Fields& f) { return attention_gradient(gradient_operation(f), gradient_tile(f)); },

@@ -16,26 +16,26 @@ struct AttentionGradientRule {
                          hidden = {};  // query i sees the keys below i + visible, from i + hidden on
 };
 
-// Rows of dK, dV and of dQ's sums, from the logarithms and the sums that a kernel is given for the rows of
-// queries.
+// Rows of dK, dV and of dQ's sums, from the two numbers that a kernel is given for each row of queries, block
+// by block.
 class AttentionGradientReference {
  public:
   AttentionGradientReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
-                             const command::Tensor& grad, const command::Tensor& powers,
-                             const command::Tensor& sums, AttentionGradientRule rule)
+                             const command::Tensor& grad, const command::Tensor& numbers,
+                             AttentionGradientRule rule)
       : q_(q),
         k_(k),
         v_(v),
         grad_(grad),
-        powers_(powers),
-        sums_(sums),
+        numbers_(numbers),
         rule_(rule),
         depth_(q.shape()[0]),
         columns_(v.shape()[0]),
         queries_(q.shape()[1]),
         keys_(k.shape()[1]),
         group_(q.shape()[2] / k.shape()[2]),
-        padded_(powers.shape()[0]) {}
+        block_(numbers.shape()[0]),
+        blocks_(numbers.shape()[2]) {}
 
   command::Expected key(size_t i) const { return of_key(i, q_, true); }
   command::Expected value(size_t i) const { return of_key(i, grad_, false); }
@@ -73,7 +73,7 @@ class AttentionGradientReference {
     double score = dot(q_, k_, depth_, score_size);
     const double product = dot(grad_, v_, columns_, product_size);
     constexpr double kLog2E = 1.4426950408889634;
-    const double u = unit_roundoff(v_.dtype()), sum = sums_[head * padded_ + query];
+    const double u = unit_roundoff(v_.dtype()), sum = number(head, query, 1);
     Pair p;
     double f32_error = 0x1p-20 * rule_.scale * score_size + 1e-5, bend = 1, bend_error = 0;
     score *= rule_.scale;
@@ -82,13 +82,17 @@ class AttentionGradientReference {
       score = rule_.softcap * t, f32_error += 0x1p-10 * std::abs(score);
       bend = 1 - t * t, bend_error = 0x1p-9 * t * t;
     }
-    p.weight = std::exp2(score * kLog2E - powers_[head * padded_ + query]);
+    p.weight = std::exp2(score * kLog2E - number(head, query, 0));
     p.weight_error = p.weight * (u + f32_error);
     const double slope = p.weight * (product - sum);
     p.slope = slope * bend;
     p.slope_error = std::abs(p.slope) * (u + f32_error) + std::abs(slope) * bend_error +
                     p.weight * 0x1p-20 * (product_size + std::abs(sum));
     return p;
+  }
+
+  double number(size_t head, size_t query, size_t which) const {
+    return numbers_[((head * blocks_ + query / block_) * 2 + which) * block_ + query % block_];
   }
 
   command::Expected of_key(size_t i, const command::Tensor& factors, bool of_slope) const {
@@ -127,9 +131,9 @@ class AttentionGradientReference {
     return kept.pairs;
   }
 
-  const command::Tensor &q_, &k_, &v_, &grad_, &powers_, &sums_;
+  const command::Tensor &q_, &k_, &v_, &grad_, &numbers_;
   AttentionGradientRule rule_;
-  size_t depth_, columns_, queries_, keys_, group_, padded_;
+  size_t depth_, columns_, queries_, keys_, group_, block_, blocks_;
   static inline std::atomic<uint64_t> count_ = 0;
   const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
 };

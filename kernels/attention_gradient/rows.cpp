@@ -13,9 +13,6 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-using Fragments = GradientFragments;
-constexpr int kCtaRows = Fragments::kRows;  // that a CTA takes
-
 void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
   using enum Parameter::Kind;
   p.add("queries", scalar, DType::u32,
@@ -35,29 +32,28 @@ u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
 
 void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
               const Parameters& p, const std::optional<PackedQueries>& sequence) {
-  const SharedTile O = k.shared(o.type, {kCtaRows, o.value_depth}, Swizzle128B, 1, "O"),
-                   dO = k.shared(o.type, {kCtaRows, o.value_depth}, Swizzle128B, 1, "dO");
+  const int rows_of_cta = t.cta_rows();
+  const SharedTile O = k.shared(o.type, {rows_of_cta, o.value_depth}, Swizzle128B, 1, "O"),
+                   dO = k.shared(o.type, {rows_of_cta, o.value_depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
-  // These are rows of the sequence, of all sequences, and of what the kernels share, which counts whole
-  // blocks.
-  const u32 row = ctaid_x() * kCtaRows, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
-            padded = sequence ? sequence->blocks * t.bm : nctaid_x() * kCtaRows,
+  // These are rows of the sequence, and of all sequences.
+  const u32 row = ctaid_x() * rows_of_cta, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
             queries = sequence ? sequence->queries : p.get<u32>("queries"),
-            row_of_all = sequence ? sequence->row + row : row,
-            row_of_shared = sequence ? sequence->first_block * t.bm + row : row,
-            batch = sequence ? u32(0) : ctaid_z();
+            row_of_all = sequence ? sequence->row + row : row, batch = sequence ? u32(0) : ctaid_z();
   griddepcontrol_wait();
   elect([&] {
     tma_load(O[0].expecting(arrived[0]), p.get<TensorMap>("O"), 0, row_of_all, ctaid_y(), batch);
     tma_load(dO[0].expecting(arrived[0]), p.get<TensorMap>("dO"), 0, row_of_all, ctaid_y(), batch);
   });
-  const u32 cta = number_of_cta(sequence, t.bm / kCtaRows);
-  store(p.get<gptr<f32>>("dq") + u64(cta) * u64(kCtaRows * o.depth),
-        RegisterTile<f32>(f32(0), strided({kCtaRows * o.depth / Fragments::kStep, Fragments::kStep}, 4)));
+  const u32 cta = number_of_cta(sequence, t.bm / rows_of_cta);
+  store(
+      p.get<gptr<f32>>("dq") + u64(cta) * u64(rows_of_cta * o.depth),
+      RegisterTile<f32>(
+          f32(0), strided({rows_of_cta * o.depth / GradientFragments::kStep, GradientFragments::kStep}, 4)));
   // Rows of 192 columns would not begin with a thread's first element.
-  const RegisterLayout layout = o.value_depth == 192 ? wgmma_layout(kCtaRows, o.value_depth)
-                                                     : strided({kCtaRows, o.value_depth}, 8),
+  const RegisterLayout layout = o.value_depth == 192 ? wgmma_layout(rows_of_cta, o.value_depth)
+                                                     : strided({rows_of_cta, o.value_depth}, 8),
                        rows = layout.reduced_rows();
   const auto given = [&](const char* name) {
     const u32 end = sequence ? sequence->row + queries : queries,
@@ -65,14 +61,16 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
     const GlobalTensor all(p.get<gptr<f32>>(name), {nctaid_y() * nctaid_z(), end}, {stride, 1});
     return all(head, _).as_col().tile(row_of_all, 0);
   };
-  const auto shared = [&](const char* name) {
-    const GlobalTensor all(p.get<gptr<f32>>(name), {nctaid_y() * nctaid_z(), padded}, {padded, 1});
-    return all(head, _).as_col().tile(row_of_shared, 0);
+  const auto numbers = [&](u32 which) {
+    const int ctas = t.bm / rows_of_cta;
+    const GlobalTensor all(p.get<gptr<f32>>("numbers") + u64(cta / ctas * 2 + which) * u64(t.bm), {1, t.bm},
+                           {t.bm, 1});
+    return all(0, _).as_col().tile(cta % ctas * rows_of_cta, 0);
   };
   constexpr float kLog2E = 1.4426950408889634f;
   const RegisterTile<f32> lse = load<f32>(given("lse"), rows, -INFINITY);
   // The weights of a row that sees no key are 0, and so are those of a row behind the last.
-  store(shared("powers"), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
+  store(numbers(0), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
   barrier_wait(arrived[0], 0);
   const auto wide = [&](const SharedTile& tile) {
     return o.type == DType::f16 ? astype<f32>(load<f16>(tile[0], layout))
@@ -83,27 +81,30 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
   if (o.lse_grad) sums = sums - load<f32>(given("lse_grad"), rows);
   // Rows behind the last are those of the next sequence.
   if (sequence) sums = select(row_index(rows) + row < queries, sums, f32(0));
-  store(shared("sums"), sums);
-  if (o.deterministic) if_(tid_x() == 0, [&] { p.get<gptr<u32>>("turns")[cta] = u32(0); });
+  store(numbers(1), sums);
+  const int turns = t.kConsumers * rows_of_cta / t.bm;  // of a CTA's share of a block
+  if (o.deterministic)
+    if_(tid_x() < turns, [&] { p.get<gptr<u32>>("turns")[cta * turns + tid_x()] = u32(0); });
 }
 
 void convert_queries(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                      const Parameters& p, const std::optional<PackedQueries>& sequence) {
-  const Fragments sums(o);
-  const SharedTile dQ = k.shared(o.type, {kCtaRows, sums.columns}, widest_swizzle(sums.columns), 1, "dQ");
+  const GradientFragments sums(o, t);
+  const SharedTile dQ = k.shared(o.type, {sums.rows, sums.columns}, widest_swizzle(sums.columns), 1, "dQ");
   griddepcontrol_wait();
   const u32 part = number_of_cta(sequence, t.kConsumers);
   const RegisterTile<f32> x =
       sums.from_memory(load<f32>(p.get<gptr<f32>>("dq") + u64(part) * u64(sums.elements()), sums.memory())) *
       p.get<f32>("scale");
+  const TileView to_store = sums.are_transposed ? dQ[0].transposed() : dQ[0];
   if (o.type == DType::f16)
-    store(dQ[0], astype<f16>(x));
+    store(to_store, astype<f16>(x));
   else
-    store(dQ[0], astype<bf16>(x));
+    store(to_store, astype<bf16>(x));
   const u32 parts = sums.are_columns ? 2 : 1;
   if (sequence) {  // row by row, since a box would reach into the next one
     sync_threads();
-    const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * kCtaRows,
+    const PackedHeads to = {ctaid_y(), sequence->row + ctaid_x() / parts * sums.rows,
                             sequence->row + sequence->queries};
     if (o.type == DType::f16)
       to.store(p, "dQ", load<f16>(dQ[0]), ctaid_x() % parts * sums.columns);
@@ -114,7 +115,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   fence_proxy_async<Space::shared>();
   sync_threads();
   elect([&] {
-    tma_store(p.get<TensorMap>("dQ"), dQ[0], ctaid_x() % parts * sums.columns, ctaid_x() / parts * kCtaRows,
+    tma_store(p.get<TensorMap>("dQ"), dQ[0], ctaid_x() % parts * sums.columns, ctaid_x() / parts * sums.rows,
               ctaid_y(), ctaid_z());
     cp_async_bulk_commit_group();
     cp_async_bulk_wait_group(0);
@@ -155,15 +156,14 @@ Kernel attention_gradient_sums(const AttentionGradientOperation& o, const Attent
   p.add("dO", tensor_map, o.type, "its gradient");
   p.add("lse", pointer, DType::f32,
         "of each head and query the natural logarithm of the sum of exp(scale Q K^T)");
-  p.add("powers", pointer, DType::f32, "the same to base 2, of whole blocks of queries");
-  p.add("sums", pointer, DType::f32,
-        o.lse_grad ? "of each head and query sum(dO * O) - lse_grad, of whole blocks"
-                   : "of each head and query sum(dO * O), of whole blocks");
+  p.add("numbers", pointer, DType::f32,
+        std::string("of each block of queries of a head the same to base 2, and then sum(dO * O)") +
+            (o.lse_grad ? " - lse_grad" : ""));
   p.add("dq", pointer, DType::f32, "of each of these rows as many zeros as there are columns");
   add_sizes(p, o);
   if (o.lse_grad) p.add("lse_grad", pointer, DType::f32, "the gradient of lse");
-  if (o.deterministic) p.add("turns", pointer, DType::u32, "of each 64 queries a 0");
-  return of_rows("attention_gradient_sums", o, t, std::move(p), t.bm / kCtaRows, sum_rows, where);
+  if (o.deterministic) p.add("turns", pointer, DType::u32, "of each part of a block a 0");
+  return of_rows("attention_gradient_sums", o, t, std::move(p), t.bm / t.cta_rows(), sum_rows, where);
 }
 
 Kernel attention_gradient_queries(const AttentionGradientOperation& o, const AttentionGradientTile& t,

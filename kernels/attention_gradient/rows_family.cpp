@@ -30,32 +30,36 @@ void run_sums(const command::Fields& f, command::Run& run) {
                   lse = run.normal(DType::f32, {s.queries, s.heads, s.batches});
   const bool has_lse_grad = f["lse_grad"] != 0;
   command::Tensor lse_grad = run.normal(DType::f32, {s.queries, s.heads, s.batches});
-  command::Tensor powers = run.output(DType::f32, {s.rows, s.heads, s.batches}),
-                  sums = run.output(DType::f32, {s.rows, s.heads, s.batches}),
+  const auto block = static_cast<uint64_t>(gradient_tile(f).bm);
+  command::Tensor numbers = run.output(DType::f32, {block, 2, s.rows / block, s.heads, s.batches}),
                   dq = run.output(DType::f32, {s.rows * s.depth, s.heads, s.batches});
   lse.set(0, -INFINITY);  // it sees no key
   lse.to_device();
-  std::vector<runtime::Argument> arguments = {o.tensor(),        grad.tensor(),   lse.pointer(),
-                                              powers.pointer(),  sums.pointer(),  dq.pointer(),
-                                              number(s.queries), number(s.heads), number(s.batches)};
+  std::vector<runtime::Argument> arguments = {o.tensor(),        grad.tensor(),    lse.pointer(),
+                                              numbers.pointer(), dq.pointer(),     number(s.queries),
+                                              number(s.heads),   number(s.batches)};
   if (has_lse_grad) arguments.push_back(lse_grad.pointer());
   const bool has_turns = gradient_operation(f).deterministic;
-  command::Tensor turns = run.output(DType::u32, {s.rows / AttentionGradientTile::kPart, s.heads, s.batches});
+  command::Tensor turns = run.output(
+      DType::u32, {static_cast<uint64_t>(count_of_turns(gradient_tile(f), static_cast<int64_t>(s.rows))),
+                   s.heads, s.batches});
   if (has_turns) arguments.push_back(turns.pointer());
   run.launch(arguments);
-  const auto row_of = [&](size_t i) { return i / s.rows * s.queries + i % s.rows; };
-  run.check(powers, 1, [&](size_t i) {
-    if (i == 0 || i % s.rows >= s.queries) return command::Expected{INFINITY, 0};
-    const double power = lse[row_of(i)] * 1.4426950408889634;
-    return command::Expected{power, 0x1p-22 * std::abs(power)};
-  });
-  run.check(sums, static_cast<double>(s.depth), [&](size_t i) {
+  run.check(numbers, static_cast<double>(s.depth), [&](size_t i) {
+    const size_t blocks = s.rows / block, head = i / (2 * s.rows),
+                 row = i / (2 * block) % blocks * block + i % block, at = head * s.queries + row;
+    const bool is_there = row < s.queries;
+    if (i / block % 2 == 0) {
+      if (at == 0 || !is_there) return command::Expected{INFINITY, 0};
+      const double power = lse[at] * 1.4426950408889634;
+      return command::Expected{power, 0x1p-22 * std::abs(power)};
+    }
     double sum = 0, magnitude = 0;
-    for (size_t c = 0; c < s.depth && i % s.rows < s.queries; ++c) {
-      const double term = o[row_of(i) * s.depth + c] * grad[row_of(i) * s.depth + c];
+    for (size_t c = 0; c < s.depth && is_there; ++c) {
+      const double term = o[at * s.depth + c] * grad[at * s.depth + c];
       sum += term, magnitude += std::abs(term);
     }
-    if (has_lse_grad && i % s.rows < s.queries) sum -= lse_grad[row_of(i)];
+    if (has_lse_grad && is_there) sum -= lse_grad[at];
     return command::Expected{sum, 0x1p-20 * (magnitude + std::abs(sum))};
   });
   for (command::Tensor* zeros : {&dq, &turns})

@@ -8,7 +8,7 @@ namespace {
 // The queries of two heads that share a block of keys.
 Subject own_keys() {
   return {"attention_gradient",
-          {{"queries", 70},
+          {{"queries", 140},
            {"keys", 70},
            {"key_heads", 1},
            {"group", 2},
@@ -16,10 +16,16 @@ Subject own_keys() {
            {"causal", 1},
            {"deterministic", 1}}};
 }
-// Consumers that share 64 keys.
-Subject shared() {
+// Consumers that share 64 keys, and add to dQ from their registers or, where the order is to be the same,
+// through shared memory.
+Subject shared(int deterministic) {
   return {"attention_gradient",
-          {{"queries", 150}, {"keys", 60}, {"key_heads", 1}, {"depth", 192}, {"value_depth", 128}}};
+          {{"queries", 150},
+           {"keys", 60},
+           {"key_heads", 1},
+           {"depth", 192},
+           {"value_depth", 128},
+           {"deterministic", deterministic}}};
 }
 
 // Mutants that give a result give a wrong one.
@@ -68,28 +74,34 @@ TEST_CASE("mutants where consumers have keys of their own, and a warp adds to dQ
         set_operand(0, 1),
         {matrix_registers, race}},
        {"slopes made of products that have not ended", products, 2, set_operand(0, 1), {matrix_registers}},
-       {"dS multiplied before its fence", fence, 6, drop, {proxy_fence}},
-       {"dQ reduced before its fence", fence, 7, drop, {proxy_fence}},
-       {"dQ's place taken before it has been read", wait, 6, do_not_wait, {race}},
-       {"dS multiplied before both consumers have left it", "bar.sync", 1, drop, {race, uninitialised}},
-       {"the mask is off by one at the diagonal", "setp.gt.s32", 0, at_least, {}, 80},
+       {"dS multiplied before its fence", fence, 7, drop, {proxy_fence}},
+       {"dQ reduced before its fence", fence, 8, drop, {proxy_fence}},
+       {"dQ's place taken before it has been read", wait, 9, do_not_wait, {race}},
+       {"dS multiplied before both consumers have left it", wait, 8, do_not_wait, {race, uninitialised}},
+       {"dS left over one that is not multiplied yet", wait, 7, do_not_wait, {race}},
+       {"the mask is off by one at the diagonal", "setp.gt.s32", 0, at_least, {}, 40},
        {"dK and dV without the second head of a group", "mad.lo.s32", 0, set_operand(3, 0), {}}});
 }
 
-TEST_CASE("mutants where consumers share keys") {
+TEST_CASE("mutants where consumers share keys, and add to dQ") {
   using enum Fault;
   const char *products = "wgmma.wait_group", *fence = "fence.proxy";
-  check_each(
-      shared(),
-      {{"sum(dO * O) of a row four behind", "cp.async.bulk.shared", 1, add_to(1, 16), {out_of_bounds}},
-       {"Q handed back before its product has ended",
-        products,
-        0,
-        set_operand(0, 1),
-        {matrix_registers, race}},
-       {"a piece of dQ over one that has not been read", "cp.async.bulk.wait_group.read", 1, drop, {race}},
-       {"P and dS multiplied before their fence", fence, 3, drop, {proxy_fence}},
-       {"the second piece of dQ reduced before its fence", fence, 5, drop, {proxy_fence}}});
+  check_each(shared(0),
+             {{"sums of rows four behind", "cp.async.bulk.shared", 0, add_to(1, 16), {out_of_bounds}},
+              {"Q handed back before its product has ended",
+               products,
+               4,
+               set_operand(0, 1),
+               {matrix_registers, race}},
+              {"dQ added before its product has ended", products, 3, set_operand(0, 2), {matrix_registers}},
+              {"P and dS multiplied before their fence", fence, 3, drop, {proxy_fence}}});
+}
+
+TEST_CASE("mutants where consumers share keys, and a warp adds to dQ") {
+  using enum Fault;
+  check_each(shared(1),
+             {{"a piece of dQ over one that has not been read", "mbarrier.try_wait", 8, do_not_wait, {race}},
+              {"the second piece of dQ reduced before its fence", "fence.proxy", 8, drop, {proxy_fence}}});
 }
 
 }  // namespace ptxbuilder::test::attention_gradient_mutants_test

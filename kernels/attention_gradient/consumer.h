@@ -1,0 +1,388 @@
+// A consumer of attention's gradient: the weights of its keys, or of its queries, and the products of them.
+#pragma once
+
+#include "kernels/attention/kernel.h"
+#include "kernels/attention_gradient/producer.h"
+#include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
+
+namespace ptxbuilder::kernels {
+
+// It has the same registers as the transposed tile: what was a row is a column.
+inline RegisterTile<f32> turned(const RegisterTile<f32>& x) {
+  const RegisterLayout& layout = x.layout();
+  const TileExtent extent = {layout.cols(), layout.rows()};
+  const Layout turn = make_layout({layout.cols(), layout.rows()}, {layout.rows(), 1});
+  return RegisterTile<f32>::of(
+      RegisterLayout(extent, composition(turn, layout.thread_value()), "transposed " + layout.describe()),
+      [&](int i) { return x.value(i); });
+}
+
+template <class T>
+class GradientConsumer {
+ public:
+  GradientConsumer(const AttentionGradientOperation& o, const AttentionGradientTile& t,
+                   const AttentionScore& score, const GradientRoles& r, const GradientWork& w,
+                   const Parameters& p, u32 wg)
+      : o_(o),
+        t_(t),
+        score_(score),
+        bends_(bends_scores(o, score)),
+        r_(r),
+        w_(w),
+        p_(p),
+        sums_(o, t),
+        wg_(wg),
+        own_key_(t.shares_keys ? u32(0) : wg * kKeys),
+        queries_of_own_(t.shares_keys ? t.bm / t.kConsumers : t.bm),
+        queries_(r.queries.consumer()),
+        gradients_(r.gradients.consumer()),
+        scores_(kKeys, queries_of_own_),
+        products_(kKeys, queries_of_own_),
+        dK_(kKeys, half_if_shared(o.depth)),
+        dV_(kKeys, half_if_shared(o.value_depth)),
+        dQ_(sums_.layout().rows(), sums_.layout().cols()),
+        scale_(p.get<f32>("scale")),
+        stage_(0),
+        last_block_(0),
+        has_last_(pred(false)) {
+    if (r.slopes) given_slopes_.emplace(r.slopes->producer()), slopes_.emplace(r.slopes->consumer());
+    if (r.taken) taken_.emplace(*r.taken, FirstWait::passes);
+    if (o.softcap) {
+      const f32 inverse = instruction<"rcp.approx.f32">(p.get<f32>("softcap"));
+      of_cap_ = score.function ? inverse : scale_ * inverse;
+    }
+  }
+
+  void run() {
+    store(dK_, RegisterTile<f32>(f32(0), dK_.layout()));
+    store(dV_, RegisterTile<f32>(f32(0), dV_.layout()));
+    dK_.accumulate(), dV_.accumulate();
+    barrier_wait(r_.arrived[0], 0);
+    begin_slopes();
+    for_(0, w_.group, [&](u32 of_group) {
+      const auto steps = [&](u32 from, u32 to, bool hides) {
+        for_(from, to, [&](u32 i) { step(of_group, w_.nth_block(t_, i), hides); });
+      };
+      steps(w_.first, w_.first_whole, true);
+      steps(w_.first_whole, w_.end_whole, false);
+      if (o_.window) steps(w_.end_whole, w_.end, true);
+    });
+    end_slopes();
+    finish();
+  }
+
+ private:
+  static constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
+  static constexpr float kLog2E = 1.4426950408889634f;
+
+  // Calls `work` with parts of the tiles of S^T and dP^T, one behind the other.
+  template <class Work>
+  void each_part(Work&& work) const {
+    const int columns = part_columns(t_, bends_);
+    for (int column = 0; column < queries_of_own_; column += columns)
+      work(TilePart{0, column, kKeys, columns});
+  }
+
+  // The author's functions see a part so: with a row for each query, and scaled.
+  class AuthorsScores {
+   public:
+    AuthorsScores(const GradientConsumer& c, const TilePart& part, u32 of_group, u32 block)
+        : c_(c), scores_(turned(load<f32>(c.scores_, part) * c.scale_)), at_(place(part, of_group, block)) {}
+    RegisterTile<f32> given() const { return turned(c_.score_.function(scores_, at_, c_.p_)); }
+    RegisterTile<f32> gradient(const RegisterTile<f32>& slope) const {
+      return turned(c_.score_.gradient(turned(slope), scores_, at_, c_.p_));
+    }
+
+   private:
+    ScorePlace place(const TilePart& part, u32 of_group, u32 block) const {
+      u32 query = block * c_.t_.bm + part.col;
+      if (c_.t_.shares_keys) query = query + c_.wg_ * c_.queries_of_own_;
+      const u32 key = c_.w_.first_key + c_.own_key_;
+      const RegisterLayout& layout = scores_.layout();
+      return {c_.w_.batch,
+              c_.w_.head * c_.w_.group + of_group,
+              query,
+              key,
+              astype<s32>(row_index(layout.reduced_rows()) + query),
+              astype<s32>(col_index(layout) + key)};
+    }
+
+    const GradientConsumer& c_;
+    RegisterTile<f32> scores_;
+    ScorePlace at_;
+  };
+
+  TileView powers(const Stage& q) const { return r_.numbers[q.index()].cols(0, t_.bm); }
+  TileView sums(const Stage& q) const { return r_.numbers[q.index()].cols(t_.bm, t_.bm); }
+  // It loads what a row of `numbers` has for the queries of a part.
+  RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) const {
+    const TileView own = t_.shares_keys ? numbers.cols(wg_ * queries_of_own_ + part.col, part.cols)
+                                        : numbers.cols(part.col, part.cols);
+    return load<f32>(own, wgmma_layout(kKeys, part.cols).reduced_cols());
+  }
+  // Weights of a part of the scores, to which `shift` is added as powers of two; 0 where a query does not see
+  // a key.
+  RegisterTile<f32> weights(const TilePart& part, const RegisterTile<f32>& scores,
+                            const RegisterTile<f32>& shift, u32 block, bool hides) const {
+    const RegisterLayout& layout = scores.layout();
+    RegisterTile<f32> p = exp2(fma(scores, exponent(), broadcast(shift, layout)), Approx::yes);
+    if (!hides) return p;
+    const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_key_));
+    RegisterTile<pred> sees = key < s32(w_.keys);
+    if (w_.visible || w_.hidden) {
+      // The limits have what a thread adds to its rows and columns: the rest is constants, which take no
+      // registers.
+      const RegisterTile<s32> ahead =
+          RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
+      u32 query = block * t_.bm + part.col;
+      if (t_.shares_keys) query = query + wg_ * queries_of_own_;
+      const s32 from = s32(query) + astype<s32>(col_index(layout)).value(0) - key.value(0);
+      if (w_.visible) sees = sees & (ahead < from + *w_.visible);
+      if (w_.hidden) sees = sees & (ahead >= from + *w_.hidden);
+    }
+    return select(sees, p, f32(0));
+  }
+  // This makes powers of two of the scores.
+  f32 exponent() const {
+    if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
+    return score_.function ? f32(kLog2E) : scale_ * kLog2E;
+  }
+  // The weights of a part are multiplied by this for dS^T.
+  RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums) const {
+    return load<f32>(products_, part) - broadcast(sums, wgmma_layout(kKeys, part.cols));
+  }
+
+  // What gives the numbers of a part's queries. All are loaded here, ahead of products that are waited for,
+  // unless there are so many that registers lack.
+  std::function<RegisterTile<f32>(const TilePart&)> numbers(const TileView& of) const {
+    if (queries_of_own_ > 80) return [=, this](const TilePart& part) { return of_queries(part, of); };
+    std::vector<RegisterTile<f32>> all;
+    each_part([&](const TilePart& part) { all.push_back(of_queries(part, of)); });
+    return [all](const TilePart& part) { return all[static_cast<size_t>(part.col / part.cols)]; };
+  }
+  // P^T and dS^T, as what they are multiplied by takes them.
+  struct Factors {
+    RegisterTile<T> p, ds;
+  };
+  // They take the places of S^T and dP^T.
+  Factors factors(u32 block, const Stage& q, bool hides) {
+    const auto power = numbers(powers(q));
+    wgmma_wait(1);
+    each_part([&](const TilePart& part) {
+      store(scores_, weights(part, load<f32>(scores_, part), -power(part), block, hides), part);
+    });
+    const auto sum = numbers(sums(q));
+    wgmma_wait(0);
+    each_part([&](const TilePart& part) {
+      store(products_, load<f32>(scores_, part) * rises(part, sum(part)), part);
+    });
+    const RegisterTile<T> p = astype<T>(load<f32>(scores_));
+    return {p, astype<T>(load<f32>(products_))};
+  }
+  // These are the same where scores are the author's, or s becomes softcap tanh(s / softcap): part by part
+  // when both products are there, since derivatives take what scores were, and registers have no room for
+  // that of all.
+  Factors bent_factors(u32 of_group, u32 block, const Stage& q, bool hides) {
+    wgmma_wait(0);
+    const TileView powers = this->powers(q), sums = this->sums(q);
+    std::vector<u32> p_words, ds_words;
+    const auto add = [](std::vector<u32>& words, const RegisterTile<f32>& x) {
+      std::ranges::copy(astype<T>(x).registers(), std::back_inserter(words));
+    };
+    each_part([&](const TilePart& part) {
+      std::optional<AuthorsScores> authors;
+      if (score_.function) authors.emplace(*this, part, of_group, block);
+      RegisterTile<f32> x = authors ? authors->given() : load<f32>(scores_, part);
+      if (o_.softcap) x = tanh(x * *of_cap_, Approx::yes);
+      const RegisterTile<f32> p = weights(part, x, -of_queries(part, powers), block, hides);
+      RegisterTile<f32> slope = p * rises(part, of_queries(part, sums));
+      add(p_words, p);
+      if (o_.softcap) slope = slope * (f32(1) - x * x);
+      add(ds_words, authors ? authors->gradient(slope) : slope);
+    });
+    const RegisterLayout layout = scores_.layout();
+    return {RegisterTile<T>::of_registers(layout, p_words), RegisterTile<T>::of_registers(layout, ds_words)};
+  }
+
+  void step(u32 of_group, u32 block, bool hides) {
+    const Stage q = queries_.wait();
+    scores_.zero();
+    wgmma_group([&] { mma(scores_, own_keys(r_.K), own_queries(r_.Q, q)); });
+    const Stage g = gradients_.wait();
+    products_.zero();
+    wgmma_group([&] { mma(products_, own_keys(r_.V), own_queries(r_.dO, g)); });
+    const Factors factor = bends_ ? bent_factors(of_group, block, q, hides) : factors(block, q, hides);
+    const u32 block_of_all = w_.first_block(t_, of_group) + block;
+    if (t_.shares_keys)
+      multiply_shared(block_of_all, q, g, factor);
+    else
+      multiply(block_of_all, q, g, factor);
+  }
+
+  // It multiplies P and dS by all columns, and for dQ both consumers' dS of the block before, which have
+  // come long ago: so none waits for the other, and one multiplies while the other makes weights.
+  void multiply(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
+    // Slopes that are not narrow yet would stay in registers under the product, where these lack.
+    const bool gives_first = bends_ || t_.bm == 80;
+    if (gives_first) give_slopes(factor.ds);
+    wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
+    if (!gives_first) give_slopes(factor.ds);
+    const Stage last = slopes_->wait();
+    multiply_queries(last);
+    wgmma_group([&] { mma(dK_, factor.ds, r_.Q[q.index()].transposed()); });
+    wgmma_wait(1);
+    gradients_.release(g);
+    slopes_->release(last);
+    if_(has_last_, [&] { add_queries(last_block_); });
+    wgmma_wait(0);
+    queries_.release(q);
+    last_block_ = block, has_last_ = pred(true);
+  }
+  void give_slopes(const RegisterTile<T>& ds) {
+    const Stage s = given_slopes_->acquire();
+    store(r_.dS[s].cols(own_key_, kKeys).transposed(), ds);
+    given_slopes_->commit(s);
+  }
+  // Zeros stand for the slopes of a block before the first: ptxas takes no product under a condition while
+  // others run.
+  void begin_slopes() {
+    if (given_slopes_) give_slopes(RegisterTile<T>(T(f32(0)), scores_.layout()));
+  }
+  void end_slopes() {
+    if (slopes_)
+      if_(has_last_, [&] {
+        const Stage last = slopes_->wait();
+        multiply_queries(last);
+        wgmma_wait(0);
+        slopes_->release(last);
+        add_queries(last_block_);
+      });
+  }
+
+  // It multiplies P and dS, which both have left, by this consumer's half of the columns.
+  void multiply_shared(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
+    const TileView P = (*r_.P)[stage_.value()], dS = r_.dS[stage_.value()];
+    const u32 own = wg_ * queries_of_own_;
+    store(P.rows(own, queries_of_own_).transposed(), factor.p);
+    store(dS.rows(own, queries_of_own_).transposed(), factor.ds);
+    fence_proxy_async<Space::shared>();
+    r_.exchanged.sync();
+    wgmma_group([&] { mma(dV_, P.transposed(), half(r_.dO[g.index()]).transposed()); });
+    dQ_.zero();
+    wgmma_group([&] { mma(dQ_, dS, half(r_.K[0]).transposed()); });
+    wgmma_group([&] { mma(dK_, dS.transposed(), half(r_.Q[q.index()]).transposed()); });
+    wgmma_wait(2);
+    gradients_.release(g);
+    wgmma_wait(1);
+    add_queries(block);
+    wgmma_wait(0);
+    queries_.release(q);
+    stage_ = 1 - stage_.value();
+  }
+
+  // This consumer has these parts of tiles: of keys and queries for S^T and dP^T, and of columns.
+  TileView own_keys(const SharedTile& keys) const {
+    const TileView all = keys[0];
+    return t_.shares_keys ? all : all.rows(own_key_, kKeys);
+  }
+  TileView own_queries(const SharedTile& queries, const Stage& stage) const {
+    const TileView all = queries[stage.index()];
+    return t_.shares_keys ? all.rows(wg_ * queries_of_own_, queries_of_own_) : all;
+  }
+  int half_if_shared(int columns) const { return t_.shares_keys ? columns / t_.kConsumers : columns; }
+  TileView half(const TileView& all) const {
+    const int columns = half_if_shared(all.whole().cols());
+    return all.cols(wg_ * columns, columns);
+  }
+
+  // This consumer's part of dS K, or where it is transposed of K^T dS^T.
+  void multiply_queries(const Stage& slopes) {
+    const TileView dS = r_.dS[slopes.index()], K = r_.K[0];
+    const u32 own = wg_ * t_.kPart;
+    dQ_.zero();
+    wgmma_group([&] {
+      if (sums_.are_transposed)
+        mma(dQ_, K.cols(own, t_.kPart).transposed(), dS);
+      else if (sums_.are_columns)
+        mma(dQ_, dS, K.cols(own, t_.kPart).transposed());
+      else
+        mma(dQ_, dS.rows(own, t_.kPart), K.transposed());
+    });
+  }
+
+  // This is what the block of keys adds to dQ's sums, in the order of the registers.
+  void add_queries(u32 block) {
+    if (!r_.dQ) return add_registers(block);
+    for (int piece = 0; piece < sums_.pieces(); ++piece) {
+      taken_->wait(wg_);
+      store((*r_.dQ)[wg_], sums_.to_memory(load<f32>(dQ_), piece));
+      fence_proxy_async<Space::shared>();
+      bar_warp_sync(0xffffffff);
+      mbarrier_arrive.when(laneid() == 0)((*r_.left)[wg_]);
+    }
+  }
+  void add_registers(u32 block) {
+    const RegisterTile<f32> x = load<f32>(dQ_);
+    const gptr<f32> to = p_.get<gptr<f32>>("dq") + u64(block * t_.kConsumers + wg_) * u64(sums_.elements()) +
+                         u64(tid_x() % 128 * 4);
+    for (int i = 0; i < x.count(); i += 4)
+      instruction<"red.relaxed.gpu.global.add.v4.f32">(
+          to + u64(i / 4 * sums_.kStep),
+          std::array<f32, 4>{x.value(i), x.value(i + 1), x.value(i + 2), x.value(i + 3)});
+  }
+
+  // dK and dV leave through the places of K and V, which nobody reads any more when all consumers have come.
+  void finish() {
+    r_.exchanged.sync();
+    const TileView key = result(r_.K), value = result(r_.V);
+    const u32 first_key = w_.first_key + own_key_;
+    store(key, astype<T>(load<f32>(dK_) * scale_));
+    store(value, astype<T>(load<f32>(dV_)));
+    if (o_.packed) {  // row by row, since a box would reach into the next sequence
+      sync_warpgroup();
+      const PackedHeads to = {w_.head, w_.row_of_key(first_key), w_.key_row + w_.keys};
+      to.store(p_, "dK", load<T>(key), first_column(dK_)),
+          to.store(p_, "dV", load<T>(value), first_column(dV_));
+      return;
+    }
+    fence_proxy_async<Space::shared>();
+    sync_warpgroup();
+    elect([&] {
+      tma_store(p_.get<TensorMap>("dK"), key, first_column(dK_), first_key, w_.head, w_.batch);
+      tma_store(p_.get<TensorMap>("dV"), value, first_column(dV_), first_key, w_.head, w_.batch);
+      cp_async_bulk_commit_group();
+    });
+    cp_async_bulk_wait_group(0);
+  }
+
+  // This consumer's keys, or columns, of a result leave here.
+  TileView result(const SharedTile& tile) const { return t_.shares_keys ? half(tile[0]) : own_keys(tile); }
+  u32 first_column(const Accumulator& result) const { return t_.shares_keys ? wg_ * result.n() : u32(0); }
+
+  const AttentionGradientOperation& o_;
+  const AttentionGradientTile& t_;
+  const AttentionScore& score_;
+  bool bends_;
+  const GradientRoles& r_;
+  const GradientWork& w_;
+  const Parameters& p_;
+  GradientFragments sums_;
+  u32 wg_, own_key_;    // its number, and its first key in the block
+  int queries_of_own_;  // of a block, of whose scores it makes weights
+  Consumer queries_, gradients_;
+  Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
+  f32 scale_;
+  std::optional<f32> of_cap_;  // the scale over the softcap
+  Var<u32> stage_;             // of P and dS, where consumers share keys
+  // Else these are dS of this consumer on its way out, and of both on their way in, which are for the block
+  // before, if there was one.
+  std::optional<Producer> given_slopes_;
+  std::optional<Consumer> slopes_;
+  Var<u32> last_block_;
+  Var<pred> has_last_;
+  std::optional<Phases> taken_;  // of what is left for dQ's sums
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,100 @@
+// This is what a CTA of attention's gradient goes over: a block of keys, and the blocks of queries that see
+// it.
+#pragma once
+
+#include "kernels/attention_gradient/packed.h"
+
+namespace ptxbuilder::kernels {
+
+// A block of keys, and the blocks of queries that see some of it: the first of them do not see all, nor do
+// the last where there is a window.
+struct GradientWork {
+  GradientWork(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
+      // The last block comes first where blocks take turns: it is the first to reach a block of queries that
+      // a causal mask lets it see, and no CTA waits for one that begins later.
+      : key_block(o.deterministic ? nctaid_x() - 1 - ctaid_x() : ctaid_x()),
+        first_key(key_block * t.bn()),
+        head(ctaid_y()),
+        batch(ctaid_z()),
+        group(p.get<u32>("group")),
+        queries(o.packed ? u32(0) : p.get<u32>("queries")),
+        keys(p.get<u32>("keys")),
+        first(0),
+        first_whole(0),
+        end_whole(0),
+        end(0),
+        staggered(o.depth != 128 && !o.causal && !o.window && !o.deterministic) {
+    if (o.packed) {
+      sequence.emplace(t, p, batch);
+      queries = sequence->queries;
+      key_row = p.get<gptr<u32>>("key_offsets")[batch];
+      keys = u32(p.get<gptr<u32>>("key_offsets")[batch + 1]) - key_row;
+    }
+    end = ceil_div(queries, t.bm);
+    const auto of_mask = [&](const char* bound) {
+      const s32 x = p.get<s32>(bound);
+      return o.packed ? x + (s32(keys) - s32(queries)) : x;
+    };
+    if (o.causal) {
+      visible = of_mask("visible");
+      // The first query that sees the key in front of `behind`.
+      const auto block_of = [&](s32 behind) { return min(u32(max(behind - *visible, 0)), queries); };
+      first = min(block_of(s32(first_key) + 1) / t.bm, end);
+      first_whole = min(ceil_div(block_of(s32(first_key) + t.bn()), t.bm), end);
+    }
+    u32 whole_end = end;
+    if (o.window) {
+      hidden = of_mask("hidden");
+      // The first query that does not see the key in front of `behind`.
+      const auto end_of = [&](s32 behind) { return u32(max(behind - *hidden, 0)); };
+      whole_end = end_of(s32(first_key) + 1) / t.bm;
+      end = min(ceil_div(end_of(s32(first_key) + t.bn()), t.bm), end);
+      first = min(first, end), first_whole = min(first_whole, end);
+    }
+    first_whole = select(first_key + t.bn() > keys, end, max(first_whole, first));
+    end_whole = o.window ? max(min(whole_end, end), first_whole) : end;
+  }
+
+  // It says whether the sequence has keys here.
+  pred exists() const { return first_key < keys; }
+  u32 head_of_all(u32 of_group) const {
+    return (sequence ? head : batch * nctaid_y() + head) * group + of_group;
+  }
+  // A head's blocks of queries begin here in what the kernels share.
+  u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
+    if (sequence) return head_of_all(of_group) * sequence->blocks + sequence->first_block;
+    return head_of_all(of_group) * ceil_div(queries, t.bm);
+  }
+  // The tensors have the sequence's rows here.
+  u32 batch_of_map() const { return sequence ? u32(0) : batch; }
+  u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
+  u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
+
+  // The block of queries that comes i-th. CTAs that add to the same sums of dQ at a time add one behind the
+  // other, so that each begins with another block, where no mask makes it.
+  u32 nth_block(const AttentionGradientTile& t, u32 i) const {
+    if (!staggered) return i;
+    const u32 at = i + first_key / t.bm % end;
+    return select(at < end, at, at - end);
+  }
+
+  // So many of the blocks of keys behind this one have the block of queries among theirs.
+  u32 turn(const AttentionGradientTile& t, u32 block) const {
+    u32 key_blocks = sequence ? ceil_div(keys, t.bn()) : nctaid_x();
+    if (visible) {
+      const u32 behind = (block + 1) * t.bm;  // as far as `first` looks, which stops at the last query
+      key_blocks = select(behind > queries, key_blocks,
+                          min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), key_blocks));
+    }
+    return key_blocks - 1 - key_block;
+  }
+
+  u32 key_block, first_key, head, batch, group, queries, keys;
+  u32 first, first_whole, end_whole, end;  // blocks of queries
+  bool staggered;
+  std::optional<s32> visible, hidden;
+  std::optional<PackedQueries> sequence;
+  u32 key_row = 0;
+};
+
+}  // namespace ptxbuilder::kernels
