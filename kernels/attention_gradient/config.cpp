@@ -9,7 +9,9 @@ namespace ptxbuilder::kernels {
 
 std::string text(const AttentionGradientTile& t) {
   const std::string gradients = t.gradient_stages == t.stages ? "" : fmt::format("_g{}", t.gradient_stages);
-  return fmt::format("{}x{}_{}{}{}", t.bm, t.bn(), t.stages, gradients, t.overlaps ? "" : "_nopdl");
+  return fmt::format("{}x{}_{}{}{}{}{}", t.bm, t.bn(), t.stages, gradients,
+                     t.ctas > 1 ? fmt::format("_c{}", t.ctas) : "", t.heads_first ? "_h" : "",
+                     t.overlaps ? "" : "_nopdl");
 }
 
 int tile_bytes(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
@@ -37,6 +39,14 @@ void check(const AttentionGradientOperation& o, const AttentionGradientTile& t, 
                        its.bm, its.bn()));
   for (const int stages : {t.stages, t.gradient_stages})
     if (stages < 1) refuse(fmt::format("stages = {}; at least 1", stages));
+  if (t.ctas != 1 && t.ctas != 2 && t.ctas != 4) refuse(fmt::format("ctas = {}; 1, 2 or 4", t.ctas));
+  if (t.ctas > 1 && (t.shares_keys || o.packed || o.depth != o.value_depth))
+    refuse(
+        fmt::format("ctas = {}, of {} columns{}; CTAs divide groups of heads of 64 or 128 columns, not of "
+                    "packed sequences",
+                    t.ctas, o.depth, o.packed ? ", packed" : ""));
+  if (t.heads_first && o.packed)
+    refuse("heads_first, of packed sequences: their blocks are not those of all");
   if (const int bytes = tile_bytes(o, t), most = hopper::shared_bytes - 1024; bytes > most)
     refuse(fmt::format("the tiles take {} bytes of shared memory, which has {}: take fewer stages than {}",
                        bytes, most, t.stages));

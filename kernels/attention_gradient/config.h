@@ -36,6 +36,10 @@ struct AttentionGradientTile {
   int stages = 2;           // of the ring of Q
   int gradient_stages = 2;  // of the ring of dO
   bool shares_keys = false;
+  int ctas = 1;  // of a cluster, which divide the heads of a group, and add up dK and dV
+  // CTAs of the first block of keys come first, of all heads, and not those of the first head, of all blocks:
+  // under a causal mask they have the most to do.
+  bool heads_first = false;
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
   int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
@@ -69,7 +73,8 @@ inline bool adds_from_registers(const AttentionGradientOperation& o, const Atten
   return t.shares_keys && !o.deterministic;
 }
 
-// "64x128_2": queries, keys and stages, with _g1 (stages of dO) behind it.
+// "64x128_2": queries, keys and stages, with _g1 (stages of dO) or _c2 (CTAs that divide a group)
+// or _h (heads come first) behind it.
 std::string text(const AttentionGradientTile& tile);
 
 // Bytes of the tiles of a CTA.

@@ -102,7 +102,7 @@ class GradientConsumer {
       const u32 key = c_.w_.first_key + c_.own_key_;
       const RegisterLayout& layout = scores_.layout();
       return {c_.w_.batch,
-              c_.w_.head * c_.w_.group + of_group,
+              c_.w_.head_of_queries(of_group),
               query,
               key,
               astype<s32>(row_index(layout.reduced_rows()) + query),
@@ -335,23 +335,37 @@ class GradientConsumer {
 
   // dK and dV leave through the places of K and V, which nobody reads any more when all consumers have come.
   void finish() {
+    if (r_.divided) return add_up();
     r_.exchanged.sync();
     const TileView key = result(r_.K), value = result(r_.V);
-    const u32 first_key = w_.first_key + own_key_;
     store(key, astype<T>(load<f32>(dK_) * scale_));
     store(value, astype<T>(load<f32>(dV_)));
     if (o_.packed) {  // row by row, since a box would reach into the next sequence
       sync_warpgroup();
-      const PackedHeads to = {w_.head, w_.row_of_key(first_key), w_.key_row + w_.keys};
+      const PackedHeads to = {w_.head, w_.row_of_key(w_.first_key + own_key_), w_.key_row + w_.keys};
       to.store(p_, "dK", load<T>(key), first_column(dK_)),
           to.store(p_, "dV", load<T>(value), first_column(dV_));
       return;
     }
+    store_results(key, first_column(dK_), value, first_column(dV_));
+  }
+  // CTAs that divide a group have each a part of the sums, which go through the places of K and V, and of Q
+  // and dO.
+  void add_up() {
+    const DividedGroup& divided = *r_.divided;
+    const RegisterTile<f32> dK = divided.dK.add(dK_, r_.K[0].address()),
+                            dV = divided.dV.add(dV_, r_.Q[0].address());
+    const TileView key = divided.out[0].rows(own_key_, kKeys), value = divided.out[1].rows(own_key_, kKeys);
+    store(key, astype<T>(dK * scale_)), store(value, astype<T>(dV));
+    store_results(key, divided.dK.first_column(), value, divided.dV.first_column());
+  }
+  void store_results(const TileView& key, u32 key_column, const TileView& value, u32 value_column) {
     fence_proxy_async<Space::shared>();
     sync_warpgroup();
+    const u32 first_key = w_.first_key + own_key_;
     elect([&] {
-      tma_store(p_.get<TensorMap>("dK"), key, first_column(dK_), first_key, w_.head, w_.batch);
-      tma_store(p_.get<TensorMap>("dV"), value, first_column(dV_), first_key, w_.head, w_.batch);
+      tma_store(p_.get<TensorMap>("dK"), key, key_column, first_key, w_.head, w_.batch);
+      tma_store(p_.get<TensorMap>("dV"), value, value_column, first_key, w_.head, w_.batch);
       cp_async_bulk_commit_group();
     });
     cp_async_bulk_wait_group(0);

@@ -24,6 +24,7 @@ inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
 inline AttentionGradientTile gradient_tile(const command::Fields& f) {
   AttentionGradientTile t = gradient_tile(gradient_operation(f));
   if (f.has("rows") && f["rows"] > 0) t.bm = f.small("rows");
+  if (f.has("ctas")) t.ctas = f.small("ctas"), t.heads_first = f["heads_first"] != 0;
   if (f.has("stages")) t.stages = f.small("stages");
   return t;
 }

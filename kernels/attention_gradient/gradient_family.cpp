@@ -14,6 +14,9 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionGradientOperation o = gradient_operation(f);
   const AttentionGradientTile t = gradient_tile(f);
   const auto size = [&](const char* name) { return static_cast<uint64_t>(f[name]); };
+  if (f["group"] % f["ctas"] != 0)
+    throw Error("attention_gradient: group = " + std::to_string(f["group"]) + "; a multiple of the " +
+                std::to_string(f["ctas"]) + " CTAs that divide it");
   const uint64_t depth = size("depth"), queries = size("queries"), keys = size("keys"),
                  key_heads = size("key_heads"), heads = key_heads * size("group"), batches = size("batches"),
                  columns = f["value_depth"] > 0 ? size("value_depth") : depth,
@@ -98,23 +101,24 @@ const std::vector<std::string> kTypes = {"f16", "bf16"}, kYesNo = {"no", "yes"};
 const command::Registration registration({
     .name = "attention_gradient",
     .summary = "attention, backward: dK and dV of a block of keys, and what it adds to dQ",
-    .fields = {{"queries", 1024, "rows of a head of Q"},
-               {"keys", 1024, "rows of a head of K and V"},
-               {"key_heads", 2, "of K and V, of a batch"},
-               {"group", 1, "heads of Q that share one of K and V"},
-               {"batches", 1, "of all tensors"},
-               {"depth", 128, "columns of Q and K: 64, 128, 192 or 256", 64},
-               {"value_depth", 0, "columns of V and dO: 128 where Q has more; 0 for as many", 128, 0},
-               {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1,
-                kYesNo},
-               {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
+    .fields =
+        {{"queries", 1024, "rows of a head of Q"},
+         {"keys", 1024, "rows of a head of K and V"},
+         {"key_heads", 2, "of K and V, of a batch"},
+         {"group", 1, "heads of Q that share one of K and V"},
+         {"batches", 1, "of all tensors"},
+         {"depth", 128, "columns of Q and K: 64, 128, 192 or 256", 64},
+         {"value_depth", 0, "columns of V and dO: 128 where Q has more; 0 for as many", 128, 0},
+         {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
+         {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
 #define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) {#name, 0, meaning ", " rule, 1, 0},
 #include "kernels/attention/attention.def"
-               {"type", 1, "of all tensors", 1, 1, kTypes},
-               {"deterministic", 0, "whether blocks of keys add to dQ in one order", 1, 1, kYesNo},
-               {"rows", 0, "of a block of queries, 64 or 80 where there are 128 columns; 0 for its own", 1,
-                0},
-               {"stages", 2, "of the rings of Q and dO"}},
+         {"type", 1, "of all tensors", 1, 1, kTypes},
+         {"deterministic", 0, "whether blocks of keys add to dQ in one order", 1, 1, kYesNo},
+         {"rows", 0, "of a block of queries, 64 or 80 where there are 128 columns; 0 for its own", 1, 0},
+         {"ctas", 1, "of a cluster, which divide a group: 1, 2 or 4, so that each has as many heads"},
+         {"heads_first", 0, "whether CTAs of the first block of keys come first, of all heads", 1, 1, kYesNo},
+         {"stages", 2, "of the rings of Q and dO"}},
     .build =
         [](const command::Fields& f) { return attention_gradient(gradient_operation(f), gradient_tile(f)); },
     .run = run,

@@ -1,5 +1,7 @@
 #include "kernels/attention_gradient/kernel.h"
 
+#include <fmt/format.h>
+
 #include "kernels/attention_gradient/consumer.h"
 
 namespace ptxbuilder::kernels {
@@ -58,8 +60,14 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
         "as AttentionScore::gradient_passes where the function adds to scores or hides keys");
   Kernel k("attention_gradient");
   const Parameters p = declare(k, o, score, where);
-  k.grid("ceil_div(keys, " + std::to_string(t.bn()) + ")", "extent(K, 2)",
-         o.packed ? "batches" : "extent(K, 3)");
+  k.cluster(static_cast<uint32_t>(t.ctas));
+  const std::string blocks = fmt::format("ceil_div(keys, {})", t.bn()), heads = "extent(K, 2)",
+                    batches = o.packed ? "batches" : "extent(K, 3)",
+                    of_cluster = t.ctas > 1 ? fmt::format(" * {}", t.ctas) : "";
+  if (t.heads_first)
+    k.grid(heads + of_cluster, batches, blocks);
+  else
+    k.grid(blocks + of_cluster, heads, batches);
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   const GradientRoles r(k, o, t, bends_scores(o, score));

@@ -16,7 +16,7 @@ inline void load_gradient(const AttentionGradientTile& t, const GradientRoles& r
   tma_load(r.K[0].expecting(r.arrived[0]), map("K"), 0, w.row_of_key(w.first_key), w.head, w.batch_of_map());
   tma_load(r.V[0].expecting(r.arrived[0]), map("V"), 0, w.row_of_key(w.first_key), w.head, w.batch_of_map());
   for_(0, w.group, [&](u32 of_group) {
-    const u32 head = w.head * w.group + of_group, first = w.first_block(t, of_group);
+    const u32 head = w.head_of_queries(of_group), first = w.first_block(t, of_group);
     for_(w.first, w.end, [&](u32 nth) {
       const u32 i = w.nth_block(t, nth);
       auto s = queries.acquire();

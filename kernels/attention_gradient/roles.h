@@ -6,6 +6,7 @@
 #include "kernels/attention/kernel.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention_gradient/fragments.h"
+#include "ptxbuilder/product/cluster_sum.h"
 #include "ptxbuilder/tile/pipeline.h"
 
 namespace ptxbuilder::kernels {
@@ -19,6 +20,19 @@ inline int part_columns(const AttentionGradientTile& t, bool bends) {
 inline bool bends_scores(const AttentionGradientOperation& o, const AttentionScore& score) {
   return o.softcap || score.function;
 }
+
+// What CTAs of a cluster that divide a group need when they add up dK and dV: each gets the sums of some of
+// the columns, which leave through the place of dS.
+struct DividedGroup {
+  DividedGroup(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
+               const SharedTile& dS)
+      : dK(k, t.kConsumerKeys, o.depth, t.kConsumers),
+        dV(k, t.kConsumerKeys, o.depth, t.kConsumers),
+        out(dS, o.type, {t.bn(), dK.columns()}, widest_swizzle(dK.columns()), 2) {}
+
+  ClusterSum dK, dV;
+  SharedTile out;  // of dK and of dV
+};
 
 struct GradientRoles {
   GradientRoles(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t, bool bends)
@@ -38,6 +52,7 @@ struct GradientRoles {
     else
       slopes.emplace(k, dS.stages(), std::vector<SharedTile>{dS}, t.kConsumers,
                      ThreadProducers{t.kConsumers});
+    if (t.ctas > 1) divided.emplace(k, o, t, dS);
     if (!adds_from_registers(o, t)) {
       const RegisterLayout piece = GradientFragments(o, t).piece();
       dQ = k.shared<f32>({piece.rows(), piece.cols()}, SwizzleNone, t.kConsumers, "dQ");
@@ -59,6 +74,7 @@ struct GradientRoles {
   std::optional<Pipeline>
       slopes;              // dS of consumers with keys of their own, who both fill and read its stages
   NamedBarrier exchanged;  // where the others meet, when P and dS are complete
+  std::optional<DividedGroup> divided;
   // A warp for each consumer adds to dQ's sums. These barriers say when each warp of the consumer has left
   // what it adds, and when the place is free again.
   std::optional<Barriers> left, taken;

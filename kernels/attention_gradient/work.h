@@ -10,13 +10,14 @@ namespace ptxbuilder::kernels {
 // the last where there is a window.
 struct GradientWork {
   GradientWork(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
-      // The last block comes first where blocks take turns: it is the first to reach a block of queries that
-      // a causal mask lets it see, and no CTA waits for one that begins later.
-      : key_block(o.deterministic ? nctaid_x() - 1 - ctaid_x() : ctaid_x()),
+      : key_blocks(t.heads_first ? nctaid_z() : nctaid_x() / t.ctas),
+        key_block(t.heads_first ? ctaid_z() : ctaid_x() / t.ctas),
         first_key(key_block * t.bn()),
-        head(ctaid_y()),
-        batch(ctaid_z()),
-        group(p.get<u32>("group")),
+        key_heads(t.heads_first ? nctaid_x() / t.ctas : nctaid_y()),
+        head(t.heads_first ? ctaid_x() / t.ctas : ctaid_y()),
+        batch(t.heads_first ? ctaid_y() : ctaid_z()),
+        group(p.get<u32>("group") / t.ctas),
+        first_head(head * p.get<u32>("group") + ctaid_x() % t.ctas * group),
         queries(o.packed ? u32(0) : p.get<u32>("queries")),
         keys(p.get<u32>("keys")),
         first(0),
@@ -24,6 +25,12 @@ struct GradientWork {
         end_whole(0),
         end(0),
         staggered(o.depth != 128 && !o.causal && !o.window && !o.deterministic) {
+    // The last block comes first where blocks take turns: it is the first to reach a block of queries that a
+    // causal mask lets it see, and no CTA waits for one that begins later.
+    if (o.deterministic) {
+      key_block = key_blocks - 1 - key_block;
+      first_key = key_block * t.bn();
+    }
     if (o.packed) {
       sequence.emplace(t, p, batch);
       queries = sequence->queries;
@@ -57,13 +64,13 @@ struct GradientWork {
 
   // It says whether the sequence has keys here.
   pred exists() const { return first_key < keys; }
-  u32 head_of_all(u32 of_group) const {
-    return (sequence ? head : batch * nctaid_y() + head) * group + of_group;
-  }
+  // Of the heads of queries that share the keys the CTA goes over `group`, from the first on.
+  u32 head_of_queries(u32 of_group) const { return first_head + of_group; }
   // A head's blocks of queries begin here in what the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
-    if (sequence) return head_of_all(of_group) * sequence->blocks + sequence->first_block;
-    return head_of_all(of_group) * ceil_div(queries, t.bm);
+    if (sequence) return head_of_queries(of_group) * sequence->blocks + sequence->first_block;
+    const u32 heads_before = batch * key_heads * group * t.ctas;
+    return (heads_before + head_of_queries(of_group)) * ceil_div(queries, t.bm);
   }
   // The tensors have the sequence's rows here.
   u32 batch_of_map() const { return sequence ? u32(0) : batch; }
@@ -80,16 +87,16 @@ struct GradientWork {
 
   // So many of the blocks of keys behind this one have the block of queries among theirs.
   u32 turn(const AttentionGradientTile& t, u32 block) const {
-    u32 key_blocks = sequence ? ceil_div(keys, t.bn()) : nctaid_x();
+    u32 blocks = sequence ? ceil_div(keys, t.bn()) : key_blocks;
     if (visible) {
       const u32 behind = (block + 1) * t.bm;  // as far as `first` looks, which stops at the last query
-      key_blocks = select(behind > queries, key_blocks,
-                          min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), key_blocks));
+      blocks = select(behind > queries, blocks,
+                      min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), blocks));
     }
-    return key_blocks - 1 - key_block;
+    return blocks - 1 - key_block;
   }
 
-  u32 key_block, first_key, head, batch, group, queries, keys;
+  u32 key_blocks, key_block, first_key, key_heads, head, batch, group, first_head, queries, keys;
   u32 first, first_whole, end_whole, end;  // blocks of queries
   bool staggered;
   std::optional<s32> visible, hidden;
