@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/plan/mma_atom.h"
+#include "ptxbuilder/plan/offsets.h"
 #include "ptxbuilder/plan/tiled_copy.h"
 
 namespace ptxbuilder {
@@ -59,8 +60,8 @@ RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, st
   int elements = extent.rows * extent.cols;
   int64_t values = size(thread_value[1]);
   if (values > elements) refuse(fmt::format("{} values a thread", values));
-  for (int t = 0; t < kThreads; ++t) plan->threads.push_back(static_cast<int>(thread_value[0](t)));
-  for (int v = 0; v < values; ++v) plan->values.push_back(static_cast<int>(thread_value[1](v)));
+  for (int64_t offset : offsets_of(thread_value[0])) plan->threads.push_back(static_cast<int>(offset));
+  for (int64_t offset : offsets_of(thread_value[1])) plan->values.push_back(static_cast<int>(offset));
   plan->splat = elements > 1 && cosize(thread_value) == 1;
   if (!plan->splat) {
     std::vector<int> last(static_cast<size_t>(elements), -1);  // the thread that held an element last
@@ -217,8 +218,10 @@ RegisterLayout splat(TileExtent extent, Where where) {
 }
 
 namespace detail {
+namespace {
 
-std::optional<Additive> additive(const RegisterLayout& layout, const std::function<int(int)>& f) {
+template <class F>
+std::optional<Additive> sum_of(const RegisterLayout& layout, F f) {
   Additive sum;
   for (size_t b = 0; b < sum.bits.size(); ++b) sum.bits[b] = f(layout.of_thread(1 << b));
   for (int v = 0; v < layout.values(); ++v) sum.values.push_back(f(layout.of_value(v)));
@@ -232,12 +235,18 @@ std::optional<Additive> additive(const RegisterLayout& layout, const std::functi
   return sum;
 }
 
+}  // namespace
+
+std::optional<Additive> additive(const RegisterLayout& layout, const std::function<int(int)>& f) {
+  return sum_of(layout, f);
+}
+
 std::optional<Additive> additive_rows(const RegisterLayout& layout) {
-  return additive(layout, [cols = layout.cols()](int element) { return element / cols; });
+  return sum_of(layout, [cols = layout.cols()](int element) { return element / cols; });
 }
 
 std::optional<Additive> additive_cols(const RegisterLayout& layout) {
-  return additive(layout, [cols = layout.cols()](int element) { return element % cols; });
+  return sum_of(layout, [cols = layout.cols()](int element) { return element % cols; });
 }
 
 void check_part(const TilePart& part, TileExtent tile, std::string_view operation) {

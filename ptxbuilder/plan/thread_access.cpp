@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "ptxbuilder/plan/offsets.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -10,12 +12,6 @@ IntTuple scaled(const IntTuple& strides, int64_t by) {
   std::vector<IntTuple> elements;
   for (const IntTuple& e : strides.elements()) elements.push_back(scaled(e, by));
   return IntTuple(std::move(elements));
-}
-
-std::vector<int64_t> table(const Layout& layout) {
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < size(layout); ++i) values.push_back(layout(i));
-  return values;
 }
 
 }  // namespace
@@ -31,9 +27,9 @@ ThreadAccess::ThreadAccess(const ComposedLayout& memory, int element_bytes, cons
     : memory_(in_bytes(memory, element_bytes)),
       threads_(threads),
       accesses_(std::move(accesses)),
-      of_thread_(table(threads)),
-      of_row_(table(memory_.layout()[0])),
-      of_col_(table(memory_.layout()[1])),
+      of_thread_(offsets_of(threads)),
+      of_row_(offsets_of(memory_.layout()[0])),
+      of_col_(offsets_of(memory_.layout()[1])),
       split_(make_split()) {}
 
 int64_t ThreadAccess::linear(int64_t element) const {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/plan/offsets.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -93,12 +95,16 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
   Layout elements = by_address(atom, type, thread_value);
   Layout lies = composition(memory.layout(), elements);
   const int64_t together = size(elements[1]) / accesses_;
+  const std::vector<int64_t> of_thread = offsets_of(lies[0]), of_element = offsets_of(lies[1]);
+  std::vector<int64_t> bytes;
   for (int t = 0; t < threads_; ++t)
     for (int a = 0; a < accesses_; ++a) {
-      std::vector<int64_t> bytes;
+      bytes.clear();
       bool contiguous = true;
       for (int64_t e = 0; e < together; ++e) {
-        bytes.push_back(memory.swizzle()(memory.offset() + lies({t, a * together + e})) * size_of(type));
+        const int64_t linear =
+            of_thread[static_cast<size_t>(t)] + of_element[static_cast<size_t>(a * together + e)];
+        bytes.push_back(memory.swizzle()(memory.offset() + linear) * size_of(type));
         contiguous = contiguous && bytes.back() == bytes.front() + e * size_of(type);
       }
       if (!contiguous)
@@ -111,9 +117,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
   // The first of those that lie together.
   Layout value = zipped_divide(elements[1], together);
   first_ = concatenate<int64_t>({elements[0], value[1]});
-  std::vector<int64_t> of_access;
-  for (int64_t a = 0; a < accesses_; ++a) of_access.push_back(value[1](a));
-  access_.emplace(memory, size_of(type), elements[0], std::move(of_access));
+  access_.emplace(memory, size_of(type), elements[0], offsets_of(value[1]));
 }
 
 Layout TiledCopy::coordinates() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/plan/offsets.h"
 #include "ptxbuilder/tile/thread_address.h"
 
 namespace ptxbuilder {
@@ -31,12 +32,15 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   r.trans = atom.transposed();
   const Layout coordinates = copy.coordinates();
   const int64_t rows = size(copy.memory().layout().shape()[0]);
+  const std::vector<int64_t> of_thread = offsets_of(copy.thread_value()[0]);
+  const std::vector<int64_t> of_value = offsets_of(copy.thread_value()[1]);
   detail::record_access(std::move(r), place, copy.access(), first, count, [&](int thread, int access, int i) {
     if (kind == ThreadCopyRecord::Kind::from_global) {
       const auto [row, col] = coordinates_of(coordinates, int64_t{thread}, access);
       return ElementRecord{static_cast<int>(row), static_cast<int>(col) + i};
     }
-    const int64_t e = copy.thread_value()({thread, int64_t{access} * copy.access_values() + i});
+    const int64_t e = of_thread[static_cast<size_t>(thread)] +
+                      of_value[static_cast<size_t>(access * copy.access_values() + i)];
     return ElementRecord{static_cast<int>(e % rows), static_cast<int>(e / rows)};
   });
 }

@@ -1,4 +1,4 @@
-// How long each step from C++ to a cubin takes, for gemm_warp_specialized. Times are of one thread.
+// How long each step from C++ to a cubin takes, for kernels of several sizes. Times are of one thread.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -11,28 +11,28 @@ namespace {
 
 using namespace ptxbuilder;
 
-Kernel build() {
-  const command::Family& family = command::family("gemm_warp_specialized");
+Kernel build(const char* kernel) {
+  const command::Family& family = command::family(kernel);
   return family.build(command::Fields(family.fields));
 }
 
-void build_ir(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(build());
+void build_ir(benchmark::State& state, const char* name) {
+  for (auto _ : state) benchmark::DoNotOptimize(build(name));
 }
 
-void verify_and_promote(benchmark::State& state) {
+void verify_and_promote(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     state.PauseTiming();
-    Kernel kernel = build();
+    Kernel kernel = build(name);
     state.ResumeTiming();
     kernel.builder().finish();
   }
 }
 
-void code_generation(benchmark::State& state) {
+void code_generation(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     state.PauseTiming();
-    Kernel kernel = build();
+    Kernel kernel = build(name);
     kernel.builder().finish();
     state.ResumeTiming();
     benchmark::DoNotOptimize(generate_ptx(kernel.builder()));
@@ -40,17 +40,17 @@ void code_generation(benchmark::State& state) {
 }
 
 // What a caller waits for: from the C++ call to PTX text.
-void build_to_ptx(benchmark::State& state) {
+void build_to_ptx(benchmark::State& state, const char* name) {
   for (auto _ : state) {
-    Kernel kernel = build();
+    Kernel kernel = build(name);
     benchmark::DoNotOptimize(generate_ptx(kernel.builder()));
   }
 }
 
-void ptxas(benchmark::State& state) {
+void ptxas(benchmark::State& state, const char* name) {
   try {
     Ptxas tool;
-    Kernel kernel = build();
+    Kernel kernel = build(name);
     std::string ptx = generate_ptx(kernel.builder());
     for (auto _ : state) benchmark::DoNotOptimize(assemble(tool, nullptr, ptx));
   } catch (const Error& e) {
@@ -58,12 +58,12 @@ void ptxas(benchmark::State& state) {
   }
 }
 
-void cached_load(benchmark::State& state) {
+void cached_load(benchmark::State& state, const char* name) {
   auto folder = std::filesystem::temp_directory_path() / "ptxbuilder_benchmark_cache";
   try {
     Cache cache({.directory = folder});
     Ptxas tool(PtxasSearch::from_environment(), &cache);
-    Kernel kernel = build();
+    Kernel kernel = build(name);
     std::string ptx = generate_ptx(kernel.builder());
     assemble(tool, &cache, ptx);
     for (auto _ : state) benchmark::DoNotOptimize(assemble(tool, &cache, ptx));
@@ -73,12 +73,18 @@ void cached_load(benchmark::State& state) {
   std::filesystem::remove_all(folder);
 }
 
-BENCHMARK(build_ir)->Unit(benchmark::kMillisecond);
-BENCHMARK(verify_and_promote)->Unit(benchmark::kMillisecond);
-BENCHMARK(code_generation)->Unit(benchmark::kMillisecond);
-BENCHMARK(build_to_ptx)->Unit(benchmark::kMillisecond);
-BENCHMARK(ptxas)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(cached_load)->Unit(benchmark::kMillisecond)->UseRealTime();
+// Every step for a kernel.
+#define PTXBUILDER_STEPS_OF(KERNEL)                                                        \
+  BENCHMARK_CAPTURE(build_ir, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond);             \
+  BENCHMARK_CAPTURE(verify_and_promote, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond);   \
+  BENCHMARK_CAPTURE(code_generation, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond);      \
+  BENCHMARK_CAPTURE(build_to_ptx, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond);         \
+  BENCHMARK_CAPTURE(ptxas, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond)->UseRealTime(); \
+  BENCHMARK_CAPTURE(cached_load, KERNEL, #KERNEL)->Unit(benchmark::kMillisecond)->UseRealTime()
+
+PTXBUILDER_STEPS_OF(gemm_warp_specialized);
+PTXBUILDER_STEPS_OF(attention);
+PTXBUILDER_STEPS_OF(attention_gradient);
 
 }  // namespace
 
