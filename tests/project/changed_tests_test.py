@@ -17,7 +17,7 @@ CASES = [
     ("ptxbuilder/tile/pipeline.cpp", "golden_test lent_stage_test run_hello export_test", "ptx_test emulator_gemm_test"),
     ("ptxbuilder/tile/pipeline.h", "compile_fail_test package golden_test", "ptx_test"),
     ("kernels/steps/saxpy.cpp", "run_saxpy golden_test words_test lint_finds", "run_hello matmul_test python_jax value_test"),
-    ("kernels/gemm/matmul.cpp", "matmul_test python_jax", "attention_test run_hello run_saxpy value_test"),
+    ("kernels/gemm/matmul.cpp", "matmul_test python_jax_product", "attention_test run_hello run_saxpy value_test"),
     ("kernels/gemm/kernel.cpp", "matmul_test gemm_random_test run_gemm_m_300_n_520_k_320_sms_2",
      "attention_gradient_test run_attention_queries_1_keys_1_depth_64_heads_1"),
     ("kernels/command/explain.cpp", "explain command_test python_wheel", "explain_choice lint diff_same run_gemm_m_300_n_520_k_320_sms_2"),

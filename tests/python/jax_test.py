@@ -1,241 +1,22 @@
-"""JAX's arrays on the CPU, through the same targets of XLA's as on a GPU: jit, grad, vmap and shard_map against jnp.
+"""Attention and kernels of JAX's arrays on the CPU, through the same targets of XLA's as on a GPU; jax_product_test.py has products.
 
   jax_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """
-import os
 import sys
 
+import jax_cpu  # noqa: F401
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 import kit
+import ptxbuilder as pb
+import reference
+import struct_kernel
+from jax_kit import check, drawn, wide
 
-kit.use("jax", "numpy", "ml_dtypes")
-# What XLA compiles here runs once: its optimizations would take a third of the time.
-os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2" +
-                           " --xla_backend_optimization_level=0")
-os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-os.environ["JAX_PLATFORMS"] = "cpu"
-import jax  # noqa: E402
-import jax.export  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-
-import ptxbuilder as pb  # noqa: E402
-from ptxbuilder._common import ACTIVATIONS  # noqa: E402
-from ptxbuilder._jax.product import _FUNCTIONS  # noqa: E402
-from jax_kit import check, check_beside, drawn, product_of, random, wide  # noqa: E402
-import reference  # noqa: E402
-import struct_kernel  # noqa: E402
-
-
-def turned(x, is_turned):
-    return x.swapaxes(-1, -2) if is_turned else x
-
-
-for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
-               ((2, 1, 9, 24), (3, 24, 8)), ((24, 8), (2, 8, 16)), ((0, 8), (8, 8))):
-    a, b = (drawn(*shape) for shape in shapes)
-    for function in (pb.matmul, jax.jit(pb.matmul)):
-        check(function(a, b), np.matmul(wide(a), wide(b)), 2**-8, shapes)
-for dtype, words in ((jnp.float16, {}), (jnp.float32, {"tf32": True}), (jnp.float8_e4m3fn, {}), (jnp.float8_e5m2, {"precise": True})):
-    for turn_a in (False, True):
-        for turn_b in (False, True):
-            a, b = drawn(*((48, 20) if turn_a else (20, 48)), dtype=dtype), drawn(*((40, 48) if turn_b else (48, 40)), dtype=dtype)
-            check(pb.matmul(a, b, transpose_a=turn_a, transpose_b=turn_b, **words),
-                  turned(wide(a), turn_a) @ turned(wide(b), turn_b), 2**-8, dtype, turn_a, turn_b)
-
-# Gradients of every operand, against those of jnp's functions in f32.
-activations = reference.activations(jnp)
-kit.check(set(activations) == set(ACTIVATIONS) == set(_FUNCTIONS), activations, ACTIVATIONS, _FUNCTIONS)
-for i, name in enumerate(activations):
-    for turn_a in (False, True):
-        turn_b = turn_a == (i % 2 == 0)  # every two of the three are there together
-        a, b = drawn(*((72, 24) if turn_a else (24, 72))), drawn(*((40, 72) if turn_b else (72, 40)))
-        operands = (a, b, drawn(24, 40), drawn(40))
-        weight = wide(drawn(24, 40)).astype(np.float32)
-
-        def ours(a, b, c, bias):
-            d = pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name, transpose_a=turn_a, transpose_b=turn_b)
-            return (d.astype(jnp.float32) * weight).sum()
-
-        def theirs(a, b, c, bias):
-            a, b, c, bias = (x.astype(jnp.float32) for x in (a, b, c, bias))
-            return (activations[name](0.5 * turned(a, turn_a) @ turned(b, turn_b) + 2 * c + bias) * weight).sum()
-
-        got = jax.jit(jax.grad(ours, (0, 1, 2, 3)))(*operands)
-        for x, y, operand in zip(got, jax.jit(jax.grad(theirs, (0, 1, 2, 3)))(*operands), "a b c bias".split()):
-            kit.check(x.dtype == jnp.bfloat16)
-            check(x, y, 2**-7, turn_a, turn_b, name, operand)
-
-# vmap, of either operand and of both, along any dimension, in another vmap, before and behind grad.
-for in_a, in_b, a, b in ((0, None, (3, 24, 72), (72, 40)), (None, 0, (24, 72), (3, 72, 40)), (0, 0, (3, 24, 72), (3, 72, 40)),
-                         (1, 2, (24, 3, 72), (72, 40, 3)), (None, 0, (2, 24, 72), (3, 72, 40)), (0, None, (3, 24, 72), (2, 72, 40))):
-    a, b = drawn(*a), drawn(*b)
-    check(jax.vmap(pb.matmul, (in_a, in_b))(a, b), jax.vmap(jnp.matmul, (in_a, in_b))(wide(a), wide(b)), 2**-8, in_a, in_b)
-a, b = drawn(2, 3, 24, 72), drawn(3, 72, 40)
-check(jax.jit(jax.vmap(jax.vmap(pb.matmul), (0, None)))(a, b), wide(a) @ wide(b), 2**-8, "vmap of vmap")
-bias, c = drawn(3, 40), drawn(3, 24, 40)
-for map_c in (0, None):
-    check(jax.vmap(lambda a, b, bias, c: pb.matmul(a, b, bias=bias, c=c, beta=2.0), (0, None, 0, map_c))(
-        a[0], b[0], bias, c if map_c == 0 else c[0]), wide(a[0]) @ wide(b[0]) + wide(bias)[:, None] +
-        2 * wide(c if map_c == 0 else c[0]), 2**-7, "a bias of each")
-
-
-def total(product):
-    return lambda a, b: product(a, b).astype(jnp.float32).sum()
-
-
-for transform in (lambda f: jax.vmap(jax.grad(total(f)), (0, None))(a[0], b[0]),
-                  lambda f: jax.grad(lambda b: total(jax.vmap(f, (0, None)))(a[0], b))(b[0]),
-                  lambda f: jax.grad(lambda b: total(f)(a[0], b))(b[0])):
-    check(transform(pb.matmul), jax.jit(lambda: transform(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32))))(), 2**-7)
-
-# Forward mode of every operand, by its finite difference in float64; it agrees with reverse mode, and each computes no product in vain.
-def dot(x, y):
-    return sum((wide(p) * wide(q)).sum() for p, q in zip(x, y))
-
-
-host_activations = reference.activations(np)
-for i, name in enumerate(host_activations):
-    turn_a, turn_b = i % 2 == 0, i % 4 > 1
-    operands = tuple(drawn(*shape, dtype=jnp.float16) for shape in ((72, 24) if turn_a else (24, 72), (40, 72) if turn_b else (72, 40),
-                                                                    (24, 40), (40,)))
-    tangents = tuple(drawn(*x.shape, dtype=jnp.float16) for x in operands)
-
-    def ours(a, b, c, bias):
-        return pb.matmul(a, b, c=c, bias=bias, alpha=0.5, beta=2.0, activation=name, transpose_a=turn_a, transpose_b=turn_b)
-
-    def wide_product(step):
-        a, b, c, bias = (wide(x) + step * wide(t) for x, t in zip(operands, tangents))
-        return np.asarray(host_activations[name](0.5 * turned(a, turn_a) @ turned(b, turn_b) + 2 * c + bias))
-
-    d, linear = jax.linearize(ours, *operands)
-    moved = linear(*tangents)
-    check(d, wide_product(0), 2**-9, name, "beside its tangent")
-    check(moved, (wide_product(1e-6) - wide_product(-1e-6)) / 2e-6, 2**-8, name, turn_a, turn_b, "its tangent")
-    weight = drawn(24, 40, dtype=jnp.float16)
-    back = jax.linear_transpose(linear, *operands)(weight)
-    scale = np.linalg.norm(wide(moved)) * np.linalg.norm(wide(weight))
-    kit.check(abs(dot(back, tangents) - dot([weight], [moved])) < 2**-8 * scale, name, "the way back is the transpose")
-a, b = drawn(2, 24, 72), drawn(72, 40)
-da, db = drawn(2, 24, 72), drawn(72, 40)
-_, moved = jax.vmap(lambda a, da: jax.jvp(pb.matmul, (a, b), (da, db)))(a, da)
-check(moved, wide(da) @ wide(b) + wide(a) @ wide(db), 2**-7, "vmap of jvp")
-_, moved = jax.jvp(jax.vmap(pb.matmul, (0, None)), (a, b), (da, db))
-check(moved, wide(da) @ wide(b) + wide(a) @ wide(db), 2**-7, "jvp of vmap")
-_, linear = jax.linearize(pb.matmul, a, b)
-(to_a, to_b), = (jax.vmap(jax.linear_transpose(linear, a, b))(jnp.stack([drawn(2, 24, 40)] * 2)),)
-kit.check(to_a.shape == (2, *a.shape) and to_b.shape == (2, *b.shape), "vmap of a transpose")
-for function, count in ((lambda a, b: pb.matmul(a, b, activation="relu"), 2), (lambda a, b: pb.matmul(a, b, bias=b[0], scale_a=jnp.ones(1)), 2)):
-    for transform in (jax.grad(lambda a: function(a, b).astype(jnp.float32).sum()), lambda a: jax.jvp(lambda a: function(a, b), (a,), (a,))):
-        kit.check(str(jax.make_jaxpr(transform)(a[0])).count("= ptxbuilder_matmul[") == count, function, "computes what nobody asked for")
-# Second derivatives, as a Hessian, forward over reverse, and the gradient of a gradient.
-w, x = drawn(6, 4, dtype=jnp.float32) / 4, drawn(5, 6, dtype=jnp.float32)
-
-
-def energy(product):
-    return lambda w: (product(product(x, w), w.T) ** 2).sum()
-
-
-def silu(x):
-    return x * jax.nn.sigmoid(x)
-
-
-ours, theirs = energy(lambda x, y: pb.matmul(x, y, tf32=True, activation="silu")), energy(lambda x, y: silu(x @ y))
-for transform in (jax.hessian, lambda f: jax.grad(lambda w: (jax.grad(f)(w) ** 2).sum())):
-    check(jax.jit(transform(ours))(w), jax.jit(transform(theirs))(w), 2**-7, transform)
-
-# On two devices: rows of each, and columns and rows with a sum.
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
-a, b = drawn(32, 64), drawn(64, 48)
-for product, in_specs, out_specs in ((pb.matmul, (P("x", None), P()), P("x", None)),
-                                     (lambda a, b: jax.lax.psum(pb.matmul(a, b, out_dtype="f32"), "x"),
-                                      (P(None, "x"), P("x", None)), P())):
-    sharded = jax.shard_map(product, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
-    check(jax.jit(sharded)(a, b), wide(a) @ wide(b), 2**-8, in_specs)
-    for x, y in zip(jax.grad(lambda a, b: sharded(a, b).astype(jnp.float32).sum(), (0, 1))(a, b),
-                    jax.jit(jax.grad(lambda a, b: (a.astype(jnp.float32) @ b.astype(jnp.float32)).sum(), (0, 1)))(a, b)):
-        check(x, y, 2**-7, in_specs, "gradients")
-
-for words, text in ((dict(out=a), "out: JAX's arrays are not written"), (dict(device="cuda"), "device: JAX's arrays"), (dict(device="cpu"), "are worked on by 'emulator'"),
-                    (dict(activation="tanh"), "activation 'tanh' is none of"), (dict(c=a), "C: its shape is (32, 64)"),
-                    (dict(bias=b), "it is bf16 where D is bf16, of [48]"), (dict(bias=b[0].astype(jnp.float32)), "bias: [48] of f32; it is bf16"),
-                    (dict(beta=1.0), "beta is 1, but C is NULL"), (dict(out_dtype=jnp.int8), "D of s8 from A of bf16")):
-    with kit.refused(text):
-        pb.matmul(a, b, **words)
-for function in (lambda: pb.matmul(a, b, device="emulator"), jax.jit(lambda: pb.matmul(a, b, device="emulator"))):
-    check(function(), wide(a) @ wide(b), 2**-8, "where the arrays are")
-with kit.refused("its rows have to be A's columns, 48"):
-    pb.matmul(b, b)
-with kit.refused("A and B: they have 1 and 2 dimensions"):
-    pb.matmul(a[0], b)
-with kit.refused("set `tf32` to allow it"):
-    pb.matmul(a.astype(jnp.float32), b.astype(jnp.float32))
-with kit.refused("beta: it is traced"):
-    jax.jit(lambda beta: pb.matmul(a, b, c=a @ b, beta=beta))(2.0)
-a8, b8 = a.astype(jnp.float8_e4m3fn), b.astype(jnp.float8_e4m3fn)
-for transform in (lambda f: jax.grad(f)(a8), lambda f: jax.jvp(f, (a8,), (a8,))):
-    with kit.refused("have no gradients"):
-        transform(lambda a: pb.matmul(a, b8, out_dtype="f32").sum())
-check(jax.grad(lambda s: pb.matmul(a8, b8, scale_a=s, out_dtype="f32").sum())(jnp.ones(32)), (wide(a8) @ wide(b8)).sum(1), 1e-5,
-      "the gradient of 8 bits' scales")
-
-# What stands beside the operands, traced and not; A and B as they lie and turned; the amax is a second result.
-check_beside(pb)
-for case in reference.PRODUCTS:
-    tensors, wide_ones, words, has_amax = product_of(case)
-    if "8" in case[2] + case[3] or 0 in case[0]:
-        continue
-    weight = wide(drawn(*pb.matmul(**tensors, **words).shape)).astype(np.float32)
-
-    def ours(tensors):
-        return (pb.matmul(**tensors, **words).astype(jnp.float32) * weight).sum()
-
-    def theirs(tensors):
-        t = {name: x.astype(jnp.float32) for name, x in tensors.items()}
-        f = activations[words.get("activation")]
-        x, _ = reference.with_operands(t, words.get("alpha", 1.0), words.get("beta", 1.0))
-        if words.get("gate"):
-            return (f(x[..., 0::2]) * x[..., 1::2] * weight).sum()
-        return ((x * jax.grad(lambda z: f(z).sum())(t["slope_of"]) if "slope_of" in t else f(x)) * weight).sum()
-
-    got, expected = jax.jit(jax.grad(ours))(tensors), jax.jit(jax.grad(theirs))(tensors)
-    for name in tensors:
-        kit.check(got[name].dtype == tensors[name].dtype)
-        check(got[name], expected[name], 2**-6 if got[name].size > 1 else 2**-4, case, name)
-    tangents = {name: jnp.asarray(random.standard_normal(x.shape).astype(x.dtype)) for name, x in tensors.items()}
-    moved = float(jax.jit(lambda: jax.jvp(ours, (tensors,), (tangents,))[1])())
-    scale = sum(np.linalg.norm(wide(expected[name])) * np.linalg.norm(wide(tangents[name])) for name in tensors)
-    kit.check(abs(moved - dot(*zip(*((expected[name], tangents[name]) for name in tensors)))) < 2**-7 * scale, case, "jvp")
-    for more in (dict(amax=True), dict(scale_result=jnp.ones(1)), dict(out_dtype="e4m3")):
-        if "out_dtype" in more and {"bias", "c", "slope_of"} & set(tensors):
-            continue  # which are of another type then
-        with kit.refused("a product whose gradient is asked for has none"):
-            jax.grad(lambda a: jnp.sum(jax.tree.leaves(pb.matmul(**{**tensors, **words, "a": a, **more}))[0].astype(jnp.float32)))(tensors["a"])
-rows, columns = jnp.asarray(random.standard_normal(32), jnp.float32), jnp.asarray(random.standard_normal(48), jnp.float32)
-gated = dict(activation="silu", gate=True, scale_b=columns)
-d, amax = jax.vmap(lambda a, rows: pb.matmul(a, b, scale_a=rows, amax=True, **gated))(jnp.stack([a, -a]), jnp.stack([rows, 2 * rows]))
-for i, x in enumerate((pb.matmul(a, b, scale_a=rows, amax=True, **gated), pb.matmul(-a, b, scale_a=2 * rows, amax=True, **gated))):
-    check(d[i], x[0], 2**-8, "vmap")
-    check(amax[i], x[1], 1e-5, "vmap's amax")
-kit.check(pb.matmul(a, b, amax=jnp.full(1, 1e9, jnp.float32))[1] == 1e9, "a greater amax stays")
-kit.check(isinstance(pb.matmul(a, b, amax=False), jax.Array), "no amax")
-check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2), 2 * wide(a) @ wide(b), 2**-8, "alpha is an integer that is traced")
-for activation in (None, "relu", "gelu"):
-    with kit.refused("out_dtype of float8_e4m3fn: a product whose gradient is asked for has none"):
-        jax.grad(lambda a: pb.matmul(a, b, activation=activation, out_dtype="e4m3").astype(jnp.float32).sum())(a)
-for words in (dict(alpha="2"), dict(c=jnp.zeros((a.shape[0], b.shape[1]), b.dtype), beta="1"), dict(alpha="2", scale_a=rows)):
-    with kit.refused("is a str; it has to be a number"):
-        pb.matmul(a, b, **words)
-check(jax.jit(lambda alpha: pb.matmul(a, b, alpha=alpha))(2.0), 2 * wide(a) @ wide(b), 2**-8, "alpha is traced")
-sharded = jax.shard_map(lambda a, rows: pb.matmul(a, b, scale_a=rows, **gated), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
-check(jax.jit(sharded)(a, rows), pb.matmul(a, b, scale_a=rows, **gated), 0, "scales on two devices")
-for words, text in ((dict(scale_a=columns), "scale_a: its shape is (48,); it is (32,), (32, 1) or of one element"),
-                    (dict(gate=True), "gate: activation is None"), (dict(scale_result=rows), "scale_result: its shape is (32,)"),
-                    (dict(alpha=rows), "alpha: its shape is (32,)"), (dict(amax=rows), "amax: its shape is (32,)"),
-                    (dict(slope_of=a, activation="silu"), "slope_of: its shape is (32, 64)"),
-                    (dict(scale_a=rows, bias=columns), "of f32; it is bf16 where D is bf16")):
-    with kit.refused(text):
-        pb.matmul(a, b, **words)
 
 # Attention: traced and not, batches by vmap, and heads on two devices.
 for case in reference.CASES[:4] + reference.CASES[6:]:
@@ -357,13 +138,6 @@ with kit.refused("parameter 'X' takes an array of 2 dimensions, and is given one
 with kit.refused("parameter 'y' takes a pointer of f32, and is given an array of float16"):
     jax.eval_shape(lambda: pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": ((8, 32), "f16")}, device="emulator")(X=X, Y=Y, alpha=3.0))
 check(saxpy(y=y, x=np.ones(1000), alpha=2.0, count=1000), before + 2, 1e-6, "numpy's float64 is float32 in JAX")
-for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> beside tensors of JAX's"), (dict(b=None), "B: <class 'NoneType'>"), (dict(bias=[1.0]), "bias: <class 'list'> beside"),
-                    (dict(scale_a="x"), "scale_a: <class 'str'> beside tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
-    with kit.refused(text):
-        pb.matmul(**{"a": a, "b": b, **words})
-symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
-with kit.refused("an operation is compiled for numbers, not symbols"):
-    jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)
 with kit.refused("query_offsets: <class 'list'> beside tensors of JAX's"):
     pb.attention(*(q[0],) * 3, query_offsets=[0, 3], key_offsets=[0, 3], max_queries=3, max_keys=3)
 kit.end()

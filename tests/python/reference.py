@@ -140,7 +140,8 @@ def _lost(name, x, lost):
     return np.maximum(1.2 * lost, np.maximum(abs(_activated(name, x + lost) - y), abs(_activated(name, x - lost) - y)))
 
 
-def _slope(name, x):
+def slope(name, x):
+    """The derivative of an activation."""
     step = 1e-6  # of what is smooth; relu's is exact
     return (x > 0).astype(float) if name == "relu" else (_activated(name, x + step) - _activated(name, x - step)) / (2 * step)
 
@@ -171,8 +172,8 @@ def product(tensors, activation=None, gate=False, alpha=1.0, beta=1.0, out_dtype
         x, lost = x[..., 1::2], lost[..., 1::2]
         return opening * x, of_opening * (abs(x) + lost) + abs(opening) * lost
     if "slope_of" in t:
-        slope = _slope(activation, t["slope_of"])
-        return x * slope, np.maximum(1.2, abs(slope)) * (lost + 1e-5 * abs(x))
+        of_operand = slope(activation, t["slope_of"])
+        return x * of_operand, np.maximum(1.2, abs(of_operand)) * (lost + 1e-5 * abs(x))
     return _activated(activation, x), _lost(activation, x, lost)
 
 

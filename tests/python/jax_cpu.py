@@ -1,0 +1,13 @@
+"""What the tests of JAX on the CPU begin with: the Python that has it, and how XLA compiles. It stands before `import jax`."""
+import gc
+import os
+
+import kit
+
+kit.use("jax", "numpy", "ml_dtypes")
+# What XLA compiles here runs once: its optimizations would take a third of the time.
+os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2" +
+                           " --xla_backend_optimization_level=0")
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+os.environ["JAX_PLATFORMS"] = "cpu"
+gc.set_threshold(100_000)  # Tracing makes many objects, among which Python would look for garbage all the time.
