@@ -23,6 +23,7 @@ const char* const launch_file_help =
   "grid", "block", "cluster": a number or a list of up to 3
       What is missing is taken from the sidecar beside the PTX (the grid from its rule), else block and cluster
       from what the PTX requires; dynamic_shared_bytes is 0 then.
+  "cooperative": true for a launch whose CTAs all run at once, as one that synchronizes its grid
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
       for all, a list of numbers, {"file": "raw bytes, or NAME.npy"}, {"formula": "a[i] * 2"} over the buffers
@@ -120,6 +121,10 @@ class Node {
     if (!json_.is_string()) refuse(fmt::format("expected a text, found {}", shown()));
     return json_.get<std::string>();
   }
+  bool truth() const {
+    if (!json_.is_boolean()) refuse(fmt::format("expected true or false, found {}", shown()));
+    return json_.get<bool>();
+  }
   uint64_t whole(uint64_t least, uint64_t most) const {
     if (!json_.is_number_integer()) refuse(fmt::format("expected a whole number, found {}", shown()));
     if (!json_.is_number_unsigned() || json_.get<uint64_t>() < least)
@@ -204,14 +209,15 @@ class Reader {
   }
 
   LaunchFile read() {
-    root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "buffers", "parameters",
-                   "outputs", "shared", "waivers"});
+    root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "cooperative", "buffers",
+                   "parameters", "outputs", "shared", "waivers"});
     if (auto node = root_.find("entry")) launch_.entry = node->text();
     if (auto node = root_.find("grid")) launch_.grid = extents(*node, hopper::grid_x);
     if (auto node = root_.find("block")) launch_.block = extents(*node, hopper::cta_threads);
     if (auto node = root_.find("cluster")) launch_.cluster = extents(*node, hopper::largest_cluster);
     if (auto node = root_.find("dynamic_shared_bytes"))
       launch_.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, hopper::shared_bytes));
+    if (auto node = root_.find("cooperative")) launch_.cooperative = node->truth();
     if (auto node = root_.find("buffers"))
       for (size_t i = 0; i < node->list(0, 1024); ++i) buffer((*node)[i]);
     for (const auto& [i, node] : structures_) fill_structure(launch_.buffers[i], node);

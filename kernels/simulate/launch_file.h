@@ -95,6 +95,7 @@ struct LaunchFile {
   std::optional<runtime::Dim3> grid;             // else what a sidecar's rule says
   std::optional<runtime::Dim3> block, cluster;   // else what a sidecar says, or the PTX requires
   std::optional<uint32_t> dynamic_shared_bytes;  // else what a sidecar says, or 0
+  bool cooperative = false;                      // or as a sidecar says
   std::vector<LaunchBuffer> buffers;
   std::vector<LaunchParameter> parameters;
   std::vector<LaunchOutput> outputs;

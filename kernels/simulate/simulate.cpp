@@ -64,6 +64,7 @@ LaunchFile completed(LaunchFile file, const std::optional<Signature>& sidecar) {
   if (!file.cluster) file.cluster = Dim3{x, y, z};
   if (!file.dynamic_shared_bytes) file.dynamic_shared_bytes = sidecar->dynamic_shared_bytes;
   if (file.shared.empty()) file.shared = sidecar->shared;
+  file.cooperative |= sidecar->cooperative;
   return file;
 }
 
@@ -124,6 +125,7 @@ runtime::Launch launch_of(const LaunchFile& file, const Entry& entry) {
   launch.block = agreed(file, "block", file.block, entry.block);
   launch.cluster = agreed(file, "cluster", file.cluster, entry.cluster);
   launch.dynamic_shared_bytes = file.dynamic_shared_bytes.value_or(0);
+  launch.cooperative = file.cooperative;
   return launch;
 }
 
@@ -249,6 +251,7 @@ class Bench {
     signature.cluster = {launch_.cluster.x, launch_.cluster.y, launch_.cluster.z};
     signature.dynamic_shared_bytes = launch_.dynamic_shared_bytes;
     signature.shared = file_.shared;
+    signature.cooperative = launch_.cooperative;
     program_ = of_ptx(options, [&] { return device_->load(ptx, signature); });
     for (const LaunchBuffer& b : file_.buffers) places_.push_back(place(b));
     for (size_t i = 0; i < file_.buffers.size(); ++i) {

@@ -436,6 +436,8 @@ class Parser {
                : now().is("[") ? Operand::Kind::address
                                : Operand::Kind::list;
       o.parts = parts(now().is("{") ? "}" : now().is("[") ? "]" : ")");
+      // What may stand behind the address of an ld is kept as the operand's text.
+      if (o.kind == Operand::Kind::address && now().is(".unified")) o.text = take();
       return o;
     }
     if (now().kind == Kind::number || now().kind == Kind::text) {

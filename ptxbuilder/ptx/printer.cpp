@@ -117,7 +117,7 @@ std::string print(const Operand& o) {
     case Operand::Kind::vector:
       return '{' + separated(o.parts) + '}';
     case Operand::Kind::address:
-      return '[' + separated(o.parts) + ']';
+      return '[' + separated(o.parts) + ']' + o.text;
     case Operand::Kind::list:
       return '(' + separated(o.parts) + ')';
     case Operand::Kind::unary:

@@ -347,7 +347,11 @@ class EmulatorDevice : public Emulator {
     if (kernel.registers_most)
       grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
     if (trace_) trace_->begin(grid);
+    constexpr size_t workspace_bytes = 64;
+    if (queued.launch.cooperative)
+      grid.workspace = memory_.allocate(workspace_bytes, "of a cooperative launch");
     run_grid(grid, deadline, statistics_);
+    if (grid.workspace) memory_.release(grid.workspace);
   }
 
   mutable std::recursive_mutex mutex_;  // of all that follows

@@ -135,16 +135,19 @@ TEST_CASE("emulator: what is sent to the other CTA of a cluster is there when it
     const bool named = fewer == Fault::tx_count || fewer == Fault::race;
     CHECK(named);
     CHECK(fault("@!%p1 bra W;", "") == Fault::race);
+    // The release of the cluster's barrier makes an mbarrier known to threads, but not to copies.
+    const bool copies = std::string(e.body).find("cp.") != std::string::npos;
+    const std::string unfenced =
+        changed(changed(text, "fence.mbarrier_init.release.cluster;", ""), "A: fence.proxy.async;", "A:");
+    const auto of_init = first_fault([&](uint64_t seed) { run_text(unfenced, seed); });
+    CHECK(of_init == (copies ? std::optional(Fault::mbarrier_init) : std::nullopt));
     CHECK(first_fault([&](uint64_t seed) {
-            run_text(changed(changed(text, "fence.mbarrier_init.release.cluster;", ""),
-                             "A: fence.proxy.async;", "A:"),
-                     seed);
+            run_text(changed(unfenced, "cluster.arrive.aligned", "cluster.arrive.relaxed.aligned"), seed);
           }) == Fault::mbarrier_init);
     CHECK(fault("[%r4];", "[%r6];") == Fault::operand);  // the sender's own barrier
     CHECK(fault("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "bar.sync 0;") !=
           std::nullopt);  // a peer that is not ready
-    if (std::string(e.body).find("cp.") != std::string::npos)
-      CHECK(fault("A: fence.proxy.async;", "A:") == Fault::proxy_fence);
+    if (copies) CHECK(fault("A: fence.proxy.async;", "A:") == Fault::proxy_fence);
   }
 }
 

@@ -283,7 +283,62 @@ const std::vector<Row>& rows() {
          Fault::mbarrier_use},
         {"W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;",
          "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6], 0;", Fault::mbarrier_use},
-        {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault::mbarrier_init}}},
+        {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault(255)}}},
+      {"a relaxed flag between fences",
+       "@%p0 st.shared.b32 [%r3], 0;\nbar.sync 0;\nsetp.eq.u32 %p2, %r0, 32;\n@%p0 st.shared.b32 [%r2], 7;\n"
+       "@%p0 fence.acq_rel.cta;\n@%p0 st.relaxed.cta.shared.b32 [%r3], 1;\n@!%p2 bra E;\nW: "
+       "ld.relaxed.cta.shared.b32 %r5, [%r3];\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra W;\nfence.acq_rel.gpu;\n"
+       "ld.shared.b32 %r6, [%r2];\nst.global.b32 [%rd0], %r6;\nE:",
+       1,
+       {{"@%p0 fence.acq_rel.cta;", "", Fault::race},
+        {"fence.acq_rel.gpu;", "", Fault::race},
+        {"fence.acq_rel.gpu;", "membar.cta;", Fault(255)},
+        {"@%p0 fence.acq_rel.cta;\n@%p0 st.relaxed.cta", "@%p0 st.release.cta", Fault(255)},
+        {"@%p0 fence.acq_rel.cta;\n@%p0 st.relaxed.cta", "@%p0 st.volatile", Fault(255)}}},
+      {"an acquire of a flag",
+       "@%p0 st.shared.b32 [%r3], 0;\nbar.sync 0;\nsetp.eq.u32 %p2, %r0, 32;\n@%p0 st.shared.b32 [%r2], 7;\n"
+       "@%p0 atom.release.cta.shared.exch.b32 %r5, [%r3], 1;\n@!%p2 bra E;\nW: "
+       "atom.acquire.cta.shared.or.b32 %r5, [%r3], 0;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra W;\n"
+       "ld.shared.b32 %r6, [%r2];\nst.global.b32 [%rd0], %r6;\nE:",
+       1,
+       {{"atom.release.cta", "atom.relaxed.cta", Fault::race},
+        {"atom.release.cta", "atom.acquire.cta", Fault::race},
+        {"atom.release.cta", "atom", Fault(255)},
+        {"atom.acquire.cta", "atom.relaxed.cta", Fault::race},
+        {"atom.acquire.cta", "atom.release.cta", Fault::race},
+        {"atom.acquire.cta", "atom.acq_rel.cta", Fault(255)}}},
+      {"lanes exchange halves of words",
+       "shl.b32 %r5, %r0, 1; add.u32 %r5, %r5, %r2; xor.b32 %r6, %r5, 2;\nst.shared.u16 [%r5], %r0;\n"
+       "bar.warp.sync -1;\nld.shared.u16 %r7, [%r6];",
+       1,
+       {{"bar.warp.sync -1;", "", Fault::race},
+        {"bar.warp.sync -1;\nld.shared.u16 %r7, [%r6];", "ld.shared.u16 %r7, [%r5];", Fault(255)}}},
+      {"ldmatrix of what other lanes have stored",
+       "and.b32 %r5, %r0, 96; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r2;\nand.b32 %r6, %r1, 7; "
+       "shl.b32 %r6, %r6, 4; add.u32 %r5, %r5, %r6;\nst.shared.b32 [%r4], %r0;\nbar.warp.sync -1;\n"
+       "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];",
+       1,
+       {{"bar.warp.sync -1;", "", Fault::race}, {"bar.warp.sync -1;", "bar.sync 0;", Fault(255)}}},
+      {"loads of what stmatrix has stored",
+       "and.b32 %r5, %r0, 96; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r2;\nand.b32 %r6, %r1, 7; "
+       "shl.b32 %r6, %r6, 4; add.u32 %r5, %r5, %r6;\n"
+       "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r0};\nbar.warp.sync -1;\nld.shared.b32 %r7, [%r4];",
+       1,
+       {{"bar.warp.sync -1;", "", Fault::race}, {"bar.warp.sync -1;", "bar.sync 0;", Fault(255)}}},
+      {"lanes add to what one of them has made zero",
+       "setp.eq.u32 %p3, %r1, 0; and.b32 %r5, %r0, 96; shl.b32 %r5, %r5, 2; add.u32 %r5, %r5, %r2;\n"
+       "@%p3 st.shared.b32 [%r5], 0;\nbar.warp.sync -1;\natom.shared.add.u32 %r6, [%r5], 1;",
+       1,
+       {{"bar.warp.sync -1;", "", Fault::race}}},
+      {"cp.async over what other lanes have read",
+       "st.shared.b32 [%r4], %r0;\nbar.warp.sync -1;\nxor.b32 %r5, %r4, 4;\nld.shared.b32 %r6, [%r5];\n"
+       "bar.warp.sync 0xffffffff;\ncp.async.ca.shared.global [%r4], [%rd0], 4;\ncp.async.wait_all;",
+       1,
+       {{"bar.warp.sync 0xffffffff;", "", Fault::race}}},
+      {"setmaxnreg by all warps of a warpgroup",
+       "setp.ge.u32 %p1, %r0, 0;\n@!%p1 bra E;\nsetmaxnreg.dec.sync.aligned.u32 24;\nE:",
+       1,
+       {{"%p1, %r0, 0;", "%p1, %r0, 32;", Fault::register_budget}}},
       {"lanes of a warp exchange through shared memory",
        "xor.b32 %r5, %r4, 4;\nst.shared.b32 [%r4], %r0;\nbar.warp.sync -1;\nld.shared.b32 %r6, "
        "[%r5];\nbar.warp.sync "

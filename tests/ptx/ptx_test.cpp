@@ -45,6 +45,7 @@ TEST_CASE("ptx: print(parse(x)) is x up to white space") {
            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd7, {%r2, "
            "%r3}], [%r4];",
            "ld.global.v4.f32 {%f1, %f2, %f3, _}, [%rd1+-16];",
+           "ld.global.u32 %r1, [%rd1+4].unified;",
            "elect.sync t|%p12, 0xffffffff;",
            "mov.f32 %f1, 0f3F800000; mov.f64 %d1, 0d3FF0000000000000; mov.f32 %f2, 1.5; mov.f32 %f3, 2.5e-3;",
            "call.uni (retval0), vprintf, (param0, param1);",

@@ -100,6 +100,8 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"\"grid\": 1, ", "", "launch.json: grid: it is missing, and there is no sidecar"},
       {"\"grid\": 1", "\"grid\": 0", "launch.json: grid: 0 is less than 1"},
       {"\"grid\": 1", "\"grid\": -1", "launch.json: grid: -1 is less than 1"},
+      {"\"grid\": 1", "\"grid\": 1, \"cooperative\": 1",
+       "launch.json: cooperative: expected true or false, found 1"},
       {"\"grid\": 1", "\"grid\": [1, 1.5]", "launch.json: grid[1]: expected a whole number, found 1.5"},
       {"[4, 2]", "[4, 2, 1, 1]", "launch.json: block: expected 1 to 3 items, found 4"},
       {"\"block\": [4, 2]", "\"block\": 1025", "launch.json: block: 1025 exceeds 1024"},

@@ -30,7 +30,7 @@ constexpr std::array<TypeRow, 28> types = {{
     {"e5m2x2", Type::e5m2x2, 2},
 }};
 
-constexpr std::array<std::pair<std::string_view, Special>, 46> specials = {
+constexpr std::array<std::pair<std::string_view, Special>, 48> specials = {
     {{"%tid.x", Special::tid_x},
      {"%tid.y", Special::tid_y},
      {"%tid.z", Special::tid_z},
@@ -76,7 +76,10 @@ constexpr std::array<std::pair<std::string_view, Special>, 46> specials = {
      {"%reserved_smem_offset_end", Special::reserved_smem_end},
      {"%reserved_smem_offset_cap", Special::reserved_smem_end},
      {"%reserved_smem_offset_0", Special::reserved_smem_begin},
-     {"%reserved_smem_offset_1", Special::reserved_smem_1}}};
+     {"%reserved_smem_offset_1", Special::reserved_smem_1},
+     // By these cooperative groups find the memory in which a grid synchronizes.
+     {"%envreg1", Special::grid_workspace_high},
+     {"%envreg2", Special::grid_workspace_low}}};
 
 // Registers that say nothing of a launch here: what the driver sets as it likes, what a profiler counts, and
 // the graph of a launch that is in none.
@@ -318,6 +321,8 @@ AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* o
   const ptx_text::Operand* inside = &o;
   if (o.kind == ptx_text::Operand::Kind::address) {
     if (part >= o.parts.size()) refuse("the address has a part too few");
+    if (!o.text.empty() && !text.opcode.starts_with("ld."))
+      reject(fmt::format("{} stands behind the addresses of ld alone", o.text));
     inside = &o.parts[part];
   }
   AddressOperand a;

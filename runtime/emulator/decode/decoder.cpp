@@ -317,6 +317,7 @@ uint32_t Decoder::add_call_by_address(Decode& d, const ptx_text::Operand& callee
                                       const ptx_text::Operand* results, const ptx_text::Operand* arguments) {
   Call call;
   call.target = d.source(callee, Type::b64);
+  d.needs(call.target);
   call.results = passed_values(d, results, nullptr, true);
   call.arguments = passed_values(d, arguments, nullptr, false);
   calls_.push_back({callee.at, {}});

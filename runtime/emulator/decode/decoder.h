@@ -314,6 +314,7 @@ class Decoder {
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
   void communicates() { kernel_.communicates = true; }
+  void names_semantics() { kernel_.names_semantics = true; }
   void asks_registers(uint32_t count) { kernel_.role_registers = std::max(kernel_.role_registers, count); }
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "runtime/emulator/instructions/handlers.h"
@@ -121,6 +122,7 @@ struct Atomic {
   Reduction op;
   Type type;
   Space space;
+  Order order;
 };
 
 void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
@@ -128,7 +130,8 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   const Type type = x.type;
   const auto b = w.listed(x.b), d = w.listed(x.d);
   const auto width = static_cast<uint32_t>(bytes(type)), length = x.b.size;
-  w.order.learn(lanes, w.alive);
+  constexpr uint32_t nowhere = ~0u;
+  std::array<uint32_t, 32> places;  // of each lane in the CTA's shared memory
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))
@@ -138,8 +141,10 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     uint32_t offset = 0;
     std::byte* place = w.place(address, width * length, x.space, lane, owner, offset);
     if (!owner) w.global(address, width * length, lane, true, "this");
-    w.order_before(owner, offset);
-    if (owner) w.touch(*owner, offset, width * length, true, lane);
+    w.order_before(owner, offset, x.order);
+    if (owner)
+      w.touch_ordered(*owner, offset, width * length, true, lane, x.order, [](std::byte*) { return false; });
+    places[static_cast<size_t>(lane)] = owner == &w.cta && w.cluster().checks ? offset : nowhere;
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);
@@ -157,12 +162,24 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
       if (!d.empty() && d[k] != no_register)
         std::memcpy(w.at<std::byte>(d[k]) + static_cast<uint32_t>(lane) * width, &old, width);
     }
-    w.order_after(owner, offset);
+    w.order_after(owner, offset, x.order);
   });
+  for (const LaneAccess kind : {LaneAccess::atomic_checked, LaneAccess::atomic_recorded})
+    for_lanes(lanes, [&](int lane) {
+      if (const uint32_t offset = places[static_cast<size_t>(lane)]; offset != nowhere)
+        w.touch_lanes(w.cta, offset, width * length, true, lane, kind);
+    });
+  w.order.learn(lanes, w.alive);
 }
 
 void decode_atomic(Decode& d, bool returns) {
-  d.take_any({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "noftz"});
+  const std::string_view semantics = d.take_one({"relaxed", "acquire", "release", "acq_rel"});
+  const Order order = semantics == "relaxed"   ? Order::relaxed
+                      : semantics == "acquire" ? Order::acquire
+                      : semantics == "release" ? Order::release
+                                               : Order::both;
+  if (!semantics.empty()) d.decoder.names_semantics();
+  d.take_any({"cta", "cluster", "noftz"});
   d.take_any({"gpu", "sys"});
   const bool hint = d.take("L2::cache_hint");
   std::string_view named = d.take_one({"global", "shared::cta", "shared::cluster", "shared"});
@@ -179,8 +196,9 @@ void decode_atomic(Decode& d, bool returns) {
   const AddressOperand address = d.address(d.operand(first), 0, &symbol);
   if (space == Space::generic) space = symbol;
   if (space != Space::cluster && space != Space::shared) d.decoder.communicates();
-  Atomic x{address, d.list(d.sources(Decode::parts(d.operand(first + 1)), type)), {}, no_register, op, type,
-           space};
+  Atomic x{
+      address, d.list(d.sources(Decode::parts(d.operand(first + 1)), type)), {}, no_register, op, type, space,
+      order};
   if (x.b.size != (vector.empty() ? 1u : static_cast<uint32_t>(vector[1] - '0')))
     d.refuse("the data do not match the vector length");
   if (returns && !d.operand(0).is_name("_")) {

@@ -175,8 +175,15 @@ void execute_init_fence(Warp& w, Lanes) {
   w.release();
 }
 
+void execute_memory_fence(Warp& w, Lanes) { w.fence(); }
+
 void decode_fence(Decode& d) {
-  d.take("mbarrier_init") ? d.run<execute_init_fence>() : d.run<execute_nothing>();
+  if (d.take("mbarrier_init"))
+    d.run<execute_init_fence>();
+  else if (d.text.opcode.find(".proxy") != std::string::npos)
+    d.run<execute_nothing>();
+  else
+    d.run<execute_memory_fence>();
   if (d.text.opcode.find(".proxy.tensormap::generic") != std::string::npos) return decode_map_fence(d);
   if (d.take("proxy") && d.take("async")) {
     if (!d.take("global")) d.run<execute_proxy_fence>();
@@ -236,7 +243,7 @@ void add_barrier(DecodeTable& t) {
   t["fence"] = decode_fence;
   t["membar"] = [](Decode& d) {
     d.take_any({"cta", "gl", "sys"});
-    d.run<execute_nothing>();
+    d.run<execute_memory_fence>();
   };
 }
 

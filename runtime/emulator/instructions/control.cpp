@@ -383,6 +383,8 @@ void execute_setmaxnreg(Warp& w, const SetMaxRegisters& x, Lanes lanes) {
   }
   w.cta.register_pool -= more;
   w.registers_each = x.count;
+  ++w.register_changes;
+  w.register_change = w.here();
   w.cluster().changed();
 }
 

@@ -293,6 +293,7 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
     if (p.take) w.global(p.from, p.take, lane, false, "this copy");
     w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.here(), false, 0},
                   "this copy writes");
+    if (w.cluster().checks) w.touch_lanes(*owner, p.offset, bytes, true, lane);
     pieces->push_back(p);
   });
   ++w.cta.touching;

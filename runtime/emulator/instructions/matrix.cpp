@@ -1,6 +1,8 @@
 // Warp-level matrix instructions that load, store and transpose (PTX ISA, ldmatrix, stmatrix, movmatrix).
 #include <fmt/format.h>
 
+#include <array>
+
 #include "runtime/emulator/instructions/handlers.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -17,7 +19,16 @@ struct MatrixAccess {
 
 template <bool store>
 void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
-  if (!w.converged(lanes)) return;
+  if (!w.together(lanes)) return;
+  // The accesses come when the lanes have met, and yet none knows of what others did before that. What is
+  // stored, others know when they have met again.
+  struct Row {
+    Cta* owner;
+    uint32_t offset;
+    int lane;
+  };
+  std::array<Row, 32> rows;
+  size_t count = 0;
   const auto registers = w.listed(x.r);
   const bool trans = x.trans;
   for (size_t m = 0; m < registers.size(); ++m) {
@@ -35,6 +46,10 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
       uint32_t offset;
       std::byte* place = w.place(address, 16, x.space, lane, owner, offset);
       if (owner) w.touch(*owner, offset, 16, store, lane);
+      if (owner == &w.cta && w.cluster().checks) {
+        w.touch_lanes(*owner, offset, 16, store, lane);
+        rows[count++] = {owner, offset, lane};
+      }
       if (!store && owner && owner->shadow.uninitialised) {
         owner->shadow.uninitialised.reset();
         if (!owner->shadow.any_initialised(offset, 16)) {
@@ -66,6 +81,9 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
         {no_register, w.here(),
          fmt::format("this reads {}, which nothing had written", of_undefined->name(undefined_at)), true});
   }
+  w.meet_lanes(w.lanes);
+  for (size_t k = 0; store && k < count; ++k)
+    w.touch_lanes(*rows[k].owner, rows[k].offset, 16, true, rows[k].lane);
 }
 
 void decode_rows(Decode& d, bool store) {

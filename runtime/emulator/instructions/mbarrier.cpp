@@ -54,7 +54,8 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
   // libcu++'s memcpy_async does without the fence where a CTA copies to itself, and so do Triton's copies of
   // tensors.
   if (by == SignalledBy::copy && m.cta == &w.cta && !published && !fenced) w.note(unfenced(), lane);
-  if (m.cta != &w.cta && !published && !fenced)
+  // The release of barrier.cluster.arrive orders the init ahead of what other threads do, but not of copies.
+  if (m.cta != &w.cta && !published && !fenced && (by == SignalledBy::copy || !seen))
     w.find(Fault::mbarrier_init,
            fmt::format("mbarrier {} is used by another CTA of the cluster, but no fence.mbarrier_init "
                        "follows its init at line {}",

@@ -11,7 +11,7 @@ struct MemoryAccess {
   RegisterList data;       // each is none where the vector has _
   uint8_t register_bytes;  // of each, at least those of an element
   Space space;
-  bool orders;  // .volatile, .relaxed, .acquire, .release
+  Order order;
 };
 
 void require_aligned(Warp& w, uint64_t address, uint32_t bytes, int lane) {
@@ -138,7 +138,7 @@ template <class T, bool store>
 void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
   const auto data = w.listed(x.data);
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
-  if (x.space == Space::shared && !x.orders && consecutive(w, x.address, lanes, size)) {
+  if (x.space == Space::shared && x.order == Order::none && consecutive(w, x.address, lanes, size)) {
     const uint64_t first = w.address(x.address, 0);
     Cta* owner;
     uint32_t offset;
@@ -163,7 +163,9 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     w.stores_undefined = false;
     return;
   }
-  if (x.orders) w.order.learn(lanes, w.alive);
+  if (x.order != Order::none) w.order.learn(lanes, w.alive);
+  const bool acquires = x.order == Order::both || (x.order != Order::none && !store),
+             releases = x.order == Order::both || (x.order != Order::none && store);
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.address, lane);
     require_aligned(w, address, size, lane);
@@ -172,13 +174,17 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     std::byte* place = w.place(address, size, x.space, lane, owner, offset);
     if (store && !owner && x.space != Space::local && !in_window(address, local_window))
       w.global(address, size, lane, true, "this");
-    if (x.orders) w.order_before(owner, offset);
-    if (owner)
-      w.touch(*owner, offset, size, store, lane, [&](std::byte* to) {
+    if (acquires) w.order_before(owner, offset, x.order);
+    if (owner) {
+      auto values = [&](std::byte* to) {
         if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
         return store;
-      });
-    if (owner == &w.cta && !x.orders && w.cluster().checks) w.touch_lanes(*owner, offset, size, store, lane);
+      };
+      x.order == Order::none ? w.touch(*owner, offset, size, store, lane, values)
+                             : w.touch_ordered(*owner, offset, size, store, lane, x.order, values);
+    }
+    if (owner == &w.cta && x.order == Order::none && w.cluster().checks)
+      w.touch_lanes(*owner, offset, size, store, lane);
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
     if ((store ? w.stores_undefined : w.follows() || (owner && owner->shadow.uninitialised)) ||
@@ -188,7 +194,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       if (owner) owner->shadow.uninitialised.reset();
     }
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
-    if (x.orders) w.order_after(owner, offset);
+    if (releases) w.order_after(owner, offset, x.order);
   });
   w.stores_undefined = false;
 }
@@ -233,8 +239,17 @@ Space take_space(Decode& d) {
   return Space::param;
 }
 
+Order take_order(Decode& d) {
+  const bool old = d.take("volatile") || d.take("mmio");
+  const std::string_view named = d.take_one({"relaxed", "acquire", "release"});
+  if (named.empty() || old) return old ? Order::both : Order::none;
+  d.decoder.names_semantics();
+  return named == "acquire" ? Order::acquire : named == "release" ? Order::release : Order::relaxed;
+}
+
 void decode_access(Decode& d, bool store) {
-  const bool strong = d.take_any({"volatile", "relaxed", "acquire", "release", "mmio"});
+  const Order order = take_order(d);
+  const bool strong = order != Order::none;
   const bool scoped = d.take_any({"gpu", "sys"});
   d.take_any({"weak",
               "cta",
@@ -284,7 +299,7 @@ void decode_access(Decode& d, bool store) {
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
       each = width == 2 ? Type::b16 : width == 4 ? Type::b32 : Type::b64;
   const std::vector<Register> registers = store ? d.sources(parts, each) : d.sinks(parts, each);
-  const MemoryAccess x{address, d.list(registers), static_cast<uint8_t>(bytes(each)), space, strong};
+  const MemoryAccess x{address, d.list(registers), static_cast<uint8_t>(bytes(each)), space, order};
   if (store)
     d.passes(Flow::stores, registers);
   else

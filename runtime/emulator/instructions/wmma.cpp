@@ -39,7 +39,7 @@ struct WmmaAccess {
 
 template <bool store>
 void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
-  if (!w.converged(lanes)) return;
+  if (!w.together(lanes)) return;
   const Fragment2D& m = x.fragment;
   const uint32_t lines = x.by_column ? m.columns : m.rows, length = x.by_column ? m.rows : m.columns;
   const uint64_t first = w.address(x.p, 0);
@@ -53,6 +53,7 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
            fmt::format("the address {:#x} and the stride of {} B are to be multiples of 16 B", first,
                        uint64_t{stride} * m.bytes));
   std::vector<std::byte*> places;
+  std::vector<std::pair<Cta*, uint32_t>> touched;
   for (uint32_t line = 0; line < lines; ++line) {
     const auto bytes = static_cast<uint32_t>(length * m.bytes);
     Cta* owner;
@@ -61,6 +62,10 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
     std::byte* place = w.place(address, bytes, x.space, 0, owner, offset);
     if (owner) {
       w.touch(*owner, offset, bytes, store, 0);
+      if (owner == &w.cta && w.cluster().checks) {  // see execute_rows() of ldmatrix
+        w.touch_lanes(*owner, offset, bytes, store, 0);
+        touched.emplace_back(owner, offset);
+      }
       owner->shadow.uninitialised.reset();
     } else if (store) {
       w.global(address, bytes, 0, true, "this");
@@ -72,6 +77,9 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
     std::byte* there = places[x.by_column ? column : row] + (x.by_column ? row : column) * m.bytes;
     store ? std::memcpy(there, held, m.bytes) : std::memcpy(held, there, m.bytes);
   });
+  w.meet_lanes(w.lanes);
+  for (const auto& [owner, offset] : touched)
+    if (store) w.touch_lanes(*owner, offset, static_cast<uint32_t>(length * m.bytes), true, 0);
 }
 
 struct WmmaProduct {

@@ -75,6 +75,19 @@ void Cta::warp_done(Warp&) {
   if (live_warps > 0) return;
   Warp& last = *warps.back();
   for (const auto& [fault, pc] : uninitialised) last.find(fault, pc);
+  for (const auto& warp : warps) {  // setmaxnreg is one instruction of a whole warpgroup
+    const Warp& first = *warps[warp->index / 4 * 4];
+    if (warp->register_changes == first.register_changes) continue;
+    const Warp& more = warp->register_changes > first.register_changes ? *warp : first;
+    const Warp& less = &more == warp.get() ? first : *warp;
+    last.find(
+        Fault::register_budget,
+        fmt::format("warp {} has executed setmaxnreg {} times, and warp {} of its warpgroup {} times: all "
+                    "four have to execute each",
+                    more.index, more.register_changes, less.index, less.register_changes),
+        -1, more.register_change);
+    break;
+  }
   for (auto& [offset, m] : mbarriers) {
     if (m->in_flight + m->copies_to_arrive > 0)
       last.find(Fault::early_exit,

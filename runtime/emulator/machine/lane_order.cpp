@@ -32,16 +32,10 @@ void LaneOrder::learn_some(Lanes who) {
   ++now_;
 }
 
-void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
+void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, LaneAccess kind) {
   LaneMark* marks = owner.lane_marks();
-  // Of a word that is accessed in parts nothing is known: each part may be another lane's.
-  if (bytes < 4) {
-    if (writes) unfenced |= Lanes{1} << lane;
-    unreleased |= Lanes{1} << lane;
-    if (writes) marks[offset / 4] = {};
-    return;
-  }
   const Lanes bit = Lanes{1} << lane;
+  const bool atomic = kind != LaneAccess::plain, checked = kind != LaneAccess::atomic_recorded;
   if (writes) unfenced |= bit;
   unreleased |= bit;
   const uint32_t pc_here = here();
@@ -53,18 +47,32 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
                      grid().kernel.lines[pc_of_other].ptx),
          lane);
   };
-  for (uint32_t at = offset; at < offset + bytes; at += 4) {
+  for (uint32_t at = offset / 4 * 4; at < offset + bytes; at += 4) {
     LaneMark& m = marks[at / 4];
-    if (m.wrote && m.writer_warp == index && m.writer != lane && m.wrote_pc != pc_here &&
-        !order.knows(lane, m.writer, m.wrote))
-      clash(at, m.writer, "wrote", m.wrote_pc);
+    const uint32_t from = std::max(at, offset) - at, to = std::min(at + 4, offset + bytes) - at;
+    const bool mine = m.wrote && m.writer_warp == index;
+    if (checked && mine && m.wrote_pc != pc_here && !(atomic && m.atomic))
+      for (uint32_t b = from; b < to; ++b)
+        if (const int other = m.writers[b];
+            other != LaneMark::nobody && other != lane && !order.knows(lane, other, m.wrote)) {
+          clash(at, other, "wrote", m.wrote_pc);
+          break;
+        }
     if (writes) {
-      if (m.read && m.reader_warp == index && m.read_pc != pc_here)
+      if (checked && m.read && m.reader_warp == index && m.read_pc != pc_here)
         for (Lanes rest = m.readers & ~bit; rest; rest &= rest - 1)
           if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
             clash(at, other, "read", m.read_pc);
-      m = {order.now(), pc_here, 0, 0, 0, static_cast<uint8_t>(index), static_cast<uint8_t>(lane), 0};
-    } else {
+      if (kind == LaneAccess::atomic_checked) continue;
+      // Lanes that write parts of a word by one instruction are all known, else the last.
+      const bool joins = mine && to - from < 4 && m.wrote == order.now() && m.wrote_pc == pc_here;
+      const auto writers = m.writers;
+      m = {order.now(), pc_here, 0, 0, 0, atomic, static_cast<uint8_t>(index), 0, {}};
+      for (uint32_t b = 0; b < 4; ++b)
+        m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
+                       : joins             ? writers[b]
+                                           : LaneMark::nobody;
+    } else if (to - from == 4) {  // of readers of parts of a word it is not known which
       if (m.read != order.now() || m.reader_warp != index) m.readers = 0;
       m.read = order.now();
       m.read_pc = pc_here;
@@ -83,7 +91,9 @@ bool Warp::released_since(const Clash& clash, Cta& owner, const Knowledge& k) co
   const Warp& other = *owner.warps[who.index];
   const LaneMark& m = owner.lane_marks()[clash.offset / 4];
   if (clash.earlier_wrote)
-    return m.wrote == 0 || m.writer_warp != other.index || other.released[m.writer] >= m.wrote;
+    return m.wrote == 0 || m.writer_warp != other.index || std::ranges::all_of(m.writers, [&](uint8_t lane) {
+             return lane == LaneMark::nobody || other.released[lane] >= m.wrote;
+           });
   if (m.read == 0 || m.reader_warp != other.index) return true;
   for (Lanes rest = m.readers; rest; rest &= rest - 1)
     if (other.released[static_cast<size_t>(__builtin_ctz(rest))] < m.read) return false;

@@ -43,12 +43,19 @@ class LaneOrder {
   std::unique_ptr<std::array<uint32_t, 1024>> known_;  // of lane a about lane b, at 32 a + b
 };
 
+// How lanes access a word: those of an atomic instruction are all checked before any of them is recorded.
+enum class LaneAccess : uint8_t { plain, atomic_checked, atomic_recorded };
+
 // The last accesses of one word by lanes of a warp.
 struct LaneMark {
   uint32_t wrote = 0, wrote_pc = 0;  // stamp; 0 where it is not known who wrote
   uint32_t read = 0, read_pc = 0;
-  Lanes readers = 0;  // at the stamp `read`
-  uint8_t writer_warp = 0, writer = 0, reader_warp = 0;
+  Lanes readers = 0;    // at the stamp `read`
+  bool atomic = false;  // the write
+  uint8_t writer_warp = 0, reader_warp = 0;
+  std::array<uint8_t, 4> writers{};  // of each byte; nobody where that is not known
+
+  static constexpr uint8_t nobody = 32;
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -56,6 +56,7 @@ struct Grid {
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
   Trace* trace = nullptr;
   Reports* reports = nullptr;
+  Address workspace = 0;  // of a cooperative launch, zeros when it begins
 };
 
 // One mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
@@ -185,6 +186,13 @@ struct ThreadCopies {
       writing;  // by group: operations that have not read their source, or are not done
 };
 
+// A word that orders other accesses.
+struct WordOrder {
+  Knowledge passed;   // by those who released
+  Clock users;        // when others have accessed it
+  bool used = false;  // by such
+};
+
 // Disjoint sets of lanes of a warp.
 class Groups {
  public:
@@ -216,6 +224,9 @@ class Warp {
   Actor actor = 0;
   uint32_t time = 1;
   Knowledge knowledge;
+  // These are what relaxed accesses have met, which a fence acquires, and what a fence has released, which
+  // they pass on.
+  Knowledge to_acquire, to_release;
   LaneOrder order;  // of its lanes' accesses to shared memory
   // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
   // accessed it and not arrived at an mbarrier since; and the time of that meeting.
@@ -235,8 +246,9 @@ class Warp {
   std::unordered_map<uint32_t, Origin> origins;  // by number, of those
   // Bytes of local memory that hold undefined values, by lane and address.
   std::unordered_map<uint64_t, Origin> undefined_local;
-  uint32_t registers_each = 0;  // setmaxnreg
-  Lanes carry = 0;              // the CC register of each lane
+  uint32_t registers_each = 0;                             // setmaxnreg
+  uint32_t register_changes = 0, register_change = no_pc;  // how many there were, and the last
+  Lanes carry = 0;                                         // the CC register of each lane
 
   std::unordered_map<uint32_t, ThreadCopies> bulk;  // by lane
   // cp.async: operations are numbered from 1 in the order of issue; a group is told by its last.
@@ -291,10 +303,13 @@ class Warp {
   // True where all lanes of the warp execute this .aligned instruction together. Else they wait for the
   // others; it reports others that cannot come. Lanes that have exited are missed where `exited_too`.
   bool converged(Lanes executing, bool exited_too = true) {
-    if ((executing != lanes || lanes != (exited_too ? born : alive)) && !converge(executing, exited_too))
-      return false;
+    if (!together(executing, exited_too)) return false;
     meet_lanes(lanes);
     return true;
+  }
+  // The same, where the lanes learn nothing of each other's accesses yet.
+  bool together(Lanes executing, bool exited_too = true) {
+    return (executing == lanes && lanes == (exited_too ? born : alive)) || converge(executing, exited_too);
   }
   // The report of the lanes that wait at an .aligned instruction for others that cannot come.
   EmulatorError divergence(const Fragment& waiting) const;
@@ -335,7 +350,8 @@ class Warp {
     knowledge.seen.raise(actor, ++time);
   }
   // The order of a shared access among those of the warp's own lanes, checked and recorded.
-  void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
+  void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane,
+                   LaneAccess kind = LaneAccess::plain);
   // A shared access by this thread, checked and recorded.
   void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane) {
     touch(cta, offset, bytes, writes, lane, [](std::byte*) { return false; });
@@ -374,9 +390,24 @@ class Warp {
   std::span<const Register> listed(RegisterList list) const {
     return {grid().kernel.lists.data() + list.first, list.size};
   }
-  // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red).
-  void order_before(Cta* owner, uint32_t offset);
-  void order_after(Cta* owner, uint32_t offset);
+  // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what
+  // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has.
+  void order_before(Cta* owner, uint32_t offset, Order order);
+  void order_after(Cta* owner, uint32_t offset, Order order);
+  void fence();  // of acquire and release
+  // The same as touch(), of such an access: those of one word do not race with each other.
+  template <class Values>
+  void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
+                     Values values) {
+    WordOrder* word = order_of(owner, offset);
+    if (!word || (order == Order::both && !word->used))
+      return touch(owner, offset, bytes, writes, lane, values);
+    const Clock before = knowledge.seen;
+    knowledge.seen.join(word->passed.seen);
+    knowledge.seen.join(word->users);
+    touch(owner, offset, bytes, writes, lane, values);
+    used(owner, *word, before);
+  }
   uint32_t warpgroup() const { return index / 4; }
   ThreadCopies& bulk_of(uint32_t lane);
 
@@ -409,6 +440,8 @@ class Warp {
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
   uint32_t meet_depth_ = 0;
   std::vector<Meeting> meetings_;
+  void used(Cta& owner, WordOrder& word, const Clock& before);
+  static WordOrder* order_of(Cta& owner, uint32_t offset);
   std::optional<Clash> try_touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
   bool released_since(const Clash& clash, Cta& cta, const Knowledge& k) const;
   std::optional<Clash> without_released(std::optional<Clash> clash, Cta& cta, Access access, uint32_t begin,
@@ -450,8 +483,7 @@ class Cta {
   int64_t register_pool = 0;        // registers free for setmaxnreg.inc
   uint32_t touching = 0;            // asynchronous operations on this shared memory, issued and not done
   std::vector<Actor> wgmma_actors;  // of each warpgroup
-  std::unordered_map<uint32_t, Knowledge>
-      ordered;  // by word that orders others: what its users have passed on
+  std::unordered_map<uint32_t, WordOrder> ordered;  // by word that orders others
   // Reads of what nothing had written, with their program counters, to be reported at the end: the first, or
   // that of each instruction where findings are asked for.
   std::vector<std::pair<EmulatorError, uint32_t>> uninitialised;

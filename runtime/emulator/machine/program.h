@@ -153,6 +153,11 @@ struct Variable {
 };
 
 // A special register that is constant for a warp's life.
+// What an access does to the order of others (PTX ISA, "Memory Consistency Model"). One that is volatile, or
+// an atomic operation that names no semantics, is taken for what its author will have meant: for both an
+// acquire and a release.
+enum class Order : uint8_t { none, relaxed, acquire, release, both };
+
 enum class Special : uint8_t {
   tid_x,
   tid_y,
@@ -196,7 +201,9 @@ enum class Special : uint8_t {
   total_smem_size,
   reserved_smem_begin,
   reserved_smem_end,
-  reserved_smem_1
+  reserved_smem_1,
+  grid_workspace_high,
+  grid_workspace_low
 };
 
 struct SpecialRegister {
@@ -289,6 +296,7 @@ struct Kernel {
   uint32_t role_registers = 0;     // the most that a setmaxnreg asks for
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
   bool uses_reserved = false;      // it asks where the shared memory lies that is reserved for libraries
+  bool names_semantics = false;    // some access is .relaxed, .acquire or .release
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
 
   // This says whether each call has a frame of its own in local memory, as recursion, calls by address and

@@ -97,6 +97,10 @@ uint64_t value_of(Special s, const Warp& w, uint32_t lane) {
       return shared_reserved;
     case Special::reserved_smem_1:  // the part for libraries, as cooperative groups use it
       return shared_reserved / 2;
+    case Special::grid_workspace_high:
+      return w.grid().workspace >> 32;
+    case Special::grid_workspace_low:
+      return w.grid().workspace;
   }
   return 0;
 }

@@ -117,15 +117,36 @@ std::byte* Warp::global(uint64_t address, uint32_t bytes, int lane, bool writes,
   return recent_->bytes.get() + (address - recent_->address);
 }
 
-void Warp::order_before(Cta* owner, uint32_t offset) {
-  if (!cluster().checks) return;
-  if (!owner) return acquire(cluster().ordered);
-  if (auto at = owner->ordered.find(offset / 4); at != owner->ordered.end()) acquire(at->second);
+WordOrder* Warp::order_of(Cta& owner, uint32_t offset) {
+  return owner.cluster.checks ? &owner.ordered[offset / 4] : nullptr;
 }
 
-void Warp::order_after(Cta* owner, uint32_t offset) {
+// Who has accessed a word in order with its other users knows no more of these than before.
+void Warp::used(Cta& owner, WordOrder& word, const Clock& before) {
+  knowledge.seen = before;
+  owner.shadow.forget_steps();
+  word.used = true;
+  word.users.raise(actor, time);
+  knowledge.seen.raise(actor, ++time);
+}
+
+void Warp::order_before(Cta* owner, uint32_t offset, Order order) {
   if (!cluster().checks) return;
-  (owner ? owner->ordered[offset / 4] : cluster().ordered).join(release());
+  const Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
+  order == Order::both || order == Order::acquire ? acquire(passed) : to_acquire.join(passed);
+}
+
+void Warp::order_after(Cta* owner, uint32_t offset, Order order) {
+  if (!cluster().checks) return;
+  Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
+  passed.join(order == Order::both || order == Order::release ? release() : to_release);
+}
+
+void Warp::fence() {
+  if (!cluster().checks || !grid().kernel.names_semantics) return;
+  acquire(to_acquire);
+  to_acquire.clear();
+  to_release = release();
 }
 
 std::optional<Clash> Warp::try_touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
@@ -230,7 +251,8 @@ void Warp::find_clash(const Clash& clash, Cta& owner, const char* what, int lane
 void Warp::fail(Fault fault, const std::string& message, int lane) const {
   EmulatorError e = error(fault, message, lane);
   // An uninitialised value explains why an address is wrong, and may explain something else.
-  const bool wrong_address = fault == Fault::out_of_bounds || fault == Fault::misaligned;
+  const bool wrong_address =
+      fault == Fault::out_of_bounds || fault == Fault::misaligned || fault == Fault::operand;
   if (cta.uninitialised.empty()) throw e;
   const EmulatorError& before = cta.uninitialised[0].first;
   if (wrong_address)
