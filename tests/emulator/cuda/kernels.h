@@ -1,0 +1,39 @@
+// The kernels of this folder share these. Each is a template over the fault that is planted in it: with none,
+// 0, it is right.
+#pragma once
+
+#include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+#include <mma.h>
+
+#include <cstdint>
+#include <cuda/atomic>
+#include <cuda/barrier>
+#include <cuda/latch>
+#include <cuda/pipeline>
+#include <cuda/ptx>
+#include <cuda/semaphore>
+#include <cuda/std/array>
+#include <cuda/std/complex>
+#include <cuda/std/optional>
+#include <cuda/std/span>
+#include <cuda/std/tuple>
+
+namespace cg = cooperative_groups;
+namespace ptx = cuda::ptx;
+
+// `in` holds 0, 1, 2, ... of 4096 elements, `out` 1024 zeros.
+#define KERNEL(name, ...) \
+  template <int plant>    \
+  __global__ void __VA_ARGS__ name(int* out, const int* in, int n)
+
+// The statement behind it is left out where this fault is planted, or stands there alone.
+#define UNLESS(fault) if constexpr (plant != fault)
+#define IF(fault) if constexpr (plant == fault)
+
+using Barrier = cuda::barrier<cuda::thread_scope_block>;
