@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "runtime/emulator/machine/machine.h"
 
@@ -32,8 +33,11 @@ void LaneOrder::learn_some(Lanes who) {
   ++now_;
 }
 
+static bool one_writer(const LaneMark& m) {
+  return std::bit_cast<uint32_t>(m.writers) == m.writers[0] * 0x01010101u;
+}
+
 void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, LaneAccess kind) {
-  LaneMark* marks = owner.lane_marks();
   const Lanes bit = Lanes{1} << lane;
   const bool atomic = kind != LaneAccess::plain, checked = kind != LaneAccess::atomic_recorded;
   if (writes) unfenced |= bit;
@@ -48,11 +52,11 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
          lane);
   };
   for (uint32_t at = offset / 4 * 4; at < offset + bytes; at += 4) {
-    LaneMark& m = marks[at / 4];
+    LaneMark& m = owner.lane_mark(at);
     const uint32_t from = std::max(at, offset) - at, to = std::min(at + 4, offset + bytes) - at;
     const bool mine = m.wrote && m.writer_warp == index;
     if (checked && mine && m.wrote_pc != pc_here && !(atomic && m.atomic))
-      for (uint32_t b = from; b < to; ++b)
+      for (uint32_t b = from; b < (one_writer(m) ? from + 1 : to); ++b)
         if (const int other = m.writers[b];
             other != LaneMark::nobody && other != lane && !order.knows(lane, other, m.wrote)) {
           clash(at, other, "wrote", m.wrote_pc);
@@ -68,6 +72,10 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
       const bool joins = mine && to - from < 4 && m.wrote == order.now() && m.wrote_pc == pc_here;
       const auto writers = m.writers;
       m = {order.now(), pc_here, 0, 0, 0, atomic, static_cast<uint8_t>(index), 0, {}};
+      if (to - from == 4) {
+        m.writers.fill(static_cast<uint8_t>(lane));
+        continue;
+      }
       for (uint32_t b = 0; b < 4; ++b)
         m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
                        : joins             ? writers[b]
@@ -89,7 +97,7 @@ bool Warp::released_since(const Clash& clash, Cta& owner, const Knowledge& k) co
   const ActorName& who = cluster().actors[clash.earlier.actor];
   if (who.kind != ActorName::Kind::warp || who.cta != &owner) return true;
   const Warp& other = *owner.warps[who.index];
-  const LaneMark& m = owner.lane_marks()[clash.offset / 4];
+  const LaneMark& m = owner.lane_mark(clash.offset);
   if (clash.earlier_wrote)
     return m.wrote == 0 || m.writer_warp != other.index || std::ranges::all_of(m.writers, [&](uint8_t lane) {
              return lane == LaneMark::nobody || other.released[lane] >= m.wrote;

@@ -501,18 +501,19 @@ class Cta {
   // PTX and an offset.
   std::string name(uint32_t offset) const;
   Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes);
-  LaneMark* lane_marks() {  // of each word; pages that nobody touches take no room
-    if (!lane_marks_)
-      lane_marks_.reset(static_cast<LaneMark*>(std::calloc((shared.size() + 3) / 4, sizeof(LaneMark))));
-    if (!lane_marks_) throw std::bad_alloc();
-    return lane_marks_.get();
+  LaneMark& lane_mark(uint32_t offset) {  // of its word
+    constexpr uint32_t words = 64;        // of a block: those that nobody touches take no room
+    const size_t block = offset / 4 / words;
+    if (block >= lane_marks_.size()) lane_marks_.resize(shared.size() / 4 / words + 1);
+    if (!lane_marks_[block]) lane_marks_[block] = std::make_unique<LaneMark[]>(words);
+    return lane_marks_[block][offset / 4 % words];
   }
   void lanes_done(Warp& warp);  // some of the warp's lanes have exited
   void warp_done(Warp& warp);
   void complete(uint32_t barrier);
 
  private:
-  std::unique_ptr<LaneMark, decltype(&std::free)> lane_marks_{nullptr, &std::free};
+  std::vector<std::unique_ptr<LaneMark[]>> lane_marks_;
 };
 
 // An asynchronous operation, or a step of one, that can complete at any time from now on.
