@@ -1,8 +1,9 @@
+#include "ptxbuilder/analysis/protocol_code.h"
+
 #include <algorithm>
 #include <set>
 
 #include "ptxbuilder/analysis/definitions.h"
-#include "ptxbuilder/analysis/protocol_run.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::analysis {

@@ -2,101 +2,12 @@
 // memory. One run stands for all schedules in which the same is chosen of what its parameters decide.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "ptxbuilder/analysis/graph.h"
-#include "ptxbuilder/analysis/protocol_order.h"
+#include "ptxbuilder/analysis/protocol_deeds.h"
 
 namespace ptxbuilder::analysis {
 
-// This is what an instruction does to the protocol.
-enum class Deed : uint8_t {
-  none,
-  compute,
-  branch,
-  end,
-  trap,
-  init,
-  arrive,
-  expect,
-  wait,
-  load,
-  store,
-  copy_in,
-  copy_out,
-  bulk_commit,
-  bulk_wait,
-  wgmma,
-  wgmma_commit,
-  wgmma_wait,
-  barrier,
-  cluster_arrive,
-  cluster_wait,
-  fence_proxy,
-  fence_init,
-  registers_more,
-  registers_less,
-  warp_sync,
-  unknown  // of which this does not know what it does to the protocol
-};
-
-// This is what of a kernel's code counts for its protocol: instructions with a deed, what they are computed
-// from, and the branches that decide whether they run.
-class ProtocolCode {
- public:
-  explicit ProtocolCode(const Code& code);
-
-  const Code& code;
-  const Graph graph;
-  std::vector<Deed> deeds;     // by instruction
-  std::vector<bool> counts;    // by instruction
-  std::vector<bool> spins;     // of a wait: it is repeated until it is over
-  std::vector<int> joins;      // by block, the one at which its branches meet again; kNone
-  std::vector<int> registers;  // by register, its number among those that count; kNone
-  std::vector<int> rank;       // by block, its place in the order
-  int counted_registers = 0;
-  std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
-  std::map<int, uint64_t> places;  // of variables in shared memory, by number
-  bool has_waits = false, has_peeks = false;
-  bool has_generic = false;  // loads or stores that do not say their state space
-
-  // The loop that a wait is in, which is not the one that repeats it; kNone.
-  int loop_of_wait(int operation) const {
-    const int loop = graph.blocks[at(graph.block_of[at(operation)])].loop;
-    return spins[at(operation)] ? graph.loops[at(loop)].parent : loop;
-  }
-  int64_t threads() const { return cta[0] * cta[1] * cta[2]; }
-  int64_t ctas() const { return cluster[0] * cluster[1] * cluster[2]; }
-
- private:
-  void find_deeds();
-  void find_spins();
-  void find_joins();
-  void find_counting();
-  bool leads_to_counting(int block) const;
-};
-
 // A way was left on which a loop turns more often than is looked at.
 struct Beyond {};
-
-// This is how far loops are followed: twice around the ring of mbarriers that a loop waits at in turn, and
-// two turns more.
-struct Turns {
-  explicit Turns(size_t loops) : most(loops, 4) {}
-
-  std::vector<int> most;  // by loop, that are chosen
-  // A wait in a loop comes to so many mbarriers.
-  void widen(int loop, size_t ring) {
-    most[at(loop)] = std::max(most[at(loop)], 2 * static_cast<int>(ring) + 2);
-  }
-  int largest() const { return most.empty() ? 4 : *std::max_element(most.begin(), most.end()); }
-};
 
 // A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not. Throws
 // Refusal, or Beyond.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ptxbuilder/analysis/code.h"
+#include "ptxbuilder/analysis/protocol_intervals.h"
 
 namespace ptxbuilder::analysis {
 
@@ -66,9 +67,6 @@ struct TermOperation {
 
   auto operator<=>(const TermOperation&) const = default;
 };
-
-// Numbers from the first up to and including the last; ascending, and apart from each other.
-using Intervals = std::vector<std::pair<uint64_t, uint64_t>>;
 
 // One way to decide what a run asks for, and the next way after it.
 class Choices {

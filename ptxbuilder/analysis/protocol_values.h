@@ -5,7 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "ptxbuilder/analysis/protocol_run.h"
+#include "ptxbuilder/analysis/protocol_code.h"
+#include "ptxbuilder/analysis/protocol_terms.h"
 
 namespace ptxbuilder::analysis {
 

@@ -90,6 +90,12 @@ END:
 )";
 }
 
+const std::string kRead = "  ld.shared.u32 %r15, [%r13];\n",
+                  kRelease = "  mbarrier.arrive.shared::cta.b64 _, [%r11];\n", kFull = "FULL:\n",
+                  kOfLane = "  add.u32 %r13, %r13, %r14;\n",
+                  kTest = "CONSUME_NEXT:\n  setp.ge.u32 %p3, %r6, %r5;\n  @%p3 bra END;\n",
+                  kNext = "  xor.b32 %r7, %r7, %r8;\n  add.u32 %r6, %r6, 1;\n  bra CONSUME_NEXT;\n";
+
 std::string with(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   REQUIRE_MESSAGE(at != std::string::npos, from);
@@ -114,9 +120,7 @@ TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
   const ScheduleProof proof = proof_of(ring());
   CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
   CHECK(proof.turns == 6);  // twice around two stages, and two more
-  const std::string read = "ld.shared.u32 %r15, [%r13];\n",
-                    release = "mbarrier.arrive.shared::cta.b64 _, [%r11];\n";
-  check_refused(read + "  " + release, release + read, "may be written by warp 0 before warp 1 has read it");
+  check_refused(kRead + kRelease, kRelease + kRead, "may be written by warp 0 before warp 1 has read it");
   check_refused("@!%p4 bra FULL;", "", "earlier phase");
   check_refused("  mov.u32 %r7, 1;\n", "", "it hangs");
   check_refused("[empty], 32;", "[empty], 31;", "earlier phase than meant");
@@ -124,31 +128,22 @@ TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
   check_refused("[full], 1;", "[full], 2;", "1 of 2 arrivals are missing");
   check_refused("_, [%r10], 128;", "_, [%r10], 144;", "of 144 bytes 128 have come");
   check_refused("_, [%r10], 128;", "_, [%r10], 112;", "it hangs");
-  check_refused("  xor.b32 %r7, %r7, %r8;\n  add.u32 %r6, %r6, 1;\n  bra CONSUME_NEXT;",
-                "  add.u32 %r6, %r6, 1;\n  bra CONSUME_NEXT;", "in an earlier phase than meant");
+  check_refused(kNext, with(kNext, "  xor.b32 %r7, %r7, %r8;\n", ""), "in an earlier phase than meant");
   check_refused("  bar.sync 0;\n", "", "before its initialisation is known");
   check_refused("  fence.mbarrier_init.release.cluster;\n", "", "before its initialisation is fenced");
   check_refused("  @%p1 bra END;\n", "", "arrivals");
   // One stage is read in place of the other.
-  check_refused("  shl.b32 %r12, %r8, 7;\n  add.u32 %r13, %r4, %r12;\n  add.u32 %r13, %r13, %r14;\n",
-                "  xor.b32 %r12, %r8, 1;\n  shl.b32 %r12, %r12, 7;\n  add.u32 %r13, %r4, %r12;\n  add.u32 "
-                "%r13, %r13, %r14;\n",
-                "before");
+  check_refused(kOfLane, kOfLane + "  xor.b32 %r13, %r13, 128;\n", "before");
   // The last copy is not waited for.
-  check_refused("CONSUME_NEXT:\n  setp.ge.u32 %p3, %r6, %r5;\n",
-                "CONSUME_NEXT:\n  add.u32 %r17, %r6, 1;\n  setp.ge.u32 %p3, %r17, %r5;\n",
+  check_refused(kTest,
+                "CONSUME_NEXT:\n  add.u32 %r17, %r6, 1;\n  setp.ge.u32 %p3, %r17, %r5;\n  @%p3 bra END;\n",
                 "no thread waits for it");
 }
 
 TEST_CASE("where a fault needs more turns than a stage has, they are followed") {
   // The third turn of the consumer releases the other stage.
-  check_refused("  mbarrier.arrive.shared::cta.b64 _, [%r11];\n",
-                "  setp.eq.u32 %p5, %r6, 4;\n  @%p5 xor.b32 %r11, %r11, 8;\n  "
-                "mbarrier.arrive.shared::cta.b64 _, [%r11];\n",
-                "");
+  check_refused(kRelease, "  setp.eq.u32 %p5, %r6, 4;\n  @%p5 xor.b32 %r11, %r11, 8;\n" + kRelease, "");
 }
-
-const std::string kRelease = "  mbarrier.arrive.shared::cta.b64 _, [%r11];\n", kFull = "FULL:\n";
 
 void check_proved(const std::string& kernel) {
   const ScheduleProof proof = proof_of(kernel);
@@ -223,9 +218,9 @@ TEST_CASE("what is not known is not proved") {
   };
   undecided(".reqntid 64\n", "", "how many threads");
   // Which stage is read is loaded from memory.
-  const auto proof = undecided("  add.u32 %r13, %r13, %r14;\n",
-                               "  ld.volatile.global.u32 %r16, [%rd1];\n  add.u32 %r13, %r13, %r16;\n",
-                               "depends on what line");
+  const auto proof =
+      undecided(kOfLane, "  ld.volatile.global.u32 %r16, [%rd1];\n  add.u32 %r13, %r13, %r16;\n",
+                "depends on what line");
   CHECK(proof.line > 0);
   CHECK(
       proof_of(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { ret; }\n").verdict ==
@@ -234,14 +229,8 @@ TEST_CASE("what is not known is not proved") {
 
 TEST_CASE("an empty problem that hangs is told as what is assumed") {
   // The consumer turns once at least.
-  const ScheduleProof proof = proof_of(with(
-      with(ring(),
-           "  setp.ge.u32 %p3, %r6, %r5;\n  @%p3 bra END;\n  and.b32 %r8, %r6, 1;\n  shl.b32 %r9, %r8, 3;\n  "
-           "add.u32 %r10, %r2, %r9;\n  add.u32 %r11, %r3, %r9;\n  shl.b32 %r12, %r8, 7;\n  add.u32 %r13, "
-           "%r4, %r12;\n  add.u32 %r13, %r13, %r14;\n",
-           "  and.b32 %r8, %r6, 1;\n  shl.b32 %r9, %r8, 3;\n  add.u32 %r10, %r2, %r9;\n  add.u32 %r11, %r3, "
-           "%r9;\n  shl.b32 %r12, %r8, 7;\n  add.u32 %r13, %r4, %r12;\n  add.u32 %r13, %r13, %r14;\n"),
-      "  bra CONSUME_NEXT;", "  setp.lt.u32 %p3, %r6, %r5;\n  @%p3 bra CONSUME_NEXT;"));
+  const ScheduleProof proof = proof_of(with(with(ring(), kTest, "CONSUME_NEXT:\n"), "  bra CONSUME_NEXT;",
+                                            "  setp.lt.u32 %p3, %r6, %r5;\n  @%p3 bra CONSUME_NEXT;"));
   CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
   REQUIRE(!proof.assumed.empty());
   CHECK(proof.assumed[0].starts_with("param(turns) is at least 1, since else"));

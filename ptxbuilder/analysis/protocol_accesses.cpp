@@ -1,0 +1,159 @@
+// Accesses to shared memory: by loads and stores, copies and products.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/analysis/protocol_deeds.h"
+
+namespace ptxbuilder::analysis {
+namespace {
+
+// The bytes that wgmma reads of lines of a matrix (PTX ISA, "Matrix Descriptor Format"), with all columns of
+// K of what its swizzle keeps together, and all lines that lie beside each other in it.
+std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint64_t from, uint64_t lines) {
+  const uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
+                 stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;
+  std::vector<Span> spans;
+  if (layout == 0) {
+    // Blocks of 8 times 16 bytes, two of them along K.
+    for (uint64_t line = from / 8; line < (from + lines) / 8; ++line)
+      for (uint64_t k = 0; k < 2; ++k) spans.push_back({start + line * stride + k * leading, 128});
+    return spans;
+  }
+  const uint64_t width = uint64_t{256} >> layout, first = start / width * width;
+  if (!is_transposed)
+    for (uint64_t line = from / 8; line < (from + lines) / 8; ++line)
+      spans.push_back({first + line * stride, 8 * width});
+  else
+    for (uint64_t panel = from * 2 / width; panel * width < (from + lines) * 2; ++panel)
+      for (uint64_t k = 0; k < 2; ++k) spans.push_back({first + panel * leading + k * stride, 8 * width});
+  return spans;
+}
+
+}  // namespace
+
+ProtocolDeeds::BulkGroups& ProtocolDeeds::bulk(const Walker& w, int lane) {
+  BulkGroups& b = bulk_[{w.cta, w.warp * kLanes + lane}];
+  if (b.component == kNone) b.component = order_.component();
+  return b;
+}
+
+bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
+  const Operation& o = operation(i);
+  uint64_t bytes = static_cast<uint64_t>(access_bytes(o));
+  if (o.has("m8n8")) {
+    bytes = 16;
+    lanes &= o.has("x4") ? ~Lanes{0} : o.has("x2") ? 0xffffu : 0xffu;
+  }
+  const bool writes = deed == Deed::store;
+  std::map<int, std::vector<Span>> spans;
+  if (!for_addresses(w, *addresses(o)[0], lanes, [&](const Order::Place& from, Lanes) {
+        spans[from.cta].push_back({from.address, bytes});
+      }))
+    return false;
+  const Moment now = order_.tick(w.view);
+  for (auto& [cta, of] : spans) {
+    for (const Span& span : of)
+      if (writes)
+        boxes_.add_write(span);
+      else
+        boxes_.add_read(span);
+    order_.touch(w.view, {cta, std::move(of), writes, false, now, i});
+  }
+  values_.compute(w, i, lanes);
+  return true;
+}
+
+// The tensor map of a copy, by its address.
+std::string ProtocolDeeds::map_of(Walker& w, const Value& v) {
+  return terms_.text(terms_.resolved(values_.operand(w, v)[std::countr_zero(w.lanes)]));
+}
+
+bool ProtocolDeeds::copy_in(Walker& w, int i, Lanes lanes) {
+  const Operation& o = operation(i);
+  const auto all = addresses(o);
+  const bool is_tensor = o.has("tensor"), is_multicast = o.has("multicast::cluster");
+  if (all.size() < 3) throw Refusal{i, "this copy has too few addresses", {}, true};
+  // [to], [from or map], bytes where it says them, [mbarrier], the mask of CTAs
+  std::optional<uint64_t> bytes = 0, mask = 0;
+  if (!is_tensor) bytes = number(w, o.operands[2]);
+  if (is_multicast) {
+    for (size_t n = o.operands.size(); n-- > 3;)
+      if (o.operands[n - 1].kind == Value::Kind::address || o.operands[n - 1].kind == Value::Kind::vector) {
+        mask = number(w, o.operands[n]);
+        break;
+      }
+  }
+  if (!bytes || !mask) return false;
+  const std::string map = is_tensor ? map_of(w, *all[1]) : "";
+  return for_pairs(w, *all[0], *all[2], lanes, [&](const Order::Place& to, const Order::Place& at_place) {
+    if (is_tensor) boxes_.add_copy(map, to.address, true);
+    for (int cta = 0; cta < static_cast<int>(code_.ctas()); ++cta) {
+      if (is_multicast ? (*mask >> cta & 1) == 0 : cta != to.cta) continue;
+      const Moment end =
+          order_.copy(w.view, {is_multicast ? cta : at_place.cta, at_place.address}, *bytes, map, i);
+      order_.touch(w.view, {cta, {{to.address, is_tensor ? boxes_.bytes(map) : *bytes}}, true, true, end, i});
+    }
+  });
+}
+
+bool ProtocolDeeds::copy_out(Walker& w, int i, Lanes lanes) {
+  const Operation& o = operation(i);
+  const auto all = addresses(o);
+  const bool is_tensor = o.has("tensor");
+  if (all.size() < 2) throw Refusal{i, "this copy has too few addresses", {}, true};
+  const auto bytes = is_tensor ? std::optional<uint64_t>(0) : number(w, o.operands[2]);
+  if (!bytes) return false;
+  const std::string map = is_tensor ? map_of(w, *all[0]) : "";
+  const LaneValues from = values_.operand(w, *all[1]);
+  for (int lane = 0; lane < kLanes; ++lane)
+    if ((lanes >> lane & 1) != 0 && !number(w, from, lane)) return false;
+  for_lanes(lanes, [&](int lane) {
+    const Order::Place source = place(w, *number(w, from, lane));
+    if (is_tensor) boxes_.add_copy(map, source.address, false);
+    const BulkGroups& b = bulk(w, lane);
+    order_.tick(w.view);
+    order_.touch(w.view, {source.cta,
+                          {{source.address, is_tensor ? boxes_.bytes(map) : *bytes}},
+                          false,
+                          true,
+                          {b.component, b.begun + 1},
+                          i});
+  });
+  return true;
+}
+
+bool ProtocolDeeds::multiply(Walker& w, int i) {
+  const Operation& o = operation(i);
+  uint64_t columns = 0;
+  for (std::string_view word : o.words)
+    if (word.starts_with("m64n")) std::from_chars(word.data() + 4, word.data() + word.size(), columns);
+  const bool has_a = o.operands[1].kind != Value::Kind::vector;
+  const auto a = has_a ? number(w, o.operands[1]) : std::optional<uint64_t>(0), b = number(w, o.operands[2]);
+  if (!a || !b) return false;
+  // ..., scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed, of which A in registers has
+  // none
+  const auto is_transposed = [&](size_t n) {
+    const size_t last = o.operands.size() - 1;
+    const bool says = o.operands.size() > (has_a ? 7u : 6u);
+    return says && o.operands[n == 1 ? last - 1 : last].value != 0;
+  };
+  std::vector<Span> spans;
+  if (has_a) spans = spans_of_matrix(*a, is_transposed(1), static_cast<uint64_t>(w.warp % 4) * 16, 16);
+  const std::vector<Span> of_b = spans_of_matrix(*b, is_transposed(2), 0, columns);
+  spans.insert(spans.end(), of_b.begin(), of_b.end());
+  for (const Span& span : spans) boxes_.add_read(span);
+  order_.tick(w.view);
+  Products& p = products(w);
+  ++w.products;
+  p.begun[at(w.warp % 4)] = std::max(p.begun[at(w.warp % 4)], w.products);
+  if (p.came.size() < w.products) p.came.resize(w.products);
+  p.came[w.products - 1].join(w.view.came);
+  order_.touch(w.view,
+               {w.cta, std::move(spans), false, true, {p.component, static_cast<uint32_t>(w.products)}, i});
+  return true;
+}
+
+}  // namespace ptxbuilder::analysis

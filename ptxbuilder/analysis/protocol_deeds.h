@@ -1,0 +1,188 @@
+// What each kind of instruction does to the order of a run, for lanes of a warp that come to it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ptxbuilder/analysis/protocol_order.h"
+#include "ptxbuilder/analysis/protocol_values.h"
+
+namespace ptxbuilder::analysis {
+
+// This is how far loops are followed: twice around the ring of mbarriers that a loop waits at in turn, and
+// two turns more.
+struct Turns {
+  explicit Turns(size_t loops) : most(loops, 4) {}
+
+  std::vector<int> most;  // by loop, that are chosen
+  // A wait in a loop comes to so many mbarriers.
+  void widen(int loop, size_t ring) {
+    most[at(loop)] = std::max(most[at(loop)], 2 * static_cast<int>(ring) + 2);
+  }
+  int largest() const { return most.empty() ? 4 : *std::max_element(most.begin(), most.end()); }
+};
+
+// Lanes of a warp on their way.
+struct Walker : Group {
+  View view = {};
+  int pc = 0;
+  bool has_ended = false;
+  uint64_t products = 0;               // wgmmas that its warp has begun
+  std::vector<uint64_t> groups = {};   // how many had been when each group was committed
+  std::optional<uint32_t> meets = {};  // the phase of the barrier that it waits at
+  uint32_t cluster_phase = 0;          // that it has arrived at
+  bool has_registers = false;          // that it has asked for
+  std::optional<Scalar> open = {};     // a value that it needs to go on
+};
+using Warp = std::deque<Walker>;  // which stay where they are when lanes part
+
+// Lanes that are at one place go on together.
+void unite(Walker& into, Walker& other);
+
+class ProtocolDeeds {
+ public:
+  // A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not.
+  ProtocolDeeds(const ProtocolCode& code, Terms& terms, Boxes& boxes, Turns& turns, bool peeks_succeed)
+      : code_(code),
+        terms_(terms),
+        boxes_(boxes),
+        turns_(turns),
+        peeks_succeed_(peeks_succeed),
+        values_(code, terms),
+        order_(static_cast<int>(code.ctas()), boxes) {}
+
+  // Does what the instruction does that those lanes of `w` have come to; false where they have to wait.
+  // Throws Refusal.
+  bool perform(Warp& warp, Walker& w, Lanes lanes);
+  // setmaxnreg.inc goes on when all that can give back registers have; says whether any does.
+  bool grant_registers(std::deque<Warp>& warps);
+  // The outcome of a test of an mbarrier, by its term, where lanes depend on it; nothing of another term.
+  std::optional<bool> outcome(int term, Walker& w);
+  // The mbarrier that lanes have waited at last; empty text where they have not.
+  std::string waits_for(const Walker& w) const;
+
+  Order& order() { return order_; }
+  ProtocolValues& values() { return values_; }
+
+ private:
+  const Operation& operation(int i) const { return code_.code.operations[at(i)]; }
+  // The operands that are addresses, in order.
+  static std::vector<const Value*> addresses(const Operation& o) {
+    std::vector<const Value*> all;
+    for (const Value& v : o.operands)
+      if (v.kind == Value::Kind::address) all.push_back(&v);
+    return all;
+  }
+  // The operand behind the last address; null where there is none.
+  static const Value* behind_address(const Operation& o) {
+    for (size_t n = o.operands.size(); n-- > 0;)
+      if (o.operands[n].kind == Value::Kind::address)
+        return n + 1 < o.operands.size() ? &o.operands[n + 1] : nullptr;
+    return nullptr;
+  }
+  Order::Place place(const Walker& w, uint64_t address) const;
+
+  // A number that a lane has; where it is not known yet the lanes wait for it.
+  std::optional<uint64_t> number(Walker& w, const LaneValues& v, int lane) {
+    const Scalar s = terms_.resolved(v[lane]);
+    if (s.is_known()) return s.value;
+    w.open = s;
+    return std::nullopt;
+  }
+  std::optional<uint64_t> number(Walker& w, const Value& v) {
+    return number(w, values_.operand(w, v), std::countr_zero(w.lanes));
+  }
+
+  // Calls f(address, lanes) for each address that lanes have, with how many; false where one is not known.
+  bool for_addresses(Walker& w, const Value& v, Lanes lanes, const auto& f) {
+    const LaneValues all = values_.operand(w, v);
+    if (all.is_one()) {
+      const auto address = number(w, all, 0);
+      if (!address) return false;
+      f(place(w, *address), lanes);
+      return true;
+    }
+    std::vector<std::pair<Order::Place, Lanes>> each;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if ((lanes >> lane & 1) == 0) continue;
+      const auto address = number(w, all, lane);
+      if (!address) return false;
+      each.emplace_back(place(w, *address), Lanes{1} << lane);
+    }
+    for (const auto& [to, of] : each) f(to, of);
+    return true;
+  }
+
+  // Calls f for the two addresses of each lane; false where one is not known.
+  bool for_pairs(Walker& w, const Value& a, const Value& b, Lanes lanes, const auto& f) {
+    const LaneValues first = values_.operand(w, a), second = values_.operand(w, b);
+    std::vector<std::pair<Order::Place, Order::Place>> each;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if ((lanes >> lane & 1) == 0) continue;
+      const auto x = number(w, first, lane), y = number(w, second, lane);
+      if (!x || !y) return false;
+      each.emplace_back(place(w, *x), place(w, *y));
+    }
+    for (const auto& [x, y] : each) f(x, y);
+    return true;
+  }
+
+  static void for_lanes(Lanes lanes, const auto& f) {
+    for (; lanes != 0; lanes &= lanes - 1) f(std::countr_zero(lanes));
+  }
+
+  // These are bulk copies out of shared memory, those of a thread in groups.
+  struct BulkGroups {
+    int component = kNone;
+    uint32_t begun = 0;  // groups that are committed
+  };
+  BulkGroups& bulk(const Walker& w, int lane);
+
+  // The products of a warpgroup. They are over in all of its warps when they are in one, so that all have
+  // begun.
+  struct Products {
+    int component = kNone;
+    std::array<uint64_t, 4> begun = {};  // by each warp
+    std::vector<Clock> came = {};        // what came before the begin of each product, in all warps
+  };
+  Products& products(const Walker& w);
+  bool leave_products(Walker& w, uint64_t count);
+
+  bool arrive(Walker& w, int i, Deed deed, Lanes lanes);
+  bool wait(Walker& w, int i, Lanes lanes);
+  Scalar tested(const Order::Test& test, int i);
+  bool barrier(Walker& w, int i, Lanes lanes);
+  bool sync_warp(Warp& warp, Walker& w, int i);
+
+  bool access(Walker& w, int i, Deed deed, Lanes lanes);
+  bool copy_in(Walker& w, int i, Lanes lanes);
+  bool copy_out(Walker& w, int i, Lanes lanes);
+  bool multiply(Walker& w, int i);
+  std::string map_of(Walker& w, const Value& v);
+
+  static constexpr std::pair<int, uint64_t> kCluster = {-1, 0};
+
+  const ProtocolCode& code_;
+  Terms& terms_;
+  Boxes& boxes_;
+  Turns& turns_;
+  const bool peeks_succeed_;
+  ProtocolValues values_;
+  Order order_;
+  std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
+  std::map<std::pair<int, int>, Products> products_;         // by CTA and warpgroup
+  std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // by wait, CTA and warp, the mbarriers
+  std::map<std::pair<int, int>, Order::Place> last_wait_;
+  std::map<int, std::pair<Order::Test, int>> tests_;  // by the term of the outcome, with the instruction
+  bool gave_registers_ = false;
+};
+
+}  // namespace ptxbuilder::analysis
