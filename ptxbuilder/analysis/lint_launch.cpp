@@ -109,9 +109,12 @@ std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
 // ---- Named barriers ----
 
 struct Meeting {
-  std::set<int64_t> threads;
+  std::set<int64_t> arriving, waiting;  // threads, by bar.arrive and by bar.sync
   std::set<int> operations;
   std::map<int, std::set<int64_t>> by_operation = {};
+
+  // A thread that arrives goes on, and counts once more where it waits.
+  int64_t count() const { return std::ssize(arriving) + std::ssize(waiting); }
 };
 
 bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) {
@@ -250,17 +253,16 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
         const auto number = kernel.values_in(t)(kernel.operand(i, 0));
         if (!number) return report.undecided(i, "which barrier this is");
         Meeting& meeting = meetings[{*number, count.constant}];
-        meeting.threads.insert(t);
+        (o.has("arrive") ? meeting.arriving : meeting.waiting).insert(t);
         meeting.operations.insert(i);
         meeting.by_operation[i].insert(t);
       }
     }
   }
   for (const auto& [key, meeting] : meetings)
-    if (static_cast<int64_t>(meeting.threads.size()) < key.second)
+    if (const int64_t come = meeting.count(); come < key.second)
       report.add(*meeting.operations.begin(),
-                 fmt::format("barrier {} is for {} threads, and {} come to it", key.first, key.second,
-                             meeting.threads.size()),
+                 fmt::format("barrier {} is for {} threads, and {} come to it", key.first, key.second, come),
                  meeting.operations);
   for (const auto& [key, meeting] : meetings)
     for (const auto& [i, threads] : meeting.by_operation)

@@ -293,6 +293,8 @@ const Plant kPlants[] = {
      "1 of the 32 lanes of warp 4"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 160;", "barrier 2 is for 160 threads, and 128 come"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 100;", "not whole warps"},
+    {"named-barrier", "bar.sync 2, 128;", "bar.arrive 2, 288;\n\tbar.sync 2, 288;",
+     "barrier 2 is for 288 threads, and 256 come"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "shl.b32 %r8, %x5, 3;", "'%x5' is not declared"},
     {"undeclared", "{%f3, %f2, %f1, %f0}", "{%f3, %f2, %f4096, %f0}", "'%f4096' is not declared"},
     {"undeclared", "mov.b32 %r3, smem;", "mov.b32 %r3, smen;", "'smen' is not declared"},
@@ -362,6 +364,8 @@ const Plant kTwins[] = {
     {"constant", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; mov.f32 %f0, 0F3f800000; createpolicy.fractional.L2::evict_last.b64 %rd9, 1.0;"},
     {"named-barrier", "bar.sync 2, 128;", "bar.sync 2, 128;\n\tbar.sync 0;"},
+    // A thread that arrives counts once more where it waits.
+    {"named-barrier", "bar.sync 2, 128;", "bar.arrive 2, 256;\n\tbar.sync 2, 256;"},
     {"undeclared", "shl.b32 %r8, %r5, 3;", "{ .reg .b32 x; mov.b32 x, %r5; shl.b32 %r8, x, 3; }"},
     {"undeclared", "mov.u32 %r15, %laneid;",
      "mov.u32 %r15, %laneid; mov.u32 %r40, WARP_SZ; mov.u32 %r41, %envreg3; mov.u64 %rd9, %clock64;"},
