@@ -46,16 +46,16 @@ std::pair<int, Intervals> Terms::root(int term, Intervals values) const {
     Intervals of;
     int next = kNone;
     if (n.operation.kind == TermKind::sum) {
-      const bool is_one = n.addends.size() == 1;
-      const bool counts_up = is_one && n.addends[0].second == 1,
-                 counts_down = is_one && n.addends[0].second == mask(b);
-      if (!counts_up && !counts_down) return {term, values};
+      if (n.addends.size() != 1) return {term, values};
+      const int64_t factor = with_sign(n.addends[0].second, b), constant = with_sign(n.constant, b);
       next = n.addends[0].first;
       for (const auto& [first, last] : values)
-        if (counts_up)
+        if (factor == 1)
           add_wrapped(of, first - n.constant, last - n.constant, b);
-        else
+        else if (factor == -1)
           add_wrapped(of, n.constant - last, n.constant - first, b);
+        else
+          add_multiplied(of, first, last, factor, constant, b);
     } else if ((n.operation.kind == TermKind::shr || n.operation.kind == TermKind::div) &&
                !n.operation.is_signed && !n.inputs[0].is_known() && n.inputs[1].is_known()) {
       const bool shifts = n.operation.kind == TermKind::shr;
@@ -102,41 +102,135 @@ std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
   return root(b.is_known() ? a.term : b.term, united(values));
 }
 
+// The values of its root of which a term does not go over the end.
+Intervals Terms::reach(const Node& comparison) const {
+  const int term = comparison.inputs[comparison.inputs[0].is_known() ? 1 : 0].term;
+  return root(term, {{0, mask(bits(term))}}).second;
+}
+
 std::optional<bool> Terms::implied(int predicate) {
   if (const auto fact = facts_.find(predicate); fact != facts_.end()) return fact->second;
   const Node& n = node(predicate);
   if (n.operation.kind != TermKind::less && n.operation.kind != TermKind::equal) return std::nullopt;
   if (const auto c = condition(n)) {
     const auto domain = domains_.find(c->first);
-    const Intervals all = {{0, mask(bits(c->first))}}, &now = domain == domains_.end() ? all : domain->second;
+    Intervals now = {{0, mask(bits(c->first))}};
+    if (domain != domains_.end()) now = domain->second;
+    if (const auto range = this->range(c->first)) now = common(now, {*range});
+    now = common(now, reach(n));
     const Intervals both = common(now, c->second);
     if (both.empty()) return false;
     if (both == now) return true;
     return std::nullopt;
   }
   if (n.operation.kind != TermKind::less) return std::nullopt;
-  // Sums of numbers that are not negative do not go over the end: a tile behind the last one is behind it as
-  // well.
-  const auto is_at_least = [&](const Scalar& a, const Scalar& b) {
-    const Scalar d = combined(a, 1, b, ~uint64_t{0}, n.operation.bits);
-    const uint64_t half = uint64_t{1} << (n.operation.bits - 1);
-    if (d.is_known()) return d.value < half;
-    const Node& by = node(d.term);
-    if (by.operation.kind != TermKind::sum) return true;
-    return by.constant < half && std::all_of(by.addends.begin(), by.addends.end(),
-                                             [&](const auto& addend) { return addend.second < half; });
-  };
-  for (const auto& [other, holds] : facts_) {
-    const Node& fact = node(other);
-    if (fact.operation != n.operation) continue;
-    const bool is_weaker =
-                   is_at_least(n.inputs[0], fact.inputs[0]) && is_at_least(fact.inputs[1], n.inputs[1]),
-               is_stronger =
-                   is_at_least(fact.inputs[0], n.inputs[0]) && is_at_least(n.inputs[1], fact.inputs[1]);
-    if (!holds && is_weaker) return false;
-    if (holds && is_stronger) return true;
+  // Numbers of tiles do not go over the end: a tile behind the last one is behind it as well.
+  const Sum margin = margin_of(n);
+  if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
+  const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);
+  for (const Sum& known : not_negative(n.operation)) {
+    if (margin.minus(known).is_natural()) return true;
+    if (opposite.minus(known).is_natural()) return false;
   }
   return std::nullopt;
+}
+
+Terms::Sum Terms::Sum::minus(const Sum& other) const {
+  Sum all = *this;
+  all.constant -= other.constant;
+  for (const auto& [term, factor] : other.factors)
+    if ((all.factors[term] -= factor) == 0) all.factors.erase(term);
+  return all;
+}
+
+Terms::Sum Terms::Sum::times(int64_t by) const {
+  Sum all{.constant = constant * by};
+  if (by != 0)
+    for (const auto& [term, factor] : factors) all.factors[term] = factor * by;
+  return all;
+}
+
+bool Terms::Sum::is_natural() const {
+  return constant >= 0 &&
+         std::all_of(factors.begin(), factors.end(), [](const auto& f) { return f.second > 0; });
+}
+
+Terms::Sum Terms::sum_of(const Scalar& s, int bits) const {
+  if (s.is_known()) return {.constant = with_sign(s.value, bits)};
+  const Node& n = node(s.term);
+  if (n.operation.kind != TermKind::sum) return {.factors = {{s.term, 1}}};
+  Sum all{.constant = with_sign(n.constant, n.operation.bits)};
+  for (const auto& [term, factor] : n.addends) all.factors[term] = with_sign(factor, n.operation.bits);
+  return all;
+}
+
+Terms::Sum Terms::margin_of(const Node& less) const {
+  const int bits = less.operation.bits;
+  Sum margin = sum_of(less.inputs[1], bits).minus(sum_of(less.inputs[0], bits));
+  --margin.constant;
+  return margin;
+}
+
+// This is what is not negative since a comparison holds or not.
+Terms::Sum Terms::at_least_zero(const Node& less, bool holds) const {
+  const Sum margin = margin_of(less);
+  return holds ? margin : Sum{.constant = -1}.minus(margin);
+}
+
+// Sums that are not negative, as comparisons of one kind and quotients say.
+std::vector<Terms::Sum> Terms::not_negative(const TermOperation& compared) const {
+  std::vector<Sum> all;
+  for (const auto& [fact, holds] : facts_)
+    if (node(fact).operation == compared) all.push_back(at_least_zero(node(fact), holds));
+  constexpr uint64_t kMost = 1 << 16;
+  for (const auto& [root, domain] : domains_) {
+    const Node& n = node(root);
+    const bool is_quotient = n.operation.kind == TermKind::div && !n.operation.is_signed &&
+                             n.operation.bits == compared.bits && !n.inputs[1].is_known();
+    if (!is_quotient || domain.empty()) continue;
+    const Sum of = sum_of(n.inputs[0], compared.bits), by = sum_of(n.inputs[1], compared.bits);
+    const auto [first, last] = std::pair(domain.front().first, domain.back().second);
+    if (first <= kMost) all.push_back(of.minus(by.times(static_cast<int64_t>(first))));
+    if (last <= kMost) {
+      all.push_back(by.times(static_cast<int64_t>(last + 1)).minus(of));
+      --all.back().constant;
+    }
+  }
+  return all;
+}
+
+// This says whether a number is one without a sign that has not gone below zero, as far as is known.
+bool Terms::is_natural(const Scalar& s, const TermOperation& compared) const {
+  const Sum sum = sum_of(s, compared.bits);
+  if (compared.is_signed || sum.is_natural()) return true;
+  const std::vector<Sum> known = not_negative(compared);
+  return std::any_of(known.begin(), known.end(), [&](const Sum& k) { return sum.minus(k).is_natural(); });
+}
+
+// The least and the most that a quotient can be by comparisons of tiles: the last tile of a CTA says how many
+// it has.
+std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
+  std::pair<uint64_t, uint64_t> range = {0, mask(n.operation.bits)};
+  const Sum of = sum_of(n.inputs[0], n.operation.bits), by = sum_of(n.inputs[1], n.operation.bits);
+  if (by.factors.empty() || n.operation.is_signed) return range;
+  for (const auto& [fact, holds] : facts_) {
+    const Node& less = node(fact);
+    if (less.operation.kind != TermKind::less || less.operation.bits != n.operation.bits) continue;
+    if (!is_natural(less.inputs[0], less.operation) || !is_natural(less.inputs[1], less.operation)) continue;
+    // of - times * by is a number that is not negative, or is below zero
+    const Sum apart = of.minus(margin_of(less));
+    const auto& [term, factor] = *by.factors.begin();
+    const auto found = apart.factors.find(term);
+    const int64_t times = found == apart.factors.end() ? 0 : found->second / factor;
+    Sum rest = apart;
+    for (int64_t i = 0; i < std::min<int64_t>(times, 64); ++i) rest = rest.minus(by);
+    if (times < 0 || times > 64 || rest.constant != 0 || !rest.factors.empty()) continue;
+    if (holds)
+      range.first = std::max(range.first, static_cast<uint64_t>(times));
+    else if (times > 0)
+      range.second = std::min(range.second, static_cast<uint64_t>(times - 1));
+  }
+  return range;
 }
 
 bool Terms::restrict(int root, const Intervals& to) {
@@ -159,16 +253,31 @@ void Terms::assume(int predicate, bool holds) {
 // The least and the most that a term can be, where its root's values lie together and the term grows with
 // them.
 std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
-  if (const auto domain = domains_.find(term); domain != domains_.end())
-    return domain->second.size() == 1 ? std::optional(domain->second[0]) : std::nullopt;
   const Node& n = node(term);
+  std::optional<std::pair<uint64_t, uint64_t>> chosen;
+  if (const auto domain = domains_.find(term); domain != domains_.end()) {
+    if (domain->second.empty()) return std::nullopt;
+    chosen = {domain->second.front().first, domain->second.back().second};
+  }
+  if (n.operation.kind == TermKind::div && !n.inputs[0].is_known() && !n.inputs[1].is_known()) {
+    const auto by_tiles = quotient(n);
+    if (!chosen) return by_tiles.first <= by_tiles.second ? std::optional(by_tiles) : std::nullopt;
+    const std::pair both(std::max(chosen->first, by_tiles.first), std::min(chosen->second, by_tiles.second));
+    return both.first <= both.second ? std::optional(both) : std::nullopt;
+  }
+  if (chosen) return chosen;
   const auto of = [&](const Scalar& s) { return s.is_known() ? std::nullopt : range(s.term); };
   switch (n.operation.kind) {
     case TermKind::sum: {
-      auto inner =
-          n.addends.size() == 1 && n.addends[0].second == 1 ? range(n.addends[0].first) : std::nullopt;
-      if (!inner || n.constant > mask(n.operation.bits) - inner->second) return std::nullopt;
-      return std::pair(inner->first + n.constant, inner->second + n.constant);
+      const auto inner = n.addends.size() == 1 ? range(n.addends[0].first) : std::nullopt;
+      if (!inner) return std::nullopt;
+      const auto of = [&](uint64_t value) {
+        return with_sign(n.constant, n.operation.bits) +
+               static_cast<__int128>(with_sign(n.addends[0].second, n.operation.bits)) * value;
+      };
+      const auto [low, high] = std::minmax({of(inner->first), of(inner->second)});
+      if (low < 0 || high > mask(n.operation.bits)) return std::nullopt;
+      return std::pair(static_cast<uint64_t>(low), static_cast<uint64_t>(high));
     }
     case TermKind::shr:
     case TermKind::div: {
@@ -180,6 +289,14 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
       const auto by = [&](uint64_t value) { return computed(n.operation, {{.value = value}, n.inputs[1]}); };
       const auto first = by(inner->first), last = by(inner->second);
       return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
+    }
+    case TermKind::mul: {
+      // Numbers of tiles do not go over the end of a register with a sign.
+      const auto a = of(n.inputs[0]), b = of(n.inputs[1]);
+      const uint64_t most = mask(n.operation.bits - 1);
+      if (!a || !b || (a->first != 0 && b->first > most / a->first)) return std::nullopt;
+      const bool is_open = a->second != 0 && b->second > most / a->second;
+      return std::pair(a->first * b->first, is_open ? most : a->second * b->second);
     }
     case TermKind::convert: {
       auto inner = of(n.inputs[0]);
@@ -253,7 +370,7 @@ bool Terms::decide(const Scalar& predicate) {
         // Two counts that one value decides, such as all blocks and those that are full.
         if (!condition(n) && !n.inputs[0].is_known() && !n.inputs[1].is_known() &&
             root(n.inputs[0].term, {}).first == root(n.inputs[1].term, {}).first &&
-            choose_value(n.inputs[0].term))
+            choose_value(n.inputs[0].term) && resolved(n.inputs[0]).is_known())
           continue;
         break;
       }

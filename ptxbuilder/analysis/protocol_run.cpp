@@ -13,12 +13,13 @@ namespace {
 class Run {
  public:
   Run(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
-      bool peeks_succeed)
+      bool peeks_succeed, size_t& steps_left)
       : code_(code),
         terms_(terms),
         choices_(choices),
         turns_(turns),
-        deeds_(code, terms, boxes, turns, peeks_succeed) {
+        deeds_(code, terms, boxes, turns, peeks_succeed),
+        steps_left_(steps_left) {
     const auto warps = static_cast<int>((code.threads() + kLanes - 1) / kLanes);
     for (int cta = 0; cta < static_cast<int>(code.ctas()); ++cta)
       for (int warp = 0; warp < warps; ++warp) {
@@ -92,6 +93,8 @@ class Run {
         return true;
       }
       if (++steps_ > kMostSteps) throw Refusal{pc, "a loop may not end, for all that is known", {}, true};
+      if (steps_left_ == 0) throw Refusal{kNone, "it takes too many steps to follow all ways", {}, true};
+      --steps_left_;
       const bool is_last = pc + 1 == code_.graph.blocks[at(code_.graph.block_of[at(pc)])].last;
       w.open.reset();
       if (!step(warp, w)) return any;
@@ -252,13 +255,14 @@ class Run {
   std::map<int, int> chosen_;  // turns, by block
   Walker* current_ = nullptr;  // whose instruction is run
   size_t steps_ = 0;
+  size_t& steps_left_;
 };
 
 }  // namespace
 
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
-                  bool peeks_succeed) {
-  Run(code, terms, choices, boxes, turns, peeks_succeed).run();
+                  bool peeks_succeed, size_t& steps_left) {
+  Run(code, terms, choices, boxes, turns, peeks_succeed, steps_left).run();
 }
 
 }  // namespace ptxbuilder::analysis

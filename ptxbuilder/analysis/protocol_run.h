@@ -9,9 +9,9 @@ namespace ptxbuilder::analysis {
 // A way was left on which a loop turns more often than is looked at.
 struct Beyond {};
 
-// A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not. Throws
-// Refusal, or Beyond.
+// A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not. Takes
+// its steps from those that are left. Throws Refusal, or Beyond.
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
-                  bool peeks_succeed);
+                  bool peeks_succeed, size_t& steps_left);
 
 }  // namespace ptxbuilder::analysis

@@ -7,15 +7,6 @@
 #include <set>
 
 namespace ptxbuilder::analysis {
-namespace {
-
-int64_t with_sign(uint64_t value, int bits) {
-  const int rest = 64 - bits;
-  return static_cast<int64_t>(value << rest) >> rest;
-}
-
-}  // namespace
-
 Scalar Terms::interned(Node n) {
   std::string key;
   const auto add = [&](const auto& x) { key.append(reinterpret_cast<const char*>(&x), sizeof x); };
@@ -43,7 +34,43 @@ Scalar Terms::sum(uint64_t constant, std::map<int, uint64_t> addends, int bits) 
   if (n.addends.empty()) return {.value = n.constant};
   if (n.constant == 0 && n.addends.size() == 1 && n.addends[0].second == 1)
     return {.term = n.addends[0].first};
+  if (const auto quotient = quotient_by_floats(n)) return *quotient;
   return interned(std::move(n));
+}
+
+// A quotient that is found by floats and put right by its remainder: q + (r < 0 ? -1 : 0) + (r >= d ? 1 : 0),
+// where q is x * (1 / d) without its fraction and r is x - q * d. Below 2^21 q is off by one at most.
+std::optional<Scalar> Terms::quotient_by_floats(const Node& sum) {
+  const auto input = [&](const Scalar& s, std::string_view opcode, size_t i) -> Scalar {
+    const bool is = !s.is_known() && node(s.term).operation.name.starts_with(opcode);
+    return is && i < node(s.term).inputs.size() ? node(s.term).inputs[i] : Scalar{};
+  };
+  const auto bits = sum.operation.bits;
+  if (bits != 32 || sum.addends.size() < 3) return std::nullopt;
+  for (const auto& [term, factor] : sum.addends) {
+    const Scalar q = {.term = term}, product = input(q, "cvt.rzi.u32.f32", 0),
+                 x = input(input(product, "mul.rn", 0), "cvt.rn.f32.u32", 0),
+                 reciprocal = input(product, "mul.rn", 1), one = input(reciprocal, "div.full", 0),
+                 d = input(input(reciprocal, "div.full", 1), "cvt.rn.f32.u32", 0);
+    constexpr uint64_t kOne = 0x3f800000;
+    if (factor != 1 || one != Scalar{.value = kOne} || (x.is_known() && d.is_known())) continue;
+    const auto less = [&](const Scalar& a, const Scalar& b, bool is_signed) {
+      return made({.kind = TermKind::less, .bits = bits, .is_signed = is_signed}, {a, b});
+    };
+    if (resolved(less(x, {.value = uint64_t{1} << 21}, false)) != Scalar{.value = 1}) continue;
+    const Scalar r = minus(x, made({.kind = TermKind::mul, .bits = bits}, {q, d}), bits),
+                 below = made({.kind = TermKind::shr, .bits = bits, .is_signed = true}, {r, {.value = 31}}),
+                 above = made({.kind = TermKind::select, .bits = bits},
+                              {negated(less(r, d, true)), {.value = 1}, {.value = 0}});
+    std::map<int, uint64_t> rest(sum.addends.begin(), sum.addends.end());
+    const auto take = [&](const Scalar& s) {
+      return !s.is_known() && rest[s.term] == 1 && rest.erase(s.term) == 1;
+    };
+    if (!take(q) || !take(below) || !take(above)) continue;
+    const Scalar quotient = made({.kind = TermKind::div, .bits = bits}, {x, d});
+    return combined(this->sum(sum.constant, rest, bits), 1, quotient, 1, bits);
+  }
+  return std::nullopt;
 }
 
 Scalar Terms::combined(const Scalar& a, uint64_t by_a, const Scalar& b, uint64_t by_b, int bits) {
@@ -145,10 +172,26 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
       if (x[1].is_known() && x[1].value < o.bits)
         return combined(x[0], uint64_t{1} << x[1].value, {}, 0, o.bits);
       return std::nullopt;
-    case TermKind::shr:
+    case TermKind::shr: {
+      // Tiles of a cluster: (2 * x + 1) >> 1 is x.
+      if (is(1, 0)) return x[0];
+      if (!x[1].is_known() || x[1].value >= 31 || x[0].is_known()) return std::nullopt;
+      const int by = static_cast<int>(x[1].value);
+      const Node& n = node(x[0].term);
+      const bool is_multiple =
+          n.operation.kind == TermKind::sum && n.operation.bits == o.bits &&
+          with_sign(n.constant, o.bits) >= 0 &&
+          std::all_of(n.addends.begin(), n.addends.end(), [&](const auto& addend) {
+            return with_sign(addend.second, o.bits) > 0 && (addend.second & mask(by)) == 0;
+          });
+      if (!is_multiple) return std::nullopt;
+      std::map<int, uint64_t> addends;
+      for (const auto& [term, factor] : n.addends) addends[term] = factor >> by;
+      return sum(n.constant >> by, std::move(addends), o.bits);
+    }
     case TermKind::bit_xor:
       if (is(1, 0)) return x[0];
-      if (o.kind == TermKind::bit_xor && is(0, 0)) return x[1];
+      if (is(0, 0)) return x[1];
       return std::nullopt;
     case TermKind::div:
       return is(1, 1) ? std::optional(x[0]) : std::nullopt;
@@ -178,7 +221,12 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
   }
 }
 
-Scalar Terms::made(const TermOperation& o, const std::vector<Scalar>& x) {
+Scalar Terms::made(const TermOperation& given, const std::vector<Scalar>& x) {
+  TermOperation o = given;
+  // Of these a sign changes nothing.
+  constexpr TermKind signless[] = {TermKind::mul,     TermKind::shl,     TermKind::bit_and, TermKind::bit_or,
+                                   TermKind::bit_xor, TermKind::bit_not, TermKind::equal,   TermKind::select};
+  if (std::find(std::begin(signless), std::end(signless), o.kind) != std::end(signless)) o.is_signed = false;
   if (std::all_of(x.begin(), x.end(), [](const Scalar& s) { return s.is_known(); }))
     if (const auto value = computed(o, x))
       return {.value = *value & mask(o.kind == TermKind::less || o.kind == TermKind::equal ? 1 : o.bits)};

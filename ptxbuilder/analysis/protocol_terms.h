@@ -57,6 +57,11 @@ enum class TermKind : uint8_t {
 // all.
 inline constexpr int kCtaBits = 24;
 
+// A number with the sign that its highest bit of so many is.
+constexpr int64_t with_sign(uint64_t value, int bits) {
+  return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
+}
+
 // This is what is done with numbers of how many bits.
 struct TermOperation {
   TermKind kind = TermKind::other;
@@ -118,18 +123,37 @@ class Terms {
   std::string text(const Scalar& scalar) const;
   // This is what the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
+  // False if what was chosen cannot be so together, as sums do not go over the end of their registers.
+  bool may_be();
   // This says whether all that was chosen can be so together, for all that is known: sums, shifts and
   // products of parameters are taken to be independent; quotients, bits, counts that are sums and loaded
   // values are not.
   bool can_be() const;
 
  private:
+  friend class Possible;
   struct Node {
     TermOperation operation;
     uint64_t constant = 0;                               // of a sum
     std::vector<std::pair<int, uint64_t>> addends = {};  // of a sum, terms ascending
     std::vector<Scalar> inputs = {};
   };
+
+  // A sum as a number that does not go over the end of its register.
+  struct Sum {
+    int64_t constant = 0;
+    std::map<int, int64_t> factors = {};
+    Sum minus(const Sum& other) const;
+    Sum times(int64_t by) const;
+    bool is_natural() const;  // of numbers that are not negative
+  };
+  Sum sum_of(const Scalar& s, int bits) const;
+  Sum margin_of(const Node& less) const;
+  Sum at_least_zero(const Node& less, bool holds) const;
+  std::vector<Sum> not_negative(const TermOperation& compared) const;
+  bool is_natural(const Scalar& s, const TermOperation& compared) const;
+  std::pair<uint64_t, uint64_t> quotient(const Node& n) const;
+  std::optional<Scalar> quotient_by_floats(const Node& sum);
 
   Scalar combined(const Scalar& a, uint64_t by_a, const Scalar& b, uint64_t by_b, int bits);
   Scalar sum(uint64_t constant, std::map<int, uint64_t> addends, int bits);
@@ -139,6 +163,7 @@ class Terms {
   // The term that alone decides a term, and the values of it for which that is in `values`.
   std::pair<int, Intervals> root(int term, Intervals values) const;
   std::optional<std::pair<int, Intervals>> condition(const Node& comparison) const;
+  Intervals reach(const Node& comparison) const;
   std::optional<bool> implied(int predicate);
   void assume(int predicate, bool holds);
   std::optional<std::pair<uint64_t, uint64_t>> range(int term) const;

@@ -12,11 +12,11 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr size_t kMostRuns = 4000;
+constexpr size_t kMostRuns = 4000, kMostSteps = 100'000'000;  // of all runs
 
 constexpr const char* kAssumed[] = {
     "memory outside of the CTA that decides branches or addresses stays as it is while the kernel runs",
-    "numbers of tiles do not go over the end of their registers",
+    "numbers of tiles and of stages do not go over the end of their registers, which may have a sign",
     "products of a warpgroup are over in all of its warps when they are in one, and elect.sync chooses the "
     "lowest lane",
     "what comes ahead of a copy in its thread is known to who waits for the copy"};
@@ -58,9 +58,10 @@ class AllRuns {
       choices_.begin();
       terms_.begin_run(turns_.largest());
       try {
-        run_protocol(code_, terms_, choices_, boxes_, turns_, peeks_succeed);
+        run_protocol(code_, terms_, choices_, boxes_, turns_, peeks_succeed, steps_left_);
       } catch (const Beyond&) {  // what more turns do, fewer have done
       } catch (const Refusal& r) {
+        if (!terms_.may_be()) continue;
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
         if (!more) {
           const std::string chosen = terms_.chosen();
@@ -84,6 +85,7 @@ class AllRuns {
   Terms terms_;
   Boxes boxes_;
   Turns turns_;
+  size_t steps_left_ = kMostSteps;
 };
 
 }  // namespace

@@ -140,6 +140,30 @@ TEST_CASE("a ring is proved, and each fault of it is refused with its cause") {
                 "no thread waits for it");
 }
 
+// The warp of producers counts the turns of several tiles, and the consumers multiply to know as much.
+std::string tiles(const std::string& turns_of_consumer) {
+  return with(with(ring(), "  ld.param.u64 %rd1",
+                   "  mov.u32 %r16, %ctaid.x;\n  mov.u32 %r17, %nctaid.x;\n"
+                   "  mov.u32 %r18, %r5;\n  mov.u32 %r5, 0;\n"
+                   "  setp.ge.u32 %p5, %r16, %r18;\n  @%p5 bra COUNTED;\n"
+                   "COUNT:\n  add.u32 %r5, %r5, 2;\n  add.u32 %r16, %r16, %r17;\n"
+                   "  setp.lt.u32 %p5, %r16, %r18;\n  @%p5 bra COUNT;\n"
+                   "COUNTED:\n  ld.param.u64 %rd1"),
+              "CONSUME:\n",
+              "CONSUME:\n  mov.u32 %r16, %ctaid.x;\n  mov.u32 %r5, 0;\n  setp.ge.u32 %p5, %r16, %r18;\n"
+              "  @%p5 bra END;\n  sub.u32 %r5, %r18, %r16;\n  add.u32 %r5, %r5, %r17;\n"
+              "  add.u32 %r5, %r5, -1;\n  div.u32 %r5, %r5, %r17;\n" +
+                  turns_of_consumer);
+}
+
+TEST_CASE("a quotient says how many tiles a CTA has") {
+  const std::string turns = "  shl.b32 %r5, %r5, 1;\n";
+  const ScheduleProof proof = proof_of(tiles(turns));
+  CHECK_MESSAGE(proof.verdict == Verdict::proved, text(proof));
+  CHECK(proof_of(tiles(turns + "  sub.u32 %r5, %r5, 1;\n")).verdict != Verdict::proved);
+  CHECK(proof_of(tiles(turns + "  add.u32 %r5, %r5, 1;\n")).verdict != Verdict::proved);
+}
+
 TEST_CASE("where a fault needs more turns than a stage has, they are followed") {
   // The third turn of the consumer releases the other stage.
   check_refused(kRelease, "  setp.eq.u32 %p5, %r6, 4;\n  @%p5 xor.b32 %r11, %r11, 8;\n" + kRelease, "");

@@ -1,9 +1,10 @@
 // A libFuzzer target of the analysis: of every module that the parser takes, each kernel is read, compared
-// with itself and linted, or refused by an Error.
+// with itself, linted and tried to be proved, or refused by an Error.
 #include <cstdlib>
 
 #include "ptxbuilder/analysis/diff.h"
 #include "ptxbuilder/analysis/lint.h"
+#include "ptxbuilder/analysis/prove_schedules.h"
 #include "ptxbuilder/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -18,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const std::vector<Region> all = regions(kernel);
       if (!diff(all, all).empty()) std::abort();
       for (const Finding& finding : lint(*module, name)) (void)text(finding);
+      (void)text(prove_schedules(*module, name));
     }
   } catch (const Error&) {
   }
