@@ -130,9 +130,12 @@ const Meetings::Reaches& Readers::behind_waits(bool by_wgmma) {
   std::optional<Meetings::Reaches>& found = behind_[by_wgmma];
   if (found) return *found;
   found.emplace();
-  std::vector<int> meetings;
-  for (int i = 0; i < kernel_.count(); ++i)
-    if (is_meeting(kernel_.operation(i))) meetings.push_back(i);
+  std::vector<int> meetings, fences;
+  for (int i = 0; i < kernel_.count(); ++i) {
+    const Operation& o = kernel_.operation(i);
+    if (is_meeting(o)) meetings.push_back(i);
+    if (by_wgmma && o.is("fence") && o.has("proxy") && o.has("async")) fences.push_back(i);
+  }
   for (const Use& wait : kernel_.protocol().uses) {
     const auto barrier = wait.waits ? kernel_.shared_offset(wait.address) : std::nullopt;
     if (!barrier) continue;
@@ -143,7 +146,10 @@ const Meetings::Reaches& Readers::behind_waits(bool by_wgmma) {
                              return other != wait.operation && kernel_.precedes(wait.operation, other) &&
                                     kernel_.precedes(other, read);
                            });
-      if (!is_next) continue;
+      const bool is_fenced = std::any_of(fences.begin(), fences.end(), [&, read = read](int fence) {
+        return kernel_.precedes(wait.operation, fence) && kernel_.precedes(fence, read);
+      });
+      if (!is_next || is_fenced) continue;
       for (const ThreadClass& c : kernel_.classes)
         if (c.runs[at(read)] != Runs::no)
           for (const Access& access : accesses) found->merge(meetings_.by_barrier(c, access, *barrier, 0));

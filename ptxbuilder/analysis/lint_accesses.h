@@ -67,8 +67,9 @@ class Readers {
   Readers(LintKernel& kernel, Meetings& meetings);
 
   const std::map<int, std::vector<Access>>& all() const { return all_; }  // by instruction
-  // This has by barrier what is read behind a wait for it with no other wait between them: by wgmma, or by
-  // anything.
+  // This has by barrier what is read behind a wait for it with no other wait between them: by anything, or by
+  // wgmma without a fence between the wait and it, which would do for what other threads wrote (PTX ISA,
+  // "Causality order": a proxy fence anywhere along it).
   const Meetings::Reaches& behind_waits(bool by_wgmma);
 
  private:

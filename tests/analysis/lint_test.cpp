@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <vector>
 
 #include "tests/kit/error_kit.h"
@@ -603,6 +604,16 @@ TEST_CASE("findings come by line, and the same one once with how often it is so"
   CHECK(findings[1].rule == "bank-conflict");
   CHECK(findings[0].line < findings[1].line);
   CHECK(findings[1].times == 2);
+}
+
+// Each consumer of attention's gradient fences behind its wait for the slopes that both have written.
+TEST_CASE("the fence between what threads write and wgmma may stand on either side of their barrier") {
+  const std::string text = golden("attention_gradient");
+  CHECK(shown(findings_of(text)) == "");
+  const std::regex behind_wait("(bra \\t[$]L__BB0_[0-9]+;\\n)\\tfence.proxy.async.shared::cta;\\n");
+  const std::string unfenced = std::regex_replace(text, behind_wait, "$1");
+  REQUIRE(unfenced.size() < text.size());
+  CHECK(rules_that_find(unfenced) == std::set<std::string>{"proxy-fence"});
 }
 
 // The library's target is sm_90 or above unless it is told otherwise, and these would run on others too.

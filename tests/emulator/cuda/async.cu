@@ -262,23 +262,6 @@ KERNEL(latched) {
   }
 }
 
-//: semaphored: threads=64, expect=[64], plants=["race"]
-KERNEL(semaphored) {
-  __shared__ alignas(8) char memory[sizeof(cuda::binary_semaphore<cuda::thread_scope_block>)];
-  __shared__ int count;
-  auto* semaphore = reinterpret_cast<cuda::binary_semaphore<cuda::thread_scope_block>*>(memory);
-  if (threadIdx.x == 0) {
-    new (semaphore) cuda::binary_semaphore<cuda::thread_scope_block>(1);
-    count = 0;
-  }
-  __syncthreads();
-  UNLESS(1) semaphore->acquire();
-  ++count;
-  UNLESS(1) semaphore->release();
-  __syncthreads();
-  if (threadIdx.x == 0) out[0] = count;
-}
-
 //: dropped_out: threads=64, expect=[3*(61 - i) if i < 62 else 0 for i in range(64)], plants=["race"]
 KERNEL(dropped_out) {
   __shared__ Barrier barrier;
