@@ -154,7 +154,7 @@ class GradientConsumer {
     return load<f32>(products_, part) - broadcast(sums, wgmma_layout(kKeys, part.cols));
   }
 
-  // What gives the numbers of a part's queries. All are loaded here, ahead of products that are waited for,
+  // This gives the numbers of a part's queries. All are loaded here, ahead of products that are waited for,
   // unless there are so many that registers lack.
   std::function<RegisterTile<f32>(const TilePart&)> numbers(const TileView& of) const {
     if (queries_of_own_ > 80) return [=, this](const TilePart& part) { return of_queries(part, of); };

@@ -21,7 +21,7 @@ inline bool bends_scores(const AttentionGradientOperation& o, const AttentionSco
   return o.softcap || score.function;
 }
 
-// What CTAs of a cluster that divide a group need when they add up dK and dV: each gets the sums of some of
+// CTAs of a cluster that divide a group need this when they add up dK and dV: each gets the sums of some of
 // the columns, which leave through the place of dS.
 struct DividedGroup {
   DividedGroup(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,

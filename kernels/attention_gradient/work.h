@@ -64,7 +64,7 @@ struct GradientWork {
 
   // It says whether the sequence has keys here.
   pred exists() const { return first_key < keys; }
-  // Of the heads of queries that share the keys the CTA goes over `group`, from the first on.
+  // The CTA goes over `group` of the heads of queries that share the keys, from the first on.
   u32 head_of_queries(u32 of_group) const { return first_head + of_group; }
   // A head's blocks of queries begin here in what the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {

@@ -103,8 +103,8 @@ class Run {
   Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
   Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 
-  // What is launched, on the grid of the kernel's rule, for checking and for measuring. `ahead` queues what
-  // each launch needs to find, as counters that are 0; its time is measured, too.
+  // It sets what is launched, on the grid of the kernel's rule, for checking and for measuring. `ahead`
+  // queues what each launch needs to find, as counters that are 0; its time is measured, too.
   void launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead = nullptr,
               Where where = Where::here());
 

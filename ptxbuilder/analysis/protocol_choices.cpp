@@ -1,4 +1,4 @@
-// What a run has chosen, and what of terms follows from it.
+// The choices of a run stand here, and what of terms follows from them.
 #include <fmt/format.h>
 
 #include <algorithm>

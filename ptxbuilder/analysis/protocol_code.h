@@ -1,4 +1,4 @@
-// What of a kernel's code counts for its protocol.
+// The instructions of a kernel that count for its protocol stand here.
 #pragma once
 
 #include <array>

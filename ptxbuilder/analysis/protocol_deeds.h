@@ -1,4 +1,4 @@
-// What each kind of instruction does to the order of a run, for lanes of a warp that come to it.
+// Each kind of instruction changes the order of a run here, for lanes of a warp that come to it.
 #pragma once
 
 #include <algorithm>

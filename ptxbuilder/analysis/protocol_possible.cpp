@@ -1,4 +1,4 @@
-// Whether what a run has chosen can be so together: conditions are held against each other as sums of
+// A run can choose only what can be so together: conditions are held against each other as sums of
 // integers.
 #include <algorithm>
 #include <bit>
@@ -60,7 +60,7 @@ class Possible {
     return is_natural(sum) || terms_.is_natural(terms_.resolved(s), less);
   }
 
-  // What a number is as a sum, if it does not go over the end.
+  // It writes a number as a sum, if it does not go over the end.
   Linear linear(const Scalar& scalar, int bits) {
     const Scalar s = terms_.resolved(scalar);
     if (s.is_known()) return {.constant = static_cast<int64_t>(s.value << (64 - bits)) >> (64 - bits)};

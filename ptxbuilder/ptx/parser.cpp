@@ -436,7 +436,7 @@ class Parser {
                : now().is("[") ? Operand::Kind::address
                                : Operand::Kind::list;
       o.parts = parts(now().is("{") ? "}" : now().is("[") ? "]" : ")");
-      // What may stand behind the address of an ld is kept as the operand's text.
+      // The text that may stand behind the address of an ld is kept as the operand's text.
       if (o.kind == Operand::Kind::address && now().is(".unified")) o.text = take();
       return o;
     }

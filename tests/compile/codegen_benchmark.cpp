@@ -1,4 +1,5 @@
-// How long each step from C++ to a cubin takes, for kernels of several sizes. Times are of one thread.
+// It measures how long each step from C++ to a cubin takes, for kernels of several sizes. Times are of one
+// thread.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>

@@ -5,7 +5,7 @@ import os
 import kit
 
 kit.use("jax", "numpy", "ml_dtypes")
-# What XLA compiles here runs once: its optimizations would take a third of the time.
+# A program that XLA compiles here runs once: its optimizations would take a third of the time.
 os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2" +
                            " --xla_backend_optimization_level=0")
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"

@@ -166,7 +166,7 @@ for transform in (lambda f: jax.grad(f)(a8), lambda f: jax.jvp(f, (a8,), (a8,)))
 check(jax.grad(lambda s: pb.matmul(a8, b8, scale_a=s, out_dtype="f32").sum())(jnp.ones(32)), (wide(a8) @ wide(b8)).sum(1), 1e-5,
       "the gradient of 8 bits' scales")
 
-# What stands beside the operands, traced and not; A and B as they lie and turned; the amax is a second result.
+# The other arguments are traced, and not; A and B as they lie and turned; the amax is a second result.
 check_beside(pb)
 for case in reference.PRODUCTS:
     tensors, wide_ones, words, has_amax = product_of(case)

@@ -77,7 +77,7 @@ constexpr std::array<std::pair<std::string_view, Special>, 48> specials = {
      {"%reserved_smem_offset_cap", Special::reserved_smem_end},
      {"%reserved_smem_offset_0", Special::reserved_smem_begin},
      {"%reserved_smem_offset_1", Special::reserved_smem_1},
-     // By these cooperative groups find the memory in which a grid synchronizes.
+     // Cooperative groups find by these the memory in which a grid synchronizes.
      {"%envreg1", Special::grid_workspace_high},
      {"%envreg2", Special::grid_workspace_low}}};
 

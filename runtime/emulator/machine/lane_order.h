@@ -43,7 +43,8 @@ class LaneOrder {
   std::unique_ptr<std::array<uint32_t, 1024>> known_;  // of lane a about lane b, at 32 a + b
 };
 
-// How lanes access a word: those of an atomic instruction are all checked before any of them is recorded.
+// Lanes access a word in one of these ways: those of an atomic instruction are all checked before any of them
+// is recorded.
 enum class LaneAccess : uint8_t { plain, atomic_checked, atomic_recorded };
 
 // The last accesses of one word by lanes of a warp.

@@ -153,7 +153,7 @@ struct Variable {
 };
 
 // A special register that is constant for a warp's life.
-// What an access does to the order of others (PTX ISA, "Memory Consistency Model"). One that is volatile, or
+// An access orders others so (PTX ISA, "Memory Consistency Model"). One that is volatile, or
 // an atomic operation that names no semantics, is taken for what its author will have meant: for both an
 // acquire and a release.
 enum class Order : uint8_t { none, relaxed, acquire, release, both };
