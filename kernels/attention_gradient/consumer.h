@@ -237,7 +237,7 @@ class GradientConsumer {
     slopes_->release(last);
     if_(has_last_, [&] { add_queries(last_block_); });
     wgmma_wait(0);
-    queries_.release(q);
+    release_queries(q);
     last_block_ = block, has_last_ = pred(true);
   }
   void give_slopes(const RegisterTile<T>& ds) {
@@ -278,8 +278,14 @@ class GradientConsumer {
     wgmma_wait(1);
     add_queries(block);
     wgmma_wait(0);
-    queries_.release(q);
+    release_queries(q);
     stage_ = 1 - stage_.value();
+  }
+
+  // One lane hands the stage back, whose numbers all lanes of its warp have read.
+  void release_queries(const Stage& q) {
+    bar_warp_sync(0xffffffff);
+    queries_.release(q);
   }
 
   // This consumer has these parts of tiles: of keys and queries for S^T and dP^T, and of columns.
