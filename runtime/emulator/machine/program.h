@@ -152,12 +152,12 @@ struct Variable {
   uint64_t bytes = 0;
 };
 
-// A special register that is constant for a warp's life.
 // An access orders others so (PTX ISA, "Memory Consistency Model"). One that is volatile, or
 // an atomic operation that names no semantics, is taken for what its author will have meant: for both an
 // acquire and a release.
 enum class Order : uint8_t { none, relaxed, acquire, release, both };
 
+// A special register that is constant for a warp's life.
 enum class Special : uint8_t {
   tid_x,
   tid_y,
