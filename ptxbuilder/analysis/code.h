@@ -49,6 +49,8 @@ struct Operation {
 
   bool is(std::string_view first) const { return words[0] == first; }
   // One with too few operands is an instruction like any other.
+  // It says so of fence.proxy.async, of all state spaces or of one.
+  bool is_async_fence() const { return is("fence") && has("proxy") && has("async"); }
   bool is_wgmma() const { return is("wgmma") && has("mma_async") && operands.size() > 2; }
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }

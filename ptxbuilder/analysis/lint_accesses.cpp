@@ -134,7 +134,7 @@ const Meetings::Reaches& Readers::behind_waits(bool by_wgmma) {
   for (int i = 0; i < kernel_.count(); ++i) {
     const Operation& o = kernel_.operation(i);
     if (is_meeting(o)) meetings.push_back(i);
-    if (by_wgmma && o.is("fence") && o.has("proxy") && o.has("async")) fences.push_back(i);
+    if (by_wgmma && o.is_async_fence()) fences.push_back(i);
   }
   for (const Use& wait : kernel_.protocol().uses) {
     const auto barrier = wait.waits ? kernel_.shared_offset(wait.address) : std::nullopt;

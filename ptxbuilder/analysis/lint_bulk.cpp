@@ -171,7 +171,7 @@ class BulkWalk {
     if (is_last && tiles_.contains(i)) multiply(s, i);
     if (is_last && loads_.contains(i)) overwrite(s, i, false);
     if (place_.contains(i)) return is_bulk_store(o) ? store(s, i, is_last) : write(s, i, is_last);
-    const bool fences = o.is("fence") && o.has("proxy") && o.has("async"), meets = is_barrier(o);
+    const bool fences = o.is_async_fence(), meets = is_barrier(o);
     if (fences || meets) {
       for (auto& [number, w] : s.writes) {
         w.is_fenced |= fences;

@@ -38,8 +38,7 @@ struct WrittenState {
 
   void step(const Operation& o) {
     constexpr int kOldest = 100;
-    if (o.is("fence") && o.has("proxy") && o.has("async"))
-      std::erase_if(all, [](const auto& entry) { return entry.second.is_done; });
+    if (o.is_async_fence()) std::erase_if(all, [](const auto& entry) { return entry.second.is_done; });
     if (!o.is("cp") || !o.has("async") || o.has("bulk")) return;
     for (auto& [key, written] : all) {
       if (o.has("commit_group")) written.age = std::min(written.age + 1, kOldest);
