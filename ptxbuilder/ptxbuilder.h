@@ -11,6 +11,7 @@
 #include "ptxbuilder/ir/math.h"
 #include "ptxbuilder/ir/memory.h"
 #include "ptxbuilder/ir/packed.h"
+#include "ptxbuilder/ir/philox.h"
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/layout/expression.h"
 #include "ptxbuilder/layout/layout.h"
