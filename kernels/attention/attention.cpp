@@ -130,7 +130,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
-    SourcedArguments arguments(launches.sources(), 20 + p.score.size());
+    SourcedArguments arguments(launches.sources(), 23 + p.score.size());
     // One without elements stands for none of the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
@@ -157,9 +157,11 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (o.causal) scalar(from_none, a.size.visible);
     if (takes_longest_first(o)) number(plan.more.together);
     if (o.window) scalar(from_none, a.size.hidden);
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) scalar(from_##name, p.name);
 #include "kernels/attention/attention.def"
+    if (o.sinks) pointer(from_sinks, a.sinks.memory, DType::f32);
+    if (o.dropout) pointer(from_dropout_seed, a.dropout_seed.memory, DType::u32);
     if (o.packed) {
       pointer(source_of(a.o, from_o), a.o.memory, o.type);
       for (const size_t d : {kRows, kHeads}) scalar(from_none, static_cast<uint64_t>(a.o.outer[d].stride));

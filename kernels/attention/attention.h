@@ -36,6 +36,13 @@ struct DeviceHeads {
 //
 // Sizes: any, 0 too; 256 columns at most, and V no wider than Q.
 //
+// Sinks: of each head of Q an f32 that takes part in the softmax as the score of a key without a value. lse
+// counts it. Where a query sees no key, its lse is the sink.
+//
+// Dropout: a weight is dropped with probability `dropout`, to the nearest 65536th, and what is kept grows by
+// 1 / (1 - dropout); lse counts all. `dropout_seed` is four u32 on the device, 64 bits of a seed and 64 of an
+// offset, from the lowest on; dropout_keeps() of dropout.h says on the host what is kept.
+//
 // Packed sequences: `query_offsets` and `key_offsets` are `batches` + 1 numbers on the device, where each
 // sequence begins among the rows of Q and of K, and the end of the last; they rise. `queries` and `keys` are
 // those of the longest sequence, and `query_rows` and `key_rows` all; batch strides play no part. They take a
@@ -57,12 +64,14 @@ struct AttentionArguments {
   DeviceHeads q, k, v, o;
   runtime::View lse = {};  // f32 [batch, head, query]; packed [head, row of Q]; no memory: not wanted
   // The numbers, sizes and flags of attention.def, which says what they mean.
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) float name = 0;
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) float name = 0;
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) int64_t name = unsaid;
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) bool name = false;
 #include "kernels/attention/attention.def"
   runtime::View query_offsets = {}, key_offsets = {};  // u32, with values below 2^31
   int64_t query_rows = 0, key_rows = 0;
+  runtime::View sinks = {};                   // f32 [head]; no memory: there are none
+  runtime::View dropout_seed = {};            // u32 [4]; it plays no part where dropout is 0
   std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said

@@ -13,6 +13,7 @@ namespace {
 constexpr char kName[] = "attention";
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks beyond the end
 constexpr int64_t kFewQueries = 128;                        // fewer do not fill a tile of two consumers
+constexpr int64_t kSeedWords = 4;
 
 [[noreturn]] void refuse(Where where, const std::string& what) { throw Error(where, "attention: " + what); }
 
@@ -27,6 +28,9 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
     a.lse = {"lse", DType::f32,
              p.lse, query_rows,
              2,     {{{"head", p.heads, query_rows}, {"batch", batches, p.heads * query_rows}}}};
+  if (p.sinks.address != 0) a.sinks = one_row("sinks", DType::f32, p.sinks, p.heads);
+  if (p.dropout_seed.address != 0)
+    a.dropout_seed = one_row("dropout_seed", DType::u32, p.dropout_seed, kSeedWords);
   if (!p.packed()) return;
   const auto offsets = [&](const char* name, runtime::View view) {
     if (view.address == 0) view.bytes = 0;
@@ -39,7 +43,8 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
 void check_overlap(const PlacedAttention& a, Where where) {
   check_no_self_overlap(kName, a.o, where);
   for (const Operand* written : {&a.o, &a.lse})
-    for (const Operand* read : {&a.q, &a.k, &a.v, &a.query_offsets, &a.key_offsets})
+    for (const Operand* read :
+         {&a.q, &a.k, &a.v, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed})
       check_apart(kName, *written, *read, true, where);
   check_apart(kName, a.lse, a.o, false, where);
 }
@@ -131,9 +136,11 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (p.heads > 0 && (key_heads == 0 || p.heads % key_heads != 0))
     refuse(where, fmt::format("{} heads, and {} of keys; the first is a multiple of the second", p.heads,
                               key_heads));
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) \
-  if (!is_number(p.name)) refuse(where, fmt::format(#name " = {}; " rule, p.name));
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) \
+  if (!is_number(p.name, below)) refuse(where, fmt::format(#name " = {}; " rule, p.name));
 #include "kernels/attention/attention.def"
+  if (p.dropout > 0 && p.dropout_seed.address == 0)
+    refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
   const bool packed = p.packed();
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
@@ -144,7 +151,8 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);
   place_rows(p, query_rows, batches, a);
   for (const Operand* t : {&a.q, &a.k, &a.v, &a.o}) check_memory(kName, *t, where);
-  for (const Operand* row : {&a.lse, &a.query_offsets, &a.key_offsets}) check_row(kName, *row, where);
+  for (const Operand* row : {&a.lse, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed})
+    check_row(kName, *row, where);
   a.size = {p.queries, p.keys, p.heads, p.batches, key_heads > 0 ? p.heads / key_heads : 1};
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) {
     a.is_empty = true;
@@ -157,11 +165,13 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.depth = multiple(p.depth);
   a.operation.value_depth = multiple(columns);
   a.operation.lse = p.lse.address != 0;
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) a.operation.name = p.name > 0;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) a.operation.name = p.name > 0;
 #include "kernels/attention/attention.def"
   a.operation.packed = packed;
+  a.operation.sinks = p.sinks.address != 0;
+  heads_as_rows &= p.dropout == 0;  // which tells heads apart
   const Limits l = limits(p, where);
-  if (heads_as_rows && !packed && p.queries == 1) {
+  if (heads_as_rows && !packed && p.queries == 1 && !a.operation.sinks) {
     take_heads_as_rows(a, l);
     return a;
   }

@@ -20,13 +20,14 @@ Operand heads_operand(const char* name, const DeviceHeads& heads, DType type, in
 struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
-  Operand q, k, v, o, lse, query_offsets, key_offsets;  // those that are not given have no elements
-  bool is_empty = false;                                // nothing is to be done
+  // Those that are not given have no elements.
+  Operand q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed;
+  bool is_empty = false;  // nothing is to be done
 
   // Whether the kernel may write O where it lies, and nothing behind its rows.
   bool stores_in_place() const;
   std::vector<const Operand*> operands() const {
-    return {&q, &k, &v, &o, &lse, &query_offsets, &key_offsets};
+    return {&q, &k, &v, &o, &lse, &query_offsets, &key_offsets, &sinks, &dropout_seed};
   }
   MovedOperands moved();
   std::vector<Operand*> read() { return {&q, &k, &v}; }
@@ -36,7 +37,7 @@ struct PlacedAttention {
 };
 
 // Says whether a number of attention.def is in its range.
-inline bool is_number(float x) { return x >= 0 && !std::isinf(x); }
+inline bool is_number(float x, double below) { return x >= 0 && x < below; }
 
 // `heads_as_rows`: whether those that share keys may become rows. Throws Error that names operand, rule
 // and value.

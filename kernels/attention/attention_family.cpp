@@ -23,8 +23,9 @@ AttentionOperation operation(const command::Fields& f) {
   o.value_depth = f["value_depth"] ? f.small("value_depth") : o.depth;
   o.causal = f["causal"] != 0;
   o.window = f["window"] != 0;
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) o.name = f[#name] != 0;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) o.name = f[#name] != 0;
 #include "kernels/attention/attention.def"
+  o.sinks = f["sinks"] != 0;
   o.packed = f["packed"] != 0;
   o.heads_in_rows = f.small("heads_in_rows");
   return o;
@@ -175,9 +176,16 @@ void run(const command::Fields& f, command::Run& run) {
   if (takes_longest_first(o))
     arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), multiprocessors(f)))));
   if (o.window) arguments.push_back(runtime::scalar(sizes.hidden));
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
-  if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
+  if (o.name)                                                 \
+    arguments.push_back(                                      \
+        runtime::scalar(static_cast<float>(step_of_field(static_cast<double>(f[#name]), below))));
 #include "kernels/attention/attention.def"
+  command::Tensor sinks = run.normal(DType::f32, {heads});
+  const DropoutRule dropout = {static_cast<float>(step_of_field(static_cast<double>(f["dropout"]), 1))};
+  command::Tensor seed = dropout.seed_on_device(run);
+  if (o.sinks) arguments.push_back(sinks.pointer());
+  if (o.dropout) arguments.push_back(seed.pointer());
   if (o.packed) {
     const AttentionSequence end = {0, 0, 0, rows, keys};
     for (size_t i = 0; i <= all.size(); ++i) {
@@ -198,7 +206,7 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
-  const AttentionReference reference(q, k, v, all, f, scale);
+  const AttentionReference reference(q, k, v, all, f, scale, o.sinks ? &sinks : nullptr, dropout);
   const double cost = static_cast<double>(f["keys"] * f["depth"]);
   run.check(
       out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
@@ -229,8 +237,9 @@ const command::Registration registration({
          {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},
          {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
          {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) {#name, 0, meaning ", " rule, 1, 0},
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) step_field(#name, below, rule, meaning),
 #include "kernels/attention/attention.def"
+         {"sinks", 0, "whether each head has a logit beside its scores", 1, 1, kYesNo},
          {"heads_in_rows", 1,
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
          {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},

@@ -108,6 +108,8 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         "blocks of keys upwards, where blocks of queries do not come longest first to CTAs that stay: say "
         "ahead, "
         "of a causal mask without packed sequences, or leave out 'up'");
+  if (o.dropout && o.heads_in_rows > 1)
+    refuse("dropout, and heads in the rows of a block: what is dropped hangs on the head");
   if (o.packed && o.heads_in_rows > 1)
     refuse("heads in the rows of a block, with packed sequences; leave one of the two out");
   if (t.consumers < 1 || t.consumers > 3) refuse(fmt::format("{} consumers; 1, 2 or 3", t.consumers));

@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 
 // O = softmax(scale Q K^T) V of each head, and the natural logarithm of the sums. Where a query sees no key,
-// its row of O is 0 and its logarithm -inf.
+// its row of O is 0 and its logarithm -inf, or the sink of its head.
 struct AttentionOperation {
   DType type = DType::f16;  // of Q, K, V and O; or bf16
   // Columns of Q and K, and of V and O: multiples of 16 up to 256. O's are no more, since it leaves through
@@ -18,14 +18,16 @@ struct AttentionOperation {
   bool causal = false;  // query i sees the keys below i + visible,
   bool window = false;  // or from i + hidden on; both numbers are the launch's
   // Each step of attention.def says by its name whether the kernel has it.
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
   // Sequences of many lengths lie behind each other, and offsets say where each begins. What is infinite or
   // NaN in the first rows of a sequence of V may reach the one before.
   bool packed = false;
-  bool lse = true;  // whether the logarithms are written
+  bool lse = true;     // whether the logarithms are written
+  bool sinks = false;  // each head has a logit that takes part in its softmax, and has no value
   // As many heads that share keys are rows of one block of queries, so that few queries fill it: row r is
-  // query r / heads_in_rows of head r % heads_in_rows. A power of two up to 64; not of packed sequences.
+  // query r / heads_in_rows of head r % heads_in_rows. A power of two up to 64; neither of packed sequences
+  // nor with dropout.
   int heads_in_rows = 1;
 
   bool operator==(const AttentionOperation&) const = default;
@@ -33,7 +35,7 @@ struct AttentionOperation {
   // Says whether the kernel has any of them.
   bool has_step() const {
     bool any = false;
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) any |= name;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) any |= name;
 #include "kernels/attention/attention.def"
     return any;
   }

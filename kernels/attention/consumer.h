@@ -2,6 +2,7 @@
 // sums of weights by values.
 #pragma once
 
+#include "kernels/attention/dropout.h"
 #include "kernels/attention/log_sum.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention/softmax.h"
@@ -49,14 +50,16 @@ class AttentionConsumer {
     multiply_keys(key);
     if (product) product();
     if (turn_ && !t_.late) turn_->pass();
+    std::optional<KeptWeights> kept;
+    if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // under the products
     wgmma_wait(product ? 1 : 0);
     keys_.release(key);
     const KeyBlocks blocks(t_, w);
     free_queries(blocks.count() == 1);
     const bool hides = !t_.whole;
     const RegisterTile<f32> scores = scores_of(w, blocks.at(0), hides);
-    softmax_.begin(scores);
-    keep_weights(scores, hides);
+    softmax_.begin(scores, sinks_of(w));
+    keep_weights(scores, hides, kept);
     shrink_ = RegisterTile<f32>(f32(1), by_row());
   }
 
@@ -66,8 +69,9 @@ class AttentionConsumer {
     if (t_.ahead) keys_.unify(), values_.unify();
     if (t_.query_places > 1) place_ = warp_uniform(place_);
     store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
+    const std::optional<Dropout> dropout = dropout_of(w);
     const auto steps = [&](u32 from, u32 to, bool hides) {
-      for_(from, to, [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides); });
+      for_(from, to, [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides, dropout); });
     };
     const auto [from, to] = blocks.unmasked();
     if (o_.causal) steps(1, from, true);
@@ -91,7 +95,9 @@ class AttentionConsumer {
         row_of(w) < w.queries,
         [&] {
           wait();
-          store_rows(w, complete(total), most);
+          RegisterTile<f32> all = complete(total);
+          if (o_.sinks) all = all + softmax_.of_sinks(most, *sinks_of(w));
+          store_rows(w, all, most, dropout);
         },
         wait);
   }
@@ -174,10 +180,31 @@ class AttentionConsumer {
     return all;
   }
 
-  // Weights in place of scores.
-  void keep_weights(const RegisterTile<f32>& scores, bool hides) {
+  // The sinks of a consumer's rows, as the softmax takes scores.
+  std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w) const {
+    if (!o_.sinks) return std::nullopt;
+    const u32 in_rows = o_.heads_in_rows;
+    const RegisterTile<u32> row = row_index(by_row());
+    const f32 scale = f32(kLog2E) / exponent();
+    return RegisterTile<f32>::of(by_row(), [&](int i) {
+      return f32(p_.template get<gptr<f32>>("sinks")[w.head * in_rows + row.value(i) % in_rows]) * scale;
+    });
+  }
+  std::optional<Dropout> dropout_of(const AttentionWork& w) const {
+    return o_.dropout ? std::optional<Dropout>({p_, w.batch, w.head}) : std::nullopt;
+  }
+
+  std::optional<KeptWeights> kept_weights(const std::optional<Dropout>& dropout, const AttentionWork& w,
+                                          u32 j) const {
+    if (!dropout) return std::nullopt;
+    return dropout->kept(layout(), row_of(w), j * t_.bn, false);
+  }
+
+  // Weights in place of scores; of those that are dropped, 0.
+  void keep_weights(const RegisterTile<f32>& scores, bool hides, const std::optional<KeptWeights>& kept) {
     if (turn_ && t_.late) turn_->pass_after(softmax_.most().value(0) > f32(0));
-    store(scores_, softmax_.weights(scores, hides || score_.function));
+    const RegisterTile<f32> weights = softmax_.weights(scores, hides || score_.function);
+    store(scores_, kept ? kept->keep(weights) : weights);
   }
 
   void multiply_keys(const Stage& key) {
@@ -203,7 +230,8 @@ class AttentionConsumer {
 
   // The scores of block j, and the weights of the block before by its values, which run on under the softmax
   // of these scores, to the next step.
-  void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides) {
+  void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
+            const std::optional<Dropout>& dropout) {
     wgmma_wait(0);
     if (t_.lazy) shrink_sums();
     const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
@@ -215,18 +243,20 @@ class AttentionConsumer {
     multiply_values(weights, first);
     if (turn_ && !t_.late) turn_->pass();
     if (!early) free_place(first);
+    const auto kept = kept_weights(dropout, w, j);
     wgmma_wait(1);
     keys_.release(key);
     free_queries(last);
     const RegisterTile<f32> scores = scores_of(w, j, hides);
     shrink_ = softmax_.add(scores, hides || score_.function);
-    keep_weights(scores, hides);
+    keep_weights(scores, hides, kept);
   }
 
-  void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most) {
+  void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
+                  const std::optional<Dropout>& dropout) {
     // Ahead of O, behind which ptxas would spill a register for it.
     if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total));
-    const RegisterTile<f32> one(f32(1), total.layout());
+    const RegisterTile<f32> one(dropout ? dropout->factor() : f32(1), total.layout());
     const RegisterTile<f32> inverse = select(total == f32(0), f32(0), divide(one, total, Approx::yes));
     const TileView out = place();
     store(out, astype<T>(load<f32>(sums_) * inverse));

@@ -22,8 +22,8 @@ AttentionKey key_of(const PlacedAttention& attention) {
     return static_cast<uint64_t>(static_cast<uint32_t>(low)) | static_cast<uint64_t>(high) << 32;
   };
   uint64_t flags = uint64_t{o.type == DType::bf16};
-  for (const bool flag : {o.causal, o.window, o.packed, o.lse}) flags = flags << 1 | uint64_t{flag};
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};
+  for (const bool flag : {o.causal, o.window, o.packed, o.lse, o.sinks}) flags = flags << 1 | uint64_t{flag};
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
   return {flags,
           pair(o.depth, o.value_depth | o.heads_in_rows << 16),
@@ -46,7 +46,8 @@ std::string call_text(const PlacedAttention& attention) {
   add(o.window, "window");
   add(o.packed, "packed");
   add(o.lse, "lse");
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) add(o.name, #name);
+  add(o.sinks, "sinks");
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) add(o.name, #name);
 #include "kernels/attention/attention.def"
   return fmt::format("{} {}x{} {} {} {} {} {} {} {} {} {}", name(o.type), o.depth, o.value_depth,
                      form.empty() ? "plain" : form, s.queries, s.keys, s.heads, s.batches, s.group, s.visible,
@@ -60,7 +61,8 @@ float scale_of(const AttentionArguments& p) {
 std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p) {
   std::array<uint64_t, kAttentionSources> all = {0, p.workspace.address};
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) all[from_##name] = memory_of(p.name).address;
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) all[from_##name] = std::bit_cast<uint32_t>(p.name);
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) \
+  all[from_##name] = std::bit_cast<uint32_t>(p.name);
 #include "kernels/attention/attention.def"
   all[from_scale] = std::bit_cast<uint32_t>(scale_of(p));
   return all;
@@ -72,7 +74,7 @@ bool is_plain(const AttentionArguments& p) {
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
   plain &= p.name.memory.address != 0 && p.name.memory.address % kTma == 0;
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) plain &= p.name.address % 4 == 0;
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) plain &= is_number(p.name);
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) plain &= is_number(p.name, below);
 #include "kernels/attention/attention.def"
   const std::array all = {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) std::pair(&memory_of(p.name), is_written),

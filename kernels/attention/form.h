@@ -22,7 +22,7 @@ enum AttentionSource : size_t {
   from_none = 0,
   from_workspace,
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) from_##name,
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) from_##name,
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) from_##name,
 #include "kernels/attention/attention.def"
   kAttentionSources
 };
@@ -50,7 +50,7 @@ inline auto words_of(const AttentionArguments& p) {
   add(p.name.memory.bytes), add(p.name.row_stride), add(p.name.head_stride), add(p.name.batch_stride);
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
   add(p.name.bytes), flags = flags << 1 | uint64_t{p.name.address != 0};
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{p.name > 0};
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{p.name > 0};
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) add(p.name);
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) flags = flags << 1 | uint64_t{p.name};
 #include "kernels/attention/attention.def"

@@ -46,9 +46,12 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
     p.add("hidden", scalar, DType::s32,
           o.packed ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
                    : "query i sees the keys from i + hidden on");
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
+  if (o.sinks) p.add("sinks", pointer, DType::f32, "of each head a logit that has no value");
+  if (o.dropout)
+    p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
   if (o.packed) {
     p.add("O", pointer, o.type, "softmax(scale Q K^T) V, a row for each query");
     p.add("row_stride", scalar, DType::u64, "elements from a row of O to the next, a multiple of 8");

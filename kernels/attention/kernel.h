@@ -46,12 +46,13 @@ struct AttentionScore {
 // Parameters, in order: tensor maps Q, K, V and, unless packed, O (columns, rows, heads, batches); f32 *lse,
 // if it is wanted, of each head of each batch one for each query; u32 queries and keys, heads (of Q, of a
 // batch), batches, and group (heads of Q that share one of K and V); f32 scale, above 0; then, where the
-// operation has them, s32 visible, u32 together (see heads_together()), s32 hidden, and an f32 for each step
-// of attention.def. Packed: queries are those of the longest sequence, without keys; lse has for each head
-// the queries of all sequences, and in place of the map stand O, with u64 row_stride and head_stride in
-// elements, multiples of 8, u32 *query_offsets and *key_offsets, batches + 1 of each, and where CTAs stay u32
-// *order (order.h). Both bounds count from keys - queries of a sequence. The score's are the last. `sms`:
-// multiprocessors that the grid is for, where CTAs stay; 0 for the device's. Throws Error as check() does.
+// operation has them, s32 visible, u32 together (see heads_together()), s32 hidden, an f32 for each step of
+// attention.def, f32 *sinks, of each head one, and u32 *dropout_seed, four numbers (dropout.h). Packed:
+// queries are those of the longest sequence, without keys; lse has for each head the queries of all
+// sequences, and in place of the map stand O, with u64 row_stride and head_stride in elements, multiples of
+// 8, u32 *query_offsets and *key_offsets, batches + 1 of each, and where CTAs stay u32 *order (order.h). Both
+// bounds count from keys - queries of a sequence. The score's are the last. `sms`: multiprocessors that the
+// grid is for, where CTAs stay; 0 for the device's. Throws Error as check() does.
 Kernel attention(const AttentionOperation& operation, const AttentionTile& tile,
                  const AttentionScore& score = {}, int sms = 0, Where where = Where::here());
 

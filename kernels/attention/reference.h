@@ -5,8 +5,7 @@
 #include <atomic>
 #include <cmath>
 
-#include "kernels/family/family.h"
-#include "kernels/family/run.h"
+#include "kernels/attention/family.h"
 
 namespace ptxbuilder::kernels {
 
@@ -19,13 +18,16 @@ struct AttentionSequence {
 class AttentionReference {
  public:
   AttentionReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
-                     std::vector<AttentionSequence> sequences, const command::Fields& f, double scale)
+                     std::vector<AttentionSequence> sequences, const command::Fields& f, double scale,
+                     const command::Tensor* sinks, DropoutRule dropout)
       : q_(q),
         k_(k),
         v_(v),
         sequences_(std::move(sequences)),
         f_(f),
         scale_(scale),
+        sinks_(sinks),
+        dropout_(dropout),
         heads_in_rows_(static_cast<size_t>(f["heads_in_rows"])),
         rows_(heads_in_rows_ * q.shape()[q.shape().size() - 3]) {}
 
@@ -102,10 +104,17 @@ class AttentionReference {
       out.score_error = std::max(out.score_error, error);
       most = std::max(most, score);
     }
-    double sum = 0;
+    const size_t all_heads = heads * heads_in_rows_,
+                 own_head = (head * heads_in_rows_ + i % heads_in_rows_) % all_heads;
+    const double sink = sinks_ ? (*sinks_)[own_head] : -INFINITY;
+    most = std::max(most, sink);
+    double sum = std::isinf(sink) ? 0 : std::exp(sink - most);
     for (double& w : out.weights) sum += w = std::exp(w - most);
-    for (double& w : out.weights) w /= sum;
-    if (!out.weights.empty()) out.log_sum = most + std::log(sum);
+    const auto sequence = static_cast<size_t>(s - sequences_.data());
+    for (size_t j = 0; j < out.weights.size(); ++j)
+      out.weights[j] *=
+          dropout_.factor(sequence, own_head, query - s->first_query, static_cast<size_t>(first) + j) / sum;
+    if (sum > 0) out.log_sum = most + std::log(sum);
     return out;
   }
 
@@ -113,6 +122,8 @@ class AttentionReference {
   std::vector<AttentionSequence> sequences_;
   const command::Fields& f_;
   double scale_;
+  const command::Tensor* sinks_;  // of each head; or none
+  DropoutRule dropout_;
   size_t heads_in_rows_, rows_;  // of Q, of a head or of those in rows
   static inline std::atomic<uint64_t> count_ = 0;
   const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "ptxbuilder/registers/partial.h"
@@ -21,9 +22,11 @@ class Softmax {
         most_(RegisterTile<f32>(f32(0), scores.reduced_rows())),
         total_(partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores))) {}
 
-  // Takes the greatest scores of the first block.
-  void begin(const RegisterTile<f32>& scores) {
-    most_ = reduce_rows(Reduction::max, scores);
+  // Takes the greatest scores of the first block. `sinks` are scores of each row that have no weight, and
+  // count in the sum alone.
+  void begin(const RegisterTile<f32>& scores, const std::optional<RegisterTile<f32>>& sinks = {}) {
+    const RegisterTile<f32> most = reduce_rows(Reduction::max, scores);
+    most_ = sinks ? max(most, *sinks) : most;
     total_ = partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores.layout()));
   }
 
@@ -48,6 +51,10 @@ class Softmax {
 
   Partial<f32, Reduction::add> total() const { return total_.value(); }
   RegisterTile<f32> most() const { return most_.value(); }
+  // What a sink adds to the complete total.
+  RegisterTile<f32> of_sinks(const RegisterTile<f32>& most, const RegisterTile<f32>& sinks) const {
+    return exp2((sinks - select(most == -INFINITY, f32(0), most)) * scale_, Approx::yes);
+  }
 
   // The natural logarithm of the sum of exp of the scores, from most() and the complete total(); -inf where
   // there is no key.

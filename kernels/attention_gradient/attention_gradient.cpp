@@ -14,7 +14,7 @@ constexpr size_t kZeros = 512;  // bytes: a row of a tensor that has none
 
 // The kernels ahead of the plan's and behind it.
 struct AttentionGradientMore {
-  runtime::LoadedKernel *sums, *queries;
+  runtime::LoadedKernel *sums, *queries, *sinks;  // the last where it is wanted
 };
 
 struct AttentionGradientTraits {
@@ -105,8 +105,10 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         gradient_operation(g.operation.type, g.operation.depth, g.operation.value_depth);
     any.packed = g.operation.packed;
     runtime::LoadedKernel* queries = loaded(queries_, any, attention_gradient_queries);
+    runtime::LoadedKernel* sinks =
+        g.dsinks.is_empty() ? nullptr : loaded(sinks_, any, attention_gradient_sinks);
     any.lse_grad = g.operation.lse_grad, any.deterministic = g.operation.deterministic;
-    return {loaded(sums_, any, attention_gradient_sums), queries};
+    return {loaded(sums_, any, attention_gradient_sums), queries, sinks};
   }
   std::unique_ptr<runtime::LoadedKernel> loaded(const AttentionGradientOperation&,
                                                 const AttentionGradientTile&) override {
@@ -115,7 +117,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
   Kernel make(const AttentionGradientOperation& operation, const AttentionGradientTile& tile) override {
     Kernel made = attention_gradient(operation, tile, score_);
     // Such a form may want some more registers than there are: a slower result is better than none.
-    if (operation.softcap || operation.packed || score_.function)
+    if (operation.has_step() || operation.packed || score_.function)
       for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
     return made;
   }
@@ -197,6 +199,13 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
           to.add(from_lse_grad, [&] { return runtime::pointer(g.lse_grad.memory, DType::f32); });
         turns(to);
       });
+    if (plan.more.sinks)
+      queue(*plan.more.sinks, [&](SourcedArguments& to) {
+        numbers(to, shared.numbers);
+        to.add(from_sinks, [&] { return runtime::pointer(g.sinks.memory, DType::f32); });
+        to.add(from_dsinks, [&] { return runtime::pointer(g.dsinks.memory, DType::f32); });
+        rows(to);
+      });
     if (has_keys)
       queue(*plan.kernel, [&](SourcedArguments& to) {
         heads(to, g.q, from_q), heads(to, g.k, from_k), heads(to, g.v, from_v), heads(to, g.grad, from_grad);
@@ -207,9 +216,11 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         scale(to);
         if (g.operation.causal) to.add(from_none, [&] { return runtime::scalar(g.size.visible); });
         if (g.operation.window) to.add(from_none, [&] { return runtime::scalar(g.size.hidden); });
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (g.operation.name) to.add(from_##name, [&] { return runtime::scalar(p.name); });
 #include "kernels/attention/attention.def"
+        if (g.operation.dropout)
+          to.add(from_dropout_seed, [&] { return runtime::pointer(g.dropout_seed.memory, DType::u32); });
         turns(to);
         if (packed) {
           sequences(to);
@@ -229,7 +240,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
 
   AttentionScore score_;
   runtime::Buffer zeros_;
-  KernelCache<AttentionGradientOperation, AttentionGradientTile> sums_, queries_;
+  KernelCache<AttentionGradientOperation, AttentionGradientTile> sums_, queries_, sinks_;
 };
 
 AttentionGradient::AttentionGradient(runtime::Device& device, AttentionGradientOptions options)

@@ -23,7 +23,8 @@ namespace ptxbuilder::kernels {
 // to be given. dK and dV of a head of keys are the sums over the heads of queries that share it. Where a
 // query sees no key its row of dQ is 0, and so is dK and dV of a key that no query sees.
 //
-// lse may have a gradient, too: then the gradients are of all that hangs on O and on lse.
+// lse may have a gradient, too: then the gradients are of all that hangs on O and on lse. Sinks have theirs
+// where it is asked for.
 //
 // Scores of the author's are those of AttentionGradientOptions. Of packed sequences what is NaN or infinite
 // in the first rows of one, of any tensor, may reach the one before.
@@ -31,10 +32,11 @@ namespace ptxbuilder::kernels {
 // The order in which blocks of keys add to dQ is not fixed unless it is `deterministic`: else two runs may
 // differ in the last bits of dQ.
 //
-// Aliasing: dQ, dK and dV overlap nothing. Placement is as for Attention.
+// Aliasing: dQ, dK, dV and dsinks overlap nothing. Placement is as for Attention.
 struct AttentionGradientArguments : AttentionArguments {
   DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // as O, Q, K and V
   runtime::View lse_grad = {};                       // f32, as lse; no memory: there is none
+  runtime::View dsinks = {};                         // f32, as sinks; no memory: not wanted
   bool deterministic = false;
 };
 
@@ -42,9 +44,9 @@ struct AttentionGradientOptions : CallOptions {
   AttentionScore score = {};  // of all calls, as AttentionOptions has it, with its gradient
 };
 
-// Keeps kernels as Attention does, of which a call takes three. Its workspace has for each row of queries of
-// each head a sum for each column and two numbers, of f32. Any thread may call it at any time, also several
-// at once.
+// Keeps kernels as Attention does, of which a call takes three, or four with the gradient of sinks. Its
+// workspace has for each row of queries of each head a sum for each column and two numbers, of f32. Any
+// thread may call it at any time, also several at once.
 class AttentionGradient {
  public:
   // Throws Error when a ptxas is named that is not there. Nothing is tuned.

@@ -17,13 +17,21 @@ struct AttentionGradientOperation {
   bool causal = false;  // query i sees the keys below i + visible,
   bool window = false;  // or from i + hidden on; both numbers are the launch's
   // Each step of attention.def says by its name whether the kernel has it.
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) bool name = false;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
   bool packed = false;         // sequences of many lengths lie behind each other, where offsets say
   bool lse_grad = false;       // whether the logarithms of the sums have a gradient, too
   bool deterministic = false;  // whether what blocks of keys add to dQ comes in one order
 
   bool operator==(const AttentionGradientOperation&) const = default;
+
+  // Says whether the kernel has any step of attention.def.
+  bool has_step() const {
+    bool any = false;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) any |= name;
+#include "kernels/attention/attention.def"
+    return any;
+  }
 };
 
 // This is how a CTA shares the work: blocks of queries come one after the other, and each of its consumers,
@@ -60,7 +68,7 @@ inline AttentionGradientOperation gradient_operation(DType type, int64_t columns
 // memory less often for each product, and leave registers for neither a mask nor what changes scores.
 inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, bool has_score = false) {
   AttentionGradientTile t;
-  const bool is_plain = !o.causal && !o.window && !o.softcap && !has_score && !o.packed;
+  const bool is_plain = !o.causal && !o.window && !o.has_step() && !has_score && !o.packed;
   if (o.depth == 64) t.bm = 128;
   if (o.depth == 128 && is_plain) t.bm = 80;
   t.shares_keys = o.depth > 128;

@@ -1,6 +1,7 @@
 // A consumer of attention's gradient: the weights of its keys, or of its queries, and the products of them.
 #pragma once
 
+#include "kernels/attention/dropout.h"
 #include "kernels/attention/kernel.h"
 #include "kernels/attention_gradient/producer.h"
 #include "ptxbuilder/ir/instruction.h"
@@ -62,6 +63,8 @@ class GradientConsumer {
     barrier_wait(r_.arrived[0], 0);
     begin_slopes();
     for_(0, w_.group, [&](u32 of_group) {
+      dropout_.reset();
+      if (o_.dropout) dropout_.emplace(p_, w_.batch, w_.head_of_queries(of_group));
       const auto steps = [&](u32 from, u32 to, bool hides) {
         for_(from, to, [&](u32 i) { step(of_group, w_.nth_block(t_, i), hides); });
       };
@@ -85,6 +88,13 @@ class GradientConsumer {
       work(TilePart{0, column, kKeys, columns});
   }
 
+  // The first query of a part of a block, of the sequence.
+  u32 first_query(const TilePart& part, u32 block) const {
+    const u32 query = block * t_.bm + part.col;
+    return t_.shares_keys ? query + wg_ * queries_of_own_ : query;
+  }
+  u32 first_key() const { return w_.first_key + own_key_; }
+
   // The author's functions see a part so: with a row for each query, and scaled.
   class AuthorsScores {
    public:
@@ -97,9 +107,7 @@ class GradientConsumer {
 
    private:
     ScorePlace place(const TilePart& part, u32 of_group, u32 block) const {
-      u32 query = block * c_.t_.bm + part.col;
-      if (c_.t_.shares_keys) query = query + c_.wg_ * c_.queries_of_own_;
-      const u32 key = c_.w_.first_key + c_.own_key_;
+      const u32 query = c_.first_query(part, block), key = c_.first_key();
       const RegisterLayout& layout = scores_.layout();
       return {c_.w_.batch,
               c_.w_.head_of_queries(of_group),
@@ -129,16 +137,14 @@ class GradientConsumer {
     const RegisterLayout& layout = scores.layout();
     RegisterTile<f32> p = exp2(fma(scores, exponent(), broadcast(shift, layout)), Approx::yes);
     if (!hides) return p;
-    const RegisterTile<s32> key = astype<s32>(row_index(layout) + (w_.first_key + own_key_));
+    const RegisterTile<s32> key = astype<s32>(row_index(layout) + first_key());
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.hidden) {
       // The limits have what a thread adds to its rows and columns: the rest is constants, which take no
       // registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
-      u32 query = block * t_.bm + part.col;
-      if (t_.shares_keys) query = query + wg_ * queries_of_own_;
-      const s32 from = s32(query) + astype<s32>(col_index(layout)).value(0) - key.value(0);
+      const s32 from = s32(first_query(part, block)) + astype<s32>(col_index(layout)).value(0) - key.value(0);
       if (w_.visible) sees = sees & (ahead < from + *w_.visible);
       if (w_.hidden) sees = sees & (ahead >= from + *w_.hidden);
     }
@@ -149,9 +155,13 @@ class GradientConsumer {
     if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
   }
-  // The weights of a part are multiplied by this for dS^T.
-  RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums) const {
-    return load<f32>(products_, part) - broadcast(sums, wgmma_layout(kKeys, part.cols));
+  // The weights of a part are multiplied by this for dS^T. Products of weights that were dropped do not
+  // count.
+  RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums,
+                          const std::optional<KeptWeights>& kept = {}) const {
+    RegisterTile<f32> x = load<f32>(products_, part);
+    if (kept) x = kept->keep(x * dropout_->factor(), part);
+    return x - broadcast(sums, x.layout());
   }
 
   // This gives the numbers of a part's queries. All are loaded here, ahead of products that are waited for,
@@ -181,10 +191,15 @@ class GradientConsumer {
     const RegisterTile<T> p = astype<T>(load<f32>(scores_));
     return {p, astype<T>(load<f32>(products_))};
   }
-  // These are the same where scores are the author's, or s becomes softcap tanh(s / softcap): part by part
-  // when both products are there, since derivatives take what scores were, and registers have no room for
-  // that of all.
+  // These are the same where scores are the author's, s becomes softcap tanh(s / softcap), or weights are
+  // dropped: part by part when both products are there, since derivatives take what scores were, and
+  // registers have no room for that of all.
   Factors bent_factors(u32 of_group, u32 block, const Stage& q, bool hides) {
+    std::optional<KeptWeights> kept;  // found under the products
+    if (dropout_) {
+      const TilePart all = {0, 0, kKeys, queries_of_own_};
+      kept = dropout_->kept(scores_.layout(), first_query(all, block), first_key(), true);
+    }
     wgmma_wait(0);
     const TileView powers = this->powers(q), sums = this->sums(q);
     std::vector<u32> p_words, ds_words;
@@ -197,8 +212,8 @@ class GradientConsumer {
       RegisterTile<f32> x = authors ? authors->given() : load<f32>(scores_, part);
       if (o_.softcap) x = tanh(x * *of_cap_, Approx::yes);
       const RegisterTile<f32> p = weights(part, x, -of_queries(part, powers), block, hides);
-      RegisterTile<f32> slope = p * rises(part, of_queries(part, sums));
-      add(p_words, p);
+      RegisterTile<f32> slope = p * rises(part, of_queries(part, sums), kept);
+      add(p_words, kept ? kept->keep(p, part) : p);
       if (o_.softcap) slope = slope * (f32(1) - x * x);
       add(ds_words, authors ? authors->gradient(slope) : slope);
     });
@@ -345,7 +360,7 @@ class GradientConsumer {
     r_.exchanged.sync();
     const TileView key = result(r_.K), value = result(r_.V);
     store(key, astype<T>(load<f32>(dK_) * scale_));
-    store(value, astype<T>(load<f32>(dV_)));
+    store(value, astype<T>(grown(load<f32>(dV_))));
     if (o_.packed) {  // row by row, since a box would reach into the next sequence
       sync_warpgroup();
       const PackedHeads to = {w_.head, w_.row_of_key(w_.first_key + own_key_), w_.key_row + w_.keys};
@@ -362,8 +377,12 @@ class GradientConsumer {
     const RegisterTile<f32> dK = divided.dK.add(dK_, r_.K[0].address()),
                             dV = divided.dV.add(dV_, r_.Q[0].address());
     const TileView key = divided.out[0].rows(own_key_, kKeys), value = divided.out[1].rows(own_key_, kKeys);
-    store(key, astype<T>(dK * scale_)), store(value, astype<T>(dV));
+    store(key, astype<T>(dK * scale_)), store(value, astype<T>(grown(dV)));
     store_results(key, divided.dK.first_column(), value, divided.dV.first_column());
+  }
+  // Weights that are not dropped grow, here all at once.
+  RegisterTile<f32> grown(const RegisterTile<f32>& dV) const {
+    return o_.dropout ? dV * Dropout::factor(p_) : dV;
   }
   void store_results(const TileView& key, u32 key_column, const TileView& value, u32 value_column) {
     fence_proxy_async<Space::shared>();
@@ -394,8 +413,9 @@ class GradientConsumer {
   Consumer queries_, gradients_;
   Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
   f32 scale_;
-  std::optional<f32> of_cap_;  // the scale over the softcap
-  Var<u32> stage_;             // of P and dS, where consumers share keys
+  std::optional<f32> of_cap_;       // the scale over the softcap
+  std::optional<Dropout> dropout_;  // of the head of queries at hand
+  Var<u32> stage_;                  // of P and dS, where consumers share keys
   // Else these are dS of this consumer on its way out, and of both on their way in, which are for the block
   // before, if there was one.
   std::optional<Producer> given_slopes_;

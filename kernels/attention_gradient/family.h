@@ -3,8 +3,8 @@
 
 #include <map>
 
+#include "kernels/attention/family.h"
 #include "kernels/attention_gradient/fragments.h"
-#include "kernels/family/family.h"
 
 namespace ptxbuilder::kernels {
 
@@ -17,7 +17,7 @@ inline AttentionGradientOperation gradient_operation(const command::Fields& f) {
   o.causal = is_said("causal");
   o.window = is_said("window");
   o.lse_grad = is_said("lse_grad"), o.deterministic = is_said("deterministic");
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) o.name = is_said(#name);
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) o.name = is_said(#name);
 #include "kernels/attention/attention.def"
   return o;
 }

@@ -53,22 +53,29 @@ PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where
     g.lse_grad.name = "the gradient of lse", g.lse_grad.memory = p.lse_grad;
     check_row(kName, g.lse_grad, where);
   }
-  g.is_empty = g.dq.is_empty() && g.dk.is_empty() && g.dv.is_empty();
+  g.sinks = a.sinks, g.dropout_seed = a.dropout_seed;
+  if (p.dsinks.address != 0) {
+    if (p.sinks.address == 0)
+      refuse(where, "the gradient of sinks (dsinks) is asked for, and sinks are not given");
+    g.dsinks = one_row("dsinks", DType::f32, p.dsinks, p.heads);
+    check_row(kName, g.dsinks, where);
+  }
+  g.is_empty = g.dq.is_empty() && g.dk.is_empty() && g.dv.is_empty() && g.dsinks.is_empty();
   check_is_taken(p, a, where);
   for (const Operand* x : {&g.dq, &g.dk, &g.dv})
     if (!x->is_empty()) check_no_self_overlap(kName, *x, where);
-  for (const Operand* written : {&g.dq, &g.dk, &g.dv}) {
-    for (const Operand* read :
-         {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse, &g.lse_grad, &g.query_offsets, &g.key_offsets})
+  for (const Operand* written : {&g.dq, &g.dk, &g.dv, &g.dsinks}) {
+    for (const Operand* read : {&g.q, &g.k, &g.v, &g.o, &g.grad, &g.lse, &g.lse_grad, &g.query_offsets,
+                                &g.key_offsets, &g.sinks, &g.dropout_seed})
       check_apart(kName, *written, *read, true, where);
-    for (const Operand* other : {&g.dq, &g.dk, &g.dv})
+    for (const Operand* other : {&g.dq, &g.dk, &g.dv, &g.dsinks})
       if (written < other) check_apart(kName, *written, *other, false, where);
   }
   g.operation = gradient_operation(p.type, p.depth, g.v.columns);
   g.operation.packed = p.packed();
   g.operation.causal = a.operation.causal;
   g.operation.window = a.operation.window;
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) g.operation.name = a.operation.name;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) g.operation.name = a.operation.name;
 #include "kernels/attention/attention.def"
   g.operation.lse_grad = p.lse_grad.address != 0;
   g.operation.deterministic = p.deterministic;
@@ -79,9 +86,9 @@ AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
   const AttentionGradientOperation& o = g.operation;
   const AttentionSize& s = g.size;
   auto flags = static_cast<uint64_t>(o.depth << 10 | o.value_depth << 1) | uint64_t{o.type == DType::bf16};
-  for (const bool flag : {o.causal, o.window, o.packed, o.lse_grad, o.deterministic})
+  for (const bool flag : {o.causal, o.window, o.packed, o.lse_grad, o.deterministic, !g.dsinks.is_empty()})
     flags = flags << 1 | uint64_t{flag};
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) flags = flags << 1 | uint64_t{o.name};
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
   return {flags,
           static_cast<uint64_t>(s.queries),
@@ -100,6 +107,7 @@ std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradie
   std::array<uint64_t, kAttentionGradientSources> all;
   std::ranges::copy(sources_of(static_cast<const AttentionArguments&>(p)), all.begin());
   all[from_grad] = p.grad.memory.address, all[from_lse_grad] = p.lse_grad.address;
+  all[from_dsinks] = p.dsinks.address;
   all[from_dq] = p.dq.memory.address, all[from_dk] = p.dk.memory.address, all[from_dv] = p.dv.memory.address;
   return all;
 }
@@ -107,11 +115,14 @@ std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradie
 bool is_plain(const AttentionGradientArguments& p) {
   bool plain = is_plain(static_cast<const AttentionArguments&>(p));
   const std::array written = {&p.dq.memory, &p.dk.memory, &p.dv.memory};
-  const std::array read = {&p.q.memory, &p.k.memory, &p.v.memory,  &p.o.memory,      &p.grad.memory,
-                           &p.lse,      &p.lse_grad, &p.workspace, &p.query_offsets, &p.key_offsets};
+  const std::array read = {&p.q.memory, &p.k.memory,     &p.v.memory,  &p.o.memory,      &p.grad.memory,
+                           &p.lse,      &p.lse_grad,     &p.workspace, &p.query_offsets, &p.key_offsets,
+                           &p.sinks,    &p.dropout_seed, &p.dsinks};
   plain &= p.grad.memory.address != 0 && p.grad.memory.address % kTma == 0 &&
            lie_apart(p.grad.memory, p.workspace) && p.lse_grad.address % size_of(DType::f32) == 0 &&
            lie_apart(p.lse_grad, p.workspace);
+  plain &= p.dsinks.address % size_of(DType::f32) == 0;
+  for (const runtime::View* y : read) plain &= y == &p.dsinks || lie_apart(p.dsinks, *y);
   for (const runtime::View* x : written) {
     plain &= x->address != 0 && x->address % kTma == 0;
     for (const runtime::View* y : read) plain &= lie_apart(*x, *y);

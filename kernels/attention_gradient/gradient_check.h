@@ -10,11 +10,14 @@ namespace ptxbuilder::kernels {
 struct PlacedAttentionGradient {
   AttentionGradientOperation operation;
   AttentionSize size;
-  Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad, query_offsets, key_offsets;
+  Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad, query_offsets, key_offsets, sinks, dsinks,
+      dropout_seed;
   bool is_empty = false;  // nothing is to be written
 
   std::vector<const Operand*> operands() const {
-    return {&q, &k, &v, &o, &grad, &dq, &dk, &dv, &lse, &lse_grad, &query_offsets, &key_offsets};
+    return {&q,     &k,      &v,           &o,        &grad,          &dq,
+            &dk,    &dv,     &lse,         &lse_grad, &query_offsets, &key_offsets,
+            &sinks, &dsinks, &dropout_seed};
   }
   MovedOperands moved();
   std::vector<Operand*> read() { return {&q, &k, &v, &o, &grad, &lse}; }
@@ -36,6 +39,7 @@ constexpr size_t kAttentionGradientTextWords = std::tuple_size_v<AttentionGradie
 enum AttentionGradientSource : size_t {
   from_grad = kAttentionSources,
   from_lse_grad,
+  from_dsinks,
   from_dq,
   from_dk,
   from_dv,
@@ -44,7 +48,7 @@ enum AttentionGradientSource : size_t {
 
 std::array<uint64_t, kAttentionGradientSources> sources_of(const AttentionGradientArguments& p);
 
-constexpr size_t kAttentionGradientFormWords = kAttentionFormWords + 4 * 4 + 2;
+constexpr size_t kAttentionGradientFormWords = kAttentionFormWords + 4 * 4 + 3;
 inline auto words_of(const AttentionGradientArguments& p) {
   return [&p](auto&& take) {
     words_of(static_cast<const AttentionArguments&>(p))(take);
@@ -54,8 +58,10 @@ inline auto words_of(const AttentionGradientArguments& p) {
            {uint64_t{x->memory.bytes}, static_cast<uint64_t>(x->row_stride),
             static_cast<uint64_t>(x->head_stride), static_cast<uint64_t>(x->batch_stride)})
         take(at++, word);
-    take(at++, p.lse_grad.bytes);
-    take(at++, uint64_t{p.lse_grad.address != 0} << 1 | uint64_t{p.deterministic});
+    uint64_t flags = p.deterministic;
+    for (const runtime::View* x : {&p.lse_grad, &p.dsinks})
+      take(at++, x->bytes), flags = flags << 1 | uint64_t{x->address != 0};
+    take(at++, flags);
   };
 }
 

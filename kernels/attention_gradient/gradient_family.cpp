@@ -54,9 +54,14 @@ void run(const command::Fields& f, command::Run& run) {
                                               runtime::scalar(static_cast<float>(scale))};
   if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
   if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(hidden)));
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
-  if (o.name) arguments.push_back(runtime::scalar(static_cast<float>(f[#name])));
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
+  if (o.name)                                                 \
+    arguments.push_back(                                      \
+        runtime::scalar(static_cast<float>(step_of_field(static_cast<double>(f[#name]), below))));
 #include "kernels/attention/attention.def"
+  const DropoutRule dropout = {static_cast<float>(step_of_field(static_cast<double>(f["dropout"]), 1))};
+  command::Tensor seed = dropout.seed_on_device(run);
+  if (o.dropout) arguments.push_back(seed.pointer());
   command::Tensor turns = run.output(
       DType::u32, {static_cast<uint64_t>(count_of_turns(t, static_cast<int64_t>(rows))), heads, batches});
   std::function<void()> ahead;
@@ -69,7 +74,7 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionGradientReference reference(
       q, k, v, grad, numbers,
       {scale, static_cast<double>(f["softcap"]), o.causal ? std::optional(visible) : std::nullopt,
-       o.window ? std::optional(hidden) : std::nullopt});
+       o.window ? std::optional(hidden) : std::nullopt, dropout});
   const double cost = static_cast<double>(f["keys"] * f["depth"] * 2);
   const auto start = [&] {
     for (size_t i = 0; i < dq.count(); ++i) dq.set(i, 0);
@@ -111,7 +116,7 @@ const command::Registration registration({
          {"value_depth", 0, "columns of V and dO: 128 where Q has more; 0 for as many", 128, 0},
          {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
          {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) {#name, 0, meaning ", " rule, 1, 0},
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) step_field(#name, below, rule, meaning),
 #include "kernels/attention/attention.def"
          {"type", 1, "of all tensors", 1, 1, kTypes},
          {"deterministic", 0, "whether blocks of keys add to dQ in one order", 1, 1, kYesNo},

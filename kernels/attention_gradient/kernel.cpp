@@ -31,9 +31,11 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, const Attenti
   const std::string beside = o.packed ? " + keys - queries, of its sequence" : "";
   if (o.causal) p.add("visible", scalar, DType::s32, "query i sees the keys below i + visible" + beside);
   if (o.window) p.add("hidden", scalar, DType::s32, "query i sees the keys from i + hidden" + beside + " on");
-#define PTXBUILDER_ATTENTION_STEP(name, rule, meaning) \
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
+  if (o.dropout)
+    p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
   if (o.deterministic)
     p.add("turns", pointer, DType::u32,
           "of each part of a block of queries how many blocks of keys have added to its sums: zeros");

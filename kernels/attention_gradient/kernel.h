@@ -1,4 +1,4 @@
-// Attention, backward, as three kernels, launched one behind the other.
+// Attention, backward, as three kernels, launched one behind the other, or four where heads have sinks.
 //
 //   attention_gradient_sums     of each row of queries sum(dO * O), and its lse in powers of two; dQ's sums
 //   are 0 attention_gradient          dK and dV of a block of keys, and what it adds to dQ's sums
@@ -29,11 +29,12 @@ inline int64_t count_of_turns(const AttentionGradientTile& tile, int64_t rows) {
 // 0, rows, heads, batches); f32 *numbers, of each block of queries of each head of each batch two for each
 // query; f32 *dq, of each of these rows `depth` sums, in the order of the registers that add to them; u32
 // queries and keys, group (heads of Q that share one of K and V); f32 scale; then, where the operation has
-// them, s32 visible, s32 hidden, an f32 for each step of attention.def, and u32 *turns, of which each block
-// of queries has one for each consumer, zeros. Packed: without dK, dV and queries, and keys are those
-// of the longest sequence; behind the others u32 batches (sequences) and query_rows, u32 *query_offsets and
-// *key_offsets, and of dK and dV each a pointer, u32 columns, and u64 row_stride and head_stride in elements,
-// all multiples of 8. The score's are the last. Throws Error as check() does.
+// them, s32 visible, s32 hidden, an f32 for each step of attention.def, u32 *dropout_seed, four numbers, and
+// u32 *turns, of which each block of queries has one for each consumer, zeros. Packed: without dK, dV and
+// queries, and keys are those of the longest sequence; behind the others u32 batches (sequences) and
+// query_rows, u32 *query_offsets and *key_offsets, and of dK and dV each a pointer, u32 columns, and u64
+// row_stride and head_stride in elements, all multiples of 8. The score's are the last. Throws Error as
+// check() does.
 Kernel attention_gradient(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
                           const AttentionScore& score = {}, Where where = Where::here());
 
@@ -49,5 +50,10 @@ Kernel attention_gradient_sums(const AttentionGradientOperation& operation, cons
 // attention_gradient.
 Kernel attention_gradient_queries(const AttentionGradientOperation& operation,
                                   const AttentionGradientTile& tile, Where where = Where::here());
+
+// Parameters, in order: f32 *numbers as above; f32 *sinks, of each head, and f32 *dsinks, which is written;
+// and the sizes as attention_gradient_sums has them.
+Kernel attention_gradient_sinks(const AttentionGradientOperation& operation,
+                                const AttentionGradientTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -14,6 +14,18 @@ inline void add_sequences(Parameters& p) {
   p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
 }
 
+// The rows of queries that a kernel goes over.
+inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
+  using enum Parameter::Kind;
+  p.add("queries", scalar, DType::u32,
+        o.packed ? "rows of a head of the longest sequence" : "rows of a head");
+  p.add("heads", scalar, DType::u32, "of a batch");
+  if (o.packed)
+    add_sequences(p);
+  else
+    p.add("batches", scalar, DType::u32, "of each tensor");
+}
+
 // These are the queries of a sequence. In what the kernels share, it has whole blocks of queries: the
 // sequences before it have at most a block each more than their rows fill, so that it begins behind them all.
 struct PackedQueries {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "kernels/family/run.h"
+#include "kernels/attention/family.h"
 
 namespace ptxbuilder::kernels {
 
@@ -14,6 +14,7 @@ struct AttentionGradientRule {
   double scale, softcap = 0;
   std::optional<int64_t> visible = {},
                          hidden = {};  // query i sees the keys below i + visible, from i + hidden on
+  DropoutRule dropout = {};
 };
 
 // Rows of dK, dV and of dQ's sums, from the two numbers that a kernel is given for each row of queries, block
@@ -82,12 +83,15 @@ class AttentionGradientReference {
       score = rule_.softcap * t, f32_error += 0x1p-10 * std::abs(score);
       bend = 1 - t * t, bend_error = 0x1p-9 * t * t;
     }
-    p.weight = std::exp2(score * kLog2E - number(head, query, 0));
+    const size_t heads = q_.shape()[2];
+    const double weight = std::exp2(score * kLog2E - number(head, query, 0)),
+                 kept = rule_.dropout.factor(head / heads, head % heads, query, key);
+    p.weight = weight * kept;
     p.weight_error = p.weight * (u + f32_error);
-    const double slope = p.weight * (product - sum);
+    const double slope = weight * (product * kept - sum);
     p.slope = slope * bend;
     p.slope_error = std::abs(p.slope) * (u + f32_error) + std::abs(slope) * bend_error +
-                    p.weight * 0x1p-20 * (product_size + std::abs(sum));
+                    weight * 0x1p-20 * (product_size * kept + std::abs(sum));
     return p;
   }
 

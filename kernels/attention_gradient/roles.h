@@ -16,9 +16,9 @@ namespace ptxbuilder::kernels {
 inline int part_columns(const AttentionGradientTile& t, bool bends) {
   return bends ? 16 : t.bm % 32 == 0 ? 32 : 40;
 }
-// It says whether scores are more than scale Q K^T.
+// It says whether weights come of more than scale Q K^T.
 inline bool bends_scores(const AttentionGradientOperation& o, const AttentionScore& score) {
-  return o.softcap || score.function;
+  return o.has_step() || score.function;
 }
 
 // CTAs of a cluster that divide a group need this when they add up dK and dV: each gets the sums of some of

@@ -13,17 +13,6 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
-  using enum Parameter::Kind;
-  p.add("queries", scalar, DType::u32,
-        o.packed ? "rows of a head of the longest sequence" : "rows of a head");
-  p.add("heads", scalar, DType::u32, "of a batch");
-  if (o.packed)
-    add_sequences(p);
-  else
-    p.add("batches", scalar, DType::u32, "of each tensor");
-}
-
 // It numbers the CTA among those of all heads, where a block of queries has so many `ctas`.
 u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
   if (sequence) return (ctaid_y() * sequence->blocks + sequence->first_block) * ctas + ctaid_x();

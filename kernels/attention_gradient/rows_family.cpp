@@ -1,5 +1,5 @@
-// attention_gradient_sums and attention_gradient_queries: what comes ahead of attention_gradient and behind
-// it.
+// attention_gradient_sums, attention_gradient_queries and attention_gradient_sinks: what comes ahead of
+// attention_gradient and behind it.
 #include <cmath>
 
 #include "kernels/attention_gradient/family.h"
@@ -88,6 +88,32 @@ void run_queries(const command::Fields& f, command::Run& run) {
   run.measure(0, static_cast<double>(4 * dq.count() + out.count() * static_cast<size_t>(size_of(o.type))));
 }
 
+void run_sinks(const command::Fields& f, command::Run& run) {
+  const Sizes s(f);
+  const auto block = static_cast<uint64_t>(gradient_tile(f).bm);
+  command::Tensor numbers = run.normal(DType::f32, {block, 2, s.rows / block, s.heads, s.batches}),
+                  sinks = run.normal(DType::f32, {s.heads});
+  // A row behind the last has no weight.
+  for (size_t i = 0; i < numbers.count(); ++i)
+    if (i / block % 2 == 0 && i % (2 * s.rows) / (2 * block) * block + i % block >= s.queries)
+      numbers.set(i, INFINITY);
+  numbers.to_device();
+  command::Tensor dsinks = run.output(DType::f32, {s.heads});
+  run.launch({numbers.pointer(), sinks.pointer(), dsinks.pointer(), number(s.queries), number(s.heads),
+              number(s.batches)});
+  run.check(dsinks, static_cast<double>(s.rows * s.batches), [&](size_t head) {
+    double sum = 0, magnitude = 0;
+    for (size_t batch = 0; batch < s.batches; ++batch)
+      for (size_t row = 0; row < s.rows; ++row) {
+        const size_t at = (batch * s.heads + head) * 2 * s.rows + row / block * 2 * block + row % block;
+        const double term = std::exp2(sinks[head] * 1.4426950408889634 - numbers[at]) * numbers[at + block];
+        sum -= term, magnitude += std::abs(term);
+      }
+    return command::Expected{sum, 0x1p-18 * magnitude};
+  });
+  run.measure(0, static_cast<double>(4 * numbers.count()));
+}
+
 std::vector<command::Field> fields() {
   return {{"queries", 1024, "rows of a head"},
           {"heads", 2, "of all tensors, of a batch"},
@@ -112,6 +138,16 @@ const command::Registration sums({
           return attention_gradient_sums(gradient_operation(f), gradient_tile(f));
         },
     .run = run_sums,
+});
+const command::Registration sinks({
+    .name = "attention_gradient_sinks",
+    .summary = "the gradient of sinks, of the numbers that attention_gradient_sums has left",
+    .fields = fields(),
+    .build =
+        [](const command::Fields& f) {
+          return attention_gradient_sinks(gradient_operation(f), gradient_tile(f));
+        },
+    .run = run_sinks,
 });
 const command::Registration queries({
     .name = "attention_gradient_queries",

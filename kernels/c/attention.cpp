@@ -44,9 +44,9 @@ struct Heads : Placed {
 // This holds the struct that programs see against attention.def: each row is a field of its type and what
 // PTXB_ATTENTION_INIT says, and there is no other.
 constexpr ptxb_attention kInit = PTXB_ATTENTION_INIT;
-constexpr size_t kFieldBytes = sizeof kInit.size
+constexpr size_t kFieldBytes = sizeof kInit.size + sizeof kInit.reserved
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) +sizeof kInit.name
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) +sizeof kInit.name
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) +sizeof kInit.name
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +sizeof kInit.name
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) +sizeof kInit.name
 #include "kernels/attention/attention.def"
@@ -54,7 +54,7 @@ constexpr size_t kFieldBytes = sizeof kInit.size
 static_assert(kFieldBytes == sizeof kInit && kInit.size == sizeof kInit);
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) \
   static_assert(std::is_same_v<decltype(ptxb_attention::name), const ptxb_tensor*> && kInit.name == nullptr);
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) \
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) \
   static_assert(std::is_same_v<decltype(ptxb_attention::name), float> && kInit.name == 0);
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) \
   static_assert(std::is_same_v<decltype(ptxb_attention::name), int64_t> && kInit.name == unsaid);
@@ -70,6 +70,16 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
         "{}: [{}] of {}; it has one dimension of {} numbers of int32 or uint32 without gaps: "
         "convert what is of another type to int32",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), count));
+  return t.memory();
+}
+
+// One float32 for each head of Q.
+runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads& q, int gpu) {
+  const Placed t(name, tensor, gpu);
+  if (t.type != DType::f32 || t.rank() != 1 || t.extent(0) != q.heads || (q.heads > 1 && t.stride(0) != 1))
+    throw Error(fmt::format("{}: [{}] of {}; it is of float32, [{}], one for each head, without gaps", name,
+                            fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","),
+                            ptxbuilder::name(t.type), q.heads));
   return t.memory();
 }
 
@@ -94,6 +104,7 @@ runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packe
 kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu) {
   constexpr size_t kFirst = offsetof(ptxb_attention, top_left) + sizeof given.top_left;
   const ptxb_attention a = grown(given, PTXB_ATTENTION_INIT, kFirst, "ptxb_attention", "PTXB_ATTENTION_INIT");
+  if (a.reserved != 0) throw Error(fmt::format("reserved = {}; it is 0", a.reserved));
   const bool packed = a.query_offsets || a.key_offsets;
   const Heads q("Q", a.q, packed, gpu), k("K", a.k, packed, gpu), v("V", a.v, packed, gpu),
       o("O", a.o, packed, gpu);
@@ -104,7 +115,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
       throw Error(
           fmt::format("{}: of {}, and Q of {}; they are of one type", t->name, name(t->type), name(q.type)));
   p.batches = q.batches, p.heads = q.heads, p.key_heads = k.heads;
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) p.name = a.name;
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) p.name = a.name;
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p.name = a.name;
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p.name = a.name != 0;
 #include "kernels/attention/attention.def"
@@ -129,6 +140,8 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
     p.query_rows = q.rows, p.key_rows = k.rows;
   }
   if (a.lse) p.lse = logarithms("lse", a.lse, packed, q, gpu);
+  if (a.sinks) p.sinks = of_heads("sinks", a.sinks, q, gpu);
+  if (a.dropout_seed) p.dropout_seed = numbers("dropout_seed", a.dropout_seed, 4, gpu);
   return p;
 }
 
@@ -154,6 +167,7 @@ kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention
   p.deterministic = g.deterministic != 0;
   if (g.lse_grad)
     p.lse_grad = logarithms("the gradient of lse", g.lse_grad, p.packed(), {"Q", a.q, p.packed(), gpu}, gpu);
+  if (g.dsinks) p.dsinks = of_heads("dsinks", g.dsinks, {"Q", a.q, p.packed(), gpu}, gpu);
   p.dq = like("dQ", g.dq, "Q", a.q), p.dk = like("dK", g.dk, "K", a.k), p.dv = like("dV", g.dv, "V", a.v);
   return p;
 }

@@ -203,7 +203,11 @@ PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, v
  *
  * Packed sequences: all tensors without their first dimension, and `query_offsets` and `key_offsets`, int32
  * of the number of sequences and one more, say where each begins and the last ends; `queries` and `keys` are
- * those of the longest. */
+ * those of the longest.
+ *
+ * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
+ * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
+ * is dropped hangs on the seed, the offset, and where a weight stands. */
 typedef struct ptxb_attention {
   size_t size; /* sizeof(ptxb_attention) */
   const ptxb_tensor *q, *k, *v, *o;
@@ -211,14 +215,21 @@ typedef struct ptxb_attention {
   const ptxb_tensor *query_offsets, *key_offsets; /* or NULL */
   int64_t queries, keys;                          /* packed alone */
   int64_t left, right;
-  float scale;      /* 0: 1 / sqrt(columns) */
-  float softcap;    /* above 0: scores s become softcap tanh(s / softcap) */
-  int32_t causal;   /* nonzero: right = 0 */
-  int32_t top_left; /* nonzero: masks begin at the first key, instead of ending at the last */
+  float scale;                     /* 0: 1 / sqrt(columns) */
+  float softcap;                   /* above 0: scores s become softcap tanh(s / softcap) */
+  int32_t causal;                  /* nonzero: right = 0 */
+  int32_t top_left;                /* nonzero: masks begin at the first key, instead of ending at the last */
+  const ptxb_tensor* sinks;        /* float32 [heads], or NULL */
+  const ptxb_tensor* dropout_seed; /* int32 [4], 64 bits of a seed and 64 of an offset, the lowest first */
+  float dropout;                   /* from 0 to below 1; above 0 it takes a dropout_seed */
+  int32_t reserved;                /* 0 */
 } ptxb_attention;
 
-#define PTXB_ATTENTION_INIT \
-  { sizeof(ptxb_attention), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, -1, -1, 0.0f, 0.0f, 0, 0 }
+#define PTXB_ATTENTION_INIT                                                                                 \
+  {                                                                                                         \
+    sizeof(ptxb_attention), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, -1, -1, 0.0f, 0.0f, 0, 0, NULL, \
+        NULL, 0.0f, 0                                                                                       \
+  }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes);
@@ -237,10 +248,11 @@ typedef struct ptxb_attention_gradient {
   const ptxb_tensor *grad, *dq, *dk, *dv;
   const ptxb_tensor* lse_grad; /* the gradient of lse, as lse, or NULL */
   int64_t deterministic;       /* nonzero: what is added to dQ comes in one order, which takes longer */
+  const ptxb_tensor* dsinks;   /* the gradient of sinks, which is written, or NULL */
 } ptxb_attention_gradient;
 
 #define PTXB_ATTENTION_GRADIENT_INIT \
-  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+  { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
 PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,

@@ -20,6 +20,7 @@
 #include <thread>
 #include <tuple>
 
+#include "attention_kit.h"
 #include "clocked_device.h"
 #include "error_kit.h"
 #include "folder_kit.h"
@@ -55,6 +56,8 @@ struct Case {
   enum class Lie : uint8_t { rows_first, heads_first, apart, odd } lie = Lie::rows_first;
   std::vector<std::pair<int64_t, int64_t>> sequences;  // queries and keys of each; empty: not packed
   uint64_t data = 1;
+  bool has_sinks = false;
+  float dropout = 0;
 };
 
 std::string text(const Case& c) {
@@ -62,9 +65,10 @@ std::string text(const Case& c) {
   std::string all = fmt::format(
       "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} causal {} top_left {} left {} "
       "right {} "
-      "softcap {} lse {} lie {}",
+      "softcap {} lse {} lie {} sinks {} dropout {}",
       name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
-      p.causal, p.top_left, p.left, p.right, p.softcap, p.lse.bytes, static_cast<int>(c.lie));
+      p.causal, p.top_left, p.left, p.right, p.softcap, p.lse.bytes, static_cast<int>(c.lie), c.has_sinks,
+      c.dropout);
   for (const auto& [q, k] : c.sequences) all += fmt::format(" {}x{}", q, k);
   return all;
 }
@@ -124,7 +128,9 @@ class Trial {
         key_heads_(c_.p.key_heads != 0 ? c_.p.key_heads : c_.p.heads),
         packed_(!c_.sequences.empty()),
         query_rows_(packed_ ? 0 : c_.p.queries),
-        key_rows_(packed_ ? 0 : c_.p.keys) {
+        key_rows_(packed_ ? 0 : c_.p.keys),
+        more_(device(), c_.has_sinks, c_.dropout, c_.p.heads, c_.data) {
+    more_.give(c_.p);
     std::vector<uint32_t> query_offsets = {0}, key_offsets = {0};
     for (const auto& [queries, keys] : c_.sequences) {
       query_rows_ += queries, key_rows_ += keys;
@@ -201,9 +207,10 @@ class Trial {
       for (int64_t h = 0; h < c_.p.heads; ++h) {
         int64_t first_query = 0, first_key = 0;
         const std::vector<std::pair<int64_t, int64_t>> whole = {{query_rows_, key_rows_}};
+        int64_t sequence = packed_ ? 0 : b;
         for (const auto& [queries, keys] : packed_ ? c_.sequences : whole) {
           for (int64_t i = 0; i < queries; ++i) {
-            const Row row = expected(b, h, first_query + i, i, queries, first_key, keys);
+            const Row row = expected(b, h, first_query + i, i, queries, first_key, keys, sequence);
             for (int64_t column = 0; column < columns_; ++column) {
               const size_t at = o_->index(b, first_query + i, h, column);
               written[at] = true;
@@ -223,7 +230,7 @@ class Trial {
               return fmt::format("lse of batch {}, head {}, query {}: {} is not {}", b, h, first_query + i,
                                  lse(at), row.log_sum);
           }
-          first_query += queries, first_key += keys;
+          first_query += queries, first_key += keys, ++sequence;
         }
       }
     for (size_t i = 0; i < o.size(); ++i)
@@ -241,7 +248,7 @@ class Trial {
     double error = 0, log_sum = -INFINITY;
   };
   Row expected(int64_t b, int64_t h, int64_t query, int64_t i, int64_t queries, int64_t first_key,
-               int64_t keys) {
+               int64_t keys, int64_t sequence) {
     const AttentionArguments& p = c_.p;
     const int64_t shared = h / (p.heads / key_heads_), offset = p.top_left ? 0 : keys - queries,
                   right = p.causal ? 0 : p.right;
@@ -269,14 +276,15 @@ class Trial {
       row.error = std::max(row.error, error);
       scores.push_back({first_key + j, score});
     }
-    if (scores.empty()) return row;
-    double most = -INFINITY, sum = 0;
+    double most = more_.sink(h), sum = 0;
     for (const auto& [key, score] : scores) most = std::max(most, score);
+    if (std::isinf(most)) return row;
+    sum = std::exp(more_.sink(h) - most);
     for (auto& [key, score] : scores) sum += score = std::exp(score - most);
     for (const auto& [key, weight] : scores) {
       const std::span v = row_of(*v_, key, shared);
       for (size_t column = 0; column < v.size(); ++column) {
-        const double term = weight / sum * v[column];
+        const double term = weight / sum * v[column] * more_.factor(sequence, h, i, key - first_key);
         row.values[column] += term;
         row.magnitudes[column] += std::abs(term);
       }
@@ -289,6 +297,7 @@ class Trial {
   int64_t columns_, key_heads_;
   bool packed_;
   int64_t query_rows_, key_rows_;
+  SinksAndDropout more_;
   std::optional<Tensor> q_, k_, v_, o_;
   runtime::Buffer lse_, query_offsets_, key_offsets_;
 };
@@ -382,6 +391,27 @@ TEST_CASE("all sizes about the ends of blocks, under each mask") {
         }
       }
     }
+}
+
+TEST_CASE("sinks and dropout, alone and together") {
+  for (const auto& [queries, has_sinks, dropout] :
+       {std::tuple(130, true, 0.F), {70, false, 0.2F}, {150, true, 0.7F}})
+    for (const int64_t heads : {3, 4}) {
+      Case c = sized(queries, 90, heads);
+      c.p.key_heads = heads % 2 == 0 ? 2 : 1, c.p.batches = 2, c.has_sinks = has_sinks, c.dropout = dropout;
+      c.p.right = heads == 4 ? 9 : -1, c.p.softcap = heads == 3 ? 3.F : 0.F;
+      check_case(c);
+    }
+  for (const int64_t queries : {1, 5}) {  // some heads are rows, but not where weights are dropped
+    Case c = sized(queries, 50, 12, 32);
+    c.p.key_heads = 2, c.has_sinks = true, c.p.batches = 2;
+    check_case(c);
+    c.dropout = 0.5F;
+    check_case(c);
+  }
+  Case c = sized(0, 0, 2);
+  c.sequences = {{70, 30}, {3, 0}, {20, 90}}, c.p.causal = true, c.has_sinks = true, c.dropout = 0.1F;
+  check_case(c);
 }
 
 TEST_CASE("one query, whose heads are rows") {
@@ -908,6 +938,8 @@ TEST_CASE("random calls") {
     Case c = sized(spread(large() ? 700 : 150), spread(large() ? 900 : 150), between(1, 3));
     AttentionArguments& p = c.p;
     c.data = random();
+    c.has_sinks = chance(3);
+    if (chance(3)) c.dropout = static_cast<float>(between(1, 99)) / 100;
     p.type = chance(2) ? DType::f16 : DType::bf16;
     p.depth = std::array<int64_t, 7>{
         16, 32, 64, 80, 128, 192, 256}[static_cast<size_t>(between(0, large() ? 6 : 3))];

@@ -13,6 +13,7 @@
 #include <random>
 #include <set>
 
+#include "attention_kit.h"
 #include "error_kit.h"
 #include "options.h"
 #include "runtime/open_device.h"
@@ -38,6 +39,8 @@ struct Case {
   AttentionGradientArguments p;
   std::vector<std::pair<int64_t, int64_t>> packed = {};  // queries and keys of each sequence
   bool lse_grad = false;                                 // whether lse has a gradient, too
+  bool has_sinks = false;
+  float dropout = 0;
   int64_t gap = 0;  // elements behind each row of a head, and in front of the first
   uint64_t data = 1;
 };
@@ -48,10 +51,10 @@ std::string text(const Case& c) {
   for (const auto& [queries, keys] : c.packed) sequences.push_back(fmt::format("{}+{}", queries, keys));
   return fmt::format(
       "{} batches {} heads {} on {} queries {} keys {} depth {} {} scale {} softcap {} causal {} top_left {} "
-      "left {} right {} lse_grad {} deterministic {} gap {} packed {}",
+      "left {} right {} lse_grad {} deterministic {} gap {} sinks {} dropout {} packed {}",
       name(p.type), p.batches, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.scale,
-      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, p.deterministic, c.gap,
-      fmt::join(sequences, " "));
+      p.softcap, p.causal, p.top_left, p.left, p.right, c.lse_grad, p.deterministic, c.gap, c.has_sinks,
+      c.dropout, fmt::join(sequences, " "));
 }
 
 // One tensor with its gaps, [batch, row, head, column].
@@ -98,15 +101,15 @@ struct Tensor {
 
 // These rows of Q and K of a batch belong together.
 struct Sequence {
-  int64_t batch, queries, keys, first_query = 0, first_key = 0;
+  int64_t batch, queries, keys, first_query = 0, first_key = 0, number = 0;
 };
 std::vector<Sequence> sequences_of(const Case& c) {
   std::vector<Sequence> all;
   if (c.packed.empty())
-    for (int64_t b = 0; b < c.p.batches; ++b) all.push_back({b, c.p.queries, c.p.keys});
+    for (int64_t b = 0; b < c.p.batches; ++b) all.push_back({b, c.p.queries, c.p.keys, 0, 0, b});
   int64_t query = 0, key = 0;
   for (const auto& [queries, keys] : c.packed) {
-    all.push_back({0, queries, keys, query, key});
+    all.push_back({0, queries, keys, query, key, static_cast<int64_t>(all.size())});
     query += queries, key += keys;
   }
   return all;
@@ -137,7 +140,8 @@ class Trial {
         grad_(of_queries(columns_)),
         dq_(of_queries(c.p.depth)),
         dk_(of_keys(c.p.depth)),
-        dv_(of_keys(columns_)) {
+        dv_(of_keys(columns_)),
+        more_(device(), c.has_sinks, c.dropout, c.p.heads, c.data) {
     std::mt19937_64 random(c.data);
     for (Tensor* t : {&q_, &k_, &v_, &grad_}) t->fill(random);
     const auto logarithms = static_cast<size_t>(c.p.heads * query_rows_ * batches_);
@@ -149,6 +153,8 @@ class Trial {
     AttentionGradientArguments& p = c_.p;
     if (!c.packed.empty()) pack(p);
     if (c.lse_grad) p.lse_grad = lse_grad_on_device_;
+    more_.give(p);
+    if (c.has_sinks) p.dsinks = dsinks_ = runtime::Buffer(device(), static_cast<size_t>(p.heads) * 4);
     p.q = q_.to_device(), p.k = k_.to_device(), p.v = v_.to_device(), p.o = o_.to_device(), p.lse = lse_;
     p.grad = grad_.to_device(), p.dq = dq_.to_device(), p.dk = dk_.to_device(), p.dv = dv_.to_device();
   }
@@ -165,13 +171,14 @@ class Trial {
   std::string run(Attention& attention, AttentionGradient& gradient) {
     call(attention, static_cast<const kernels::AttentionArguments&>(c_.p));
     for (Tensor* t : {&dq_, &dk_, &dv_}) t->buffer.fill(0xff);
+    if (c_.has_sinks) dsinks_.fill(0xff);
     call(gradient, c_.p);
     for (Tensor* t : {&o_, &dq_, &dk_, &dv_}) t->from_device();
     compute();
     for (const auto& [name, t, sums] :
          {std::tuple("dQ", &dq_, &of_dq_), {"dK", &dk_, &of_dk_}, {"dV", &dv_, &of_dv_}})
       if (std::string found = wrong(name, *t, *sums); !found.empty()) return found;
-    return "";
+    return c_.has_sinks ? wrong_sinks() : "";
   }
 
  private:
@@ -232,6 +239,7 @@ class Trial {
   void compute() {
     of_dq_.assign(dq_.bits.size(), {}), of_dk_.assign(dk_.bits.size(), {}),
         of_dv_.assign(dv_.bits.size(), {});
+    of_dsinks_.assign(static_cast<size_t>(c_.p.heads), {});
     const int64_t group = key_heads_ > 0 ? c_.p.heads / key_heads_ : 1;
     for (const Sequence& s : sequences_)
       for (int64_t h = 0; h < c_.p.heads; ++h)
@@ -258,22 +266,29 @@ class Trial {
         most = std::max(most, score);
         score_error = std::max(score_error, error);
       }
+    most = std::max(most, more_.sink(h));
     if (most == -INFINITY) return;
+    total = std::exp(more_.sink(h) - most);
+    const double of_sink = total;
     for (double& score : scores) total += score = std::exp(score - most);
     // sum(dO * O) by O as it was rounded, so that rounding is not counted twice.
     sum = dot(grad_, o_, {b, i, h}, {b, i, h}, sum_size) -
           lse_grad_[static_cast<size_t>((b * c_.p.heads + h) * query_rows_ + i)];
+    of_dsinks_[static_cast<size_t>(h)].add(-of_sink / total, of_sink / total * (4 * score_error + 1e-5), sum);
+    of_dsinks_[static_cast<size_t>(h)].error += of_sink / total * 0x1p-18 * sum_size;
     for (int64_t j = s.first_key; j < end; ++j) {
       const double w = scores[static_cast<size_t>(j)] / total;
       if (w == 0) continue;
-      const double bend = bends[static_cast<size_t>(j)],
-                   product = dot(grad_, v_, {b, i, h}, {b, j, shared}, size), straight = w * (product - sum),
-                   slope = straight * bend, relative = u + 4 * score_error + 1e-5,
+      const double kept = more_.factor(s.number, h, i - s.first_query, j - s.first_key),
+                   bend = bends[static_cast<size_t>(j)],
+                   product = kept * dot(grad_, v_, {b, i, h}, {b, j, shared}, size),
+                   straight = w * (product - sum), slope = straight * bend,
+                   relative = u + 4 * score_error + 1e-5,
                    least = c_.p.type == DType::f16 ? 0x1p-25 : 0,  // half of f16's least number
           slope_error = least + std::abs(slope) * relative + std::abs(straight) * 0x1p-9 * (1 - bend) +
-                        w * 0x1p-18 * (size + sum_size);
+                        w * 0x1p-18 * (kept * size + sum_size);
       for (int64_t c = 0; c < columns_; ++c)
-        of_dv_[dv_.index(b, j, shared, c)].add(w, least + w * relative, grad_(b, i, h, c));
+        of_dv_[dv_.index(b, j, shared, c)].add(w * kept, (least + w * relative) * kept, grad_(b, i, h, c));
       for (int64_t c = 0; c < c_.p.depth; ++c) {
         of_dk_[dk_.index(b, j, shared, c)].add(slope * scale, slope_error * scale, q_(b, i, h, c));
         of_dq_[dq_.index(b, i, h, c)].add(slope * scale, slope_error * scale, k_(b, j, shared, c));
@@ -281,6 +296,14 @@ class Trial {
     }
   }
 
+  std::string wrong_sinks() const {
+    const std::vector<float> all = dsinks_.copy_out<float>();
+    for (size_t h = 0; h < all.size(); ++h)
+      if (const Sum& sum = of_dsinks_[h];
+          !(std::abs(all[h] - sum.value) <= sum.error + 0x1p-20 * std::abs(sum.value)))
+        return fmt::format("dsinks of head {}: {} is not {} (within {})", h, all[h], sum.value, sum.error);
+    return "";
+  }
   std::string wrong(const char* name, const Tensor& t, const std::vector<Sum>& sums) const {
     std::vector<bool> written(t.bits.size(), false);
     for (int64_t b = 0; b < t.batches; ++b)
@@ -307,9 +330,10 @@ class Trial {
   int64_t batches_, query_rows_, key_rows_;  // of tensors
   int64_t columns_, key_heads_;
   Tensor q_, k_, v_, o_, grad_, dq_, dk_, dv_;
-  runtime::Buffer lse_, lse_grad_on_device_, workspace_, query_offsets_, key_offsets_;
+  SinksAndDropout more_;
+  runtime::Buffer lse_, lse_grad_on_device_, dsinks_, workspace_, query_offsets_, key_offsets_;
   std::vector<float> lse_grad_;  // zeros where it is not given
-  std::vector<Sum> of_dq_, of_dk_, of_dv_;
+  std::vector<Sum> of_dq_, of_dk_, of_dv_, of_dsinks_;
 };
 
 // One object for all calls, so that the plans of one meet those of others.
@@ -409,6 +433,25 @@ TEST_CASE("a softcap, with and without masks") {
   }
 }
 
+TEST_CASE("sinks and dropout, alone and together") {
+  for (const auto& [depth, has_sinks, dropout] :
+       {std::tuple(64, true, 0.F), {128, false, 0.2F}, {192, true, 0.7F}}) {
+    Case c = sized(130, 150, depth, 4);
+    c.p.key_heads = 2, c.has_sinks = has_sinks, c.dropout = dropout, c.lse_grad = depth == 64;
+    c.p.right = depth == 64 ? 5 : -1, c.p.batches = depth == 128 ? 2 : 1;
+    CHECK_MESSAGE(wrong(c) == "", text(c));
+  }
+  Case c = sized(0, 0, 64, 2);  // rows without a key have the sink alone
+  c.packed = {{70, 80}, {3, 0}, {90, 65}, {0, 20}};
+  c.p.causal = true, c.has_sinks = true, c.dropout = 0.3F, c.lse_grad = true;
+  CHECK_MESSAGE(wrong(c) == "", text(c));
+  for (const auto& [queries, batches] : {std::pair(0, 2), {9, 0}}) {
+    c = sized(queries, 10, 64, 2);
+    c.p.batches = batches, c.has_sinks = true;
+    CHECK_MESSAGE(wrong(c) == "", text(c));
+  }
+}
+
 TEST_CASE("a gradient of lse") {
   Case c = sized(100, 140, 64, 4);
   c.p.key_heads = 2, c.p.batches = 2, c.p.causal = true, c.lse_grad = true;
@@ -479,6 +522,11 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(refused([](auto& p) { p.dq = p.q; }), "dQ overlaps Q");
   CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.lse, p.lse_grad.bytes = 8; }), "the gradient of lse");
   CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.dq.memory; }), "dQ overlaps the gradient of lse");
+  CHECK_ERROR(refused([](auto& p) { p.dsinks = p.lse; }), "and sinks are not given");
+  CHECK_ERROR(refused([](auto& p) {
+                p.sinks = p.dsinks = {p.q.memory.address, 64};
+              }),
+              "dsinks overlaps sinks");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
   CHECK(trial.run(both().attention, gradient) == "");  // from now on it is known
   CHECK_ERROR(gradient(right), "attention_gradient: this call takes a workspace of 33792 B");
@@ -500,6 +548,8 @@ TEST_CASE("random calls") {
     if (!c.p.causal) c.p.right = draw(0, 1) != 0 ? draw(0, c.p.keys) : -1;
     if (draw(0, 2) == 0) c.p.left = draw(0, c.p.keys);
     if (draw(0, 2) == 0) c.p.softcap = static_cast<float>(draw(1, 5));
+    if (draw(0, 2) == 0) c.dropout = static_cast<float>(draw(1, 99)) / 100;
+    c.has_sinks = draw(0, 2) == 0;
     c.lse_grad = draw(0, 3) == 0, c.p.deterministic = draw(0, 2) == 0;
     if (draw(0, 2) == 0) c.p.scale = 0.5F;
     c.gap = draw(0, 2) == 0 ? draw(1, 9) : 0;

@@ -750,6 +750,81 @@ static void check_attention_gradient(const ptxb_attention* attention, int packed
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
 
+/* A sink of 0 is one more key, whose value is 0: weights are 1 / (i + 2). Its gradient is the sum over
+ * queries of its weight times what lse hangs on all scores (lse is its own gradient here) without what O
+ * does, where dO is 1. Of weights that are dropped by halves, that of the first query, which sees one key, is
+ * 0 or 2. */
+static void check_sinks_and_dropout(const ptxb_attention* attention, int packed, int64_t* shape,
+                                    const int32_t* begins) {
+  Matrix sinks, dsinks, seed, grad, d[3], workspace;
+  Matrix* all[] = {&grad, &d[0], &d[1], &d[2]};
+  int64_t heads = kHeads, words = 4;
+  const uint16_t one = bf16_of(1);
+  const int32_t numbers[4] = {1, 2, 3, 4};
+  size_t bytes = 0;
+  make(&sinks, f32, 1, kHeads, kHeads, 1, 0), make(&dsinks, f32, 1, kHeads, kHeads, 1, 0);
+  for (Matrix* x = &sinks; x; x = x == &sinks ? &dsinks : NULL)
+    x->tensor.ndim = 1, x->tensor.shape = &heads, x->tensor.strides = NULL;
+  memset(sinks.host, 0, sinks.bytes);
+  OK(ptxb_copy_in(device, sinks.tensor.data, sinks.host, sinks.bytes));
+  make(&seed, (ptxb_dtype){PTXB_INT, 32, 1}, 1, 4, 4, 1, 0);
+  OK(ptxb_copy_in(device, seed.tensor.data, numbers, sizeof numbers));
+  seed.tensor.ndim = 1, seed.tensor.shape = &words, seed.tensor.strides = NULL;
+  for (int i = 0; i < 4; ++i) {
+    make(all[i], bf16, kRows, kHeads * kColumns, kHeads * kColumns, 1, 0);
+    for (int64_t k = 0; k < kRows * kHeads * kColumns; ++k)
+      memcpy((uint16_t*)all[i]->host + k, &one, sizeof one);
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = packed ? 3 : 4;
+    all[i]->tensor.shape = packed ? shape + 1 : shape;
+    all[i]->tensor.strides = NULL;
+  }
+  ptxb_attention p = *attention;
+  p.sinks = &sinks.tensor;
+  ptxb_attention_gradient g = PTXB_ATTENTION_GRADIENT_INIT;
+  g.attention = &p, g.grad = &grad.tensor, g.dq = &d[0].tensor, g.dk = &d[1].tensor, g.dv = &d[2].tensor;
+  g.lse_grad = p.lse, g.dsinks = &dsinks.tensor;
+  OK(ptxb_attention_gradient_workspace(device, &g, &bytes));
+  make(&workspace, (ptxb_dtype){PTXB_INT, 32, 1}, 1, (int64_t)bytes / 4 + 1024, 1, 1, 0);
+  bytes += 4096;
+  OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+  OK(ptxb_attention_gradient_run(device, &g, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+  float found[kHeads];
+  OK(ptxb_copy_out(device, found, dsinks.tensor.data, sizeof found));
+  for (int64_t head = 0; head < kHeads; ++head) {
+    double sum = 0;
+    for (int64_t row = 0; row < kRows; ++row) {
+      const double i = (double)(row >= begins[1] ? row - begins[1] : row);
+      sum += (log(i + 2) - kColumns * (i / 2 + head) * (i + 1) / (i + 2)) / (i + 2);
+    }
+    CHECK(fabs(found[head] - sum) <= 0.02 * fabs(sum) + 0.02);
+  }
+
+  uint16_t* const o = malloc(kRows * kHeads * kColumns * sizeof *o);
+  p.sinks = NULL, p.dropout = 0.5f;
+  REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
+          "dropout = 0.5, and no dropout_seed");
+  p.dropout_seed = &seed.tensor;
+  OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, o, p.o->data, kRows * kHeads * kColumns * sizeof *o));
+  for (int i = 0; i < 2; ++i) {
+    const float first = f32_of(o[(begins[i] * kHeads + 1) * kColumns]);
+    CHECK(first == 0 || first == 2);
+  }
+  p.dropout = 1;
+  REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
+          "dropout = 1; from 0 to below 1");
+  p.dropout = 0, p.reserved = 7;
+  REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
+          "reserved = 7; it is 0");
+  p.reserved = 0, p.sinks = &seed.tensor;
+  REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
+          "sinks: [4] of s32; it is of float32, [2], one for each head");
+  free(o);
+  discard(&sinks), discard(&dsinks), discard(&seed), discard(&workspace);
+  for (int i = 0; i < 4; ++i) discard(all[i]);
+}
+
 static void check_attention(int packed, int is_emulator) {
   Matrix q, k, v, o, lse, offsets, workspace;
   int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
@@ -801,6 +876,7 @@ static void check_attention(int packed, int is_emulator) {
     }
   CHECK(wrong == 0);
   check_attention_gradient(&p, packed, shape, begins);
+  check_sinks_and_dropout(&p, packed, shape, begins);
 
   p.size = 8;
   REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "a ptxb_attention of 8 bytes");

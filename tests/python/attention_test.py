@@ -73,9 +73,22 @@ for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2
                     (dict(layout="bhsd", **packed), "packed sequences lie as"), (dict(device=None), "Q: its memory is on the CPU"),
                     (dict(k=None), "K: <class 'NoneType'> beside"), (dict(v=v.tolist()), "V: <class 'list'> beside tensors of numpy's"),
                     (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
-                    (dict(q=q.astype(np.float32)), "f32")):
+                    (dict(q=q.astype(np.float32)), "f32"), (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it is of float32, [4]"),
+                    (dict(sinks=[0, 0, 0, 0]), "sinks: <class 'list'> beside"), (dict(dropout="x"), "dropout: 'x' is a str"),
+                    (dict(dropout=1.0, dropout_seed=1), "dropout = 1; from 0 to below 1"), (dict(dropout=0.5), "dropout_seed: None, and"),
+                    (dict(dropout=0.5, dropout_seed=-1), "dropout_seed: -1; it is a number"),
+                    (dict(dropout=0.5, dropout_seed=np.zeros(4, np.int64)), "dropout_seed: [4] of s64")):
     with kit.refused(text):
         pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
+# The part that is dropped, and how often neighbours agree, lie within five deviations of what independent draws give.
+mask = pb.dropout_mask((1 << 40, 3), 2, 4, 200, 300, 0.3)
+independent = 0.3**2 + 0.7**2
+for agree, expected in ((~mask, 0.3), *((mask[tuple(np.s_[a:] if axis == i else np.s_[:] for i in range(4))]
+                                         == mask[tuple(np.s_[:-a] if axis == i else np.s_[:] for i in range(4))], independent)
+                                        for axis in range(4) for a in (1, 8)[:1 + (axis > 1)])):
+    kit.check(abs(agree.mean() - expected) < 5 * (expected * (1 - expected) / agree.size)**0.5, agree.mean(), expected)
+kit.check(np.array_equal(mask[:1, :2, :20, :30], pb.dropout_mask([0, 256, 3, 0], 1, 2, 20, 30, 0.3)))
+pb.warm_up("attention", [((1, 64, 2, 64),) * 2], "bf16", "emulator", sinks=True, dropout=0.1)
 pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64)), ((1, 64, 2, 64), (1, 64, 1, 64), (1, 64, 1, 32))], "bf16", "emulator",
            causal=True, return_lse=True)
 for shape in ((64, 64, 64), (64,), ((1, 64, 2, 64),)):

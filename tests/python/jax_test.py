@@ -13,7 +13,7 @@ import kit
 import ptxbuilder as pb
 import reference
 import struct_kernel
-from jax_kit import check, drawn, wide
+from jax_kit import check, drawn, wide, with_arrays
 
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
@@ -22,7 +22,9 @@ P = jax.sharding.PartitionSpec
 for case in reference.CASES[:4] + reference.CASES[6:]:
     operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
     expected, expected_lse = reference.attention(*map(wide, operands), **words)
-    for function in (pb.attention, jax.jit(pb.attention, static_argnames=("return_lse", *words))):
+    words = with_arrays(words)
+    fixed = [name for name, x in words.items() if not isinstance(x, jax.Array)]
+    for function in (pb.attention, jax.jit(pb.attention, static_argnames=("return_lse", *fixed))):
         o, lse = function(*operands, return_lse=True, **words)
         kit.check(o.dtype == jnp.bfloat16 and lse.dtype == jnp.float32)
         check(o, expected, 2**-7, case)
@@ -43,15 +45,24 @@ with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
 
 
 def check_attention_gradients(got, exact, *case):
-    for name, x, expected in zip(("dQ", "dK", "dV"), got, exact):
+    for name, x, expected in zip(("dQ", "dK", "dV", "dsinks"), got, exact):
         check(x, expected, 2**-6, name, *case)
 
 
 for case in reference.DIFFERENTIABLE:
-    operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
-    (o, lse), back = jax.vjp(jax.jit(lambda q, k, v: pb.attention(q, k, v, return_lse=True, **words)), *operands)
+    operands, words = [drawn(*shape) for shape in reference.shapes(case)], with_arrays(case[-1])
+    sinks = [words.pop("sinks")] if "sinks" in words else []
+
+    def attend(q, k, v, *sinks):
+        return pb.attention(q, k, v, return_lse=True, **dict(zip(["sinks"], sinks)), **words)
+
+    (o, lse), back = jax.vjp(jax.jit(attend), *operands, *sinks)
     grads = drawn(*o.shape), drawn(*lse.shape, dtype=jnp.float32)
-    check_attention_gradients(back(grads), reference.attention_gradients(*map(wide, (*operands, *grads)), **words), case)
+    check_attention_gradients(back(grads), reference.attention_gradients(*map(wide, (*operands, *grads)), **case[-1]), case)
+with kit.refused("packed sequences, sinks and dropout under jax.vmap"):
+    jax.vmap(lambda q: pb.attention(q, k, v, sinks=jnp.zeros(2)))(q[None])
+with kit.refused("dropout_seed: None, and dropout is above 0"):
+    pb.attention(q, k, v, dropout=0.1)
 summed = jax.grad(lambda q, k, v: pb.attention(q, k, v, causal=True).astype(jnp.float32).sum(), (0, 1, 2))
 exact = list(reference.attention_gradients(*map(wide, (q, k, v)), np.ones(q.shape), causal=True))
 check_attention_gradients(jax.vmap(summed)(*(x[:, None] for x in (q, k, v))), [x[:, None] for x in exact], "vmap")

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 
+from ptxbuilder import dropout_mask
 from ptxbuilder._product import ROWS
 
 
-def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False):
-    """The weights of each key for each query, 0 for those that it does not see, and lse. Heads stand before rows, and are as many."""
+def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=False, sinks=None):
+    """The weights of each key for each query, 0 for those that it does not see, lse, and the sinks' weights. Heads stand before rows, and
+    are as many."""
     scores = q @ np.swapaxes(k, -1, -2) * (scale or 1 / q.shape[-1]**0.5)
     if softcap:
         scores = softcap * np.tanh(scores / softcap)
@@ -21,38 +23,60 @@ def _weights(q, k, causal=False, scale=None, window=None, softcap=0.0, top_left=
     is_seen &= True if left < 0 else key >= middle - left
     is_seen &= True if right < 0 else key <= middle + right
     scores = np.where(is_seen, scores, -np.inf)
-    top = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), np.finfo(float).min)
-    weights = np.exp(scores - top)
-    sums = weights.sum(-1, keepdims=True)
+    sinks = np.full((1, 1), -np.inf) if sinks is None else sinks[:, None, None]
+    top = np.maximum(np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), sinks), np.finfo(float).min)
+    weights, of_sinks = np.exp(scores - top), np.exp(sinks - top)
+    sums = weights.sum(-1, keepdims=True) + of_sinks
     with np.errstate(divide="ignore"):
         lse = (np.log(sums) + top)[..., 0]
-    return weights / np.where(sums > 0, sums, 1), lse
+    sums = np.where(sums > 0, sums, 1)
+    return weights / sums, lse, (of_sinks / sums)[..., 0]
 
 
 def _turned(layout, *tensors):
     return (np.swapaxes(x, 1, 2) if layout == "bshd" else x for x in tensors)
 
 
+def _factors(q, k, dropout=0.0, dropout_seed=None):
+    """What weights are multiplied by."""
+    if dropout == 0:
+        return 1.0
+    dropped = round(float(np.float32(dropout)) * 65536)
+    mask = dropout_mask(np.asarray(dropout_seed), *q.shape[:2], q.shape[2], k.shape[2], dropout)
+    return mask * (65536 / (65536 - dropped))
+
+
+def _apart(words):
+    """The words that weights come of, and those of dropout."""
+    of_dropout = {name: x for name, x in words.items() if name.startswith("dropout")}
+    return {name: x for name, x in words.items() if name not in of_dropout}, of_dropout
+
+
 def attention(q, k, v, layout="bshd", **words):
     """O and lse of numpy's arrays of float64, as ptxbuilder.attention gives them; written from its definition."""
     q, k, v = _turned(layout, q, k, v)
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
-    weights, lse = _weights(q, k, **words)
-    return next(_turned(layout, weights @ v)), lse
+    words, of_dropout = _apart(words)
+    weights, lse, _ = _weights(q, k, **words)
+    return next(_turned(layout, weights * _factors(q, k, **of_dropout) @ v)), lse
 
 
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
-    """Those of sum(O grad) + sum(lse lse_grad) by Q, K and V."""
+    """Those of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks where there are."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
     k, v = (np.repeat(x, group, 1) for x in (k, v))
-    weights, _ = _weights(q, k, **words)
-    slopes, scale = grad @ np.swapaxes(v, -1, -2), words.get("scale") or 1 / q.shape[-1]**0.5
-    slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True) + np.expand_dims(lse_grad, -1)) * scale
+    words, of_dropout = _apart(words)
+    weights, _, of_sinks = _weights(q, k, **words)
+    factors, scale = _factors(q, k, **of_dropout), words.get("scale") or 1 / q.shape[-1]**0.5
+    slopes = factors * (grad @ np.swapaxes(v, -1, -2))
+    taken = (weights * slopes).sum(-1) - lse_grad
+    slopes = weights * (slopes - taken[..., None]) * scale
     if cap := words.get("softcap"):
         slopes *= 1 - np.tanh(q @ np.swapaxes(k, -1, -2) * scale / cap)**2
-    dk, dv = (x.reshape(*shape, group, *x.shape[2:]).sum(2) for x in (np.swapaxes(slopes, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ grad))
-    return _turned(layout, slopes @ k, dk, dv)
+    dk, dv = (x.reshape(*shape, group, *x.shape[2:]).sum(2) for x in (np.swapaxes(slopes, -1, -2) @ q, np.swapaxes(weights * factors, -1, -2) @ grad))
+    gradients = _turned(layout, slopes @ k, dk, dv)
+    return gradients if words.get("sinks") is None else (*gradients, -(of_sinks * taken).sum((0, 2)))
 
 
 # What it is asked for: heads, key heads, columns, value columns, queries, keys, and words.
@@ -60,6 +84,10 @@ CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
          (2, 1, 64, 64, 0, 8, {}), (2, 2, 64, 64, 8, 0, {})]
+SINKS, SEED = np.array([-0.5, 1.25], np.float32), np.array([11, -2, 3, 4], np.int32)
+CASES += [(2, 1, 64, 64, 33, 50, {"causal": True, "sinks": SINKS}), (2, 2, 40, 40, 30, 20, {"sinks": SINKS, "window": (3, 0)}),
+          (2, 1, 64, 64, 40, 70, {"dropout": 0.3, "dropout_seed": SEED}),
+          (2, 2, 128, 128, 20, 30, {"dropout": 0.6, "dropout_seed": SEED, "sinks": SINKS, "layout": "bhsd"})]
 # These are those that have a gradient.
 DIFFERENTIABLE = [*CASES, (2, 1, 64, 64, 40, 150, {"causal": True, "deterministic": True}), (1, 1, 192, 128, 30, 70, {})]
 

@@ -32,17 +32,24 @@ def tensors_of(case, place):
     return {name: torch.from_numpy(np.array(x)).to(place, getattr(torch, kind)) for name, (x, kind) in drawn.items()}, words
 
 
+def with_tensors(words, place):
+    """The same, with numpy's arrays as PyTorch's tensors."""
+    return {name: torch.from_numpy(x).to(place) if isinstance(x, np.ndarray) else x for name, x in words.items()}
+
+
 def check_attention_gradients(attend, place, cases=reference.DIFFERENTIABLE):
     """By every way, of tensors of bf16, against float64."""
     for case in cases:
         operands = [torch.from_numpy(random.standard_normal(shape)).to(place, torch.bfloat16) for shape in reference.shapes(case)]
         for way, has_lse in ((attend, False), (torch.compile(attend, fullgraph=True, backend="aot_eager"), True)):
-            given = [x.clone().requires_grad_() for x in operands]
-            results = way(*given, **case[-1], return_lse=True)[:1 + has_lse]
+            given, words = [x.clone().requires_grad_() for x in operands], with_tensors(case[-1], place)
+            if "sinks" in words:
+                given.append(words.pop("sinks").requires_grad_())
+            results = way(*given[:3], **dict(zip(["sinks"], given[3:])), **words, return_lse=True)[:1 + has_lse]
             grads = [torch.from_numpy(random.standard_normal(tuple(x.shape))).to(x) for x in results]
             found = torch.autograd.grad(results, given, grads)
             exact = reference.attention_gradients(*map(wide, (*operands, *grads)), **case[-1])
-            for name, got, expected in zip(("dQ", "dK", "dV"), found, exact):
+            for name, got, expected in zip(("dQ", "dK", "dV", "dsinks"), found, exact):
                 check(got, torch.from_numpy(np.ascontiguousarray(expected)).to(place), 2**-6, name, case)
 
 

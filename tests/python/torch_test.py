@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import kit
-from torch_kit import by_compiler, check_attention_gradients, check, check_beside, check_gradients_beside, exactly, functions, wide  # first: it finds a PyTorch
+from torch_kit import by_compiler, check_attention_gradients, check, check_beside, check_gradients_beside, exactly, functions, wide, with_tensors  # first: it finds a PyTorch
 import numpy as np
 import ptxbuilder as pb
 import reference
@@ -185,8 +185,8 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (32,); it is 
 
 # Attention: straight, by the operation, compiled, under torch.func; and its gradient.
 for case in reference.CASES[:4] + reference.CASES[6:]:
-    operands, words = [drawn(*shape) for shape in reference.shapes(case)], case[-1]
-    expected, expected_lse = (torch.from_numpy(x) for x in reference.attention(*(x.double().numpy() for x in operands), **words))
+    operands, words = [drawn(*shape) for shape in reference.shapes(case)], with_tensors(case[-1], "cpu")
+    expected, expected_lse = (torch.from_numpy(x) for x in reference.attention(*(x.double().numpy() for x in operands), **case[-1]))
 
     def attend(q, k, v):
         return pb.attention(q, k, v, return_lse=True, device="emulator", **words)
@@ -223,15 +223,33 @@ out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
-    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, None, None, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
-                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, None, None, None, 0.0, 0.0, 0, 0, -1, 0, 0, None))
+                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 5, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))
     with torch.no_grad():
         kit.check(torch.equal(way(trained, k, v), expected))
+# A seed is drawn anew at each call, by PyTorch's generator, and kept for the gradient.
+halved = [attend(q, k, v, dropout=0.5) for _ in range(2)]
+torch.manual_seed(7)
+first, second = (by_compiler(attend)(q, k, v, dropout=0.5) if compiled else attend(q, k, v, dropout=0.5) for compiled in (False, True))
+torch.manual_seed(7)
+kit.check(torch.equal(attend(q, k, v, dropout=0.5), first) and not torch.equal(*halved) and not torch.equal(first, second), "drawn seeds")
+kit.check(torch.equal(attend(q, k, v, dropout=0.5, dropout_seed=(1 << 63, 5)),
+                      attend(q, k, v, dropout=0.5, dropout_seed=torch.tensor([0, -1 << 31, 5, 0], dtype=torch.int32))), "a seed in numbers")
+torch.manual_seed(7)
+again = trained.clone().detach().requires_grad_()
+kept = torch.utils.checkpoint.checkpoint(lambda x: attend(x, k, v, dropout=0.5), again, use_reentrant=False)
+kit.check(torch.equal(kept.detach(), first), "a checkpoint's seed")
+of_checkpoint, = torch.autograd.grad(kept.float().sum(), again)
+torch.manual_seed(7)
+of_straight, = torch.autograd.grad(attend(again, k, v, dropout=0.5).float().sum(), again)
+check(of_checkpoint, of_straight.double(), 2**-6, "dropout through a checkpoint")
+with kit.refused("packed sequences, sinks and dropout under torch.func.vmap"):
+    torch.func.vmap(lambda q: attend(q, k, v, sinks=torch.zeros(2)))(q[None])
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),
       2**-6, "of lse alone")

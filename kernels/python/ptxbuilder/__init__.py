@@ -8,7 +8,7 @@
 import sys
 
 from . import _ext
-from ._attention import attention
+from ._attention import attention, dropout_mask
 from ._kernel import Kernel, load
 from ._product import matmul
 from ._warm_up import warm_up
@@ -18,7 +18,7 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "attention", "load", "matmul", "warm_up"]
+__all__ = ["Kernel", "Linear", "attention", "dropout_mask", "load", "matmul", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
 
 

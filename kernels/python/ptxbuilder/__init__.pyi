@@ -27,12 +27,15 @@ def matmul(a: T, b: T, bias: T | None = None, c: T | None = None, alpha: float |
 def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
               softcap: float = 0.0, layout: Literal["bshd", "bhsd"] = "bshd", return_lse: Literal[False] = False, out: T | None = None,
               query_offsets: T | None = None, key_offsets: T | None = None, max_queries: int | None = None,
-              max_keys: int | None = None, top_left: bool = False, deterministic: bool = False, device: Any = None) -> T: ...
+              max_keys: int | None = None, top_left: bool = False, deterministic: bool = False, sinks: T | None = None,
+              dropout: float = 0.0, dropout_seed: T | int | tuple[int, int] | None = None, device: Any = None) -> T: ...
 @overload
 def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
               softcap: float = 0.0, layout: Literal["bshd", "bhsd"] = "bshd", return_lse: Literal[True], out: T | None = None,
               query_offsets: T | None = None, key_offsets: T | None = None, max_queries: int | None = None,
-              max_keys: int | None = None, top_left: bool = False, deterministic: bool = False, device: Any = None) -> tuple[T, T]: ...
+              max_keys: int | None = None, top_left: bool = False, deterministic: bool = False, sinks: T | None = None,
+              dropout: float = 0.0, dropout_seed: T | int | tuple[int, int] | None = None, device: Any = None) -> tuple[T, T]: ...
+def dropout_mask(seed: int | Sequence[int], batches: int, heads: int, queries: int, keys: int, dropout: float) -> Any: ...
 
 class Kernel:
     path: str

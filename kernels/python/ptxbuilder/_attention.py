@@ -1,13 +1,20 @@
 """Attention, for whichever framework its operands are of."""
 import math
+from collections import namedtuple
 
 from . import _ext
 from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, name_of, untouched, warn_of_work
 
 
+# The tensors beside Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
+Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed")
+NO_EXTRAS = Extras(None, None, None, None)
+_DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
+
+
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
-              device=None):
+              sinks=None, dropout=0.0, dropout_seed=None, device=None):
     """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
     Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
@@ -23,16 +30,26 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
     behind the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
 
-    On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K and V.
+    `sinks`, float32 of Q's heads, are scores of a key without a value, which each query of the head sees; lse counts them.
+
+    `dropout`, from 0 to below 1, is the part of the weights that is dropped, to the nearest 65536th; the others grow by
+    1 / (1 - dropout). What is dropped hangs on `dropout_seed` and on where a weight stands, so that it is the same in the
+    gradient: int32 [4] where Q is, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset).
+    PyTorch's default generator draws it where it is not given. dropout_mask() writes out what is kept.
+
+    On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K, V and sinks.
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
     Q's gradient. Raises ValueError that names the operand and the rule.
     """
-    numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic)
-    return door_of(q).attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+    numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
+                         dropout)
+    has_extras = query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
+    extras = Extras(query_offsets, key_offsets, sinks, dropout_seed) if has_extras else NO_EXTRAS
+    return door_of(q).attention(q, k, v, extras, numbers, return_lse, out, device)
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
-               key_offsets=None, max_queries=None, max_keys=None, deterministic=False):
+               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0):
     """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
@@ -44,7 +61,8 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if softcap is None:
         raise ValueError("softcap: None; 0 is none")
     check_number("softcap", softcap)
-    given["softcap"] = softcap
+    check_number("dropout", dropout)
+    given["softcap"], given["dropout"] = softcap, dropout
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
     if layout != "bshd":
         if layout != "bhsd":
@@ -81,6 +99,33 @@ def shapes_of(q, v, flags):
     return (*q[:-1], v[-1]), tuple(lse)
 
 
+def seeded(extras, dropout, make, draw=None):
+    """The same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
+    seed = extras.dropout_seed
+    if dropout == 0:
+        seed = None
+    elif seed is None:
+        if draw is None:
+            raise ValueError("dropout_seed: None, and dropout is above 0: give a number, or int32 of four words")
+        seed = draw()
+    elif isinstance(seed, (int, tuple, list)) and not isinstance(seed, bool):
+        seed = make(words_of_seed(seed))
+    return extras._replace(dropout_seed=seed)
+
+
+def words_of_seed(seed):
+    """Four numbers of int32, of a seed or of (seed, offset)."""
+    both = (seed, 0) if isinstance(seed, int) else tuple(seed)
+    if len(both) != 2 or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 64 for x in both):
+        raise ValueError(f"dropout_seed: {seed!r}; it is a number from 0 to below 2^64, or two, (seed, offset), or a tensor")
+    words = [x >> shift & 0xffffffff for x in both for shift in (0, 32)]
+    return [word - (word >> 31 << 32) for word in words]
+
+
+def dropout_of(numbers):
+    return numbers[_DROPOUT]
+
+
 def multiply_adds(q, k, v, numbers):
     """Gives those of the two products of these shapes, where every query sees every key; packed, as many as the longest sequence has."""
     *numbers, flags = numbers
@@ -96,7 +141,7 @@ def check_packed(q, k, query_offsets, key_offsets, numbers):
             check_offsets(name, offsets.tolist(), x.shape[0], f"max_{longest}", by_name[longest])
 
 
-def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, stream=None):
+def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
     shape, lse_shape = shapes_of(q.shape, v.shape, numbers[-1])
     if out is None and not kit.IS_ALLOCATED:
@@ -105,9 +150,9 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(multiply_adds(q.shape, k.shape, v.shape, numbers))
-    if numbers[-1] & _ext.PACKED and kit.is_on_host(query_offsets) and kit.is_on_host(key_offsets):
-        check_packed(q, k, query_offsets, key_offsets, numbers)
-    given, *rest = (None if x is None else tensor(x) for x in (out, lse, query_offsets, key_offsets))
+    if numbers[-1] & _ext.PACKED and kit.is_on_host(extras.query_offsets) and kit.is_on_host(extras.key_offsets):
+        check_packed(q, k, extras.query_offsets, extras.key_offsets, numbers)
+    given, *rest = (None if x is None else tensor(x) for x in (out, lse, *extras))
 
     def call(q, k, v):
         return _ext.attention(tensor(q), tensor(k), tensor(v), given, *rest, *numbers, device, stream)
@@ -117,33 +162,73 @@ def run(kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, devi
     return (out, lse) if return_lse else out
 
 
-def run_gradient(kit, q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, numbers, device, stream=None):
-    """The gradients of an attention by Q, K and V, of what it read and gave; `lse_grad` may be None."""
+def run_gradient(kit, q, k, v, o, lse, grad, extras, lse_grad, numbers, device, stream=None):
+    """The gradients of an attention by Q, K, V and, where there are, sinks, of what it read and gave; `lse_grad` may be None."""
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
         warn_of_work(5 * multiply_adds(q.shape, k.shape, v.shape, numbers) // 2)
-    gradients = [kit.empty(x, x.shape, name_of(x.dtype)) for x in (q, k, v)]
-    written = [tensor(x) for x in gradients]
-    offsets = [None if x is None else tensor(x) for x in (query_offsets, key_offsets)]
+    gradients = [kit.empty(x, x.shape, name_of(x.dtype)) for x in (q, k, v, extras.sinks) if x is not None]
+    dq, dk, dv, *dsinks = [tensor(x) for x in gradients]
+    given = [None if x is None else tensor(x) for x in extras]
 
     def call(q, k, v, o, grad, lse_grad):
-        _ext.attention_gradient(tensor(q), tensor(k), tensor(v), tensor(o), tensor(lse), *offsets, *numbers, tensor(grad), *written,
-                                None if lse_grad is None else tensor(lse_grad), device, stream)
+        _ext.attention_gradient(tensor(q), tensor(k), tensor(v), tensor(o), tensor(lse), *given, *numbers, tensor(grad), dq, dk, dv,
+                                None if lse_grad is None else tensor(lse_grad), dsinks[0] if dsinks else None, device, stream)
 
     as_they_lie(call, kit.compact, q, k, v, o, grad, lse_grad)
     return tuple(gradients)
 
 
-def gradient_workspace_of(device, q, k, v, offsets, numbers, has_lse_grad):
+def gradient_workspace_of(device, q, k, v, extras, numbers, has_lse_grad):
     """The bytes that the gradients of an attention of compact tensors take; it is compiled."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     o, lse = (shape, q[1]), (lse_shape, "float32")
-    *given, grad, dq, dk, dv, lse_grad = untouched(q, k, v, o, lse, *offsets, o, q, k, v, lse if has_lse_grad else None)
-    return _ext.attention_gradient_workspace(device, *given, *numbers, grad, dq, dk, dv, lse_grad)
+    sinks = Extras(*extras).sinks
+    *given, grad, dq, dk, dv, lse_grad, dsinks = untouched(q, k, v, o, lse, *extras, o, q, k, v, lse if has_lse_grad else None, sinks)
+    return _ext.attention_gradient_workspace(device, *given, *numbers, grad, dq, dk, dv, lse_grad, dsinks)
 
 
-def workspace_of(device, q, k, v, offsets, numbers, return_lse):
+def workspace_of(device, q, k, v, extras, numbers, return_lse):
     """The bytes that an attention of compact tensors, each (shape, type's name), takes; it is compiled."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     lse = (lse_shape, "float32") if return_lse else None
-    return _ext.attention_workspace(device, *untouched(q, k, v, (shape, q[1]), lse, *offsets), *numbers)
+    return _ext.attention_workspace(device, *untouched(q, k, v, (shape, q[1]), lse, *extras), *numbers)
+
+
+def dropout_mask(seed, batches, heads, queries, keys, dropout):
+    """Which weights attention() keeps, as numpy's array of booleans [batches, heads, queries, keys], or [sequences, ...] of packed
+    ones. `seed` is as there: a number, two, or four words."""
+    import numpy
+
+    words = [int(x) & 0xffffffff for x in (words_of_seed(seed) if isinstance(seed, int) or len(seed) == 2 else seed)]
+    check_number("dropout", dropout)
+    if len(words) != 4 or not 0 <= dropout < 1:
+        raise ValueError(f"dropout_mask: a seed of {len(words)} words and dropout = {dropout}; 4, and from 0 to below 1")
+    word = numpy.uint64(0xffffffff)
+
+    def product(a, b):
+        both = a * numpy.uint64(b)
+        return both >> numpy.uint64(32), both & word
+
+    head, batch = (x.astype(numpy.uint64) for x in numpy.meshgrid(numpy.arange(heads), numpy.arange(batches)))
+    counter = [numpy.full_like(head, words[2]), numpy.full_like(head, words[3]), head, batch]
+    key = [words[0], words[1]]
+    for _ in range(10):  # Philox 4x32 of each head
+        (high_0, low_0), (high_1, low_1) = product(counter[0], 0xd2511f53), product(counter[2], 0xcd9e8d57)
+        counter = [high_1 ^ counter[1] ^ numpy.uint64(key[0]), low_1, high_0 ^ counter[3] ^ numpy.uint64(key[1]), low_0]
+        key = [(key[0] + 0x9e3779b9) & 0xffffffff, (key[1] + 0xbb67ae85) & 0xffffffff]
+    i, j = (numpy.arange(count, dtype=numpy.uint64) for count in (queries, keys))
+    eight, one = numpy.uint64(8), numpy.uint64(1)
+
+    def spread(x):
+        return x[:, :, None, None]
+
+    first = (spread(counter[0]) + (i & ~eight)[:, None] & word) + numpy.zeros((1, keys), numpy.uint64)
+    second = (spread(counter[1]) + (j & ~eight) & word) + numpy.zeros((queries, 1), numpy.uint64)
+    key = spread(counter[2])
+    for _ in range(10):  # Philox 2x32 of each four weights
+        high, low = product(first, 0xd256d193)
+        first, second = high ^ key ^ second, low
+        key = key + numpy.uint64(0x9e3779b9) & word
+    bits = numpy.where((i & eight)[:, None] > 0, second, first) >> (j >> numpy.uint64(3) & one) * numpy.uint64(16) & numpy.uint64(0xffff)
+    return bits >= min(round(float(numpy.float32(dropout)) * 65536), 65535)

@@ -34,8 +34,9 @@ def matmul(a, b, out, operands, options):
     return _product.run(_kit, a, b, out, operands, options, _stream())
 
 
-def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
-    return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device, _stream())
+def attention(q, k, v, extras, numbers, return_lse, out, device):
+    extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: cupy.array(words, cupy.int32))
+    return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device, _stream())
 
 
 def call(kernel, grid, arguments, first, device):

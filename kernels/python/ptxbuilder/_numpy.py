@@ -51,9 +51,10 @@ def matmul(a, b, out, operands, options):
     return _product.run(_kit, a, numpy.asarray(b), out, operands, options)
 
 
-def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
-    _check({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
-    return _attention.run(_kit, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+def attention(q, k, v, extras, numbers, return_lse, out, device):
+    extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: numpy.array(words, numpy.int32))
+    _check({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
+    return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device)
 
 
 def call(kernel, grid, arguments, first, device):

@@ -11,7 +11,7 @@ def warm_up(operation, shapes, dtype, device=0, **words):
 
     The operands are of `dtype` and lie without gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and
     V. `words` are as those of matmul(), but tensors, as `bias`, `c` and `scale_a`, and `return_lse` are
-    True where there is one, `alpha_tensor` where alpha is one or a scale has one element, and `b_dtype` is B's
+    True where there is one, as `sinks` of attention() are, `alpha_tensor` where alpha is one or a scale has one element, and `b_dtype` is B's
     type where it is another; or as those of attention() but for packed sequences.
     """
     if operation not in _OPERATIONS:
@@ -46,12 +46,15 @@ def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=Fa
                           (_product.halved(whole) if gate else whole, out_name), options, flags, given)
 
 
-def _of_attention(device, shape, name, *, return_lse=False, **words):
+def _of_attention(device, shape, name, *, return_lse=False, sinks=False, **words):
     if len(shape) not in (2, 3) or not all(isinstance(x, (tuple, list)) for x in shape):
         raise ValueError(f"shape {shape}: of an attention it is (Q's, K's and V's) or (Q's, K's, V's)")
     q, k, v = (*shape, shape[-1])[:3]
     numbers = _attention.numbers_of(**words)
-    _attention.workspace_of(device, (tuple(q), name), (tuple(k), name), (tuple(v), name), (None, None), numbers, return_lse)
+    heads = q[1 if numbers[-1] & _ext.HEADS_FIRST else 2]
+    extras = _attention.Extras(None, None, ((heads,), "float32") if sinks else None,
+                               ((4,), "int32") if _attention.dropout_of(numbers) > 0 else None)
+    _attention.workspace_of(device, (tuple(q), name), (tuple(k), name), (tuple(v), name), extras, numbers, return_lse)
 
 
 _OPERATIONS = {"matmul": _matmul, "attention": _of_attention}

@@ -12,7 +12,7 @@ typedef struct attention {
 enum {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) AT_##name,
 #include "kernels/attention/attention.def"
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) AT_##name,
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) AT_##name,
 #include "kernels/attention/attention.def"
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) AT_##name,
 #include "kernels/attention/attention.def"
@@ -32,7 +32,8 @@ static bool read_attention(attention* t, PyObject* const* args, bool runs) {
     return false;
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
   if (!read_optional(args[AT_##name], &t->name, word, &a->name)) return false;
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) a->name = (float)PyFloat_AsDouble(args[AT_##name]);
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) \
+  a->name = (float)PyFloat_AsDouble(args[AT_##name]);
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) a->name = PyLong_AsLongLong(args[AT_##name]);
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) a->name = !!(PyLong_AsLong(args[AT_flags]) & BIT);
 #include "kernels/attention/attention.def"
@@ -74,7 +75,8 @@ static bool check_all_staged(const attention* t) {
 
 PyDoc_STRVAR(
     attention_words,
-    "attention(q, k, v, out, lse, query_offsets, key_offsets, *numbers, flags, device, stream)\n\n"
+    "attention(q, k, v, out, lse, query_offsets, key_offsets, sinks, dropout_seed, *numbers, flags, device, "
+    "stream)\n\n"
     "Queues one attention, and gives `out`, or where that is None, a new tensor. The numbers are those "
     "of ATTENTION_NUMBERS.");
 static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -103,10 +105,12 @@ static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t
   return t.q.api->object_of(made, &object) ? NULL : object;
 }
 
-PyDoc_STRVAR(workspace_words,
-             "attention_workspace(device, q, k, v, out, lse, query_offsets, key_offsets, *numbers, flags)\n\n"
-             "Checks an attention, compiles its kernel, and gives the bytes of its workspace. Memory is not "
-             "touched.");
+PyDoc_STRVAR(
+    workspace_words,
+    "attention_workspace(device, q, k, v, out, lse, query_offsets, key_offsets, sinks, dropout_seed, "
+    "*numbers, flags)\n\n"
+    "Checks an attention, compiles its kernel, and gives the bytes of its workspace. Memory is not "
+    "touched.");
 static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 1 + ATTENTION_ARGUMENTS)
@@ -117,10 +121,12 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
              : NULL;
 }
 
-/* The gradients of an attention: those of O, Q, K and V, of which the first is read, and that of lse, which
- * is read where it is not None. */
-enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, GRADIENT_ARGUMENTS };
-static const char* const gradient_words[GRADIENT_ARGUMENTS] = {"dO", "dQ", "dK", "dV", "the gradient of lse"};
+/* The gradients of an attention: those of O, Q, K and V, of which the first is read, and those of lse, which
+ * is read, and of sinks, which may be None. */
+enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, DSINKS, GRADIENT_ARGUMENTS };
+static const char* const gradient_words[GRADIENT_ARGUMENTS] = {
+    "dO", "dQ", "dK", "dV", "the gradient of lse", "dsinks"};
+static bool is_written(int gradient) { return gradient != GRAD && gradient != LSE_GRAD; }
 typedef struct attention_gradient {
   attention of;
   operand all[GRADIENT_ARGUMENTS];
@@ -132,16 +138,19 @@ static bool read_gradients(attention_gradient* t, PyObject* const* args_of_all) 
   ptxb_attention_gradient* g = &t->of.call.gradient;
   t->of.call.kind = ATTENTION_GRADIENT, *g = init;
   g->deterministic = PyLong_AsLong(args_of_all[AT_flags]) & DETERMINISTIC;
-  const ptxb_tensor** const places[GRADIENTS] = {&g->grad, &g->dq, &g->dk, &g->dv};
-  for (int i = 0; i < GRADIENTS; ++i) {
-    if (!read_tensor(args[i], &t->all[i], gradient_words[i])) return false;
-    if (i != GRAD && t->all[i].is_read_only) {
+  const ptxb_tensor** const places[GRADIENT_ARGUMENTS] = {&g->grad, &g->dq,       &g->dk,
+                                                          &g->dv,   &g->lse_grad, &g->dsinks};
+  for (int i = 0; i < GRADIENT_ARGUMENTS; ++i) {
+    if (i < GRADIENTS) *places[i] = &t->all[i].tensor;
+    if (i < GRADIENTS ? !read_tensor(args[i], &t->all[i], gradient_words[i])
+                      : !read_optional(args[i], &t->all[i], gradient_words[i], places[i]))
+      return false;
+    if (is_written(i) && *places[i] && t->all[i].is_read_only) {
       PyErr_Format(PyExc_ValueError, "%s: it is read-only", gradient_words[i]);
       return false;
     }
-    *places[i] = &t->all[i].tensor;
   }
-  return read_optional(args[LSE_GRAD], &t->all[LSE_GRAD], gradient_words[LSE_GRAD], &g->lse_grad);
+  return true;
 }
 
 static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
@@ -152,9 +161,9 @@ static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
 }
 
 PyDoc_STRVAR(gradient_doc,
-             "attention_gradient(q, k, v, o, lse, query_offsets, key_offsets, *numbers, flags, grad, dq, dk, "
-             "dv, lse_grad, device, stream)\n\n"
-             "Queues the gradients of one attention, which are written into `dq`, `dk` and `dv`.");
+             "attention_gradient(q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed, *numbers, "
+             "flags, grad, dq, dk, dv, lse_grad, dsinks, device, stream)\n\n"
+             "Queues the gradients of one attention, which are written into `dq`, `dk`, `dv` and `dsinks`.");
 static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS + 2)
@@ -168,18 +177,17 @@ static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, P
       !lay_gradients(&t, PyLong_AsLong(args[AT_flags]) & HEADS_FIRST) ||
       (to.is_staged && !check_all_staged(&t.of)))
     return NULL;
-  const int given = t.of.call.gradient.lse_grad ? GRADIENT_ARGUMENTS : GRADIENTS;
-  for (int i = 0; to.is_staged && i < given; ++i)
-    if (!check_staged(&t.all[i], gradient_words[i])) return NULL;
+  for (int i = 0; to.is_staged && i < GRADIENT_ARGUMENTS; ++i)
+    if (gradients[i] != Py_None && !check_staged(&t.all[i], gradient_words[i])) return NULL;
   if (!run_operation(&t.of.call, &t.of.q, &to)) return NULL;
-  for (int i = DQ; i < GRADIENTS; ++i)
-    if (!note_written(gradients[i], &t.all[i])) return NULL;
+  for (int i = 0; i < GRADIENT_ARGUMENTS; ++i)
+    if (is_written(i) && gradients[i] != Py_None && !note_written(gradients[i], &t.all[i])) return NULL;
   Py_RETURN_NONE;
 }
 
 PyDoc_STRVAR(gradient_workspace_doc,
-             "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, *numbers, "
-             "flags, grad, dq, dk, dv, lse_grad)\n\n"
+             "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, sinks, "
+             "dropout_seed, *numbers, flags, grad, dq, dk, dv, lse_grad, dsinks)\n\n"
              "Checks it, compiles its kernels, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;

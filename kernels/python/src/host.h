@@ -44,7 +44,16 @@ typedef struct operand_row {
 extern const operand_row operand_rows[OPERANDS];
 /* An attention's tensors lie as [batch, heads, rows, columns]; a result has the logarithms, or an argument
  * their gradient; sequences are packed; gradients repeat to the bit. */
-enum { CAUSAL = 1, TOP_LEFT = 2, HEADS_FIRST = 4, HAS_LSE = 8, PACKED = 16, DETERMINISTIC = 32 };
+enum {
+  CAUSAL = 1,
+  TOP_LEFT = 2,
+  HEADS_FIRST = 4,
+  HAS_LSE = 8,
+  PACKED = 16,
+  DETERMINISTIC = 32,
+  HAS_SINKS = 64,
+  HAS_DROPOUT_SEED = 128
+};
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);

@@ -162,6 +162,7 @@ static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 static void stage_gradient(staged* s, ptxb_attention_gradient* p) {
   p->grad = stage(s, p->grad, false);
   p->lse_grad = stage(s, p->lse_grad, false);
+  p->dsinks = stage(s, p->dsinks, true);
   p->dq = stage(s, p->dq, true), p->dk = stage(s, p->dk, true), p->dv = stage(s, p->dv, true);
 }
 

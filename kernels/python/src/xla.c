@@ -87,7 +87,7 @@ void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul, true); }
 /* The numbers and flags of an attention, of which tensors are given otherwise. */
 static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64_t* flags) {
   enum {
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) AT_##name,
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) AT_##name,
 #include "kernels/attention/attention.def"
     REALS
   };
@@ -104,7 +104,7 @@ static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64
   const ptxb_attention init = PTXB_ATTENTION_INIT;
   *p = init;
   *flags = numbers[AT_flags];
-#define PTXBUILDER_ATTENTION_NUMBER(name, rule, meaning) p->name = scale[AT_##name];
+#define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) p->name = scale[AT_##name];
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p->name = numbers[AT_##name];
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p->name = !!(*flags & BIT);
 #include "kernels/attention/attention.def"
@@ -124,16 +124,27 @@ static const char* lay(ptxb_tensor* const* heads, const char* const* names, int 
   return NULL;
 }
 
+/* The operands that the flags tell of, from `in` on; gives how many there are. */
+static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor* in) {
+  int64_t at = 0;
+  if (flags & PACKED) p->query_offsets = &in[at++], p->key_offsets = &in[at++];
+  if (flags & HAS_SINKS) p->sinks = &in[at++];
+  if (flags & HAS_DROPOUT_SEED) p->dropout_seed = &in[at++];
+  return at;
+}
+enum { MOST_FURTHER = 4 };
+
 static const char* attention(const ffi_call* call, const ffi_target* to) {
   operation o = {.kind = ATTENTION};
   ptxb_attention* p = &o.attention;
   int64_t flags;
   const char* error = read_attention(call, p, &flags);
   if (error) return error;
-  const int64_t results = 1 + !!(flags & HAS_LSE);
-  error = check_counts(call, flags & PACKED ? 5 : 3, results);
+  ptxb_tensor in[3 + MOST_FURTHER];
+  const int64_t results = 1 + !!(flags & HAS_LSE), further = read_further(p, flags, &in[3]);
+  error = check_counts(call, 3 + further, results);
   if (error) return error;
-  ptxb_tensor in[5], o_and_lse[2], *const heads[] = {&in[0], &in[1], &in[2], &o_and_lse[0]};
+  ptxb_tensor o_and_lse[2], *const heads[] = {&in[0], &in[1], &in[2], &o_and_lse[0]};
   static const char* const names[] = {"Q", "K", "V", "O"};
   heads_room room;
   for (int64_t i = 0; i < call->arguments.count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
@@ -142,35 +153,51 @@ static const char* attention(const ffi_call* call, const ffi_target* to) {
   if (error) return error;
   p->q = &in[0], p->k = &in[1], p->v = &in[2], p->o = &o_and_lse[0];
   if (flags & HAS_LSE) p->lse = &o_and_lse[1];
-  if (flags & PACKED) p->query_offsets = &in[3], p->key_offsets = &in[4];
   return run(call, to, &o, results);
 }
 
 static const char* attention_gradient(const ffi_call* call, const ffi_target* to) {
-  enum { Q, K, V, O, LSE, GRAD, REQUIRED, MOST = REQUIRED + 3, DQ = 0, DK, DV, RESULTS };
+  enum {
+    Q,
+    K,
+    V,
+    O,
+    LSE,
+    GRAD,
+    REQUIRED,
+    MOST = REQUIRED + MOST_FURTHER + 1,
+    DQ = 0,
+    DK,
+    DV,
+    DSINKS,
+    MOST_RESULTS
+  };
   const ptxb_attention_gradient init = PTXB_ATTENTION_GRADIENT_INIT;
   operation o = {.kind = ATTENTION_GRADIENT, .gradient = init};
   ptxb_attention* p = &o.attention;
   int64_t flags;
   const char* error = read_attention(call, p, &flags);
   if (error) return error;
-  const int64_t offsets = flags & PACKED ? 2 : 0, count = REQUIRED + offsets + !!(flags & HAS_LSE);
-  error = check_counts(call, count, RESULTS);
+  ptxb_tensor in[MOST];
+  const int64_t further = read_further(p, flags, &in[REQUIRED]),
+                count = REQUIRED + further + !!(flags & HAS_LSE),
+                results = flags & HAS_SINKS ? MOST_RESULTS : DSINKS;
+  error = check_counts(call, count, results);
   if (error) return error;
-  ptxb_tensor in[MOST], out[RESULTS], *const heads[] = {&in[Q],    &in[K],   &in[V],   &in[O],
-                                                        &in[GRAD], &out[DQ], &out[DK], &out[DV]};
+  ptxb_tensor out[MOST_RESULTS], *const heads[] = {&in[Q],    &in[K],   &in[V],   &in[O],
+                                                   &in[GRAD], &out[DQ], &out[DK], &out[DV]};
   static const char* const names[] = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"};
   heads_room room;
   for (int64_t i = 0; i < count; ++i) in[i] = ffi_tensor_of(call->arguments.all[i]);
-  for (int64_t i = 0; i < RESULTS; ++i) out[i] = ffi_tensor_of(call->results.all[i]);
+  for (int64_t i = 0; i < results; ++i) out[i] = ffi_tensor_of(call->results.all[i]);
   error = lay(heads, names, MOST_HEADS, flags, &room);
   if (error) return error;
   p->q = &in[Q], p->k = &in[K], p->v = &in[V], p->o = &in[O], p->lse = &in[LSE];
-  if (flags & PACKED) p->query_offsets = &in[REQUIRED], p->key_offsets = &in[REQUIRED + 1];
   o.gradient.deterministic = flags & DETERMINISTIC;
-  if (flags & HAS_LSE) o.gradient.lse_grad = &in[REQUIRED + offsets];
+  if (flags & HAS_LSE) o.gradient.lse_grad = &in[REQUIRED + further];
+  if (flags & HAS_SINKS) o.gradient.dsinks = &out[DSINKS];
   o.gradient.grad = &in[GRAD], o.gradient.dq = &out[DQ], o.gradient.dk = &out[DK], o.gradient.dv = &out[DV];
-  return run(call, to, &o, RESULTS);
+  return run(call, to, &o, results);
 }
 
 void* xla_attention_cpu(void* call) { return ffi_on_cpu(call, attention); }

@@ -5,12 +5,12 @@
  * one of these is written, that, which is the argument's memory. Attributes `scale` = float32 [alpha, beta]
  * and `numbers` = int64 [activation, flags].
  *
- * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets; result O and, as they
- * say, lse. Attributes `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes
- * and the flags.
+ * "attention": arguments Q, K, V and, as the flags say, query_offsets and key_offsets, sinks, and
+ * dropout_seed; result O and, as they say, lse. Attributes `scale`, float32, are the numbers of
+ * attention.def, and `numbers`, int64, its sizes and the flags.
  *
- * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, query_offsets and key_offsets,
- * and the gradient of lse; results dQ, dK and dV; attributes as of "attention".
+ * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes behind V,
+ * and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes as of "attention".
  *
  * All have one result more, of uint8, where the library asks for a workspace.
  *

@@ -11,46 +11,60 @@ from .tensors import (NO_OUT, PLACES, PLAIN, autocast_of, check_meta, check_oper
 
 
 @tensors.named("ptxbuilder::attention")
-def attention(q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device):
+def attention(q, k, v, extras, numbers, return_lse, out, device):
     dtype = autocast_of(q) if out is None and isinstance(q, torch.Tensor) and q.dtype == torch.float32 else None
     if dtype is not None:
         q, k, v = (narrowed(x, dtype) for x in (q, k, v))
     if torch.are_deterministic_algorithms_enabled():
         numbers = (*numbers[:-1], numbers[-1] | _ext.DETERMINISTIC)
+    if _attention.dropout_of(numbers) != 0 or extras.dropout_seed is not None:
+        extras = _attention.seeded(extras, _attention.dropout_of(numbers), *_seeds(q))
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or is_watched()
-            or not (is_plain(query_offsets) and is_plain(key_offsets) and is_plain(out))):
-        check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
+            or not is_plain(out) or (extras is not _attention.NO_EXTRAS and not all(is_plain(x) for x in extras))):
+        check_operands({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
         if out is not None:
             raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
-        keeps = torch.is_grad_enabled() and requires_grad(q, k, v)  # lse, for the gradient
-        o, lse = torch.ops.ptxbuilder.attention(q, k, v, query_offsets, key_offsets, *numbers, bool(return_lse) or keeps,
+        keeps = torch.is_grad_enabled() and requires_grad(q, k, v, extras.sinks)  # lse, for the gradient
+        o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, bool(return_lse) or keeps,
                                                 place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
-    if requires_grad(q, k, v, out) or has_transforms() is not None or forward_ad._current_level >= 0:
+    if requires_grad(q, k, v, extras.sinks, out) or has_transforms() is not None or forward_ad._current_level >= 0:
         if out is not None:
             raise ValueError(NO_OUT)
-        o, lse = _Attention.apply(q, k, v, query_offsets, key_offsets, numbers, device)
+        o, lse = _Attention.apply(q, k, v, *extras, numbers, device)
         return (o, lse) if return_lse else o
     refuse_negative(out=out)
     try:
-        return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, out, device)
+        return _attention.run(tensors, q, k, v, extras, numbers, return_lse, out, device)
     except Exception:
-        check_operands({"Q": q, "K": k, "V": v}, query_offsets=query_offsets, key_offsets=key_offsets, out=out)
+        check_operands({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
         raise
 
 
+def _seeds(q):
+    """How a seed's tensor is made of words, and drawn from PyTorch's default generator."""
+    return (lambda words: torch.tensor(words, dtype=torch.int32, device=q.device),
+            lambda: torch.randint(-1 << 31, 1 << 31, (4,), dtype=torch.int32, device=q.device))
+
+
 def _keep(ctx, inputs, output):
-    q, k, v, query_offsets, key_offsets, *numbers = inputs
+    q, k, v, *rest = inputs
+    extras, numbers = rest[:len(_attention.Extras._fields)], rest[len(_attention.Extras._fields):]
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(q, k, v, *output, query_offsets, key_offsets)
+    ctx.save_for_backward(q, k, v, *output, *extras)
     return numbers
 
 
 def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
+    """Those of Q, K, V and the extras."""
+    of_extras = dict.fromkeys(_attention.Extras._fields)
     if grad is None and grad_of_lse is None:
-        return None, None, None
-    q, k, v, o, lse, query_offsets, key_offsets = ctx.saved_tensors
-    return call(q, k, v, o, lse, torch.zeros_like(o) if grad is None else grad, query_offsets, key_offsets, grad_of_lse, numbers, device)
+        return None, None, None, *of_extras.values()
+    q, k, v, o, lse, *extras = ctx.saved_tensors
+    grad = torch.zeros_like(o) if grad is None else grad
+    dq, dk, dv, *dsinks = call(q, k, v, o, lse, grad, *extras, grad_of_lse, numbers, device)
+    of_extras["sinks"] = dsinks[0] if _attention.Extras(*extras).sinks is not None else None
+    return dq, dk, dv, *of_extras.values()
 
 
 def _folded(info, dims, *tensors):
@@ -68,12 +82,18 @@ def _unfolded(info, results):
     return tuple(x.unflatten(0, (info.batch_size, -1)) for x in results), (0,) * len(results)
 
 
+def _check_vmap(extras):
+    if any(x is not None for x in extras):
+        raise ValueError("packed sequences, sinks and dropout under torch.func.vmap: give all batches in one call instead")
+
+
 class _Attention(torch.autograd.Function):
     """O and lse."""
 
     @staticmethod
-    def forward(q, k, v, query_offsets, key_offsets, numbers, device):
-        return _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, True, None, device)
+    def forward(q, k, v, *rest):
+        *extras, numbers, device = rest
+        return _attention.run(tensors, q, k, v, _attention.Extras(*extras), numbers, True, None, device)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -81,21 +101,22 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, grad_of_lse):
-        return *_gradients(ctx, _Gradient.apply, grad, grad_of_lse, ctx.numbers, ctx.device), None, None, None, None
+        return *_gradients(ctx, _Gradient.apply, grad, grad_of_lse, ctx.numbers, ctx.device), None, None
 
     @staticmethod
-    def vmap(info, in_dims, q, k, v, query_offsets, key_offsets, numbers, device):
-        if numbers[-1] & _ext.PACKED:
-            raise ValueError("packed sequences under torch.func.vmap: pack them together instead")
-        return _unfolded(info, _Attention.apply(*_folded(info, in_dims, q, k, v), None, None, numbers, device))
+    def vmap(info, in_dims, q, k, v, *rest):
+        *extras, numbers, device = rest
+        _check_vmap(extras)
+        return _unfolded(info, _Attention.apply(*_folded(info, in_dims, q, k, v), *extras, numbers, device))
 
 
 class _Gradient(torch.autograd.Function):
-    """Those of Q, K and V, which have none themselves."""
+    """Those of Q, K, V and sinks, which have none themselves."""
 
     @staticmethod
-    def forward(*operands_numbers_device):
-        return _attention.run_gradient(tensors, *operands_numbers_device)
+    def forward(q, k, v, o, lse, grad, *rest):
+        *extras, lse_grad, numbers, device = rest
+        return _attention.run_gradient(tensors, q, k, v, o, lse, grad, _attention.Extras(*extras), lse_grad, numbers, device)
 
     setup_context = staticmethod(lambda ctx, inputs, output: None)
 
@@ -106,6 +127,7 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, *operands_numbers_device):
         *operands, numbers, device = operands_numbers_device
+        _check_vmap(operands[6:-1])
         return _unfolded(info, _Gradient.apply(*_folded(info, in_dims, *operands), numbers, device))
 
 
@@ -113,13 +135,20 @@ class _Gradient(torch.autograd.Function):
 
 _words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}"
                    for name, unsaid in _ext.ATTENTION_NUMBERS.items())
-library.define(f"attention(Tensor q, Tensor k, Tensor v, Tensor? query_offsets, Tensor? key_offsets, {_words}, int flags, "
+_extras = ", ".join(f"Tensor? {name}" for name in _attention.Extras._fields)
+library.define(f"attention(Tensor q, Tensor k, Tensor v, {_extras}, {_words}, int flags, "
                "bool return_lse, str? device) -> (Tensor, Tensor)")
 
 
-def _op(q, k, v, query_offsets, key_offsets, *rest):
-    *numbers, return_lse, device = rest
-    result = _attention.run(tensors, q, k, v, query_offsets, key_offsets, numbers, return_lse, None, there(device, q))
+def _split(rest):
+    """The extras, and what stands behind them."""
+    count = len(_attention.Extras._fields)
+    return _attention.Extras(*rest[:count]), rest[count:]
+
+
+def _op(q, k, v, *rest):
+    extras, (*numbers, return_lse, device) = _split(rest)
+    result = _attention.run(tensors, q, k, v, extras, numbers, return_lse, None, there(device, q))
     return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
 
 
@@ -128,25 +157,27 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::attention", lib=library)
-def _(q, k, v, query_offsets, key_offsets, *rest):
-    *_, flags, return_lse, _ = rest
-    check_meta(q, k, v, query_offsets, key_offsets)
+def _(q, k, v, *rest):
+    extras, (*_, flags, return_lse, _) = _split(rest)
+    check_meta(q, k, v, *extras)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
 
 
 @register_flop_formula(torch.ops.ptxbuilder.attention)
-def _(q, k, v, query_offsets, key_offsets, *rest, out_shape=None):
-    return 2 * _attention.multiply_adds(q, k, v, rest[:-2])
+def _(q, k, v, *rest, out_shape=None):
+    return 2 * _attention.multiply_adds(q, k, v, _split(rest)[1][:-2])
 
 
-library.define("attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, Tensor? query_offsets, "
-               f"Tensor? key_offsets, Tensor? lse_grad, {_words}, int flags, str? device) -> (Tensor, Tensor, Tensor)")
+# The last result has no elements where there are no sinks.
+library.define(f"attention_gradient(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor grad, {_extras}, Tensor? lse_grad, "
+               f"{_words}, int flags, str? device) -> (Tensor, Tensor, Tensor, Tensor)")
 
 
-def _gradient_op(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, *rest):
-    *numbers, device = rest
-    return _attention.run_gradient(tensors, q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, numbers, there(device, q))
+def _gradient_op(q, k, v, o, lse, grad, *rest):
+    extras, (lse_grad, *numbers, device) = _split(rest)
+    found = _attention.run_gradient(tensors, q, k, v, o, lse, grad, extras, lse_grad, numbers, there(device, q))
+    return found if extras.sinks is not None else (*found, lse.new_empty(0))
 
 
 for _place in PLACES:
@@ -154,14 +185,15 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::attention_gradient", lib=library)
-def _(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, *rest):
-    check_meta(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad)
-    return tuple(x.new_empty(x.shape) for x in (q, k, v))
+def _(q, k, v, o, lse, grad, *rest):
+    extras, (lse_grad, *_) = _split(rest)
+    check_meta(q, k, v, o, lse, grad, *extras, lse_grad)
+    return (*(x.new_empty(x.shape) for x in (q, k, v)), lse.new_empty(0 if extras.sinks is None else extras.sinks.shape))
 
 
 @register_flop_formula(torch.ops.ptxbuilder.attention_gradient)
-def _(q, k, v, o, lse, grad, query_offsets, key_offsets, lse_grad, *rest, out_shape=None):
-    return 5 * _attention.multiply_adds(q, k, v, rest[:-1])
+def _(q, k, v, o, lse, grad, *rest, out_shape=None):
+    return 5 * _attention.multiply_adds(q, k, v, _split(rest)[1][1:-1])
 
 
 def _keep_for_op(ctx, inputs, output):
@@ -180,7 +212,7 @@ def _backward_of_op(ctx, grad, grad_of_lse):
         return operation(*given, *numbers, device)
 
     found = _gradients(ctx, call, grad, grad_of_lse, ctx.numbers, ctx.device)
-    return *found, *[None] * (4 + len(ctx.numbers))
+    return *found, *[None] * (2 + len(ctx.numbers))
 
 
 operators.register_autograd("ptxbuilder::attention", _backward_of_op, setup_context=_keep_for_op, lib=library)
