@@ -248,6 +248,29 @@ of_checkpoint, = torch.autograd.grad(kept.float().sum(), again)
 torch.manual_seed(7)
 of_straight, = torch.autograd.grad(attend(again, k, v, dropout=0.5).float().sum(), again)
 check(of_checkpoint, of_straight.double(), 2**-6, "dropout through a checkpoint")
+# PyTorch's own call, by ours where it has what is asked for, and else by PyTorch's.
+sdpa, of_torch = pb.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention
+calls = []
+own = sys.modules["ptxbuilder._torch.sdpa"].attention
+sys.modules["ptxbuilder._torch.sdpa"].attention = lambda *args, **words: (calls.append(words), own(*args, **words))[1]
+for shapes, words, is_ours in ((((2, 4, 30, 64), (2, 4, 50, 64), (2, 4, 50, 64)), {"is_causal": True}, True),
+                               (((2, 4, 50, 64), (2, 2, 30, 64), (2, 2, 30, 32)), {"enable_gqa": True, "scale": 0.3, "is_causal": True}, True),
+                               (((3, 2, 2, 9, 64), (3, 2, 2, 20, 64), (3, 2, 2, 20, 64)), {}, True),
+                               (((2, 2, 9, 64), (1, 2, 20, 64), (1, 2, 20, 64)), {}, True),
+                               (((2, 2, 9, 64), (2, 2, 20, 64), (2, 2, 20, 64)), {"attn_mask": torch.rand(9, 20) < 0.7}, False),
+                               (((2, 9, 64), (2, 20, 64), (2, 20, 64)), {}, False), (((2, 2, 9, 272),) * 3, {}, False)):
+    given = [drawn(*shape).requires_grad_() for shape in shapes]
+    exact = [x.detach().double().requires_grad_() for x in given]
+    got, expected = sdpa(*given, **words, device="emulator"), of_torch(*exact, **words)
+    check(got, expected, 2**-7, "sdpa", shapes, words)
+    for x, y in zip(torch.autograd.grad(got.float().square().sum(), given), torch.autograd.grad(expected.square().sum(), exact)):
+        check(x, y, 2**-6, "sdpa's gradient", shapes, words)
+    kit.check(len(calls) == is_ours, shapes, words, calls)
+    calls.clear()
+kit.check(by_compiler(lambda q: sdpa(q, q, q, dropout_p=0.5, device="emulator"))(drawn(1, 2, 9, 64)).shape == (1, 2, 9, 64) and calls)
+kit.check(sdpa(*[torch.randn(1, 2, 9, 64)] * 3, device="emulator").dtype == torch.float32, "f32 is PyTorch's own")
+with kit.refused("dropout = 1; from 0 to below 1"):
+    sdpa(*[drawn(1, 2, 9, 64)] * 3, dropout_p=1.0, device="emulator")
 with kit.refused("packed sequences, sinks and dropout under torch.func.vmap"):
     torch.func.vmap(lambda q: attend(q, k, v, sinks=torch.zeros(2)))(q[None])
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]

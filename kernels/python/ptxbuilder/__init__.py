@@ -18,13 +18,16 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "attention", "dropout_mask", "load", "matmul", "warm_up"]
+__all__ = ["Kernel", "Linear", "attention", "dropout_mask", "load", "matmul", "scaled_dot_product_attention", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
 
 
 def __getattr__(name):
-    if name != "Linear":
+    # These import PyTorch, as nothing else here does by itself.
+    if name == "Linear":
+        from ._torch.linear import Linear as found
+    elif name == "scaled_dot_product_attention":
+        from ._torch.sdpa import scaled_dot_product_attention as found
+    else:
         raise AttributeError(f"module 'ptxbuilder' has no attribute {name!r}")
-    from ._torch.linear import Linear  # which imports PyTorch, as nothing else here does by itself
-
-    return Linear
+    return found

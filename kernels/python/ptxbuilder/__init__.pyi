@@ -37,6 +37,10 @@ def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = N
               dropout: float = 0.0, dropout_seed: T | int | tuple[int, int] | None = None, device: Any = None) -> tuple[T, T]: ...
 def dropout_mask(seed: int | Sequence[int], batches: int, heads: int, queries: int, keys: int, dropout: float) -> Any: ...
 
+def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+                                 enable_gqa: bool = False, *, device: Any = None) -> torch.Tensor: ...
+
 class Kernel:
     path: str
     name: str
