@@ -23,8 +23,9 @@ struct DropoutRule {
     if (dropout == 0) return 1;
     const auto word = [](size_t x) { return static_cast<uint32_t>(x); };
     const bool keeps = dropout_keeps(seed, dropout, word(batch), word(head), word(query), word(key));
-    return keeps ? 65536. / (65536 - dropped_of_65536(dropout)) : 0;
+    return keeps ? greatest_factor() : 0;
   }
+  double greatest_factor() const { return 65536. / (65536 - dropped_of_65536(dropout)); }
   command::Tensor seed_on_device(command::Run& run) const {
     command::Tensor words = run.output(DType::u32, {seed.size()});
     for (size_t i = 0; i < seed.size(); ++i) words.set(i, seed[i]);

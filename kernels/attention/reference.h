@@ -44,13 +44,17 @@ class AttentionReference {
   command::Expected output(size_t i) const {
     const size_t columns = v_.shape()[0];
     const Row& r = row(i / columns);
-    double sum = 0, magnitude = 0;
+    double sum = 0, magnitude = 0, values = 0;
     for (size_t j = 0; j < r.weights.size(); ++j) {
       const double term = r.weights[j] * v_[(r.first_value + j) * columns + i % columns];
       sum += term, magnitude += std::abs(term);
+      if (r.weights[j] != 0) values += std::abs(v_[(r.first_value + j) * columns + i % columns]);
     }
-    const double u = unit_roundoff(v_.dtype());
-    return {sum, u * std::abs(sum) * 1.01 + magnitude * (u + 4 * r.score_error + 1e-5) + 0x1p-24};
+    const double u = unit_roundoff(v_.dtype()),
+                 least =
+                     v_.dtype() == DType::f16 ? 0x1p-25 * r.greatest_weight : 0;  // half of its least number
+    return {sum,
+            u * std::abs(sum) * 1.01 + magnitude * (u + 4 * r.score_error + 1e-5) + least * values + 0x1p-24};
   }
   // `i` counts queries of heads, head by head.
   command::Expected log_sum(size_t i) const {
@@ -66,6 +70,7 @@ class AttentionReference {
     std::vector<double> weights;
     size_t first_value = 0;
     double score_error = 0, log_sum = -INFINITY;
+    double greatest_weight = 0;  // of any score, were it not dropped; kernels round weights as parts of it
   };
   // `i` counts the rows of Q, as they lie. Elements of O are asked for one after the other, by several
   // threads, so that each thread keeps the row that it computed last.
@@ -114,7 +119,7 @@ class AttentionReference {
     for (size_t j = 0; j < out.weights.size(); ++j)
       out.weights[j] *=
           dropout_.factor(sequence, own_head, query - s->first_query, static_cast<size_t>(first) + j) / sum;
-    if (sum > 0) out.log_sum = most + std::log(sum);
+    if (sum > 0) out.log_sum = most + std::log(sum), out.greatest_weight = dropout_.greatest_factor() / sum;
     return out;
   }
 

@@ -104,4 +104,13 @@ TEST_CASE("mutants where consumers share keys, and a warp adds to dQ") {
               {"the second piece of dQ reduced before its fence", "fence.proxy", 8, drop, {proxy_fence}}});
 }
 
+TEST_CASE("mutants of what is dropped") {
+  const Subject subject = {
+      "attention_gradient",
+      {{"queries", 70}, {"keys", 70}, {"key_heads", 1}, {"group", 2}, {"depth", 64}, {"dropout", 30}}};
+  const char* product = "mul.wide.u32";  // of Philox, behind two of addresses: 19 of a head, then of weights
+  check_each(subject, {{"both heads drop what the first does", product, 3, set_operand(1, 0), {}},
+                       {"all rows drop what the first do", product, 22, set_operand(1, 0), {}}});
+}
+
 }  // namespace ptxbuilder::test::attention_gradient_mutants_test

@@ -512,6 +512,7 @@ TEST_CASE("what is refused") {
   AttentionGradient& gradient = both().gradient;
   Trial trial(sized(64, 64, 64));
   const AttentionGradientArguments right = trial.arguments();
+  const runtime::Buffer of_heads(device(), 64);
   const auto refused = [&](auto&& change) {
     AttentionGradientArguments p = right;
     change(p);
@@ -523,10 +524,7 @@ TEST_CASE("what is refused") {
   CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.lse, p.lse_grad.bytes = 8; }), "the gradient of lse");
   CHECK_ERROR(refused([](auto& p) { p.lse_grad = p.dq.memory; }), "dQ overlaps the gradient of lse");
   CHECK_ERROR(refused([](auto& p) { p.dsinks = p.lse; }), "and sinks are not given");
-  CHECK_ERROR(refused([](auto& p) {
-                p.sinks = p.dsinks = {p.q.memory.address, 64};
-              }),
-              "dsinks overlaps sinks");
+  CHECK_ERROR(refused([&](auto& p) { p.sinks = p.dsinks = of_heads; }), "dsinks overlaps sinks");
   CHECK_ERROR(refused([](auto& p) { p.grad.memory.bytes = 100; }), "attention_gradient: dO");
   CHECK(trial.run(both().attention, gradient) == "");  // from now on it is known
   CHECK_ERROR(gradient(right), "attention_gradient: this call takes a workspace of 33792 B");
