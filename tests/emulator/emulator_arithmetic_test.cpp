@@ -445,5 +445,30 @@ TEST_CASE("emulator: floating point instructions") {
   }
 }
 
+// An H100 takes 0x7ff7 and 0xfff7 alone for what lies outside, in a and in b, each half by itself.
+TEST_CASE("emulator: fma.oob is zero where a factor lies outside a tensor") {
+  const uint64_t halves[] = {0x7ff7, 0xfff7, 0x7ff6, 0x7fff, 0x7ff8, 0xffff, 0x3c00, 0xbf80, 0x7c00};
+  std::mt19937 engine(1);
+  std::vector<uint64_t> v(96);
+  for (auto& x : v) x = halves[engine() % 9] << 16 | halves[engine() % 9];
+  const auto outside = [](uint64_t x) { return x == 0x7ff7 || x == 0xfff7; };
+  for (const char* type : {"f16", "bf16"})
+    for (const char* relu : {"", ".relu"}) {
+      const std::string plain = fmt::format("fma.rn{}.{}", relu, type),
+                        oob = fmt::format("fma.rn.oob{}.{}", relu, type);
+      const auto low = evaluate(plain + " %h0, %h1, %h2, %h3;", "%h0", v);
+      const auto both = evaluate(plain + "x2 %r0, %r1, %r2, %r3;", "%r0", v);
+      const auto low_oob = evaluate(oob + " %h0, %h1, %h2, %h3;", "%h0", v);
+      const auto both_oob = evaluate(oob + "x2 %r0, %r1, %r2, %r3;", "%r0", v);
+      for (size_t i = 0; i < 32; ++i) {
+        const uint64_t a = v[3 * i], b = v[3 * i + 1];
+        const uint64_t keep_low = outside(a & 0xffff) || outside(b & 0xffff) ? 0 : 0xffff,
+                       keep_high = outside(a >> 16) || outside(b >> 16) ? 0 : 0xffff0000;
+        CHECK(low_oob[i] == (low[i] & keep_low));
+        CHECK(both_oob[i] == (both[i] & (keep_low | keep_high)));
+      }
+    }
+}
+
 }  // namespace
 }  // namespace ptxbuilder::runtime::emulator_arithmetic_test

@@ -32,7 +32,7 @@ enum class Op : uint8_t {
 
 struct FloatModifiers {
   Rounding rounding = Rounding::rn;
-  bool ftz = false, sat = false, relu = false, nan = false, xorsign = false;
+  bool ftz = false, sat = false, relu = false, nan = false, xorsign = false, oob = false;
 
   bool operator==(const FloatModifiers&) const = default;
 };
@@ -209,9 +209,12 @@ struct Half {
   }
 };
 
+bool is_out_of_bounds(uint16_t x) { return (x & 0x7fff) == nan_out_of_bounds; }
+
 template <bool brain>
 uint16_t half_lane(Op op, uint16_t a, uint16_t b, uint16_t c, const FloatModifiers& m) {
   using H = Half<brain>;
+  if (m.oob && (is_out_of_bounds(a) || is_out_of_bounds(b))) return 0;
   if ((op == Op::neg || op == Op::abs) && !std::isnan(H::load(a)))  // which keeps subnormal numbers
     return op == Op::neg ? a ^ 0x8000 : a & 0x7fff;
   float x = H::load(a), y = H::load(b), z = H::load(c);
@@ -309,6 +312,8 @@ void decode_float_arithmetic(Decode& d) {
                              : Rounding::rn;
   Type type = d.take_type();
   if (type == Type::f32x2) d.refuse("pairs of f32 are not on sm_90");
+  const bool half = type == Type::f16 || type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2;
+  m.oob = half && name == "fma" && d.take("oob");
   d.done();
   d.expect(row->sources + 1, row->sources + 1);
   const Register to = d.destination(0, type), a = d.source(1, type),

@@ -6,6 +6,7 @@
 #include "runtime/emulator/instructions/copies.h"
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/machine/numeric.h"
 #include "runtime/emulator/machine/trace.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -121,10 +122,8 @@ void swizzled_copy(std::byte* shared, uint32_t at, std::byte* row, uint32_t byte
 }
 
 void fill_outside(std::vector<std::byte>& row, const MapContents& m) {
-  if (m.fill == OobFill::zero) return void(std::fill(row.begin(), row.end(), std::byte{0}));
-  const uint32_t size = m.element_bytes();  // NaN: all ones but the sign
-  for (uint32_t k = 0; k < row.size(); ++k)
-    row[k] = std::byte{k % size == size - 1 ? uint8_t{0x7f} : uint8_t{0xff}};
+  const uint16_t bits = m.fill == OobFill::nan ? nan_out_of_bounds : 0;
+  for (uint32_t k = 0; k < row.size(); ++k) row[k] = static_cast<std::byte>(bits >> 8 * (k % 2));
 }
 
 void note_filled(Cta& cta, uint32_t offset, uint32_t bytes, Swizzle swizzle, uint32_t pc) {
