@@ -16,13 +16,15 @@ namespace {
 // This is what a thread knows of initialisations, by their instructions.
 struct Publication {
   int unfenced = kNone;                             // the mbarrier.init that no fence follows
+  int unreleased = kNone;                           // the one that no release in the cluster follows either
   std::set<int> unmet = {}, unmet_in_cluster = {};  // those of others behind which there has been no barrier
 
   bool operator==(const Publication&) const = default;
-  size_t size() const { return 1 + unmet.size() + unmet_in_cluster.size(); }
+  size_t size() const { return 2 + unmet.size() + unmet_in_cluster.size(); }
   bool join(const Publication& other) {
     const Publication before = *this;
     if (unfenced == kNone) unfenced = other.unfenced;
+    if (unreleased == kNone) unreleased = other.unreleased;
     unmet.insert(other.unmet.begin(), other.unmet.end());
     unmet_in_cluster.insert(other.unmet_in_cluster.begin(), other.unmet_in_cluster.end());
     return !(*this == before);
@@ -42,9 +44,11 @@ class PublicationWalk {
       const Use& use = protocol_.uses[u];
       by_operation_.emplace(use.operation, u);
       if (use.inits) inits_.insert(use.operation);
-      needs_fence_ |= use.works() && (use.copies || use.is_remote);
-      spans_cluster_ |= use.copies && use.is_remote;
+      copies_ |= use.copies;
+      copies_to_others_ |= use.copies && use.is_remote;
+      reaches_others_ |= use.works() && use.is_remote;
     }
+    spans_cluster_ = copies_to_others_;
     for (int i = 0; i < kernel.count(); ++i)
       spans_cluster_ |= kernel.operation(i).is("barrier") && kernel.operation(i).has("cluster");
     for (const ptx_text::Directive& d : kernel.code.function->directives)
@@ -79,8 +83,9 @@ class PublicationWalk {
 
   void step(Publication& p, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
-    if (o.is("fence") && (o.has("mbarrier_init") || o.has("proxy"))) p.unfenced = kNone;
-    if ((o.is("fence") && o.has("cluster")) || o.is("membar")) p.unfenced = kNone;
+    if ((o.is("fence") && (o.has("mbarrier_init") || o.has("proxy") || o.has("cluster"))) || o.is("membar"))
+      p.unfenced = p.unreleased = kNone;
+    if (o.is("barrier") && o.has("cluster") && o.has("arrive") && !o.has("relaxed")) p.unreleased = kNone;
     if ((o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp")) {
       const auto is_ahead = [&](int init) { return !kernel_.precedes(i, init); };
       std::erase_if(p.unmet, is_ahead);
@@ -89,10 +94,14 @@ class PublicationWalk {
     const auto found = by_operation_.find(i);
     if (found == by_operation_.end()) return;
     const Use& use = protocol_.uses[found->second];
-    if (use.inits) p.unfenced = i;
+    if (use.inits) p.unfenced = p.unreleased = i;
     if (!use.works() || !is_last) return;
-    if (p.unfenced != kNone && needs_fence_)
-      events_.insert({spans_cluster_ ? kUnfencedInCluster : kUnfenced, p.unfenced, i});
+    // The release of barrier.cluster.arrive orders the initialisation ahead of what threads of other CTAs do,
+    // but not of copies to them.
+    const bool is_released = p.unreleased == kNone;
+    if (p.unfenced != kNone && (copies_ || (reaches_others_ && !is_released)))
+      events_.insert({copies_to_others_ || (spans_cluster_ && !is_released) ? kUnfencedInCluster : kUnfenced,
+                      p.unfenced, i});
     const int in_cluster =
                   use.is_remote && spans_cluster_ ? unmet_of(found->second, p.unmet_in_cluster) : kNone,
               in_cta = unmet_of(found->second, p.unmet);
@@ -113,8 +122,9 @@ class PublicationWalk {
   std::set<LintEvent> events_;
   std::map<int, size_t> by_operation_;
   std::set<int> inits_;
-  bool needs_fence_ = false;
-  bool spans_cluster_ = false;  // whether it says that its CTAs work together
+  bool copies_ = false, copies_to_others_ = false;
+  bool reaches_others_ = false;  // by copies or by threads
+  bool spans_cluster_ = false;   // whether it says that its CTAs work together
 };
 
 std::set<LintEvent> walk_publication(LintKernel& kernel) { return PublicationWalk(kernel).run(); }

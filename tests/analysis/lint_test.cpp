@@ -225,6 +225,7 @@ const Plant kPlants[] = {
     {"barrier-fence", "\tfence.mbarrier_init.release.cluster;\n", "", "no fence"},
     {"barrier-published", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive.relaxed;\n",
      "no fence"},
+    {"barrier-fence", "\tfence.mbarrier_init.release.cluster;\n", "\tbarrier.cluster.arrive;\n", "no fence"},
     {"barrier-published", "\tbar.sync 0;\n", "", "no barrier lies between"},
     {"barrier-initialised", "\tmbarrier.init.shared::cta.b64 [%r3+32776], 1;\n", "",
      "shared memory + 32776 is used and never initialised"},
@@ -904,6 +905,35 @@ TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied
   };
   CHECK(rules_that_find(through("")).contains("staging-reuse"));
   CHECK_FALSE(rules_that_find(through("cp.async.bulk.wait_group.read 0;\n")).contains("staging-reuse"));
+}
+
+TEST_CASE("a release of the cluster's barrier makes an mbarrier known to threads, and not to copies") {
+  // Thread 0 of each of two CTAs initialises a barrier, and uses that of the other.
+  const auto rules = [](const char* arrive, const char* use) {
+    return rules_that_find(fmt::format(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X)\n.reqntid 64\n"
+        ".reqnctapercluster 2\n{{\n.reg .pred %p<9>;\n.reg .b32 %r<9>;\n.reg .b64 %x;\n.reg .b16 %h;\n"
+        ".shared .align 128 .b8 tile[256];\n.shared .align 8 .b64 bar;\nld.param.u64 %x, [X];\n"
+        "mov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared::cta.b64 [bar], 1;\n"
+        "{}.aligned;\nbarrier.cluster.wait.aligned;\nmov.u32 %r2, %cluster_ctarank;\nxor.b32 %r2, %r2, 1;\n"
+        "mov.u32 %r3, bar;\nmapa.shared::cluster.u32 %r4, %r3, %r2;\n{}\n"
+        "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, [bar], 0;\n@!%p4 bra WAIT;\n"
+        "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nret;\n}}\n",
+        arrive, use));
+  };
+  constexpr const char* kArrive = "@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r4];";
+  constexpr const char* kMulticast =
+      "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;\nmov.b16 %h, 3;\n"
+      "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [tile], "
+      "[%x], 128, "
+      "[bar], %h;";
+  const std::string with_fence = "fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.relaxed";
+  CHECK_FALSE(rules("barrier.cluster.arrive.release", kArrive).contains("barrier-published"));
+  CHECK_FALSE(rules("barrier.cluster.arrive", kArrive).contains("barrier-fence"));
+  CHECK_FALSE(rules(with_fence.c_str(), kArrive).contains("barrier-published"));
+  CHECK(rules("barrier.cluster.arrive.relaxed", kArrive).contains("barrier-published"));
+  CHECK(rules("barrier.cluster.arrive.release", kMulticast).contains("barrier-published"));
+  CHECK_FALSE(rules(with_fence.c_str(), kMulticast).contains("barrier-published"));
 }
 
 TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {

@@ -284,6 +284,14 @@ const std::vector<Row>& rows() {
         {"W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;",
          "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6], 0;", Fault::mbarrier_use},
         {"@%p0 fence.mbarrier_init.release.cluster;", "", Fault(255)}}},
+      {"remote arrival, its barrier known by a fence alone",
+       init +
+           "mov.u32 %r5, %cluster_ctarank; xor.b32 %r5, %r5, 1; mapa.shared::cluster.u32 %r6, %r3, "
+           "%r5;\nbarrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;\n@%p0 "
+           "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];\n" +
+           wait + "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+       2,
+       {{"@%p0 fence.mbarrier_init.release.cluster;", "", Fault::mbarrier_init}}},
       {"a relaxed flag between fences",
        "@%p0 st.shared.b32 [%r3], 0;\nbar.sync 0;\nsetp.eq.u32 %p2, %r0, 32;\n@%p0 st.shared.b32 [%r2], 7;\n"
        "@%p0 fence.acq_rel.cta;\n@%p0 st.relaxed.cta.shared.b32 [%r3], 1;\n@!%p2 bra E;\nW: "
