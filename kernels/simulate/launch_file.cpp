@@ -40,10 +40,7 @@ const char* const launch_file_help =
       {"struct": [a parameter with "at": bytes, ...], "bytes": of all}
   "outputs": [{"buffer": "d", "print": elements, "write": "file",
       "equals": a number, a list, {"buffer": "e"}, {"file": "raw bytes, or NAME.npy"} or
-      {"formula": "sum(k, 64, a[k, i1] * b[k, i0])"
-}
-, "tolerance" : 0, "relative" : 0
-}]
+      {"formula": "sum(k, 64, a[k, i1] * b[k, i0])"}, "tolerance": 0, "relative": 0}]
       An element is right when |it - expected| <= tolerance + relative |expected|. Formulas have C's operators,
       i (the element's number), i0, i1, ... (its coordinates), sum, select, min, max, pow, abs, exp, log, sqrt,
       rsqrt, sin, cos, tanh, erf, floor, ceil, round, trunc, and elements of buffers as they are before the launch.
