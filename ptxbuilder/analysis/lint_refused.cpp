@@ -111,11 +111,10 @@ class Declared {
   void declaration(const Declaration& d, const Declarator& name, Position at) {
     if (!d.has(".extern") && !d.has(".weak") && !d.has(".common")) add(d, name, at);
     if (!name.count.empty()) {
-      constexpr int64_t kMost = 1 << 24;  // beyond which ptxas has no memory for them
       const auto count = whole(name.count);
-      if (!count || *count > kMost)
+      if (!count || *count > ptx_text::most_registers)
         report_.add_at(at, fmt::format("'{}<{}>' is more registers than ptxas can take, {}", name.name,
-                                       name.count, kMost));
+                                       name.count, ptx_text::most_registers));
     }
     bool is_known = true;
     for (const std::string& extent : name.extents) {

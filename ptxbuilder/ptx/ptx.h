@@ -45,6 +45,9 @@ struct Instruction {
   std::vector<Operand> operands;
 };
 
+// A range of more registers is refused: with 2 billion, ptxas is not done in a minute.
+inline constexpr int64_t most_registers = 1 << 24;
+
 // One name of a declaration: %r<177>, x[4][], y = {1, 2}.
 struct Declarator {
   std::string name;

@@ -82,11 +82,10 @@ void check_values(const ptx_text::Operand& o, const std::string& name, std::span
 }
 
 void check_declaration(const ptx_text::Declaration& d) {
-  constexpr uint32_t kMostRegisters = 0x7ffffffe;
   for (const ptx_text::Declarator& name : d.names) {
-    if (!name.count.empty() && to_number(name.count) > kMostRegisters)
-      ptx_text::fail(name.at,
-                     fmt::format("{}<{}>: there cannot be as many registers", name.name, name.count));
+    if (!name.count.empty() && to_number(name.count) > ptx_text::most_registers)
+      ptx_text::fail(name.at, fmt::format("{}<{}>: there cannot be more registers than {}", name.name,
+                                          name.count, ptx_text::most_registers));
     std::vector<std::string> extents = name.extents;
     if (d.has(".v2") || d.has(".v4")) extents.push_back(d.has(".v2") ? "2" : "4");
     if (name.initializer) check_values(*name.initializer, name.name, extents);
