@@ -47,8 +47,8 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
       std::byte* place = w.place(address, 16, x.space, lane, owner, offset);
       if (owner) w.touch(*owner, offset, 16, store, lane);
       if (owner == &w.cta && w.cluster().checks) {
-        w.touch_lanes(*owner, offset, 16, store, lane);
-        rows[count++] = {owner, offset, lane};
+        w.touch_lanes(*owner, offset, 16, store, lane, store ? LaneAccess::checked : LaneAccess::plain);
+        if (store) rows[count++] = {owner, offset, lane};
       }
       if (!store && owner && owner->shadow.uninitialised) {
         owner->shadow.uninitialised.reset();
@@ -82,8 +82,8 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
          fmt::format("this reads {}, which nothing had written", of_undefined->name(undefined_at)), true});
   }
   w.meet_lanes(w.lanes);
-  for (size_t k = 0; store && k < count; ++k)
-    w.touch_lanes(*rows[k].owner, rows[k].offset, 16, true, rows[k].lane);
+  for (size_t k = 0; k < count; ++k)
+    w.touch_lanes(*rows[k].owner, rows[k].offset, 16, true, rows[k].lane, LaneAccess::recorded);
 }
 
 void decode_rows(Decode& d, bool store) {

@@ -39,7 +39,9 @@ static bool one_writer(const LaneMark& m) {
 
 void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, LaneAccess kind) {
   const Lanes bit = Lanes{1} << lane;
-  const bool atomic = kind != LaneAccess::plain, checked = kind != LaneAccess::atomic_recorded;
+  const bool atomic = kind == LaneAccess::atomic_checked || kind == LaneAccess::atomic_recorded,
+             checked = kind != LaneAccess::recorded && kind != LaneAccess::atomic_recorded,
+             recorded = kind != LaneAccess::checked && kind != LaneAccess::atomic_checked;
   if (writes) unfenced |= bit;
   unreleased |= bit;
   const uint32_t pc_here = here();
@@ -67,7 +69,7 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
         for (Lanes rest = m.readers & ~bit; rest; rest &= rest - 1)
           if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
             clash(at, other, "read", m.read_pc);
-      if (kind == LaneAccess::atomic_checked) continue;
+      if (!recorded) continue;
       // Lanes that write parts of a word by one instruction are all known, else the last.
       const bool joins = mine && to - from < 4 && m.wrote == order.now() && m.wrote_pc == pc_here;
       const auto writers = m.writers;

@@ -43,9 +43,9 @@ class LaneOrder {
   std::unique_ptr<std::array<uint32_t, 1024>> known_;  // of lane a about lane b, at 32 a + b
 };
 
-// Lanes access a word in one of these ways: those of an atomic instruction are all checked before any of them
-// is recorded.
-enum class LaneAccess : uint8_t { plain, atomic_checked, atomic_recorded };
+// Accesses of lanes are checked and recorded in one step or in two: those of an atomic instruction are all
+// checked before any of them is recorded, and what stmatrix stores is recorded when its lanes have met.
+enum class LaneAccess : uint8_t { plain, checked, recorded, atomic_checked, atomic_recorded };
 
 // The last accesses of one word by lanes of a warp.
 struct LaneMark {
