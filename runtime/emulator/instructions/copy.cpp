@@ -173,10 +173,12 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
                                SignalledBy::copy, x.reduction.has_value());
     // The copy between CTAs reads until the same barrier's phase completes.
-    if (source)
+    if (source) {
       w.touch_async(*source, source_offset, bytes, false,
                     {landings[0].barrier->actor, landings[0].phase + 1, w.here(), true, 0},
                     "this copy reads");
+      ++source->touching;
+    }
     const uint64_t began = w.cluster().steps;
     w.cluster().post([&w, &x, i = w.instruction, landings, bytes, from, lane, source, source_offset, began] {
       w.instruction = i;
@@ -191,6 +193,7 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
         else
           std::memcpy(place, data, bytes);
       }
+      if (source) --source->touching;
       finish_load(w, landings, bytes);
       if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.here());
     });

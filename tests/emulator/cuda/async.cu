@@ -384,6 +384,31 @@ KERNEL(remote_stores) {  // st.async stores into the other CTA.
   cluster.sync();
 }
 
+//: peer_by_bulk: kept=True, threads=64, grid=2, cluster=2, expect=[100*(1 - b) + 3*i for b in range(2) for i
+//: in range(64)], plants=["fence.proxy", "race|uninitialised", "exit"]
+KERNEL(peer_by_bulk) {  // a bulk copy from shared memory into the other CTA's
+  __shared__ alignas(16) int mine[64];
+  __shared__ alignas(16) int inbox[64];
+  __shared__ uint64_t bar;
+  auto cluster = cg::this_cluster();
+  const int t = threadIdx.x, rank = cluster.block_rank();
+  if (t == 0) {
+    ptx::mbarrier_init(&bar, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &bar, 256u);
+  }
+  mine[t] = 100 * rank + 3 * in[t];
+  UNLESS(1) ptx::fence_proxy_async(ptx::space_shared);
+  cluster.sync();
+  if (t == 0)
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_shared, cluster.map_shared_rank(inbox, rank ^ 1), mine,
+                       256u, cluster.map_shared_rank(&bar, rank ^ 1));
+  UNLESS(2) while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &bar, 0));
+  out[rank * 64 + t] = inbox[t];
+  IF(2) while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &bar, 0));
+  UNLESS(3) cluster.sync();
+}
+
 //: multicast_bulk: kept=True, threads=32, grid=2, cluster=2, expect=[31 - i for i in range(32)]*2,
 //: plants=["bytes", "race|uninitialised|init|misuse"]
 KERNEL(multicast_bulk) {
