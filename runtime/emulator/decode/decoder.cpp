@@ -411,6 +411,7 @@ Kernel Decoder::run() {
   find_matrix_uses();
   number_registers();
   find_doubtful();
+  find_guesses();
   kernel_.entry = kernel_.routines[0].entry;
   return std::move(kernel_);
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -265,6 +266,8 @@ class Decoder {
   void finish_registers();
   void find_matrix_uses();
   void find_doubtful();
+  void find_guesses();
+  std::set<int32_t> compared_by_swaps() const;
   std::vector<Register> read_undefined(const Routine& routine) const;
   void number_registers();
   void kernel_directives(const ptx_text::Function& f);

@@ -138,7 +138,8 @@ template <class T, bool store>
 void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
   const auto data = w.listed(x.data);
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
-  if (x.space == Space::shared && x.order == Order::none && consecutive(w, x.address, lanes, size)) {
+  const Order order = w.instruction->guesses ? Order::relaxed : x.order;
+  if (x.space == Space::shared && order == Order::none && consecutive(w, x.address, lanes, size)) {
     const uint64_t first = w.address(x.address, 0);
     Cta* owner;
     uint32_t offset;
@@ -164,8 +165,8 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     return;
   }
   if (x.order != Order::none) w.order.learn(lanes, w.alive);
-  const bool acquires = x.order == Order::both || (x.order != Order::none && !store),
-             releases = x.order == Order::both || (x.order != Order::none && store);
+  const bool acquires = order == Order::both || (order != Order::none && !store),
+             releases = order == Order::both || (order != Order::none && store);
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.address, lane);
     require_aligned(w, address, size, lane);
@@ -174,16 +175,16 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     std::byte* place = w.place(address, size, x.space, lane, owner, offset);
     if (store && !owner && x.space != Space::local && !in_window(address, local_window))
       w.global(address, size, lane, true, "this");
-    if (acquires) w.order_before(owner, offset, x.order);
+    if (acquires) w.order_before(owner, offset, order);
     if (owner) {
       auto values = [&](std::byte* to) {
         if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
         return store;
       };
-      x.order == Order::none ? w.touch(*owner, offset, size, store, lane, values)
-                             : w.touch_ordered(*owner, offset, size, store, lane, x.order, values);
+      order == Order::none ? w.touch(*owner, offset, size, store, lane, values)
+                           : w.touch_ordered(*owner, offset, size, store, lane, order, values);
     }
-    if (owner == &w.cta && x.order == Order::none && w.cluster().checks)
+    if (owner == &w.cta && order == Order::none && w.cluster().checks)
       w.touch_lanes(*owner, offset, size, store, lane);
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
@@ -194,7 +195,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       if (owner) owner->shadow.uninitialised.reset();
     }
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
-    if (releases) w.order_after(owner, offset, x.order);
+    if (releases) w.order_after(owner, offset, order);
   });
   w.stores_undefined = false;
 }

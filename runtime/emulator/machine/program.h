@@ -76,6 +76,7 @@ struct Instruction {
   bool guard_negated = false;
   bool touches_matrix = false;  // names a register that some wgmma holds on to
   bool watched = false;         // names a register that may be undefined
+  bool guesses = false;         // loads what swaps alone take, which compare it
 
   // Sets the handler that executes this instruction, and the handler's operands.
   template <auto handler>

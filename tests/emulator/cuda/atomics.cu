@@ -199,3 +199,41 @@ KERNEL(list_of_nodes) {  // One thread empties a stack without a lock.
     out[0] = count, out[1] = sum;
   }
 }
+
+//: words_of_64: kept=True, optimised=True, threads=96, expect=[96*95//2, 96], plants=["race", "race"]
+KERNEL(words_of_64) {  // two counts in one word of 64 bits, added to by a loop of compare and swap
+  __shared__ unsigned long long both;
+  const int t = threadIdx.x;
+  if (t == 0) both = 0;
+  __syncthreads();
+  unsigned long long seen = both, old;  // a guess, which the first swap finds right or wrong
+  IF(1) both = seen + (static_cast<unsigned long long>(in[t]) << 32) + 1;
+  IF(2) if (seen > 1000000) return;
+  UNLESS(1) do {
+    old = seen;
+    seen = atomicCAS(&both, old, old + (static_cast<unsigned long long>(in[t]) << 32) + 1);
+  }
+  while (seen != old)
+    ;
+  __syncthreads();
+  if (t == 0) out[0] = static_cast<int>(both >> 32), out[1] = static_cast<int>(both);
+}
+
+//: sums_of_doubles: optimised=True, threads=64, expect=[2*sum(range(k, 64, 4)) for k in range(4)],
+//: plants=["race"]
+KERNEL(sums_of_doubles) {  // as CUDA's guide adds doubles
+  __shared__ double sums[4];
+  const int t = threadIdx.x;
+  if (t < 4) sums[t] = 0;
+  UNLESS(1) __syncthreads();
+  auto* word = reinterpret_cast<unsigned long long*>(&sums[t % 4]);
+  for (int k = 0; k < 2; ++k) {
+    unsigned long long old = *word, assumed;
+    do {
+      assumed = old;
+      old = atomicCAS(word, assumed, __double_as_longlong(__longlong_as_double(assumed) + in[t]));
+    } while (assumed != old);
+  }
+  __syncthreads();
+  if (t < 4) out[t] = static_cast<int>(sums[t]);
+}

@@ -7,8 +7,8 @@
 Each kernel of the .cu files here has Python ahead of it, `//: NAME: threads=..., expect=[...], plants=[...]`: how it is launched, what
 `out` begins with (zeros follow), and by which kind of fault each plant has to be named, alternatives with a | between. nvcc
 makes the PTX, which is kept under build/corpus. With --kept, or where there is no nvcc, those run whose PTX is in ptx/
-(`kept=True`). Accumulators of wgmma have to stay in their registers, so that such a kernel is right as optimised code alone
-(`optimised=True`).
+(`kept=True`). Some kernels are right as optimised code alone (`optimised=True`): accumulators of wgmma have to stay in their registers,
+and what a plain load guesses is not followed into the functions that atomicCAS() is then.
 Exit code 0: all is as it should be; 1: something is not.
 """
 import argparse
