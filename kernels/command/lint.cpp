@@ -111,6 +111,7 @@ int prove_kernels(const ptx_text::Module& module, const std::vector<std::string>
                    {"line", p.line},
                    {"column", p.column},
                    {"lines", p.lines},
+                   {"late", p.late},
                    {"assumed", p.assumed},
                    {"turns", p.turns},
                    {"runs", p.runs}});

@@ -118,6 +118,10 @@ Command add(const Arguments& ptxb) {
   app.option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
       .from(1, 100000)
       .shown_as("N");
+  app.option("--delay", o->simulate.emulator.delayed,
+             "lines of the PTX that come as late as a schedule lets them, as lint --prove names them")
+      .by_comma()
+      .shown_as("LINE,...");
   app.option("--race-check", o->simulate.emulator.race_check, "on or off").shown_as("ON|OFF");
   app.option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches").shown_as("FILE");
   app.option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")

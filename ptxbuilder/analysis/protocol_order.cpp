@@ -178,7 +178,9 @@ void Order::check(const View& view, const SharedAccess& access, const Part& part
         access.operation,
         fmt::format("shared memory + {} may be {} by {} before {} has {} it", where, says(access.writes),
                     who(view.cta, view.warp), who(before.cta, before.warp), says(before.writes)),
-        {before.operation}};
+        {before.operation},
+        false,
+        before.operation};
   if (access.is_async && !before.is_async && before.writes && !before.end.is_in(view.fenced))
     throw Refusal{
         access.operation,
@@ -248,7 +250,9 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
     throw Refusal{operation,
                   fmt::format("{} may use the mbarrier at shared memory + {} before its initialisation is {}",
                               who(view.cta, view.warp), place.address, is_known ? "fenced" : "known to it"),
-                  {b.init}};
+                  {b.init},
+                  false,
+                  is_known ? kNone : b.init};
   return b;
 }
 
@@ -257,10 +261,14 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
   const Moment now = tick(view);
   foreign(view, place.cta, now, operation);
   if (view.came[b.component] < b.completed)
-    throw Refusal{operation, fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier "
-                                         "phase than meant: it does not come "
-                                         "behind the one before",
-                                         who(view.cta, view.warp), place.address)};
+    throw Refusal{operation,
+                  fmt::format("{} may arrive at the mbarrier at shared memory + {} in an earlier "
+                              "phase than meant: it does not come "
+                              "behind the one before",
+                              who(view.cta, view.warp), place.address),
+                  {},
+                  false,
+                  b.completed_by};
   b.now.expected += expected;
   if (expected > 0) b.now.expect = operation;
   if (b.now.pending == 0)
@@ -272,14 +280,18 @@ void Order::arrive(View& view, const Place& place, uint64_t expected, bool relea
   b.now.came.join(view.came);
   if (releases) b.now.arrived.join(view.known), b.now.arrived_fenced.join(view.fenced);
   --b.now.pending;
+  b.now.last = operation;
   complete_if_due(place, b);
 }
 
 void Order::expect(View& view, const Place& place, uint64_t bytes, int operation) {
   Mbarrier& b = used(view, place, false, operation);
   if (view.came[b.component] < b.completed)
-    throw Refusal{operation, fmt::format("{} may expect bytes in an earlier phase than meant",
-                                         who(view.cta, view.warp))};
+    throw Refusal{operation,
+                  fmt::format("{} may expect bytes in an earlier phase than meant", who(view.cta, view.warp)),
+                  {},
+                  false,
+                  b.completed_by};
   b.now.expects.push_back(tick(view));
   b.now.expected += bytes;
   b.now.expect = operation;
@@ -289,15 +301,19 @@ Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::st
   Mbarrier& b = used(view, place, true, operation);
   tick(view);
   if (view.came[b.component] < b.completed)
-    throw Refusal{operation, fmt::format("the copy may complete in an earlier phase than meant of the "
-                                         "mbarrier at shared memory + {}: {} does not "
-                                         "come behind the one before",
-                                         place.address, who(view.cta, view.warp))};
+    throw Refusal{operation,
+                  fmt::format("the copy may complete in an earlier phase than meant of the "
+                              "mbarrier at shared memory + {}: {} does not "
+                              "come behind the one before",
+                              place.address, who(view.cta, view.warp)),
+                  {},
+                  false,
+                  b.completed_by};
   if (map.empty())
     b.now.issued += bytes;
   else
     b.now.maps.push_back(map);
-  b.now.copy = operation;
+  b.now.copy = b.now.last = operation;
   b.now.begun.join(view.known);
   b.now.came.join(view.came);
   const Moment end = {b.component, b.completed + 1};
@@ -331,7 +347,10 @@ void Order::complete(const Place& place, Mbarrier& b) {
   for (const Moment& expect : b.now.expects)
     if (!expect.is_in(b.now.arrived))
       throw Refusal{b.now.expect,
-                    "bytes are expected with no arrival behind it: the phase may complete before"};
+                    "bytes are expected with no arrival behind it: the phase may complete before",
+                    {},
+                    false,
+                    b.now.expect};
   for (const Mbarrier::Waited& w : b.waited)
     if (!w.at.is_in(b.now.came))
       throw Refusal{w.operation,
@@ -339,9 +358,12 @@ void Order::complete(const Place& place, Mbarrier& b) {
                                 "one may complete before, "
                                 "as no arrival at it comes behind the wait",
                                 place.address),
-                    {b.now.copy == kNone ? b.init : b.now.copy}};
+                    {b.now.copy == kNone ? b.init : b.now.copy},
+                    false,
+                    w.operation};
   b.waited.clear();
   ++b.completed;
+  b.completed_by = b.now.last;
   b.last.join(b.now.arrived);
   b.last.join(b.now.begun);
   b.last.raise(b.component, b.completed);
@@ -359,9 +381,13 @@ bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires,
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
   if (view.came[b.component] < behind)
-    throw Refusal{operation, fmt::format("the wait of {} at the mbarrier at shared memory + {} may end with "
-                                         "an earlier phase of the same parity",
-                                         who(view.cta, view.warp), place.address)};
+    throw Refusal{operation,
+                  fmt::format("the wait of {} at the mbarrier at shared memory + {} may end with "
+                              "an earlier phase of the same parity",
+                              who(view.cta, view.warp), place.address),
+                  {},
+                  false,
+                  b.completed_by};
   if (!is_over) return false;
   b.waited.push_back({tick(view), operation});
   view.came.join(b.last_came);
@@ -379,9 +405,13 @@ Order::Test Order::test(View& view, const Place& place, uint64_t parity, int ope
 void Order::use(View& view, const Test& test, bool passes, int operation) {
   Mbarrier& b = mbarriers_.at(test.place);
   if (test.may_be_early)
-    throw Refusal{operation, fmt::format("the test of {} at the mbarrier at shared memory + {} may find an "
-                                         "earlier phase of the same parity",
-                                         who(view.cta, view.warp), test.place.address)};
+    throw Refusal{operation,
+                  fmt::format("the test of {} at the mbarrier at shared memory + {} may find an "
+                              "earlier phase of the same parity",
+                              who(view.cta, view.warp), test.place.address),
+                  {},
+                  false,
+                  b.completed_by};
   if (!passes) return;
   if (b.completed != test.completed)
     throw Refusal{
@@ -401,7 +431,9 @@ uint32_t Order::meet(View& view, std::pair<int, uint64_t> which, uint64_t thread
     throw Refusal{operation,
                   fmt::format("{} may come to barrier {} while others still meet there before",
                               who(view.cta, view.warp), which.second),
-                  {m.operation}};
+                  {m.operation},
+                  false,
+                  m.operation};
   if (m.arrived > 0 && m.expected != expected)
     throw Refusal{operation,
                   fmt::format("barrier {} is told to wait for {} threads here, and for {} there",
@@ -450,7 +482,10 @@ void Order::finish() {
           f.operation,
           memory_.size() == 1
               ? "the CTA may end before this has: no thread waits for it"
-              : fmt::format("CTA {} may end before this has: none of its threads comes behind it", f.cta)};
+              : fmt::format("CTA {} may end before this has: none of its threads comes behind it", f.cta),
+          {},
+          false,
+          f.operation};
   }
 }
 

@@ -22,6 +22,7 @@ struct Refusal {
   std::string what;
   std::vector<int> others = {};  // instructions that have a part in it
   bool is_undecided = false;     // it is not known whether a schedule goes wrong
+  int late = kNone;              // what goes wrong where this instruction, or what it starts, comes late
 };
 
 // A clock says for each component of a run, such as a warp or an mbarrier, up to which of its events
@@ -194,6 +195,7 @@ class Order {
     std::vector<std::string> maps = {};
     std::vector<Moment> expects = {};
     int expect = kNone, copy = kNone;
+    int last = kNone;  // that arrived or copied
   };
   struct Mbarrier {
     int component = kNone, init = kNone;
@@ -201,6 +203,7 @@ class Order {
     uint32_t completed = 0;
     Moment made = {};
     std::optional<Moment> fenced = {};
+    int completed_by = kNone;  // the last phase
     Phase now = {};
     Clock last = {}, last_fenced = {}, last_came = {};
     struct Waited {

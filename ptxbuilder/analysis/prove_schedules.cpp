@@ -68,7 +68,7 @@ class AllRuns {
           const bool can_be = terms_.can_be();
           const std::string where =
               chosen.empty() ? "" : fmt::format("; {} {}", can_be ? "where" : "if it can be that", chosen);
-          throw Refusal{r.operation, r.what + where, r.others, r.is_undecided || !can_be};
+          throw Refusal{r.operation, r.what + where, r.others, r.is_undecided || !can_be, r.late};
         }
         proof_.assumed.push_back(fmt::format("{}, since else line {}: {}", *more,
                                              code_.code.operations[at(r.operation)].at.line, r.what));
@@ -107,6 +107,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
     if (r.operation != kNone)
       proof.line = code.operations[at(r.operation)].at.line,
       proof.column = code.operations[at(r.operation)].at.column;
+    if (r.late != kNone && !r.is_undecided) proof.late = code.operations[at(r.late)].at.line;
     std::set<uint32_t> lines;
     for (int other : r.others)
       if (other != kNone && other != r.operation) lines.insert(code.operations[at(other)].at.line);
@@ -130,6 +131,7 @@ std::string text(const ScheduleProof& p) {
         fmt::format("not proved: {}{}", p.line ? fmt::format("line {}:{}: ", p.line, p.column) : "", p.what);
     if (!p.lines.empty())
       all += fmt::format(" ({} {})", p.lines.size() == 1 ? "line" : "lines", fmt::join(p.lines, ", "));
+    if (p.late) all += fmt::format("\n  ptxb sim --delay {} runs such a schedule", p.late);
     return all;
   }
   std::string all = fmt::format("proved for all schedules, by {} runs", p.runs);

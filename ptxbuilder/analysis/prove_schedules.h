@@ -20,6 +20,7 @@ struct ScheduleProof {
   std::string what = {};             // why it is not proved
   uint32_t line = 0, column = 0;     // of the PTX; 0 where no instruction is to blame
   std::vector<uint32_t> lines = {};  // of other instructions that have a part in it, ascending
+  uint32_t late = 0;  // the line of what comes late on such a schedule, for `ptxb sim --delay`; 0 for none
   std::vector<std::string> assumed = {};
   int turns = 0;    // of each loop, up to which they were followed
   size_t runs = 0;  // that stand for all schedules

@@ -83,6 +83,17 @@ struct Queued {
   std::vector<std::byte> parameters;
 };
 
+void delay(Kernel& kernel, const std::vector<uint32_t>& lines) {
+  for (const uint32_t line : lines) {
+    bool has_any = false;
+    for (size_t pc = 0; pc < kernel.code.size(); ++pc)
+      if (kernel.lines[pc].ptx == line) kernel.code[pc].delayed = has_any = true;
+    if (!has_any)
+      throw Error(fmt::format("ptx: line {} is to be delayed, and kernel {} has no instruction there", line,
+                              demangled(kernel.name)));
+  }
+}
+
 class EmulatorDevice : public Emulator {
  public:
   explicit EmulatorDevice(const EmulatorOptions& options) : options_(options) {
@@ -164,6 +175,7 @@ class EmulatorDevice : public Emulator {
       program->loaded->first.emplace_back(variable.bytes.get(), variable.bytes.get() + variable.size);
     }
     check_parameters(*program->loaded);
+    delay(program->loaded->kernel, options_.delayed);
     if (const std::string lacks = refused(program->loaded->kernel); options_.note && !lacks.empty())
       options_.note(demangled(lacks));
     return program;

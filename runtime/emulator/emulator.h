@@ -63,6 +63,11 @@ struct EmulatorOptions {
   // registers touched under a wgmma, uses of registers that nothing has written, reads of uninitialised
   // shared memory. Bounds, alignment, barriers, divergence and deadlock are always checked.
   bool race_check = true;
+  // Lines of the PTX that come as late as a schedule lets them: a warp that comes to one is held back until
+  // nothing else of its cluster can go on, and so is what the instruction starts. A kernel that waits for
+  // them by reading memory again and again gets them after a while. load() throws Error of a line that has no
+  // instruction.
+  std::vector<uint32_t> delayed = {};
   // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
   // on one, so that a seed has one result.
   int threads = 1;

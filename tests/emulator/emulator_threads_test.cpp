@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "emulator_kit.h"
 
 namespace ptxbuilder::runtime::emulator_threads_test {
@@ -327,6 +329,35 @@ TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and 
   fails(256, 2, "dec 24", "inc 240", "has 128 per thread");
   fails(384, 1, "dec 40", "inc 240", "waits for registers that nobody gives back");
   fails(384, 1, "dec 176", "inc 240", "setmaxnreg.dec to 176 registers, but the warp has 168");
+}
+
+// A warp stores a word that another loads, and no barrier orders them.
+TEST_CASE("emulator: a line that is delayed comes behind all that can go on without it") {
+  const std::string text = kernel(
+      "st.shared.u32 [tile], 0; bar.sync 0; setp.lt.u32 %p1, %r0, 32; @%p1 bra A; bra B;\n"
+      "A: st.shared.u32 [tile], 7;\n"
+      "bra C;\nB: ld.shared.u32 %r5, [tile];\nst.global.u32 [%rd1], %r5;\nC:");
+  const auto line_of = [&](const char* instruction) {
+    return static_cast<uint32_t>(
+        std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(text.find(instruction)), '\n') + 1);
+  };
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    for (const auto& [line, expected] :
+         {std::pair(line_of("st.shared.u32 [tile], 7"), 0u), std::pair(line_of("ld.shared.u32 %r5"), 7u)}) {
+      EmulatorOptions options;
+      options.seed = seed;
+      options.race_check = false;
+      options.delayed = {line};
+      Bench bench(text, 64, options);
+      const Address p = bench.upload(std::vector<uint32_t>(64, 99));
+      bench.run({1, 1, 1}, 0, p);
+      CAPTURE(seed);
+      CHECK(bench.download<uint32_t>(p, 64)[40] == expected);
+    }
+  EmulatorOptions options;
+  options.delayed = {1};
+  CHECK_THROWS_WITH_AS(open_emulator(options)->load(text, signature_of(text, 64)),
+                       "ptx: line 1 is to be delayed, and kernel k has no instruction there", Error);
 }
 
 TEST_CASE("emulator: a mask that leaves out its own lane is named") {

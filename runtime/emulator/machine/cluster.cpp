@@ -99,6 +99,17 @@ void Cluster::complete_one() {
   event.complete();
 }
 
+// Completes what a delayed instruction has started; false where there is nothing.
+bool Cluster::complete_delayed() {
+  if (delayed_.empty()) return false;
+  const Event event = std::move(delayed_.front());
+  delayed_.erase(delayed_.begin());
+  posts_delayed = true;
+  event.complete();
+  posts_delayed = false;
+  return true;
+}
+
 // Lets those who poll look once more, though nothing has changed: they may have a time limit. False where
 // nobody polls.
 bool Cluster::wake_pollers() {
@@ -124,11 +135,23 @@ bool Cluster::part_meetings() {
   return any;
 }
 
+// Lets one of those go on who are at an instruction that is delayed; false where nobody is.
+bool Cluster::end_delay() {
+  std::vector<Fragment*> held;
+  for (Warp* warp : all_)
+    for (Fragment& f : warp->fragments)
+      if (f.wait == Wait::others) held.push_back(&f);
+  if (held.empty()) return false;
+  held[random(held.size())]->until_step = 0;
+  return true;
+}
+
 Cluster::Outcome Cluster::run(uint64_t budget) {
   const uint64_t end = steps + budget;
   while (steps < end) {
     if (live_warps == 0) {
       while (!events.empty()) complete_one();
+      while (complete_delayed()) continue;
       return Outcome::finished;
     }
     if (!events.empty() && completion_ > 0 && (completion_ >= 1 || random(1000) < completion_ * 1000))
@@ -145,7 +168,7 @@ Cluster::Outcome Cluster::run(uint64_t budget) {
       complete_one();
       continue;
     }
-    if (part_meetings()) continue;
+    if (part_meetings() || end_delay() || complete_delayed()) continue;
     if (stale_version_ != version) stale_rounds_ = 0;
     stale_version_ = version;
     idle_ += 1000;
@@ -263,6 +286,9 @@ std::string Cluster::picture() const {
           break;
         case Wait::sleep:
           text += " sleeps";
+          break;
+        case Wait::others:
+          text += " is delayed";
           break;
         case Wait::mbarrier: {
           const Cta& owner = *ctas[f.generation];

@@ -72,7 +72,8 @@ enum class Wait : uint8_t {
   bulk,
   copies,
   registers,
-  sleep
+  sleep,
+  others  // for all that can go on without an instruction that is delayed
 };
 
 // Lanes of a warp that share a program counter.
@@ -85,7 +86,7 @@ struct Fragment {
   Wait wait = Wait::none;
   uint64_t version = 0;  // of the cluster when the wait began: it is retried once that has changed
   uint64_t until = 0;    // of a meeting: instructions of the warp after which the others are not waited for
-  uint64_t until_step = 0;  // and steps of the cluster
+  uint64_t until_step = 0;  // and steps of the cluster; those alone where it waits for others
   uint32_t generation = 0;  // of the barrier waited for
   uint32_t object = 0;      // barrier id, shared address or count of registers, for reports
   uint32_t phase = 0;       // of the mbarrier
@@ -242,6 +243,7 @@ class Warp {
   void retry(Wait wait);
   // The instruction is done, but its fragment may not go on before then.
   void pause(Wait wait);
+  void delay();
   // Makes a fragment of its own of some lanes of the running one, which goes on at `at`.
   void split_off(Lanes who, uint32_t at);
   void branch(uint32_t target, Lanes taken);
@@ -497,6 +499,7 @@ class Cluster {
   Knowledge ordered;  // passed on through words of global memory that order others
   std::unordered_map<uint64_t, MapChange> map_changes;  // by address
   uint32_t live_warps = 0;
+  bool posts_delayed = false;  // whether a delayed instruction, or what it has started, runs
 
   // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
   // for another CTA.
@@ -506,7 +509,7 @@ class Cluster {
 
   Actor new_actor(ActorName name);
   void post(std::function<void()> complete) {
-    events.push_back({std::move(complete)});
+    (posts_delayed ? delayed_ : events).push_back({std::move(complete)});
     ++operations;
   }
   void changed() { ++version; }
@@ -526,8 +529,10 @@ class Cluster {
   void choose_policy();
   bool pick(Choice& choice);
   void complete_one();
+  bool complete_delayed();
   bool wake_pollers();
   bool part_meetings();
+  bool end_delay();
   void collect();
 
   std::mt19937_64 engine_;
@@ -544,6 +549,7 @@ class Cluster {
   uint32_t stale_rounds_ = 0;
   size_t next_warp_ = 0;
   std::vector<Warp*> all_;
+  std::vector<Event> delayed_;  // what delayed instructions have started
 };
 
 inline Cluster& Warp::cluster() const { return cta.cluster; }

@@ -77,6 +77,7 @@ struct Instruction {
   bool touches_matrix = false;  // names a register that some wgmma holds on to
   bool watched = false;         // names a register that may be undefined
   bool guesses = false;         // loads what swaps alone take, which compare it
+  bool delayed = false;         // comes as late as it can
 
   // Sets the handler that executes this instruction, and the handler's operands.
   template <auto handler>

@@ -40,6 +40,8 @@ bool Warp::runnable(const Fragment& f) const {
       return false;  // whoever comes last takes them along
     case Wait::barrier:
       return cta.barriers[f.object].generation != f.generation;
+    case Wait::others:
+      return cluster().steps >= f.until_step;
     default:
       return f.version != cluster().version;
   }
@@ -53,8 +55,10 @@ void Warp::look_ahead() {
 
 uint64_t Warp::run(size_t which, uint64_t budget) {
   current = which;
+  bool is_late = false;  // a delayed instruction has waited for all others
   {
     Fragment& f = fragment();
+    is_late = f.wait == Wait::others;
     lanes = f.lanes;
     pc = f.pc;
     if (f.wait == Wait::barrier) acquire(cta.barriers[f.object].completed);
@@ -88,8 +92,18 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     if (executing == 0) continue;
     instruction = &i;
+    if (i.delayed) [[unlikely]] {
+      if (!is_late) {
+        delay();
+        break;
+      }
+      is_late = false;
+      cluster().posts_delayed = true;
+    }
     if (i.touches_matrix) check_matrix_registers();
     i.execute(*this, i, executing);
+    if (i.delayed) [[unlikely]]
+      cluster().posts_delayed = false;
   }
   executed += count;
   if (lanes == 0) {
@@ -101,6 +115,13 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     fragment().lanes = lanes;
   }
   return count;
+}
+
+// The instruction waits for all that can go on without it, but not for ever where others poll memory.
+void Warp::delay() {
+  constexpr uint64_t most_steps = 200'000;
+  fragment().until_step = cluster().steps + most_steps;
+  retry(Wait::others);
 }
 
 void Warp::retry(Wait wait) {
