@@ -41,12 +41,14 @@ inline double rounded(DType dtype, double value) {
   return read_element(bytes, dtype);
 }
 
-// Fresh numbers from `least` to `greatest` that the type holds, from a seed that is printed once.
+// --seed=N repeats the random numbers of a run, which prints its seed.
+inline const uint64_t& matrix_seed = option("seed", uint64_t{std::random_device()()});
+
+// Fresh numbers from `least` to `greatest` that the type holds.
 inline Matrix random_matrix(DType dtype, TileExtent extent, double least, double greatest) {
   static std::mt19937_64 engine = [] {
-    uint64_t seed = std::random_device()();
-    MESSAGE("seed " << seed);
-    return std::mt19937_64(seed);
+    MESSAGE("--seed=" << matrix_seed);
+    return std::mt19937_64(matrix_seed);
   }();
   Matrix m{dtype, extent, {}};
   std::uniform_real_distribution<double> draw(least, greatest);
