@@ -5,9 +5,11 @@
 
 A test depends on what its command names, programs of the build and files, on the files that its program is made of, and on
 what tests/CMakeLists.txt says by ptxbuilder_reads(). One that runs a command, such as `ptxb lint`, does not depend on the files of
-the others. A file that no test depends on, but a document, affects them all.
+the others, and one that names kernels, as `ptxb lint kernel:saxpy`, not on those of other kernels. A file that no test depends
+on, but a document, affects them all.
 """
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -62,6 +64,12 @@ class Graph:
                     waiting.append(path)
         return found
 
+    @functools.cached_property
+    def kernels(self):
+        """The files that each kernel's own executable is made of, by the kernel's name."""
+        names = {found[1] for path in self.made_of if (found := re.search(r"/CMakeFiles/kernel_(\w+)\.dir/", path))}
+        return {name: self.sources(self.path(f"bin/{name}")) for name in names}
+
 
 def other_commands(words, sources):
     """The files of commands among the sources of a program, which it does not run where its first word is a command's name."""
@@ -73,17 +81,28 @@ def other_commands(words, sources):
     return others if said in names.values() else set()
 
 
+def other_kernels(graph, words):
+    """The files of kernels that a test does not run, since its words name others: KERNEL behind a command, or kernel:KERNEL."""
+    named = {word.split()[0].removeprefix("kernel:") for word in words if word.startswith("kernel:")}
+    named |= {word for word in words[2:3] if word in graph.kernels}
+    if unknown := named - set(graph.kernels):
+        sys.exit(f"changed_tests: kernel:{' kernel:'.join(sorted(unknown))}: there is no such kernel")
+    files = {path for name in graph.kernels.keys() - named for path in graph.kernels[name]} if named else set()
+    return files.difference(*(graph.kernels[name] for name in named))
+
+
 def reads_of(graph, test, said):
     """The files, folders and patterns that a test depends on."""
     alone = graph.path(f"bin/{test['name']}")
-    words = [*test["command"], *(os.path.join(TOP, word) for word in said.get(test["name"], []))]
+    words = [*test["command"], *(word if word.startswith("kernel:") else os.path.join(TOP, word)
+                                 for word in said.get(test["name"], []))]
     outputs = {alone} if alone in graph.made_of else {word for word in words[:1] if word in graph.made_of}
     outputs |= {word for word in words[1:] if word in graph.made_of}
     found = {word for word in words if word.startswith(TOP + "/") and word not in (TOP, graph.folder) and word not in outputs}
     found |= {word for word in words if "*" in word}
     for output in outputs:
         found |= graph.sources(output)
-    return found - other_commands(test["command"], found)
+    return found - other_commands(test["command"], found) - other_kernels(graph, words)
 
 
 def affects(path, reads):

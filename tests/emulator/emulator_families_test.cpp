@@ -1,60 +1,11 @@
 // The library's own kernels, as they are built now: they verify on every schedule, and their mutants are
 // reported.
-#include "mutation_kit.h"
+#include "pipeline_mutants.h"
 
 namespace ptxbuilder::test::emulator_families_test {
 namespace {
 
 const char* const load = "cp.async.bulk.tensor.2d.shared";
-
-// What can go wrong when barriers are made known to the CTA, which `sets` of them are.
-std::vector<Mutant> publishing(int sets = 1) {
-  return {
-      {"no fence after the init",
-       "fence.",
-       0,
-       drop,
-       {},
-       2 * sets,
-       "no fence.mbarrier_init or fence.proxy.async"},
-      {"no bar.sync after the init", "bar.sync", 0, drop, {Fault::mbarrier_use, Fault::mbarrier_init}},
-  };
-}
-
-// What can go wrong with a barrier that copies complete, before its wait.
-std::vector<Mutant> loading() {
-  return {
-      {"an mbarrier is not initialised", "mbarrier.init", 0, drop, {Fault::mbarrier_use}},
-      {"a barrier for 2", "mbarrier.init", 0, add_to(1, 1), {Fault::deadlock}},
-      {"16 B too many expected", "mbarrier.arrive.expect_tx", 0, add_to(2, 16), {Fault::tx_count}},
-      {"16 B too few expected", "mbarrier.arrive.expect_tx", 0, add_to(2, -16), {Fault::tx_count}},
-      {"no expect_tx", "mbarrier.arrive.expect_tx", 0, drop, {Fault::deadlock}},
-      {"arrive without bytes",
-       "mbarrier.arrive.expect_tx",
-       0,
-       arrive_without_bytes,
-       {Fault::race, Fault::tx_count}},
-      {"a copy is left out", "cp.async.bulk.tensor", 0, drop, {Fault::tx_count}},
-      {"the next copy is left out", "cp.async.bulk.tensor", 1, drop, {Fault::tx_count}},
-  };
-}
-
-// What can go wrong with tensor cores and with the way out, behind the fences of `sets` of barriers.
-std::vector<Mutant> multiplying(int sets = 1) {
-  return {
-      {"no wgmma.fence", "wgmma.fence", 0, drop, {Fault::matrix_fence}},
-      {"no wgmma.commit_group", "wgmma.commit_group", 0, drop, {Fault::race, Fault::matrix_registers}},
-      {"wait_group 1 for 0", "wgmma.wait_group", 0, add_to(0, 1), {Fault::race, Fault::matrix_registers}},
-      {"no wait_group", "wgmma.wait_group", 0, drop, {Fault::race, Fault::matrix_registers}},
-      {"no proxy fence before the store", "fence.proxy.async", sets, drop, {Fault::proxy_fence}},
-      {"no wait for the stores", "cp.async.bulk.wait_group", 0, drop, {Fault::race, Fault::early_exit}, 8},
-  };
-}
-
-std::vector<Mutant> operator+(std::vector<Mutant> a, const std::vector<Mutant>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 }  // namespace
 
@@ -293,35 +244,6 @@ TEST_CASE("emulator: gemm_persistent and its mutants") {
                do_not_wait,
                {Fault::race, Fault::uninitialised}},
               {"no barrier before a store", "bar.sync", 1, drop, {Fault::race, Fault::proxy_fence}}});
-}
-
-// CTAs of a cluster do not meet at the end: whoever counts the stages hands back those that are filled again,
-// and no other.
-TEST_CASE("emulator: gemm with clusters and its mutants") {
-  Subject subject("gemm", {{"m", 128},
-                           {"n", 136},
-                           {"k", 264},
-                           {"bm", 64},
-                           {"bn", 64},
-                           {"stages", 2},
-                           {"consumers", 1},
-                           {"cluster_m", 2},
-                           {"sms", 4}});
-  const char* const counted = "setp.gt.s32";  // of a tile's last stage, of one under a store, of the others
-  const std::vector<Fault> too_many = {Fault::early_exit, Fault::arrival_count};
-  check_mutants(
-      subject,
-      loading() + multiplying() +
-          std::vector<Mutant>{
-              {"a tile's last stage is always handed back", counted, 0, set_operand(2, -100), too_many},
-              {"a tile's last stage is never handed back",
-               counted,
-               0,
-               set_operand(2, 100),
-               {Fault::deadlock}},
-              {"stages are always handed back late", counted, 2, set_operand(2, -100), too_many},
-              {"a stage more is handed back late", counted, 2, add_to(2, -1), too_many},
-              {"a stage less is handed back late", counted, 2, add_to(2, 1), {Fault::deadlock}}});
 }
 
 TEST_CASE("emulator: saxpy_tma and its mutants") {

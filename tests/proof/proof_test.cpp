@@ -1,16 +1,12 @@
-// The proofs of proof/proof.h: every kernel and every kind of product, and mutants that each have one
-// counterexample.
-#include "ptxbuilder/proof/proof.h"
-
+// The proofs of proof/proof.h: every kind of copy and product, and mutants that each have one counterexample.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <map>
 #include <set>
 
-#include "kernels/family/family.h"
-#include "kernels/gemm/kernel.h"
 #include "mma_types.h"
+#include "proof_kit.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/registers/memory.h"
@@ -23,17 +19,6 @@ namespace ptxbuilder::test::proof_test {
 using At = Counterexample::Element;
 
 namespace {
-
-std::string text_of(const Proof& proof) { return proof ? "" : proof.counterexample->text(); }
-
-using Values = std::vector<std::pair<const char*, int64_t>>;
-
-KernelRecord record_of(const char* kernel, const Values& values = {}) {
-  const command::Family& family = command::family(kernel);
-  command::Fields fields(family.fields);
-  for (const auto& [name, value] : values) fields.set(name, value);
-  return family.build(fields).record();
-}
 
 // The rows and columns of an operand as it lies in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
@@ -50,7 +35,7 @@ struct Product {
 };
 
 // One product of two tiles that TMA brings, in two stages.
-KernelRecord record_of(const Product& c) {
+KernelRecord product_of(const Product& c) {
   Kernel k("product");
   auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
   auto tile = [&](DType type, int mn, bool transposed) {
@@ -86,33 +71,7 @@ KernelRecord registers_of(DType type, Swizzle swizzle, bool transposed) {
   return k.record();
 }
 
-uint64_t elements_of(const Proof& proof, std::string_view link) {
-  uint64_t sum = 0;
-  for (const Proof::Link& l : proof.links)
-    if (l.text.starts_with(link)) sum += l.elements;
-  return sum;
-}
-
 }  // namespace
-
-TEST_CASE("every kernel as it is registered is proved") {
-  CHECK(command::families().size() >= 6);
-  int whole = 0;  // kernels with products, of which every operand is proved
-  for (const command::Family& family : command::families()) {
-    Kernel kernel = family.build(command::Fields(family.fields));
-    Proof proof = prove(kernel.record());
-    CAPTURE(family.name);
-    CHECK_MESSAGE(proof, text_of(proof));
-    CHECK(proof.unproved.empty());
-    const KernelRecord& record = kernel.record();
-    CHECK((proof.elements() > 0) == (!record.copies.empty() || !record.thread_copies.empty()));
-    CHECK((elements_of(proof, "mma: ") > 0) == !record.mmas.empty());
-    CHECK((elements_of(proof, "mma.sync") > 0) == !record.warp_mmas.empty());
-    CHECK((elements_of(proof, "store: accumulators") > 0) == !record.stores.empty());
-    whole += !record.mmas.empty() || !record.warp_mmas.empty();
-  }
-  CHECK(whole >= 9);
-}
 
 // From global memory to the matrix instruction and out again, one element after the other.
 TEST_CASE("all ways through shared memory are proved") {
@@ -148,50 +107,6 @@ TEST_CASE("all ways through shared memory are proved") {
   REQUIRE_MESSAGE(proof, text_of(proof));
   CHECK(elements_of(proof, "load strided(128 x 128, 8)") == 2 * 128 * 128);
   CHECK(elements_of(proof, "store strided(128 x 128, 8)") == 128 * 128);
-}
-
-TEST_CASE("a matrix product is proved where threads store what TMA cannot") {
-  for (const char* tile : {"128x256x64_4_2x1", "64x128x64_8_1x2_pp_swap", "128x64_s4"}) {
-    kernels::GemmOperation o;
-    o.d_by_threads = true;
-    Kernel kernel = kernels::gemm(o, kernels::parse_tile(tile));
-    kernel.builder().finish();
-    const Proof proof = prove(kernel.record());
-    CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
-    CHECK(proof.unproved.empty());
-    CHECK(elements_of(proof, "store: ") > 0);  // what TMA stores; threads go by no tile
-  }
-}
-
-TEST_CASE("every tuned matrix product is proved") {
-  struct Row {
-    DType a, d;
-    std::string layout, tile;
-  };
-  const std::vector<Row> rows = {
-#define PTXBUILDER_TUNED(a, d, layout, m, n, k, tile) {DType::a, DType::d, layout, tile},
-#include "kernels/gemm/tuned.def"
-#undef PTXBUILDER_TUNED
-  };
-  std::vector<std::string> seen;
-  for (const Row& row : rows) {
-    const std::string key = fmt::format("{} {} {} {}", name(row.a), name(row.d), row.layout, row.tile);
-    if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
-    seen.push_back(key);
-    kernels::GemmOperation o;
-    o.a = o.b = row.a;
-    o.d = row.d;
-    o.b_k_major = row.layout[0] == 'T';
-    o.a_k_major = row.layout[1] == 'N';
-    Kernel kernel = kernels::gemm(o, kernels::parse_tile(row.tile));
-    kernel.builder().finish();
-    Proof proof = prove(kernel.record());
-    CHECK_MESSAGE(proof, key << ": " << text_of(proof));
-    CHECK(proof.unproved.empty());
-    CHECK(elements_of(proof, "mma: ") > 0);
-    CHECK(elements_of(proof, "store: accumulators") > 0);
-  }
-  CHECK(seen.size() > 30);
 }
 
 namespace {
@@ -350,75 +265,6 @@ TEST_CASE("parameter sets of the kernels are proved") {
   }
 }
 
-// Types, majors, exchanged operands, widths and clusters of the kernel that has them all. What it refuses to
-// build is not there to be proved.
-TEST_CASE("gemm is proved in all that it takes") {
-  int built = 0, refused = 0;
-  auto check = [&](const Values& values) {
-    KernelRecord record;
-    try {
-      record = record_of("gemm", values);
-    } catch (const Error&) {
-      ++refused;
-      return;
-    }
-    Proof proof = prove(record);
-    CHECK_MESSAGE(proof, record.kernel << ": " << text_of(proof));
-    CHECK(proof.unproved.empty());
-    CHECK(elements_of(proof, "mma: ") > 0);
-    ++built;
-  };
-  constexpr int outputs[] = {0, 1, 2, 0, 0, 3, 3};  // bf16, f16, tf32, e4m3, e5m2, s8 and u8 into these
-  // Of four widths one is taken, in turn: each width comes with every type, with all majors and swapped or
-  // not.
-  constexpr int widths[] = {8, 40, 64, 96, 128, 192, 200, 256};
-  for (int type = 0; type < 7; ++type)
-    for (int majors = 0; majors < 4; ++majors)
-      for (int swapped : {0, 1})
-        for (int width = 0; width < 8; ++width) {
-          const bool is_narrow = type < 2;  // 16 bits: the other types are refused but for one of the majors
-          if (is_narrow ? (width + majors + 2 * swapped + type) % 4 != 0 : (width + type) % 2 != swapped)
-            continue;
-          check({{"a", type},
-                 {"d", outputs[type]},
-                 {"a_major", majors & 1},
-                 {"b_major", majors >> 1},
-                 {"swapped", swapped},
-                 {"bn", widths[width]},
-                 {"stages", 2}});
-        }
-  for (int majors = 0; majors < 4; ++majors)
-    for (auto [x, y] : {std::pair{2, 1}, {1, 2}, {2, 2}, {4, 1}})
-      check({{"a_major", majors & 1},
-             {"b_major", majors >> 1},
-             {"bn", 128},
-             {"cluster_m", x},
-             {"cluster_n", y},
-             {"stages", 2}});
-  for (const Values& values :
-       {Values{{"pingpong", 1}, {"bn", 128}},
-        {{"split_k", 4}, {"bn", 128}},
-        {{"consumers", 1}, {"bm", 64}},
-        {{"consumers", 3}, {"bm", 192}, {"bn", 192}},
-        {{"bk", 32}},
-        {{"bk", 128}, {"stages", 2}},
-        {{"batches", 3}},
-        {{"activation", 2}, {"alpha", 1}, {"beta", 1}, {"bias", 1}, {"bn", 128}},
-        {{"bm", 256}, {"bn", 128}},
-        {{"bm", 256}, {"bn", 128}, {"a_major", 1}},
-        {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows
-        {{"bn", 88}, {"cluster_m", 4}},
-        {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}}})
-    check(values);
-  const int before = built;
-  for (int output : {0, 1, 2})  // bf16, f16, f32
-    for (int bn : {64, 208, 256})
-      check({{"d", output}, {"activation", 2}, {"use", 2}, {"bn", bn}, {"stages", 2}});
-  CHECK(built == before + 9);
-  MESSAGE(built << " kernels proved, " << refused << " refused");
-  CHECK(built > 80);
-}
-
 TEST_CASE("as many elements are tried as there are") {
   Proof proof =
       prove(record_of("gemm_warp_specialized", {{"bm", 128}, {"bn", 256}, {"bk", 64}, {"stages", 4}}));
@@ -445,7 +291,7 @@ TEST_CASE("products of all types, majors, swizzles and widths are proved") {
             int span = swizzle == Swizzle::none ? 16 : span_bytes(swizzle);
             if (b_transposed && n * size_of(t.b) % span != 0) continue;  // no such tile
             if (t.d == DType::s32 && n > 24 && n % 16 != 0) continue;    // no such instruction
-            Proof proof = prove(record_of(c));
+            Proof proof = prove(product_of(c));
             CAPTURE(m);
             CAPTURE(n);
             CHECK_MESSAGE(proof, text_of(proof));
@@ -508,16 +354,16 @@ struct Mutant {
 KernelRecord pipelined() { return record_of("gemm_warp_specialized"); }  // 128 x 64 and 256 x 64, K-major
 KernelRecord tile() { return record_of("gemm_tile"); }                   // A K-major 128 x 64, B 64 x 128
 KernelRecord plain() {
-  return record_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::none});
+  return product_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::none});
 }
 KernelRecord narrow() {
-  return record_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::b32});
+  return product_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::b32});
 }
 KernelRecord along_m() {
-  return record_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::none, true, true});
+  return product_of(Product{DType::bf16, DType::bf16, DType::f32, 64, 64, 64, Swizzle::none, true, true});
 }
 KernelRecord bytes() {
-  return record_of(Product{DType::e4m3, DType::e4m3, DType::f32, 64, 64, 128, Swizzle::b128});
+  return product_of(Product{DType::e4m3, DType::e4m3, DType::f32, 64, 64, 128, Swizzle::b128});
 }
 KernelRecord registers() { return registers_of(DType::bf16, Swizzle::b128, false); }
 KernelRecord computed() { return record_of("attention"); }

@@ -1,0 +1,126 @@
+// The matrix product is proved: in all that it takes, by its tuned tiles, and where threads store.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/gemm/kernel.h"
+#include "proof_kit.h"
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::test::gemm_proof_test {
+
+TEST_CASE("a matrix product is proved where threads store what TMA cannot") {
+  for (const char* tile : {"128x256x64_4_2x1", "64x128x64_8_1x2_pp_swap", "128x64_s4"}) {
+    kernels::GemmOperation o;
+    o.d_by_threads = true;
+    Kernel kernel = kernels::gemm(o, kernels::parse_tile(tile));
+    kernel.builder().finish();
+    const Proof proof = prove(kernel.record());
+    CHECK_MESSAGE(proof, tile << ": " << text_of(proof));
+    CHECK(proof.unproved.empty());
+    CHECK(elements_of(proof, "store: ") > 0);  // what TMA stores; threads go by no tile
+  }
+}
+
+TEST_CASE("every tuned matrix product is proved") {
+  struct Row {
+    DType a, d;
+    std::string layout, tile;
+  };
+  const std::vector<Row> rows = {
+#define PTXBUILDER_TUNED(a, d, layout, m, n, k, tile) {DType::a, DType::d, layout, tile},
+#include "kernels/gemm/tuned.def"
+#undef PTXBUILDER_TUNED
+  };
+  std::vector<std::string> seen;
+  for (const Row& row : rows) {
+    const std::string key = fmt::format("{} {} {} {}", name(row.a), name(row.d), row.layout, row.tile);
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+    seen.push_back(key);
+    kernels::GemmOperation o;
+    o.a = o.b = row.a;
+    o.d = row.d;
+    o.b_k_major = row.layout[0] == 'T';
+    o.a_k_major = row.layout[1] == 'N';
+    Kernel kernel = kernels::gemm(o, kernels::parse_tile(row.tile));
+    kernel.builder().finish();
+    Proof proof = prove(kernel.record());
+    CHECK_MESSAGE(proof, key << ": " << text_of(proof));
+    CHECK(proof.unproved.empty());
+    CHECK(elements_of(proof, "mma: ") > 0);
+    CHECK(elements_of(proof, "store: accumulators") > 0);
+  }
+  CHECK(seen.size() > 30);
+}
+
+// Types, majors, exchanged operands, widths and clusters of the kernel that has them all. What it refuses to
+// build is not there to be proved.
+TEST_CASE("gemm is proved in all that it takes") {
+  int built = 0, refused = 0;
+  auto check = [&](const Values& values) {
+    KernelRecord record;
+    try {
+      record = record_of("gemm", values);
+    } catch (const Error&) {
+      ++refused;
+      return;
+    }
+    Proof proof = prove(record);
+    CHECK_MESSAGE(proof, record.kernel << ": " << text_of(proof));
+    CHECK(proof.unproved.empty());
+    CHECK(elements_of(proof, "mma: ") > 0);
+    ++built;
+  };
+  constexpr int outputs[] = {0, 1, 2, 0, 0, 3, 3};  // bf16, f16, tf32, e4m3, e5m2, s8 and u8 into these
+  // Of four widths one is taken, in turn: each width comes with every type, with all majors and swapped or
+  // not.
+  constexpr int widths[] = {8, 40, 64, 96, 128, 192, 200, 256};
+  for (int type = 0; type < 7; ++type)
+    for (int majors = 0; majors < 4; ++majors)
+      for (int swapped : {0, 1})
+        for (int width = 0; width < 8; ++width) {
+          const bool is_narrow = type < 2;  // 16 bits: the other types are refused but for one of the majors
+          if (is_narrow ? (width + majors + 2 * swapped + type) % 4 != 0 : (width + type) % 2 != swapped)
+            continue;
+          check({{"a", type},
+                 {"d", outputs[type]},
+                 {"a_major", majors & 1},
+                 {"b_major", majors >> 1},
+                 {"swapped", swapped},
+                 {"bn", widths[width]},
+                 {"stages", 2}});
+        }
+  for (int majors = 0; majors < 4; ++majors)
+    for (auto [x, y] : {std::pair{2, 1}, {1, 2}, {2, 2}, {4, 1}})
+      check({{"a_major", majors & 1},
+             {"b_major", majors >> 1},
+             {"bn", 128},
+             {"cluster_m", x},
+             {"cluster_n", y},
+             {"stages", 2}});
+  for (const Values& values :
+       {Values{{"pingpong", 1}, {"bn", 128}},
+        {{"split_k", 4}, {"bn", 128}},
+        {{"consumers", 1}, {"bm", 64}},
+        {{"consumers", 3}, {"bm", 192}, {"bn", 192}},
+        {{"bk", 32}},
+        {{"bk", 128}, {"stages", 2}},
+        {{"batches", 3}},
+        {{"activation", 2}, {"alpha", 1}, {"beta", 1}, {"bias", 1}, {"bn", 128}},
+        {{"bm", 256}, {"bn", 128}},
+        {{"bm", 256}, {"bn", 128}, {"a_major", 1}},
+        {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows
+        {{"bn", 88}, {"cluster_m", 4}},
+        {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}}})
+    check(values);
+  const int before = built;
+  for (int output : {0, 1, 2})  // bf16, f16, f32
+    for (int bn : {64, 208, 256})
+      check({{"d", output}, {"activation", 2}, {"use", 2}, {"bn", bn}, {"stages", 2}});
+  CHECK(built == before + 9);
+  MESSAGE(built << " kernels proved, " << refused << " refused");
+  CHECK(built > 80);
+}
+
+}  // namespace ptxbuilder::test::gemm_proof_test
