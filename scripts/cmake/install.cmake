@@ -79,7 +79,7 @@ ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command li
           kernels/attention_gradient/attention_gradient.h kernels/family/family.h kernels/family/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
 install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
-foreach(example "kernels scale.cpp" "runtime launch.cpp" "c product.c")
+foreach(example "kernels kernels/scale.cpp" "runtime launch.cpp" "c product.c")
   separate_arguments(example)
   list(GET example 0 component)
   list(GET example 1 file)

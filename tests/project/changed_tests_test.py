@@ -15,7 +15,7 @@ CASES = [
     ("tests/kit/library_kit.h", "value_test region_test", "launch_rule_test run_hello"),
     ("ptxbuilder/ptx/parser.cpp", "ptx_test lint_test emulator_gemm_test words_test run_hello python_numpy", "layout_test isa_test"),
     ("ptxbuilder/tile/pipeline.cpp", "golden_test lent_stage_test run_hello export_test", "ptx_test emulator_gemm_test"),
-    ("ptxbuilder/tile/pipeline.h", "compile_fail_test package golden_test", "ptx_test"),
+    ("ptxbuilder/tile/pipeline.h", "compile_fail_test package_library golden_test", "ptx_test"),
     ("kernels/steps/saxpy.cpp", "run_saxpy golden_test words_test lint", "lint_finds run_hello matmul_test python_jax value_test"),
     ("kernels/gemm/matmul.cpp", "matmul_test python_jax_product", "attention_test run_hello run_saxpy value_test"),
     ("kernels/gemm/kernel.cpp", "matmul_test gemm_random_test run_gemm_m_300_n_520_k_320_sms_2",
@@ -25,7 +25,7 @@ CASES = [
      "python_jax_product matmul_test lint_prove diff_same gemm_mutants_test sidecar_emit"),
     ("kernels/command/explain.cpp", "explain command_test python_wheel", "explain_choice lint diff_same run_gemm_m_300_n_520_k_320_sms_2"),
     ("kernels/command/explain_choice_command.cpp", "explain_choice", "lint"),
-    ("scripts/changed_tests.py", "changed_tests_test", "package format"),
+    ("scripts/changed_tests.py", "changed_tests_test", "package_installed format"),
     ("kernels/python/ptxbuilder/__init__.py", "python_jax python_numpy", "value_test words_test"),
     ("tests/project/misuse/compile_fail.cpp", "compile_fail_test", "value_test"),
 ]

@@ -1,8 +1,9 @@
 """The project as its users get it: installed, installed in part, and as a package in an empty root.
 
-  package_test.py BUILD SOURCE WORK CXX
+  package_test.py PART BUILD SOURCE WORK CXX
 
-Builds the outside projects of tests/project/package against what the build installs, and runs them.
+Builds the outside projects of tests/project/package against what the build installs, and runs them. A part of the test, a function
+part_NAME below, takes from WORK what those have made that tests/CMakeLists.txt names as its fixtures.
 """
 
 import glob
@@ -42,8 +43,8 @@ def files_of(folder):
 
 
 def build(source, folder, prefix, cxx, *options, code=0):
-    # What CMake finds out about the compilers is kept in the first build folder, and is the same for all.
-    for known in sorted(glob.glob(f"{os.path.dirname(folder)}/outside/CMakeFiles/[0-9]*/CMakeC*Compiler.cmake")):
+    # What CMake finds out about the compilers is kept in the first build folder of all parts, and is the same for all.
+    for known in sorted(glob.glob(f"{os.path.dirname(folder)}/compilers/CMakeFiles/[0-9]*/CMakeC*Compiler.cmake")):
         version = os.path.basename(os.path.dirname(known))
         os.makedirs(f"{folder}/CMakeFiles/{version}", exist_ok=True)
         if not os.path.exists(f"{folder}/CMakeFiles/{version}/{os.path.basename(known)}"):
@@ -52,7 +53,7 @@ def build(source, folder, prefix, cxx, *options, code=0):
                      f"-DCMAKE_CXX_COMPILER={cxx}", *options, code=code)
     if code == 0:
         run("cmake", "--build", folder)
-    return configured
+    return " ".join(configured.split())  # CMake wraps what it says
 
 
 def check_files(prefix, build_folder, source):
@@ -95,21 +96,18 @@ def check_precompiled(folder):
         sys.exit(f"one precompiled header was expected, and there are {made}")
 
 
-def check_outside(folder, prefix, source, cxx, made):
-    examples = f"{prefix}/share/doc/ptxbuilder/examples"
+def part_kernels(work, prefix, source, cxx, build_folder):
+    """Kernels of a project outside: its own, those that `ptxb new` makes, the examples, and what is emitted and exported."""
+    folder, examples = f"{work}/kernels", f"{prefix}/share/doc/ptxbuilder/examples"
+    made = check_new(work, prefix)
     # Optimization would be half of the compile time; the test own_kernel has what a project gets that asks for none.
-    build(source, folder, prefix, cxx, f"-DEXAMPLES={examples}", f"-DNEW={made}", "-DCMAKE_CXX_FLAGS=-O0")
+    build(f"{source}/kernels", folder, prefix, cxx, f"-DEXAMPLES={examples}", f"-DNEW={made}", "-DCMAKE_CXX_FLAGS=-O0")
     check_precompiled(folder)
     expect(run("ctest", "--test-dir", f"{folder}/new"), "100% tests passed, 0 tests failed out of 2")
     run(f"{folder}/new/mine", "--rows", "1000", "--columns", "1024", "--device", "emulator")  # as its README has it
     for example, words in {"gemm_multistage": "--m 128 --n 128 --k 192", "gemm_warp_specialized": "--m 128 --n 256 --k 192",
                            "attention_step": "--heads 1 --queries 64 --keys 128"}.items():
         expect(run(f"{folder}/{example}", *words.split(), "--device", "emulator", "--assembler", "none"), "verified: ")
-    expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90\n", "add.rn.f32", "twice: 42 42",
-           "product: right")
-    expect(run(f"{folder}/front_end"), ".visible .entry statement(", "cp.async.bulk.shared::cluster",
-           "mbarrier.try_wait.parity", "wgmma.mma_async.sync.aligned.m64n16k16", "front end: 0 of 2048 wrong")
-    expect(run(f"{folder}/from_c"), "from C: version 100, \"A is NULL\"")
     scale = f"{folder}/scale"
     expect(run(scale, "--list"), "scale", "y = alpha x", "--n ", "elements (default 1000)",
            "threads of a CTA (default 128, a multiple of 32)")
@@ -140,8 +138,19 @@ def check_outside(folder, prefix, source, cxx, made):
         expect(header.read(), "threads=64", "grid: ceil_div(n, 64) x 1 x 1")
 
 
-def check_launcher(work, prefix, source, cxx, build_folder):
-    """The runtime alone, without LLVM, beside the package of another one."""
+def part_library(work, prefix, source, cxx, build_folder):
+    """Programs that call the library: from C++, from a compiler with an LLVM module of its own, and from C."""
+    folder = f"{work}/library"
+    build(f"{source}/library", folder, prefix, cxx, "-DCMAKE_CXX_FLAGS=-O0")
+    expect(run(f"{folder}/outside"), ".visible .entry twice(", ".target sm_90\n", "add.rn.f32", "twice: 42 42",
+           "product: right")
+    expect(run(f"{folder}/front_end"), ".visible .entry statement(", "cp.async.bulk.shared::cluster",
+           "mbarrier.try_wait.parity", "wgmma.mma_async.sync.aligned.m64n16k16", "front end: 0 of 2048 wrong")
+    expect(run(f"{folder}/from_c"), "from C: version 100, \"A is NULL\"")
+
+
+def part_runtime(work, prefix, source, cxx, build_folder):
+    """The runtime alone, without LLVM, beside the package of another one; and what CMake says where something is missing."""
     alone = f"{work}/runtime"
     run("cmake", "--install", build_folder, "--prefix", alone, "--component", "runtime")
     size = sum(os.path.getsize(path) for path in files_of(alone))
@@ -156,11 +165,12 @@ def check_launcher(work, prefix, source, cxx, build_folder):
            "component 'kernels' is not installed")
     build(launcher, f"{work}/emits", prefix, cxx, "-DCOMPONENTS=builder")
     expect(run(f"{work}/emits/emits"), ".visible .entry nothing")
+    check_configuring(work, prefix, source, cxx)
 
 
 def check_precompiling(folder, configure, source):
     """Kernels share what is precompiled where they are compiled alike, and have their own way where they ask for it."""
-    kernels = "\n".join(f"ptxbuilder_add_kernel({name} {source}/scale.cpp)" for name in "abcdef")
+    kernels = "\n".join(f"ptxbuilder_add_kernel({name} {source}/kernels/scale.cpp)" for name in "abcdef")
     configure("kernels", f"""{kernels}
 set_target_properties(a b c d e f PROPERTIES EXCLUDE_FROM_ALL ON)
 set_target_properties(a PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
@@ -185,9 +195,8 @@ def check_configuring(work, prefix, source, cxx):
 
     def configure(components, lines="", before="", code=1):
         shutil.rmtree(folder, ignore_errors=True)
-        # CMake wraps what it says.
-        return " ".join(build(source + "/configured", folder, prefix, cxx, f"-DCOMPONENTS={components}", f"-DCODE={lines}",
-                              f"-DBEFORE={before}", code=code).split())
+        return build(source + "/configured", folder, prefix, cxx, f"-DCOMPONENTS={components}", f"-DCODE={lines}",
+                     f"-DBEFORE={before}", code=code)
 
     kernels, tools = "find_package(ptxbuilder REQUIRED COMPONENTS kernels", "find_package(ptxbuilder REQUIRED COMPONENTS tools"
     expect(configure("runtime", "ptxbuilder_export(a saxpy)"), "ptxbuilder_export(a saxpy) needs ptxbuilder::ptxb", tools)
@@ -239,7 +248,8 @@ def compilers(cxx):
     return [cxx, clang] if clang else [cxx]
 
 
-def check_pkg_config(work, prefix, source, cxx):
+def part_pkg_config(work, prefix, source, cxx, build_folder):
+    """Programs that are compiled and linked by the words of pkg-config, by g++ and clang."""
     environment = {**os.environ, "PKG_CONFIG_PATH": glob.glob(f"{prefix}/lib*/**/pkgconfig", recursive=True)[0]}
 
     def flags(package):
@@ -249,9 +259,9 @@ def check_pkg_config(work, prefix, source, cxx):
     all_compilers = compilers(cxx)
     # The compiler of the build has compiled these already, by the same -I and with all warnings as errors: CMake's object files
     # are linked here by what pkg-config says. Where there is no clang++, nothing else would be compiled by its words.
-    objects = f"{work}/outside/CMakeFiles/outside.dir/outside.cpp.o", f"{work}/launcher/CMakeFiles/launcher.dir/launcher.cpp.o"
+    objects = f"{work}/library/CMakeFiles/outside.dir/outside.cpp.o", f"{work}/launcher/CMakeFiles/launcher.dir/launcher.cpp.o"
     for package, compiler, code in (("kernels", cxx, objects[0]), ("runtime", cxx, objects[1]),
-                                    ("kernels", all_compilers[-1], f"{source}/outside.cpp")):
+                                    ("kernels", all_compilers[-1], f"{source}/library/outside.cpp")):
         folders = [os.path.normpath(flag[2:]) for flag in flags(f"ptxbuilder-{package}") if flag.startswith("-I")]
         if folders != [f"{prefix}/include"]:
             sys.exit(f"ptxbuilder-{package} says that headers are in {folders}")
@@ -304,7 +314,7 @@ def lint(packages):
                             stderr=subprocess.STDOUT, text=True)
 
 
-def check_package(work, source, build_folder, prefix):
+def part_debian(work, prefix, source, cxx, build_folder):
     """The three .debs in a root that has nothing else but libc; the library first, which is all that a program needs."""
     packages, root = f"{work}/packages", f"{work}/root"
     # Most of the time would go into what the .deb saves by compression.
@@ -331,7 +341,7 @@ Version: {shipped.oldest_glibc()}\nMaintainer: test\nDescription: test\n\n""")
     enter = ["chroot", root] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--root", root]
 
     def build_from_c(include, folder):
-        run("cc", f"-I{include}", f"{source}/from_c.c", "-o", f"{root}/usr/bin/from_c", f"-L{folder}", "-lptxbuilder")
+        run("cc", f"-I{include}", f"{source}/library/from_c.c", "-o", f"{root}/usr/bin/from_c", f"-L{folder}", "-lptxbuilder")
         return [*enter, "/usr/bin/from_c"]
 
     install(root, library)
@@ -361,24 +371,24 @@ Version: {shipped.oldest_glibc()}\nMaintainer: test\nDescription: test\n\n""")
     expect(run(*enter, "/usr/bin/ptxb", "run", "saxpy", "--device", "emulator", "--no-cache"), "verified")
     shutil.copy(f"{work}/launcher/launcher", f"{root}/usr/bin/launcher")
     expect(run(*enter, "/usr/bin/launcher"), "this program is linked without it")
-    shutil.copy(f"{work}/outside/exported", f"{root}/usr/bin/exported")
+    shutil.copy(f"{work}/kernels/exported", f"{root}/usr/bin/exported")
     expect(run(*enter, "/usr/bin/exported", env={**os.environ, "LD_LIBRARY_PATH": "/usr/lib/ptxbuilder"}), "saxpy: 0 \n")
     check_lint(linting)
     print("; ".join(f"{os.path.basename(deb)}, {os.path.getsize(deb) >> 10} KiB" for deb in debs), "run in an empty root")
 
 
-def main(build_folder, source, work, cxx):
+def part_installed(work, prefix, source, cxx, build_folder):
+    """What is installed, which all other parts use, in a folder that is not the one it was installed to."""
     shutil.rmtree(work, ignore_errors=True)
     run("cmake", "--install", build_folder, "--prefix", f"{work}/prefix")
-    prefix = f"{work}/moved"
     os.rename(f"{work}/prefix", prefix)
+    build(f"{source}/nothing", f"{work}/compilers", prefix, cxx)
     check_files(prefix, build_folder, os.path.abspath(source + "/../../.."))
-    check_outside(f"{work}/outside", prefix, source, cxx, check_new(work, prefix))
-    check_launcher(work, prefix, source, cxx, build_folder)
-    check_configuring(work, prefix, source, cxx)
     check_documents(prefix)
-    check_pkg_config(work, prefix, source, cxx)
-    check_package(work, source, build_folder, prefix)
+
+
+def main(part, build_folder, source, work, cxx):
+    globals()[f"part_{part}"](work, f"{work}/moved", source, cxx, build_folder)
 
 
 if __name__ == "__main__":
