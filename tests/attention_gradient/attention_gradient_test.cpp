@@ -78,11 +78,12 @@ struct Tensor {
                                column);
   }
   double operator()(int64_t batch, int64_t row, int64_t head, int64_t column) const {
-    return decode(type, bits[index(batch, row, head, column)]);
+    return values[index(batch, row, head, column)];
   }
   void fill(std::mt19937_64& random) {
     std::normal_distribution<double> normal;
     for (uint16_t& b : bits) b = static_cast<uint16_t>(encode(type, normal(random)));
+    decode_all();
   }
   DeviceHeads to_device() {
     buffer = runtime::Buffer::of(device(), bits);
@@ -90,12 +91,21 @@ struct Tensor {
     at.memory = buffer.part(skipped, buffer.bytes() - skipped);
     return at;
   }
-  void from_device() { bits = buffer.copy_out<uint16_t>(); }
+  void from_device() {
+    bits = buffer.copy_out<uint16_t>();
+    decode_all();
+  }
+  // An element is read as often as there are rows that meet it.
+  void decode_all() {
+    values.clear();
+    for (const uint16_t b : bits) values.push_back(decode(type, b));
+  }
 
   DType type;
   int64_t columns, rows, heads, batches, first;
   DeviceHeads at;
   std::vector<uint16_t> bits;
+  std::vector<double> values;  // of the bits
   runtime::Buffer buffer;
 };
 
@@ -229,8 +239,10 @@ class Trial {
                     std::array<int64_t, 3> at_y, double& size) {
     double sum = 0;
     size = 0;
+    const double *row_x = &x.values[x.index(at_x[0], at_x[1], at_x[2], 0)],
+                 *row_y = &y.values[y.index(at_y[0], at_y[1], at_y[2], 0)];
     for (int64_t c = 0; c < x.columns; ++c) {
-      const double term = x(at_x[0], at_x[1], at_x[2], c) * y(at_y[0], at_y[1], at_y[2], c);
+      const double term = row_x[c] * row_y[c];
       sum += term, size += std::abs(term);
     }
     return sum;
@@ -394,18 +406,18 @@ TEST_CASE("192 and 256 columns, of V fewer, whose sums consumers share") {
   }
 }
 
-TEST_CASE("heads of queries that share those of keys, of two batches, in each type") {
+TEST_CASE("heads of queries that share those of keys, of one and two batches, in each type") {
   // CTAs of a cluster divide groups of 2 and 4.
   for (const auto& [type, depth, heads] :
        {std::tuple(DType::f16, 64, 8), {DType::f16, 128, 6}, {DType::bf16, 64, 6}, {DType::bf16, 128, 4}}) {
     Case c = sized(130, 140, depth, heads);
-    c.p.type = type, c.p.key_heads = 2, c.p.batches = 2, c.p.causal = heads == 4;
+    c.p.type = type, c.p.key_heads = 2, c.p.batches = heads == 6 ? 1 : 2, c.p.causal = heads == 4;
     CHECK_MESSAGE(wrong(c) == "", text(c));
   }
 }
 
 TEST_CASE("masks: causal at both ends, with more and fewer queries than keys, and by a number") {
-  for (const auto& [queries, keys] : {std::pair(200, 200), {90, 300}, {300, 90}})
+  for (const auto& [queries, keys] : {std::pair(200, 200), {90, 260}, {260, 90}})
     for (const bool top_left : {false, true}) {
       Case c = sized(queries, keys, queries == 200 ? 128 : 64);
       c.p.causal = true, c.p.top_left = top_left;
@@ -416,7 +428,7 @@ TEST_CASE("masks: causal at both ends, with more and fewer queries than keys, an
 }
 
 TEST_CASE("windows: at both sides and at one, with rows that see no key and keys that no query sees") {
-  for (const auto& [queries, keys, depth] : {std::tuple(200, 150, 64), {150, 330, 128}})
+  for (const auto& [queries, keys, depth] : {std::tuple(200, 150, 64), {150, 260, 128}})
     for (const auto& [left, right] : {std::pair(20, 0), {40, -1}, {0, 0}, {130, 9}}) {
       Case c = sized(queries, keys, depth);
       c.p.left = left, c.p.right = right, c.p.top_left = left == right || depth == 64;
@@ -537,7 +549,7 @@ TEST_CASE("random calls") {
     const auto draw = [&](int64_t least, int64_t most) {
       return std::uniform_int_distribution<int64_t>(least, most)(random);
     };
-    const int64_t longest = device().wants_ptx() ? 200 : 600;
+    const int64_t longest = device().wants_ptx() ? 150 : 600;
     Case c = sized(draw(1, longest), draw(1, longest), draw(1, 256));
     c.p.type = draw(0, 1) != 0 ? DType::bf16 : DType::f16;
     c.p.value_depth = draw(0, 1) != 0 ? draw(1, c.p.depth) : c.p.depth;

@@ -67,9 +67,12 @@ class GuardedMatrix {
     return static_cast<size_t>((offset_ + batch * batch_stride_ + row * stride_ + column) * size_of(type_));
   }
   // Of the host's copy, as it was filled.
-  double value(int64_t batch, int64_t row, int64_t column) const {
-    return values_[at(batch, row, column) / static_cast<size_t>(size_of(type_))];
+  double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
+  // The same from an element on: what is behind it in its row, and in the other rows, `stride` further each.
+  const float* values(int64_t batch, int64_t row, int64_t column) const {
+    return values_.data() + offset_ + batch * batch_stride_ + row * stride_ + column;
   }
+  int64_t stride() const { return stride_; }
   double value_in(const std::vector<std::byte>& bytes, int64_t batch, int64_t row, int64_t column) const {
     return read_element(&bytes[at(batch, row, column)], type_);
   }

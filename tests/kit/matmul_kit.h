@@ -197,10 +197,12 @@ class MatmulTrial {
     const int64_t depth = case_.alpha != 0 ? case_.size.k : 0;
     for (int64_t k = 0; k < depth; ++k) {
       const double a = a_.value(batch, case_.a_k_major ? i : k, case_.a_k_major ? k : i);
-      for (int64_t j = 0; j < case_.size.n; ++j) {
-        const double product = a * b_.value(batch, case_.b_k_major ? j : k, case_.b_k_major ? k : j);
-        dots[static_cast<size_t>(j)].sum += product;
-        dots[static_cast<size_t>(j)].magnitude += std::abs(product);
+      const float* b = b_.values(batch, case_.b_k_major ? 0 : k, case_.b_k_major ? k : 0);
+      const int64_t step = case_.b_k_major ? b_.stride() : 1;
+      for (kernels::Dot& dot : dots) {
+        const double product = a * *b;
+        dot.sum += product, dot.magnitude += std::abs(product);
+        b += step;
       }
     }
     return dots;
