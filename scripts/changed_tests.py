@@ -85,10 +85,11 @@ def other_kernels(graph, words):
     """The files of kernels that a test does not run, since its words name others: KERNEL behind a command, or kernel:KERNEL."""
     named = {word.split()[0].removeprefix("kernel:") for word in words if word.startswith("kernel:")}
     named |= {word for word in words[2:3] if word in graph.kernels}
-    if unknown := named - set(graph.kernels):
+    if unknown := named - set(graph.kernels) - {"none"}:
         sys.exit(f"changed_tests: kernel:{' kernel:'.join(sorted(unknown))}: there is no such kernel")
     files = {path for name in graph.kernels.keys() - named for path in graph.kernels[name]} if named else set()
-    return files.difference(*(graph.kernels[name] for name in named))
+    run = [graph.kernels[name] for name in named - {"none"}]
+    return files.difference(*(run or [set.intersection(*graph.kernels.values())]))
 
 
 def reads_of(graph, test, said):

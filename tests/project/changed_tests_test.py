@@ -20,8 +20,10 @@ CASES = [
     ("kernels/gemm/matmul.cpp", "matmul_test python_jax_product", "attention_test run_hello run_saxpy value_test"),
     ("kernels/gemm/kernel.cpp", "matmul_test gemm_random_test run_gemm_m_300_n_520_k_320_sms_2",
      "attention_gradient_test run_attention_queries_1_keys_1_depth_64_heads_1 explain sass_command_test python_attention python_wheel "
-     "attention_mutants_test emulator_families_test proof_test analysis_corpus_nvcc"),
-    ("kernels/attention/consumer.h", "attention_test golden_test python_attention python_jax attention_mutants_test proof_kernels_test",
+     "attention_mutants_test emulator_families_test proof_test analysis_corpus_nvcc mlir_test sim_gemm cuda_kernels "
+     "isa_command_test"),
+    ("runtime/emulator/machine/cluster.cpp", "cuda_kernels mlir_test sim_gemm run_hello matmul_test python_numpy", "layout_test isa_test"),
+    ("kernels/attention/consumer.h", "attention_test golden_test python_attention python_jax attention_mutants_test proof_families_test",
      "python_jax_product matmul_test lint_prove diff_same gemm_mutants_test sidecar_emit"),
     ("kernels/command/explain.cpp", "explain command_test python_wheel", "explain_choice lint diff_same run_gemm_m_300_n_520_k_320_sms_2"),
     ("kernels/command/explain_choice_command.cpp", "explain_choice", "lint"),

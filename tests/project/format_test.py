@@ -1,7 +1,8 @@
 """Every C++ and CUDA file of the project is as clang-format leaves it; names the first line of each file that is not.
 
-  format_test.py SOURCE   SOURCE is the top of the project
+  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN keeps sums of what was right, of which nothing is asked again
 """
+import hashlib
 import os
 import re
 import shutil
@@ -19,21 +20,38 @@ def clang_format():
         if path := shutil.which(name):
             version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.strip()
             if f"version {VERSION}." in version:
-                return path
+                return path, version
             seen.append(version)
     print(f"SKIPPED: no clang-format {VERSION} here, which scripts/setup installs" + "".join(f"; {v}" for v in seen))
     sys.exit(77)  # what ctest takes for a skipped test
 
 
-def main(source):
+def sums_of(files, version):
+    """A sum of each file, of the style and of the program that knows it."""
+    with open(".clang-format", "rb") as style:
+        rule = version.encode() + style.read()
+    sums = {}
+    for path in files:
+        with open(path, "rb") as file:
+            sums[path] = hashlib.sha256(rule + path.encode() + file.read()).hexdigest()
+    return sums
+
+
+def main(source, known):
+    known = os.path.abspath(known)
     os.chdir(source)
     files = sorted(os.path.join(folder, name) for top in FOLDERS for folder, _, names in os.walk(top)
                    for name in names if name.endswith(SUFFIXES))
     if len(files) < 400:
         sys.exit(f"only {len(files)} files were found: the check itself is broken")
-    program, cores = clang_format(), len(os.sched_getaffinity(0))
-    running = [subprocess.Popen([program, "--dry-run", *files[i::cores]], stderr=subprocess.PIPE, text=True)
-               for i in range(cores)]
+    (program, version), cores = clang_format(), len(os.sched_getaffinity(0))
+    sums, right = sums_of(files, version), set()
+    if os.path.exists(known):
+        with open(known) as file:
+            right = set(file.read().split())
+    asked = [path for path in files if sums[path] not in right]
+    running = [subprocess.Popen([program, "--dry-run", *asked[i::cores]], stderr=subprocess.PIPE, text=True)
+               for i in range(min(cores, len(asked)))]
     first = {}
     for process in running:
         said = process.communicate()[1]
@@ -43,8 +61,10 @@ def main(source):
             first.setdefault(file, line)
     for file, line in sorted(first.items()):
         print(f"{file}:{line}: not as {os.path.basename(program)} leaves it; clang-format -i {file} mends it")
-    print(f"{len(files)} files, {len(first)} of them not formatted")
+    with open(known, "w") as file:
+        file.write("\n".join(sums[path] for path in files if path not in first) + "\n")
+    print(f"{len(files)} files, {len(first)} of them not formatted; {len(asked)} were not known from the last time")
     sys.exit(bool(first))
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

@@ -1,0 +1,38 @@
+// `ptxb isa` as a user meets it: rows by their names, and by what is known of them.
+#include <nlohmann/json.hpp>
+
+#include "command_kit.h"
+
+namespace ptxbuilder::test::isa_command_test {
+
+TEST_CASE("isa tells of a row what its author needs, and finds it by what is known of it") {
+  CHECK(contains(run("ptxb isa ldmatrix_x4"), "ldmatrix<MatrixForm{.matrices = 4}>(address);"));
+  CHECK(contains(run("ptxb isa tid_x"), "section   Special Registers\n"));
+  CHECK(contains(run("ptxb isa cp_async_4_zfill"), "section   cp.async\n"));
+  CHECK(contains(run("ptxb isa setmaxnreg_inc"), "needs     PTX 8.0, sm_90a, sm_100f, sm_110f, sm_120f\n"));
+  CHECK(contains(run("ptxb isa cvt.rn.satfinite.e4m3x2.f32"),
+                 "needs     PTX 8.1, sm_89\n          PTX 7.8 on sm_90\n"));
+  CHECK(contains(run("ptxb isa bar_sync"), "id: u32, or a number from 0 to 15, read\n"));
+  CHECK(contains(run("ptxb isa max.f32"), "also      \"max.f32 three\"\n"));
+  const Ran other_target = run("ptxb isa tcgen05.wait::ld.sync.aligned --sm sm_90a");
+  CHECK(other_target.code == 1);
+  CHECK(contains(other_target, "but the target is sm_90a"));
+  CHECK(contains(run("ptxb isa --find gather4 --sm sm_90a"),
+                 "isa: no row of sm_90a is such; of other targets"));
+  CHECK(contains(run("ptxb isa --find mbarrier_try_wait"), "mbarrier_try_wait_parity_hint"));
+  CHECK(contains(run("ptxb isa --family cp.async.bulk.commit_group"), "cp.async.bulk.commit_group;"));
+  CHECK(contains(run("ptxb isa ld.param.u64"), "has no row here"));
+  CHECK(contains(run("ptxb isa bra"), "bra is no row: if_, for_ and while_"));
+  CHECK(contains(run("ptxb isa red.global.v2.f32.add"), "red.global.add.v2.f32 has the same words"));
+  CHECK(contains(run("ptxb isa --find sparse --sm sm_90a"), "wgmma.mma_async.sp.sync.aligned"));
+  CHECK(contains(run("ptxb isa --find redux.f32"), "redux.sync.min.f32"));
+  CHECK(contains(run("ptxb isa --find 'Prefetch tensor'"), "cp.async.bulk.prefetch.tensor"));
+  CHECK(contains(run("ptxb isa --find tex"),
+                 "textures and surfaces (tex, tld4, txq, suld, sust) have no rows"));
+  const Ran print = run("ptxb isa --find printf");
+  CHECK(print.code == 0);
+  CHECK(contains(print, "vprintf is no row: print("));
+  CHECK(nlohmann::json::parse(run("ptxb isa --find printf --json").output)[0]["name"] == "vprintf");
+}
+
+}  // namespace ptxbuilder::test::isa_command_test
