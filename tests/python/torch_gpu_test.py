@@ -9,7 +9,7 @@ import tempfile
 import threading
 
 import kit
-from torch_kit import by_compiler, check, check_attention_gradients, check_beside, check_gradients_beside, exactly, functions, tensors_of  # finds a PyTorch
+from torch_kit import by_compiler, check, check_attention_gradients, check_beside, check_gradients_beside, exactly, functions, tensors_of, with_tensors  # finds a PyTorch
 import torch
 from torch import library as operators
 
@@ -161,9 +161,9 @@ for words, text in ((dict(scale_a=columns), "scale_a: its shape is (320,)"), (di
 
 for case in [(4, 4, 64, 64, 300, 300, {}), (8, 2, 128, 128, 257, 600, {"causal": True}), (2, 1, 256, 256, 64, 200, {"causal": True}),
              (4, 2, 128, 96, 500, 500, {"window": (100, 0)}), (2, 2, 96, 96, 1, 77, {}), *reference.CASES]:
-    words = case[-1]
+    words = with_tensors(case[-1], "cuda")
     q, k, v = (drawn(*shape) for shape in reference.shapes(case))
-    expected, expected_lse = exact_attention(q, k, v, **words)
+    expected, expected_lse = exact_attention(q, k, v, **case[-1])
     attend = lambda q, k, v: pb.attention(q, k, v, return_lse=True, **words)  # noqa: E731
     for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
         o, lse = way(q, k, v)
