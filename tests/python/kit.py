@@ -1,6 +1,8 @@
 """What the tests of the package for Python share."""
 import contextlib
+import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -30,6 +32,20 @@ def use(*modules):
         os.execv(python, [python, *sys.argv])
     print(f"SKIPPED: no Python here has {' and '.join(modules)}")
     sys.exit(77)  # what ctest takes for a skipped test
+
+
+def quick_xla():
+    """The environment in which XLA takes the least time for programs that run once or twice."""
+    # Half of the time goes into programs that XLA has compiled the last time as well. A folder is one test's, since two that run at
+    # once may not write one file, and one kind of CPU's, whose instructions are in it.
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)", open("/proc/cpuinfo").read(), re.M)
+    cpu = hashlib.sha256(flags[1].encode() if flags else b"").hexdigest()[:12]
+    test = os.path.basename(sys.argv[0]).removesuffix(".py")
+    return {"XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0",
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+            "JAX_COMPILATION_CACHE_DIR": os.path.join(TOP, "build/jax", f"{test}-{cpu}"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 
 failures = 0

@@ -25,7 +25,8 @@ for example in examples:
         print(f"left out: the example of {' and '.join(modules)}, which no Python here has")
         continue
     ran += 1
-    done = subprocess.run([python, "-c", example], cwd=kernels, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": ""})
+    done = subprocess.run([python, "-c", example], cwd=kernels, capture_output=True, text=True,
+                          env={**os.environ, **kit.quick_xla(), "JAX_PLATFORMS": ""})
     kit.check(done.returncode == 0, f"{example}\n{done.stderr[-3000:]}")
     if mypy:
         words = [mypy, "--strict", "--no-error-summary", "--cache-dir", os.devnull, "--python-executable", python, "-c", example]
