@@ -58,9 +58,16 @@ class Workshop {
     good(shell(fmt::format("{} -c {}.c -o {}.o", kC, file, file)));
     good(shell(fmt::format("{} -x c++ -c {}.c -o {}_cxx.o", kCxx, file, file)));
   }
+  void compile_main(const std::string& compiler, const std::string& main) const {
+    good(
+        shell(fmt::format("cd {} && {} -I. -I{} -c {}{} -o main.o", path(), compiler, kMains, kMains, main)));
+  }
+  void link(const std::string& compiler, const std::string& objects) const {
+    good(shell(fmt::format("cd {} && {} main.o {} -o program -ldl -pthread", path(), compiler, objects)));
+  }
   void link(const std::string& compiler, const std::string& main, const std::string& objects) const {
-    good(shell(fmt::format("cd {} && {} -I. -I{} {}{} {} -o program -ldl -pthread", path(), compiler, kMains,
-                           kMains, main, objects)));
+    compile_main(compiler, main);
+    link(compiler, objects);
   }
   Ran launched(const std::string& words = "", const std::string& folder_of_driver = ".") const {
     return shell(fmt::format("cd {} && LD_LIBRARY_PATH={} ./program {}", path(), folder_of_driver, words));
@@ -81,10 +88,10 @@ TEST_CASE(
     good(w.exported(std::string(kernel) + " --ptx"));
     w.compile(std::string(kernel).starts_with("gemm") ? "divided" : kernel);
   }
+  w.compile_main(fmt::format("{} -std=c++20 -I{} -I{}/tests/kit", kCxx, kSource, kSource), "calls_main.cpp");
   for (const char* objects :
        {"saxpy.o add_multicast.o divided.o", "saxpy_cxx.o add_multicast_cxx.o divided_cxx.o"}) {
-    w.link(fmt::format("{} -std=c++20 -I{} -I{}/tests/kit", kCxx, kSource, kSource), "calls_main.cpp",
-           objects);
+    w.link(kCxx, objects);
     CHECK(contains(w.launched(), "all calls are right"));
   }
 }
