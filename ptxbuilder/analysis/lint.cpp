@@ -17,6 +17,7 @@ namespace {
 struct Rule {
   RuleText text;
   Check check;
+  bool is_last = false;  // it is asked where no other has found anything
 };
 
 constexpr Rule kRules[] = {
@@ -156,6 +157,15 @@ constexpr Rule kRules[] = {
     {{"misaligned", "an address that is no multiple of what its instruction needs",
       "Align the variable and its offsets to the bytes of the access."},
      check_alignment},
+    {{"schedule",
+      "an order of threads in which shared memory is accessed too early or too late, or a wait misses its "
+      "phase "
+      "or never ends",
+      "Let a barrier, or a wait for what comes first, stand between them; `ptxb lint --prove` names a "
+      "schedule that "
+      "fails."},
+     check_schedule,
+     true},
     {{"bank-conflict", "lanes of a warp that meet in a bank of shared memory",
       "Swizzle or pad the layout so that the lanes of a phase use different banks."},
      check_bank_conflicts},
@@ -163,6 +173,11 @@ constexpr Rule kRules[] = {
       "Lower it, so that more drivers and GPUs run the kernel.", true},
      check_version},
 };
+
+bool has_found(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& f) { return !f.is_advice && !f.is_undecided; });
+}
 
 // What is the same in several places is one finding, at the first of them.
 std::vector<Finding> joined(std::vector<Finding> all) {
@@ -210,7 +225,7 @@ std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kerne
   if (!subject.is_by_thread)
     give_up("undecided", "which threads take which branches: there are too many for rules that ask for it");
   for (const Rule& rule : kRules) {
-    if (allowed.contains(rule.text.name)) continue;
+    if (allowed.contains(rule.text.name) || (rule.is_last && has_found(all))) continue;
     Report report(subject, rule.text.name, rule.text.cure, undecided);
     subject.begin_rule();
     try {

@@ -221,6 +221,8 @@ void check_circular_wait(LintKernel&, Report&);
 void check_release(LintKernel&, Report&);
 void check_refill(LintKernel&, Report&);
 
+void check_schedule(LintKernel&, Report&);
+
 void check_cluster_entry(LintKernel&, Report&);
 void check_cluster_exit(LintKernel&, Report&);
 void check_cluster_address(LintKernel&, Report&);

@@ -32,12 +32,49 @@ std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint6
   return spans;
 }
 
+// Equal constants are equal numbers; 0 where a register is among them.
+uint64_t constants(const Value& v) {
+  if (v.kind == Value::Kind::integer) return std::hash<int64_t>()(v.value) * 2 + 1;
+  if (v.kind != Value::Kind::vector) return 0;
+  uint64_t all = 1;
+  for (const Value& part : v.parts) {
+    const uint64_t one = constants(part);
+    if (one == 0) return 0;
+    all = all * 0x9e3779b97f4a7c15 + one;
+  }
+  return all | 1;
+}
+
 }  // namespace
 
 ProtocolDeeds::BulkGroups& ProtocolDeeds::bulk(const Walker& w, int lane) {
   BulkGroups& b = bulk_[{w.cta, w.warp * kLanes + lane}];
   if (b.component == kNone) b.component = order_.component();
   return b;
+}
+
+ProtocolDeeds::BulkGroups& ProtocolDeeds::copies(const Warp& warp, const Walker& w) {
+  for (const Walker& other : warp)
+    if (&other != &w && !other.has_ended)
+      throw Refusal{w.pc, "lanes of a warp count groups of cp.async apart", {}, true};
+  BulkGroups& c = copies_[{w.cta, w.warp}];
+  if (c.component == kNone) c.component = order_.component();
+  return c;
+}
+
+bool ProtocolDeeds::copy_in_threads(const Warp& warp, Walker& w, Lanes lanes) {
+  const Operation& o = operation(w.pc);
+  const auto bytes = number(w, o.operands[2]);
+  std::vector<Span> spans;
+  if (!bytes || !for_addresses(w, *addresses(o)[0], lanes, [&](const Order::Place& to, Lanes) {
+        spans.push_back({to.address, *bytes});
+        boxes_.add_write(spans.back());
+      }))
+    return false;
+  const BulkGroups& c = copies(warp, w);
+  order_.tick(w.view);
+  order_.touch(w.view, {w.cta, std::move(spans), true, false, {c.component, c.begun + 1}, w.pc});
+  return true;
 }
 
 bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
@@ -54,13 +91,14 @@ bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
       }))
     return false;
   const Moment now = order_.tick(w.view);
+  const uint64_t data = o.is("st") ? constants(*behind_address(o)) : 0;
   for (auto& [cta, of] : spans) {
     for (const Span& span : of)
       if (writes)
         boxes_.add_write(span);
       else
         boxes_.add_read(span);
-    order_.touch(w.view, {cta, std::move(of), writes, false, now, i});
+    order_.touch(w.view, {cta, std::move(of), writes, false, now, i, ProtocolCode::is_word(o), data});
   }
   values_.compute(w, i, lanes);
   return true;

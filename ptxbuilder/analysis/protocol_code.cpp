@@ -24,7 +24,11 @@ Deed deed_of_mbarrier(const Operation& o) {
 Deed deed_of_copy(const Operation& o) {
   if (!o.has("async")) return Deed::none;
   if (o.has("prefetch")) return Deed::none;
-  if (!o.has("bulk")) return Deed::unknown;
+  if (!o.has("bulk")) {
+    if (o.has("mbarrier")) return Deed::unknown;
+    if (o.has("commit_group")) return Deed::thread_commit;
+    return o.has("wait_group") || o.has("wait_all") ? Deed::thread_wait : Deed::thread_copy;
+  }
   if (o.has("commit_group")) return Deed::bulk_commit;
   if (o.has("wait_group")) return Deed::bulk_wait;
   const bool from_shared = o.has("bulk_group");
@@ -103,11 +107,21 @@ ProtocolCode::ProtocolCode(const Code& of) : code(of), graph(Graph::of(of)) {
   find_counting();
 }
 
+bool ProtocolCode::is_word(const Operation& o) {
+  return o.is("atom") || o.is("red") ||
+         ((o.is("ld") || o.is("st")) &&
+          (o.has("volatile") || o.has("relaxed") || o.has("acquire") || o.has("release")));
+}
+
 void ProtocolCode::find_deeds() {
   for (const Operation& o : code.operations) {
     deeds.push_back(deed_of(o));
     has_generic = has_generic || is_generic(o);
     has_waits = has_waits || (o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait")));
+    has_thread_copies = has_thread_copies || deeds.back() == Deed::thread_copy;
+    has_words = has_words || (is_in_shared(o) && is_word(o));
+    has_order = has_order ||
+                (counts_always(deeds.back()) && deeds.back() != Deed::trap && deeds.back() != Deed::unknown);
   }
 }
 
@@ -205,6 +219,7 @@ void ProtocolCode::find_counting() {
         break;
       case Deed::copy_in:
       case Deed::copy_out:
+      case Deed::thread_copy:
         add_addresses();
         for (const Value& v : o.operands)
           if (v.kind != Value::Kind::address && v.kind != Value::Kind::vector) collect_registers(v, reads);

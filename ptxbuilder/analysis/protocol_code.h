@@ -27,6 +27,9 @@ enum class Deed : uint8_t {
   copy_out,
   bulk_commit,
   bulk_wait,
+  thread_copy,  // cp.async
+  thread_commit,
+  thread_wait,
   wgmma,
   wgmma_commit,
   wgmma_wait,
@@ -58,9 +61,15 @@ class ProtocolCode {
   int counted_registers = 0;
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
   std::map<int, uint64_t> places;  // of variables in shared memory, by number
-  bool has_waits = false, has_peeks = false;
+  bool has_order = false;          // something that counts for it
+  bool has_waits = false;          // for mbarriers
+  bool has_thread_copies = false;
+  bool has_peeks = false;    // of mbarriers, which are not repeated
   bool has_generic = false;  // loads or stores that do not say their state space
+  bool has_words = false;    // atomic, volatile or strong accesses to shared memory, which may order others
 
+  // Atomic, volatile and strong accesses do not race with each other.
+  static bool is_word(const Operation& o);
   // The loop that a wait is in, which is not the one that repeats it; kNone.
   int loop_of_wait(int operation) const {
     const int loop = graph.blocks[at(graph.block_of[at(operation)])].loop;

@@ -88,6 +88,18 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
       });
       return true;
     }
+    case Deed::thread_copy:
+      return copy_in_threads(warp, w, lanes);
+    case Deed::thread_commit:
+      ++copies(warp, w).begun;
+      return true;
+    case Deed::thread_wait: {
+      BulkGroups& c = copies(warp, w);
+      if (o.has("wait_all")) ++c.begun;  // which waits for those as well that are in no group yet
+      const uint64_t left = o.operands.empty() ? 0 : static_cast<uint64_t>(o.operands[0].value);
+      if (c.begun > left) w.view.learn(c.component, static_cast<uint32_t>(c.begun - left));
+      return true;
+    }
     case Deed::wgmma:
       if (!all_here(warp, w)) return false;
       meet(warp, w.pc);

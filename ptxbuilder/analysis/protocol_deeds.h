@@ -57,7 +57,7 @@ class ProtocolDeeds {
         turns_(turns),
         peeks_succeed_(peeks_succeed),
         values_(code, terms),
-        order_(static_cast<int>(code.ctas()), boxes) {}
+        order_(static_cast<int>(code.ctas()), boxes, code.has_words) {}
 
   // Does what the instruction does that those lanes of `w` have come to; false where they have to wait.
   // Throws Refusal.
@@ -139,12 +139,14 @@ class ProtocolDeeds {
     for (; lanes != 0; lanes &= lanes - 1) f(std::countr_zero(lanes));
   }
 
-  // These are bulk copies out of shared memory, those of a thread in groups.
+  // These are bulk copies out of shared memory of a thread, or cp.async of a warp, in groups.
   struct BulkGroups {
     int component = kNone;
     uint32_t begun = 0;  // groups that are committed
   };
   BulkGroups& bulk(const Walker& w, int lane);
+  // Throws Refusal where lanes of the warp go other ways.
+  BulkGroups& copies(const Warp& warp, const Walker& w);
 
   // The products of a warpgroup. They are over in all of its warps when they are in one, so that all have
   // begun.
@@ -165,6 +167,7 @@ class ProtocolDeeds {
   bool access(Walker& w, int i, Deed deed, Lanes lanes);
   bool copy_in(Walker& w, int i, Lanes lanes);
   bool copy_out(Walker& w, int i, Lanes lanes);
+  bool copy_in_threads(const Warp& warp, Walker& w, Lanes lanes);
   bool multiply(Walker& w, int i);
   std::string map_of(Walker& w, const Value& v);
 
@@ -178,6 +181,7 @@ class ProtocolDeeds {
   ProtocolValues values_;
   Order order_;
   std::map<std::pair<int, int>, BulkGroups> bulk_;           // by CTA and thread
+  std::map<std::pair<int, int>, BulkGroups> copies_;         // by CTA and warp
   std::map<std::pair<int, int>, Products> products_;         // by CTA and warpgroup
   std::map<std::array<int, 3>, std::set<uint64_t>> waited_;  // by wait, CTA and warp, the mbarriers
   std::map<std::pair<int, int>, Order::Place> last_wait_;

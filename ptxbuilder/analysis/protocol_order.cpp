@@ -14,6 +14,11 @@ void Clock::join(const Clock& other) {
   for (size_t i = 0; i < other.events_.size(); ++i) events_[i] = std::max(events_[i], other.events_[i]);
 }
 
+void Clock::meet(const Clock& other) {
+  events_.resize(std::min(events_.size(), other.events_.size()));
+  for (size_t i = 0; i < events_.size(); ++i) events_[i] = std::min(events_[i], other.events_[i]);
+}
+
 uint64_t Boxes::bytes(const std::string& map) const {
   const auto found = bytes_.find(map);
   return found == bytes_.end() ? 0 : found->second;
@@ -33,7 +38,10 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
     throw Refusal{operation,
                   fmt::format("{} bytes are expected of copies of which another phase expects {}", expected,
                               phase->second.first),
-                  {phase->second.second}};
+                  {phase->second.second},
+                  false,
+                  kNone,
+                  false};
 }
 
 bool Boxes::find() {
@@ -75,7 +83,11 @@ bool Boxes::find() {
             phase.second,
             fmt::format(
                 "{} bytes are expected, which are not those that copies bring as other phases expect them",
-                phase.first)};
+                phase.first),
+            {},
+            false,
+            kNone,
+            false};
       exact[*open.begin()] = (phase.first - known) / times;
       changed = true;
     }
@@ -91,10 +103,18 @@ bool Boxes::find() {
     if (phase.first < least)
       throw Refusal{
           phase.second,
-          fmt::format("{} bytes are expected, and {} are read of what its copies bring", phase.first, least)};
+          fmt::format("{} bytes are expected, and {} are read of what its copies bring", phase.first, least),
+          {},
+          false,
+          kNone,
+          false};
     if (unbounded == 0 && phase.first > most)
       throw Refusal{phase.second,
-                    fmt::format("{} bytes are expected, and its copies have room for {}", phase.first, most)};
+                    fmt::format("{} bytes are expected, and its copies have room for {}", phase.first, most),
+                    {},
+                    false,
+                    kNone,
+                    false};
     for (const std::string& map : maps)
       bytes_[map] = exact.contains(map)  ? exact[map]
                     : room.contains(map) ? room[map]
@@ -168,8 +188,11 @@ std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
 
 void Order::check(const View& view, const SharedAccess& access, const Part& part, const Mark& before) const {
   if ((before.units & part.units) == 0 || (before.bytes & part.bytes) == 0 ||
-      (!before.writes && !access.writes))
+      (!before.writes && !access.writes) || (before.is_word && access.is_word) ||
+      (before.data != 0 && before.data == access.data))
     return;
+  // An instruction may store the same in several warps.
+  const bool may_be_same = before.writes && before.operation == access.operation && !access.is_async;
   const auto says = [](bool writes) { return writes ? "written" : "read"; };
   const auto where =
       part.block * kBlock + static_cast<uint64_t>(std::countr_zero(before.units & part.units)) * kUnit;
@@ -179,7 +202,7 @@ void Order::check(const View& view, const SharedAccess& access, const Part& part
         fmt::format("shared memory + {} may be {} by {} before {} has {} it", where, says(access.writes),
                     who(view.cta, view.warp), who(before.cta, before.warp), says(before.writes)),
         {before.operation},
-        false,
+        has_words_ || may_be_same,
         before.operation};
   if (access.is_async && !before.is_async && before.writes && !before.end.is_in(view.fenced))
     throw Refusal{
@@ -210,7 +233,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
       return is_covered && (access.writes || (!m.writes && is_before));
     });
     marks.push_back({access.end, access.operation, view.cta, view.warp, part.units, part.bytes, access.writes,
-                     access.is_async});
+                     access.is_async, access.is_word, access.data});
   }
 }
 
@@ -252,7 +275,8 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
                               who(view.cta, view.warp), place.address, is_known ? "fenced" : "known to it"),
                   {b.init},
                   false,
-                  is_known ? kNone : b.init};
+                  is_known ? kNone : b.init,
+                  !is_known || place.cta != view.cta};
   return b;
 }
 
@@ -315,6 +339,10 @@ Moment Order::copy(View& view, const Place& place, uint64_t bytes, const std::st
     b.now.maps.push_back(map);
   b.now.copy = b.now.last = operation;
   b.now.begun.join(view.known);
+  if (b.now.ahead_of_copies)
+    b.now.ahead_of_copies->meet(view.known);
+  else
+    b.now.ahead_of_copies = view.known;
   b.now.came.join(view.came);
   const Moment end = {b.component, b.completed + 1};
   foreign(view, place.cta, end, operation);
@@ -334,7 +362,10 @@ bool Order::complete_copies() {
       throw Refusal{
           b.now.expect,
           fmt::format("{} bytes are expected, and copies bring {} and more", b.now.expected, b.now.issued),
-          {b.now.copy}};
+          {b.now.copy},
+          false,
+          kNone,
+          false};
     boxes_.add_phase(b.now.maps, b.now.expected - b.now.issued,
                      b.now.expect == kNone ? b.now.copy : b.now.expect);
     complete(place, b);
@@ -345,12 +376,13 @@ bool Order::complete_copies() {
 
 void Order::complete(const Place& place, Mbarrier& b) {
   for (const Moment& expect : b.now.expects)
-    if (!expect.is_in(b.now.arrived))
-      throw Refusal{b.now.expect,
-                    "bytes are expected with no arrival behind it: the phase may complete before",
-                    {},
-                    false,
-                    b.now.expect};
+    if (!expect.is_in(b.now.arrived) && !(b.now.ahead_of_copies && expect.is_in(*b.now.ahead_of_copies)))
+      throw Refusal{
+          b.now.expect,
+          "bytes are expected with no arrival behind it, nor all copies: the phase may complete before",
+          {},
+          false,
+          b.now.expect};
   for (const Mbarrier::Waited& w : b.waited)
     if (!w.at.is_in(b.now.came))
       throw Refusal{w.operation,

@@ -23,6 +23,7 @@ struct Refusal {
   std::vector<int> others = {};  // instructions that have a part in it
   bool is_undecided = false;     // it is not known whether a schedule goes wrong
   int late = kNone;              // what goes wrong where this instruction, or what it starts, comes late
+  bool is_of_order = true;       // and not of the bytes of boxes, or of a fence that works without
 };
 
 // A clock says for each component of a run, such as a warp or an mbarrier, up to which of its events
@@ -37,6 +38,8 @@ class Clock {
     events_[at(component)] = std::max(events_[at(component)], to);
   }
   void join(const Clock& other);
+  // Leaves what comes ahead of both.
+  void meet(const Clock& other);
   bool operator==(const Clock& other) const = default;
 
  private:
@@ -113,11 +116,15 @@ struct SharedAccess {
   bool writes = false, is_async = false;
   Moment end = {};
   int operation = kNone;
+  bool is_word = false;  // that does not race with another one
+  uint64_t data = 0;     // of constants that are stored, equal for equal ones; else 0
 };
 
 class Order {
  public:
-  Order(int ctas, Boxes& boxes) : boxes_(boxes), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
+  // Where the kernel `has_words` in shared memory, they may order what this takes for a race.
+  Order(int ctas, Boxes& boxes, bool has_words)
+      : boxes_(boxes), has_words_(has_words), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
 
   int component() { return components_++; }
   void start(View& view);
@@ -186,12 +193,14 @@ class Order {
     int operation, cta, warp;
     uint64_t units;
     uint16_t bytes;
-    bool writes, is_async;
+    bool writes, is_async, is_word;
+    uint64_t data;
   };
   void check(const View& view, const SharedAccess& access, const Part& part, const Mark& before) const;
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
     Clock arrived, arrived_fenced, begun, came;
+    std::optional<Clock> ahead_of_copies = {};  // of all of them
     std::vector<std::string> maps = {};
     std::vector<Moment> expects = {};
     int expect = kNone, copy = kNone;
@@ -225,6 +234,7 @@ class Order {
   std::string who(int cta, int warp) const;
 
   Boxes& boxes_;
+  const bool has_words_;
   int components_ = 0;
   std::vector<std::vector<std::vector<Mark>>> memory_;  // of each CTA, by block
   std::vector<std::vector<Clock>> exits_;

@@ -104,6 +104,7 @@ class Run {
   }
 
   void end(Walker& w) {
+    has_exits_ = true;
     deeds_.order().exit(w.view);
     w.has_ended = true;
   }
@@ -229,10 +230,14 @@ class Run {
     std::vector<int> others;
     std::string what;
     int first = kNone;
+    bool may_go_on =
+        has_exits_;  // since a barrier of the whole CTA does not wait for threads that have ended
     for (auto& warp : warps_)
       for (Walker& w : warp) {
         if (w.has_ended) continue;
         if (first == kNone) first = w.pc;
+        may_go_on =
+            may_go_on && code_.deeds[at(w.pc)] == Deed::barrier && operation(w.pc).operands.size() < 2;
         if (std::find(others.begin(), others.end(), w.pc) != others.end()) continue;
         others.push_back(w.pc);
         if (others.size() < 5)
@@ -241,7 +246,7 @@ class Run {
                                                 : fmt::format("warp {} of CTA {}", w.warp, w.cta),
                               line(w.pc), deeds_.waits_for(w));
       }
-    if (first != kNone) throw Refusal{first, fmt::format("it hangs: {}", what), others};
+    if (first != kNone) throw Refusal{first, fmt::format("it hangs: {}", what), others, may_go_on};
   }
 
   static constexpr size_t kMostSteps = 1'000'000;  // of a run
@@ -254,6 +259,7 @@ class Run {
   std::deque<Warp> warps_;
   std::map<int, int> chosen_;  // turns, by block
   Walker* current_ = nullptr;  // whose instruction is run
+  bool has_exits_ = false;
   size_t steps_ = 0;
   size_t& steps_left_;
 };

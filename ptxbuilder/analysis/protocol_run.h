@@ -2,7 +2,10 @@
 // memory. One run stands for all schedules in which the same is chosen of what its parameters decide.
 #pragma once
 
+#include <optional>
+
 #include "ptxbuilder/analysis/protocol_deeds.h"
+#include "ptxbuilder/analysis/prove_schedules.h"
 
 namespace ptxbuilder::analysis {
 
@@ -13,5 +16,13 @@ struct Beyond {};
 // its steps from those that are left. Throws Refusal, or Beyond.
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
                   bool peeks_succeed, size_t& steps_left);
+
+// Why the order of events does not hold in all schedules, or that more than so many runs and steps were
+// needed; nothing where it holds. `proof` gets what is assumed.
+struct ProofLimits {
+  size_t runs, steps;  // of all runs
+};
+std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
+                                    ScheduleProof& proof);
 
 }  // namespace ptxbuilder::analysis

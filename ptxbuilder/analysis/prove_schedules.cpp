@@ -12,11 +12,13 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr size_t kMostRuns = 4000, kMostSteps = 100'000'000;  // of all runs
+constexpr ProofLimits kLimits = {.runs = 4000, .steps = 100'000'000};
 
 constexpr const char* kAssumed[] = {
     "memory outside of the CTA that decides branches or addresses stays as it is while the kernel runs",
-    "numbers of tiles and of stages do not go over the end of their registers, which may have a sign",
+    "sums and products that decide branches or addresses, as numbers of tiles do, do not go over the end of "
+    "their registers, of which the highest bit is a sign",
+    "lanes of a warp that go the same way do each instruction together",
     "products of a warpgroup are over in all of its warps when they are in one, and elect.sync chooses the "
     "lowest lane",
     "what comes ahead of a copy in its thread is known to who waits for the copy"};
@@ -24,8 +26,13 @@ constexpr const char* kAssumed[] = {
 // All runs of a kernel.
 class AllRuns {
  public:
-  AllRuns(const ProtocolCode& code, ScheduleProof& proof)
-      : code_(code), proof_(proof), terms_(choices_), turns_(code.graph.loops.size()) {}
+  AllRuns(const ProtocolCode& code, const ProofLimits& limits, ScheduleProof& proof)
+      : code_(code),
+        limits_(limits),
+        proof_(proof),
+        terms_(choices_),
+        turns_(code.graph.loops.size()),
+        steps_left_(limits.steps) {}
 
   void follow() {
     for (bool changed = true; changed;) {
@@ -53,8 +60,8 @@ class AllRuns {
   void explore(bool peeks_succeed) {
     choices_ = {};
     do {
-      if (++proof_.runs > kMostRuns)
-        throw Refusal{kNone, fmt::format("there are more than {} ways to choose", kMostRuns), {}, true};
+      if (++proof_.runs > limits_.runs)
+        throw Refusal{kNone, fmt::format("there are more than {} ways to choose", limits_.runs), {}, true};
       choices_.begin();
       terms_.begin_run(turns_.largest());
       try {
@@ -68,7 +75,8 @@ class AllRuns {
           const bool can_be = terms_.can_be();
           const std::string where =
               chosen.empty() ? "" : fmt::format("; {} {}", can_be ? "where" : "if it can be that", chosen);
-          throw Refusal{r.operation, r.what + where, r.others, r.is_undecided || !can_be, r.late};
+          throw Refusal{r.operation, r.what + where, r.others, r.is_undecided || !can_be,
+                        r.late,      r.is_of_order};
         }
         proof_.assumed.push_back(fmt::format("{}, since else line {}: {}", *more,
                                              code_.code.operations[at(r.operation)].at.line, r.what));
@@ -80,42 +88,71 @@ class AllRuns {
   }
 
   const ProtocolCode& code_;
+  const ProofLimits limits_;
   ScheduleProof& proof_;
   Choices choices_;
   Terms terms_;
   Boxes boxes_;
   Turns turns_;
-  size_t steps_left_ = kMostSteps;
+  size_t steps_left_;
 };
+
+// This says whether a CTA may have another shape than the directives say, as `.maxntid` bounds its threads
+// alone.
+bool may_have_other_shape(const ProtocolCode& protocol) {
+  const Code& code = protocol.code;
+  const auto& cta = protocol.cta;
+  const auto is_required = [](const ptx_text::Directive& d) { return d.tokens[0] == ".reqntid"; };
+  const auto& directives = code.function->directives;
+  if (cta[1] * cta[2] > 1 || std::any_of(directives.begin(), directives.end(), is_required)) return false;
+  return std::any_of(code.operations.begin(), code.operations.end(), [](const Operation& o) {
+    return std::any_of(o.operands.begin(), o.operands.end(),
+                       [](const Value& v) { return v.text == "%tid.y" || v.text == "%tid.z"; });
+  });
+}
 
 }  // namespace
 
+std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
+                                    ScheduleProof& proof) {
+  const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
+  if (!code.has_order) return undecided("no thread waits for others, or has memory together with them");
+  if (code.threads() == 0) return undecided("neither .maxntid nor .reqntid says how many threads a CTA has");
+  if (may_have_other_shape(code))
+    return undecided("threads stand along y or z, and .reqntid does not say how many");
+  try {
+    AllRuns(code, limits, proof).follow();
+  } catch (const Refusal& r) {
+    return r;
+  }
+  return std::nullopt;
+}
+
 ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view kernel) {
   const Code code = Code::of(module, kernel);
-  ScheduleProof proof;
-  try {
-    const ProtocolCode protocol(code);
-    if (!protocol.has_waits)
-      throw Refusal{kNone, "no thread waits for an mbarrier: there is no ring in it", {}, true};
-    if (protocol.threads() == 0)
-      throw Refusal{kNone, "neither .maxntid nor .reqntid says how many threads a CTA has", {}, true};
-    AllRuns(protocol, proof).follow();
-    proof.verdict = ScheduleProof::Verdict::proved;
-  } catch (const Refusal& r) {
-    proof.verdict = r.is_undecided ? ScheduleProof::Verdict::undecided : ScheduleProof::Verdict::refuted;
-    proof.what = r.what;
-    if (r.operation != kNone)
-      proof.line = code.operations[at(r.operation)].at.line,
-      proof.column = code.operations[at(r.operation)].at.column;
-    if (r.late != kNone && !r.is_undecided) proof.late = code.operations[at(r.late)].at.line;
+  ScheduleProof proof{.verdict = ScheduleProof::Verdict::proved};
+  const ProtocolCode protocol(code);
+  auto r = refuse_order(protocol, kLimits, proof);
+  // Turns of a loop repeat when its ring of mbarriers has gone around; of other rings it is not known when.
+  if (!r && !protocol.has_waits)
+    r = {kNone, "no thread waits for an mbarrier: there is no ring in it", {}, true};
+  else if (!r && protocol.has_thread_copies)
+    r = {kNone, "after how many turns of a loop cp.async repeats is not known", {}, true};
+  if (r) {
+    proof.verdict = r->is_undecided ? ScheduleProof::Verdict::undecided : ScheduleProof::Verdict::refuted;
+    proof.what = r->what;
+    if (r->operation != kNone)
+      proof.line = code.operations[at(r->operation)].at.line,
+      proof.column = code.operations[at(r->operation)].at.column;
+    if (r->late != kNone && !r->is_undecided) proof.late = code.operations[at(r->late)].at.line;
     std::set<uint32_t> lines;
-    for (int other : r.others)
-      if (other != kNone && other != r.operation) lines.insert(code.operations[at(other)].at.line);
+    for (int other : r->others)
+      if (other != kNone && other != r->operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
   // Lint has rules for what no order of events shows, as registers that wgmma uses.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
-  for (const Finding& f : lint(module, kernel, {"bank-conflict"}))
+  for (const Finding& f : lint(module, kernel, {"bank-conflict", "schedule"}))
     if (!f.is_advice && !f.is_undecided)
       return {.verdict = ScheduleProof::Verdict::refuted,
               .what = fmt::format("{}: {}", f.rule, f.what),

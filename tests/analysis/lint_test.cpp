@@ -246,6 +246,9 @@ const Plant kPlants[] = {
      "copies of two stages of a ring go to shared memory + 8192"},
     {"stage-overlap", "add.s32 %r36, %r3, %r35;", "mov.b32 %r36, %r3;",
      "copies of two stages of a ring go to shared memory + 0"},
+    {"schedule", "\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r9+32784];",
+     "\txor.b32 %r18, %r9, 8;\n\t@%p5 mbarrier.arrive.shared::cta.b64 _, [%r18+32784];",
+     "may miss its phase"},
     {"stage-release", kRelease, kEarlyRelease, "frees a stage that wgmma may still read"},
     {"stage-release", "\twgmma.wait_group.sync.aligned 0;\n",
      "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 2;\n",
@@ -396,13 +399,14 @@ std::vector<std::string> golden_kernels() {
   return names;
 }
 
-// Findings without lines, which a disguise moves, and without quoted names.
+// Findings without lines, which a disguise moves, and without names: quoted ones, and those of parameters.
 std::vector<std::string> meanings(const std::vector<Finding>& findings) {
   std::vector<std::string> all;
   for (const Finding& f : findings) {
     std::string what = f.what;
     if (const size_t quote = what.find('\''); quote != std::string::npos)
       what.erase(quote, what.find('\'', quote + 1) - quote);
+    what = what.substr(0, what.find("; where "));
     all.push_back(std::string(f.rule) + ": " + what);
   }
   std::sort(all.begin(), all.end());
@@ -516,9 +520,13 @@ TEST_CASE("the stage of a step before is freed when its products have been waite
 	@%p14 bra TILE;
 STORE:
 )");
-  for (const std::string& text : {pipelined(before), own, tiles}) {
+  const std::string texts[] = {pipelined(before), own, tiles};
+  for (const std::string& text : texts) {
     CAPTURE(text);
-    CHECK(shown(findings_of(text)) == "");
+    // The producer brings one tile alone, so that the consumers of several hang.
+    std::set<std::string, std::less<>> allowed;
+    if (&text == &texts[2]) allowed.insert("schedule");
+    CHECK(shown(findings_of(text, allowed)) == "");
     CHECK(test::found_in_mutant(text, replaced(text, "wait_group.sync.aligned 1;",
                                                "wait_group.sync.aligned 2;")) == "stage-release");
   }

@@ -56,7 +56,7 @@ const Planted kPlanted[] = {
     {"words", kWaitEmpty.c_str(), "", "stage-refill", "wrong count of arrivals"},
     {"through", "  cp.async.bulk.wait_group.read 0;\n", "  cp.async.bulk.wait_group.read 1;\n",
      "staging-reuse", "race"},
-    {"through", "  cp.async.bulk.wait_group.read 0;\n", "", "", "race", 2},
+    {"through", "  cp.async.bulk.wait_group.read 0;\n", "", "schedule", "race", 2},
     {"through", "  cp.async.bulk.wait_group 0;\n", "", "bulk-groups", "exit"},
     // Clusters.
     {"ends", kEnd.c_str(), "", "cluster-exit", "exit"},
@@ -72,6 +72,14 @@ const Planted kPlanted[] = {
     {"words", "  xor.b32 %parity, %parity, 1;\n", "", "circular-wait", "deadlock"},
     {"words", "bar.sync 1, 64;", "bar.sync 1, 96;", "named-barrier", "deadlock"},
     {"words", "  @!%lane0 bra DONE;\n", "", "arrival-count", "wrong count of arrivals"},
+    // No rule of its own: an order of threads.
+    {"tree", "  bar.sync 0;\n", "", "schedule", "race"},
+    {"tree", "  mov.u32 %r5, 128;\nLOOP:\n  bar.sync 0;\n", "  bar.sync 0;\n  mov.u32 %r5, 128;\nLOOP:\n",
+     "schedule", "race"},
+    {"pieces", "wait_group 1", "wait_group 2", "schedule", "cp.async"},
+    {"pieces", "  bar.sync 0;\n", "", "schedule", "race"},
+    {"pieces", "%r10, 2048", "%r10, 1024", "schedule", "race"},
+    {"push", "%r10, %r5, %r8", "%r10, %r5, %r7", "schedule", "race"},
     // Products.
     {"ring", "  wgmma.fence.sync.aligned;\n", "", "wgmma-fence", "wgmma.fence"},
     {"ring", "  wgmma.wait_group.sync.aligned 0;\n", "", "wgmma-groups", ""},
@@ -111,7 +119,7 @@ std::string emulated(const std::string& text) {
 }  // namespace
 
 TEST_CASE("what is right runs, and lint finds nothing in it") {
-  for (const char* name : {"ring", "words", "copies", "through", "peers", "ends"}) {
+  for (const char* name : {"ring", "words", "copies", "through", "peers", "ends", "tree", "pieces", "push"}) {
     CAPTURE(std::string(name));
     CHECK(emulated(kernel_text(name)) == "no fault");
     std::set<std::string> rules = rules_that_find(kernel_text(name));

@@ -1,0 +1,16 @@
+// The rule of what the prover refuses: an order of threads, which `ptxb lint --prove` tells of, in which an
+// access to shared memory or a wait goes wrong.
+#include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/analysis/protocol_run.h"
+
+namespace ptxbuilder::analysis {
+
+void check_schedule(LintKernel& kernel, Report& report) {
+  constexpr ProofLimits kLimits = {.runs = 200, .steps = 1'000'000};  // half a second
+  ScheduleProof told;
+  const auto refusal = refuse_order(ProtocolCode(kernel.code), kLimits, told);
+  if (!refusal || refusal->is_undecided || !refusal->is_of_order || refusal->operation == kNone) return;
+  report.add(refusal->operation, refusal->what, std::set(refusal->others.begin(), refusal->others.end()));
+}
+
+}  // namespace ptxbuilder::analysis
