@@ -9,6 +9,7 @@ from ._common import as_they_lie, check_flags, check_number, check_offsets, devi
 # The tensors beside Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
 Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed")
 NO_EXTRAS = Extras(None, None, None, None)
+_UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
 
 
@@ -60,9 +61,10 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         given["left"], given["right"] = window
     if softcap is None:
         raise ValueError("softcap: None; 0 is none")
-    check_number("softcap", softcap)
-    check_number("dropout", dropout)
-    given["softcap"], given["dropout"] = softcap, dropout
+    for name, value in (("softcap", softcap), ("dropout", dropout)):
+        if value != 0:
+            check_number(name, value)
+            given[name] = value
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
     if layout != "bshd":
         if layout != "bhsd":
@@ -85,6 +87,8 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         given["queries"], given["keys"] = max_queries, max_keys
     elif max_queries is not None or max_keys is not None:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
+    if not given:  # the most common, in less of the host's time
+        return (*_UNSAID, flags)
     return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)
 
 
