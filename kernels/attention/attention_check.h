@@ -20,7 +20,7 @@ Operand heads_operand(const char* name, const DeviceHeads& heads, DType type, in
 struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
-  // Those that are not given have no elements.
+  // Operands that are not given have no elements.
   Operand q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed;
   bool is_empty = false;  // nothing is to be done
 

@@ -43,7 +43,7 @@ inline bool dropout_keeps(const std::array<uint32_t, 4>& seed, float dropout, ui
   return (word >> (key >> 3 & 1) * 16 & 0xffff) >= dropped_of_65536(dropout);
 }
 
-// Which weights of a tile are kept, as a thread knows of its own.
+// It says which weights of a tile are kept, of those that a thread has.
 class KeptWeights {
  public:
   explicit KeptWeights(RegisterLayout layout)
@@ -85,7 +85,7 @@ class Dropout {
         dropped_(dropped(p)),
         factor_(factor(p)) {}
 
-  // What a kept weight is multiplied by, so that their sum is expected to stay.
+  // Kept weights are multiplied by this, so that their sum is expected to stay.
   f32 factor() const { return factor_; }
   static f32 factor(const Parameters& p) { return f32(65536.f) / f32(u32(65536) - dropped(p)); }
 

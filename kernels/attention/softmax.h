@@ -51,7 +51,7 @@ class Softmax {
 
   Partial<f32, Reduction::add> total() const { return total_.value(); }
   RegisterTile<f32> most() const { return most_.value(); }
-  // What a sink adds to the complete total.
+  // This is what a sink adds to the complete total.
   RegisterTile<f32> of_sinks(const RegisterTile<f32>& most, const RegisterTile<f32>& sinks) const {
     return exp2((sinks - select(most == -INFINITY, f32(0), most)) * scale_, Approx::yes);
   }

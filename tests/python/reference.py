@@ -38,7 +38,7 @@ def _turned(layout, *tensors):
 
 
 def _factors(q, k, dropout=0.0, dropout_seed=None):
-    """What weights are multiplied by."""
+    """Gives what weights are multiplied by."""
     if dropout == 0:
         return 1.0
     dropped = round(float(np.float32(dropout)) * 65536)

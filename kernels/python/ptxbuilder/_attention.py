@@ -104,7 +104,7 @@ def shapes_of(q, v, flags):
 
 
 def seeded(extras, dropout, make, draw=None):
-    """The same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
+    """It gives the same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
     seed = extras.dropout_seed
     if dropout == 0:
         seed = None
@@ -200,7 +200,7 @@ def workspace_of(device, q, k, v, extras, numbers, return_lse):
 
 
 def dropout_mask(seed, batches, heads, queries, keys, dropout):
-    """Which weights attention() keeps, as numpy's array of booleans [batches, heads, queries, keys], or [sequences, ...] of packed
+    """Says which weights attention() keeps, as numpy's array of booleans [batches, heads, queries, keys], or [sequences, ...] of packed
     ones. `seed` is as there: a number, two, or four words."""
     import numpy
 

@@ -42,7 +42,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def _seeds(q):
-    """How a seed's tensor is made of words, and drawn from PyTorch's default generator."""
+    """Gives two functions: one makes a seed's tensor of words, and one draws it from PyTorch's default generator."""
     return (lambda words: torch.tensor(words, dtype=torch.int32, device=q.device),
             lambda: torch.randint(-1 << 31, 1 << 31, (4,), dtype=torch.int32, device=q.device))
 
@@ -56,7 +56,7 @@ def _keep(ctx, inputs, output):
 
 
 def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
-    """Those of Q, K, V and the extras."""
+    """Gives those of Q, K, V and the extras."""
     of_extras = dict.fromkeys(_attention.Extras._fields)
     if grad is None and grad_of_lse is None:
         return None, None, None, *of_extras.values()
@@ -111,7 +111,7 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """Those of Q, K, V and sinks, which have none themselves."""
+    """Gives those of Q, K, V and sinks, which have none themselves."""
 
     @staticmethod
     def forward(q, k, v, o, lse, grad, *rest):
