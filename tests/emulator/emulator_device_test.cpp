@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 
@@ -129,6 +130,27 @@ TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, 
        {"at PTX line 14: st.global.b32 [%rd0+4096], %r0", "from wait.cpp:42", "kernel k, CTA (0, 0, 0), warp",
         "lane 0", "0x700001000", "4080 B behind the end of the allocation 0x700000000 of 16 B", "seed 11"})
     CHECK_MESSAGE(what.find(part) != std::string::npos, what);
+}
+
+TEST_CASE("emulator: long instructions do not put off the limit") {
+  EmulatorOptions options;
+  options.seed = 3;  // which has the longest turns
+  Bench bench(R"(.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k() {
+.reg .b32 %a<4>; .reg .b32 %b<2>; .reg .f32 %d<4>; .reg .pred %p;
+mov.b32 %a0, 0; mov.b32 %a1, 0; mov.b32 %a2, 0; mov.b32 %a3, 0; mov.b32 %b0, 0; mov.b32 %b1, 0;
+mov.f32 %d0, 0f00000000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0;
+A: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%d0,%d1,%d2,%d3}, {%a0,%a1,%a2,%a3}, {%b0,%b1}, {%d0,%d1,%d2,%d3};
+setp.eq.f32 %p, %d0, 0f00000000;
+@%p bra A;
+ret;
+})",
+              32, options);
+  const std::clock_t began = std::clock();
+  CHECK_THROWS_AS(bench.run_for(std::chrono::milliseconds(20), {1, 1, 1}, 0), TimeoutError);
+  CHECK(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC < 0.2);
 }
 
 TEST_CASE("emulator: a kernel that spins for ever is stopped at the limit, and the device goes on") {

@@ -146,9 +146,10 @@ bool Cluster::end_delay() {
   return true;
 }
 
-Cluster::Outcome Cluster::run(uint64_t budget) {
+Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes_on) {
   const uint64_t end = steps + budget;
-  while (steps < end) {
+  for (uint32_t turn = 1; steps < end; ++turn) {
+    if (turn % 4 == 0 && !goes_on()) return Outcome::running;
     if (live_warps == 0) {
       while (!events.empty()) complete_one();
       while (complete_delayed()) continue;

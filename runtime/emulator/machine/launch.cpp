@@ -34,11 +34,15 @@ class Share {
   }
 
   void run(EmulatorStatistics& statistics) {
+    const std::function<bool()> goes_on = [this] {
+      check_deadline();
+      return !cancelled_;
+    };
     while (!cancelled_) {
       if (resident_.empty() && !admit()) return;
       bool progress = false;
       for (size_t i = 0; i < resident_.size() && !cancelled_;) {
-        const auto outcome = resident_[i]->run(slice_);
+        const auto outcome = resident_[i]->run(slice_, goes_on);
         progress |= outcome != Cluster::Outcome::stalled;
         check_deadline();
         if (outcome == Cluster::Outcome::finished) {
@@ -73,7 +77,10 @@ class Share {
   }
 
   void check_deadline() {
-    const bool is_late = std::chrono::steady_clock::now() >= deadline_;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look_) return;
+    next_look_ = std::min(now + std::chrono::milliseconds(20), deadline_);
+    const bool is_late = now >= deadline_;
     if (!is_late && !is_interrupted()) return;
     throw EmulatorError(
         Fault::time_limit, 0,
@@ -86,7 +93,7 @@ class Share {
 
   const Grid& grid_;
   uint64_t next_, step_, all_;
-  std::chrono::steady_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point deadline_, next_look_ = {};
   std::atomic<bool>& cancelled_;
   std::atomic<uint64_t>& done_;
   std::deque<std::unique_ptr<Cluster>> resident_;

@@ -502,9 +502,9 @@ class Cluster {
   bool posts_delayed = false;  // whether a delayed instruction, or what it has started, runs
 
   // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
-  // for another CTA.
+  // for another CTA. `goes_on` is asked often; where it says no, the launch ends.
   enum class Outcome : uint8_t { running, stalled, finished };
-  Outcome run(uint64_t budget);
+  Outcome run(uint64_t budget, const std::function<bool()>& goes_on);
   [[noreturn]] void deadlock();
 
   Actor new_actor(ActorName name);
