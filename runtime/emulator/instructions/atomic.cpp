@@ -162,7 +162,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
       if (!d.empty() && d[k] != no_register)
         std::memcpy(w.at<std::byte>(d[k]) + static_cast<uint32_t>(lane) * width, &old, width);
     }
-    w.order_after(owner, offset, x.order);
+    w.order_after(owner, offset, x.order, lane);
   });
   for (const LaneAccess kind : {LaneAccess::atomic_checked, LaneAccess::atomic_recorded})
     for_lanes(lanes, [&](int lane) {

@@ -112,25 +112,13 @@ void try_complete(Warp& w, Mbarrier& m) {
   w.cluster().changed();
 }
 
-// This is what a thread's arrival passes on: of the other lanes of its warp what they had done when all met.
-static Knowledge released_by(Warp& w, int lane) {
-  w.unreleased &= ~(Lanes{1} << lane);
-  w.released[static_cast<size_t>(lane)] = w.order.end();
-  Knowledge passed = w.release();
-  if (w.unreleased) {
-    passed.told.raise(w.actor, passed.seen[w.actor]);
-    passed.seen.lower(w.actor, w.met_time);
-  }
-  return passed;
-}
-
 void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
   if (count > m.pending)
     w.fail(Fault::arrival_count,
            fmt::format("{} arrivals on mbarrier {}, of whose phase {} only {} of {} are missing", count,
                        label(w, m), m.phase, m.pending, m.count),
            lane);
-  if (w.cluster().checks && releases) m.gathered.join(lane < 0 ? w.release() : released_by(w, lane));
+  if (w.cluster().checks && releases) m.gathered.join(lane < 0 ? w.release() : w.release_of(lane));
   m.last_arrival = w.here();
   m.warps[w.cta.rank] |= 1u << w.index;
   m.pending -= count;

@@ -195,7 +195,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       if (owner) owner->shadow.uninitialised.reset();
     }
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
-    if (releases) w.order_after(owner, offset, order);
+    if (releases) w.order_after(owner, offset, order, lane);
   });
   w.stores_undefined = false;
 }

@@ -31,6 +31,7 @@ class Clock {
   }
 
   void clear() { times_.clear(); }
+  bool empty() const { return times_.empty(); }
 
  private:
   std::vector<uint32_t> times_;

@@ -92,8 +92,24 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   }
 }
 
-// This says whether the earlier access is over for one who knows `k` since each lane that made it has arrived
-// at an mbarrier since, though not all lanes of its warp have.
+Knowledge Warp::release_of(int lane) {
+  if (!cluster().checks) return {};
+  unreleased &= ~(Lanes{1} << lane);
+  released[static_cast<size_t>(lane)] = order.end();
+  Knowledge passed = release();
+  if (unreleased) {
+    for (int other = 0; other < 32; ++other) {
+      uint32_t& of_other = released[static_cast<size_t>(other)];
+      of_other = std::max(of_other, order.known(lane, other));
+    }
+    passed.told.raise(actor, passed.seen[actor]);
+    passed.seen.lower(actor, met_time);
+  }
+  return passed;
+}
+
+// This says whether the earlier access is over for one who knows `k` since each lane that made it has
+// released it since, by itself or by one that it had met, though not all lanes of its warp have.
 bool Warp::released_since(const Clash& clash, Cta& owner, const Knowledge& k) const {
   if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
   const ActorName& who = cluster().actors[clash.earlier.actor];

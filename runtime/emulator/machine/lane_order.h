@@ -2,6 +2,7 @@
 // what they do together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,10 @@ class LaneOrder {
   // This says whether what `other` did at `stamp` comes before what `lane` does now.
   bool knows(int lane, int other, uint32_t stamp) const {
     return stamp <= all_ || (apart_ && stamp <= (*known_)[static_cast<size_t>(lane * 32 + other)]);
+  }
+  // The last stamp of what `other` did that comes before what `lane` does now.
+  uint32_t known(int lane, int other) const {
+    return apart_ ? std::max(all_, (*known_)[static_cast<size_t>(lane * 32 + other)]) : all_;
   }
   // These lanes wait for each other: then each knows what all of them have done and know.
   void meet(Lanes who, Lanes alive) {

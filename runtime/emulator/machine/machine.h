@@ -182,10 +182,10 @@ class Warp {
   Knowledge to_acquire, to_release;
   LaneOrder order;  // of its lanes' accesses to shared memory
   // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
-  // accessed it and not arrived at an mbarrier since; and the time of that meeting.
+  // accessed it and not released it since; and the time of that meeting.
   Lanes unfenced = 0, unreleased = 0;
   uint32_t met_time = 0;
-  std::array<uint32_t, 32> released{};  // the stamp of each lane's last arrival
+  std::array<uint32_t, 32> released{};  // the stamp up to which each lane's accesses have been released
 
   // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
   uint32_t wgmma_committed = 0;
@@ -292,7 +292,9 @@ class Warp {
   // Of an instruction that touches registers of some wgmma; and of a wgmma.
   void check_matrix_registers();
   void check_wgmma_registers(const MatrixRegisters& registers);
-  Knowledge release();  // what a releasing operation passes on
+  // What a releasing operation passes on; that of one lane of others what they had done when they met it.
+  Knowledge release();
+  Knowledge release_of(int lane);
   void acquire(const Knowledge& k);
   Access access(bool async = false) const;
   // These lanes have waited for each other.
@@ -347,18 +349,18 @@ class Warp {
   // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what
   // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has.
   void order_before(Cta* owner, uint32_t offset, Order order);
-  void order_after(Cta* owner, uint32_t offset, Order order);
+  void order_after(Cta* owner, uint32_t offset, Order order, int lane);
   void fence();  // of acquire and release
   // The same as touch(), of such an access: those of one word do not race with each other.
   template <class Values>
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                      Values values) {
     WordOrder* word = order_of(owner, offset);
-    if (!word || (order == Order::both && !word->used))
+    if (!word || (order == Order::both && !word->used && word->passed.told.empty()))
       return touch(owner, offset, bytes, writes, lane, values);
     const Clock before = knowledge.seen;
-    knowledge.seen.join(word->passed.seen);
-    knowledge.seen.join(word->users);
+    for (const Clock* earlier : {&word->passed.seen, &word->passed.told, &word->users})
+      knowledge.seen.join(*earlier);
     touch(owner, offset, bytes, writes, lane, values);
     used(owner, *word, before);
   }

@@ -136,10 +136,10 @@ void Warp::order_before(Cta* owner, uint32_t offset, Order order) {
   order == Order::both || order == Order::acquire ? acquire(passed) : to_acquire.join(passed);
 }
 
-void Warp::order_after(Cta* owner, uint32_t offset, Order order) {
+void Warp::order_after(Cta* owner, uint32_t offset, Order order, int lane) {
   if (!cluster().checks) return;
   Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
-  passed.join(order == Order::both || order == Order::release ? release() : to_release);
+  passed.join(order == Order::both || order == Order::release ? release_of(lane) : to_release);
 }
 
 void Warp::fence() {

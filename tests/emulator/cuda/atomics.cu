@@ -237,3 +237,33 @@ KERNEL(sums_of_doubles) {  // as CUDA's guide adds doubles
   __syncthreads();
   if (t < 4) out[t] = static_cast<int>(sums[t]);
 }
+
+//: own_barrier: kept=True, threads=128, expect=[3*i + 2 for i in range(127, -1, -1)], plants=["race", "race"]
+KERNEL(own_barrier) {  // a barrier of counts, as people wrote it
+  __shared__ int s[128], arrived;
+  const int t = threadIdx.x;
+  if (t == 0) arrived = 0;
+  __syncthreads();
+  for (int round = 1; round <= 3; ++round) {
+    s[t] = round * in[t] + 2;
+    UNLESS(1) __syncwarp();
+    __threadfence_block();
+    if (t % 32 == 0) {
+      atomicAdd(&arrived, 1);
+      UNLESS(2) while (atomicAdd(&arrived, 0) < 4 * (2 * round - 1)) {}
+      __threadfence_block();
+    }
+    __syncwarp();
+    const int v = s[127 - t];
+    __syncwarp();
+    __threadfence_block();
+    if (t % 32 == 0) {
+      atomicAdd(&arrived, 1);
+      while (atomicAdd(&arrived, 0) < 8 * round) {
+      }
+      __threadfence_block();
+    }
+    __syncwarp();
+    out[t] = v;
+  }
+}
