@@ -64,6 +64,10 @@ std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes
       last = {access, by, cell, result};
     }
     cell = last.result;
+    if (access.bytes != 15) continue;
+    // Whole words of the same state behind it have the same result.
+    for (; at + 8 <= offset + bytes && cells_[at / 4 + 1] == last.state; at += 4)
+      cells_[at / 4 + 1] = last.result;
   }
   if (uninitialised) last = {};  // whoever reads more of it is to be told again
   return std::nullopt;
