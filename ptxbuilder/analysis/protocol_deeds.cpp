@@ -22,6 +22,26 @@ void meet(Warp& warp, int pc) {
     if (!w.has_ended && w.pc == pc) w.view.came.join(came);
 }
 
+bool lacks_operands(Deed deed, const Operation& o) {
+  const auto is_address = [](const Value& v) { return v.kind == Value::Kind::address; };
+  const auto address = std::find_if(o.operands.begin(), o.operands.end(), is_address);
+  const auto behind = o.operands.end() - address;
+  switch (deed) {
+    case Deed::arrive:
+    case Deed::load:
+      return behind < 1;
+    case Deed::init:
+    case Deed::store:
+    case Deed::expect:
+    case Deed::wait:
+      return behind < 2 || is_address(o.operands.back());
+    case Deed::thread_copy:
+      return o.operands.size() < 3 || behind < 1;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void unite(Walker& into, Walker& other) {
@@ -48,6 +68,7 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
   const int i = w.pc;
   const Deed deed = code_.deeds[at(i)];
   const Operation& o = operation(i);
+  if (lacks_operands(deed, o)) throw Refusal{i, "this instruction has too few operands", {}, true};
   switch (deed) {
     case Deed::trap:
       throw Refusal{i, "a trap may be reached", {}, true};

@@ -52,6 +52,7 @@ class Run {
   const Operation& operation(int i) const { return code_.code.operations[at(i)]; }
   uint32_t line(int i) const { return operation(i).at.line; }
   int64_t rank(const Walker& w) const {
+    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // behind the last instruction, to end there
     return int64_t{code_.graph.place[at(code_.graph.block_of[at(w.pc)])]} << 32 | w.pc;
   }
 

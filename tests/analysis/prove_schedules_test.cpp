@@ -251,6 +251,15 @@ TEST_CASE("what is not known is not proved") {
       Verdict::undecided);
 }
 
+TEST_CASE("a kernel without its end, and instructions without operands, are read") {
+  CHECK(text(proof_of(with(ring(), "END:\n  ret;\n", "END:\n"))).starts_with("proved"));
+  for (const char* lacking : {"cp.async.cg.shared.global [full];", "st.shared.u32 [full];",
+                              "ld.shared.u32 %r15;", "mbarrier.init.shared::cta.b64 [full];"}) {
+    CAPTURE(std::string(lacking));
+    CHECK(proof_of(with(ring(), kRead, "  " + std::string(lacking) + "\n")).verdict != Verdict::proved);
+  }
+}
+
 TEST_CASE("an empty problem that hangs is told as what is assumed") {
   // The consumer turns once at least.
   const ScheduleProof proof = proof_of(with(with(ring(), kTest, "CONSUME_NEXT:\n"), "  bra CONSUME_NEXT;",
