@@ -61,6 +61,9 @@ void unite(Walker& into, Walker& other) {
 Order::Place ProtocolDeeds::place(const Walker& w, uint64_t address) const {
   address &= 0xffffffff;
   const uint64_t cta = address >> kCtaBits;
+  if (cta > static_cast<uint64_t>(code_.ctas()))
+    throw Refusal{
+        w.pc, fmt::format("the shared address {:#x} is of no CTA of the cluster", address), {}, true};
   return {cta == 0 ? w.cta : static_cast<int>(cta - 1), address & ((uint64_t{1} << kCtaBits) - 1)};
 }
 
