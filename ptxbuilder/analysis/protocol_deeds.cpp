@@ -171,7 +171,7 @@ ProtocolDeeds::Products& ProtocolDeeds::products(const Walker& w) {
   return p;
 }
 
-// To behind the first `count` products; false while a warp has not begun them.
+// It goes behind the first `count` products, and gives false while a warp has not begun them.
 bool ProtocolDeeds::leave_products(Walker& w, uint64_t count) {
   Products& p = products(w);
   if (std::any_of(p.begun.begin(), p.begun.end(), [&](uint64_t begun) { return begun < count; }))

@@ -122,7 +122,7 @@ struct SharedAccess {
 
 class Order {
  public:
-  // Where the kernel `has_words` in shared memory, they may order what this takes for a race.
+  // If the kernel `has_words` in shared memory, these may order what this takes for a race.
   Order(int ctas, Boxes& boxes, bool has_words)
       : boxes_(boxes), has_words_(has_words), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
 

@@ -195,7 +195,7 @@ TEST_CASE("a matrix product takes the tile of the nearest shape, and has each ti
   w.link(kC + " -DWITH_SIZES", "product_main.c", "product.o");
   const std::string words = seed();
   CAPTURE(words);
-  // In powers of 2, the second is 9.8, 7.3 and 6.0 from the shapes, and the third 10.5, 8 and 9.3.
+  // The second is, in powers of 2, 9.8, 7.3 and 6.0 from the shapes, and the third 10.5, 8 and 9.3.
   const Ran ran = w.launched(words + " 40x80x136 512x128x520 512x640x64 128x1056x72");
   CHECK(contains(ran, "40x80x136 by " + kernel(2) + ": all are right"));
   CHECK(contains(ran, "512x128x520 by " + kernel(2) + ": all are right"));

@@ -73,7 +73,7 @@ TEST_CASE("gemm is proved in all that it takes") {
     ++built;
   };
   constexpr int outputs[] = {0, 1, 2, 0, 0, 3, 3};  // bf16, f16, tf32, e4m3, e5m2, s8 and u8 into these
-  // Of four widths one is taken, in turn: each width comes with every type, with all majors and swapped or
+  // One of four widths is taken, in turn: each width comes with every type, with all majors and swapped or
   // not.
   constexpr int widths[] = {8, 40, 64, 96, 128, 192, 200, 256};
   for (int type = 0; type < 7; ++type)

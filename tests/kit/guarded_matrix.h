@@ -68,7 +68,7 @@ class GuardedMatrix {
   }
   // Of the host's copy, as it was filled.
   double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
-  // The same from an element on: what is behind it in its row, and in the other rows, `stride` further each.
+  // This begins at an element: the others of its row are behind it, and each further row lies `stride` on.
   const float* values(int64_t batch, int64_t row, int64_t column) const {
     return values_.data() + offset_ + batch * batch_stride_ + row * stride_ + column;
   }

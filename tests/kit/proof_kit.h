@@ -1,4 +1,4 @@
-// What tests of proofs share: what a kernel by its name records, and what a proof says.
+// Tests of proofs share this: what a kernel by its name records, and what a proof says.
 #pragma once
 
 #include "kernels/family/family.h"

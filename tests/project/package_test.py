@@ -378,7 +378,7 @@ Version: {shipped.oldest_glibc()}\nMaintainer: test\nDescription: test\n\n""")
 
 
 def part_installed(work, prefix, source, cxx, build_folder):
-    """What is installed, which all other parts use, in a folder that is not the one it was installed to."""
+    """Installs what all other parts use, and moves it to a folder that is not the one it was installed to."""
     shutil.rmtree(work, ignore_errors=True)
     run("cmake", "--install", build_folder, "--prefix", f"{work}/prefix")
     os.rename(f"{work}/prefix", prefix)

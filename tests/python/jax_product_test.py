@@ -130,7 +130,7 @@ ours, theirs = energy(lambda x, y: pb.matmul(x, y, tf32=True, activation="silu")
 for transform in (jax.hessian, lambda f: jax.grad(lambda w: (jax.grad(f)(w) ** 2).sum())):
     check(jax.jit(transform(ours))(w), jax.jit(transform(theirs))(w), 2**-7, transform)
 
-# On two devices: rows of each, and columns and rows with a sum.
+# Two devices have rows each, and columns and rows with a sum.
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 P = jax.sharding.PartitionSpec
 a, b = drawn(32, 64), drawn(64, 48)

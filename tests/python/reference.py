@@ -62,7 +62,7 @@ def attention(q, k, v, layout="bshd", **words):
 
 
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
-    """Those of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks where there are."""
+    """Gives those of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks where there are."""
     q, k, v, grad = _turned(layout, q, k, v, grad)
     group, shape = q.shape[1] // k.shape[1], k.shape[:2]
     k, v = (np.repeat(x, group, 1) for x in (k, v))

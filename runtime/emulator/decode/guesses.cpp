@@ -47,7 +47,7 @@ struct Carriers {
   }
 };
 
-// What one load has brought, followed through a routine.
+// This follows what one load has brought through a routine.
 class Guess {
  public:
   // `compared` and `fresh` are those registers of a swap that decide whether it stores, and what.

@@ -292,7 +292,7 @@ class Warp {
   // Of an instruction that touches registers of some wgmma; and of a wgmma.
   void check_matrix_registers();
   void check_wgmma_registers(const MatrixRegisters& registers);
-  // What a releasing operation passes on; that of one lane of others what they had done when they met it.
+  // A releasing operation passes this on; one lane's has of others what they had done when they met it.
   Knowledge release();
   Knowledge release_of(int lane);
   void acquire(const Knowledge& k);
