@@ -30,8 +30,7 @@ std::vector<Access> tiles_of(LintKernel& kernel, int wgmma) {
     if (o.operands[n].kind == Value::Kind::vector) continue;
     const auto d = decode_descriptor(kernel.values, kernel.operand(wgmma, n));
     const auto address = d ? kernel.shared_offset(d->address) : std::nullopt;
-    const bool is_transposed = o.operands.size() > n + 5 && o.operands[n + 5].value != 0;
-    if (!address || is_transposed) continue;
+    if (!address || matrix_operand(o, n).is_transposed) continue;
     constexpr int64_t kRows = 64, kRowsOfStride = 8, kLeast = 256;
     const int64_t rows = n == 1 ? kRows : kRowsOfStride;
     all.push_back({wgmma, *address, std::max(kLeast, rows / kRowsOfStride * d->stride_bytes)});

@@ -40,7 +40,23 @@ struct Tile {
   auto operator<=>(const Tile&) const = default;
 };
 
-using Readers = std::map<int, std::vector<int>>;  // by the descriptor's layout, the wgmmas in order
+// A wgmma, and the bytes that it reads of an operand, from the constant of its address on.
+struct Reader {
+  int wgmma;
+  int64_t first, last;
+};
+using Readers = std::map<int, std::vector<Reader>>;  // by the descriptor's layout, in order
+
+// A tile that is no copy's has no beginning of its own here. So only those who read from between the others
+// read the same.
+bool reads_between(const Reader& one, const std::vector<Reader>& others) {
+  int64_t first = others[0].first, last = others[0].last;
+  for (const Reader& other : others) {
+    first = std::min(first, other.first);
+    last = std::max(last, other.last);
+  }
+  return one.first < last && first < one.last;
+}
 
 // This is where the tile of an operand of a wgmma begins, at the first of its stages, and the layout that its
 // descriptor says; nothing where it is in registers or not known.
@@ -73,7 +89,9 @@ std::map<Tile, Readers> readers_of(LintKernel& kernel) {
           offset ? options(kernel, kernel.values_in(kernel.classes.front()), *offset) : std::nullopt;
       const int64_t copied = places ? std::distance(copies.begin(), copies.upper_bound(*places->begin())) : 0;
       const int loop = kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
-      all[{n, loop, descriptor->address.terms, copied}][descriptor->layout].push_back(i);
+      all[{n, loop, descriptor->address.terms, copied}][descriptor->layout].push_back(
+          {i, descriptor->address.constant,
+           descriptor->address.constant + bytes_read(*descriptor, matrix_operand(o, n))});
     }
   }
   return all;
@@ -122,15 +140,15 @@ void check_layouts(LintKernel& kernel, Report& report) {
   }
   for (const auto& [tile, readers] : readers_of(kernel)) {
     const auto most = std::max_element(readers.begin(), readers.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.second.size(), -a.second[0]) < std::pair(b.second.size(), -b.second[0]);
+      return std::pair(a.second.size(), -a.second[0].wgmma) < std::pair(b.second.size(), -b.second[0].wgmma);
     });
-    for (const auto& [layout, wgmmas] : readers)
-      if (layout != most->first)
-        for (int i : wgmmas)
-          report.add(i,
+    for (const auto& [layout, those] : readers)
+      for (const Reader& reader : those)
+        if (layout != most->first && reads_between(reader, most->second))
+          report.add(reader.wgmma,
                      fmt::format("this wgmma's descriptor of {} says {}, and others of the same tile say {}",
                                  tile.operand == 1 ? "A" : "B", name_of(layout), name_of(most->first)),
-                     {most->second[0]});
+                     {most->second[0].wgmma});
   }
 }
 

@@ -1,6 +1,7 @@
 #include "ptxbuilder/analysis/matrix_descriptor.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace ptxbuilder::analysis {
 
@@ -80,6 +81,29 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
   d.base_offset = static_cast<int64_t>((bits >> 49) & 7);
   d.layout = static_cast<int>(bits >> 62);
   return d;
+}
+
+MatrixOperand matrix_operand(const Operation& wgmma, size_t n) {
+  MatrixOperand operand{64};
+  for (std::string_view word : wgmma.words)
+    if (n == 2 && word.starts_with("m64n"))
+      std::from_chars(word.data() + 4, word.data() + word.size(), operand.lines);
+  // ..., scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed, of which A in registers has
+  // none
+  const bool has_a = wgmma.operands[1].kind != Value::Kind::vector;
+  const size_t last = wgmma.operands.size() - 1;
+  if (wgmma.operands.size() > (has_a ? 7u : 6u))
+    operand.is_transposed = wgmma.operands[n == 1 ? last - 1 : last].value != 0;
+  return operand;
+}
+
+int64_t bytes_read(const MatrixDescriptor& d, const MatrixOperand& operand) {
+  constexpr int64_t kLines = 8, kBlock = 128, kElement = 2;
+  if (d.layout == 0) return (operand.lines / kLines - 1) * d.stride_bytes + d.leading_bytes + kBlock;
+  const int64_t width = 256 >> d.layout;
+  if (!operand.is_transposed) return (operand.lines / kLines - 1) * d.stride_bytes + kLines * width;
+  const int64_t panels = std::max<int64_t>(1, operand.lines * kElement / width);
+  return (panels - 1) * d.leading_bytes + d.stride_bytes + kLines * width;
 }
 
 }  // namespace ptxbuilder::analysis

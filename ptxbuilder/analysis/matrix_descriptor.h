@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ptxbuilder/analysis/code.h"
 #include "ptxbuilder/analysis/values.h"
 
 namespace ptxbuilder::analysis {
@@ -19,5 +20,15 @@ struct MatrixDescriptor {
 std::string_view layout_name(const MatrixDescriptor& descriptor);  // "swizzle 128"
 // It gives nothing where no address in shared memory is seen in it.
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
+
+// This is how a wgmma reads operand 1, A, or 2, B, from shared memory: 64 rows of A, or the columns of its
+// shape.
+struct MatrixOperand {
+  int64_t lines = 0;
+  bool is_transposed = false;  // lines lie beside each other, not behind each other
+};
+MatrixOperand matrix_operand(const Operation& wgmma, size_t n);
+// The bytes from the first that it reads up to behind the last.
+int64_t bytes_read(const MatrixDescriptor& descriptor, const MatrixOperand& operand);
 
 }  // namespace ptxbuilder::analysis

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/analysis/matrix_descriptor.h"
 #include "ptxbuilder/analysis/protocol_deeds.h"
 
 namespace ptxbuilder::analysis {
@@ -165,22 +165,16 @@ bool ProtocolDeeds::copy_out(Walker& w, int i, Lanes lanes) {
 
 bool ProtocolDeeds::multiply(Walker& w, int i) {
   const Operation& o = operation(i);
-  uint64_t columns = 0;
-  for (std::string_view word : o.words)
-    if (word.starts_with("m64n")) std::from_chars(word.data() + 4, word.data() + word.size(), columns);
   const bool has_a = o.operands[1].kind != Value::Kind::vector;
   const auto a = has_a ? number(w, o.operands[1]) : std::optional<uint64_t>(0), b = number(w, o.operands[2]);
   if (!a || !b) return false;
-  // ..., scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed, of which A in registers has
-  // none
-  const auto is_transposed = [&](size_t n) {
-    const size_t last = o.operands.size() - 1;
-    const bool says = o.operands.size() > (has_a ? 7u : 6u);
-    return says && o.operands[n == 1 ? last - 1 : last].value != 0;
-  };
   std::vector<Span> spans;
-  if (has_a) spans = spans_of_matrix(*a, is_transposed(1), static_cast<uint64_t>(w.warp % 4) * 16, 16);
-  const std::vector<Span> of_b = spans_of_matrix(*b, is_transposed(2), 0, columns);
+  if (has_a)
+    spans =
+        spans_of_matrix(*a, matrix_operand(o, 1).is_transposed, static_cast<uint64_t>(w.warp % 4) * 16, 16);
+  const MatrixOperand columns = matrix_operand(o, 2);
+  const std::vector<Span> of_b =
+      spans_of_matrix(*b, columns.is_transposed, 0, static_cast<uint64_t>(columns.lines));
   spans.insert(spans.end(), of_b.begin(), of_b.end());
   for (const Span& span : spans) boxes_.add_read(span);
   order_.tick(w.view);

@@ -191,7 +191,8 @@ std::string second_product(const std::string& b) {
 constexpr const char* kCommit = "\twgmma.commit_group.sync.aligned;\n";
 const std::string kSameSwizzle = second_product("%rd8, 2"),
                   kTwoSwizzles = second_product("%rd8, 4611686018427387906"),
-                  kTwoTiles = second_product("%rd6, 4611686018427387904");
+                  kTwoTiles = second_product("%rd6, 4611686018427387904"),
+                  kTileBehind = second_product("%rd8, 4611686018427388032");  // 2048 bytes behind the other
 constexpr const char* kRelease =
     "\twgmma.wait_group.sync.aligned 0;\n"
     "\tmov.u32 %r15, %laneid;\n"
@@ -328,6 +329,7 @@ const Plant kTwins[] = {
     // A and B may lie in different swizzles, and so may two tiles of B.
     {"wgmma-layout", "or.b64 %rd8, %rd7, 4611686293305360384;", "or.b64 %rd8, %rd7, -9223371761976803328;"},
     {"wgmma-layout", kCommit, kTwoTiles.c_str()},
+    {"wgmma-layout", kCommit, kTileBehind.c_str()},
     {"wgmma-fence", "\twgmma.fence.sync.aligned;\n", "\tmov.f32 %f1, %f5;\n\twgmma.fence.sync.aligned;\n"},
     {"wgmma-registers", "\twgmma.wait_group.sync.aligned 0;\n",
      "\twgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 1;\n"},
