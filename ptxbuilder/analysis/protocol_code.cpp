@@ -250,6 +250,7 @@ void ProtocolCode::find_counting() {
     changed = false;
     for (int block : graph.order) {
       const Block& b = graph.blocks[at(block)];
+      if (b.first == b.last) continue;  // the kernel has no instruction
       const size_t last = at(b.last - 1);
       const bool decides =
           code.operations[last].guard != kNone && (deeds[last] == Deed::branch || deeds[last] == Deed::end);

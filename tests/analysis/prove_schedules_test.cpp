@@ -253,6 +253,8 @@ TEST_CASE("what is not known is not proved") {
 
 TEST_CASE("a kernel without its end, and instructions without operands, are read") {
   CHECK(text(proof_of(with(ring(), "END:\n  ret;\n", "END:\n"))).starts_with("proved"));
+  CHECK(proof_of(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { }\n").verdict ==
+        Verdict::undecided);
   for (const char* lacking : {"cp.async.cg.shared.global [full];", "st.shared.u32 [full];",
                               "ld.shared.u32 %r15;", "mbarrier.init.shared::cta.b64 [full];"}) {
     CAPTURE(std::string(lacking));

@@ -370,6 +370,8 @@ TEST_CASE(
               "tensormap::generic.acquire, by") == Fault::proxy_fence);
   CHECK(fault("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r2], 0, 32;", "", "box[0]") ==
         Fault::operand);
+  CHECK(fault("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r2], 1;", "", "has rank 0") ==
+        Fault::operand);
 }
 
 TEST_CASE("emulator: a multimem address stands for one place, and %envreg is 0") {

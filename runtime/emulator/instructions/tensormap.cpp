@@ -228,6 +228,13 @@ void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane
                    ? "fence.proxy.tensormap::generic.release"
                    : "fence.proxy.tensormap::generic.acquire, by this warp or one that it has waited for"),
            lane);
+  if (m.rank < 1 || m.rank > std::size(m.shape))
+    w.fail(Fault::operand,
+           fmt::format(
+               "the tensor map at {:#x}, as it was changed, has rank {}, which is not in 1 to 5: set it by "
+               "tensormap.replace.tile.rank",
+               address, m.rank),
+           lane);
   TensorMapArguments a;
   a.recipe.dtype = m.dtype;
   a.recipe.swizzle = m.swizzle;
