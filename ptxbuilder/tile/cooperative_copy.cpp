@@ -11,11 +11,12 @@ namespace {
 using Kind = CopyAtom::Kind;
 using SharedAddresses = detail::ThreadAddresses<smem, Index>;
 
-// The row and column of an access's first element.
+// The row and column of an access's first element. A tuple of coordinates ends with the last that is not
+// always 0.
 template <class I>
 std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& thread, int access) {
   BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
-  return {at[0].value(), at[1].value()};
+  return {at[0].value(), rank(at) > 1 ? at[1].value() : I(0)};
 }
 
 // What accesses [first, first + count) do to a view, for the kernel's record.

@@ -12,6 +12,8 @@
 namespace ptxbuilder {
 namespace {
 
+constexpr int kRowUnit = 16;  // bytes of which TMA and wgmma take multiples
+
 // Where a coordinate lies before the swizzle, in bytes from the start of a stage.
 u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
   return to_device(in_bytes(tile.layout(), size_of(tile.dtype())).layout())(at).value();
@@ -20,7 +22,7 @@ u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
 }  // namespace
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
-                       Where where)
+                       int row_unit, Where where)
     : owner_(&builder.state()),
       dtype_(dtype),
       shape_(shape),
@@ -36,7 +38,7 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
     throw Error(fmt::format("shared: {} x {} elements are more than shared memory holds, {} bytes",
                             shape.rows, shape.cols, kMost));
   int row_bytes = shape.cols * size_of(dtype);
-  if (row_bytes % 16 != 0)
+  if (row_bytes % row_unit != 0)
     throw Error(fmt::format("shared: a row of {} {} is {} B, which is no multiple of 16 B", shape.cols,
                             ptxbuilder::name(dtype), row_bytes));
   int span = span_bytes(swizzle);
@@ -64,22 +66,33 @@ SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle s
 
 SharedTile::SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages,
                        std::string name, Where where)
-    : SharedTile(builder, dtype, shape, swizzle, stages, where) {
+    : SharedTile(builder, dtype, shape, swizzle, stages, kRowUnit, where) {
   AtLine line(where);
+  take_place(builder, std::move(name));
+}
+
+SharedTile SharedTile::for_threads(Builder& builder, DType dtype, TileShape shape, int stages,
+                                   std::string name) {
+  SharedTile tile(builder, dtype, shape, Swizzle::none, stages, size_of(dtype), Where::here());
+  tile.take_place(builder, std::move(name));
+  return tile;
+}
+
+void SharedTile::take_place(Builder& builder, std::string name) {
   if (name.empty()) {
     const auto& objects = builder.signature().shared;
     name = fmt::format("tile {} ({} {}x{})",
                        std::count_if(objects.begin(), objects.end(),
                                      [](const SharedObject& o) { return o.name.starts_with("tile "); }),
-                       ptxbuilder::name(dtype), shape.rows, shape.cols);
+                       ptxbuilder::name(dtype_), shape_.rows, shape_.cols);
   }
   offset_ =
-      builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages, alignment());
+      builder.allocate_shared(std::move(name), static_cast<uint32_t>(stage_bytes()), stages_, alignment());
 }
 
 SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
                        Where where)
-    : SharedTile(Builder::current(where), dtype, shape, swizzle, stages, where) {
+    : SharedTile(Builder::current(where), dtype, shape, swizzle, stages, kRowUnit, where) {
   AtLine line(where);
   if (place.owner_ != owner_)
     throw Error(fmt::format("shared: {} of another kernel as a place for a tile", place.describe()));

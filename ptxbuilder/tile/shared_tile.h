@@ -138,6 +138,10 @@ class SharedTile {
   SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
              Where where = Where::here());
 
+  // One whose rows may have any number of bytes, without swizzle, for threads alone: TMA and products refuse
+  // rows that are no multiple of 16 bytes.
+  static SharedTile for_threads(Builder& builder, DType dtype, TileShape shape, int stages, std::string name);
+
   TileView operator[](u32 stage) const;
   TileView operator[](const Stage& stage) const;
 
@@ -166,8 +170,10 @@ class SharedTile {
  private:
   friend class TileView;      // cols() makes a narrower one
   friend class SharedRegion;  // names its owner
-  // Without a place.
-  SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, Where where);
+  // This has no place yet; a row has a multiple of `row_unit` bytes.
+  SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, int row_unit,
+             Where where);
+  void take_place(Builder& builder, std::string name);
   uint32_t alignment() const;    // of a stage
   void lay_out();                // sets what follows from the shape
   detail::Region region_;        // two tiles that a loop would exchange are one with a stage for each

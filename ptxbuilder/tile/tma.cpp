@@ -52,6 +52,10 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
 BoxExtents box_extents(const TileView& view, int parts, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
+  if (tile.panel_row_bytes() % 16 != 0)
+    throw Error(
+        fmt::format("{}: a {} has rows of {} B, which threads alone copy; TMA takes multiples of 16 B",
+                    operation, tile.describe(), tile.panel_row_bytes()));
   const int cols =
       box_extent(tile.panel_cols(), 0, kSharedAlignment / size_of(tile.dtype()), tile, operation);
   // A box lies without gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
