@@ -33,6 +33,7 @@
 #include "ptxbuilder/tile/bulk.h"
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
+#include "ptxbuilder/tile/emit_pipeline.h"
 #include "ptxbuilder/tile/kernel.h"
 #include "ptxbuilder/tile/parameters.h"
 #include "ptxbuilder/tile/pipeline.h"

@@ -18,12 +18,15 @@ namespace detail {
 
 pred issues_stores() { return in_role() ? (tid_x() & 127) == 0 : tid_x() == 0; }
 
-void store_group(const std::function<void()>& stores) {
-  // Shared memory must not go away under the copies.
+void end_role_after_stores() {
   TileContext::of(Builder::current()).at_role_end["store"] = [where = Where::here()] {
     AtLine line(where);
     wait_stores_read(0);
   };
+}
+
+void store_group(const std::function<void()>& stores) {
+  end_role_after_stores();
   commit_smem();
   if_(issues_stores(), [&] {
     stores();

@@ -25,6 +25,8 @@ namespace detail {
 // True in the one thread of a warpgroup that issues, commits and waits for its stores; outside
 // roles, in one thread of the CTA.
 pred issues_stores();
+// The end of the role waits until its stores have read shared memory, which must not go away under them.
+void end_role_after_stores();
 // Calls commit_smem(), then issues and commits `stores` in that thread. The end of the role waits for them.
 void store_group(const std::function<void()>& stores);
 // That thread waits until at most `pending` of its groups have not been read.

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/plan/tiled_copy.h"
+#include "ptxbuilder/tile/block_spec.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
+#include "ptxbuilder/tile/tma.h"
+
+namespace ptxbuilder {
+namespace {
+
+constexpr int kUnit = 16;  // bytes of which TMA copies multiples
+
+std::string block_text(const BlockSpec& spec) {
+  std::string extents;
+  for (int extent : spec.shape().extents()) extents += (extents.empty() ? "" : "x") + std::to_string(extent);
+  return fmt::format("a block of {} {}", extents, name(spec.dtype()));
+}
+
+// The tile of a block; throws Error for a block that no copy takes.
+SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std::string& name) {
+  const std::vector<int>& extents = spec.shape().extents();
+  const auto refuse = [&](const std::string& rule) {
+    throw Error(fmt::format("{}: {}: {}", name, block_text(spec), rule));
+  };
+  if (extents.empty() || extents.size() > 5) refuse("a block has 1 to 5 dimensions");
+  if (*std::min_element(extents.begin(), extents.end()) < 1) refuse("each extent is at least 1");
+  for (size_t i = 0; i + 2 < extents.size(); ++i)
+    if (extents[i] != 1) refuse(fmt::format("dimension {} is {}; all but the last two are 1", i, extents[i]));
+  const int row_bytes = spec.shape().cols() * size_of(spec.dtype());
+  if (!spec.by_threads() && row_bytes % kUnit != 0)
+    refuse(
+        fmt::format("its rows have {} B, and TMA copies multiples of {} B; give it as a GlobalTensor, whose "
+                    "blocks threads copy",
+                    row_bytes, kUnit));
+  if (spec.by_threads() && extents.size() > 2) refuse("threads copy blocks of 1 or 2 dimensions");
+  if (spec.by_threads() && !spec.options().multicast.empty())
+    refuse("CTAs share what TMA loads alone, not what threads copy");
+  if (spec.by_threads() && spec.options().fill != OobFill::zero)
+    refuse("threads find zeros outside of the tensor, and nothing else");
+  const Swizzle swizzle = spec.options().swizzle.value_or(widest_swizzle(row_bytes));
+  const int64_t bytes = int64_t{stages} * spec.shape().rows() * row_bytes;
+  if (bytes > hopper::shared_bytes)
+    refuse(fmt::format("{} stages of it take {} B of shared memory, which has {}", stages, bytes,
+                       hopper::shared_bytes));
+  const TileShape shape{spec.shape().rows(), spec.shape().cols()};
+  if (row_bytes % kUnit != 0)
+    return SharedTile::for_threads(kernel.builder(), spec.dtype(), shape, stages, name);
+  return kernel.shared(spec.dtype(), shape, swizzle, stages, name);
+}
+
+}  // namespace
+
+detail::BlockCopy::BlockCopy(Kernel& kernel, BlockSpec spec, int stages, int threads, std::string name)
+    : kernel_(kernel),
+      spec_(std::move(spec)),
+      threads_(threads),
+      name_(std::move(name)),
+      tile_(tile_of(kernel, spec_, stages, name_)) {}
+
+std::vector<u32> detail::BlockCopy::begin(const GridIndex& at) const {
+  const std::vector<int>& extents = spec_.shape().extents();
+  BlockIndex block;
+  {
+    AuthorsCode authors;
+    block = spec_.index()(at);
+  }
+  if (block.size() != extents.size())
+    throw Error(fmt::format("{}: {}: its index map gives {} numbers; one for each dimension", name_,
+                            block_text(spec_), block.size()));
+  for (size_t i = 0; i < extents.size(); ++i)
+    if (extents[i] != 1) block[i] = block[i] * u32(extents[i]);
+  return block;
+}
+
+void detail::BlockCopy::load(const TileView& to, const GridIndex& at, u32 thread) const {
+  if (spec_.by_threads()) {
+    const GlobalTile from = global(at);
+    return by_threads(from, to, thread, true, [&](const TiledCopy& copy) {
+      if (copy.atom().kind() == CopyAtom::Kind::cp_async)
+        load_async(copy, to, from, thread);
+      else
+        ptxbuilder::store(copy, to, thread, ptxbuilder::load(copy, from, thread));
+    });
+  }
+  std::vector<u32> coordinates = begin(at);
+  std::reverse(coordinates.begin(), coordinates.end());
+  LoadView view(to);
+  if (!spec_.options().multicast.empty()) view = view.multicast(spec_.options().multicast);
+  if (spec_.options().fill != OobFill::zero) view = view.outside(spec_.options().fill);
+  tma_load(view, spec_.tensor(), coordinates);
+}
+
+void detail::BlockCopy::store(const TileView& from, const GridIndex& at, u32 thread) const {
+  if (spec_.by_threads()) {
+    const GlobalTile to = global(at);
+    return by_threads(to, from, thread, false, [&](const TiledCopy& copy) {
+      ptxbuilder::store(copy, to, thread, ptxbuilder::load(copy, from, thread));
+    });
+  }
+  std::vector<u32> coordinates = begin(at);
+  std::reverse(coordinates.begin(), coordinates.end());
+  tma_store(spec_.tensor(), from, coordinates);
+}
+
+GlobalTile detail::BlockCopy::global(const GridIndex& at) const {
+  const std::vector<u32> first = begin(at);
+  return spec_.tile(first.size() < 2 ? u32(0) : first[0], first.back());
+}
+
+void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view, u32 thread,
+                                   bool may_be_async,
+                                   const std::function<void(const TiledCopy&)>& copy) const {
+  const int rows = spec_.shape().rows(), cols = spec_.shape().cols(), size = size_of(spec_.dtype());
+  // The widest accesses that divide a row and, of as many threads as there are or a part of them.
+  for (int elements = std::min(tile.vector, kUnit / size); elements > 0; elements /= 2)
+    for (int threads = threads_; threads > 0 && cols % elements == 0; threads /= 2) {
+      const int pieces = cols / elements;
+      if (pieces % threads != 0 && (threads % pieces != 0 || rows % (threads / pieces) != 0)) continue;
+      const int bytes = elements * size;
+      const bool async = may_be_async && bytes >= 4;
+      kernel_.configure(name_, fmt::format("{} of {} B by {} threads",
+                                           async          ? "cp.async"
+                                           : may_be_async ? "loads"
+                                                          : "stores",
+                                           bytes, threads));
+      const TiledCopy plan(async ? CopyAtom::cp_async(bytes) : CopyAtom::vector(bytes), spec_.dtype(),
+                           threads_along_rows(rows, cols, threads, elements), view.layout());
+      if (threads == threads_) return copy(plan);
+      return if_(thread < u32(threads), [&] { copy(plan); });
+    }
+}
+
+}  // namespace ptxbuilder

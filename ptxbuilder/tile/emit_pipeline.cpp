@@ -1,0 +1,524 @@
+#include "ptxbuilder/tile/emit_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/tile/commit.h"
+
+namespace ptxbuilder {
+namespace {
+
+constexpr int kOutputStages = 2;  // one is written while the other leaves
+
+int threads_of(const std::vector<BlockSpec>& specs, int threads) {
+  return std::any_of(specs.begin(), specs.end(), [](const BlockSpec& s) { return s.by_threads(); }) ? threads
+                                                                                                    : 0;
+}
+
+}  // namespace
+
+namespace detail {
+namespace {
+
+bool in_role() { return TileContext::of(Builder::current()).role >= 0; }
+u32 thread_of_role() {
+  return in_role() ? tid_x() - u32(hopper::warpgroup_threads * first_warpgroup_of_role()) : u32(tid_x());
+}
+
+}  // namespace
+}  // namespace detail
+
+// The two ends of a pipeline share this, which is made ahead of roles.
+struct detail::PipelineParts {
+  // Inputs that are loaded and handed back together.
+  struct Ring {
+    int delay, stages;
+    bool fixed;
+    std::vector<size_t> inputs;
+    std::unique_ptr<Pipeline> pipe;
+  };
+
+  PipelineParts(Kernel& kernel, std::string operation, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
+                int stages, int load_threads, int compute_warpgroups, bool manual_release);
+
+  std::string operation;
+  Where where = Where::here();  // the author's line
+  int load_threads;             // that load inputs, or 0 where one does, by TMA
+  int compute_warpgroups;
+  std::vector<BlockCopy> inputs, outputs;
+  std::vector<Ring> rings;
+  std::vector<size_t> ring_of;          // an input
+  std::optional<NamedBarrier> meeting;  // of several warpgroups in a role
+};
+
+detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> in,
+                                     std::vector<BlockSpec> out, int stages, int loading, int computing,
+                                     bool manual_release)
+    : operation(std::move(op)), load_threads(threads_of(in, loading)), compute_warpgroups(computing) {
+  const auto refuse = [&](size_t input, const std::string& rule) {
+    throw Error(fmt::format("{}: in {}: {}", operation, input, rule));
+  };
+  if (!in_role() && (open_body & Region::kKernel) == 0)
+    throw Error(
+        fmt::format("{}: inside a branch or a loop; its barriers are made once, so give it the loop's steps "
+                    "as an axis of the grid, or as SpecializedOptions::tiles",
+                    operation));
+  if (stages < 1) throw Error(fmt::format("{}: {} stages; at least one", operation, stages));
+  if (in.empty()) throw Error(fmt::format("{}: no inputs; a pipeline has one at least", operation));
+  for (size_t i = 0; i < in.size(); ++i) {
+    const BlockOptions& o = in[i].options();
+    if (o.delay_release < 0 || (o.delay_release > 0 && o.delay_release >= stages))
+      refuse(i,
+             fmt::format("delay_release of {} with {} stages; there are more stages than steps that keep one",
+                         o.delay_release, stages));
+    if (o.delay_release > 0 && manual_release)
+      refuse(i, "delay_release with manual_release, by which the body says when a stage goes back");
+    if (o.delay_release > 0 && o.fixed)
+      refuse(i, "delay_release of a fixed block, which goes back when the run ends");
+    const auto found = std::find_if(rings.begin(), rings.end(), [&](const Ring& ring) {
+      return ring.delay == o.delay_release && ring.fixed == o.fixed;
+    });
+    ring_of.push_back(static_cast<size_t>(found - rings.begin()));
+    if (found == rings.end()) rings.push_back({o.delay_release, o.fixed ? 1 : stages, o.fixed, {}, nullptr});
+    rings[ring_of.back()].inputs.push_back(i);
+  }
+  if (std::all_of(rings.begin(), rings.end(), [](const Ring& ring) { return ring.fixed; }))
+    throw Error(fmt::format("{}: all inputs are fixed blocks, which no step waits for", operation));
+  inputs.reserve(in.size());
+  for (size_t i = 0; i < in.size(); ++i)
+    inputs.emplace_back(k, in[i], in[i].options().fixed ? 1 : stages, load_threads, fmt::format("in {}", i));
+  for (Ring& ring : rings) {
+    std::vector<SharedTile> tiles;
+    ClusterAxes axes;
+    for (size_t i : ring.inputs) {
+      tiles.push_back(inputs[i].tile());
+      axes = axes | in[i].options().multicast;
+    }
+    ring.pipe = load_threads > 0
+                    ? std::make_unique<Pipeline>(k, ring.stages, tiles, computing,
+                                                 ThreadProducers{load_threads / hopper::warpgroup_threads})
+                    : std::make_unique<Pipeline>(k, ring.stages, tiles, computing, axes);
+  }
+  outputs.reserve(out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const BlockOptions& o = out[i].options();
+    if (!o.multicast.empty() || o.delay_release != 0 || o.fill != OobFill::zero)
+      throw Error(fmt::format("{}: out {}: multicast, delay_release and fill are of inputs", operation, i));
+    outputs.emplace_back(k, out[i], o.fixed ? 1 : kOutputStages, computing * hopper::warpgroup_threads,
+                         fmt::format("out {}", i));
+  }
+}
+
+namespace detail {
+namespace {
+
+// This end fills the stages, in one role or in all threads.
+class LoadEnd {
+ public:
+  explicit LoadEnd(const PipelineParts& parts) : parts_(parts) {
+    for (const PipelineParts::Ring& ring : parts.rings) producers_.push_back(ring.pipe->producer());
+  }
+
+  // Loads the blocks of one ring for a step.
+  void load(size_t ring, const GridIndex& at) {
+    const Stage s = producers_[ring].acquire();
+    std::vector<size_t> by_tma;
+    for (size_t i : parts_.rings[ring].inputs) {
+      const BlockCopy& input = parts_.inputs[i];
+      if (parts_.load_threads == 0 || input.spec().by_threads())
+        input.load(input.tile()[s], at, parts_.load_threads == 0 ? u32(0) : thread_of_role());
+      else
+        by_tma.push_back(i);
+    }
+    if (!by_tma.empty())
+      elect([&] {
+        AtLine line(parts_.where);
+        for (size_t i : by_tma) parts_.inputs[i].load(parts_.inputs[i].tile()[s], at, 0);
+      });
+    if (parts_.load_threads > 0) producers_[ring].commit(s);
+  }
+  void load_fixed(const GridIndex& tile) {
+    for (size_t r = 0; r < parts_.rings.size(); ++r)
+      if (parts_.rings[r].fixed) load(r, tile);
+  }
+  // Loads everything of a run, for a role that does nothing else.
+  void run(const GridShape& grid, const GridIndex& tile) {
+    load_fixed(tile);
+    for_each_step(grid, [&](const GridIndex& at, u32) {
+      for (size_t r = 0; r < parts_.rings.size(); ++r)
+        if (!parts_.rings[r].fixed) load(r, tile.with(at));
+    });
+  }
+
+ private:
+  const PipelineParts& parts_;
+  std::vector<Producer> producers_;
+};
+
+}  // namespace
+
+// The way of outputs from shared memory.
+class PipelineOutputs {
+ public:
+  explicit PipelineOutputs(const PipelineParts& parts) : parts_(parts), stage_(0) {
+    for (const BlockCopy& output : parts.outputs) (output.spec().options().fixed ? fixed_ : moving_) = true;
+  }
+
+  TileView view(size_t i) const {
+    const BlockCopy& output = parts_.outputs[i];
+    return output.tile()[output.spec().options().fixed ? u32(0) : stage_.value()];
+  }
+  // The body may write to all outputs of the first step: fixed ones of the run before have been read.
+  void begin_run() {
+    if (!fixed_) return;
+    wait_stores_read(0);
+    meet();
+  }
+  void end_step(const GridIndex& at) {
+    if (!moving_) return;
+    leave(false, at, kOutputStages - 2);
+    stage_ = u32(1) - stage_.value();
+  }
+  void end_run(const GridIndex& tile) {
+    if (fixed_) leave(true, tile, 0);
+  }
+
+ private:
+  void meet() const {
+    if (!in_role())
+      sync_threads();
+    else if (parts_.meeting)
+      parts_.meeting->sync();
+    else
+      sync_warpgroup();
+  }
+  // Sends what all have written, after all stores but the last `pending` of those before have read their
+  // stages, of which one is written next.
+  void leave(bool fixed, const GridIndex& at, int pending) const {
+    const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
+      for (size_t i = 0; i < parts_.outputs.size(); ++i)
+        if (const BlockSpec& spec = parts_.outputs[i].spec();
+            spec.options().fixed == fixed && spec.by_threads() == by_threads)
+          send(i);
+    };
+    bool by_tma = false;
+    each(false, [&](size_t) { by_tma = true; });
+    const pred issues = thread_of_role() == 0;
+    if (by_tma) {
+      cp_async_bulk_wait_group_read.when(issues)(pending);
+      fence_proxy_async<Space::shared>();
+    }
+    meet();
+    if (by_tma) {
+      end_role_after_stores();
+      if_(issues, [&] {
+        each(false, [&](size_t i) { parts_.outputs[i].store(view(i), at, 0); });
+        cp_async_bulk_commit_group();
+      });
+    }
+    each(true, [&](size_t i) { parts_.outputs[i].store(view(i), at, thread_of_role()); });
+  }
+
+  const PipelineParts& parts_;
+  bool fixed_ = false, moving_ = false;
+  Var<u32> stage_;
+};
+
+// One step, while the body of the pipeline is emitted.
+struct StepState {
+  StepState(const PipelineParts& parts, std::vector<Consumer>& consumers, const PipelineOutputs& outputs,
+            GridIndex at, u32 number, u32 warpgroup)
+      : parts(parts),
+        consumers(consumers),
+        at(std::move(at)),
+        number(number),
+        warpgroup(warpgroup),
+        stages(parts.rings.size()),
+        ins(parts.inputs.size()) {
+    for (size_t i = 0; i < parts.outputs.size(); ++i) outs.push_back(outputs.view(i));
+  }
+
+  // The ring of an input that comes and goes with the steps.
+  size_t ring(int number, std::string_view operation) const {
+    if (number < 0 || number >= static_cast<int>(parts.inputs.size()))
+      throw Error(fmt::format("{}: number {} of {} inputs", operation, number, parts.inputs.size()));
+    const size_t ring = parts.ring_of[static_cast<size_t>(number)];
+    if (parts.rings[ring].fixed)
+      throw Error(
+          fmt::format("{}: input {} is a fixed block, which is there for the whole run", operation, number));
+    return ring;
+  }
+  void wait(size_t ring) {
+    stages[ring] = consumers[ring].wait();
+    fill(ring, *stages[ring]);
+  }
+  void fill(size_t ring, const Stage& stage) {
+    for (size_t i : parts.rings[ring].inputs) ins[i] = parts.inputs[i].tile()[stage];
+  }
+
+  const PipelineParts& parts;
+  std::vector<Consumer>& consumers;
+  GridIndex at;
+  u32 number, warpgroup;
+  std::vector<std::optional<Stage>> stages;  // by ring
+  std::vector<std::optional<TileView>> ins;
+  std::vector<TileView> outs;
+  bool manual_wait = false, manual_release = false;
+};
+
+// The warpgroups that run the body.
+class ComputeEnd {
+ public:
+  ComputeEnd(const PipelineParts& parts, bool manual_wait, bool manual_release, u32 warpgroup)
+      : parts_(parts),
+        manual_wait_(manual_wait),
+        manual_release_(manual_release),
+        warpgroup_(warpgroup),
+        outputs_(parts) {
+    for (const PipelineParts::Ring& ring : parts.rings) consumers_.push_back(ring.pipe->consumer());
+  }
+
+  u32 warpgroup() const { return warpgroup_; }
+
+  // Runs the body for each step; `refill` is told of each ring whose stage goes back.
+  void run(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
+           const std::function<void(u32 step, size_t ring)>& refill = nullptr) {
+    std::vector<std::optional<Stage>> fixed(parts_.rings.size());
+    std::vector<std::vector<Var<Stage>>> kept(parts_.rings.size());  // the oldest first
+    for (size_t r = 0; r < parts_.rings.size(); ++r) {
+      if (parts_.rings[r].fixed) fixed[r] = consumers_[r].wait();
+      for (int i = 0; i < parts_.rings[r].delay; ++i) kept[r].emplace_back(consumers_[r].none());
+    }
+    outputs_.begin_run();
+    for_each_step(grid, [&](const GridIndex& at, u32 number) {
+      const auto state =
+          std::make_shared<StepState>(parts_, consumers_, outputs_, tile.with(at), number, warpgroup_);
+      state->manual_wait = manual_wait_, state->manual_release = manual_release_;
+      for (size_t r = 0; r < parts_.rings.size(); ++r)
+        if (fixed[r])
+          state->fill(r, *fixed[r]);
+        else if (!manual_wait_)
+          state->wait(r);
+      PipelineStep step(state);
+      {
+        AuthorsCode authors;
+        body(step);
+      }
+      if (!manual_release_) bar_warp_sync(0xffffffff);  // all lanes have read
+      for (size_t r = 0; r < parts_.rings.size(); ++r) {
+        if (fixed[r]) continue;
+        if (!state->stages[r])
+          throw Error(fmt::format("{}: manual_wait, and the body never waits for in {}", parts_.operation,
+                                  parts_.rings[r].inputs[0]));
+        if (!manual_release_) release(r, *state->stages[r], kept[r]);
+        if (refill) refill(number, r);
+      }
+      outputs_.end_step(state->at);
+    });
+    const bool delayed = std::any_of(kept.begin(), kept.end(), [](const auto& k) { return !k.empty(); });
+    if (delayed) {  // products that read these stages may be in flight
+      wgmma_wait_group(0);
+      TileContext::of(Builder::current()).products.wait(0);
+    }
+    for (size_t r = 0; r < parts_.rings.size(); ++r) {
+      for (const Var<Stage>& stage : kept[r]) consumers_[r].release(stage);
+      if (fixed[r]) consumers_[r].release(*fixed[r]);
+    }
+    outputs_.end_run(tile);
+  }
+
+ private:
+  // Hands back the oldest stage that is kept, or this one where none is.
+  void release(size_t ring, const Stage& stage, std::vector<Var<Stage>>& kept) {
+    if (kept.empty()) return consumers_[ring].release(stage);
+    consumers_[ring].release(kept.front());
+    for (size_t i = 0; i + 1 < kept.size(); ++i) kept[i] = kept[i + 1].value();
+    kept.back() = stage;
+  }
+
+  const PipelineParts& parts_;
+  bool manual_wait_, manual_release_;
+  u32 warpgroup_;
+  PipelineOutputs outputs_;
+  std::vector<Consumer> consumers_;
+};
+
+}  // namespace detail
+
+const GridIndex& PipelineStep::index() const { return state_->at; }
+u32 PipelineStep::number() const { return state_->number; }
+u32 PipelineStep::warpgroup() const { return state_->warpgroup; }
+
+void PipelineStep::wait(int number, Where where) {
+  AtLine line(where);
+  if (!state_->manual_wait)
+    throw Error("wait: for a pipeline with manual_wait; the others wait ahead of the body");
+  state_->wait(state_->ring(number, "wait"));
+}
+
+void PipelineStep::release(int number, Where where) {
+  AtLine line(where);
+  if (!state_->manual_release)
+    throw Error("release: for a pipeline with manual_release; the others hand stages back behind the body");
+  const size_t ring = state_->ring(number, "release");
+  if (!state_->stages[ring])
+    throw Error(fmt::format("release: of input {}, which is not waited for", number));
+  state_->consumers[ring].release(*state_->stages[ring]);
+}
+
+const TileView& PipelineStep::in(int number, Where where) const {
+  AtLine line(where);
+  if (number < 0 || number >= static_cast<int>(state_->ins.size()))
+    throw Error(fmt::format("in: number {} of {} inputs", number, state_->ins.size()));
+  const auto& view = state_->ins[static_cast<size_t>(number)];
+  if (!view)
+    throw Error(
+        fmt::format("in: input {} is not waited for; with manual_wait, call wait({})", number, number));
+  return *view;
+}
+
+const TileView& PipelineStep::out(int number, Where where) const {
+  AtLine line(where);
+  if (number < 0 || number >= static_cast<int>(state_->outs.size()))
+    throw Error(fmt::format("out: number {} of {} outputs", number, state_->outs.size()));
+  return state_->outs[static_cast<size_t>(number)];
+}
+
+void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
+                   const PipelineOptions& o, const PipelineBody& body, Where where) {
+  AtLine line(where);
+  detail::check_grid(grid, "emit_pipeline");
+  if (detail::in_role())
+    throw Error("emit_pipeline: inside a role; emit_pipeline_warp_specialized makes roles of its own");
+  const int threads = static_cast<int>(k.signature().threads);
+  if (threads % hopper::warpgroup_threads != 0)
+    throw Error(fmt::format("emit_pipeline: a CTA of {} threads; whole warpgroups, of {}, run it", threads,
+                            hopper::warpgroup_threads));
+  detail::TileContext& context = detail::TileContext::of(k.builder());
+  context.threads_are_used = true;
+  const detail::PipelineParts parts(k, "emit_pipeline", std::move(in), std::move(out), o.stages, threads,
+                                    threads / hopper::warpgroup_threads, o.manual_release);
+  if (detail::cluster_size(k.builder()) > 1)
+    detail::meet_cluster();
+  else
+    sync_threads();
+
+  detail::LoadEnd loads(parts);
+  const auto load = [&](size_t ring, const GridIndex& at) {
+    if (parts.load_threads > 0)
+      loads.load(ring, at);
+    else
+      elect([&] {
+        AtLine inner(where);
+        loads.load(ring, at);
+      });
+  };
+  const u32 steps = detail::steps_of(grid),
+            warpgroup = threads == hopper::warpgroup_threads ? u32(0) : warp_index() / 4;
+  const auto ahead = [&](size_t ring) { return u32(parts.rings[ring].stages - parts.rings[ring].delay); };
+  std::vector<std::unique_ptr<detail::GridWalk>> next(parts.rings.size());  // of what is loaded
+  const auto load_next = [&](size_t ring) {
+    load(ring, next[ring]->at());
+    next[ring]->next();
+  };
+  for (size_t r = 0; r < parts.rings.size(); ++r) {
+    if (parts.rings[r].fixed) {
+      load(r, GridIndex());
+      continue;
+    }
+    next[r] = std::make_unique<detail::GridWalk>(grid);
+    for_(0, min(steps, ahead(r)), [&](u32) { load_next(r); });
+  }
+  detail::ComputeEnd compute(parts, o.manual_wait, o.manual_release, warpgroup);
+  compute.run(grid, GridIndex(), body,
+              [&](u32 step, size_t ring) { if_(step + ahead(ring) < steps, [&] { load_next(ring); }); });
+}
+
+u32 PipelineCompute::warpgroup() const { return end_.warpgroup(); }
+
+void PipelineCompute::run(const PipelineBody& body, Where where) {
+  AtLine line(where);
+  if (runs_) throw Error("run: the pipeline runs already; once in compute(), or in each tile");
+  if (tiles_ && !tile_) throw Error("run: of a pipeline of tiles; call it in each_tile()");
+  runs_ = true;
+  end_.run(grid_, tile_.value_or(GridIndex()), body);
+}
+
+void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& body, Where where) {
+  AtLine line(where);
+  if (!tiles_) throw Error("each_tile: for a pipeline with SpecializedOptions::tiles");
+  if (runs_) throw Error("each_tile: the pipeline has run already");
+  AuthorsCode authors;
+  tiles_([&](const GridIndex& tile) {
+    tile_ = tile;
+    runs_ = false;
+    body(tile);
+    if (!runs_)
+      throw Error(where, "each_tile: run() is not called, and what is loaded for the tile is never used");
+    tile_.reset();
+  });
+}
+
+void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in,
+                                    std::vector<BlockSpec> out, const SpecializedOptions& o,
+                                    const std::function<void(PipelineCompute&)>& compute, Where where) {
+  AtLine line(where);
+  const char* const operation = "emit_pipeline_warp_specialized";
+  detail::check_grid(grid, operation);
+  if (o.compute_warpgroups < 1)
+    throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
+  // They have what the others leave of an SM's registers, in steps.
+  constexpr int kStep = hopper::role_register_step, kAll = hopper::sm_registers / hopper::warpgroup_threads;
+  const int registers = o.compute_registers.value_or(
+      std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *
+      kStep);
+  detail::PipelineParts parts(k, operation, std::move(in), std::move(out), o.stages,
+                              hopper::warpgroup_threads, o.compute_warpgroups, o.manual_release);
+  if (!parts.outputs.empty() && o.compute_warpgroups > 1)
+    parts.meeting = k.named_barrier(hopper::warpgroup_threads * o.compute_warpgroups);
+
+  k.warpgroups(1, o.memory_registers, [&](u32) {
+    AtLine line(where);
+    const auto produce = [&] {
+      AtLine line(where);
+      detail::LoadEnd loads(parts);
+      if (!o.tiles) return loads.run(grid, GridIndex());
+      AuthorsCode authors;
+      o.tiles([&](const GridIndex& tile) {
+        AtLine line(where);
+        loads.run(grid, tile);
+      });
+    };
+    if (parts.load_threads > 0)
+      produce();
+    else
+      elect(produce);
+  });
+  k.warpgroups(o.compute_warpgroups, registers, [&](u32 warpgroup) {
+    AtLine line(where);
+    detail::ComputeEnd end(parts, o.manual_wait, o.manual_release, warpgroup);
+    PipelineCompute pipe(end, grid, o.tiles);
+    {
+      AuthorsCode authors;
+      compute(pipe);
+    }
+    if (!pipe.runs_)
+      throw Error(fmt::format("{}: run() is not called, and what is loaded is never used", operation));
+  });
+}
+
+void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in,
+                                    std::vector<BlockSpec> out, const SpecializedOptions& o,
+                                    const PipelineBody& body, Where where) {
+  AtLine line(where);
+  emit_pipeline_warp_specialized(k, grid, std::move(in), std::move(out), o, [&](PipelineCompute& pipe) {
+    if (o.tiles)
+      pipe.each_tile([&](const GridIndex&) { pipe.run(body, where); }, where);
+    else
+      pipe.run(body, where);
+  });
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,144 @@
+// Pipelines from a body and the blocks that it needs: loads run ahead of the body, and stores behind it.
+#pragma once
+
+#include "ptxbuilder/tile/block_spec.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+struct PipelineParts;
+struct StepState;
+class PipelineOutputs;
+class ComputeEnd;
+}  // namespace detail
+
+// The body of a pipeline sees this of one step.
+class PipelineStep {
+ public:
+  // The tile's index, if there is one, and then the step's place in the grid.
+  const GridIndex& index() const;
+  // Steps of this run before this one.
+  u32 number() const;
+  // The number of this warpgroup among those that compute.
+  u32 warpgroup() const;
+
+  // The blocks, by their numbers among the inputs and outputs. An output is written in full; a fixed one
+  // keeps what steps before have written. Each throws Error for a number that there is not, and in() for an
+  // input that is not waited for yet.
+  const TileView& in(int number, Where where = Where::here()) const;
+  const TileView& out(int number, Where where = Where::here()) const;
+
+  // These are for manual_wait and manual_release: they wait for an input, and hand it back, together with
+  // those that share its stages, which have the same delay_release. Every step does so once. All reads must
+  // be done in all lanes of the warp: wait for wgmma, or call bar_warp_sync behind other reads.
+  void wait(int number, Where where = Where::here());
+  void release(int number, Where where = Where::here());
+
+ private:
+  friend class detail::ComputeEnd;
+  explicit PipelineStep(std::shared_ptr<detail::StepState> state) : state_(std::move(state)) {}
+  std::shared_ptr<detail::StepState> state_;
+};
+
+using PipelineBody = std::function<void(PipelineStep&)>;
+
+struct PipelineOptions {
+  int stages = 2;  // steps whose blocks are in shared memory or on the way at a time
+  // The body waits for its inputs, and hands them back, by itself.
+  bool manual_wait = false, manual_release = false;
+};
+
+// Runs `body` for each step of the grid, in all threads of the CTA, which are whole warpgroups, and outside
+// of roles. The blocks of the next steps are loaded while it runs, and what it has written to outputs leaves
+// behind the next step's work. Shared memory, barriers and their bytes follow from the specs. CTAs each run
+// the whole grid: what a CTA has for itself is in the index maps, which may use any values.
+//
+//   emit_pipeline(k, {columns / 64}, {{X, DType::f32, {64, 64}, [&](auto i) { return BlockIndex{row, i[0]};
+//   }}},
+//                 {{Y, DType::f32, {64, 64}, [&](auto i) { return BlockIndex{row, i[0]}; }}}, {.stages = 3},
+//                 [&](PipelineStep& s) { store(s.out(0), load<f32>(s.in(0)) * 2); });
+//
+// Throws Error that names the axis of a grid without steps, the block that does not fit, and the option that
+// does not go with another.
+void emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
+                   std::vector<BlockSpec> out, const PipelineOptions& options, const PipelineBody& body,
+                   Where where = Where::here());
+// This also hands a value from step to step, and returns the last.
+template <class T>
+T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
+                const PipelineOptions& options, const T& init,
+                const std::function<T(PipelineStep&, const T&)>& body, Where where = Where::here()) {
+  AtLine line(where);
+  Var<T> carry(init);
+  emit_pipeline(kernel, grid, std::move(in), std::move(out), options,
+                [&](PipelineStep& step) { carry = body(step, carry.value()); });
+  return carry;
+}
+
+// Tiles that CTAs take one after the other: calls its argument for each tile of this CTA, with the tile's
+// index. It is called once in each role, and yields the same tiles there.
+using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
+
+struct SpecializedOptions {
+  int compute_warpgroups = 1;
+  int stages = 2;  // as in PipelineOptions
+  // A thread has so many, by setmaxnreg. Those that compute have what is left of the SM's, 256 at most.
+  int memory_registers = 40;
+  std::optional<int> compute_registers = {};
+  // If CTAs stay: the pipeline runs for each tile, and loads for the next one begin while the last steps of
+  // one are computed. Index maps get the tile's index ahead of the grid's.
+  TileOrder tiles = nullptr;
+  bool manual_wait = false, manual_release = false;  // as in PipelineOptions
+};
+
+// The warpgroups that compute, as a function that surrounds the pipeline sees them.
+class PipelineCompute {
+ public:
+  // The number of this one among them.
+  u32 warpgroup() const;
+  // Runs `body` for each step of the grid. With SpecializedOptions::tiles, call it once in each_tile().
+  void run(const PipelineBody& body, Where where = Where::here());
+  // Runs `body` for each tile of this CTA, in the order of SpecializedOptions::tiles.
+  void each_tile(const std::function<void(const GridIndex&)>& body, Where where = Where::here());
+
+ private:
+  friend void emit_pipeline_warp_specialized(Kernel&, const GridShape&, std::vector<BlockSpec>,
+                                             std::vector<BlockSpec>, const SpecializedOptions&,
+                                             const std::function<void(PipelineCompute&)>&, Where);
+  PipelineCompute(detail::ComputeEnd& end, const GridShape& grid, const TileOrder& tiles)
+      : end_(end), grid_(grid), tiles_(tiles) {}
+
+  detail::ComputeEnd& end_;
+  const GridShape& grid_;
+  const TileOrder& tiles_;
+  std::optional<GridIndex> tile_;  // in each_tile()
+  bool runs_ = false;
+};
+
+// This makes roles: a warpgroup loads, and compute_warpgroups run `compute`, which calls run() once, and
+// may keep sums in registers around it. Each step's blocks are for all warpgroups that compute; each reads
+// what it needs, and outputs leave when all have written their parts.
+//
+//   emit_pipeline_warp_specialized(k, {ceil_div(K, 64)}, {a, b}, {}, {.compute_warpgroups = 2, .stages = 4},
+//                                  [&](PipelineCompute& pipe) {
+//     Accumulator acc(64, 256);
+//     pipe.run([&](PipelineStep& s) {
+//       wgmma_group([&] { mma(acc, s.in(0).rows(s.warpgroup() * 64, 64), s.in(1)); });
+//       wgmma_wait(0);
+//     });
+//     store<bf16>(D, acc, m + pipe.warpgroup() * 64, n);
+//   });
+//
+// Pallas' START, STEADY and STOP are the first, the middle and the last tiles of
+// SpecializedOptions::tiles: stages and their phases run on from tile to tile.
+void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
+                                    std::vector<BlockSpec> out, const SpecializedOptions& options,
+                                    const std::function<void(PipelineCompute&)>& compute,
+                                    Where where = Where::here());
+// This is for pipelines that nothing surrounds.
+void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
+                                    std::vector<BlockSpec> out, const SpecializedOptions& options,
+                                    const PipelineBody& body, Where where = Where::here());
+
+}  // namespace ptxbuilder

@@ -1,0 +1,90 @@
+// Grids of steps: their axes, with or without names, and the place of a step in them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/ir/control.h"
+#include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/ir/instructions.h"
+
+namespace ptxbuilder {
+
+// An axis of a grid: how many steps it has, which the host or the device knows, and a name where it has one.
+struct GridAxis {
+  template <detail::HostInteger I>
+  GridAxis(I size) : size(size) {}    // NOLINT: a size is an axis
+  GridAxis(u32 size) : size(size) {}  // NOLINT
+  GridAxis(std::string name, Index size) : name(std::move(name)), size(size) {}
+
+  std::string name = {};
+  Index size;
+};
+
+// The axes of a grid, outermost first: the last one runs fastest.
+using GridShape = std::vector<GridAxis>;
+
+// An axis by its number or its name, with the caller's line.
+struct AxisName {
+  AxisName(int number, Where where = Where::here()) : number(number), where(where) {}         // NOLINT
+  AxisName(std::string_view name, Where where = Where::here()) : name(name), where(where) {}  // NOLINT
+  AxisName(const char* name, Where where = Where::here())
+      : AxisName(std::string_view(name), where) {}  // NOLINT
+
+  int number = 0;
+  std::string_view name = {};
+  Where where;
+};
+
+// The place of a step: a number for each axis, found by the axis' number or name.
+class GridIndex {
+ public:
+  GridIndex() = default;
+  GridIndex(std::vector<std::string> names, std::vector<u32> at)
+      : names_(std::move(names)), at_(std::move(at)) {}
+
+  // An axis is found by its number or name. Throws Error that lists the axes where there is no such axis.
+  u32 operator[](const AxisName& axis) const;
+  int size() const { return static_cast<int>(at_.size()); }
+
+  // The axes of this index ahead of those of another.
+  GridIndex with(const GridIndex& inner) const;
+
+ private:
+  std::string axes() const;
+  std::vector<std::string> names_;  // "" is an axis that has none
+  std::vector<u32> at_;
+};
+
+// Returns how many of `steps` this CTA has, of a grid along x whose CTAs take them in turn: steps ctaid_x(),
+// ctaid_x() + nctaid_x(), and so on.
+u32 steps_of_cta(u32 steps, Where where = Where::here());
+
+namespace detail {
+
+// Throws Error for an axis of which the host knows that it has no step, and for two axes of one name.
+void check_grid(const GridShape& shape, std::string_view operation);
+// Returns how many steps a grid has.
+u32 steps_of(const GridShape& shape);
+
+// This walks over the steps of a grid, in row-major order, without divisions.
+class GridWalk {
+ public:
+  explicit GridWalk(const GridShape& shape);
+
+  GridIndex at() const;
+  // Goes on to the next step; behind the last one the walk begins anew.
+  void next();
+
+ private:
+  GridShape shape_;
+  std::vector<Var<u32>> at_;
+};
+
+// Runs `body` for each step of a grid, one after the other; `number` counts them from 0 on.
+void for_each_step(const GridShape& shape, const std::function<void(const GridIndex& at, u32 number)>& body);
+
+}  // namespace detail
+
+}  // namespace ptxbuilder

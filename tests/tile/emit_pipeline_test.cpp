@@ -1,0 +1,351 @@
+// Pipelines that emit_pipeline and emit_pipeline_warp_specialized write: their grids, blocks, ways of copying
+// and knobs, against what the host computes.
+//
+//   emit_pipeline_test [--device=emulator|cuda|auto]
+#include "ptxbuilder/tile/emit_pipeline.h"
+
+#include <fmt/format.h>
+
+#include "bf16_kit.h"
+#include "copy_kit.h"
+#include "library_kit.h"
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/raster.h"
+#include "runtime/emulator/emulator.h"
+
+namespace ptxbuilder::test::emit_pipeline_test {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats numbers_from(size_t count, int first) {
+  Floats x(count);
+  for (size_t i = 0; i < count; ++i) x[i] = static_cast<float>((static_cast<int>(i * 7) + first) % 251);
+  return x;
+}
+
+// This is a matrix of f32 in device memory.
+struct Matrix {
+  uint64_t rows, cols;
+  runtime::Buffer buffer;
+
+  Matrix(const Running& running, uint64_t rows, uint64_t cols, const Floats& values)
+      : rows(rows), cols(cols), buffer(runtime::Buffer::of(*running.device, values)) {}
+
+  runtime::Argument map() const {
+    return runtime::tensor(buffer, DType::f32, std::array<uint64_t, 2>{cols, rows},
+                           std::array<uint64_t, 1>{cols * 4});
+  }
+};
+
+// Launches on some schedules; the output is poisoned before each.
+void check(const Running& running, Kernel kernel, runtime::Dim3 grid,
+           const std::vector<runtime::Argument>& arguments, runtime::Buffer& out, const Floats& wanted,
+           int schedules = 4) {
+  const Compiled compiled = running.compile(std::move(kernel));
+  runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
+  auto* emulator = dynamic_cast<runtime::Emulator*>(running.device.get());
+  for (int seed = 0; seed < (emulator ? schedules : 1); ++seed) {
+    if (emulator) emulator->seed(static_cast<uint64_t>(seed));
+    out.fill(0xff);
+    loaded.launch({.grid = grid}, arguments);
+    running.device->synchronize();
+    const Floats got = out.copy_out<float>();
+    REQUIRE(got.size() == wanted.size());
+    size_t wrong = 0;
+    while (wrong < got.size() && got[wrong] == wanted[wrong]) ++wrong;
+    CAPTURE(wrong);
+    REQUIRE(wrong == got.size());
+  }
+}
+
+// y = x + 1 of a matrix in blocks, one CTA: over a grid of two named axes.
+Kernel plus_one(int rows, int cols, int block_rows, int block_cols, PipelineOptions o) {
+  Kernel k("plus_one");
+  auto [X, Y] = k.params<TensorMap, TensorMap>("X", "Y");
+  const auto block = [](const GridIndex& i) { return BlockIndex{i["row"], i["col"]}; };
+  const BlockSpec x(X, DType::f32, {block_rows, block_cols}, block),
+      y(Y, DType::f32, {block_rows, block_cols}, block);
+  emit_pipeline(k, {{"row", rows / block_rows}, {"col", cols / block_cols}}, {x}, {y}, o,
+                [&](PipelineStep& s) {
+                  if (o.manual_wait) s.wait(0);
+                  const auto v = load<f32>(s.in(0));
+                  if (o.manual_release) {
+                    bar_warp_sync(0xffffffff);
+                    s.release(0);
+                  }
+                  store(s.out(0), v + 1);
+                });
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("emit_pipeline runs a body over a grid, ahead of which blocks are loaded") {
+  Running running;
+  constexpr int kRows = 32, kCols = 96;
+  const Floats x = numbers_from(kRows * kCols, 3);
+  Floats wanted = x;
+  for (float& v : wanted) ++v;
+  const Matrix X(running, kRows, kCols, x);
+  Matrix Y(running, kRows, kCols, x);
+  for (const int stages : {1, 2, 4})
+    for (const bool manual : {false, true}) {
+      CAPTURE(stages);
+      check(running, plus_one(kRows, kCols, 8, 32, {stages, manual, manual}), {1}, {X.map(), Y.map()},
+            Y.buffer, wanted);
+    }
+  // Blocks wider than a swizzle, and the whole matrix in one step.
+  check(running, plus_one(kRows, kCols, 16, 96, {2}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
+  check(running, plus_one(kRows, kCols, 32, 96, {3}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
+}
+
+// Each CTA has some rows: y = x + bias, sum = of its blocks' columns; the count of blocks is carried.
+TEST_CASE("emit_pipeline: fixed blocks, a carry, CTAs that have different numbers of steps, and none") {
+  Running running;
+  constexpr int kRows = 40, kCols = 32, kBlock = 8, kCtas = 6;
+  const Floats x = numbers_from(kRows * kCols, 1), bias = numbers_from(kCols * 8, 5);
+  Floats sums(kCtas * kBlock * kCols), counts(kCtas);
+  for (int b = 0; b < kRows / kBlock; ++b) {
+    const int cta = b % 3;
+    counts[static_cast<size_t>(cta)] += 1;
+    for (int i = 0; i < kBlock * kCols; ++i)
+      sums[static_cast<size_t>(cta * kBlock * kCols + i)] +=
+          x[static_cast<size_t>(b * kBlock * kCols + i)] + bias[static_cast<size_t>(i)];
+  }
+  Kernel k("sums");
+  auto [X, B, S, counted, blocks] =
+      k.params<TensorMap, TensorMap, TensorMap, gptr<f32>, u32>("X", "B", "S", "counted", "blocks");
+  const BlockSpec rows(X, DType::f32, {kBlock, kCols}, [](const GridIndex& i) {
+    return BlockIndex{ctaid_x() + i[0] * 3, 0};
+  });
+  const BlockSpec fixed(B, DType::f32, {kBlock, kCols},
+                        [](const GridIndex&) {
+                          return BlockIndex{0, 0};
+                        },
+                        {.fixed = true});
+  const BlockSpec sum(S, DType::f32, {kBlock, kCols},
+                      [](const GridIndex&) {
+                        return BlockIndex{ctaid_x(), 0};
+                      },
+                      {.fixed = true});
+  const u32 mine = select(ctaid_x() < 3, (blocks + 2 - min(ctaid_x(), u32(2))) / 3, u32(0));
+  const f32 count = emit_pipeline<f32>(
+      k, {mine}, {rows, fixed}, {sum}, {.stages = 3}, f32(0), [&](PipelineStep& s, const f32& before) {
+        const auto v = load<f32>(s.in(0)) + load<f32>(s.in(1));
+        if_(
+            s.number() == 0, [&] { store(s.out(0), v); }, [&] { store(s.out(0), load<f32>(s.out(0)) + v); });
+        return before + 1;
+      });
+  if_(tid_x() == 0, [&, counted = counted] { counted[ctaid_x()] = count; });
+  const Matrix X_(running, kRows, kCols, x), B_(running, 8, kCols, bias);
+  Matrix S_(running, 3 * kBlock, kCols, Floats(3 * kBlock * kCols));
+  Matrix counted_(running, 1, kCtas, Floats(kCtas));
+  sums.resize(3 * kBlock * kCols);
+  check(running, std::move(k), {3},
+        {X_.map(), B_.map(), S_.map(), runtime::pointer(counted_.buffer, DType::f32),
+         runtime::scalar(uint32_t{kRows / kBlock})},
+        S_.buffer, sums);
+  CHECK(counted_.buffer.copy_out<float>() == counts);
+}
+
+namespace {
+
+// y = x + 1 of blocks that threads copy, of rows `stride` elements apart.
+template <class T>
+Kernel by_threads(int rows, int cols, int stride, int block_rows, int block_cols, bool roles) {
+  Kernel k("by_threads");
+  auto [X, Y] = k.params<gptr<T>, gptr<T>>("X", "Y");
+  const GlobalTensor x(X, {rows, cols}, {stride, 1}), y(Y, {rows, cols}, {stride, 1});
+  const auto block = [](const GridIndex& i) { return BlockIndex{i[0], i[1]}; };
+  const BlockSpec in(x, {block_rows, block_cols}, block), out(y, {block_rows, block_cols}, block);
+  const GridShape grid = {ceil_div(u32(rows), block_rows), ceil_div(u32(cols), block_cols)};
+  const auto body = [&](PipelineStep& s) { store(s.out(0), astype<T>(astype<f32>(load<T>(s.in(0))) + 1)); };
+  if (roles)
+    emit_pipeline_warp_specialized(k, grid, {in}, {out}, {.stages = 3}, body);
+  else
+    emit_pipeline(k, grid, {in}, {out}, {.stages = 3}, body);
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("blocks that TMA does not copy come by cp.async, or by loads, and the sidecar says so") {
+  Running running;
+  for (const bool roles : {false, true}) {
+    const auto run = [&](int rows, int cols, int stride, int block_rows, int block_cols, const char* said) {
+      const size_t count = static_cast<size_t>(rows * stride);
+      const Floats x = numbers_from(count, 2);
+      Floats wanted(count, std::bit_cast<float>(~0u));
+      for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < cols; ++j)
+          wanted[static_cast<size_t>(i * stride + j)] = x[static_cast<size_t>(i * stride + j)] + 1;
+      const Matrix X(running, 1, count, x);
+      Matrix Y(running, 1, count, x);
+      Kernel k = by_threads<f32>(rows, cols, stride, block_rows, block_cols, roles);
+      k.finish();
+      const auto& all = k.signature().configuration;
+      REQUIRE(all.size() == 2);
+      CHECK(all[0].first == "in 0");
+      CHECK(all[0].second == said);
+      const Compiled compiled = running.compile(std::move(k));
+      runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
+      Y.buffer.fill(0xff);
+      loaded.launch({.grid = {1}},
+                    {runtime::pointer(X.buffer, DType::f32), runtime::pointer(Y.buffer, DType::f32)});
+      running.device->synchronize();
+      const Floats got = Y.buffer.copy_out<float>();
+      CHECK(std::memcmp(got.data(), wanted.data(), count * 4) == 0);
+    };
+    run(64, 2, 2, 64, 2, "cp.async of 8 B by 64 threads");       // rows of 8 bytes
+    run(32, 64, 65, 8, 32, "cp.async of 4 B by 128 threads");    // an odd stride
+    run(20, 40, 44, 16, 32, "cp.async of 16 B by 128 threads");  // blocks that reach outside
+  }
+  // Elements of 2 bytes at odd places.
+  constexpr int kRows = 16, kCols = 32, kStride = 33;
+  Floats x(kRows * kStride), wanted = x;
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 64), wanted[i] = x[i] + 1;
+  const runtime::Buffer X = runtime::Buffer::of(*running.device, as_bf16(x));
+  runtime::Buffer Y = runtime::Buffer::of(*running.device, as_bf16(x));
+  launch(running, by_threads<bf16>(kRows, kCols, kStride, 8, 32, false), {1},
+         {runtime::pointer(X, DType::bf16), runtime::pointer(Y, DType::bf16)});
+  for (size_t row = 0; row < kRows; ++row) wanted[row * kStride + kCols] = x[row * kStride + kCols];
+  CHECK(Y.copy_out<std::byte>() == as_bf16(wanted));
+}
+
+namespace {
+
+struct Product {
+  int compute, stages, delay, cluster;
+  bool tiles, b_by_threads, manual;
+};
+
+constexpr int kM = 256, kN = 128, kK = 5 * 64, kBn = 64;
+
+// D = A B^T in f32, by tiles of 64 rows for each warpgroup that computes and 64 columns, which leave as
+// blocks.
+Kernel product(const Product& p) {
+  Kernel k("product");
+  if (p.cluster > 1) k.cluster(static_cast<uint32_t>(p.cluster));
+  auto [A, B, Bp, D] = k.params<TensorMap, TensorMap, gptr<bf16>, TensorMap>("A", "B", "Bp", "D");
+  const int bm = 64 * p.compute;
+  if (p.b_by_threads) k.encode(B, {DType::bf16, {64, 64}, {1, 1}});
+  const GlobalTensor b_memory(Bp, {kN, kK});
+  const u32 first_row = ctaid_x(), first_col = ctaid_y();
+  const auto row = [&](const GridIndex& i) { return p.tiles ? i[0] : first_row; };
+  const auto col = [&](const GridIndex& i) { return p.tiles ? i[1] : first_col; };
+  const auto depth = [](const GridIndex& i) { return i["k"]; };
+  const IndexMap of_b = [&](const GridIndex& i) { return BlockIndex{col(i), depth(i)}; };
+  const BlockSpec a(A, DType::bf16, {bm, 64},
+                    [&](const GridIndex& i) {
+                      return BlockIndex{row(i), depth(i)};
+                    },
+                    {.delay_release = p.delay});
+  const BlockSpec b =
+      p.b_by_threads ? BlockSpec(b_memory, {kBn, 64}, of_b)
+                     : BlockSpec(B, DType::bf16, {kBn, 64}, of_b,
+                                 {.multicast = p.cluster > 1 ? ClusterAxes(ClusterAxis::x) : ClusterAxes(),
+                                  .delay_release = p.delay});
+  const BlockSpec d(D, DType::f32, {bm, kBn},
+                    [&](const GridIndex& i) {
+                      return BlockIndex{row(i), col(i)};
+                    },
+                    {.fixed = true});
+  SpecializedOptions o{.compute_warpgroups = p.compute, .stages = p.stages};
+  o.manual_wait = o.manual_release = p.manual;
+  if (p.tiles)
+    o.tiles = [&](const std::function<void(const GridIndex&)>& body) {
+      for_each_tile(u32(kM / bm), u32(kN / kBn), 1, [&](TileIndex t) {
+        body(GridIndex({"row", "col"}, {t.row, t.col}));
+      });
+    };
+  emit_pipeline_warp_specialized(k, {{"k", kK / 64}}, {a, b}, {d}, o, [&](PipelineCompute& pipe) {
+    Accumulator acc(64, kBn);
+    const auto tile = [&] {
+      acc.zero();
+      pipe.run([&](PipelineStep& s) {
+        if (p.manual)
+          for (int i = 0; i < 2 - (p.delay == 0 && !p.b_by_threads); ++i) s.wait(i);
+        wgmma_group([&] { mma(acc, s.in(0).rows(pipe.warpgroup() * 64, 64), s.in(1)); });
+        wgmma_wait(p.delay);
+        if (p.manual) s.release(0);
+        if_(s.number() == kK / 64 - 1, [&] {
+          wgmma_wait(0);
+          store(s.out(0).rows(pipe.warpgroup() * 64, 64), load<f32>(acc));
+        });
+      });
+    };
+    if (p.tiles)
+      pipe.each_tile([&](const GridIndex&) { tile(); });
+    else
+      tile();
+  });
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("emit_pipeline_warp_specialized: products by its knobs") {
+  Running running;
+  const std::vector<float> a = numbers(kM * kK, 2654435761u), b = numbers(kN * kK, 40503);
+  Floats wanted(kM * kN);
+  for (size_t i = 0; i < kM; ++i)
+    for (size_t j = 0; j < kN; ++j)
+      for (size_t k = 0; k < kK; ++k) wanted[i * kN + j] += a[i * kK + k] * b[j * kK + k];
+  const runtime::Buffer A = runtime::Buffer::of(*running.device, as_bf16(a)),
+                        B = runtime::Buffer::of(*running.device, as_bf16(b));
+  Matrix D(running, kM, kN, wanted);
+  for (const Product& p : {Product{1, 3, 0, 1, false, false, false}, Product{2, 2, 0, 1, false, false, true},
+                           Product{2, 3, 1, 1, false, false, false}, Product{1, 4, 2, 1, true, false, false},
+                           Product{2, 3, 0, 2, false, false, false}, Product{2, 3, 0, 1, true, true, false},
+                           Product{1, 2, 1, 2, true, false, false}}) {
+    const std::string text = fmt::format("{} compute, {} stages, delay {}, cluster {}, tiles {}, threads {}",
+                                         p.compute, p.stages, p.delay, p.cluster, p.tiles, p.b_by_threads);
+    CAPTURE(text);
+    const uint32_t rows = static_cast<uint32_t>(kM / (64 * p.compute));
+    const runtime::Dim3 grid =
+        p.tiles ? runtime::Dim3{static_cast<uint32_t>(p.cluster == 1 ? 3 : p.cluster), 1, 1}
+                : runtime::Dim3{rows, kN / kBn, 1};
+    check(running, product(p), grid,
+          {runtime::tensor(A, DType::bf16, {kK, kM}), runtime::tensor(B, DType::bf16, {kK, kN}),
+           runtime::pointer(B, DType::bf16), D.map()},
+          D.buffer, wanted, 3);
+  }
+}
+
+// Only a run shows this mistake of the author's: the body hands a stage back that it has yet to read.
+TEST_CASE("emulator: a stage that goes back too early is reported, and in time it is not") {
+  for (const bool early : {true, false}) {
+    Kernel k("early");
+    auto [X, Y] = k.params<TensorMap, TensorMap>("X", "Y");
+    const auto block = [](const GridIndex& i) { return BlockIndex{i[0], 0}; };
+    const BlockSpec x(X, DType::f32, {8, 32}, block), y(Y, DType::f32, {8, 32}, block);
+    emit_pipeline(k, {8}, {x}, {y}, {.stages = 2, .manual_release = true}, [&](PipelineStep& s) {
+      if (early) s.release(0);
+      const auto v = load<f32>(s.in(0));
+      if (!early) {
+        bar_warp_sync(0xffffffff);
+        s.release(0);
+      }
+      store(s.out(0), v);
+    });
+    Running running;
+    running.device = runtime::open_emulator();
+    const Matrix X_(running, 64, 32, Floats(64 * 32)), Y_(running, 64, 32, Floats(64 * 32));
+    const Compiled compiled = running.compile(std::move(k));
+    runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
+    const std::string report = error_of([&] {
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        dynamic_cast<runtime::Emulator&>(*running.device).seed(seed);
+        loaded.launch({.grid = {1}}, {X_.map(), Y_.map()});
+        running.device->synchronize();
+      }
+    });
+    CAPTURE(report);
+    CHECK(contains(report, "race") == early);
+    CHECK(contains(report, "in 0") == early);
+  }
+}
+
+}  // namespace ptxbuilder::test::emit_pipeline_test
