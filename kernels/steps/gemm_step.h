@@ -6,6 +6,7 @@
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/block_spec.h"
 
 namespace ptxbuilder::kernels {
 
@@ -23,6 +24,8 @@ struct GemmConfig {
   void load_b(const LoadView& to, TensorMap B, u32 k, u32 n, Where where = Where::here()) const {
     tma_load({to, where}, B, b_k_major ? k : n, b_k_major ? n : k);
   }
+  // This is the block of B at k and n, counted in blocks.
+  BlockIndex b_block(u32 k, u32 n) const { return b_k_major ? BlockIndex{n, k} : BlockIndex{k, n}; }
   // A stage of it as an operand of mma().
   TileView b_operand(const TileView& stage) const { return b_k_major ? stage : stage.transposed(); }
 };
