@@ -1,5 +1,9 @@
 #include "ptxbuilder/tile/semaphore.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace ptxbuilder {
 namespace {
 
@@ -44,6 +48,18 @@ void Semaphore::take(u32 count, Where where) const {
                },
                [&] { seen = read(); });
          });
+}
+
+void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where) {
+  AtLine line(where);
+  if (signals.empty()) throw Error("semaphore_signal_parallel: no signals; one at least");
+  Scope widest = signals[0].semaphore.scope_;
+  for (const SemaphoreSignal& s : signals) widest = std::max(widest, s.semaphore.scope_);
+  Builder::current().emit(isa::fence_acq_rel(widest), {}, std::nullopt);
+  for (const SemaphoreSignal& s : signals)
+    ptx(fmt::format("red.relaxed.{}.global.add.u32 [{{counter:gmem}}], {{count:u32}};",
+                    name(s.semaphore.scope_)),
+        {{"counter", s.semaphore.counter_}, {"count", s.count}});
 }
 
 // Each CTA adds 1, and one of them what is missing to 2^31: when all have come, the top bit has changed, and

@@ -5,6 +5,8 @@
 
 namespace ptxbuilder {
 
+struct SemaphoreSignal;
+
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
 // each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
 // Consistency Model", causality order). Threads that wait must run at the same time as those that signal: a
@@ -40,9 +42,21 @@ class Semaphore {
   u32 read(Where where = Where::here()) const;
 
  private:
+  friend void semaphore_signal_parallel(const std::vector<SemaphoreSignal>&, Where);
   gmem counter_;
   Scope scope_;
 };
+
+// This is a signal of `count` to one of several semaphores.
+struct SemaphoreSignal {
+  Semaphore semaphore;
+  u32 count = 1;
+};
+
+// Signals all of them behind one fence, of the widest of their scopes. The signals are in no order among each
+// other: who has seen one of them sees what this thread has written before, and nothing of the others. Throws
+// Error where there is none.
+void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where = Where::here());
 
 // A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once, so
 // sync() makes the kernel cooperative (Kernel::cooperative). Its counter, 4 bytes of global memory, is zero

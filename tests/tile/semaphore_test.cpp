@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "copy_kit.h"
 #include "library_kit.h"
+#include "runtime/emulator/emulator.h"
 
 namespace ptxbuilder::test::semaphore_test {
 namespace {
@@ -42,6 +45,28 @@ Kernel taking(Scope scope) {
           signals.take();
           signals.take();
           taken[cta] = 6;
+        });
+  });
+  return k;
+}
+
+// CTA 0 writes a number and signals the others, each by a semaphore of its own, behind one fence; they read
+// it.
+Kernel to_all() {
+  Kernel k("to_all");
+  auto [counters, number, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counters", "number", "seen");
+  if_(tid_x() == 0, [=] {
+    if_(
+        ctaid_x() == 0,
+        [&] {
+          number[0] = u32(77);
+          std::vector<SemaphoreSignal> signals;
+          for (uint32_t i = 1; i < kCtas; ++i) signals.push_back({Semaphore(counters + i), 1 + i % 2});
+          semaphore_signal_parallel(signals);
+        },
+        [&] {
+          Semaphore(counters + ctaid_x()).take(ctaid_x() % 2 + 1);
+          seen[ctaid_x()] = u32(number[0]) + ctaid_x();
         });
   });
   return k;
@@ -115,6 +140,40 @@ TEST_CASE("signals are taken by one that waits") {
     for (uint32_t i = kCtas / 4 * 3; i < kCtas; ++i) wanted[i] = 6;
     CHECK(taken.copy_out<uint32_t>() == wanted);
     CHECK(counter.copy_out<uint32_t>()[0] == 0);  // as many as there were
+  }
+}
+
+TEST_CASE("one fence stands before the signals to many, each of which arrives") {
+  Running running;
+  Compiled compiled = running.compile(to_all());
+  CHECK(count(compiled.ptx, "fence.acq_rel.gpu") == 1);
+  CHECK(count(compiled.ptx, "red.relaxed.gpu.global.add.u32") == kCtas - 1);
+  CHECK(compiled.ptx.find("fence.acq_rel.gpu") < compiled.ptx.find("red.relaxed.gpu"));
+  auto* emulator = dynamic_cast<runtime::Emulator*>(running.device.get());
+  for (const bool mutant : {false, true}) {
+    if (mutant && !emulator) continue;
+    std::string text = compiled.ptx;
+    const size_t last = text.rfind("red.relaxed.gpu");
+    if (mutant) text.erase(last, text.find(';', last) + 1 - last);  // a CTA waits for ever
+    runtime::LoadedKernel kernel(*running.device, text, compiled.signature);
+    runtime::Buffer counters(*running.device, 4 * kCtas), number(*running.device, 4),
+        seen(*running.device, 4 * kCtas);
+    const std::string report = error_of([&] {
+      for (uint64_t seed = 0; seed < (mutant || !emulator ? 1u : 20u); ++seed) {
+        if (emulator) emulator->seed(seed);
+        for (runtime::Buffer* b : {&counters, &number, &seen}) b->fill(0);
+        kernel.launch({.grid = {kCtas}},
+                      {runtime::pointer(counters, DType::u32), runtime::pointer(number, DType::u32),
+                       runtime::pointer(seen, DType::u32)});
+        running.device->synchronize(std::chrono::milliseconds(mutant ? 200 : 60000));
+        std::vector<uint32_t> wanted(kCtas);
+        for (uint32_t i = 1; i < kCtas; ++i) wanted[i] = 77 + i;
+        CHECK(seen.copy_out<uint32_t>() == wanted);
+        CHECK(counters.copy_out<uint32_t>() == std::vector<uint32_t>(kCtas));
+      }
+    });
+    CAPTURE(report);
+    CHECK(contains(report, "time limit: kernel to_all") == mutant);
   }
 }
 
