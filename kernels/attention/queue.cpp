@@ -4,19 +4,11 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row of no tensor
-
-u32 parity(u32 round, int places) { return round / u32(places) & 1u; }
+constexpr int kPlaces = 4, kNumbers = 8;
 
 }  // namespace
 
-WorkQueue::WorkQueue(Kernel& k, int readers)
-    : places_(k.shared(DType::u32, {kPlaces, kNumbers}, Swizzle::none, 1, "work")),
-      announced_(k, std::vector<int>(kPlaces, 1), {"work"}),
-      read_(k, std::vector<int>(kPlaces, readers), {"work read"}) {}
-
-sptr<u32> WorkQueue::place(u32 round) const {
-  return sptr<u32>(places_[0].address() + round % u32(kPlaces) * (kNumbers * 4));
-}
+WorkQueue::WorkQueue(Kernel& k, int readers) : places_(k, kPlaces, kNumbers, readers) {}
 
 void WorkQueue::announce(u32 all, const std::function<u32(u32)>& next,
                          const std::function<AttentionWork(u32)>& work) const {
@@ -26,8 +18,7 @@ void WorkQueue::announce(u32 all, const std::function<u32(u32)>& next,
          [&] {
            const u32 at = round, index = next(at);
            more = index < all;
-           barrier_wait(read_[at % u32(kPlaces)], parity(at, kPlaces) ^ 1u);
-           const sptr<u32> to = place(at);
+           const sptr<u32> to = places_.begin(at);
            if_(
                index < all,
                [&] {
@@ -40,14 +31,13 @@ void WorkQueue::announce(u32 all, const std::function<u32(u32)>& next,
                  to[0] = u32(kBeyond);
                  for (int i = 1; i < kNumbers; ++i) to[i] = u32(0);
                });
-           mbarrier_arrive(announced_[at % u32(kPlaces)]);
+           places_.publish(at);
            round = at + 1;
          });
 }
 
 AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
-  barrier_wait(announced_[round % u32(kPlaces)], parity(round, kPlaces));
-  const sptr<u32> from = place(round);
+  const sptr<u32> from = places_.read(round);
   AttentionWork w = {from[0],    from[1],       from[2],      sizes.queries,
                      sizes.keys, sizes.visible, sizes.hidden, sizes.heads_in_rows};
   if (!sizes.query_offsets) return w;
@@ -56,8 +46,6 @@ AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
   return w;
 }
 
-void WorkQueue::done(u32 round, pred stands) const {
-  mbarrier_arrive.when(stands)(read_[round % u32(kPlaces)]);
-}
+void WorkQueue::done(u32 round, pred stands) const { places_.done(round, stands); }
 
 }  // namespace ptxbuilder::kernels

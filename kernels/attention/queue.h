@@ -2,8 +2,7 @@
 #pragma once
 
 #include "kernels/attention/work.h"
-#include "ptxbuilder/tile/barrier.h"
-#include "ptxbuilder/tile/shared_tile.h"
+#include "ptxbuilder/tile/scheduler.h"
 
 namespace ptxbuilder::kernels {
 
@@ -24,12 +23,7 @@ class WorkQueue {
   void done(u32 round, pred stands) const;
 
  private:
-  static constexpr int kPlaces = 4, kNumbers = 8;
-
-  sptr<u32> place(u32 round) const;
-
-  SharedTile places_;
-  Barriers announced_, read_;
+  Announcements places_;
 };
 
 }  // namespace ptxbuilder::kernels

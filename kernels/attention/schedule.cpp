@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "kernels/attention/order.h"
-#include "ptxbuilder/ir/instruction.h"
 
 namespace ptxbuilder::kernels {
 
@@ -46,17 +45,13 @@ void AttentionSchedule::announce() const {
 
 void AttentionSchedule::announce_from_counter(gptr<u32> order) const {
   const u32 all = u32(order[AttentionOrder::kBlocks]) * sizes_.heads;
-  const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(order), number); };
-  const auto next = [&](u32) {
-    const u32 taken = add(1);
-    // Each CTA takes one number too many: with the last of these none is to come.
-    if_(taken == all + (nctaid_x() - 1), [&] { add(u32(0) - (taken + 1)); });
-    return taken;
-  };
-  queue_->announce(all, next, [&](u32 i) {
-    const u32 entry = AttentionOrder::kFirst + i / sizes_.heads * AttentionOrder::kEntry;
-    return work_of_sequence(sizes_, u32(order[entry + 1]) * bm_, i % sizes_.heads, order[entry]);
-  });
+  const WorkCounter counter(order);
+  queue_->announce(
+      all, [&](u32) { return counter.take(all); },
+      [&](u32 i) {
+        const u32 entry = AttentionOrder::kFirst + i / sizes_.heads * AttentionOrder::kEntry;
+        return work_of_sequence(sizes_, u32(order[entry + 1]) * bm_, i % sizes_.heads, order[entry]);
+      });
 }
 
 AttentionWork AttentionSchedule::block(u32 i) const {

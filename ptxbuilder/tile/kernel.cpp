@@ -72,9 +72,42 @@ void check_grid(Builder& builder) {
   const GridRule check(builder.signature());
 }
 
+// Names axes of a kind, of which the last is x, and tells each with its number. Those of a kind are named
+// once.
+template <class List, class Each>
+void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes, const Each& each) {
+  const char* kind = of == TileContext::Axis::Of::grid ? "grid" : "cluster";
+  if (axes.size() < 1 || axes.size() > 3)
+    throw Error(fmt::format("{}: {} named axes; there are 1 to 3", kind, axes.size()));
+  std::erase_if(context.axes, [&](const TileContext::Axis& axis) { return axis.of == of; });
+  size_t number = axes.size();
+  for (const auto& axis : axes) {
+    context.name_axis({of, axis.name, static_cast<int>(--number)});
+    each(number, axis);
+  }
+}
+
 }  // namespace
 
 namespace detail {
+
+void TileContext::name_axis(Axis axis) {
+  if (axis.name.empty()) throw Error("axis: its name is empty");
+  for (const Axis& other : axes)
+    if (other.name == axis.name) throw Error(fmt::format("axis: \"{}\" is the name of another", axis.name));
+  axes.push_back(std::move(axis));
+}
+
+const TileContext::Axis& TileContext::axis(std::string_view name) const {
+  std::string names;
+  for (const Axis& axis : axes) {
+    if (axis.name == name) return axis;
+    names += (names.empty() ? "" : ", ") + axis.name;
+  }
+  throw Error(fmt::format(
+      "axis: none is named \"{}\" here; {}", name,
+      names.empty() ? "the grid, the cluster and the role have named none" : "there are " + names));
+}
 
 TileContext& TileContext::of(Builder& builder) {
   if (!builder.attachment()) builder.attachment() = std::make_unique<TileContext>();
@@ -247,6 +280,86 @@ void Kernel::grid(std::string x, std::string y, std::string z, Where where) {
   builder_.check_is_kernel("grid");
   TileContext::of(builder_).grid_where = where;
   builder_.signature().grid = {std::move(x), std::move(y), std::move(z)};
+}
+
+void Kernel::grid(std::initializer_list<LaunchAxis> axes, Where where) {
+  AtLine line(where);
+  std::array<std::string, 3> rules = {"1", "1", "1"};
+  name_axes(TileContext::of(builder_), TileContext::Axis::Of::grid, axes,
+            [&](size_t axis, const LaunchAxis& a) { rules[axis] = a.ctas; });
+  grid(rules[0], rules[1], rules[2]);
+}
+
+void Kernel::cluster(std::initializer_list<ClusterExtent> axes, Where where) {
+  AtLine line(where);
+  std::array<uint32_t, 3> ctas = {1, 1, 1};
+  name_axes(TileContext::of(builder_), TileContext::Axis::Of::cluster, axes,
+            [&](size_t axis, const ClusterExtent& a) { ctas[axis] = a.ctas; });
+  cluster(ctas[0], ctas[1], ctas[2]);
+}
+
+void Kernel::warpgroups(std::string axis, int count, int registers, const std::function<void(u32)>& body,
+                        WarpIndex index, Where where) {
+  AtLine line(where);
+  warpgroups(
+      count, registers,
+      [&](u32 warpgroup) {
+        TileContext& context = TileContext::of(builder_);
+        {
+          AtLine inner(where);
+          context.name_axis({TileContext::Axis::Of::role, axis, 0});
+        }
+        context.warpgroup_of_role = warpgroup;
+        body(warpgroup);
+        context.warpgroup_of_role.reset();
+        context.axes.pop_back();
+      },
+      index);
+}
+
+u32 axis_index(std::string_view name, Where where) {
+  AtLine line(where);
+  const TileContext& context = TileContext::of(Builder::current());
+  const TileContext::Axis& axis = context.axis(name);
+  switch (axis.of) {
+    case TileContext::Axis::Of::grid:
+      return axis.number == 0 ? u32(ctaid_x()) : axis.number == 1 ? u32(ctaid_y()) : u32(ctaid_z());
+    case TileContext::Axis::Of::cluster:
+      return axis.number == 0   ? u32(cluster_ctaid_x())
+             : axis.number == 1 ? u32(cluster_ctaid_y())
+                                : u32(cluster_ctaid_z());
+    case TileContext::Axis::Of::role:
+      break;
+  }
+  return *context.warpgroup_of_role;
+}
+
+u32 axis_size(std::string_view name, Where where) {
+  AtLine line(where);
+  Builder& builder = Builder::current();
+  const TileContext& context = TileContext::of(builder);
+  const TileContext::Axis& axis = context.axis(name);
+  switch (axis.of) {
+    case TileContext::Axis::Of::grid:
+      return axis.number == 0 ? u32(nctaid_x()) : axis.number == 1 ? u32(nctaid_y()) : u32(nctaid_z());
+    case TileContext::Axis::Of::cluster:
+      return builder.signature().cluster[static_cast<size_t>(axis.number)];
+    case TileContext::Axis::Of::role:
+      break;
+  }
+  return static_cast<uint32_t>(detail::warpgroups_in_role());
+}
+
+ClusterAxes cluster_axes(std::initializer_list<std::string_view> names, Where where) {
+  AtLine line(where);
+  ClusterAxes axes;
+  for (std::string_view name : names) {
+    const TileContext::Axis& axis = TileContext::of(Builder::current()).axis(name);
+    if (axis.of != TileContext::Axis::Of::cluster)
+      throw Error(fmt::format("cluster_axes: \"{}\" is no axis of the cluster", name));
+    axes = axes | static_cast<ClusterAxis>(axis.number);
+  }
+  return axes;
 }
 
 void Kernel::describe(const std::vector<std::pair<std::string, std::string>>& meanings, Where where) {

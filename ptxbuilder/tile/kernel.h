@@ -183,6 +183,16 @@ class SharedUnion {
 
 }  // namespace detail
 
+// An axis of a grid that has a name: how many CTAs it has, as a rule over the arguments (launch_rule.h).
+struct LaunchAxis {
+  std::string name, ctas;
+};
+// An axis of a cluster that has a name.
+struct ClusterExtent {
+  std::string name;
+  uint32_t ctas;
+};
+
 // A kernel while it is built. It can be moved; using a kernel that was moved from throws Error.
 class Kernel {
  public:
@@ -239,12 +249,19 @@ class Kernel {
   // Sets the number of CTAs in a cluster, at most 16. The grid must be a multiple of
   // it. Needs sm_90 or later.
   void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
+  // This does so by names, which axis_index(), axis_size() and cluster_axes() know from here on; the last is
+  // x.
+  void cluster(std::initializer_list<ClusterExtent> axes, Where where = Where::here());
 
   // States how many CTAs a launch has along x, y and z, as rules over the kernel's integer parameters and the
   // extents of its tensors (launch_rule.h), for launches that do not say a grid and for the sidecar. The last
   // call counts. finish() throws Error where a rule is none, or names what the kernel does not have.
   //   k.grid("ceil_div(count, 128)");
   void grid(std::string x, std::string y = "1", std::string z = "1", Where where = Where::here());
+  // This does so by names, which axis_index() and axis_size() know from here on. There are up to three,
+  // outermost first as in a tensor: the last is x.
+  //   k.grid({{"m", "ceil_div(M, 128)"}, {"n", "ceil_div(N, 128)"}});
+  void grid(std::initializer_list<LaunchAxis> axes, Where where = Where::here());
 
   // One line of meaning for parameters, by name, for who reads the sidecar. Throws Error for a name that no
   // parameter has.
@@ -304,6 +321,11 @@ class Kernel {
   void warpgroups(int count, int registers, const std::function<void(u32)>& body,
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
+  // This also names the axis along which the role's warpgroups lie, which axis_index() and
+  // axis_size() know in the role.
+  void warpgroups(std::string axis, int count, int registers, const std::function<void(u32)>& body,
+                  WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
+
   // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Nothing else in the
   // kernel has its number. There are 15 numbers beside that of sync_threads(); number i + 1 is taken
   // where the library makes the threads of warpgroup i meet. Throws Error that lists who holds the
@@ -337,6 +359,14 @@ class Kernel {
 
   Builder builder_;
 };
+
+// These say where this CTA or warpgroup is along a named axis of the grid, the cluster or the role, and how
+// long the axis is. An axis of the grid counts CTAs, with and without clusters. Each throws Error that lists
+// the names where there is no such axis.
+u32 axis_index(std::string_view name, Where where = Where::here());
+u32 axis_size(std::string_view name, Where where = Where::here());
+// The axes of the cluster by their names, as multicast() takes them.
+ClusterAxes cluster_axes(std::initializer_list<std::string_view> names, Where where = Where::here());
 
 // Waits for all threads of the cluster, and publishes barriers made before to all of them.
 void sync_cluster(Where where = Where::here());
@@ -395,6 +425,16 @@ struct TileContext : Builder::Attachment {
   bool cluster_is_used = false;                           // barriers and roles depend on its size
 
   Where grid_where;  // the line that stated it
+  struct Axis {
+    enum class Of : uint8_t { grid, cluster, role } of;
+    std::string name;
+    int number;  // x, y or z
+  };
+  std::vector<Axis> axes;  // those that have names
+  std::optional<u32> warpgroup_of_role;
+  // Throws Error for a name that is taken, or none.
+  void name_axis(Axis axis);
+  const Axis& axis(std::string_view name) const;
 
   static TileContext& of(Builder& builder);
 };

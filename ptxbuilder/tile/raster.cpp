@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace ptxbuilder {
 namespace {
 
@@ -19,6 +22,51 @@ u32 quotient(u32 x, u32 d) {
       },
       [&] { result = x / d; });
   return result;
+}
+
+// x / d where `condition` holds, and else another value, in numbers of the device or of the host.
+u32 quotient_where(pred condition, u32 x, u32 d, u32 otherwise) {
+  Var<u32> result(otherwise);
+  if_(condition, [&] { result = quotient(x, d); });
+  return result;
+}
+int64_t quotient_where(bool condition, int64_t x, int64_t d, int64_t otherwise) {
+  return condition ? x / d : otherwise;
+}
+u32 less_of(u32 a, u32 b) { return min(a, b); }
+int64_t less_of(int64_t a, int64_t b) { return std::min(a, b); }
+u32 chosen(pred condition, u32 a, u32 b) { return select(condition, a, b); }
+int64_t chosen(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
+
+// Row and column of the `linear`-th place of an order.
+template <class Number>
+std::pair<Number, Number> place_in_groups(const Number& linear, const Number& rows, const Number& cols,
+                                          const Raster& raster) {
+  if (raster.columns) {
+    const auto [row, col] = place_in_groups<Number>(linear, cols, rows, {raster.group, false, raster.snake});
+    return {col, row};
+  }
+  const Number group(raster.group);
+  const Number tiles = cols * group;  // of a full group
+  const Number above = quotient_where(linear >= tiles, linear, tiles, Number(0));
+  const Number first = above * group, within = linear - above * tiles;
+  const Number height = less_of(rows - first, group);  // the last group may be lower
+  const Number in_group =
+      quotient_where(height < group, within, height, within / group);  // a shift, as a rule
+  const Number row = first + (within - in_group * height);
+  if (!raster.snake) return {row, in_group};
+  return {row, chosen((above & Number(1)) == 1, cols - Number(1) - in_group, in_group)};
+}
+
+void check_group(int group, std::string_view operation) {
+  if (group < 1) throw Error(fmt::format("{}: a group has at least one row, not {}", operation, group));
+}
+
+Raster snake(int minor_dim, int tile_width) {
+  if (minor_dim != 0 && minor_dim != 1)
+    throw Error(fmt::format("planar_snake: minor_dim is 0, for rows, or 1, for columns, not {}", minor_dim));
+  if (tile_width < 1) throw Error(fmt::format("planar_snake: tiles of {}; of one at least", tile_width));
+  return {tile_width, minor_dim == 1, true};
 }
 
 // The blocks of tiles that clusters take in turn, and which of them this one's are.
@@ -43,21 +91,22 @@ Blocks blocks_of(u32 rows, u32 cols) {
 
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where) {
   AtLine line(where);
-  if (raster.group < 1)
-    throw Error(fmt::format("grouped_raster: a group has at least one row, not {}", raster.group));
-  if (raster.columns) {
-    auto [row, col] = grouped_raster(linear, cols, rows, {raster.group, false, raster.snake});
-    return {col, row};
-  }
-  u32 tiles = cols * raster.group;  // of a full group
-  Var<u32> above(0);
-  if_(linear >= tiles, [&] { above = quotient(linear, tiles); });
-  u32 first = above * raster.group, within = linear - above * tiles;
-  u32 height = min(rows - first, u32(raster.group));  // the last group may be lower
-  Var<u32> in_group(within / raster.group);           // a shift, as a rule
-  if_(height < raster.group, [&] { in_group = quotient(within, height); });
-  u32 col = in_group, row = first + (within - col * height);
-  if (raster.snake) col = select((above & 1) == 1, cols - 1 - col, col);
+  check_group(raster.group, "grouped_raster");
+  const auto [row, col] = place_in_groups<u32>(linear, rows, cols, raster);
+  return {row, col};
+}
+
+TileIndex planar_snake(u32 linear, u32 rows, u32 cols, int minor_dim, int tile_width, Where where) {
+  AtLine line(where);
+  return grouped_raster(linear, rows, cols, snake(minor_dim, tile_width));
+}
+
+HostTileIndex planar_snake(int64_t linear, int64_t rows, int64_t cols, int minor_dim, int tile_width,
+                           Where where) {
+  AtLine line(where);
+  if (rows < 1 || cols < 1 || linear < 0 || linear >= rows * cols)
+    throw Error(fmt::format("planar_snake: place {} of {} x {}", linear, rows, cols));
+  const auto [row, col] = place_in_groups<int64_t>(linear, rows, cols, snake(minor_dim, tile_width));
   return {row, col};
 }
 

@@ -21,6 +21,10 @@ struct Raster {
 struct TileIndex {
   u32 row, col;
 };
+struct HostTileIndex {
+  int64_t row, col;
+  bool operator==(const HostTileIndex&) const = default;
+};
 
 // The `linear`-th of rows x cols tiles. Neighbours in this order lie in a block of about `group` rows and
 // as many columns as fit, rather than in a few whole rows, so that CTAs that run at the same time share
@@ -30,6 +34,21 @@ TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where wh
 
 // The same for a CTA of a grid of (columns, rows) tiles.
 TileIndex grouped_raster(Raster raster, Where where = Where::here());
+
+// The `linear`-th of rows x cols places, of which those along `minor_dim`, 0 for rows and 1 for columns, are
+// cut into tiles of `tile_width`, every second of which goes backwards along the other dimension: a Raster of
+// so many that is a snake. The arguments belong to the device or, all of them, to the host. Throws Error for
+// another dimension, for a width below 1, and, on the host, for a place outside.
+//   rows 0 and 2 of 8 x 8 in tiles of 2 rows:  0  2  4  6  8 10 12 14   and  30 28 26 24 22 20 18 16
+TileIndex planar_snake(u32 linear, u32 rows, u32 cols, int minor_dim, int tile_width,
+                       Where where = Where::here());
+HostTileIndex planar_snake(int64_t linear, int64_t rows, int64_t cols, int minor_dim, int tile_width,
+                           Where where = Where::here());
+template <detail::HostInteger L, detail::HostInteger R, detail::HostInteger C>
+HostTileIndex planar_snake(L linear, R rows, C cols, int minor_dim, int tile_width,
+                           Where where = Where::here()) {
+  return planar_snake(int64_t{linear}, int64_t{rows}, int64_t{cols}, minor_dim, tile_width, where);
+}
 
 // Runs `body` for every tile of this CTA, for a grid that is smaller than the output. Clusters (or single
 // CTAs) take blocks of tiles in turn. A block has one tile for each CTA of the cluster: its rows go along

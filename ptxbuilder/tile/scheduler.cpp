@@ -1,0 +1,223 @@
+#include "ptxbuilder/tile/scheduler.h"
+
+#include <fmt/format.h>
+
+#include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/isa/hopper.h"
+
+namespace ptxbuilder {
+namespace {
+
+using Integer = LayoutInteger<Index>;
+
+// Takes the last digit of mixed radix off a number.
+Index digit(Index& number, const Index& size) {
+  const Index last = Integer::remainder(number, size);
+  number = Integer::divide(number, size);
+  return last;
+}
+
+// The place of a step in a grid whose steps are numbered tile after tile, and row-major in each.
+GridIndex index_of(const GridShape& grid, const std::vector<int>& tiling, u32 number) {
+  const size_t rank = grid.size();
+  std::vector<Index> at(rank, Index(0));
+  Index rest(number);
+  for (size_t i = rank; i-- > 0 && !tiling.empty();) at[i] = digit(rest, Index(tiling[i]));
+  for (size_t i = rank; i-- > 0;) {
+    const Index length = tiling.empty() ? Index(1) : Index(tiling[i]);
+    const Index tiles = Integer::divide(grid[i].size, length);
+    const Index tile = i == 0 ? rest : digit(rest, tiles);
+    at[i] = Integer::add(Integer::multiply(tile, length), at[i]);
+  }
+  std::vector<std::string> names;
+  std::vector<u32> values;
+  for (size_t i = 0; i < rank; ++i) {
+    names.push_back(grid[i].name);
+    values.push_back(at[i].value());
+  }
+  return {std::move(names), std::move(values)};
+}
+
+void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
+  if (tiling.empty()) return;
+  if (tiling.size() != grid.size())
+    throw Error(
+        fmt::format("nd_loop: a tiling of {} numbers for a grid of {} axes", tiling.size(), grid.size()));
+  for (size_t i = 0; i < grid.size(); ++i)
+    if (const auto size = grid[i].size.known(); tiling[i] < 1 || (size && *size % tiling[i] != 0))
+      throw Error(fmt::format("nd_loop: a tiling of {} along axis {}{}; it divides the axis", tiling[i], i,
+                              size ? fmt::format(", which has {}", *size) : ""));
+}
+
+u32 round_parity(u32 round, int places) { return round / u32(places) & 1u; }
+
+}  // namespace
+
+Collective collective(std::initializer_list<std::string_view> axes, Where where) {
+  AtLine line(where);
+  Collective all;
+  for (std::string_view axis : axes) {
+    all.index = all.index * axis_size(axis) + axis_index(axis);
+    all.size = all.size * axis_size(axis);
+  }
+  return all;
+}
+
+void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options,
+             const std::function<void(const LoopStep&)>& body, Where where) {
+  AtLine line(where);
+  detail::check_grid(grid, "nd_loop");
+  check_tiling(grid, options.tiling);
+  Var<u32> number(0);
+  for_(who.index, detail::steps_of(grid), who.size, [&](u32 step) {
+    const LoopStep at{index_of(grid, options.tiling, step), number};
+    {
+      AuthorsCode authors;
+      body(at);
+    }
+    number = number.value() + 1;
+  });
+}
+
+u32 WorkCounter::take(u32 all, Where where) const {
+  AtLine line(where);
+  const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
+  const u32 taken = add(1);
+  if_(taken == all + (nctaid_x() - 1), [&] { add(u32(0) - (taken + 1)); });
+  return taken;
+}
+
+Announcements::Announcements(Kernel& k, int places, int words, int readers, const std::string& name,
+                             Where where)
+    : places_(places),
+      words_(words),
+      tile_(k.shared(DType::u32, {places, words}, Swizzle::none, 1, name, where)),
+      announced_(k, std::vector<int>(static_cast<size_t>(places), 1), {name}, where),
+      read_(k, std::vector<int>(static_cast<size_t>(places), readers), {name + " read"}, where) {}
+
+sptr<u32> Announcements::place(u32 round) const {
+  return sptr<u32>(tile_[0].address() + round % u32(places_) * (words_ * 4));
+}
+
+sptr<u32> Announcements::begin(u32 round, Where where) const {
+  AtLine line(where);
+  barrier_wait(read_[round % u32(places_)], round_parity(round, places_) ^ 1u);
+  return place(round);
+}
+
+void Announcements::publish(u32 round, Where where) const {
+  AtLine line(where);
+  mbarrier_arrive(announced_[round % u32(places_)]);
+}
+
+sptr<u32> Announcements::read(u32 round, Where where) const {
+  AtLine line(where);
+  barrier_wait(announced_[round % u32(places_)], round_parity(round, places_));
+  return place(round);
+}
+
+void Announcements::done(u32 round, pred stands, Where where) const {
+  AtLine line(where);
+  mbarrier_arrive.when(stands)(read_[round % u32(places_)]);
+}
+
+struct DynamicSteps::State {
+  WorkCounter counter;
+  u32 steps;
+  Announcements announcements;
+  std::optional<int> taker;  // the role that takes numbers
+};
+
+DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_warpgroups, Where where) {
+  AtLine line(where);
+  if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
+    throw Error(fmt::format(
+        "dynamic steps: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+  constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, of which one word is used
+  state_ = std::make_shared<State>(State{
+      WorkCounter(counter), steps, Announcements(k, kPlaces, kWords, 4 * reading_warpgroups, "step"), {}});
+}
+
+void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const {
+  AtLine line(where);
+  State& s = *state_;
+  const int role = detail::TileContext::of(Builder::current()).role;
+  if (role < 0)
+    throw Error("dynamic steps: outside of roles; dynamic_scheduling_loop is for all threads of a CTA");
+  const bool takes = s.taker.value_or(role) == role;
+  Var<u32> round(0);
+  if (!takes) {
+    Var<u32> step(s.announcements.read(0)[0]);
+    return while_([&] { return step.value() < s.steps; },
+                  [&] {
+                    bar_warp_sync(0xffffffff);  // all lanes have read
+                    s.announcements.done(round, laneid() == 0);
+                    {
+                      AuthorsCode authors;
+                      body(step);
+                    }
+                    round = round.value() + 1;
+                    step = s.announcements.read(round)[0];
+                  });
+  }
+  s.taker = role;
+  detail::check_one_thread("dynamic steps", hopper::cta_threads);
+  const auto next = [&] {
+    const u32 step = s.counter.take(s.steps);
+    s.announcements.begin(round)[0] = step;
+    s.announcements.publish(round);
+    round = round.value() + 1;
+    return step;
+  };
+  Var<u32> step(next());
+  while_([&] { return step.value() < s.steps; },
+         [&] {
+           {
+             AuthorsCode authors;
+             body(step);
+           }
+           step = next();
+         });
+}
+
+std::function<void(const std::function<void(const GridIndex&)>&)> DynamicSteps::order(
+    std::function<GridIndex(u32)> index) const {
+  return [steps = *this, index = std::move(index)](const std::function<void(const GridIndex&)>& body) {
+    steps.each([&](u32 step) { body(index(step)); });
+  };
+}
+
+void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid,
+                             const std::function<void(const LoopStep&)>& body, Where where) {
+  AtLine line(where);
+  detail::check_grid(grid, "dynamic_scheduling_loop");
+  if (detail::TileContext::of(k.builder()).role >= 0)
+    throw Error("dynamic_scheduling_loop: inside a role; DynamicSteps is for those");
+  if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
+    throw Error(fmt::format(
+        "dynamic_scheduling_loop: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+  const u32 all = detail::steps_of(grid);
+  const WorkCounter from(counter);
+  const sptr<u32> place(k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "step")[0].address());
+  // All have read the step before when one thread writes the next.
+  const auto next = [&] {
+    if_(tid_x() == 0, [&] { place[0] = from.take(all); });
+    sync_threads();
+    const u32 step = place[0];
+    sync_threads();
+    return step;
+  };
+  Var<u32> step(next()), number(0);
+  while_([&] { return step.value() < all; },
+         [&] {
+           const LoopStep at{index_of(grid, {}, step), number};
+           {
+             AuthorsCode authors;
+             body(at);
+           }
+           number = number.value() + 1;
+           step = next();
+         });
+}
+
+}  // namespace ptxbuilder

@@ -1,0 +1,116 @@
+// Loops over the steps of a grid that a CTA takes: by a rule that all roles know, or from a counter.
+#pragma once
+
+#include "ptxbuilder/tile/barrier.h"
+#include "ptxbuilder/tile/grid.h"
+
+namespace ptxbuilder {
+
+// Who shares the steps of a loop: this one is number `index` of `size`.
+struct Collective {
+  u32 index = 0, size = 1;
+};
+// Returns that of named axes of the grid, the cluster or the role, of which the last runs fastest.
+Collective collective(std::initializer_list<std::string_view> axes, Where where = Where::here());
+
+// This is what nd_loop() tells of a step.
+struct LoopStep {
+  GridIndex index;
+  u32 number;  // of the steps of this one of the collective, from 0 on
+};
+
+struct LoopOptions {
+  // The grid is taken tile after tile, whose steps follow each other: so many along each axis, of which the
+  // axis is a multiple. None: row by row.
+  std::vector<int> tiling = {};
+};
+
+// Runs `body` for the steps of a grid that are this one's of the collective: in row-major order they are
+// number index, index + size, and so on. Sizes may be known on the device alone. A grid of 2 x 3 among four:
+// the first takes (0,0) and (1,1), and the last (1,0).
+//
+//   k.grid({{"cta", "multiprocessors"}});
+//   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...
+//   });
+//
+// Throws Error that names the axis without steps, and the tiling that does not divide its axis.
+void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options,
+             const std::function<void(const LoopStep&)>& body, Where where = Where::here());
+inline void nd_loop(const GridShape& grid, const Collective& who,
+                    const std::function<void(const LoopStep&)>& body, Where where = Where::here()) {
+  nd_loop(grid, who, {}, body, where);
+}
+// This also hands a value from step to step, and returns the last.
+template <class T>
+T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options, const T& init,
+          const std::function<T(const LoopStep&, const T&)>& body, Where where = Where::here()) {
+  AtLine line(where);
+  Var<T> carry(init);
+  nd_loop(grid, who, options, [&](const LoopStep& step) { carry = body(step, carry.value()); });
+  return carry;
+}
+
+// This is a number in global memory from which CTAs take the numbers of their work. It is zero before the
+// first launch, and again after each: every CTA takes one number too many, and with the last of these none is
+// to come. Launches that overlap need one each. One thread of each CTA of a grid along x calls take(), until
+// it gets a number that is not below `all`, and not again.
+class WorkCounter {
+ public:
+  explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
+  u32 take(u32 all, Where where = Where::here()) const;
+
+ private:
+  gptr<u32> counter_;
+};
+
+// Words that one thread of a CTA announces to others, round by round, some rounds ahead of those who need
+// them.
+class Announcements {
+ public:
+  // `readers`: arrivals that hand back a place, of one thread or warp each.
+  Announcements(Kernel& kernel, int places, int words, int readers, const std::string& name = "work",
+                Where where = Where::here());
+
+  // For the thread that announces: waits until the round's place is free. Then it writes to that, and
+  // publishes it.
+  sptr<u32> begin(u32 round, Where where = Where::here()) const;
+  void publish(u32 round, Where where = Where::here()) const;
+  // For those that read: waits until the round is announced. They may ask again until it is done.
+  sptr<u32> read(u32 round, Where where = Where::here()) const;
+  // Hands back a round's place; for the threads that stand for a reader.
+  void done(u32 round, pred stands, Where where = Where::here()) const;
+
+ private:
+  sptr<u32> place(u32 round) const;
+  int places_, words_;
+  SharedTile tile_;
+  Barriers announced_, read_;
+};
+
+// Steps that CTAs take from a counter as they come to need them (Pallas' dynamic_scheduling_loop; on sm_90 by
+// an atomic counter). Of the roles that call each(), the first to be written takes the numbers, in one
+// thread, and announces them to `reading_warpgroups`, whose threads all call each().
+//
+//   DynamicSteps tiles(k, counter, rows * cols, 2);  // as SpecializedOptions::tiles of two computing
+//   warpgroups .tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); })
+class DynamicSteps {
+ public:
+  // Throws Error for a kernel with clusters, whose CTAs would not take the same steps.
+  DynamicSteps(Kernel& kernel, gptr<u32> counter, u32 steps, int reading_warpgroups,
+               Where where = Where::here());
+
+  void each(const std::function<void(u32 step)>& body, Where where = Where::here()) const;
+  // This is that order for a pipeline, whose tiles have the index that `index` says.
+  std::function<void(const std::function<void(const GridIndex&)>&)> order(
+      std::function<GridIndex(u32)> index) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// All threads of a CTA take steps from a counter here, outside of roles, and meet between two steps.
+void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
+                             const std::function<void(const LoopStep&)>& body, Where where = Where::here());
+
+}  // namespace ptxbuilder

@@ -1,0 +1,126 @@
+// Misuse of named axes, loops over grids, orders of tiles and steps from a counter: each case throws an Error
+// that names the rule, the values and the line, and has a twin that is accepted.
+#include "misuse_kit.h"
+#include "ptxbuilder/tile/raster.h"
+#include "ptxbuilder/tile/scheduler.h"
+#include "ptxbuilder/tile/semaphore.h"
+
+namespace ptxbuilder::test::misuse_scheduler_test {
+namespace {
+
+void with_kernel(const std::function<void(Kernel&)>& body) {
+  Kernel k("k");
+  body(k);
+  done(k);
+}
+
+}  // namespace
+
+TEST_CASE("misuse of named axes and loops, and its accepted twins") {
+  check_cases({
+      {"an axis that there is not",
+       {"none is named \"k\"", "there are m, n"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           k.grid({{"m", "2"}, {"n", "3"}});
+           HERE axis_index(bad ? "k" : "n");
+         });
+       }},
+      {"one name for two axes",
+       {"\"m\" is the name of another"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           k.grid({{"m", "2"}});
+           HERE k.cluster({{bad ? "m" : "pair", 2}});
+         });
+       }},
+      {"four axes",
+       {"grid: 4 named axes", "1 to 3"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           if (!bad) return k.grid({{"a", "1"}, {"b", "1"}, {"c", "1"}});
+           HERE k.grid({{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}});
+         });
+       }},
+      {"a role's axis outside of the role",
+       {"none is named \"wg\""},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           k.warpgroups("wg", 1, 0, [&](u32) {
+             if (!bad) axis_index("wg");
+           });
+           HERE if (bad) axis_index("wg");
+         });
+       }},
+      {"CTAs of the grid that share a load",
+       {"\"m\" is no axis of the cluster"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           k.grid({{"m", "2"}});
+           k.cluster({{"pair", 2}});
+           HERE cluster_axes({bad ? "m" : "pair"});
+         });
+       }},
+      {"a loop over a grid without steps",
+       {"nd_loop", "axis 1", "0 steps"},
+       [](bool bad) {
+         with_kernel([&](Kernel&) { HERE nd_loop({2, bad ? 0 : 1}, {}, [](const LoopStep&) {}); });
+       }},
+      {"a tiling that does not divide its axis",
+       {"nd_loop", "a tiling of 2 along axis 1, which has 3"},
+       [](bool bad) {
+         with_kernel([&](Kernel&) {
+           HERE nd_loop({2, 3}, {}, {.tiling = {1, bad ? 2 : 3}}, [](const LoopStep&) {});
+         });
+       }},
+      {"a tiling of another rank",
+       {"a tiling of 1 numbers for a grid of 2 axes"},
+       [](bool bad) {
+         with_kernel([&](Kernel&) {
+           HERE nd_loop({2, 3}, {}, {.tiling = bad ? std::vector{1} : std::vector{1, 1}},
+                        [](const LoopStep&) {});
+         });
+       }},
+      {"a snake of tiles of no width",
+       {"planar_snake: tiles of 0"},
+       [](bool bad) { with_kernel([&](Kernel&) { HERE planar_snake(tid_x(), 4, 4, 0, bad ? 0 : 2); }); }},
+      {"a snake along a third dimension",
+       {"minor_dim", "not 2"},
+       [](bool bad) { with_kernel([&](Kernel&) { HERE planar_snake(3, 4, 4, bad ? 2 : 1, 2); }); }},
+      {"a place outside",
+       {"place 16 of 4 x 4"},
+       [](bool bad) { with_kernel([&](Kernel&) { HERE planar_snake(bad ? 16 : 15, 4, 4, 0, 2); }); }},
+      {"steps from a counter in clusters",
+       {"dynamic_scheduling_loop", "a cluster of 2 CTAs"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           if (bad) k.cluster(2);
+           HERE dynamic_scheduling_loop(k, counter, {4}, [](const LoopStep&) {});
+         });
+       }},
+      {"steps that all threads of a role take",
+       {"dynamic steps", "one thread"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           const DynamicSteps steps(k, counter, 4, 1);
+           k.warpgroups(1, 0, [&](u32) {
+             if (!bad) return elect([&] { steps.each([](u32) {}); });
+             HERE steps.each([](u32) {});
+           });
+         });
+       }},
+      {"signals to none",
+       {"semaphore_signal_parallel: no signals"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           if (!bad) return semaphore_signal_parallel({{Semaphore(counter)}});
+           HERE semaphore_signal_parallel({});
+         });
+       }},
+  });
+}
+
+}  // namespace ptxbuilder::test::misuse_scheduler_test
