@@ -18,6 +18,7 @@
 #include "ptxbuilder/layout/swizzle.h"
 #include "ptxbuilder/product/accumulator.h"
 #include "ptxbuilder/product/cluster_sum.h"
+#include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/product/epilogue.h"
 #include "ptxbuilder/product/global_sum.h"
 #include "ptxbuilder/product/mma.h"

@@ -7,7 +7,7 @@
 #include "kernels/family/family.h"
 #include "kernels/family/run.h"
 #include "ptxbuilder/ir/global_tensor.h"
-#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/pipeline.h"
 
@@ -41,8 +41,7 @@ Kernel attention_step(int stages) {
       auto next_keys = key_ring.producer();
       auto next_values = value_ring.producer();
       tma_load(sQ[0].expecting(arrived[0]), Q, 0, query);
-      for_(0, blocks, [&](u32 j) {
-        auto s = next_keys.acquire();
+      producer_loop(next_keys, 0, blocks, [&](const Stage& s, u32 j) {
         tma_load(sK[s], K, 0, first_key + j * kBlock);
         auto t = next_values.acquire();
         tma_load(sV[t], V, 0, first_key + j * kBlock);

@@ -1,7 +1,7 @@
 // gemm_multistage: one tile of D for each CTA of 128 threads that both load and multiply: while the tensor
 // cores take a stage, TMA fills the others. With one stage, loading and multiplying alternate.
 #include "kernels/steps/gemm_step.h"
-#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
@@ -28,17 +28,18 @@ Kernel gemm_multistage(const GemmConfig& c) {
 
   Producer producer = pipe.producer();
   Consumer consumer = pipe.consumer();
-  auto load_stage = [&](u32 kt) {
-    Stage s = producer.acquire();  // wait until empty, then expect the bytes
+  auto fill = [&](const Stage& s, u32 kt) {
     tma_load(sA[s], A, kt * c.bk, m);
     c.load_b(sB[s], B, kt * c.bk, n);
   };
-  const int ahead = std::max(c.stages - 1, 1);                  // a load goes where the round before has read
-  elect([&] { for_(0, min(depth, u32(ahead)), load_stage); });  // prologue
+  const int ahead = std::max(c.stages - 1, 1);  // a load goes where the round before has read
+  prologue(producer, depth, ahead, fill);
 
   Accumulator acc(c.bm, c.bn);
   for_(0, depth, [&](u32 kt) {
-    auto load_ahead = [&] { elect([&] { if_(kt + ahead < depth, [&] { load_stage(kt + ahead); }); }); };
+    auto load_ahead = [&] {
+      elect([&] { if_(kt + ahead < depth, [&] { fill(producer.acquire(), kt + ahead); }); });
+    };
     Stage s = consumer.wait();
     wgmma_group([&] { mma(acc, sA[s], c.b_operand(sB[s])); });
     if (c.stages > 1) load_ahead();  // while the tensor cores are at work

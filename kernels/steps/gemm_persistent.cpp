@@ -2,7 +2,7 @@
 // store a tile while they compute the next.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
@@ -29,8 +29,7 @@ Kernel gemm_persistent(const PersistentConfig& c) {
     elect([&] {
       auto ring = pipe.producer();  // runs on through the tiles, ahead of the consumers
       for_each_tile(rows, cols, c.group, [&](TileIndex tile) {
-        for_(0, depth, [&](u32 kt) {
-          auto s = ring.acquire();
+        producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s].multicast(ClusterAxis::y), A, kt * c.bk, tile.row * c.bm);
           c.load_b(sB[s].multicast(ClusterAxis::x), B, kt * c.bk, tile.col * c.bn);
         });
@@ -42,12 +41,8 @@ Kernel gemm_persistent(const PersistentConfig& c) {
     Accumulator acc(64, c.bn);
     for_each_tile(rows, cols, c.group, [&](TileIndex tile) {
       acc.zero();
-      for_(0, depth, [&](u32) {
-        auto s = ring.wait();
-        wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });
-        wgmma_wait(0);
-        ring.release(s);
-      });
+      mainloop(acc, ring, depth,
+               [&](const Stage& s) { return std::pair(sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });
       store(c.output, D, acc, tile.row * c.bm + wg * 64, tile.col * c.bn);  // is read under the next tile
     });
   });

@@ -2,7 +2,7 @@
 // multiplies, the other stores the tile before.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/raster.h"
@@ -26,8 +26,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
     elect([&] {
       auto ring = pipe.producer();  // runs on through the tiles of both
       for_each_tile(rows, cols, group, [&](TileIndex tile) {
-        for_(0, depth, [&](u32 kt) {
-          auto s = ring.acquire();
+        producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s], A, kt * c.bk, tile.row * c.bm);
           c.load_b(sB[s], B, kt * c.bk, tile.col * c.bn);
         });
@@ -42,12 +41,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
     for_each_tile(rows, cols, group, Turn{wg, kConsumers}, [&](TileIndex tile) {
       turn.wait();  // the tensor cores are this consumer's
       acc.zero();
-      for_(0, depth, [&](u32) {
-        auto s = ring.wait();
-        wgmma_group([&] { mma(acc, sA[s], c.b_operand(sB[s])); });
-        wgmma_wait(0);
-        ring.release(s);
-      });
+      mainloop(acc, ring, depth, [&](const Stage& s) { return std::pair(sA[s], c.b_operand(sB[s])); });
       turn.pass();
       ring.skip((kConsumers - 1) * depth);
       store(c.output, D, acc, tile.row * c.bm, tile.col * c.bn);  // while the other multiplies

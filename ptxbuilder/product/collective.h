@@ -1,0 +1,68 @@
+// The parts of which kernels with roles are put together: what the warpgroups of a CTA do with a ring of
+// stages. CUTLASS calls them collectives.
+#pragma once
+
+#include <utility>
+
+#include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder {
+
+// Fills a stage.
+using FillStage = std::function<void(const Stage& stage, u32 step)>;
+
+// The loop of a producer: `fill` loads all tiles of a stage for each step from `first` to `last` - 1, as soon
+// as the consumers have handed it back. It may call acquire() of other rings too.
+inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& fill,
+                          Where where = Where::here()) {
+  AtLine line(where);
+  for_(first, last, [&](u32 step) {
+    const Stage stage = ring.acquire();
+    AuthorsCode authors;
+    fill(stage, step);
+  });
+}
+
+// Threads that load and multiply begin so: one of them fills as many stages as may be on the way ahead of
+// the main loop, `ahead` at most.
+inline void prologue(Producer& ring, u32 steps, int ahead, const FillStage& fill,
+                     Where where = Where::here()) {
+  AtLine line(where);
+  elect([&] { producer_loop(ring, 0, min(steps, u32(ahead)), fill); });
+}
+
+// The loop of a consumer: each step waits for its stage, uses it, and hands it back. When `use` returns, this
+// warp's reads of the stage are done.
+inline void consumer_loop(Consumer& ring, u32 first, u32 last, const FillStage& use,
+                          Where where = Where::here()) {
+  AtLine line(where);
+  for_(first, last, [&](u32 step) {
+    const Stage stage = ring.wait();
+    {
+      AuthorsCode authors;
+      use(stage, step);
+    }
+    ring.release(stage);
+  });
+}
+
+// The consumer's loop of a matrix product: adds the product of each stage's operands, A and B.
+inline void mainloop(Accumulator& sums, Consumer& ring, u32 steps,
+                     const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
+                     Where where = Where::here()) {
+  AtLine line(where);
+  consumer_loop(ring, 0, steps, [&](const Stage& stage, u32) {
+    AtLine inner(where);
+    wgmma_group([&] {
+      const auto [a, b] = [&] {
+        AuthorsCode authors;
+        return operands(stage);
+      }();
+      mma(sums, a, b);
+    });
+    wgmma_wait(0);
+  });
+}
+
+}  // namespace ptxbuilder
