@@ -185,8 +185,14 @@ TEST_CASE("emulator: notes say what is no fault, once for each instruction") {
     for (int k = 0; k < 3; ++k) bench.run({2, 1, 1}, 0, p);
     return notes;
   };
-  const auto none = notes_of("mbarrier.arrive.shared.b64 _, [bar];\n@%p0 st.shared.b32 [word], 3;");
+  const std::string wait = "\nW: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;\n@!%p1 bra W;";
+  const auto none = notes_of("mbarrier.arrive.shared.b64 _, [bar];\n@%p0 st.shared.b32 [word], 3;" + wait);
   CHECK(none.empty());
+  const auto alone = notes_of("mbarrier.arrive.shared.b64 _, [bar];");
+  REQUIRE(alone.size() == 1);
+  CHECK_MESSAGE(
+      alone[0].find("mbarrier bar completes 1 phase, and nobody ever waits for it") != std::string::npos,
+      alone[0]);
   const auto same = notes_of("st.shared.b32 [word], 3;");
   REQUIRE(same.size() == 1);
   CHECK_MESSAGE(same[0].find("this writes to word what stands there already") != std::string::npos, same[0]);

@@ -306,6 +306,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   uint32_t parity = 0;
   for_lanes(lanes, [&](int lane) {
     Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
+    m.waited = true;
     bool done;
     if (x.parity) {
       uint32_t p = w.at<uint32_t>(x.phase)[lane];

@@ -24,6 +24,7 @@ struct Mbarrier {
   int64_t in_flight_bytes = 0;
   uint32_t copies_to_arrive = 0;  // cp.async.mbarrier.arrives whose copies are not done
   bool observed = true;           // whether a wait has seen the last completed phase
+  bool waited = false;            // whether anybody has ever waited for a phase
   std::vector<uint32_t>
       known;        // of each thread of its CTA: the latest phase in which it has arrived or waited
   Actor actor = 0;  // whose times are the phases

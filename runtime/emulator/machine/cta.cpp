@@ -107,6 +107,11 @@ void Cta::warp_done(Warp&) {
                       m->phase, std::abs(m->tx),
                       m->tx > 0 ? "are expected and have not arrived" : "arrived and were not expected"));
   for (auto& [offset, m] : mbarriers)
+    if (cluster.checks && m->phase > 0 && !m->waited)
+      last.note(fmt::format("mbarrier {} completes {} phase{}, and nobody ever waits for it", name(offset),
+                            m->phase, m->phase == 1 ? "" : "s"),
+                -1, m->init.pc);
+  for (auto& [offset, m] : mbarriers)
     if (cluster.checks && m->pending != m->count) {
       const std::string left = fmt::format(
           "the CTA exits with mbarrier {} in the midst of phase {}: initialised for {} arrivals, it "
