@@ -123,6 +123,7 @@ class Run {
   // as long as this. Throws Error where it has not called measure().
   Timing time(int warm_up, int launches);
 
+  int multiprocessors() const { return device_.properties().multiprocessors; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
 

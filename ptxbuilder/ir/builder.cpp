@@ -514,6 +514,8 @@ bool Builder::known_at(Value value, const Place& place) const {
 
 void Builder::on_loop(std::function<void(bool)> observer) { state().on_loop = std::move(observer); }
 
+void Builder::hold_at_once(uint32_t ctas) { state().ctas_at_once = ctas; }
+
 void Builder::waive(std::string advisory) { state().waivers.push_back(std::move(advisory)); }
 const std::vector<std::string>& Builder::waivers() const { return state().waivers; }
 
@@ -560,7 +562,7 @@ void Builder::State::finish() {
     // setmaxnreg.
     if (thread_extents(*function).empty())
       add_attribute(kThreadsAttribute, std::to_string(signature.threads));
-    add_attribute("nvvm.minctasm", "1");
+    add_attribute("nvvm.minctasm", std::to_string(ctas_at_once));
     if (signature.cluster != std::array<uint32_t, 3>{1, 1, 1})
       add_attribute(kClusterAttribute, fmt::format("{}", fmt::join(signature.cluster, ",")));
   }

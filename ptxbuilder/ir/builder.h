@@ -128,6 +128,10 @@ class Builder {
   // while_ counts as part of the body.
   void on_loop(std::function<void(bool begins)> observer);
 
+  // A multiprocessor is to hold so many CTAs at once: ptxas gives a thread no more registers than they leave
+  // (PTX ISA, .minnctapersm). It is one unless said.
+  void hold_at_once(uint32_t ctas);
+
   // Lets one of ptxas's advisories through: a code such as "C7510", or "spills" or "stack".
   void waive(std::string advisory);
   const std::vector<std::string>& waivers() const;

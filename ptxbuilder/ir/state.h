@@ -78,6 +78,7 @@ struct Builder::State {
   Signature signature;
   BarrierIds barrier_ids;
   std::vector<std::string> waivers;
+  uint32_t ctas_at_once = 1;  // that a multiprocessor is to hold
   std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
   std::unique_ptr<Builder::Attachment> attachment;

@@ -1,0 +1,61 @@
+// Cross entropy: log(sum(exp(x))) - x[target] of each row.
+#include "kernels/rows/operations.h"
+#include "kernels/rows/row.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+Kernel cross_entropy_kernel(const RowProblem& problem) {
+  return row_kernel(problem, [](Row& row) {
+    const Numbers x = row.load("x", -INFINITY);
+    const RegisterTile<s32> target = row.load_index("target");
+    const Numbers of_target = row.load_at("x", target, NAN);
+    const Numbers most = row.reduce(Reduction::max, x);
+    const Numbers lse = most + log(row.sum(exp2((x - row.spread(most)) * kLog2E, Approx::yes)));
+    row.store_number("loss", select(target < 0, f32(0), lse - of_target));
+    row.store_number("lse", lse);
+  });
+}
+
+Kernel cross_entropy_gradient_kernel(const RowProblem& problem) {
+  return row_kernel(problem, [](Row& row) {
+    const Numbers x = row.load("x");
+    const RegisterTile<s32> target = row.load_index("target");
+    const Numbers slope = select(target < 0, f32(0), row.load_number("dloss")), lse = row.load_number("lse");
+    const Numbers y = exp2((x - row.spread(lse)) * kLog2E, Approx::yes);
+    const RegisterTile<pred> is_target = astype<s32>(row.column()) == row.spread(target);
+    row.store("dx", select(is_target, y - 1.f, y) * row.spread(slope));
+  });
+}
+
+}  // namespace
+
+RowOperation cross_entropy() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {
+      .name = "cross_entropy",
+      .summary = "loss = log(sum(exp(x))) - x[target] of each row, 0 where target is below 0",
+      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                  {"target", {"rows"}, integer, read, "a column of each row; below 0 the row does not count"},
+                  {"loss", {"rows"}, number, written, "of each row; NaN where there is no such column"},
+                  {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
+      .build = cross_entropy_kernel};
+}
+
+RowOperation cross_entropy_gradient() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {
+      .name = "cross_entropy_gradient",
+      .summary = "the gradient of cross_entropy by x",
+      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                  {"target", {"rows"}, integer, read, "a column of each row; below 0 the row does not count"},
+                  {"lse", {"rows"}, number, read, "what cross_entropy has written"},
+                  {"dloss", {"rows"}, number, read, "the gradient of loss"},
+                  {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
+      .reduces = false,
+      .build = cross_entropy_gradient_kernel};
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,36 @@
+// Where the warps that share a row, of one CTA or of those of a cluster, exchange what each has of it.
+#pragma once
+
+#include <optional>
+
+#include "kernels/rows/operation.h"
+#include "ptxbuilder/registers/tile.h"
+#include "ptxbuilder/tile/barrier.h"
+
+namespace ptxbuilder::kernels {
+
+// Each warp sends its number to a place in shared memory of every CTA, and all threads read all numbers.
+// There are two sets of places, which calls take in turn: whoever writes a place for the second time has the
+// numbers of the call between, and these were sent when the first ones had been read.
+class RowExchange {
+ public:
+  // It is made outside of roles.
+  RowExchange(Kernel& kernel, const RowProblem& problem);
+
+  bool is_needed() const { return parts_.has_value(); }
+  // Of a number that all threads of a warp have, the sum or maximum over all warps that share the row.
+  f32 reduce(Reduction operation, f32 x);
+
+ private:
+  void send_in_cta(sptr<f32> parts, f32 x);
+  void send_to_cluster(sptr<f32> parts, f32 x);
+
+  const int warps_, ctas_;
+  std::optional<SharedTile> parts_;
+  std::optional<Var<u32>> turn_;
+  std::optional<NamedBarrier> all_;  // where one CTA has the row
+  std::optional<Barriers> arrived_;  // where several have it
+  std::optional<Phases> phases_;
+};
+
+}  // namespace ptxbuilder::kernels

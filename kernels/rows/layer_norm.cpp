@@ -1,0 +1,79 @@
+// Layer norm: y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row.
+#include "kernels/rows/operations.h"
+#include "kernels/rows/row.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+Kernel layer_norm_kernel(const RowProblem& problem) {
+  return row_kernel(problem, [](Row& row) {
+    const Numbers x = row.load("x");
+    const Numbers mean = row.sum(x) / row.columns();
+    const Numbers apart = row.inside(x - row.spread(mean));
+    const Numbers scale = rsqrt(row.sum(apart * apart) / row.columns() + row.number("epsilon"));
+    row.store("y",
+              fma(apart * row.spread(scale), row.load_columns("weight", 1), row.load_columns("bias", 0)));
+    row.store_number("mean", mean);
+    row.store_number("scale", scale);
+  });
+}
+
+Kernel layer_norm_gradient_kernel(const RowProblem& problem) {
+  return rows_kernel(problem, [](RowThreads& threads) {
+    Var<Numbers> sums(threads.zeros()), sums_of_bias(threads.zeros());
+    const auto one = [&](Row& row) {
+      const Numbers weight = row.load_columns("weight", 1);
+      const Numbers dy = row.load("dy"), scale = row.spread(row.load_number("scale"));
+      const Numbers normal = (row.load("x") - row.spread(row.load_number("mean"))) * scale,
+                    slope = dy * weight;
+      const Numbers mean = row.sum(slope) / row.columns(), along = row.sum(slope * normal) / row.columns();
+      row.store("dx", (slope - row.spread(mean) - normal * row.spread(along)) * scale);
+      sums = sums + dy * normal;
+      sums_of_bias = sums_of_bias + dy;
+    };
+    threads.for_each(one, {"dy", "x"});
+    threads.store_sums("dweight", sums);
+    threads.store_sums("dbias", sums_of_bias);
+  });
+}
+
+}  // namespace
+
+RowOperation layer_norm() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {.name = "layer_norm",
+          .summary = "y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
+                      {"bias", {"columns"}, any, read_if_given, "what is added to each column"},
+                      {"y",
+                       {"rows", "columns"},
+                       of_first,
+                       written,
+                       "rows of mean 0 and variance 1, times weight, and bias"},
+                      {"mean", {"rows"}, number, written_if_given, "the mean"},
+                      {"scale", {"rows"}, number, written_if_given, "1 / sqrt(variance(x) + epsilon)"}},
+          .numbers = {{"epsilon", 1e-5F, "what is added to the variance"}},
+          .limits = {.values = 16, .values_of_words = 16},
+          .build = layer_norm_kernel};
+}
+
+RowOperation layer_norm_gradient() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {.name = "layer_norm_gradient",
+          .summary = "the gradients of layer_norm by x, weight and bias",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
+                      {"mean", {"rows"}, number, read, "what layer_norm has written"},
+                      {"scale", {"rows"}, number, read, "what layer_norm has written"},
+                      {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
+                      {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"},
+                      {"dweight", {"columns"}, any, written_if_given, "the gradient of weight", true},
+                      {"dbias", {"columns"}, any, written_if_given, "the gradient of bias", true}},
+          .limits = {.values = 16, .values_of_words = 8, .threads_at_once = 512},
+          .build = layer_norm_gradient_kernel};
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,75 @@
+// What an operation on the rows of a matrix is: its tensors, its numbers, and the kernel that computes it.
+// This is all that the call on the host, C, Python, PyTorch and JAX know of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/rows/tile.h"
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::kernels {
+
+// A tensor of an operation. Its extents are words, outermost first: tensors that share a word share that
+// extent, and the kernel has it as a u32 of that name. "columns" are those that a row's threads share.
+struct RowTensor {
+  enum class Type : uint8_t {
+    any,       // f16, bf16 or f32, its own
+    of_first,  // that of the operation's first tensor
+    number,    // f32
+    integer    // s32 or s64
+  };
+  enum class Use : uint8_t { read, read_if_given, written, written_if_given };
+
+  std::string name;
+  std::vector<std::string> shape;
+  Type type = Type::of_first;
+  Use use = Use::read;
+  std::string meaning;
+  // Of a result [columns] that sums over rows: the kernel gets an f32 [parts, columns] in its place, of which
+  // each group of CTAs that shares a row writes its own sums. Another kernel adds them up.
+  bool is_summed = false;
+
+  bool is_written() const { return use == Use::written || use == Use::written_if_given; }
+  bool is_optional() const { return use == Use::read_if_given || use == Use::written_if_given; }
+  bool has_columns() const { return !shape.empty() && shape.back() == "columns"; }
+};
+
+// A number that a call gives, of f32.
+struct RowNumber {
+  std::string name;
+  float unsaid;
+  std::string meaning;
+};
+
+struct RowProblem;
+
+struct RowOperation {
+  std::string name;
+  std::string summary;
+  std::vector<RowTensor> tensors;  // of which the first gives the sizes of a row
+  std::vector<RowNumber> numbers = {};
+  RowLimits limits = {};
+  bool reduces = true;  // some number of a row is of all of it
+  Kernel (*build)(const RowProblem&) = nullptr;
+
+  // The extents' words, in the order of their first use.
+  std::vector<std::string> sizes() const;
+  bool has_sums() const;
+};
+
+// A kernel of an operation: the types of the tensors that are given, and how a row is spread.
+struct RowProblem {
+  const RowOperation* operation;
+  std::vector<std::optional<DType>> types;  // by tensor; none of one that is not given
+  RowTile tile;
+};
+
+// Every operation, and one by its name. Throws Error that lists the names.
+const std::vector<RowOperation>& row_operations();
+const RowOperation& row_operation(std::string_view name);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,19 @@
+// The operations on rows: each is in the file of its name, with its gradient.
+#pragma once
+
+#include "kernels/rows/operation.h"
+
+namespace ptxbuilder::kernels {
+
+RowOperation rms_norm();
+RowOperation rms_norm_gradient();
+RowOperation layer_norm();
+RowOperation layer_norm_gradient();
+RowOperation softmax();
+RowOperation softmax_gradient();
+RowOperation cross_entropy();
+RowOperation cross_entropy_gradient();
+// What is behind an operation that sums over rows; it is none of row_operations().
+RowOperation row_sums();
+
+}  // namespace ptxbuilder::kernels

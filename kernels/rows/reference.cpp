@@ -1,0 +1,154 @@
+#include "kernels/rows/reference.h"
+
+#include <cmath>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr double kError = 0x1p-20;  // of sums of f32, relative to the greatest term
+
+// One row of a call.
+class ReferenceRow {
+ public:
+  ReferenceRow(const RowReference& call, size_t row)
+      : call_(call), row_(row), columns_(static_cast<size_t>(call.sizes.at("columns"))) {}
+
+  size_t columns() const { return columns_; }
+  bool has(const char* tensor) const { return call_.given.count(tensor) > 0; }
+  double element(const char* tensor, size_t c) const { return call_.given.at(tensor)[row_ * columns_ + c]; }
+  double of_column(const char* tensor, size_t c, double otherwise) const {
+    return has(tensor) ? call_.given.at(tensor)[c] : otherwise;
+  }
+  double of_row(const char* tensor) const { return call_.given.at(tensor)[row_]; }
+  double number(const char* name) const { return call_.numbers.at(name); }
+  double sum(const std::function<double(size_t)>& f) const {
+    double sum = 0;
+    for (size_t c = 0; c < columns_; ++c) sum += f(c);
+    return sum;
+  }
+  double greatest(const std::function<double(size_t)>& f) const {
+    double most = -INFINITY;
+    for (size_t c = 0; c < columns_; ++c) most = std::max(most, f(c));
+    return most;
+  }
+  // The next element of a tensor.
+  void put(const char* tensor, double value, double tolerance) {
+    results_[tensor].push_back({value, tolerance});
+  }
+  const std::map<std::string, std::vector<RowExpected>>& results() const { return results_; }
+
+ private:
+  const RowReference& call_;
+  size_t row_, columns_;
+  std::map<std::string, std::vector<RowExpected>> results_;
+};
+
+double scale_of(const ReferenceRow& row, double mean) {
+  const auto n = static_cast<double>(row.columns());
+  const double square = row.sum([&](size_t c) { return std::pow(row.element("x", c) - mean, 2); }) / n;
+  return 1 / std::sqrt(square + row.number("epsilon"));
+}
+
+void rms_norm(ReferenceRow& row) {
+  const double scale = scale_of(row, 0);
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const double y = row.element("x", c) * scale * row.of_column("weight", c, 1);
+    row.put("y", y, kError * std::abs(y));
+  }
+  row.put("scale", scale, kError * scale);
+}
+
+void layer_norm(ReferenceRow& row) {
+  const double mean = row.sum([&](size_t c) { return row.element("x", c); }) /
+                      static_cast<double>(row.columns()),
+               scale = scale_of(row, mean);
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const double y = (row.element("x", c) - mean) * scale * row.of_column("weight", c, 1),
+                 bias = row.of_column("bias", c, 0);
+    row.put("y", y + bias, kError * (std::abs(y) + std::abs(bias) + scale * std::abs(mean) + 1));
+  }
+  row.put("mean", mean, kError);
+  row.put("scale", scale, 4 * kError * scale);
+}
+
+// What both norms have in common: `is_centred` where the mean is taken off.
+void norm_gradient(ReferenceRow& row, bool is_centred) {
+  const auto n = static_cast<double>(row.columns());
+  const double scale = row.of_row("scale"), mean = is_centred ? row.of_row("mean") : 0;
+  const auto normal = [&](size_t c) { return (row.element("x", c) - mean) * scale; };
+  const auto slope = [&](size_t c) { return row.element("dy", c) * row.of_column("weight", c, 1); };
+  const double along = row.sum([&](size_t c) { return slope(c) * normal(c); }) / n,
+               size = row.sum([&](size_t c) { return std::abs(slope(c) * normal(c)); }) / n,
+               middle = is_centred ? row.sum(slope) / n : 0;
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const double dx = (slope(c) - middle - normal(c) * along) * scale;
+    row.put("dx", dx,
+            2 * kError * std::abs(scale) *
+                (std::abs(slope(c)) + std::abs(normal(c)) * size + std::abs(middle) + 1));
+    const double dy = row.element("dy", c);
+    row.put("dweight", dy * normal(c), kError * std::abs(dy * normal(c)));
+    row.put("dbias", dy, kError * std::abs(dy));
+  }
+}
+void rms_norm_gradient(ReferenceRow& row) { norm_gradient(row, false); }
+void layer_norm_gradient(ReferenceRow& row) { norm_gradient(row, true); }
+
+double lse_of(const ReferenceRow& row) {
+  const double most = row.greatest([&](size_t c) { return row.element("x", c); });
+  return most + std::log(row.sum([&](size_t c) { return std::exp(row.element("x", c) - most); }));
+}
+
+void softmax(ReferenceRow& row) {
+  const double lse = lse_of(row);
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const double y = std::exp(row.element("x", c) - lse);
+    row.put("y", y, 2 * kError * y * (1 + std::abs(row.element("x", c))));
+  }
+}
+
+void softmax_gradient(ReferenceRow& row) {
+  const auto term = [&](size_t c) { return row.element("dy", c) * row.element("y", c); };
+  const double sum = row.sum(term), size = row.sum([&](size_t c) { return std::abs(term(c)); });
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const double y = row.element("y", c), dy = row.element("dy", c);
+    row.put("dx", y * (dy - sum), kError * std::abs(y) * (std::abs(dy) + size));
+  }
+}
+
+void cross_entropy(ReferenceRow& row) {
+  const double lse = lse_of(row), target = row.of_row("target");
+  const auto column = static_cast<size_t>(target);
+  const double of_target = target < 0 ? lse : column < row.columns() ? row.element("x", column) : NAN;
+  row.put("loss", lse - of_target, 2 * kError * (1 + std::abs(lse)));
+  row.put("lse", lse, 2 * kError * (1 + std::abs(lse)));
+}
+
+void cross_entropy_gradient(ReferenceRow& row) {
+  const double lse = row.of_row("lse"), target = row.of_row("target"),
+               slope = target < 0 ? 0 : row.of_row("dloss");
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const double y = std::exp(row.element("x", c) - lse);
+    row.put("dx", slope * (y - (static_cast<double>(c) == target)),
+            2 * kError * std::abs(slope) * y * (1 + std::abs(row.element("x", c)) + std::abs(lse)));
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
+                                                              const RowReference& call, size_t row) {
+  static const std::map<std::string, void (*)(ReferenceRow&)> all = {
+      {"rms_norm", rms_norm},
+      {"rms_norm_gradient", rms_norm_gradient},
+      {"layer_norm", layer_norm},
+      {"layer_norm_gradient", layer_norm_gradient},
+      {"softmax", softmax},
+      {"softmax_gradient", softmax_gradient},
+      {"cross_entropy", cross_entropy},
+      {"cross_entropy_gradient", cross_entropy_gradient}};
+  ReferenceRow reference(call, row);
+  all.at(operation)(reference);
+  return reference.results();
+}
+
+}  // namespace ptxbuilder::kernels

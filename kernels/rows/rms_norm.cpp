@@ -1,0 +1,65 @@
+// RMS norm: y = x / sqrt(mean(x^2) + epsilon) * weight of each row.
+#include "kernels/rows/operations.h"
+#include "kernels/rows/row.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+Kernel rms_norm_kernel(const RowProblem& problem) {
+  return row_kernel(problem, [](Row& row) {
+    const Numbers x = row.load("x");
+    const Numbers scale = rsqrt(row.sum(x * x) / row.columns() + row.number("epsilon"));
+    row.store("y", x * row.spread(scale) * row.load_columns("weight", 1));
+    row.store_number("scale", scale);
+  });
+}
+
+Kernel rms_norm_gradient_kernel(const RowProblem& problem) {
+  return rows_kernel(problem, [](RowThreads& threads) {
+    const Numbers weight = threads.load_columns("weight", 1);
+    Var<Numbers> sums(threads.zeros());
+    const auto one = [&](Row& row) {
+      const Numbers dy = row.load("dy"), scale = row.spread(row.load_number("scale")),
+                    normal = row.load("x") * scale;
+      const Numbers slope = dy * weight;
+      const Numbers mean = row.sum(slope * normal) / row.columns();
+      row.store("dx", (slope - normal * row.spread(mean)) * scale);
+      sums = sums + dy * normal;
+    };
+    threads.for_each(one, {"dy", "x"});
+    threads.store_sums("dweight", sums);
+  });
+}
+
+}  // namespace
+
+RowOperation rms_norm() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {.name = "rms_norm",
+          .summary = "y = x / sqrt(mean(x^2) + epsilon) * weight of each row",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
+                      {"y", {"rows", "columns"}, of_first, written, "rows of mean square 1, times weight"},
+                      {"scale", {"rows"}, number, written_if_given, "1 / sqrt(mean(x^2) + epsilon)"}},
+          .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
+          .limits = {.values_of_words = 16},
+          .build = rms_norm_kernel};
+}
+
+RowOperation rms_norm_gradient() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {.name = "rms_norm_gradient",
+          .summary = "the gradients of rms_norm by x and weight",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {"weight", {"columns"}, any, read_if_given, "a factor of each column"},
+                      {"scale", {"rows"}, number, read, "what rms_norm has written"},
+                      {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
+                      {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"},
+                      {"dweight", {"columns"}, any, written_if_given, "the gradient of weight", true}},
+          .limits = {.values = 16, .values_of_words = 8, .threads_at_once = 512},
+          .build = rms_norm_gradient_kernel};
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,260 @@
+#include "kernels/rows/row.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ptxbuilder/registers/memory.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+// The tensor's place in the operation's list.
+size_t place_of(const RowOperation& o, const std::string& tensor) {
+  for (size_t i = 0; i < o.tensors.size(); ++i)
+    if (o.tensors[i].name == tensor) return i;
+  throw Error(fmt::format("{} has no tensor '{}'", o.name, tensor));
+}
+
+template <class F>
+auto with_type(DType type, F&& f) {
+  switch (type) {
+    case DType::f16:
+      return f(f16(0.f));
+    case DType::bf16:
+      return f(bf16(0.f));
+    case DType::f32:
+      return f(f32(0.f));
+    default:
+      throw Error(fmt::format("elements of {}", name(type)));
+  }
+}
+
+template <class T>
+Numbers widened(const RegisterTile<T>& x) {
+  if constexpr (std::same_as<T, f32>)
+    return x;
+  else
+    return astype<f32>(x);
+}
+
+template <class T>
+RegisterTile<T> narrowed(const Numbers& x) {
+  if constexpr (std::same_as<T, f32>)
+    return x;
+  else
+    return astype<T>(x);
+}
+
+// The first column of the warp.
+u32 first_column(const RowTile& t) {
+  return t.is_shared() ? (ctaid_x() % t.ctas * t.warps + tid_x() / 32) * t.columns_of_warp() : u32(0);
+}
+
+// Elements of the threads' rows in a tensor [rows, columns], from `row` on. The parts of a row that warps
+// share are rows of a warpgroup's tile, one behind the other, of which the last ones may have fewer columns.
+template <class T>
+TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row) {
+  if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
+  const u32 column = first_column(t),
+            of_warpgroup = column - tid_x() / 32 % RowTile::kWarps * t.columns_of_warp();
+  TensorTile<T> tile{{start + (u64(row) * u64(columns) + u64(of_warpgroup)), t.columns_of_warp()}};
+  tile.cols = select(row < rows, s32(columns) - s32(column), s32(0));
+  tile.vector = t.vector;
+  return tile;
+}
+
+void declare(Kernel& k, Parameters& p, const RowProblem& problem, Where where) {
+  const RowOperation& o = *problem.operation;
+  for (size_t i = 0; i < o.tensors.size(); ++i)
+    if (problem.types[i])
+      p.add(o.tensors[i].name, Parameter::Kind::pointer,
+            o.tensors[i].is_summed ? DType::f32 : *problem.types[i], o.tensors[i].meaning);
+  for (const std::string& size : o.sizes())
+    p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
+  for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
+  p.declare(k, where);
+}
+
+// A tensor [columns], the same for all rows.
+Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
+                   float unsaid) {
+  const RowTile& t = problem.tile;
+  const RegisterLayout layout = t.layout();
+  const auto& type = problem.types[place_of(*problem.operation, tensor)];
+  if (!type) return Numbers(f32(unsaid), layout);
+  return with_type(*type, [&]<class T>(T) {
+    const auto row = tile_of(t, parameters.get<gptr<T>>(tensor), 1, parameters.get<u32>("columns"), 0);
+    if (t.is_shared()) return widened(load<T>(row, layout));
+    return broadcast(widened(load<T>(row, layout.reduced_cols())), layout);
+  });
+}
+
+// Rows of a tensor [rows, columns].
+template <class T>
+RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
+                        float outside, u32 row) {
+  return load<T>(tile_of(problem.tile, parameters.get<gptr<T>>(tensor), parameters.get<u32>("rows"),
+                         parameters.get<u32>("columns"), row),
+                 problem.tile.layout(), T(outside));
+}
+
+}  // namespace
+
+Row::Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
+         Loaded loaded)
+    : problem_(problem),
+      parameters_(parameters),
+      exchange_(exchange),
+      layout_(problem.tile.layout()),
+      loaded_(std::move(loaded)),
+      row_(block * problem.tile.rows()),
+      column_(first_column(problem.tile)) {}
+
+bool Row::has(const std::string& tensor) const {
+  return problem_.types[place_of(*problem_.operation, tensor)].has_value();
+}
+DType Row::type_of(const std::string& tensor) const {
+  const auto& type = problem_.types[place_of(*problem_.operation, tensor)];
+  if (!type) throw Error(fmt::format("{}: '{}' is not given", problem_.operation->name, tensor));
+  return *type;
+}
+
+Numbers Row::load(const std::string& tensor, float outside) const {
+  const auto loaded = loaded_.find(tensor);
+  return with_type(type_of(tensor), [&]<class T>(T) {
+    return widened(loaded != loaded_.end() ? RegisterTile<T>::of_registers(layout_, loaded->second)
+                                           : rows_of<T>(problem_, parameters_, tensor, outside, row_));
+  });
+}
+
+void Row::store(const std::string& tensor, const Numbers& x) const {
+  with_type(type_of(tensor), [&]<class T>(T) {
+    const gptr<T> start = parameters_.get<gptr<T>>(tensor);
+    ptxbuilder::store(tile_of(problem_.tile, start, size("rows"), size("columns"), row_), narrowed<T>(x));
+  });
+}
+
+Numbers Row::load_columns(const std::string& tensor, float unsaid) const {
+  return columns_of(problem_, parameters_, tensor, unsaid);
+}
+Numbers RowThreads::load_columns(const std::string& tensor, float unsaid) const {
+  return columns_of(problem_, parameters_, tensor, unsaid);
+}
+
+Numbers Row::load_number(const std::string& tensor) const {
+  return load_number<f32>(parameters_.get<gptr<f32>>(tensor), 1);
+}
+
+RegisterTile<s32> Row::load_index(const std::string& tensor) const {
+  // The low half of 64 bits comes first.
+  return load_number<s32>(gptr<s32>(parameters_.get<gmem>(tensor)), size_of(type_of(tensor)) / 4);
+}
+
+template <class T>
+RegisterTile<T> Row::load_number(gptr<T> start, int stride) const {
+  const RegisterLayout rows = layout_.reduced_rows();
+  if (problem_.tile.is_shared()) return RegisterTile<T>(T(start[u64(row_) * u64(stride)]), rows);
+  const GlobalTensor all(start, {size("rows")}, {stride});
+  return ptxbuilder::load<T>(all.as_col().tile(row_, 0), rows);
+}
+
+Numbers Row::load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const {
+  const RegisterLayout& rows = index.layout();
+  const RegisterTile<u32> of_tile = row_index(rows);
+  return with_type(type_of(tensor), [&]<class T>(T) {
+    const GlobalTensor all(parameters_.get<gptr<T>>(tensor), {size("rows"), size("columns")});
+    return Numbers::of(rows, [&](int i) {
+      Var<f32> value{f32(otherwise)};
+      const u32 column = bit_cast<u32>(index.value(i)),
+                row = problem_.tile.is_shared() ? row_ : row_ + of_tile.value(i);
+      if_(row < size("rows") & column < size("columns"), [&] { value = f32(T(all(row, column).value())); });
+      return value.value();
+    });
+  });
+}
+
+void Row::store_number(const std::string& tensor, const Numbers& x) const {
+  if (!has(tensor)) return;
+  const gptr<f32> start = parameters_.get<gptr<f32>>(tensor);
+  if (!problem_.tile.is_shared()) {
+    const GlobalTensor all(start, {size("rows")});
+    ptxbuilder::store(all.as_col().tile(row_, 0), x);
+  } else {
+    if_((column_ + tid_x() % 32) == 0, [&] { start[row_] = x.value(0); });
+  }
+}
+
+Numbers Row::reduce(Reduction operation, const Numbers& x) {
+  const Numbers own = reduce_rows(operation, x);
+  return exchange_.is_needed() ? Numbers(exchange_.reduce(operation, own.value(0)), own.layout()) : own;
+}
+
+RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
+
+Numbers Row::inside(const Numbers& x) const { return select(column() < size("columns"), x, f32(0)); }
+
+RowThreads::RowThreads(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange)
+    : problem_(problem), parameters_(parameters), exchange_(exchange) {}
+
+void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead) {
+  const RowTile& t = problem_.tile;
+  const u32 first = ctaid_x() / t.ctas;
+  const auto one = [&](u32 block, const Row::Loaded& loaded) {
+    Row row(problem_, parameters_, exchange_, block, loaded);
+    body(row);
+  };
+  if (!problem_.operation->has_sums()) return one(first, {});
+  const auto registers_of = [&](const std::string& tensor, u32 block) {
+    return with_type(*problem_.types[place_of(*problem_.operation, tensor)], [&]<class T>(T) {
+      return rows_of<T>(problem_, parameters_, tensor, 0, block * t.rows()).registers();
+    });
+  };
+  std::map<std::string, std::vector<Var<u32>>> next;
+  for (const std::string& tensor : ahead)
+    for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
+  const u32 step = nctaid_x() / t.ctas;
+  for_(first, ceil_div(parameters_.get<u32>("rows"), t.rows()), step, [&](u32 block) {
+    Row::Loaded loaded;
+    for (auto& [tensor, words] : next) {
+      for (const Var<u32>& word : words) loaded[tensor].push_back(word.value());
+      const std::vector<u32> behind = registers_of(tensor, block + step);
+      for (size_t i = 0; i < behind.size(); ++i) words[i] = behind[i];
+    }
+    one(block, loaded);
+  });
+}
+
+Numbers RowThreads::zeros() const { return Numbers(f32(0), problem_.tile.layout()); }
+
+void RowThreads::store_sums(const std::string& tensor, const Numbers& x) const {
+  const RowTile& t = problem_.tile;
+  const auto to = tile_of(t, parameters_.get<gptr<f32>>(tensor), nctaid_x() / t.ctas,
+                          parameters_.get<u32>("columns"), ctaid_x() / t.ctas);
+  store(to, t.is_shared() ? x : reduce_cols(Reduction::add, x));
+}
+
+Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body, Where where) {
+  const RowTile& t = problem.tile;
+  Kernel k(problem.operation->name);
+  Parameters parameters;
+  declare(k, parameters, problem, where);
+  const RowLimits& limits = problem.operation->limits;
+  const std::string blocks =
+      problem.operation->has_sums() ? row_parts_rule(t, limits) : fmt::format("ceil_div(rows, {})", t.rows());
+  k.grid(t.ctas > 1 ? fmt::format("{} * {}", blocks, t.ctas) : blocks);
+  k.builder().hold_at_once(static_cast<uint32_t>(ctas_at_once(t, limits)));
+  RowExchange exchange(k, problem);
+  k.warpgroups(t.warpgroups(), 0, [&](u32) {
+    RowThreads threads(problem, parameters, exchange);
+    body(threads);
+  });
+  return k;
+}
+
+Kernel row_kernel(const RowProblem& problem, const std::function<void(Row&)>& body, Where where) {
+  return rows_kernel(
+      problem, [&](RowThreads& threads) { threads.for_each(body); }, where);
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,108 @@
+// A row as a kernel of an operation sees it: all of it is in the registers of the threads that share it.
+//
+//   Kernel norm(const RowProblem& problem) {
+//     return row_kernel(problem, [](Row& row) {
+//       const Numbers x = row.load("x");
+//       row.store("y", x * row.spread(rsqrt(row.sum(x * x))));
+//     });
+//   }
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "kernels/rows/exchange.h"
+#include "ptxbuilder/registers/tile.h"
+#include "ptxbuilder/tile/parameters.h"
+
+namespace ptxbuilder::kernels {
+
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+using Numbers = RegisterTile<f32>;
+
+// The rows of a CTA, of which all have one meaning in the kernel's text. Tiles of elements lie in layout(),
+// and those of one number for each row in layout().reduced_rows(). Made by row_kernel().
+class Row {
+ public:
+  Row(const Row&) = delete;
+
+  const RegisterLayout& layout() const { return layout_; }
+  bool has(const std::string& tensor) const;
+  u32 size(const std::string& word) const { return parameters_.get<u32>(word); }
+  f32 columns() const { return f32(size("columns")); }
+  f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
+
+  // Of a tensor [rows, columns]. Behind the last column is `outside`.
+  Numbers load(const std::string& tensor, float outside = 0) const;
+  // The same of a tensor [columns], for all rows; `unsaid` where it is not given.
+  Numbers load_columns(const std::string& tensor, float unsaid) const;
+  void store(const std::string& tensor, const Numbers& x) const;
+  // Of a tensor [rows], one number for each.
+  Numbers load_number(const std::string& tensor) const;
+  RegisterTile<s32> load_index(const std::string& tensor) const;  // of its low 32 bits
+  // The element of each row in the column that `index` says; `otherwise` where there is no such column.
+  Numbers load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const;
+  // It does nothing for a tensor that is not given.
+  void store_number(const std::string& tensor, const Numbers& x) const;
+
+  // One number for each row, which all of its threads get.
+  Numbers reduce(Reduction operation, const Numbers& x);
+  Numbers sum(const Numbers& x) { return reduce(Reduction::add, x); }
+  template <class T>
+  RegisterTile<T> spread(const RegisterTile<T>& x) const {
+    return broadcast(x, layout_);
+  }
+  RegisterTile<u32> column() const;  // of each element
+  // x, and 0 behind the last column.
+  Numbers inside(const Numbers& x) const;
+
+ private:
+  friend class RowThreads;
+  // What is loaded of a tensor, as its registers.
+  using Loaded = std::map<std::string, std::vector<u32>>;
+  Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
+      Loaded loaded);
+  DType type_of(const std::string& tensor) const;
+  template <class T>
+  RegisterTile<T> load_number(gptr<T> start, int stride) const;
+
+  const RowProblem& problem_;
+  const Parameters& parameters_;
+  RowExchange& exchange_;
+  const RegisterLayout layout_;
+  const Loaded loaded_;     // before this row's turn
+  const u32 row_, column_;  // the first of this warp's part
+};
+
+// The threads of a CTA, which go over rows that each `body` sees.
+class RowThreads {
+ public:
+  // Where CTAs stay, the tensors `ahead` are loaded for the next rows while these are computed.
+  void for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead = {});
+  // Of a tensor [columns], the same for all rows; `unsaid` where it is not given.
+  Numbers load_columns(const std::string& tensor, float unsaid) const;
+  // Tiles of zeros for sums over rows, and where they go: the tensor's parts.
+  Numbers zeros() const;
+  void store_sums(const std::string& tensor, const Numbers& x) const;
+
+ private:
+  friend Kernel rows_kernel(const RowProblem&, const std::function<void(RowThreads&)>&, Where);
+  RowThreads(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange);
+
+  const RowProblem& problem_;
+  const Parameters& parameters_;
+  RowExchange& exchange_;
+};
+
+// The kernel of an operation, whose text is `body`. Each CTA has some rows, or with others of its cluster
+// one; of an operation that sums over rows, CTAs stay and take rows in turn.
+Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body,
+                   Where where = Where::here());
+// The same where there is nothing but the rows.
+Kernel row_kernel(const RowProblem& problem, const std::function<void(Row&)>& body,
+                  Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

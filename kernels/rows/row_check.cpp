@@ -1,0 +1,175 @@
+#include "kernels/rows/row_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kernels/call/operand.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int64_t kMostExtent = int64_t{1} << 31;
+
+bool is_type_of_rows(DType type) { return type == DType::f16 || type == DType::bf16 || type == DType::f32; }
+
+class RowCheck {
+ public:
+  RowCheck(const RowCall& call, Where where) : call_(call), operation_(*call.operation), where_(where) {}
+
+  CheckedRows operator()() {
+    if (call_.tensors.size() != operation_.tensors.size())
+      fail(fmt::format("{} tensors are given, and it has {}", call_.tensors.size(),
+                       operation_.tensors.size()));
+    if (!call_.numbers.empty() && call_.numbers.size() != operation_.numbers.size())
+      fail(fmt::format("{} numbers are given, and it has {}", call_.numbers.size(),
+                       operation_.numbers.size()));
+    CheckedRows checked;
+    checked.problem.operation = &operation_;
+    for (size_t i = 0; i < operation_.tensors.size(); ++i) {
+      const RowTensor& t = operation_.tensors[i];
+      checked.problem.types.push_back(std::nullopt);
+      if (!call_.tensors[i]) {
+        if (!t.is_optional()) fail(fmt::format("{} is not given", t.name));
+        continue;
+      }
+      check_type(t, *call_.tensors[i]);
+      check_extents(t, *call_.tensors[i], checked.sizes);
+      check_place(t, *call_.tensors[i]);
+      checked.problem.types.back() = t.is_summed ? DType::f32 : call_.tensors[i]->type;
+    }
+    check_apart();
+    checked.is_empty = checked.rows() == 0;
+    const auto [bytes, vector] = widest_access(checked.columns());
+    if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
+    return checked;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(where_, fmt::format("{}: {}", operation_.name, what));
+  }
+
+  void check_type(const RowTensor& t, const RowOperand& x) const {
+    const DType first = call_.tensors[0]->type;
+    const bool fits = t.type == RowTensor::Type::of_first  ? x.type == first
+                      : t.type == RowTensor::Type::number  ? x.type == DType::f32
+                      : t.type == RowTensor::Type::integer ? x.type == DType::s32 || x.type == DType::s64
+                                                           : is_type_of_rows(x.type);
+    if (fits) return;
+    const std::string rule = t.type == RowTensor::Type::of_first
+                                 ? fmt::format("that of {}, {}", operation_.tensors[0].name, name(first))
+                             : t.type == RowTensor::Type::number  ? "f32"
+                             : t.type == RowTensor::Type::integer ? "s32 or s64"
+                                                                  : "f16, bf16 or f32";
+    fail(fmt::format("{} is of {}; its type is {}", t.name, name(x.type), rule));
+  }
+
+  void check_extents(const RowTensor& t, const RowOperand& x, std::map<std::string, int64_t>& sizes) const {
+    const size_t rank = t.shape.size(), given = x.extents.size();
+    const auto refuse = [&](const std::string& what) {
+      fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
+                       fmt::join(x.extents, ", "), what));
+    };
+    if (given < rank || (given > rank && t.shape[0] != "rows")) refuse("the number of dimensions is another");
+    for (size_t k = 0; k < rank; ++k) {
+      int64_t extent = 1;
+      for (size_t d = k == 0 ? 0 : given - rank + k; d <= given - rank + k; ++d) {
+        if (x.extents[d] < 0 || x.extents[d] >= kMostExtent) refuse("an extent is from 0 to below 2^31");
+        extent *= x.extents[d];
+        if (extent >= kMostExtent) refuse("there are 2^31 rows or more");
+      }
+      const auto [known, is_new] = sizes.emplace(t.shape[k], extent);
+      if (known->second != extent)
+        refuse(fmt::format("{} {} are given before it", known->second, t.shape[k]));
+    }
+  }
+
+  static int64_t elements_of(const RowOperand& x) {
+    int64_t count = 1;
+    for (const int64_t extent : x.extents) count *= extent;
+    return count;
+  }
+  static Operand row_of(const RowTensor& t, const RowOperand& x) {
+    return one_row(t.name.c_str(), x.type, x.memory, elements_of(x));
+  }
+
+  void check_place(const RowTensor& t, const RowOperand& x) const {
+    check_row(operation_.name.c_str(), row_of(t, x), where_);
+  }
+
+  // Of results and all else: what has its rows in the same places is read before it is written.
+  void check_apart() const {
+    for (size_t i = 0; i < call_.tensors.size(); ++i) {
+      const RowTensor& t = operation_.tensors[i];
+      if (!call_.tensors[i] || !t.is_written()) continue;
+      for (size_t k = 0; k < call_.tensors.size(); ++k) {
+        const RowTensor& other = operation_.tensors[k];
+        if (k == i || !call_.tensors[k]) continue;
+        const bool is_in_place = !other.is_written() && other.shape == t.shape && !t.is_summed &&
+                                 call_.tensors[k]->type == call_.tensors[i]->type &&
+                                 call_.tensors[k]->memory.address == call_.tensors[i]->memory.address;
+        if (!is_in_place)
+          kernels::check_apart(operation_.name.c_str(), row_of(t, *call_.tensors[i]),
+                               row_of(other, *call_.tensors[k]), !other.is_written(), where_);
+      }
+    }
+  }
+
+  // The bytes of the widest element of a row, and the elements of an access that all tensors' places allow.
+  std::pair<int, int> widest_access(int64_t columns) const {
+    int widest = 1, narrowest = 8;
+    const auto of_columns = [&](auto&& visit) {
+      for (size_t i = 0; i < call_.tensors.size(); ++i)
+        if (call_.tensors[i] && operation_.tensors[i].has_columns() && !operation_.tensors[i].is_summed)
+          visit(*call_.tensors[i], size_of(call_.tensors[i]->type));
+    };
+    of_columns([&](const RowOperand&, int bytes) {
+      widest = std::max(widest, bytes);
+      narrowest = std::min(narrowest, bytes);
+    });
+    int vector = kAccessBytes / narrowest;
+    const auto fits = [&] {
+      bool all = columns % vector == 0;
+      of_columns([&](const RowOperand& x, int bytes) {
+        all = all && x.memory.address % static_cast<uint64_t>(std::min(kAccessBytes, vector * bytes)) == 0;
+      });
+      return all;
+    };
+    while (!fits()) vector /= 2;
+    return {widest, vector};
+  }
+
+  RowTile tile(int64_t columns, int bytes, int vector) const {
+    try {
+      return row_tile(columns, bytes, vector, operation_.limits, 0, where_);
+    } catch (const Error& error) {
+      fail(error.what());
+    }
+  }
+
+  static constexpr int kAccessBytes = 16;
+  const RowCall& call_;
+  const RowOperation& operation_;
+  Where where_;
+};
+
+}  // namespace
+
+CheckedRows check_rows(const RowCall& call, Where where) {
+  if (!call.operation) throw Error(where, "a call on rows has no operation");
+  return RowCheck(call, where)();
+}
+
+void check_row_addresses(const RowCall& call, Where where) {
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    const auto& x = call.tensors[i];
+    if (!x || x->memory.address != 0) continue;
+    if (std::find(x->extents.begin(), x->extents.end(), 0) == x->extents.end())
+      throw Error(where,
+                  fmt::format("{}: {}: data is NULL", call.operation->name, call.operation->tensors[i].name));
+  }
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,26 @@
+// The rules of a call on rows: what it is given, against the table of its operation.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "kernels/rows/rows.h"
+
+namespace ptxbuilder::kernels {
+
+// A call whose types and extents are right, with what follows from them.
+struct CheckedRows {
+  std::map<std::string, int64_t> sizes;  // by the table's words
+  RowProblem problem;
+  bool is_empty = false;  // there is no row
+
+  int64_t rows() const { return sizes.at("rows"); }
+  int64_t columns() const { return sizes.at("columns"); }
+};
+
+// Throws Error that names the tensor, the rule and the value.
+CheckedRows check_rows(const RowCall& call, Where where);
+// Of a call that is to run: no tensor lies at address 0.
+void check_row_addresses(const RowCall& call, Where where);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,56 @@
+// Operations on the rows of a matrix as one call on the host: y = rms_norm(x), and the others of
+// operations.h.
+//
+//   kernels::Rows rows(*device);
+//   kernels::RowCall call{.operation = &kernels::row_operation("softmax")};
+//   call.tensors = {{{DType::bf16, {1000, 4096}, x}}, {{DType::bf16, {1000, 4096}, y}}};
+//   rows(call);  // queued
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/call/options.h"
+#include "kernels/rows/operation.h"
+#include "runtime/buffer.h"
+#include "runtime/device.h"
+
+namespace ptxbuilder::kernels {
+
+// A tensor without gaps, outermost extent first.
+struct RowOperand {
+  DType type = DType::bf16;
+  std::vector<int64_t> extents;
+  runtime::View memory;
+};
+
+// A call of an operation: a tensor for each of its table, in that order, and a number for each of its
+// numbers. Extents in front of those of the table are counted as rows. A result may be in the place of what
+// is read there by the same threads, element by element, as y in that of x; else results lie apart from all
+// other tensors.
+struct RowCall {
+  const RowOperation* operation = nullptr;
+  std::vector<std::optional<RowOperand>> tensors;
+  std::vector<float> numbers = {};  // as the table says where it is empty
+  runtime::View workspace = {};
+  runtime::Stream stream = {};
+};
+
+// Any thread may call it at any time. Throws Error that begins with the operation's name, and says which
+// tensor breaks which rule.
+class Rows {
+ public:
+  explicit Rows(runtime::Device& device, const CallOptions& options = {});
+  ~Rows();
+
+  void operator()(const RowCall& call, Where where = Where::here());
+  // Operations that sum over rows take some, for the sums of each group of CTAs. The kernel is compiled.
+  size_t workspace_bytes(const RowCall& call, Where where = Where::here());
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,120 @@
+// The operations on rows as kernel families, one for each.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <deque>
+
+#include "kernels/family/family.h"
+#include "kernels/family/run.h"
+#include "kernels/rows/reference.h"
+#include "runtime/lazy.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
+
+DType type_of(const RowTensor& t, DType first) {
+  if (t.type == RowTensor::Type::number) return DType::f32;
+  return t.type == RowTensor::Type::integer ? DType::s32 : first;
+}
+
+RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
+  const DType type = kTypes[f["type"]];
+  const int64_t columns = f["columns"];
+  RowProblem problem{&o, {}, {}};
+  for (const RowTensor& t : o.tensors) problem.types.push_back(type_of(t, type));
+  const int64_t widest = 16 / size_of(type);
+  const int vector = static_cast<int>(std::min(widest, columns & -columns));
+  RowLimits limits = o.limits;
+  if (f["values"] > 0) limits.values = limits.values_of_words = f.small("values");
+  problem.tile = row_tile(columns, size_of(type), vector, limits, f.small("ctas"));
+  return problem;
+}
+
+// Numbers of columns, and -1 among them.
+void choose_columns(command::Tensor& t, int64_t columns) {
+  for (size_t i = 0; i < t.count(); ++i) {
+    const auto drawn = static_cast<int64_t>(std::abs(t[i]));
+    t.set(i, static_cast<double>(drawn * 7919 % (columns + 1) - 1));
+  }
+  t.to_device();
+}
+
+void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
+  const RowProblem problem = problem_of(o, f);
+  RowReference call;
+  for (const std::string& word : o.sizes()) call.sizes[word] = f[word];
+  for (const RowNumber& n : o.numbers) call.numbers[n.name] = n.unsaid;
+  std::vector<command::Tensor> tensors;
+  std::vector<runtime::Argument> arguments;
+  const auto parts =
+      static_cast<uint64_t>(row_parts(problem.tile, o.limits, f["rows"], run.multiprocessors()));
+  double bytes = 0;
+  for (size_t i = 0; i < o.tensors.size(); ++i) {
+    const RowTensor& t = o.tensors[i];
+    std::vector<uint64_t> shape;
+    for (size_t k = t.shape.size(); k-- > 0;) shape.push_back(static_cast<uint64_t>(call.sizes[t.shape[k]]));
+    if (t.is_summed) shape.push_back(parts);
+    const DType type = t.is_summed ? DType::f32 : *problem.types[i];
+    tensors.push_back(t.is_written() ? run.output(type, shape) : run.normal(type, shape));
+    arguments.push_back(tensors.back().pointer());
+    bytes += static_cast<double>(tensors.back().count()) * size_of(type);
+    if (t.is_written()) continue;
+    if (t.type == RowTensor::Type::integer) choose_columns(tensors.back(), f["columns"]);
+    std::vector<double>& values = call.given[t.name];
+    for (size_t e = 0; e < tensors.back().count(); ++e) values.push_back(tensors.back()[e]);
+  }
+  for (const std::string& word : o.sizes())
+    arguments.push_back(runtime::scalar(static_cast<uint32_t>(call.sizes[word])));
+  for (const RowNumber& n : o.numbers) arguments.push_back(runtime::scalar(n.unsaid));
+  run.launch(arguments);
+  // Several threads ask for elements.
+  std::deque<runtime::Lazy<std::map<std::string, std::vector<RowExpected>>>> rows(
+      static_cast<size_t>(call.sizes["rows"]));
+  const auto expected = [&](const std::string& tensor, size_t row, size_t element) {
+    return rows[row].get([&] { return row_reference(o.name, call, row); }).at(tensor)[element];
+  };
+  const size_t rows_of_cta = static_cast<size_t>(problem.tile.rows());
+  for (size_t i = 0; i < o.tensors.size(); ++i) {
+    const RowTensor& t = o.tensors[i];
+    if (!t.is_written()) continue;
+    const double rounding = unit_roundoff(tensors[i].dtype()) * 1.01;
+    const size_t of_row = tensors[i].count() / (t.is_summed ? parts : rows.size());
+    run.check(
+        tensors[i], t.is_summed ? static_cast<double>(rows.size()) : 1, [&, rounding, of_row](size_t e) {
+          RowExpected right = {0, 0};
+          if (!t.is_summed) right = expected(t.name, e / of_row, e % of_row);
+          for (size_t row = 0; t.is_summed && row < rows.size(); ++row) {
+            if (row / rows_of_cta % parts != e / of_row) continue;
+            const RowExpected term = expected(t.name, row, e % of_row);
+            right.value += term.value, right.tolerance += term.tolerance;
+          }
+          return command::Expected{right.value, right.tolerance + rounding * std::abs(right.value) + 0x1p-24};
+        });
+  }
+  run.measure(0, bytes);
+}
+
+command::Family family_of(const RowOperation& o) {
+  std::vector<command::Field> fields = {
+      {"rows", 1024, "of the matrix"},
+      {"columns", 1024, "of the matrix"},
+      {"type", 1, "of the elements", 1, 0, {"f16", "bf16", "f32"}},
+      {"values", 0, "of a row that a thread has at most; 0 for the operation's own", 1, 0},
+      {"ctas", 0, "that share a row; 0 for the library's choice", 1, 0}};
+  return {.name = o.name,
+          .summary = o.summary,
+          .fields = fields,
+          .build = [&o](const command::Fields& f) { return o.build(problem_of(o, f)); },
+          .run = [&o](const command::Fields& f, command::Run& r) { run(o, f, r); }};
+}
+
+const auto registrations = [] {
+  std::vector<command::Registration> all;
+  for (const RowOperation& o : row_operations()) all.emplace_back(family_of(o));
+  return all;
+}();
+
+}  // namespace
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,78 @@
+#include "kernels/rows/tile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
+// CTAs of few threads are many on a multiprocessor: some load while others store.
+constexpr int kFewWarpgroups = 2, kFewCtas = 8, kMostCtas = 16, kWarpgroupsOfEight = 4;
+constexpr int kValuesOfWarpgroups =
+    128;  // that a multiprocessor's registers hold beside what else threads need
+constexpr int kValuesOfNarrow = 16, kRowsOfThread = 4;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int ctas_for(int64_t warpgroups, int64_t most_warpgroups) {
+  if (warpgroups <= kFewWarpgroups) return 1;
+  const auto few =
+      static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(warpgroups, kFewWarpgroups))));
+  if (few <= kFewCtas) return few;
+  return warpgroups <= kFewCtas * std::min<int64_t>(most_warpgroups, kWarpgroupsOfEight) ? kFewCtas
+                                                                                         : kMostCtas;
+}
+
+}  // namespace
+
+RegisterLayout RowTile::layout() const {
+  const int columns = columns_of_warp(), groups = RegisterLayout::kThreads / lanes;
+  const Layout elements = make_layout({{lanes, groups}, {vector, vectors, rows_of_thread}},
+                                      {{vector, columns}, {1, vector * lanes, groups * columns}});
+  return RegisterLayout({groups * rows_of_thread, columns}, elements,
+                        fmt::format("rows of {} by {} threads", columns, lanes));
+}
+
+int ctas_at_once(const RowTile& t, const RowLimits& limits) {
+  return std::max(1, limits.threads_at_once / (t.warpgroups() * RegisterLayout::kThreads));
+}
+
+std::string row_parts_rule(const RowTile& t, const RowLimits& limits) {
+  return fmt::format("min(ceil_div(rows, {}), max(1, multiprocessors * {} / {}))", t.rows(),
+                     ctas_at_once(t, limits), t.ctas);
+}
+int64_t row_parts(const RowTile& t, const RowLimits& limits, int64_t rows, int64_t multiprocessors) {
+  return std::min(ceil_div(rows, t.rows()),
+                  std::max<int64_t>(1, multiprocessors * ctas_at_once(t, limits) / t.ctas));
+}
+
+RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas, Where where) {
+  RowTile t;
+  const int values = bytes > 2 || vector == 1 ? limits.values_of_words : limits.values;
+  t.vector = std::min(vector, values);
+  // More threads would leave each fewer registers.
+  const int64_t warpgroups_of_cta =
+      std::min<int64_t>(limits.threads_at_once / kThreads, kValuesOfWarpgroups / values);
+  const int64_t accesses = ceil_div(columns, t.vector), of_thread = values / t.vector;
+  const int64_t most =
+      std::min(kMostColumns, int64_t{values} * kThreads * warpgroups_of_cta * (ctas > 0 ? ctas : kMostCtas));
+  if (columns < 1 || columns > most)
+    throw Error(where, fmt::format("rows of {} columns; they have from 1 to {}", columns, most));
+  t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
+  if (accesses > of_thread * kWarp) {
+    const int64_t warpgroups = ceil_div(accesses, of_thread * kThreads);
+    t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta);
+    t.warps = RowTile::kWarps * static_cast<int>(ceil_div(warpgroups, t.ctas));
+  }
+  t.vectors = static_cast<int>(ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
+  if (!t.is_shared())
+    t.rows_of_thread = std::clamp(static_cast<int>(std::bit_floor(static_cast<unsigned>(
+                                      std::min(values, kValuesOfNarrow) / (t.vector * t.vectors)))),
+                                  1, kRowsOfThread);
+  return t;
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,56 @@
+// How the rows of a matrix are spread over threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "ptxbuilder/plan/register_layout.h"
+
+namespace ptxbuilder::kernels {
+
+// A thread has `vectors` accesses of `vector` elements along each of its rows, and `lanes` threads of a warp
+// stand beside each other along a row. A warp has some narrow rows, or `warps` of a CTA and `ctas` of a
+// cluster share one.
+struct RowTile {
+  int vector = 1, vectors = 1;
+  int lanes = 1;  // a power of two, 32 where several warps share a row
+  int warps = 1, ctas = 1;
+  int rows_of_thread = 1;
+
+  bool is_shared() const { return warps > 1; }  // by warps
+  int warpgroups() const { return std::max(1, warps / kWarps); }
+  int columns_of_warp() const { return vector * vectors * lanes; }
+  int rows() const {
+    return is_shared() ? 1 : RegisterLayout::kThreads / lanes * rows_of_thread;
+  }  // of a CTA
+  // Of a warpgroup's part: its rows, or of a row that warps share, a row for each of its four parts.
+  RegisterLayout layout() const;
+  friend bool operator==(const RowTile&, const RowTile&) = default;
+
+  static constexpr int kWarps = 4;  // of a warpgroup
+};
+
+// What a kernel's registers allow.
+struct RowLimits {
+  // Of a row, that a thread has at most: of 16 bits by wide accesses, and of 32 bits or one by one.
+  int values = 32, values_of_words = 32;
+  int threads_at_once = 1024;  // of a multiprocessor, which leave a thread so many registers
+};
+
+// CTAs that a multiprocessor is to hold at once.
+int ctas_at_once(const RowTile& tile, const RowLimits& limits);
+
+// How many groups of CTAs take the rows of an operation that sums over rows: as the rule of a launch, and as
+// its number.
+std::string row_parts_rule(const RowTile& tile, const RowLimits& limits);
+int64_t row_parts(const RowTile& tile, const RowLimits& limits, int64_t rows, int64_t multiprocessors);
+
+inline constexpr int64_t kMostColumns = 262144;
+
+// The tile for rows of so many columns of elements of up to `bytes`, of which `vector` is a divisor; by so
+// many CTAs, unless they are 0. Throws Error where there are more columns than the threads of a cluster hold.
+RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas = 0,
+                 Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels
