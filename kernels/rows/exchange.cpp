@@ -39,7 +39,9 @@ f32 all_of(Reduction operation, sptr<f32> parts, int count) {
 }  // namespace
 
 RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
-    : warps_(problem.tile.warps), ctas_(problem.operation->reduces ? problem.tile.ctas : 1) {
+    : warps_(problem.tile.warps),
+      ctas_(problem.operation->reduces ? problem.tile.ctas : 1),
+      is_repeated_(problem.operation->has_sums()) {
   if (!problem.operation->reduces || !problem.tile.is_shared()) return;
   const int places = (warps_ * ctas_ + kPlaces - 1) / kPlaces * kPlaces;
   parts_ = kernel.shared<f32>({1, places}, SwizzleNone, 2, "parts");
@@ -52,6 +54,11 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
   arrived_.emplace(kernel, std::vector<int>{1, 1}, std::vector<std::string>{"numbers of a row"});
   phases_.emplace(*arrived_);
   sync_cluster();  // no CTA is sent anything before its barriers are there
+  if (is_repeated_) barrier_cluster_arrive();
+}
+
+void RowExchange::finish() {
+  if (arrived_ && is_repeated_) barrier_cluster_wait();
 }
 
 void RowExchange::send_in_cta(sptr<f32> parts, f32 x) {
@@ -80,7 +87,15 @@ f32 RowExchange::reduce(Reduction operation, f32 x) {
   else
     send_to_cluster(parts, x);
   *turn_ = *turn_ ^ 1u;
-  return all_of(operation, parts, warps_ * ctas_);
+  const f32 all = all_of(operation, parts, warps_ * ctas_);
+  if (arrived_ && is_repeated_) {
+    // All have read the numbers of the call before this one, whose places the next call takes.
+    barrier_cluster_wait();
+    barrier_cluster_arrive();
+  } else if (arrived_ && ++calls_ > 2) {
+    throw Error("a row that CTAs share is reduced twice at most, unless its operation sums over rows");
+  }
+  return all;
 }
 
 }  // namespace ptxbuilder::kernels

@@ -248,6 +248,7 @@ Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThread
   k.warpgroups(t.warpgroups(), 0, [&](u32) {
     RowThreads threads(problem, parameters, exchange);
     body(threads);
+    exchange.finish();
   });
   return k;
 }
