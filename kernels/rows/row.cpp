@@ -228,6 +228,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
 Numbers RowThreads::zeros() const { return Numbers(f32(0), problem_.tile.layout()); }
 
 void RowThreads::store_sums(const std::string& tensor, const Numbers& x) const {
+  if (!problem_.types[place_of(*problem_.operation, tensor)]) return;
   const RowTile& t = problem_.tile;
   const auto to = tile_of(t, parameters_.get<gptr<f32>>(tensor), nctaid_x() / t.ctas,
                           parameters_.get<u32>("columns"), ctaid_x() / t.ctas);

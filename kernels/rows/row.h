@@ -84,7 +84,7 @@ class RowThreads {
   void for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead = {});
   // Of a tensor [columns], the same for all rows; `unsaid` where it is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
-  // Tiles of zeros for sums over rows, and where they go: the tensor's parts.
+  // Tiles of zeros for sums over rows, and where they go: the parts of a tensor, unless it is not given.
   Numbers zeros() const;
   void store_sums(const std::string& tensor, const Numbers& x) const;
 

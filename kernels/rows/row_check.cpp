@@ -72,10 +72,13 @@ class RowCheck {
       fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    if (given < rank || (given > rank && t.shape[0] != "rows")) refuse("the number of dimensions is another");
+    // Of those in front, which may be none, all are rows.
+    const size_t rows = given + 1 - rank;
+    if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows"))
+      refuse("the number of dimensions is another");
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
-      for (size_t d = k == 0 ? 0 : given - rank + k; d <= given - rank + k; ++d) {
+      for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
         if (x.extents[d] < 0 || x.extents[d] >= kMostExtent) refuse("an extent is from 0 to below 2^31");
         extent *= x.extents[d];
         if (extent >= kMostExtent) refuse("there are 2^31 rows or more");
