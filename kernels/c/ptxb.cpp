@@ -16,6 +16,7 @@
 #include "kernels/c/grown.h"
 #include "kernels/c/product.h"
 #include "kernels/c/report.h"
+#include "kernels/c/rows.h"
 #include "kernels/c/tensor.h"
 #include "kernels/gemm/matmul.h"
 #include "ptxbuilder/sidecar.h"
@@ -51,6 +52,9 @@ struct Opened {
   kernels::AttentionGradient& attention_gradient() {
     return attention_gradient_.get([&] { return kernels::AttentionGradient(*device); });
   }
+  kernels::Rows& rows() {
+    return *rows_.get([&] { return std::make_unique<kernels::Rows>(*device); });
+  }
 
   runtime::Address allocate(size_t bytes) {
     const runtime::Address address = device->allocate(bytes);
@@ -74,6 +78,7 @@ struct Opened {
   runtime::Lazy<kernels::Matmul> product_;
   runtime::Lazy<kernels::Attention> attention_;
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
+  runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
 };
 
 // A handle holds null once it was given back. The handle itself stays, a few words, so that it may be asked,
@@ -370,6 +375,27 @@ int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradie
     opened.attention_gradient()(p, Where{});
   });
 }
+
+int ptxb_rows_workspace(ptxb_device* device, const ptxb_rows* rows, size_t* bytes) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    given(bytes, "where to put the bytes");
+    *bytes = opened.rows().workspace_bytes(read_rows(given(rows, "the call"), opened.ordinal), Where{});
+  });
+}
+
+int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* workspace, size_t workspace_bytes,
+                  void* stream) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    kernels::RowCall call = read_rows(given(rows, "the call"), opened.ordinal);
+    call.workspace = {address_of(workspace), workspace_bytes};
+    call.stream = stream_of(stream);
+    opened.rows()(call, Where{});
+  });
+}
+
+const char* ptxb_rows_table(void) { return rows_table().c_str(); }
 
 int ptxb_load(ptxb_device* device, const char* path, const char* kernel, ptxb_kernel** loaded) {
   return loaded_by(device, loaded, [&](runtime::Device& on) {

@@ -260,6 +260,32 @@ PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_a
 PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient,
                                          void* workspace, size_t workspace_bytes, void* stream);
 
+/* ---- Operations on the rows of a matrix ---- */
+
+/* One of ptxb_rows_table(), by its name. Tensors stand in the order of the table, NULL for one that is
+ * optional and left out; they have no gaps, and extents in front of those of the table count as rows. */
+typedef struct ptxb_rows {
+  size_t size; /* sizeof(ptxb_rows) */
+  const char* operation;
+  const ptxb_tensor* const* tensors;
+  size_t tensor_count;
+  const float* numbers; /* in the order of the table; as it says where number_count is 0 */
+  size_t number_count;
+} ptxb_rows;
+
+#define PTXB_ROWS_INIT \
+  { sizeof(ptxb_rows), NULL, NULL, 0, NULL, 0 }
+
+/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+PTXB_API int ptxb_rows_workspace(ptxb_device* device, const ptxb_rows* rows, size_t* bytes);
+PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* workspace,
+                           size_t workspace_bytes, void* stream);
+/* All operations as JSON: each has a name, a summary, tensors (name; shape, a list of words, of which equal
+ * ones are equal extents; type: "any" of f16, bf16 and f32, "of_first", that of the first tensor, "number",
+ * f32, or "integer", s32 or s64; written; optional; meaning) and numbers (name, unsaid, meaning). Valid for
+ * ever. */
+PTXB_API const char* ptxb_rows_table(void);
+
 /* ---- Kernels of anybody's ---- */
 
 typedef struct ptxb_kernel ptxb_kernel;

@@ -985,6 +985,73 @@ static void check_given_back(const char* name) {
   ptxb_kernel_free(next), ptxb_close(after);
 }
 
+/* The gradients of an RMS norm without epsilon: of rows whose scale is given as 1, and a weight of ones, dx
+ * is dy - x mean(x dy), and dweight the sum of x dy. */
+static void check_rows(unsigned seed) {
+  enum { kOfRows = 5, kOfColumns = 24 };
+  Matrix x, scale, dy, dx, dweight, workspace;
+  make(&x, f32, kOfRows, kOfColumns, kOfColumns, 1, 0), fill(&x, &seed);
+  make(&dy, f32, kOfRows, kOfColumns, kOfColumns, 1, 0), fill(&dy, &seed);
+  make(&dx, bf16, kOfRows, kOfColumns, kOfColumns, 1, 0);
+  make(&scale, f32, kOfRows, 1, 1, 1, 0);
+  make(&dweight, bf16, kOfColumns, 1, 1, 1, 0);
+  for (int64_t i = 0; i < kOfRows; ++i) *(float*)at(&scale, i, 0) = 1;
+  OK(ptxb_copy_in(device, scale.tensor.data, scale.host, scale.bytes));
+  scale.tensor.ndim = dweight.tensor.ndim = 1;
+  const ptxb_tensor* tensors[] = {&x.tensor, NULL, &scale.tensor, &dy.tensor, &dx.tensor, &dweight.tensor};
+  ptxb_rows p = PTXB_ROWS_INIT;
+  p.operation = "rms_norm_gradient", p.tensors = tensors, p.tensor_count = 6;
+  size_t bytes = 0;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes),
+          "rms_norm_gradient: dx is of bf16; its type is that of x, f32");
+  discard(&dx), make(&dx, f32, kOfRows, kOfColumns, kOfColumns, 1, 0);
+  tensors[4] = &dx.tensor;
+  OK(ptxb_rows_workspace(device, &p, &bytes));
+  CHECK(bytes > 0);
+  make(&workspace, (ptxb_dtype){PTXB_INT, 32, 1}, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
+  OK(ptxb_rows_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, dx.host, dx.tensor.data, dx.bytes));
+  OK(ptxb_copy_out(device, dweight.host, dweight.tensor.data, dweight.bytes));
+  int wrong = 0;
+  double sums[kOfColumns] = {0};
+  for (int64_t i = 0; i < kOfRows; ++i) {
+    double mean = 0;
+    for (int64_t j = 0; j < kOfColumns; ++j) {
+      mean += value(&x, i, j) * value(&dy, i, j) / kOfColumns;
+      sums[j] += value(&x, i, j) * value(&dy, i, j);
+    }
+    for (int64_t j = 0; j < kOfColumns; ++j)
+      wrong += fabs(value(&dx, i, j) - (value(&dy, i, j) - value(&x, i, j) * mean)) > 1e-4;
+  }
+  for (int64_t j = 0; j < kOfColumns; ++j) wrong += value(&dweight, j, 0) != (float)sums[j];
+  CHECK(wrong == 0);
+  CHECK(strstr(ptxb_rows_table(), "\"name\": \"rms_norm_gradient\""));
+
+  REFUSED(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "rms_norm_gradient: this call takes a workspace");
+  REFUSED(ptxb_rows_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the call is NULL");
+  REFUSED(ptxb_rows_workspace(device, &p, NULL), "where to put the bytes is NULL");
+  tensors[4] = &x.tensor; /* in place */
+  OK(ptxb_rows_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+  tensors[4] = &dx.tensor, dx.tensor.data = (char*)x.tensor.data + 4;
+  REFUSED(ptxb_rows_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM),
+          "rms_norm_gradient: dx overlaps x, which is read");
+  tensors[2] = NULL;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "rms_norm_gradient: scale is not given");
+  p.tensor_count = 5;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "5 tensors are given, and it has 6");
+  p.operation = "norm";
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes),
+          "no operation on rows is named 'norm'; there are rms_norm,");
+  p.operation = NULL;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "the operation's name is NULL");
+  p.size = 8;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "a ptxb_rows of 8 bytes");
+  dx.tensor.data = NULL;
+  OK(ptxb_allocate(device, dx.bytes, &dx.tensor.data));
+  discard(&x), discard(&scale), discard(&dy), discard(&dx), discard(&dweight), discard(&workspace);
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -1010,6 +1077,7 @@ int main(int count, char** words) {
   check_attention(1, count < 2);
   check_repeated(seed);
   check_epilogues(seed);
+  check_rows(seed);
   check_epilogue_mistakes();
   check_older_struct(seed);
   check_kernels();

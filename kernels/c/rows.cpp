@@ -1,0 +1,81 @@
+#include "kernels/c/rows.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+
+#include "kernels/c/grown.h"
+#include "kernels/c/tensor.h"
+
+namespace ptxbuilder::c {
+namespace {
+
+kernels::RowOperand operand_of(const std::string& name, const ptxb_tensor* tensor, int gpu) {
+  const Placed t(name.c_str(), tensor, gpu);
+  kernels::RowOperand x{t.type, {}, t.memory()};
+  int64_t compact = 1;
+  for (size_t i = t.rank(); i-- > 0; compact *= t.extent(i)) {
+    x.extents.insert(x.extents.begin(), t.extent(i));
+    if (t.extent(i) > 1 && x.memory.bytes > 0 && t.stride(i) != compact)
+      throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+  }
+  return x;
+}
+
+std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
+
+template <class All, class Text>
+std::string list(const All& all, const Text& text) {
+  std::vector<std::string> texts;
+  for (const auto& one : all) texts.push_back(text(one));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::string text_of(const kernels::RowTensor& t) {
+  constexpr const char* types[] = {"any", "of_first", "number", "integer"};
+  return fmt::format(
+      R"({{"name": "{}", "shape": {}, "type": "{}", "written": {}, "optional": {}, "meaning": "{}"}})",
+      t.name, list(t.shape, quoted), types[static_cast<size_t>(t.type)], t.is_written(), t.is_optional(),
+      t.meaning);
+}
+
+std::string text_of(const kernels::RowOperation& o) {
+  const auto number = [](const kernels::RowNumber& n) {
+    return fmt::format(R"({{"name": "{}", "unsaid": {}, "meaning": "{}"}})", n.name, n.unsaid, n.meaning);
+  };
+  return fmt::format(R"({{"name": "{}", "summary": "{}", "tensors": {}, "numbers": {}}})", o.name, o.summary,
+                     list(o.tensors, [](const kernels::RowTensor& t) { return text_of(t); }),
+                     list(o.numbers, number));
+}
+
+}  // namespace
+
+kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
+  constexpr size_t kFirst = offsetof(ptxb_rows, number_count) + sizeof given_rows.number_count;
+  const ptxb_rows rows = grown(given_rows, PTXB_ROWS_INIT, kFirst, "ptxb_rows", "PTXB_ROWS_INIT");
+  kernels::RowCall call;
+  call.operation = &kernels::row_operation(&given(rows.operation, "the operation's name"));
+  const auto& tensors = call.operation->tensors;
+  if (rows.tensor_count != tensors.size())
+    throw Error(fmt::format("{}: {} tensors are given, and it has {}: NULL for one that is left out",
+                            call.operation->name, rows.tensor_count, tensors.size()));
+  given(rows.tensors, "the list of tensors");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    call.tensors.emplace_back();
+    if (rows.tensors[i]) call.tensors.back() = operand_of(tensors[i].name, rows.tensors[i], gpu);
+  }
+  if (rows.number_count > 0) {
+    const float* numbers = &given(rows.numbers, "the list of numbers");
+    call.numbers.assign(numbers, numbers + rows.number_count);
+  }
+  return call;
+}
+
+const std::string& rows_table() {
+  static const std::string table =
+      list(kernels::row_operations(), [](const kernels::RowOperation& o) { return text_of(o); });
+  return table;
+}
+
+}  // namespace ptxbuilder::c

@@ -1,0 +1,18 @@
+// Operations on rows of the C interface.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/c/ptxb.h"
+#include "kernels/rows/rows.h"
+
+namespace ptxbuilder::c {
+
+// The call that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws Error.
+kernels::RowCall read_rows(const ptxb_rows& given, int gpu);
+
+// The table of all operations, as JSON.
+const std::string& rows_table();
+
+}  // namespace ptxbuilder::c
