@@ -3,7 +3,7 @@ import sys
 
 import cupy
 
-from . import _attention, _product
+from . import _attention, _product, _rows
 from ._common import CODES, name_of
 from ._numpy import dtype_of, view  # noqa: F401  view: run() asks the kit for it
 
@@ -37,6 +37,10 @@ def matmul(a, b, out, operands, options):
 def attention(q, k, v, extras, numbers, return_lse, out, device):
     extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: cupy.array(words, cupy.int32))
     return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device, _stream())
+
+
+def rows(operation, given, numbers, device):
+    return _rows.run(_kit, operation, given, numbers, operation.written[:1], device, _stream())[0]
 
 
 def call(kernel, grid, arguments, first, device):

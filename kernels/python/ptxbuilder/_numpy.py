@@ -3,7 +3,7 @@ import sys
 
 import numpy
 
-from . import _attention, _product
+from . import _attention, _product, _rows
 from ._common import check_kind
 from ._common import host_tensor as tensor
 
@@ -55,6 +55,12 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
     extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: numpy.array(words, numpy.int32))
     _check({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
     return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device)
+
+
+def rows(operation, given, numbers, device):
+    required = {name: x for name, x in given.items() if not operation.tensors[name]["optional"]}
+    _check(required, **{name: x for name, x in given.items() if name not in required})
+    return _rows.run(_kit, operation, given, numbers, operation.written[:1], device)[0]
 
 
 def call(kernel, grid, arguments, first, device):

@@ -178,7 +178,17 @@ static ptxb_attention_gradient gradient_of(const operation* o) {
   return gradient;
 }
 
+static ptxb_rows rows_of(const operation* o) {
+  ptxb_rows rows = o->rows;
+  rows.tensors = o->row_tensors;
+  return rows;
+}
+
 static int workspace_of(ptxb_device* on, const operation* o, size_t* bytes) {
+  if (o->kind == ROWS) {
+    const ptxb_rows rows = rows_of(o);
+    return ptxb_rows_workspace(on, &rows, bytes);
+  }
   if (o->kind == MATMUL) return ptxb_matmul_workspace(on, &o->matmul, bytes);
   if (o->kind == ATTENTION) return ptxb_attention_workspace(on, &o->attention, bytes);
   const ptxb_attention_gradient gradient = gradient_of(o);
@@ -186,6 +196,10 @@ static int workspace_of(ptxb_device* on, const operation* o, size_t* bytes) {
 }
 
 static int run(ptxb_device* on, const operation* o, void* workspace, size_t bytes, void* stream) {
+  if (o->kind == ROWS) {
+    const ptxb_rows rows = rows_of(o);
+    return ptxb_rows_run(on, &rows, workspace, bytes, stream);
+  }
   if (o->kind == MATMUL) return ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream);
   if (o->kind == ATTENTION) return ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
   const ptxb_attention_gradient gradient = gradient_of(o);

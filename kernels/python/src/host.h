@@ -14,11 +14,17 @@ enum { EMULATOR = -1, MOST_GPUS = 64 }; /* devices are numbered: a GPU's number,
 enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
 enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work that is waited for */
 
+enum { MOST_ROW_TENSORS = 12 };
 typedef struct operation {
-  enum { MATMUL, ATTENTION, ATTENTION_GRADIENT } kind;
+  enum { MATMUL, ATTENTION, ATTENTION_GRADIENT, ROWS } kind;
   union {
     ptxb_matmul matmul;
     ptxb_attention attention;
+    struct {
+      ptxb_rows rows; /* whose tensors are these, filled in when it is called */
+      const ptxb_tensor* row_tensors[MOST_ROW_TENSORS];
+      unsigned long rows_written; /* a bit for each tensor that is written */
+    };
   };
   ptxb_attention_gradient gradient; /* of `attention`, which is filled in when it is called */
 } operation;

@@ -28,6 +28,8 @@ static PyObject* ext_handlers(PyObject* self, PyObject* none) {
              {"ptxbuilder_attention", "CUDA", xla_attention_cuda},
              {"ptxbuilder_attention_gradient", "cpu", xla_attention_gradient_cpu},
              {"ptxbuilder_attention_gradient", "CUDA", xla_attention_gradient_cuda},
+             {"ptxbuilder_rows", "cpu", xla_rows_cpu},
+             {"ptxbuilder_rows", "CUDA", xla_rows_cuda},
              {"ptxbuilder_kernel", "cpu", xla_kernel_cpu},
              {"ptxbuilder_kernel", "CUDA", xla_kernel_cuda},
              {"ptxbuilder_kernel_waits", "cpu", xla_kernel_cpu},
@@ -125,6 +127,8 @@ static int fill(PyObject* module) {
   if (!status) status = PyModule_AddFunctions(module, eager_methods);
   if (!status) status = PyModule_AddFunctions(module, attention_methods);
   if (!status) status = PyModule_AddFunctions(module, launch_methods);
+  if (!status) status = PyModule_AddFunctions(module, rows_methods);
+  if (!status) status = add(module, "ROWS", PyUnicode_FromString(ptxb_rows_table()));
   return status;
 }
 

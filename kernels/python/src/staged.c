@@ -166,6 +166,11 @@ static void stage_gradient(staged* s, ptxb_attention_gradient* p) {
   p->dq = stage(s, p->dq, true), p->dk = stage(s, p->dk, true), p->dv = stage(s, p->dv, true);
 }
 
+static void stage_rows(staged* s, operation* o) {
+  for (size_t i = 0; i < o->rows.tensor_count; ++i)
+    o->row_tensors[i] = stage(s, o->row_tensors[i], o->rows_written >> i & 1);
+}
+
 const char* host_run_staged(int device, const operation* o) {
   staged s = {0};
   const char* error = host_device(device, &s.device);
@@ -174,6 +179,8 @@ const char* host_run_staged(int device, const operation* o) {
   operation there = *o;
   if (o->kind == MATMUL)
     stage_matmul(&s, &there.matmul);
+  else if (o->kind == ROWS)
+    stage_rows(&s, &there);
   else
     stage_attention(&s, &there.attention, o->kind == ATTENTION);
   if (o->kind == ATTENTION_GRADIENT) stage_gradient(&s, &there.gradient);

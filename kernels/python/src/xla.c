@@ -1,5 +1,7 @@
 #include "kernels/python/src/xla.h"
 
+#include <string.h>
+
 #include "kernels/python/src/ffi.h"
 
 /* The workspace is the last of the results, where the call has as many as `results` and one more. */
@@ -204,3 +206,40 @@ void* xla_attention_cpu(void* call) { return ffi_on_cpu(call, attention); }
 void* xla_attention_cuda(void* call) { return ffi_on_cuda(call, attention, true); }
 void* xla_attention_gradient_cpu(void* call) { return ffi_on_cpu(call, attention_gradient); }
 void* xla_attention_gradient_cuda(void* call) { return ffi_on_cuda(call, attention_gradient, true); }
+
+static const char* rows(const ffi_call* call, const ffi_target* to) {
+  const ffi_text* name;
+  const float* reals;
+  const int64_t* numbers;
+  const ffi_array* scale;
+  const char* error = ffi_text_of(call, "operation", &name);
+  if (!error) error = ffi_array_of(call, "scale", FFI_F32, &scale);
+  if (!error) error = read_numbers(call, scale->size, 3, &reals, &numbers);
+  if (error) return error;
+  const ptxb_rows init = PTXB_ROWS_INIT;
+  operation o = {.kind = ROWS, .rows = init, .rows_written = (unsigned long)numbers[2]};
+  char words[64];
+  if (name->size >= sizeof words) return "attribute `operation` has more than 63 bytes";
+  memcpy(words, name->data, name->size);
+  words[name->size] = 0;
+  o.rows.operation = words, o.rows.numbers = reals, o.rows.number_count = scale->size;
+  if (numbers[0] < 0 || numbers[0] > MOST_ROW_TENSORS) return host_words("%d tensors", (int)numbers[0]);
+  o.rows.tensor_count = (size_t)numbers[0];
+  ptxb_tensor all[MOST_ROW_TENSORS];
+  int64_t arguments = 0, results = 0;
+  for (int64_t i = 0; i < numbers[0]; ++i) {
+    o.row_tensors[i] = NULL;
+    if (!(numbers[1] >> i & 1)) continue;
+    const bool is_written = numbers[2] >> i & 1;
+    const ffi_buffers* from = is_written ? &call->results : &call->arguments;
+    const int64_t at = is_written ? results++ : arguments++;
+    if (at >= from->count) return host_words("there is no buffer %d", (int)at);
+    all[i] = ffi_tensor_of(from->all[at]);
+    o.row_tensors[i] = &all[i];
+  }
+  error = check_counts(call, arguments, results);
+  return error ? error : run(call, to, &o, results);
+}
+
+void* xla_rows_cpu(void* call) { return ffi_on_cpu(call, rows); }
+void* xla_rows_cuda(void* call) { return ffi_on_cuda(call, rows, true); }

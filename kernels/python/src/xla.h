@@ -12,6 +12,10 @@
  * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes behind V,
  * and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes as of "attention".
  *
+ * "rows": arguments and results are the tensors of ptxb_rows_table() that are read and written, in its order.
+ * Attributes `operation`, its name, `scale`, float32, its numbers, and `numbers` = int64
+ * [tensors, those that are given, those that are written], the last two a bit for each tensor.
+ *
  * All have one result more, of uint8, where the library asks for a workspace.
  *
  * "kernel": attributes `program`, the path and the kernel's name with a line feed between them, `grid`, int64
@@ -34,7 +38,7 @@ enum xla_argument {
 
 typedef void* xla_handler(void* call_frame);
 xla_handler xla_matmul_cpu, xla_matmul_cuda, xla_attention_cpu, xla_attention_cuda,
-    xla_attention_gradient_cpu, xla_attention_gradient_cuda, xla_kernel_cpu, xla_kernel_cuda,
-    xla_kernel_waits_cuda;
+    xla_attention_gradient_cpu, xla_attention_gradient_cuda, xla_rows_cpu, xla_rows_cuda, xla_kernel_cpu,
+    xla_kernel_cuda, xla_kernel_waits_cuda;
 
 #endif

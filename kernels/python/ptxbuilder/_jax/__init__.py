@@ -2,5 +2,6 @@
 from .attention import attention
 from .kernel import call
 from .product import matmul
+from .rows import rows
 
-__all__ = ["attention", "call", "matmul"]
+__all__ = ["attention", "call", "matmul", "rows"]

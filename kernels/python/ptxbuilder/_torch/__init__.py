@@ -2,5 +2,6 @@
 from .attention import attention
 from .kernel import call
 from .product import matmul, take_over
+from .rows import rows
 
-__all__ = ["attention", "call", "matmul", "take_over"]
+__all__ = ["attention", "call", "matmul", "rows", "take_over"]

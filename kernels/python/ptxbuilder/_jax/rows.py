@@ -1,0 +1,70 @@
+"""Operations on rows of JAX's arrays."""
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from .. import _rows
+from .ffi import alike, check_arrays, described, refuse_device, struct_like
+from .ffi import device as traced_device
+
+
+def _call(operation, given, numbers, wanted):
+    """The results that are wanted, as a tuple; `given` is by name."""
+    names = [name for name, x in given.items() if x is not None]
+    shapes = dict(zip(given, described(*given.values())))
+    workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted)
+    first = given[operation.read[0]]
+    structs = [struct_like(first, shape, kind) for shape, kind in operation.results_of(shapes, wanted)]
+    if workspace:
+        structs.append(struct_like(first, (workspace,), "uint8"))
+    results = jax.ffi.ffi_call("ptxbuilder_rows", structs, vmap_method="sequential")(
+        *(given[name] for name in names), operation=operation.name, scale=numpy.array(numbers, numpy.float32),
+        numbers=numpy.array([len(operation.tensors), operation.bits_of((*names, *wanted)), operation.bits_of(wanted)], numpy.int64))
+    return tuple(results[:len(wanted)])
+
+
+@functools.lru_cache(maxsize=None)
+def _function(name, there, numbers):
+    """The first result of the operation, of those arrays that `there` says are given, with its derivative."""
+    operation = _rows.OPERATIONS[name]
+    gradient, kept = _rows.gradient_of(operation), _rows.kept_for_gradient(operation)
+    names = [name for name, is_given in zip(operation.read, there) if is_given]
+
+    def by_name(given):
+        return {**dict.fromkeys(operation.read), **dict(zip(names, given))}
+
+    @jax.custom_vjp
+    def function(*given):
+        return _call(operation, by_name(given), numbers, kept[:1])[0]
+
+    def keep(*given):
+        results = _call(operation, by_name(given), numbers, kept)
+        return results[0], (given, results)
+
+    def backward(saved, grad):
+        given, results = saved
+        known = {**by_name(given), **dict(zip(kept, results)), "d" + kept[0]: grad}
+        wanted = tuple(name for name in gradient.written if name[1:] in names)
+        found = dict(zip(wanted, _call(gradient, {name: known[name] for name in gradient.read},
+                                       tuple(gradient.numbers.values()), wanted)))
+        return tuple(found.get(f"d{name}") for name in names)  # None of integers, which have none
+
+    function.defvjp(keep, backward)
+    return function
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _jitted(name, there, numbers, *given):
+    return _function(name, there, numbers)(*alike(*given))
+
+
+def rows(operation, given, numbers, device):
+    """The operation's first result."""
+    refuse_device(device)
+    required = {name: x for name, x in given.items() if not operation.tensors[name]["optional"]}
+    check_arrays(required, **{name: x for name, x in given.items() if name not in required})
+    arrays = [given.get(name) for name in operation.read]
+    there = tuple(x is not None for x in arrays)
+    return _jitted(operation.name, there, numbers, *(jnp.asarray(x) for x in arrays if x is not None))

@@ -1,0 +1,112 @@
+"""Operations on the rows of a matrix, for whichever framework their operands are of."""
+import json
+
+from . import _ext
+from ._common import check_number, device_of, door_of, name_of, untouched
+
+
+class Operation:
+    """One of the library's table: its tensors by name, each with its shape in words, its type and its use, and its numbers."""
+
+    def __init__(self, row):
+        self.name = row["name"]
+        self.tensors = {tensor["name"]: tensor for tensor in row["tensors"]}
+        self.read = tuple(name for name, tensor in self.tensors.items() if not tensor["written"])
+        self.written = tuple(name for name, tensor in self.tensors.items() if tensor["written"])
+        self.numbers = {number["name"]: number["unsaid"] for number in row["numbers"]}
+
+    def results_of(self, given, wanted):
+        """(shape, type's name) of each result that is wanted; `given` has the same of what is read, or None."""
+        first, first_type = given[self.read[0]]
+        sizes = {}
+        for name in self.read:
+            words = self.tensors[name]["shape"]
+            if given[name] is None:
+                continue
+            shape = given[name][0]
+            if len(shape) + 1 < len(words):
+                raise ValueError(f"{self.name}: {name} has the shape [{', '.join(words)}], and is {tuple(shape)}")
+            ahead = len(shape) + 1 - len(words)  # dimensions that are rows
+            sizes.setdefault(words[0], tuple(shape[:ahead]))
+            for word, extent in zip(words[1:], shape[ahead:]):
+                sizes.setdefault(word, (extent,))
+
+        def type_of(name):
+            kind = self.tensors[name]["type"]
+            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # as that of which it is the gradient
+            return "float32" if kind == "number" else of[1] if of else first_type
+
+        return [(sum((sizes[word] for word in self.tensors[name]["shape"]), ()), type_of(name)) for name in wanted]
+
+    def bits_of(self, names):
+        return sum(1 << i for i, name in enumerate(self.tensors) if name in names)
+
+
+OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
+
+
+def gradient_of(operation):
+    return OPERATIONS.get(operation.name + "_gradient")
+
+
+def kept_for_gradient(operation):
+    """The results that are made where a gradient is asked for: the first, and what that of the gradient reads."""
+    gradient = gradient_of(operation)
+    return tuple(name for name in operation.written if name == operation.written[0] or name in gradient.read)
+
+
+def run(kit, operation, given, numbers, wanted, device, stream=None):
+    """One operation on tensors of any strides, of which `given` has those that are read, by name, and None for what is left out; the
+    results that are wanted, as a tuple."""
+    given = {name: None if x is None else kit.compact(x) for name, x in given.items()}
+    first = given[operation.read[0]]
+    described = {name: None if x is None else (x.shape, name_of(x.dtype)) for name, x in given.items()}
+    results = {name: kit.empty(first, *found) for name, found in zip(wanted, operation.results_of(described, wanted))}
+    all_of_them = {**given, **results}
+    tensors = tuple(None if all_of_them.get(name) is None else kit.tensor(all_of_them[name]) for name in operation.tensors)
+    _ext.rows(operation.name, tensors, operation.bits_of(wanted), numbers, device_of(device), stream)
+    return tuple(results.values())
+
+
+def workspace_of(device, operation, given, numbers, wanted):
+    """The bytes that an operation of compact tensors takes; it is compiled. `given` has (shape, type's name) or None by name."""
+    described = {**given, **dict(zip(wanted, operation.results_of(given, wanted)))}
+    tensors = untouched(*(described.get(name) for name in operation.tensors))
+    return _ext.rows_workspace(device, operation.name, tuple(tensors), operation.bits_of(wanted), numbers)
+
+
+def _call(name, device, numbers, **given):
+    operation = OPERATIONS[name]
+    for word, value in numbers.items():
+        check_number(word, value)
+    first = given[operation.read[0]]
+    return door_of(first).rows(operation, given, tuple(float(x) for x in numbers.values()), device)
+
+
+def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
+    """y = x / sqrt(mean(x^2) + epsilon) * weight of each row, the last dimension of x, as a tensor of x's framework and type.
+
+    x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. On
+    the framework's current stream, as matmul(). Differentiable once in x and weight, up to 131072 columns of 16 bits, an even number,
+    and 65536 of others. Raises ValueError that names the operand and the rule.
+    """
+    return _call("rms_norm", device, {"epsilon": epsilon}, x=x, weight=weight)
+
+
+def layer_norm(x, weight=None, bias=None, *, epsilon=1e-5, device=None):
+    """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, as rms_norm(); up to 131072 columns of float32."""
+    return _call("layer_norm", device, {"epsilon": epsilon}, x=x, weight=weight, bias=bias)
+
+
+def softmax(x, *, device=None):
+    """y = exp(x) / sum(exp(x)) of each row, as rms_norm(); differentiable once in x, of any width."""
+    return _call("softmax", device, {}, x=x)
+
+
+def cross_entropy(x, target, *, device=None):
+    """log(sum(exp(x))) - x[target] of each row, float32 of target's shape, as rms_norm(); differentiable once in x.
+
+    `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is no
+    column has NaN.
+    """
+    return _call("cross_entropy", device, {}, x=x, target=target)

@@ -1,0 +1,91 @@
+"""Operations on rows of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.rows where PyTorch traces."""
+import torch
+from torch import library as operators
+
+from .. import _rows
+from .._common import name_of
+from . import tensors
+from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_transforms, is_compiling, is_watched, library, place_of,
+                      requires_grad, there)
+
+library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device) -> Tensor[]")
+
+
+def _by_name(operation, given):
+    return dict(zip(operation.read, given))
+
+
+def _op(operation, given, numbers, wanted, device):
+    operation = _rows.OPERATIONS[operation]
+    return list(_rows.run(tensors, operation, _by_name(operation, given), tuple(numbers), wanted, there(device, given[0])))
+
+
+for _place in PLACES:
+    library.impl("rows", _op, _place)
+
+
+@operators.register_fake("ptxbuilder::rows", lib=library)
+def _(operation, given, numbers, wanted, device):
+    check_meta(*given)
+    operation = _rows.OPERATIONS[operation]
+    described = {name: None if x is None else (x.shape, name_of(x.dtype)) for name, x in _by_name(operation, given).items()}
+    return [given[0].new_empty(shape, dtype=DTYPES[kind]) for shape, kind in operation.results_of(described, wanted)]
+
+
+def _run(operation, given, numbers, wanted, device):
+    if is_compiling() or is_watched() or not all(x is None or type(x) in PLAIN for x in given):
+        first = operation.read[0]
+        return tuple(torch.ops.ptxbuilder.rows(operation.name, list(given), list(numbers), list(wanted),
+                                               place_of(device, given[0], first)))
+    return _rows.run(tensors, operation, _by_name(operation, given), numbers, wanted, device)
+
+
+class _Rows(torch.autograd.Function):
+    """All results that are kept for the gradient, of which the first has one."""
+
+    @staticmethod
+    def forward(name, numbers, device, *given):
+        operation = _rows.OPERATIONS[name]
+        return _run(operation, given, numbers, _rows.kept_for_gradient(operation), device)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.name, ctx.numbers, ctx.device, *given = inputs
+        ctx.save_for_backward(*given, *output)
+        ctx.mark_non_differentiable(*output[1:])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad, *_):
+        operation = _rows.OPERATIONS[ctx.name]
+        gradient, kept = _rows.gradient_of(operation), _rows.kept_for_gradient(operation)
+        known = dict(zip(operation.read + kept, ctx.saved_tensors))
+        known["d" + kept[0]] = grad
+        asked = [f"d{name}" for name, is_asked in zip(operation.read, ctx.needs_input_grad[3:]) if is_asked]
+        # What always comes is made even if it is not asked for.
+        wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
+        found = dict(zip(wanted, _run(gradient, [known[name] for name in gradient.read],
+                                      tuple(gradient.numbers.values()), wanted, ctx.device)))
+        return None, None, None, *(found[f"d{name}"] if f"d{name}" in asked else None for name in operation.read)
+
+
+@tensors.named("ptxbuilder::rows")
+def rows(operation, given, numbers, device):
+    """The operation's first result."""
+    given = tuple(given.get(name) for name in operation.read)
+    if is_compiling():
+        _check(operation, given)
+    try:
+        if requires_grad(*given) or has_transforms() is not None:
+            return _Rows.apply(operation.name, numbers, device, *given)[0]
+        return _run(operation, given, numbers, operation.written[:1], device)[0]
+    except Exception:
+        if not is_compiling():
+            _check(operation, given)
+        raise
+
+
+def _check(operation, given):
+    by_name = _by_name(operation, given)
+    required = {name: x for name, x in by_name.items() if not operation.tensors[name]["optional"]}
+    check_operands(required, **{name: x for name, x in by_name.items() if name not in required})

@@ -1,0 +1,74 @@
+/* ptxbuilder._ext: operations on the rows of a matrix. */
+#include "kernels/python/src/methods.h"
+
+enum { MOST_NUMBERS = 8 };
+typedef struct rows {
+  operand all[MOST_ROW_TENSORS];
+  float numbers[MOST_NUMBERS];
+  operation call;
+} rows;
+
+/* `tensors` is a tuple with None for one that is left out, and `numbers` one of floats. */
+static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* written, PyObject* numbers) {
+  const ptxb_rows init = PTXB_ROWS_INIT;
+  ptxb_rows* p = &r->call.rows;
+  r->call.kind = ROWS, *p = init;
+  r->call.rows_written = PyLong_AsUnsignedLong(written);
+  p->operation = PyUnicode_AsUTF8AndSize(name, NULL);
+  const Py_ssize_t count = PyTuple_Size(tensors), number_count = PyTuple_Size(numbers);
+  if (PyErr_Occurred()) return false;
+  if (count < 1 || count > MOST_ROW_TENSORS || number_count > MOST_NUMBERS)
+    return fail("an operation of another number of tensors or numbers");
+  p->tensor_count = (size_t)count, p->number_count = (size_t)number_count, p->numbers = r->numbers;
+  for (Py_ssize_t i = 0; i < number_count; ++i)
+    r->numbers[i] = (float)PyFloat_AsDouble(PyTuple_GetItem(numbers, i));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    char words[16];
+    PyOS_snprintf(words, sizeof words, "tensor %d", (int)i);
+    if (!read_optional(PyTuple_GetItem(tensors, i), &r->all[i], words, &r->call.row_tensors[i])) return false;
+    if (r->call.row_tensors[i] && (r->call.rows_written >> i & 1) && r->all[i].is_read_only) {
+      PyErr_Format(PyExc_ValueError, "%s: it is read-only", words);
+      return false;
+    }
+  }
+  return !PyErr_Occurred();
+}
+
+PyDoc_STRVAR(rows_words,
+             "rows(operation, tensors, written, numbers, device, stream)\n\n"
+             "Queues one operation of ROWS on a tuple of its tensors, of which None is left out; `written` "
+             "has a bit for "
+             "each that is written.");
+static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 6) return fail("rows() takes another number of arguments");
+  rows r;
+  target to;
+  if (!read_rows(&r, args[0], args[1], args[2], args[3])) return NULL;
+  if (!r.call.row_tensors[0]) return fail("the first tensor has to be given");
+  if (!choose_target(args[4], args[5], &r.all[0], "the first tensor", &to)) return NULL;
+  for (size_t i = 0; to.is_staged && i < r.call.rows.tensor_count; ++i)
+    if (r.call.row_tensors[i] && !check_staged(&r.all[i], "a tensor")) return NULL;
+  if (!run_operation(&r.call, &r.all[0], &to)) return NULL;
+  for (size_t i = 0; i < r.call.rows.tensor_count; ++i)
+    if (r.call.row_tensors[i] && (r.call.rows_written >> i & 1) &&
+        !note_written(PyTuple_GetItem(args[1], (Py_ssize_t)i), &r.all[i]))
+      return NULL;
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(
+    workspace_words,
+    "rows_workspace(device, operation, tensors, written, numbers)\n\n"
+    "Checks an operation, compiles its kernel, and gives the bytes of its workspace. Memory is not touched.");
+static PyObject* ext_rows_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 5) return fail("rows_workspace() takes another number of arguments");
+  rows r;
+  return read_rows(&r, args[1], args[2], args[3], args[4]) ? workspace_bytes(args[0], &r.call) : NULL;
+}
+
+PyMethodDef rows_methods[] = {
+    {"rows", (PyCFunction)(void (*)(void))ext_rows, METH_FASTCALL, rows_words},
+    {"rows_workspace", (PyCFunction)(void (*)(void))ext_rows_workspace, METH_FASTCALL, workspace_words},
+    {NULL, NULL, 0, NULL}};

@@ -1,0 +1,136 @@
+"""Operations on rows: numpy's arrays on the emulator against float64, widths and types that are drawn, and what is refused; with
+PyTorch and JAX, the gradients, compiled and not: rows_test.py [FRAMEWORK]."""
+import subprocess
+import sys
+
+import kit
+
+FRAMEWORK = sys.argv[1] if len(sys.argv) > 1 else "numpy"
+kit.use(*{"numpy": ("numpy", "ml_dtypes"), "torch": ("torch", "numpy"), "jax": ("jax", "numpy")}[FRAMEWORK])
+import numpy as np  # noqa: E402
+
+import ptxbuilder as pb  # noqa: E402
+
+random = np.random.default_rng()
+
+
+def exp(x):
+    return np.exp(x - x.max(-1, keepdims=True))
+
+
+def norm(x, weight, bias, epsilon, mean):
+    apart = x - mean * x.mean(-1, keepdims=True)
+    return apart / np.sqrt((apart * apart).mean(-1, keepdims=True) + epsilon) * weight + bias
+
+
+EXACT = {
+    "rms_norm": lambda x, w: norm(x, w, 0, 1e-6, 0),
+    "layer_norm": lambda x, w, b: norm(x, w, b, 1e-5, 1),
+    "softmax": lambda x: exp(x) / exp(x).sum(-1, keepdims=True),
+    "cross_entropy": lambda x, t: np.log(exp(x).sum(-1)) + x.max(-1) - np.take_along_axis(x, t[..., None], -1)[..., 0],
+}
+
+
+def inputs_of(name, shape, dtype):
+    x = random.standard_normal(shape).astype(dtype)
+    if name == "cross_entropy":
+        return x, random.integers(0, shape[-1], shape[:-1])
+    count = {"rms_norm": 1, "layer_norm": 2}.get(name, 0)
+    return x, *(random.standard_normal(shape[-1]).astype(dtype) for _ in range(count))
+
+
+def wide(x):
+    return np.asarray(x).astype(np.float64) if np.asarray(x).dtype.kind != "i" else np.asarray(x)
+
+
+def check(got, exact, dtype, *words):
+    if kit.check(got.shape == exact.shape, *words, got.shape, exact.shape):
+        error = np.linalg.norm(wide(got) - exact) / max(np.linalg.norm(exact), 1e-30)
+        kit.check(error <= (3e-6 if dtype == np.float32 else 4e-3), *words, f"off by {error:.2e}")
+
+
+def of_numpy():
+    import ml_dtypes
+
+    for name, exact in EXACT.items():
+        for _ in range(4):
+            dtype = random.choice([np.float32, np.float16, ml_dtypes.bfloat16])
+            shape = (int(random.integers(1, 40)), int(2**random.uniform(0, 12)))
+            if random.random() < 0.3:
+                shape = (2, *shape)
+            inputs = inputs_of(name, shape, dtype)
+            of_loss = np.float32 if name == "cross_entropy" else dtype
+            check(getattr(pb, name)(*inputs, device="emulator"), exact(*map(wide, inputs)), of_loss, name, shape, dtype)
+    x, w = inputs_of("rms_norm", (6, 64), np.float32)
+    check(pb.rms_norm(x[::2, ::2], w[:32], device="emulator"), EXACT["rms_norm"](wide(x[::2, ::2]), w[:32]), np.float32, "gaps")
+    check(pb.softmax(x[0], device="emulator"), EXACT["softmax"](wide(x[:1]))[0], np.float32, "one row")
+    kit.check(pb.softmax(x[:0], device="emulator").shape == (0, 64), "no row")
+    t = np.array([3, -100, 64, 63, 0, -1])
+    loss = pb.cross_entropy(x, t, device="emulator")
+    kit.check(loss[1] == loss[5] == 0 and np.isnan(loss[2]) and not np.isnan(loss[3]), "targets that are no column", loss)
+    with kit.refused("rms_norm: weight has the shape [columns], and is [50]: 64 columns are given before it"):
+        pb.rms_norm(x, w[:50], device="emulator")
+    with kit.refused("layer_norm: weight has the shape [columns], and is [1, 64]"):
+        pb.layer_norm(x, w[None], device="emulator")
+    with kit.refused("softmax: x is of f64; its type is f16, bf16 or f32"):
+        pb.softmax(x.astype(np.float64), device="emulator")
+    with kit.refused("cross_entropy: target is of f32; its type is s32 or s64"):
+        pb.cross_entropy(x, t.astype(np.float32), device="emulator")
+    with kit.refused("cross_entropy: target has the shape [rows], and is [5]: 6 rows are given before it"):
+        pb.cross_entropy(x, t[:5], device="emulator")
+    with kit.refused("softmax: rows of 300000 columns; they have from 1 to 262144"):
+        pb.softmax(np.zeros((1, 300000), np.float16), device="emulator")
+    with kit.refused("epsilon: 'small'"):
+        pb.rms_norm(x, epsilon="small", device="emulator")
+    with kit.refused('say device="emulator"'):
+        pb.softmax(x)
+    for framework in ("torch", "jax"):  # each by the Python that has it
+        done = subprocess.run([sys.executable, *sys.argv, framework], capture_output=True, text=True)
+        print(done.stdout, done.stderr if done.returncode else "", end="")
+        kit.check(done.returncode in (0, 77), framework)
+
+
+def of_torch():
+    import torch
+
+    F = torch.nn.functional
+    theirs = {"rms_norm": lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-6),
+              "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+              "softmax": lambda x: x.softmax(-1), "cross_entropy": lambda x, t: F.cross_entropy(x, t, reduction="none")}
+    for name, exact in theirs.items():
+        for compiled in (False, True):
+            def ours(*inputs):
+                return getattr(pb, name)(*inputs, device="emulator")
+
+            given = [torch.from_numpy(x) for x in inputs_of(name, (5, int(random.integers(1, 300))), np.float32)]
+            near = [x.clone().requires_grad_() if x.is_floating_point() else x for x in given]
+            far = [x.double().requires_grad_() if x.is_floating_point() else x for x in given]
+            got = (torch.compile(ours, fullgraph=True, backend="aot_eager") if compiled else ours)(*near)
+            right = exact(*far)
+            grad = torch.randn_like(right)
+            check(got.detach(), right.detach().numpy(), np.float32, name, compiled)
+            for a, b in zip(torch.autograd.grad(got, [x for x in near if x.requires_grad], grad.float()),
+                            torch.autograd.grad(right, [x for x in far if x.requires_grad], grad)):
+                check(a, b.numpy(), np.float32, name, compiled, "gradient")
+    x = torch.randn(3, 8, requires_grad=True)
+    kit.check(torch.autograd.grad(pb.rms_norm(x, torch.ones(8), device="emulator").sum(), x)[0].shape == x.shape, "no gradient of weight")
+    with kit.refused('device="emulator"'):
+        pb.softmax(x)
+
+
+def of_jax():
+    import jax
+    import jax.numpy as jnp
+
+    theirs = {"rms_norm": lambda x, w: x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w, "softmax": jax.nn.softmax,
+              "cross_entropy": lambda x, t: jax.nn.logsumexp(x, -1) - jnp.take_along_axis(x, t[:, None], -1)[:, 0]}
+    for name, exact in theirs.items():
+        inputs = tuple(jnp.asarray(x) for x in inputs_of(name, (5, 60), np.float32))
+        of = tuple(i for i, x in enumerate(inputs) if x.dtype == jnp.float32)
+        check(getattr(pb, name)(*inputs), wide(exact(*inputs)), np.float32, name)
+        for a, b in zip(*(jax.jit(jax.grad(lambda *given: (f(*given)**2).sum(), of))(*inputs) for f in (getattr(pb, name), exact))):
+            check(a, wide(b), np.float32, name, "gradient")
+
+
+{"numpy": of_numpy, "torch": of_torch, "jax": of_jax}[FRAMEWORK]()
+kit.end()
