@@ -1,6 +1,6 @@
 // Cross entropy: log(sum(exp(x))) - x[target] of each row.
+#include "kernels/rows/exponential_sum.h"
 #include "kernels/rows/operations.h"
-#include "kernels/rows/row.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -10,8 +10,9 @@ Kernel cross_entropy_kernel(const RowProblem& problem) {
     const Numbers x = row.load("x", -INFINITY);
     const RegisterTile<s32> target = row.load_index("target");
     const Numbers of_target = row.load_at("x", target, NAN);
-    const Numbers most = row.reduce(Reduction::max, x);
-    const Numbers lse = most + log(row.sum(exp2((x - row.spread(most)) * kLog2E, Approx::yes)));
+    const Numbers powers = x * kLog2E, most = part_maximum(powers);
+    const ExponentialSum all = exponential_sum(row, most, exp2(powers - row.spread(most), Approx::yes));
+    const Numbers lse = (all.most + log2(all.sum)) * (1 / kLog2E);
     row.store_number("loss", select(target < 0, f32(0), lse - of_target));
     row.store_number("lse", lse);
   });

@@ -1,12 +1,14 @@
 #include "kernels/rows/exchange.h"
 
+#include <algorithm>
+
 #include "ptxbuilder/ir/instruction.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kPlaces = 32;  // of a set, which is at least as large as a stage of 128 bytes
-constexpr int kReadByAll = 4, kLanes = 32;
+constexpr int kLanes = 32, kMostNumbers = 4;  // of a part
+constexpr int kReadByAll = 4;                 // parts
 
 f32 combined(Reduction operation, f32 a, f32 b) {
   if (operation == Reduction::add) return a + b;
@@ -14,37 +16,41 @@ f32 combined(Reduction operation, f32 a, f32 b) {
   throw Error("rows are reduced by add and max");
 }
 
-// Of `count` numbers. Where they are many, each lane reads some.
-f32 all_of(Reduction operation, sptr<f32> parts, int count) {
-  if (count <= kReadByAll) {
-    f32 all = parts[0];
-    for (int i = 1; i < count; ++i) all = combined(operation, all, parts[i]);
-    return all;
+}  // namespace
+
+Numbers RowParts::reduce(Reduction operation, const OfNumbers& of) const {
+  if (!places_) return of(own_);
+  const RegisterLayout& rows = own_[0].layout();
+  const auto part = [&](u32 i) {
+    std::vector<Numbers> numbers;
+    for (size_t k = 0; k < own_.size(); ++k)
+      numbers.emplace_back(f32((*places_)[i * own_.size() + static_cast<uint32_t>(k)]), rows);
+    return of(numbers).value(0);
+  };
+  std::optional<f32> all;
+  if (count_ <= kReadByAll) {
+    for (int i = 0; i < count_; ++i) all = all ? combined(operation, *all, part(i)) : part(i);
+    return Numbers(*all, rows);
   }
   const u32 lane = tid_x() % kLanes;
-  std::optional<f32> mine;
-  for (int first = 0; first < count; first += kLanes) {
-    // A lane that has no number takes the first one again, which leaves a maximum as it is.
-    const pred there = lane + first < static_cast<uint32_t>(count);
-    const f32 part = parts[select(there, lane + first, u32(0))];
-    const f32 taken = operation == Reduction::add ? select(there, part, f32(0)) : part;
-    mine = mine ? combined(operation, *mine, taken) : taken;
+  for (int first = 0; first < count_; first += kLanes) {
+    // A lane that has no part takes the first one again, which leaves a maximum as it is.
+    const pred there = lane + first < static_cast<uint32_t>(count_);
+    const f32 one = part(select(there, lane + first, u32(0)));
+    const f32 taken = operation == Reduction::add ? select(there, one, f32(0)) : one;
+    all = all ? combined(operation, *all, taken) : taken;
   }
-  f32 all = *mine;
   for (uint32_t distance = 16; distance > 0; distance /= 2)
-    all = combined(operation, all, bit_cast<f32>(shfl_sync_bfly(bit_cast<u32>(all), distance)));
-  return all;
+    all = combined(operation, *all, bit_cast<f32>(shfl_sync_bfly(bit_cast<u32>(*all), distance)));
+  return Numbers(*all, rows);
 }
-
-}  // namespace
 
 RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
     : warps_(problem.tile.warps),
       ctas_(problem.operation->reduces ? problem.tile.ctas : 1),
       is_repeated_(problem.operation->has_sums()) {
   if (!problem.operation->reduces || !problem.tile.is_shared()) return;
-  const int places = (warps_ * ctas_ + kPlaces - 1) / kPlaces * kPlaces;
-  parts_ = kernel.shared<f32>({1, places}, SwizzleNone, 2, "parts");
+  places_ = kernel.shared<f32>({1, std::max(kLanes, warps_ * ctas_ * kMostNumbers)}, SwizzleNone, 2, "parts");
   turn_.emplace(u32(0));
   if (ctas_ == 1) {
     all_ = kernel.named_barrier(warps_ * kLanes);
@@ -61,41 +67,50 @@ void RowExchange::finish() {
   if (arrived_ && is_repeated_) barrier_cluster_wait();
 }
 
-void RowExchange::send_in_cta(sptr<f32> parts, f32 x) {
-  if_(tid_x() % kLanes == 0, [&] { parts[tid_x() / kLanes] = x; });
+void RowExchange::send_in_cta(sptr<f32> places, const std::vector<Numbers>& own) {
+  if_(tid_x() % kLanes == 0, [&] {
+    for (size_t k = 0; k < own.size(); ++k)
+      places[tid_x() / kLanes * own.size() + static_cast<uint32_t>(k)] = own[k].value(0);
+  });
   all_->sync();
 }
 
-void RowExchange::send_to_cluster(sptr<f32> parts, f32 x) {
+void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own) {
+  if (is_repeated_) {
+    // All have read the numbers of the call before the last one, whose places this one takes.
+    barrier_cluster_wait();
+    barrier_cluster_arrive();
+  } else if (++calls_ > 2) {
+    throw Error("a row that CTAs share is exchanged twice at most, unless its operation sums over rows");
+  }
   const u32 turn = *turn_, lane = tid_x() % kLanes;
   const smem arrived = (*arrived_)[turn];
-  if_(tid_x() == 0, [&] { mbarrier_arrive_expect_tx(arrived, warps_ * ctas_ * 4); });
-  const smem place = parts + (cluster_ctarank() * warps_ + tid_x() / kLanes);
+  const auto count = static_cast<uint32_t>(own.size());
+  if_(tid_x() == 0,
+      [&] { mbarrier_arrive_expect_tx(arrived, static_cast<uint32_t>(warps_ * ctas_) * count * 4); });
+  const sptr<f32> place = places + (cluster_ctarank() * warps_ + tid_x() / kLanes) * count;
   if_(lane < ctas_, [&] {
-    instruction<"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32">(
-        mapa(place, lane), bit_cast<u32>(x), mapa(arrived, lane));
+    for (uint32_t k = 0; k < count; ++k)
+      instruction<"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32">(
+          mapa(smem(place + k), lane), bit_cast<u32>(own[k].value(0)), mapa(arrived, lane));
   });
   const u32 parity = phases_->parity(turn);
   while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(arrived, parity); }, [] {});
   phases_->skip(turn);
 }
 
-f32 RowExchange::reduce(Reduction operation, f32 x) {
-  const sptr<f32> parts((*parts_)[turn_->value()].address());
+RowParts RowExchange::operator()(std::vector<Numbers> own) {
+  RowParts parts(std::move(own));
+  if (!places_) return parts;
+  if (parts.own_.size() > kMostNumbers) throw Error("a part of a row has at most four numbers");
+  parts.places_ = sptr<f32>((*places_)[turn_->value()].address());
+  parts.count_ = warps_ * ctas_;
   if (ctas_ == 1)
-    send_in_cta(parts, x);
+    send_in_cta(*parts.places_, parts.own_);
   else
-    send_to_cluster(parts, x);
+    send_to_cluster(*parts.places_, parts.own_);
   *turn_ = *turn_ ^ 1u;
-  const f32 all = all_of(operation, parts, warps_ * ctas_);
-  if (arrived_ && is_repeated_) {
-    // All have read the numbers of the call before this one, whose places the next call takes.
-    barrier_cluster_wait();
-    barrier_cluster_arrive();
-  } else if (arrived_ && ++calls_ > 2) {
-    throw Error("a row that CTAs share is reduced twice at most, unless its operation sums over rows");
-  }
-  return all;
+  return parts;
 }
 
 }  // namespace ptxbuilder::kernels

@@ -1,7 +1,9 @@
 // Where the warps that share a row, of one CTA or of those of a cluster, exchange what each has of it.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "kernels/rows/operation.h"
 #include "ptxbuilder/registers/tile.h"
@@ -9,7 +11,25 @@
 
 namespace ptxbuilder::kernels {
 
-// Each warp sends its number to a place in shared memory of every CTA, and all threads read all numbers.
+using Numbers = RegisterTile<f32>;
+
+// What the warps that share a row know of it: some numbers of each. Rows that a warp has alone are one part.
+class RowParts {
+ public:
+  // Of what `of` makes of the numbers of each part, the sum or maximum over all parts, which all threads get.
+  using OfNumbers = std::function<Numbers(const std::vector<Numbers>&)>;
+  Numbers reduce(Reduction operation, const OfNumbers& of) const;
+
+ private:
+  friend class RowExchange;
+  explicit RowParts(std::vector<Numbers> own) : own_(std::move(own)) {}
+
+  std::vector<Numbers> own_;
+  std::optional<sptr<f32>> places_;  // of all parts, where there are several
+  int count_ = 1;
+};
+
+// Each warp sends its numbers to a place in shared memory of every CTA, and all threads read all numbers.
 // There are two sets of places, which calls take in turn. In a CTA, whoever writes a place for the second
 // time has passed the meeting of the call between, to which all came when they had read the first ones. What
 // is sent to another CTA orders nothing of what came before it, so that where rows follow each other the CTAs
@@ -19,20 +39,20 @@ class RowExchange {
   // It is made outside of roles.
   RowExchange(Kernel& kernel, const RowProblem& problem);
 
-  bool is_needed() const { return parts_.has_value(); }
+  // Numbers for each row, which all threads of a warp have alike. All threads that share a row call it, and
+  // read what they get before they call it again.
+  RowParts operator()(std::vector<Numbers> own);
   // The last call was made.
   void finish();
-  // Of a number that all threads of a warp have, the sum or maximum over all warps that share the row.
-  f32 reduce(Reduction operation, f32 x);
 
  private:
-  void send_in_cta(sptr<f32> parts, f32 x);
-  void send_to_cluster(sptr<f32> parts, f32 x);
+  void send_in_cta(sptr<f32> places, const std::vector<Numbers>& own);
+  void send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own);
 
   const int warps_, ctas_;
   const bool is_repeated_;
   int calls_ = 0;
-  std::optional<SharedTile> parts_;
+  std::optional<SharedTile> places_;
   std::optional<Var<u32>> turn_;
   std::optional<NamedBarrier> all_;  // where one CTA has the row
   std::optional<Barriers> arrived_;  // where several have it

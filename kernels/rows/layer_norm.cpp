@@ -8,11 +8,20 @@ namespace {
 Kernel layer_norm_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
     const Numbers x = row.load("x");
-    const Numbers mean = row.sum(x) / row.columns();
-    const Numbers apart = row.inside(x - row.spread(mean));
-    const Numbers scale = rsqrt(row.sum(apart * apart) / row.columns() + row.number("epsilon"));
-    row.store("y",
-              fma(apart * row.spread(scale), row.load_columns("weight", 1), row.load_columns("bias", 0)));
+    // Squares are summed about the mean of each part, and moved to that of all.
+    const Numbers count(row.columns_of_part(), x.layout().reduced_rows());
+    const Numbers of_part = reduce_rows(Reduction::add, x) / max(count, 1.f);
+    const Numbers near = row.inside(x - row.spread(of_part));
+    const RowParts parts = row.exchange({count, of_part, reduce_rows(Reduction::add, near * near)});
+    const Numbers mean =
+        parts.reduce(Reduction::add, [](const auto& part) { return part[0] * part[1]; }) / row.columns();
+    const Numbers square = parts.reduce(Reduction::add, [&](const auto& part) {
+      const Numbers apart = part[1] - mean;
+      return part[2] + part[0] * apart * apart;
+    });
+    const Numbers scale = rsqrt(square / row.columns() + row.number("epsilon"));
+    row.store("y", fma((x - row.spread(mean)) * row.spread(scale), row.load_columns("weight", 1),
+                       row.load_columns("bias", 0)));
     row.store_number("mean", mean);
     row.store_number("scale", scale);
   });
@@ -55,7 +64,7 @@ RowOperation layer_norm() {
                       {"mean", {"rows"}, number, written_if_given, "the mean"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(variance(x) + epsilon)"}},
           .numbers = {{"epsilon", 1e-5F, "what is added to the variance"}},
-          .limits = {.values = 16, .values_of_words = 16},
+          .limits = {.values = 32, .values_of_words = 16},
           .build = layer_norm_kernel};
 }
 

@@ -186,8 +186,12 @@ void Row::store_number(const std::string& tensor, const Numbers& x) const {
 }
 
 Numbers Row::reduce(Reduction operation, const Numbers& x) {
-  const Numbers own = reduce_rows(operation, x);
-  return exchange_.is_needed() ? Numbers(exchange_.reduce(operation, own.value(0)), own.layout()) : own;
+  return exchange({reduce_rows(operation, x)}).reduce(operation, [](const auto& own) { return own[0]; });
+}
+
+f32 Row::columns_of_part() const {
+  const s32 left = s32(size("columns")) - s32(column_);
+  return f32(min(max(left, s32(0)), s32(problem_.tile.columns_of_warp())));
 }
 
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }

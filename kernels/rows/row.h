@@ -21,8 +21,6 @@ namespace ptxbuilder::kernels {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-using Numbers = RegisterTile<f32>;
-
 // The rows of a CTA, of which all have one meaning in the kernel's text. Tiles of elements lie in layout(),
 // and those of one number for each row in layout().reduced_rows(). Made by row_kernel().
 class Row {
@@ -51,6 +49,9 @@ class Row {
   // One number for each row, which all of its threads get.
   Numbers reduce(Reduction operation, const Numbers& x);
   Numbers sum(const Numbers& x) { return reduce(Reduction::add, x); }
+  // The same in one exchange of several numbers of each part, which its warp has found by reduce_rows().
+  RowParts exchange(std::vector<Numbers> own) { return exchange_(std::move(own)); }
+  f32 columns_of_part() const;
   template <class T>
   RegisterTile<T> spread(const RegisterTile<T>& x) const {
     return broadcast(x, layout_);

@@ -1,6 +1,6 @@
 // Softmax: y = exp(x) / sum(exp(x)) of each row.
+#include "kernels/rows/exponential_sum.h"
 #include "kernels/rows/operations.h"
-#include "kernels/rows/row.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -8,8 +8,9 @@ namespace {
 Kernel softmax_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
     const Numbers powers = row.load("x", -INFINITY) * kLog2E;
-    const Numbers y = exp2(powers - row.spread(row.reduce(Reduction::max, powers)), Approx::yes);
-    row.store("y", y * row.spread(f32(1) / row.sum(y)));
+    const Numbers most = part_maximum(powers), y = exp2(powers - row.spread(most), Approx::yes);
+    const ExponentialSum all = exponential_sum(row, most, y);
+    row.store("y", y * row.spread(exp2(most - all.most, Approx::yes) / all.sum));
   });
 }
 

@@ -11,14 +11,14 @@ namespace {
 constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
 // CTAs of few threads are many on a multiprocessor: some load while others store.
 constexpr int kFewWarpgroups = 2, kFewCtas = 8, kMostCtas = 16, kWarpgroupsOfEight = 4;
-constexpr int kValuesOfWarpgroups =
-    128;  // that a multiprocessor's registers hold beside what else threads need
 constexpr int kValuesOfNarrow = 16, kRowsOfThread = 4;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-int ctas_for(int64_t warpgroups, int64_t most_warpgroups) {
-  if (warpgroups <= kFewWarpgroups) return 1;
+// One CTA where it holds the row. Of a cluster, those with few warps are more at once, and wait less for each
+// other.
+int ctas_for(int64_t warpgroups, int64_t alone, int64_t most_warpgroups) {
+  if (warpgroups <= alone) return 1;
   const auto few =
       static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(warpgroups, kFewWarpgroups))));
   if (few <= kFewCtas) return few;
@@ -53,9 +53,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   RowTile t;
   const int values = bytes > 2 || vector == 1 ? limits.values_of_words : limits.values;
   t.vector = std::min(vector, values);
-  // More threads would leave each fewer registers.
-  const int64_t warpgroups_of_cta =
-      std::min<int64_t>(limits.threads_at_once / kThreads, kValuesOfWarpgroups / values);
+  const int64_t warpgroups_of_cta = limits.threads_at_once / kThreads;
   const int64_t accesses = ceil_div(columns, t.vector), of_thread = values / t.vector;
   const int64_t most =
       std::min(kMostColumns, int64_t{values} * kThreads * warpgroups_of_cta * (ctas > 0 ? ctas : kMostCtas));
@@ -64,7 +62,9 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
   if (accesses > of_thread * kWarp) {
     const int64_t warpgroups = ceil_div(accesses, of_thread * kThreads);
-    t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta);
+    t.ctas = ctas > 0 ? ctas
+                      : ctas_for(warpgroups, std::min<int64_t>(limits.warpgroups, warpgroups_of_cta),
+                                 warpgroups_of_cta);
     t.warps = RowTile::kWarps * static_cast<int>(ceil_div(warpgroups, t.ctas));
   }
   t.vectors = static_cast<int>(ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
