@@ -50,7 +50,8 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
       ctas_(problem.operation->reduces ? problem.tile.ctas : 1),
       is_repeated_(problem.operation->has_sums()) {
   if (!problem.operation->reduces || !problem.tile.is_shared()) return;
-  places_ = kernel.shared<f32>({1, std::max(kLanes, warps_ * ctas_ * kMostNumbers)}, SwizzleNone, 2, "parts");
+  const int places = (warps_ * ctas_ * kMostNumbers + kLanes - 1) / kLanes * kLanes;  // stages of 128 bytes
+  places_ = kernel.shared<f32>({1, places}, SwizzleNone, 2, "parts");
   turn_.emplace(u32(0));
   if (ctas_ == 1) {
     all_ = kernel.named_barrier(warps_ * kLanes);
