@@ -108,6 +108,9 @@ llvm::Type* type_of(Class cls, llvm::LLVMContext& context) {
       return llvm::Type::getInt16Ty(context);
     case Class::b128:
       return llvm::Type::getInt128Ty(context);
+    case Class::name:
+    case Class::names:
+      break;
   }
   return nullptr;
 }

@@ -70,7 +70,9 @@ struct MadeRow {
   Targets targets = {};
   EarlyFloor early = {};
 
-  constexpr Row row() const { return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early}; }
+  constexpr Row row(Names names = Names::none) const {
+    return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early, parse(syntax.view(), names)};
+  }
 };
 
 namespace detail {

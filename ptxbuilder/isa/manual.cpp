@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "ptxbuilder/isa/nearest.h"
+
 namespace ptxbuilder::isa {
 namespace {
 
@@ -52,47 +54,38 @@ class Kept {
   std::deque<Row> rows_;
 };
 
-// The words of a mnemonic between its dots, without order but for the types: a conversion's say from what to
-// what.
-std::vector<std::string_view> words_of(std::string_view mnemonic) {
-  const auto is_type = [](std::string_view word) {
-    const size_t digit = word.find_first_of("0123456789");
-    constexpr std::array<std::string_view, 8> kKinds = {"b", "u", "s", "f", "e", "bf", "tf", "ue"};
-    return std::find(kKinds.begin(), kKinds.end(), word.substr(0, digit)) != kKinds.end();
-  };
-  std::vector<std::string_view> types, others;
-  while (!mnemonic.empty()) {
-    const std::string_view word = mnemonic.substr(0, mnemonic.find('.'));
-    (is_type(word) ? types : others).push_back(word);
-    mnemonic.remove_prefix(std::min(word.size() + 1, mnemonic.size()));
+constexpr Form kNamed[] = {
+#define PTX_SECTION(title)
+#define PTX_FORM(pattern, effect, ptx_version, targets)
+#define PTX_NAMED_FORM(pattern, effect, ptx_version, targets) \
+  Form{{pattern, sizeof(pattern) - 1}, Effect::effect, ptx_version, {#targets, sizeof(#targets) - 1}},
+#include "ptxbuilder/isa/manual/manual.def"
+#undef PTX_SECTION
+#undef PTX_FORM
+#undef PTX_NAMED_FORM
+};
+
+// The words with which the mnemonics of a form begin, several where the first axis is part of them.
+std::vector<std::string> first_words(const Form& form) {
+  const std::string_view mnemonic = detail::parts_of(form.pattern).mnemonic;
+  const size_t end = std::min(mnemonic.find('.'), mnemonic.find('<'));
+  if (end == std::string_view::npos || mnemonic[end] == '.') return {std::string(mnemonic.substr(0, end))};
+  std::vector<std::string> words;
+  const std::vector<Choice> choices = axes_of(Form{mnemonic.substr(end)})[0];
+  for (const Choice& choice : choices) {
+    const std::string word =
+        std::string(mnemonic.substr(0, end)).append(choice.text.substr(0, choice.text.find('.')));
+    if (words.empty() || words.back() != word) words.push_back(word);
   }
-  std::sort(others.begin(), others.end());
-  others.insert(others.end(), types.begin(), types.end());
-  return others;
+  return words;
 }
 
-// The row that has the words of a key in another order, which ptxas may take, or those that begin most like a
-// key: "; mbarrier.init.b64 and 2 others begin alike". Empty without any.
-std::string nearest(std::string_view key) {
-  size_t longest = 0, count = 0;
-  std::string first, same;
-  const std::vector<std::string_view> words = words_of(key);
-  for_each_instruction([&](const MadeRow& row, std::string_view) {
-    const std::string_view name = row.name.view();
-    if (same.empty() && name.size() == key.size() && words_of(name) == words) same = name;
-    size_t length = 0;
-    while (length < std::min(name.size(), key.size()) && name[length] == key[length]) ++length;
-    if (length < longest) return;
-    if (length > longest) first = name, count = 0;
-    longest = length;
-    ++count;
-  });
-  if (!same.empty()) return "; " + same + " has the same words";
-  if (longest < 3) return "";
-  return fmt::format("; {}{} alike", first,
-                     count == 1   ? " begins"
-                     : count == 2 ? " and another begin"
-                                  : fmt::format(" and {} others begin", count - 1));
+// "; tanh.approx.f32 is nearest: .approx is left out". Empty where no row has the first word.
+std::string like(std::string_view key) {
+  const Nearest near = nearest(key);
+  if (near.mnemonic.empty()) return "";
+  return near.has_same_words ? fmt::format("; {} has the same words", near.mnemonic)
+                             : fmt::format("; {} is nearest: {}", near.mnemonic, near.differs);
 }
 
 }  // namespace
@@ -119,15 +112,38 @@ void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& v
   for_each_choosing(axes_of(form), {}, [&](const Choices& choices) { visit(detail::row_of(form, choices)); });
 }
 
+std::span<const Form* const> forms_of(std::string_view first_word) {
+  static const auto all = [] {
+    std::map<std::string, std::vector<const Form*>, std::less<>> forms;
+    const auto add = [&](const Form& form) {
+      if (detail::is_title(form)) return;
+      for (const std::string& word : first_words(form)) forms[word].push_back(&form);
+    };
+    for (const Form& form : detail::kManual) add(form);
+    for (const Form& form : kNamed) add(form);
+    return forms;
+  }();
+  const auto found = all.find(first_word);
+  return found == all.end() ? std::span<const Form* const>() : found->second;
+}
+
+bool has_names(const Form& form) { return &form >= std::begin(kNamed) && &form < std::end(kNamed); }
+
+void for_each_row_of(std::string_view mnemonic,
+                     const std::function<void(const Form&, const Choices&)>& visit) {
+  for (const Form* form : forms_of(mnemonic.substr(0, mnemonic.find('.')))) {
+    const detail::PatternParts parts = detail::parts_of(form->pattern);
+    Choices choices;
+    if (detail::match(parts.mnemonic, mnemonic, choices))
+      for_each_choosing(axes_of(Form{parts.tag}), choices, [&](const Choices& all) { visit(*form, all); });
+  }
+}
+
 std::vector<MadeRow> rows_of(std::string_view mnemonic) {
   std::vector<MadeRow> rows;
-  for (const Form& form : detail::kManual) {
-    const detail::PatternParts parts = detail::parts_of(form.pattern);
-    Choices choices;
-    if (!detail::is_title(form) && !mnemonic.empty() && detail::match(parts.mnemonic, mnemonic, choices))
-      for_each_choosing(axes_of(Form{parts.tag}), choices,
-                        [&](const Choices& all) { rows.push_back(detail::row_of(form, all)); });
-  }
+  for_each_row_of(mnemonic, [&](const Form& form, const Choices& choices) {
+    if (!has_names(form)) rows.push_back(detail::row_of(form, choices));
+  });
   return rows;
 }
 
@@ -157,7 +173,7 @@ const Row& instruction(std::string_view key, Where where) {
   throw Error(
       where, fmt::format("instruction: '{}' has no row here{}; `ptxb isa --find TEXT` lists those that have "
                          "TEXT in them; ptx(\"...\") writes what has no row, and PTXBUILDER_ROW declares one",
-                         key, nearest(key)));
+                         key, like(key)));
 }
 
 }  // namespace ptxbuilder::isa

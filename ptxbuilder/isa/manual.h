@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "ptxbuilder/isa/form.h"
@@ -18,9 +19,11 @@ inline constexpr Form kManual[] = {
 #define PTX_SECTION(title) Form{{title, sizeof(title) - 1}},
 #define PTX_FORM(pattern, effect, ptx_version, targets) \
   Form{{pattern, sizeof(pattern) - 1}, Effect::effect, ptx_version, {#targets, sizeof(#targets) - 1}},
+#define PTX_NAMED_FORM(pattern, effect, ptx_version, targets)
 #include "ptxbuilder/isa/manual/manual.def"
 #undef PTX_SECTION
 #undef PTX_FORM
+#undef PTX_NAMED_FORM
 };
 
 constexpr bool is_title(const Form& form) { return form.ptx_version == 0; }
@@ -73,8 +76,16 @@ const Row* find_instruction(std::string_view key);
 
 // The axes of a form, each as its choices, those of the word before the mnemonic first.
 std::vector<std::vector<Choice>> axes_of(const Form& form);
-// All with a mnemonic, whatever word of theirs is behind it.
+// The forms whose mnemonics begin with this word, among them those with names, which no call in C++ has.
+std::span<const Form* const> forms_of(std::string_view first_word);
+// Calls `visit` with each choice that is a row with a mnemonic, whatever word of theirs is behind it, those
+// with names last.
+void for_each_row_of(std::string_view mnemonic,
+                     const std::function<void(const Form&, const Choices&)>& visit);
+// Those without names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
+// Whether a row of the form has the name of a label, a function or a parameter.
+bool has_names(const Form& form);
 // Calls `visit` with each row of a form, the last axis varying first.
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);
 // With each row of the manual, in its order, and its section.

@@ -46,6 +46,9 @@ constexpr ClassProperties properties(Class cls) {
       return {".b8", 'h'};  // no constraint has 8 bits: the text has to move it from or to 16
     case Class::imm:
       return {"", 'n'};
+    case Class::name:
+    case Class::names:
+      break;
   }
   return {"", '?'};
 }

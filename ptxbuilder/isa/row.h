@@ -24,7 +24,9 @@ namespace ptxbuilder::isa {
 // What an operand is. Addresses are typed by their state space: smem is a 32-bit shared::cta address, cluster
 // a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic address of a tensor
 // map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of tensor memory. b8
-// is a register of 8 bits, which a few cvt want where all others take the low half of a b16.
+// is a register of 8 bits, which a few cvt want where all others take the low half of a b16. A name is that
+// of a label, a function or a parameter, and names are those that a call has in parentheses: rows with these
+// are read, and not written by a call in C++.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -50,7 +52,9 @@ enum class Class : uint8_t {
   tmem,
   b128,
   b8,
-  imm
+  imm,
+  name,
+  names
 };
 
 std::string_view name(Class cls);
@@ -119,7 +123,9 @@ struct Operands {
 // Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while
 // the library is compiled, so a mistake in a row is a compile error; text that is known only at run time
 // goes through parse_at.
-constexpr Operands parse(std::string_view syntax);
+// Only text that is read has classes of names.
+enum class Names : uint8_t { none, some };
+constexpr Operands parse(std::string_view syntax, Names names = Names::none);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
 // Targets that have an instruction from an earlier .version on than the others do.
@@ -199,7 +205,8 @@ inline constexpr std::array kClasses = {
     ClassName{"tmap", Class::tmap},   ClassName{"imm", Class::imm},
     ClassName{"local", Class::local}, ClassName{"constant", Class::constant},
     ClassName{"tmem", Class::tmem},   ClassName{"b128", Class::b128},
-    ClassName{"b8", Class::b8},
+    ClassName{"b8", Class::b8},       ClassName{"name", Class::name},
+    ClassName{"names", Class::names},
 };
 
 // std::string_view's own compares a pointer to null, which of text in an inline variable is no constant under
@@ -310,7 +317,7 @@ constexpr Operand parse_hole(std::string_view hole) {
 
 }  // namespace detail
 
-constexpr Operands parse(std::string_view syntax) {
+constexpr Operands parse(std::string_view syntax, Names names) {
   Operands operands;
   for (size_t i = 0; i < syntax.size(); ++i) {
     char c = syntax[i];
@@ -326,6 +333,8 @@ constexpr Operands parse(std::string_view syntax) {
     size_t number = operands.find(text);
     if (number == operands.count) {  // not the name of an earlier operand
       Operand operand = detail::parse_hole(text);
+      if (names == Names::none && (operand.cls == Class::name || operand.cls == Class::names))
+        throw "a hole is a name, which no call gives";
       if (operands.find(operand.name) != operands.count)
         throw "two holes have the same name: write {name} for the same operand once more";
       if (operands.count == operands.items.size()) throw "an instruction has at most 16 operands";

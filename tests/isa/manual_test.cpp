@@ -15,6 +15,7 @@
 #include "cutlass_exceptions.h"
 #include "error_kit.h"
 #include "options.h"
+#include "ptxbuilder/isa/nearest.h"
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 
@@ -179,16 +180,17 @@ TEST_CASE("a key whose words stand in another order is told the row that has the
            {"ld.acquire.sys.L1::no_allocate.global.u32", "ld.acquire.sys.global.L1::no_allocate.u32"},
            {"ld.global.volatile.b32", "ld.volatile.global.b32"},
            {"stmatrix.sync.aligned.x4.m8n8.shared.b16.trans",
-            "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16"},
+            "stmatrix.sync.aligned.x4.trans.m8n8.shared.b16"},
            {"cp.async.bulk.tensor.1d.global.shared::cta.bulk_group.tile",
             "cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group"},
            {"red.async.release.global.gpu.add.u32", "red.async.release.gpu.global.add.u32"}}) {
     CAPTURE(key);
     const std::string text = error_of([&, key = key] { isa::instruction(key); });
     CHECK_MESSAGE(contains(text, fmt::format("; {} has the same words;", row)), text);
+    CHECK(isa::nearest(key).has_same_words);
   }
   // The types of a conversion are no words that may change places.
-  CHECK_FALSE(contains(error_of([] { isa::instruction("cvt.rn.satfinite.f32.e4m3x2"); }), "the same words"));
+  CHECK_FALSE(isa::nearest("cvt.rn.satfinite.f32.e4m3x2").has_same_words);
 }
 
 TEST_CASE(

@@ -17,6 +17,7 @@ set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuild
 set(allowed_runtime/emulator/instructions ${allowed_runtime/emulator/decode} runtime/emulator/instructions)
 set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
+set(allowed_ptxbuilder/isa ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx)  # text that it recognises
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/emulator runtime/compile)
 foreach(room "family" "call" "rows family call" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"

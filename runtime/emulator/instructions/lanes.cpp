@@ -259,8 +259,7 @@ void add_lanes(DecodeTable& t) {
   t["redux"] = decode_redux;
   t["elect"] = decode_elect;
   t["activemask"] = [](Decode& d) { d.run<execute_activemask>({d.destination(0, Type::b32)}); };
-  for (std::string_view name : {"bar.warp.sync", "barrier.warp.sync"})
-    t[name] = [](Decode& d) { d.run<execute_warp_sync>({d.source(0, Type::b32)}); };
+  t["bar.warp.sync"] = [](Decode& d) { d.run<execute_warp_sync>({d.source(0, Type::b32)}); };
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -3,6 +3,10 @@
 // what is left of its registers repeats them.
 #include <fmt/format.h>
 
+#include <cfenv>
+#include <cmath>
+#include <type_traits>
+
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/instructions/matmul.h"
 #include "runtime/emulator/machine/numeric.h"
@@ -86,6 +90,7 @@ struct WmmaProduct {
   Fragment2D d, a, b, c;
   Type d_type, a_type, b_type, c_type;
   bool satfinite;
+  Rounding rounding;  // of f64
 };
 
 template <class T>
@@ -123,9 +128,18 @@ void execute_wmma(Warp& w, const WmmaProduct& x, Lanes lanes) {
   for_elements(w, x.a, [&](uint32_t e, const std::byte* at) { a[e] = element<T>(x.a_type, at); });
   for_elements(w, x.b, [&](uint32_t e, const std::byte* at) { b[e] = element<T>(x.b_type, at); });
   for_elements(w, x.c, [&](uint32_t e, const std::byte* at) { c[e] = element<T>(x.c_type, at); });
+  constexpr int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+  if (std::is_same_v<T, double>) std::fesetround(modes[static_cast<int>(x.rounding)]);
   for (uint32_t i = 0; i < m; ++i)
     for (uint32_t j = 0; j < n; ++j)
-      for (uint32_t l = 0; l < k; ++l) c[i * n + j] += a[i * k + l] * b[l * n + j];
+      for (uint32_t l = 0; l < k; ++l) {
+        T& sum = c[i * n + j];
+        if constexpr (std::is_same_v<T, double>)
+          sum = std::fma(a[i * k + l], b[l * n + j], sum);
+        else
+          sum += a[i * k + l] * b[l * n + j];
+      }
+  std::fesetround(FE_TONEAREST);
   for_elements(w, x.d, [&](uint32_t e, std::byte* at) {
     if (x.d_type == Type::f64) {
       const auto value = static_cast<double>(c[e]);
@@ -199,12 +213,14 @@ void decode_wmma_access(Decode& d, bool store) {
 }
 
 void decode_wmma(Decode& d) {
-  d.take_any({"sync", "aligned", "rn"});
+  d.take_any({"sync", "aligned"});
   for (int k = 0; k < 2; ++k) d.take_one({"row", "col"});  // loads have looked at it
   if (d.take("row") || d.take("col")) d.refuse("it names more than two layouts");
   const Shape s = take_shape(d);
   WmmaProduct x{};
   x.satfinite = d.take("satfinite");
+  const std::string_view r = d.take_one({"rn", "rz", "rm", "rp"});
+  x.rounding = r == "rz" ? Rounding::rz : r == "rm" ? Rounding::rm : r == "rp" ? Rounding::rp : Rounding::rn;
   std::vector<Type> types;
   for (Type t = d.take_type_or(Type::none); t != Type::none; t = d.take_type_or(Type::none))
     types.push_back(t);

@@ -1,0 +1,47 @@
+// Recognises an instruction of PTX text: which row of the manual it is, and which of its operands is which.
+//
+//   if (const Recognised known = recognise(instruction)) {
+//     known.row->name;        // "mbarrier.try_wait.parity.shared::cta.b64"
+//     known["bar"];           // the operand of that name in the row's syntax
+//   } else {
+//     why_unknown(instruction);  // "mbarrier.init.shared::cta.b64 is nearest: .init is left out"
+//   }
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "ptxbuilder/isa/manual.h"
+#include "ptxbuilder/ptx/ptx.h"
+
+namespace ptxbuilder::isa {
+
+struct Recognised {
+  const Row* row = nullptr;  // null where no row is the instruction; else it stays as long as the program
+  const Form* form = nullptr;
+  // Those of the instruction, in the row's order. Of a list it is the vector, of a predicate `p` or `!p`.
+  std::array<const ptx_text::Operand*, std::tuple_size_v<decltype(Operands::items)>> operands = {};
+
+  explicit operator bool() const { return row != nullptr; }
+  // Null where the row has no operand of that name.
+  const ptx_text::Operand* operator[](std::string_view name) const {
+    const size_t i = row->operands.find(name);
+    return i < row->operands.size() ? operands[i] : nullptr;
+  }
+};
+
+// Tells the type with which a register is declared, ".b32", or nothing; only rows that nothing else tells
+// apart are told by it, as those of mov.b64 {a, b}, c.
+using RegisterTypes = std::function<std::string_view(std::string_view name)>;
+
+// The words of the mnemonic stand in the order of the row. Besides what the syntax of a row says, ptxas takes
+// `_` for each result of several, `!p` for a predicate that is read, and the name of a vector for its list.
+Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
+
+// Says of an instruction that is not recognised what the nearest row is, and what to change: "fence.sc.gpu is
+// nearest: .gpu.sc stand in another order".
+std::string why_unknown(const ptx_text::Instruction& instruction);
+
+}  // namespace ptxbuilder::isa
