@@ -95,7 +95,10 @@ class Match {
 
   bool fills(const Operand& operand, const Given& given) const {
     if (operand.cls == Class::names) return given.kind == Kind::list;
-    if (!operand.list) return fills_one(operand, given);
+    if (!operand.list) {
+      const bool is_braced = lenient_ && given.kind == Kind::vector && given.parts.size() == 1;
+      return fills_one(operand, is_braced ? given.parts[0] : given);
+    }
     if (given.kind != Kind::vector) return lenient_ && given.kind == Kind::name && given.text != "_";
     return given.parts.size() == static_cast<size_t>(operand.count) &&
            std::ranges::all_of(given.parts, [&](const Given& part) { return fills_one(operand, part); });
@@ -110,7 +113,8 @@ class Match {
     if (given.kind == Kind::name) return operand.cls != Class::imm;
     const bool bounded = operand.takes_numbers() && !operand.list;
     const auto number = bounded ? ptx_text::integer_value(given) : std::nullopt;
-    return number ? operand.takes_number(*number) : operand.cls != Class::imm;
+    if (number) return operand.takes_number(*number) || (lenient_ && operand.cls == Class::pred);
+    return operand.cls != Class::imm;
   }
 
   const Row& row_;

@@ -37,7 +37,8 @@ struct Recognised {
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
 // The words of the mnemonic stand in the order of the row. Besides what the syntax of a row says, ptxas takes
-// `_` for each result of several, `!p` for a predicate that is read, and the name of a vector for its list.
+// `_` for each result of several, `!p` or any number for a predicate that is read, the name of a vector for its list,
+// and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
 // Says of an instruction that is not recognised what the nearest row is, and what to change: "fence.sc.gpu is

@@ -207,7 +207,8 @@ TEST_CASE("what differs is said in words") {
 }
 
 TEST_CASE(
-    "ptxas takes more than the manual's syntax: negated predicates, unwanted results, vectors by name") {
+    "ptxas takes more than the manual's syntax: negated predicates, unwanted results, vectors by name, "
+    "braces") {
   for (const auto& [text, key] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"selp.b32 %r, 1, %q, !%p", "selp.b32"},
            {"vote.sync.any.pred %p, !%q, -1", "vote.sync.any.pred not"},
@@ -216,6 +217,8 @@ TEST_CASE(
            {"mov.b64 {_, %r}, %rd", "mov.b64 high"},
            {"mov.u32 %r, %tid.x", "mov.u32 %tid.x"},
            {"setp.eq.s32 %p|_, %r, 0", "setp.eq.s32 pair"},
+           {"mov.pred %p, -1", "mov.pred"},
+           {"ld.global.b32 {%r}, [%rd+0]", "ld.global.b32"},
            {"ld.param.u64 %rd, [k_param_0]", "ld.param.u64"},
            {"st.param.v2.b32 [out+8], {%r, 1}", "st.param.v2.b32"},
            {"ld.global.L1::no_allocate.f32 %f, [%rd].unified", "ld.global.L1::no_allocate.f32 unified"},
