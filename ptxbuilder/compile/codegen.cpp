@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/Bitcode/BitcodeWriter.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
@@ -33,6 +34,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "ptxbuilder/compile/cache.h"
 #include "ptxbuilder/compile/typed_pointers.h"
 #include "ptxbuilder/ir/foreign_module.h"
 #include "ptxbuilder/ir/kernel_function.h"
@@ -107,6 +109,16 @@ std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
     throw Error("this LLVM cannot print PTX");
   passes.run(module);
   return std::string(text);
+}
+
+// What the text of print_ptx() follows from. Bitcode has the lines of the C++ source, which the text has too.
+Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int ptx_version) {
+  llvm::SmallString<65536> bitcode;
+  llvm::raw_svector_ostream out(bitcode);
+  llvm::WriteBitcodeToFile(module, out);
+  const std::string version = fmt::format("{} {}", target, ptx_version);
+  const std::string_view parts[] = {"PTX by LLVM " LLVM_VERSION_STRING, version, bitcode.str()};
+  return Cache::key(parts);
 }
 
 // Code generation takes locks of LLVM's, of which a child process would inherit those that are held: a
@@ -372,7 +384,7 @@ std::vector<std::string> parted(std::string_view all) {
 
 }  // namespace
 
-std::string generate_ptx(Builder& builder) {
+std::string generate_ptx(Builder& builder, Cache* cache) {
   Builder::State& s = builder.state();
   if (s.is_hosted())
     throw Error(s.begun,
@@ -380,11 +392,23 @@ std::string generate_ptx(Builder& builder) {
                             "ptxbuilder/llvm.h",
                             s.signature.kernel));
   builder.finish();
-  std::shared_lock inside(inside_llvm());
-  auto machine = machine_for(s.signature.target, s.signature.ptx_version);
-  Diagnostics diagnostics(s.context);
-  std::string text = print_ptx(*machine, *s.module);
-  diagnostics.check(s.signature.kernel);
+  Cache::Key key = {};
+  if (cache) {
+    key = key_of_ptx(*s.module, s.signature.target, s.signature.ptx_version);
+    if (auto entry = cache->load(key)) return std::move(entry->log);
+  }
+  std::string text;
+  {
+    std::shared_lock inside(inside_llvm());
+    auto machine = machine_for(s.signature.target, s.signature.ptx_version);
+    Diagnostics diagnostics(s.context);
+    text = print_ptx(*machine, *s.module);
+    diagnostics.check(s.signature.kernel);
+  }
+  try {
+    if (cache) cache->store(key, {"", text});
+  } catch (const Error&) {  // assemble() reports why, of its own entry
+  }
   return text;
 }
 

@@ -10,10 +10,13 @@
 
 namespace ptxbuilder {
 
+class Cache;
+
 // Finishes the kernel if that has not been done yet. The text's .version is the lowest that its target and
-// instructions allow. Safe on many threads at once, each with its own kernel. Throws Error with LLVM's
-// diagnostics.
-std::string generate_ptx(Builder& builder);
+// instructions allow. It comes from `cache` if that has it of the same IR, version of LLVM, target and
+// .version, and is kept there otherwise; where it cannot be kept, nothing is lost. Safe on many threads at
+// once, each with its own kernel. Throws Error with LLVM's diagnostics.
+std::string generate_ptx(Builder& builder, Cache* cache = nullptr);
 
 // How a module of somebody else's becomes PTX.
 struct ModuleOptions {

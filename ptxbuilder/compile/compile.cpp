@@ -78,8 +78,8 @@ bool raise_version(std::string& ptx, int version) {
 }  // namespace
 
 Compiler::Compiler(CompilerOptions options) : options_(std::move(options)) {
-  if (!options_.assemble) return;
   if (options_.cache) cache_ = std::make_unique<Cache>(options_.cache_options);
+  if (!options_.assemble) return;
   try {
     ptxas_.emplace(PtxasSearch::from_environment(options_.ptxas), cache_.get());
   } catch (const Error& e) {
@@ -93,7 +93,7 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   Compiled result;
   Builder& builder = kernel.builder(where);
   if (with_ir) result.ir = builder.llvm_ir();
-  result.ptx = generate_ptx(builder);
+  result.ptx = generate_ptx(builder, cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);
   assemble_into(result, builder.waivers());

@@ -21,7 +21,7 @@ struct CompilerOptions {
   bool assemble = true;    // false: PTX alone, which the driver's JIT or the emulator takes
   bool else_ptx = false;   // PTX alone also where no ptxas is found; one that is named must be there
   std::string ptxas = {};  // a file; else PATH, CUDA_PATH and /usr/local are searched
-  bool cache = true;       // keep cubins on disk
+  bool cache = true;       // keep PTX and cubins on disk
   Cache::Options cache_options = {};
   PtxasOptions ptxas_options = {};
 };
@@ -34,7 +34,7 @@ struct Compiled {
   Assembled assembled;
 
   struct Milliseconds {
-    double ptx = 0, cubin = 0;  // verify and code generation; ptxas or the cache
+    double ptx = 0, cubin = 0;  // LLVM, and ptxas; or the cache
   } milliseconds;
 };
 
