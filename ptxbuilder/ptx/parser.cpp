@@ -218,7 +218,7 @@ class Parser {
     Function f;
     while (is_one_of(now().text, linking)) f.linkage.push_back(take());
     f.entry = take() == ".entry";
-    while (now().is(".attribute")) qualifier(f.linkage);
+    while (now().is(".attribute")) qualifier(f.attributes);
     if (now().is("(")) {
       f.has_results = true;
       f.results = parameters();

@@ -54,6 +54,7 @@ class Printer {
     std::string head = joined(f.linkage);
     if (!head.empty()) head += ' ';
     head += f.entry ? ".entry " : ".func ";
+    if (!f.attributes.empty()) head += joined(f.attributes) + " ";
     if (f.has_results) head += parameters(f.results) + " ";
     head += f.name;
     if (f.has_parameters) head += parameters(f.parameters);

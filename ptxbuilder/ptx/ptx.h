@@ -78,8 +78,9 @@ struct Directive {
 struct Statement;
 
 struct Function {
-  std::vector<std::string> linkage;  // ".visible", ".extern", ".weak", with ".attribute" and its tokens
+  std::vector<std::string> linkage;  // ".visible", ".extern", ".weak"
   bool entry = false;
+  std::vector<std::string> attributes;               // ".attribute" and its tokens
   bool has_results = false, has_parameters = false;  // whether the parentheses are there
   std::vector<Declaration> results, parameters;
   std::string name;

@@ -76,6 +76,7 @@ TEST_CASE("ptx: print(parse(x)) is x up to white space") {
 .global .attribute(.managed) .align 4 .u32 a = 7; /* kept */
 .const .align 4 .f32 c[2] = {0f3F800000, 0f00000000};
 .extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b) ;
+.visible .func .attribute(.unified(1, 2)) unified;
 .weak .func noop() .noreturn { ret; }
 .visible .entry k(.param .u64 .ptr .global .align 16 p, .param .align 64 .b8 m[128])
 .maxntid 384, 1, 1
