@@ -101,7 +101,7 @@ void add_compiler_options(const command::Arguments& app, CommonWords& words, Opt
   app.option("--ptxas", options.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
       .shown_as("FILE");
   app.flag("--driver-assembles", words.driver, "compile PTX by the driver, though there is a ptxas");
-  app.flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
+  app.flag("--no-cache", words.no_cache, "compile anew, and keep nothing");
 }
 
 void add_report_options(const command::Arguments& app, Options& options) {

@@ -20,7 +20,8 @@ struct Options {
 void check_folder(const std::string& path) {
   std::error_code none;
   if (std::filesystem::exists(path, none) && !std::filesystem::is_directory(path, none))
-    throw Error(fmt::format("{}: is no folder, and so no cache of cubins: name one by --cache-dir", path));
+    throw Error(
+        fmt::format("{}: is no folder, and so no cache of PTX and cubins: name one by --cache-dir", path));
 }
 
 int run(const Options& o) {
@@ -46,7 +47,7 @@ int run(const Options& o) {
 }
 
 Command add(const Arguments& ptxb) {
-  const Arguments app = ptxb.command("cache", "where cubins are kept, and how many");
+  const Arguments app = ptxb.command("cache", "where PTX and cubins are kept, and how many");
   auto o = std::make_shared<Options>();
   app.flag("--clear", o->clear, "remove them all");
   app.flag("--verify", o->verify, "check each, and remove what is damaged");

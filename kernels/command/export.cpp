@@ -274,8 +274,9 @@ void add_options(const Arguments& kernel, const Family& family, ExportOptions& o
   add_waive(kernel, o.waived);
   kernel.option("--ptxas", o.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
       .shown_as("FILE");
-  kernel.flag("--no-cache", o.no_cache, "assemble anew, and keep nothing");
-  kernel.option("--cache-dir", o.compiler.cache_options.directory, "where cubins are kept").shown_as("DIR");
+  kernel.flag("--no-cache", o.no_cache, "compile anew, and keep nothing");
+  kernel.option("--cache-dir", o.compiler.cache_options.directory, "where PTX and cubins are kept")
+      .shown_as("DIR");
   kernel.flag("--json", o.json, "print one JSON object");
   kernel.footer(help);
 }

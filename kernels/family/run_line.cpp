@@ -38,8 +38,8 @@ void add_compile_options(const Arguments& app, RunWords& words) {
       .shown_as("NAME");
   app.option("--ptxas", words.options.compiler.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local")
       .shown_as("FILE");
-  app.flag("--no-cache", words.no_cache, "assemble anew, and keep nothing");
-  app.option("--cache-dir", words.options.compiler.cache_options.directory, "where cubins are kept")
+  app.flag("--no-cache", words.no_cache, "compile anew, and keep nothing");
+  app.option("--cache-dir", words.options.compiler.cache_options.directory, "where PTX and cubins are kept")
       .shown_as("DIR");
   app.option("--cache-limit", words.cache_megabytes, "of the cache, in MiB")
       .from(int64_t{0}, int64_t{1} << 40)

@@ -31,7 +31,7 @@ void add_tune_options(const command::Arguments& app, TuneWords& w) {
   app.option("--ptxas", w.ours.ptxas, "the ptxas to take; else PATH, CUDA_PATH, /usr/local");
   app.flag("--driver-assembles", w.ours.driver_assembles,
            "compile PTX by the driver, though there is a ptxas");
-  app.flag("--no-cache", w.no_cache, "assemble anew, and keep nothing");
+  app.flag("--no-cache", w.no_cache, "compile anew, and keep nothing");
 }
 
 }  // namespace ptxbuilder::bench

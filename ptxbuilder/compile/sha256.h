@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), which names the entries of the cubin cache.
+// SHA-256 (FIPS 180-4), which names the entries of the cache.
 #pragma once
 
 #include <array>

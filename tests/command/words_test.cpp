@@ -119,7 +119,7 @@ TEST_CASE("a cache that is no folder is an error of cache, and told once where c
   const Folder folder;
   const std::string file = folder.path("file");
   std::ofstream(file) << "no cache";
-  refused("ptxb cache --cache-dir " + file, 1, file + ": is no folder, and so no cache of cubins");
+  refused("ptxb cache --cache-dir " + file, 1, file + ": is no folder, and so no cache of PTX and cubins");
   CHECK(run("ptxb cache --cache-dir " + folder.path("new")).code == 0);
 
   const std::string emit = "ptxb emit saxpy -o " + folder.path("out") + " --cache-dir ";
