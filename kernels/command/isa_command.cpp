@@ -6,6 +6,7 @@
 #include "kernels/family/commands.h"
 #include "ptxbuilder/isa/manual.h"
 #include "ptxbuilder/isa/query.h"
+#include "ptxbuilder/isa/recognise.h"
 #include "ptxbuilder/isa/rows.h"
 #include "runtime/emulator/decode/decoder.h"
 
@@ -31,7 +32,6 @@ constexpr Otherwise kOtherwise[] = {
     {"bra", "if_, for_ and while_ of ptxbuilder/ir/control.h make branches"},
     {"ld.param", "Kernel::params of ptxbuilder/tile/kernel.h yields the parameters of a kernel"},
     {"tex", "textures and surfaces (tex, tld4, txq, suld, sust) have no rows; ptx(\"...\") writes them"},
-    {"wmma", "mma.sync multiplies with the layout of registers said; ptx(\"...\") writes wmma itself"},
 };
 
 // Tells those with `text` in the name; false where there is none.
@@ -133,7 +133,9 @@ std::string page(const isa::Row& row) {
   text += fmt::format("effect    {}\n", row.effect == isa::Effect::pure
                                             ? "pure: its results depend on its operands alone"
                                             : "memory: it keeps its place");
-  text += fmt::format("emulator  {}\n", is_emulated(row) ? "executes it" : "does not know it");
+  const std::string call = isa::example(row);
+  if (!call.empty())  // what no call writes has no kernel of its own that the emulator could read
+    text += fmt::format("emulator  {}\n", is_emulated(row) ? "executes it" : "does not know it");
   for (const isa::Operand& o : row.operands) {
     const char* access = !o.writes() ? "read" : o.reads() ? "read and written" : "written";
     text += fmt::format("operand   {}: {}{}{}, {}\n", o.name, name(o.cls),
@@ -141,7 +143,7 @@ std::string page(const isa::Row& row) {
   }
   if (const std::string others = siblings_text(row); !others.empty() && row.name.starts_with(row.mnemonic()))
     text += fmt::format("also      {}\n", others);
-  return text + fmt::format("C++       {}\n", isa::example(row));
+  return call.empty() ? text : text + fmt::format("C++       {}\n", call);
 }
 
 // Whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
@@ -150,8 +152,23 @@ bool is_of(std::string_view key, std::string_view family) {
          (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());
 }
 
+// The row of an instruction with its operands, as "ld.global.b32 %r1, [%rd1+4];"; null where the text is
+// none.
+const isa::Row* row_of_text(std::string text) {
+  if (text.find(' ') == std::string::npos || isa::find_instruction(text)) return nullptr;
+  if (!text.ends_with(';')) text += ';';
+  const ptx_text::Module module = ptx_text::parse(".entry x() {\n" + text + "\n}");
+  const std::vector<ptx_text::Statement>& body = module.statements[0].function[0].body;
+  if (body.empty() || body[0].instruction.operands.empty()) return nullptr;
+  const ptx_text::Instruction& instruction = body[0].instruction;
+  const isa::Row* row = isa::recognise(instruction).row;
+  if (!row) throw Error(fmt::format("isa: '{}' is no instruction: {}", text, isa::why_unknown(instruction)));
+  return row;
+}
+
 int tell_one(const Options& options) {
   const isa::Row* named = isa::find(options.key);
+  if (!named) named = row_of_text(options.key);
   if (!named && !isa::find_instruction(options.key) && tell_otherwise(options.key, options.json)) return 0;
   const isa::Row& row = named ? *named : isa::instruction(options.key, Where{});
   if (!options.target.empty())
@@ -216,7 +233,9 @@ Command add(const Arguments& ptxb) {
       "isa",
       "the instructions: those with short names, or of all in PTX's manual the ones that are asked for");
   auto o = std::make_shared<Options>();
-  app.option("key", o->key, "one instruction, told in full: a short name or a mnemonic, as tanh.approx.f32");
+  app.option("key", o->key,
+             "one instruction, told in full: a short name, a mnemonic, as tanh.approx.f32, or PTX text, as "
+             "'bra.uni L;'");
   app.option("--find", o->text,
              "those with TEXT in the mnemonic or the short name; where none has, those with each word of it "
              "there or in "

@@ -18,6 +18,8 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
+constexpr size_t kMostWords = 63;  // no row has a third of them
+
 Words words_of(std::string_view mnemonic) {
   Words words;
   for (size_t from = 0; from <= mnemonic.size();) {
@@ -148,8 +150,9 @@ std::string difference(const Words& given, const Words& row) {
 
 Nearest nearest(std::string_view mnemonic) {
   const std::string_view first = mnemonic.substr(0, mnemonic.find('.'));
-  if (forms_of(first).empty()) return {};
-  const Words given = words_of(mnemonic), row = beginning(first).nearest(given);
+  const Words given = words_of(mnemonic);
+  if (forms_of(first).empty() || given.size() > kMostWords) return {};
+  const Words row = beginning(first).nearest(given);
   return {fmt::format("{}", fmt::join(row, ".")), difference(given, row), has_same_words(given, row)};
 }
 

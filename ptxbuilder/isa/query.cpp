@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <functional>
 
@@ -44,6 +45,10 @@ std::string refusal(const Row& row, const Target& target, int ptx_version) {
 
 namespace {
 
+int least_version(const auto& row) {
+  return row.early.ptx_version != 0 ? row.early.ptx_version : row.ptx_version;
+}
+
 std::optional<Floor> least_floor(const std::function<bool(const detail::PatternParts&, Choices&)>& is_meant) {
   // Read once: a lint asks for every instruction.
   static const auto parts = [] {
@@ -57,7 +62,7 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
     Choices choices;
     if (detail::is_title(form) || !is_meant(parts[i], choices)) continue;
     const MadeRow row = detail::floor_row(form, choices);
-    const int version = row.early.ptx_version != 0 ? row.early.ptx_version : row.ptx_version;
+    const int version = least_version(row);
     if (!least) least = Floor{version, row.targets};
     least->ptx_version = std::min(least->ptx_version, version);
     least->targets = least->targets | row.targets;
@@ -79,6 +84,8 @@ size_t operands_in(std::string_view text) {
 }
 
 }  // namespace
+
+Floor floor_of(const Row& row) { return {least_version(row), row.targets}; }
 
 std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands) {
   const auto floor = least_floor([&](const detail::PatternParts& parts, Choices& choices) {
@@ -108,7 +115,7 @@ std::optional<Floor> floor_of_alike(std::string_view mnemonic) {
       if (i == mnemonic.size() || i == other.size() || mnemonic[i] != other[i]) break;
     }
     if (same == 0 || same < most) return;
-    const int version = row.early.ptx_version != 0 ? row.early.ptx_version : row.ptx_version;
+    const int version = least_version(row);
     if (same > most || !least) least = Floor{version, row.targets};
     most = same;
     least->ptx_version = std::min(least->ptx_version, version);
@@ -155,75 +162,6 @@ std::vector<Mentioned> instructions_in(std::string_view text) {
   return found;
 }
 
-namespace {
-
-// The operands of a row as words: a register for each of its own by its type, numbers, names and signs.
-std::vector<std::string> signature(const Row& row) {
-  std::vector<std::string> words;
-  const auto put = [&](std::string_view text) {
-    for (const char c : text) {
-      const bool in_name =
-          std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '%' || c == '.';
-      if (c == ' ' || c == '{' || c == '}') continue;
-      if (in_name && !words.empty() && words.back().starts_with("'"))
-        words.back() += c;
-      else
-        words.push_back(in_name ? std::string("'") + c : std::string(1, c));
-    }
-  };
-  size_t done = row.mnemonic().size();
-  for (size_t h = 0; h < row.operands.hole_count; ++h) {
-    const Hole& hole = row.operands.holes[h];
-    const Operand& o = row.operands[hole.operand];
-    put(row.syntax.substr(done, hole.begin - done));
-    done = hole.end;
-    for (int i = 0; i < o.count; ++i) {
-      if (i > 0) words.emplace_back(",");
-      words.emplace_back(o.cls == Class::imm ? "number" : register_type(o.cls));
-    }
-  }
-  put(row.syntax.substr(done));
-  return words;
-}
-
-// Whether one is the other, with a number perhaps where that has a register that may be one.
-bool is_alike(const std::vector<std::string>& one, const std::vector<std::string>& other) {
-  const auto is_number = [](const std::string& word) {
-    return word == "number" || (word.size() > 1 && word[0] == '\'' && word[1] >= '0' && word[1] <= '9');
-  };
-  if (one.size() != other.size()) return false;
-  for (size_t i = 0; i < one.size(); ++i)
-    if (one[i] != other[i] && !(is_number(one[i]) && (is_number(other[i]) || other[i].starts_with(".b"))))
-      return false;
-  return true;
-}
-
-}  // namespace
-
-const Row* of_the_manual(const Row& row) {
-  const std::vector<std::string> words = signature(row);
-  for (const bool exactly : {true, false})
-    for (const MadeRow& made : rows_of(row.mnemonic())) {
-      const std::vector<std::string> its = signature(made.row());
-      if (exactly ? words == its : is_alike(words, its)) return find_instruction(made.name.view());
-    }
-  return nullptr;
-}
-
-std::string_view section_of(const Row& row) {
-  const Row* const in_manual = find_instruction(row.name) ? &row : of_the_manual(row);
-  if (!in_manual) return {};
-  std::string_view section;
-  for (const Form& form : detail::kManual) {
-    Choices choices;
-    if (detail::is_title(form))
-      section = form.pattern;
-    else if (has_row(form, KeyParts(in_manual->name), choices))
-      return section;
-  }
-  return {};
-}
-
 std::string example(const Row& row) {
   const auto type = [](const Operand& o) {
     std::string_view name = isa::name(o.cls);
@@ -237,6 +175,9 @@ std::string example(const Row& row) {
     if (o.cls == Class::tmap) name = "TensorMap";
     return o.list ? fmt::format("std::array<{}, {}>", name, o.count) : std::string(name);
   };
+  if (std::ranges::any_of(row.operands,
+                          [](const Operand& o) { return o.cls == Class::name || o.cls == Class::names; }))
+    return {};
   std::vector<std::string> results, arguments;
   std::string only;
   for (const Operand& o : row.operands) {

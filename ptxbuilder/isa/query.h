@@ -38,6 +38,7 @@ struct Floor {
   int ptx_version = 0;
   Targets targets = Targets::all();
 };
+Floor floor_of(const Row& row);
 // These are of those of the manual with a mnemonic, whatever their operands are, or with as many operands
 // where some have; of a special register, "%tid.x"; and nothing where there is none.
 std::optional<Floor> floor_of(std::string_view mnemonic);
@@ -60,15 +61,8 @@ struct Mentioned {
 };
 std::vector<Mentioned> instructions_in(std::string_view text);
 
-// The manual's row of the instruction that a row with a name of its own has: of those with its mnemonic the
-// one with as many operands and signs between them, and of a special register that of its name. Null where
-// there is none.
-const Row* of_the_manual(const Row& row);
-// The manual's section of a row, by its name or by what of_the_manual() finds; empty where there is none.
-std::string_view section_of(const Row& row);
-
 // A typed call of the row in C++, as its author would write it: "f32 d =
-// instruction<\"tanh.approx.f32\">(a);"
+// instruction<\"tanh.approx.f32\">(a);"; empty where it has names, and no call
 std::string example(const Row& row);
 
 // One line without its end, as `ptxb isa` lists the row: name, floor, effect and syntax.

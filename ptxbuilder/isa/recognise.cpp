@@ -21,6 +21,12 @@ using Kind = Given::Kind;
 // A hole in the tree of a row's operands is a name that no PTX has: this, and the number of the operand.
 constexpr std::string_view kHole = "%operand.";
 
+size_t hole_of(std::string_view name) {
+  return static_cast<size_t>(detail::parse_integer(name.substr(kHole.size())));
+}
+
+bool is_hole(const Given& pattern) { return pattern.kind == Kind::name && pattern.text.starts_with(kHole); }
+
 // A row with its operands as the parser reads them.
 struct Candidate {
   const Row* row;
@@ -68,8 +74,8 @@ bool is_scalar(const Given& given) {
 class Match {
  public:
   // Lenient is what ptxas takes besides the row's syntax.
-  Match(const Candidate& candidate, bool lenient, Recognised& to)
-      : row_(*candidate.row), lenient_(lenient), to_(to) {}
+  Match(const Candidate& candidate, bool lenient, const RegisterTypes& types, Recognised& to)
+      : row_(*candidate.row), lenient_(lenient), types_(types), to_(to) {}
 
   bool all(const std::vector<Given>& pattern, const std::vector<Given>& given, bool in_address = false) {
     if (pattern.size() != given.size()) return false;
@@ -80,17 +86,19 @@ class Match {
 
  private:
   bool one(const Given& pattern, const Given& given, bool in_address) {
-    if (pattern.kind == Kind::name && pattern.text.starts_with(kHole)) {
-      const auto number =
-          static_cast<size_t>(detail::parse_integer(std::string_view(pattern.text).substr(kHole.size())));
+    if (is_hole(pattern)) {
+      const size_t number = hole_of(pattern.text);
       to_.operands[number] = &given;
       return in_address ? is_scalar(given) : fills(row_.operands[number], given);
     }
-    if (pattern.kind != given.kind) return false;
     if (pattern.kind == Kind::number)
-      return pattern.text == given.text || ptx_text::integer_value(pattern) == ptx_text::integer_value(given);
-    return pattern.text == given.text &&
-           all(pattern.parts, given.parts, in_address || pattern.kind == Kind::address);
+      return ptx_text::integer_value(pattern) == ptx_text::integer_value(given);
+    if (pattern.kind != given.kind || pattern.text != given.text ||
+        !all(pattern.parts, given.parts, in_address || pattern.kind == Kind::address))
+      return false;
+    if (pattern.kind == Kind::unary && is_hole(pattern.parts[0]))  // !p
+      to_.operands[hole_of(pattern.parts[0].text)] = &given;
+    return true;
   }
 
   bool fills(const Operand& operand, const Given& given) const {
@@ -99,7 +107,9 @@ class Match {
       const bool is_braced = lenient_ && given.kind == Kind::vector && given.parts.size() == 1;
       return fills_one(operand, is_braced ? given.parts[0] : given);
     }
-    if (given.kind != Kind::vector) return lenient_ && given.kind == Kind::name && given.text != "_";
+    if (given.is_name("_")) return lenient_ && operand.access == Access::write;
+    if (given.kind == Kind::name) return lenient_ && (!types_ || types_(given.text).empty());
+    if (given.kind != Kind::vector) return false;
     return given.parts.size() == static_cast<size_t>(operand.count) &&
            std::ranges::all_of(given.parts, [&](const Given& part) { return fills_one(operand, part); });
   }
@@ -119,6 +129,7 @@ class Match {
 
   const Row& row_;
   bool lenient_;
+  const RegisterTypes& types_;
   Recognised& to_;
 };
 
@@ -161,8 +172,6 @@ class Known {
       rows.push_back({&row, &form, pattern_of(row)});
     });
     if (rows.empty()) return kNone;
-    // Fewer operands come first: one that is a name in the syntax is more than any name.
-    std::ranges::stable_sort(rows, {}, [](const Candidate& c) { return c.row->operands.size(); });
     return rows_.emplace(mnemonic, std::move(rows)).first->second;
   }
 
@@ -173,6 +182,27 @@ class Known {
   std::deque<Row> made_rows_;
 };
 
+// Makes a pattern operands: lists of registers, and numbers where none may be.
+void fill(const Row& row, std::vector<Given>& pattern) {
+  for (Given& given : pattern) {
+    fill(row, given.parts);
+    if (!is_hole(given)) continue;
+    const Operand& operand = row.operands[hole_of(given.text)];
+    if (operand.cls == Class::imm)
+      given = {Kind::number, std::to_string(operand.greatest), {}, {}};
+    else if (operand.list)
+      given = {Kind::vector, {}, std::vector<Given>(static_cast<size_t>(operand.count), given), {}};
+  }
+}
+
+Recognised recognise_row(const Row& row) {
+  Instruction instruction{{}, std::string(row.mnemonic()), pattern_of(row)};
+  fill(row, instruction.operands);
+  return recognise(instruction, [&](std::string_view name) {
+    return name.starts_with(kHole) ? register_type(row.operands[hole_of(name)].cls) : std::string_view();
+  });
+}
+
 }  // namespace
 
 Recognised recognise(const Instruction& instruction, const RegisterTypes& types) {
@@ -182,7 +212,7 @@ Recognised recognise(const Instruction& instruction, const RegisterTypes& types)
     int agrees = 0;
     for (const Candidate& candidate : candidates) {
       Recognised known{candidate.row, candidate.form, {}};
-      if (!Match(candidate, lenient, known).all(candidate.pattern, instruction.operands)) continue;
+      if (!Match(candidate, lenient, types, known).all(candidate.pattern, instruction.operands)) continue;
       if (!types || candidates.size() == 1) return known;
       const int its = agreement(known, types);
       if (best && its <= agrees) continue;
@@ -206,6 +236,18 @@ std::string why_unknown(const Instruction& instruction) {
   };
   return fmt::format("its operands are those of: {}",
                      std::ranges::min_element(candidates, {}, by_count)->row->syntax);
+}
+
+const Row* of_the_manual(const Row& row) { return recognise_row(row).row; }
+
+std::string_view section_of(const Row& row) {
+  const Form* const found = recognise_row(row).form;
+  std::string_view section;
+  for (const Form& form : detail::kManual) {
+    if (detail::is_title(form)) section = form.pattern;
+    if (&form == found) return section;
+  }
+  return {};
 }
 
 }  // namespace ptxbuilder::isa

@@ -37,12 +37,17 @@ struct Recognised {
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
 // The words of the mnemonic stand in the order of the row. Besides what the syntax of a row says, ptxas takes
-// `_` for each result of several, `!p` or any number for a predicate that is read, the name of a vector for its list,
-// and braces around a single register.
+// `_` for each result of several, `!p` or any number for a predicate that is read, the name of a vector for
+// its list, and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
 // Says of an instruction that is not recognised what the nearest row is, and what to change: "fence.sc.gpu is
 // nearest: .gpu.sc stand in another order".
 std::string why_unknown(const ptx_text::Instruction& instruction);
+
+// The manual's row of the instruction that a row with a name of its own has. Null where there is none.
+const Row* of_the_manual(const Row& row);
+// The manual's section of that; empty where there is none.
+std::string_view section_of(const Row& row);
 
 }  // namespace ptxbuilder::isa

@@ -23,6 +23,13 @@ TEST_CASE("isa tells of a row what its author needs, and finds it by what is kno
   CHECK(contains(run("ptxb isa --family cp.async.bulk.commit_group"), "cp.async.bulk.commit_group;"));
   CHECK(contains(run("ptxb isa ld.param.u64"), "has no row here"));
   CHECK(contains(run("ptxb isa bra"), "bra is no row: if_, for_ and while_"));
+  const Ran text = run("ptxb isa 'mov.b64 {%r1, _}, %rd1;'");
+  CHECK(contains(text, "mov.b64 low\n"));
+  CHECK(contains(text, "operand   d: b32, written\n"));
+  CHECK(contains(run("ptxb isa 'ld.param.u64 %rd1, [k_param_0]'"), "operand   a: name, read\n"));
+  CHECK(contains(run("ptxb isa 'bar.sync 16;'"),
+                 "is no instruction: its operands are those of: bar.sync {id:u32<0..15>}"));
+  CHECK(run("ptxb isa '// text'").code == 1);
   CHECK(contains(run("ptxb isa red.global.v2.f32.add"), "red.global.add.v2.f32 has the same words"));
   CHECK(contains(run("ptxb isa --find sparse --sm sm_90a"), "wgmma.mma_async.sp.sync.aligned"));
   CHECK(contains(run("ptxb isa --find redux.f32"), "redux.sync.min.f32"));

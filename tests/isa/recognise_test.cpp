@@ -141,7 +141,9 @@ TEST_CASE("a random instruction of the manual gives back the row that printed it
     for (size_t i = 0; i < row.operands.size(); ++i) {
       const ptx_text::Operand* o = known[row.operands[i].name];
       REQUIRE(o != nullptr);
-      const ptx_text::Operand& first = o->kind == ptx_text::Operand::Kind::vector ? o->parts[0] : *o;
+      const bool has_parts =
+          o->kind == ptx_text::Operand::Kind::vector || o->kind == ptx_text::Operand::Kind::unary;
+      const ptx_text::Operand& first = has_parts && !o->parts.empty() ? o->parts[0] : *o;
       const ptx_text::Operand& base = first.kind == ptx_text::Operand::Kind::binary ? first.parts[0] : first;
       if (base.kind == ptx_text::Operand::Kind::name)
         CHECK(base.text == fmt::format("%{}_0", row.operands[i].name));

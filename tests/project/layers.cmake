@@ -7,7 +7,8 @@ set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx ptxbui
     kernels/family kernels/call kernels/rows kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
 # Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
-# knows the library, of which PTX text and its analysis are for those that look at PTX, and the rooms that are named.
+# knows the library, of which PTX text and its analysis are for those that look at PTX, and the rooms that are named. The table of
+# instructions recognises those of PTX text.
 set(library ${layers})
 list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$")
 set(allowed_runtime/glibc runtime/glibc)
@@ -17,7 +18,7 @@ set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuild
 set(allowed_runtime/emulator/instructions ${allowed_runtime/emulator/decode} runtime/emulator/instructions)
 set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
-set(allowed_ptxbuilder/isa ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx)  # text that it recognises
+set(allowed_ptxbuilder/isa ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx)
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/emulator runtime/compile)
 foreach(room "family" "call" "rows family call" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"
