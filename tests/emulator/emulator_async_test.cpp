@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "emulator_kit.h"
+#include "error_kit.h"
 
 namespace ptxbuilder::runtime::emulator_async_test {
 namespace {
@@ -165,8 +166,10 @@ TEST_CASE("emulator: st.async and red.async are held to alignment, types and pla
   CHECK(fault("{ .reg .b16 %h; cvt.u16.u32 %h, %r0;" + st + ".b16 [%r11], %h, [%r4]; }", &what) ==
         Fault::unsupported);
   CHECK(fault(red + ".min.u64 [%r11], %rd1, [%r4];", &what) == Fault::unsupported);
-  CHECK_MESSAGE(what.find("into shared memory does not take") != std::string::npos, what);
-  CHECK(fault("st.async.release.gpu.global.b32 [%rd1], %r0;", &what) == Fault::unsupported);
+  CHECK_MESSAGE(what.find("min.u32 is nearest: .u64 stands where it has .u32") != std::string::npos, what);
+  CHECK(test::error_of([&] {
+          fault("st.async.release.gpu.global.b32 [%rd1], %r0;");
+        }).find("st.async.release.gpu.global.b32: it needs sm_100") != std::string::npos);
 }
 
 // One thread reduces `count` elements of shared memory into as many of global memory.
@@ -227,7 +230,7 @@ TEST_CASE("emulator: cp.reduce.async.bulk into global memory, for each operation
     std::string what;
     CHECK(fault_of([&] { run(reduction<uint32_t>(op), 1, 16, std::vector<uint32_t>(32), 0); }, &what) ==
           Fault::unsupported);
-    CHECK(what.find("into global memory does not take this operation") != std::string::npos);
+    CHECK(what.find(" is nearest: .") != std::string::npos);
   }
 }
 
@@ -295,8 +298,8 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
   };
   CHECK(fault("fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;", "", "tensormap::generic.acquire") ==
         Fault::proxy_fence);
-  CHECK(fault("[%rd3], 128;\n@%p0", "[%rd3], 64;\n@%p0", "the size of a tensor map is 128") ==
-        Fault::unsupported);
+  CHECK(fault("[%rd3], 128;\n@%p0", "[%rd3], 64;\n@%p0",
+              "fence.proxy.tensormap::generic.acquire.gpu [{map:tmap}], 128;") == Fault::unsupported);
   CHECK(fault("b64 [%r2], 0, 256", "b64 [%r2], 0, 264", "264 B, is not a multiple of 16 B") ==
         Fault::operand);
   CHECK(fault("b64 [%r2], 0, 256", "b64 [%r2], 4, 256", "dimension 4 of global_stride") ==
@@ -307,9 +310,10 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
         Fault::tx_count);
   CHECK(fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "rank.shared::cta.b1024.b32 [%r2], 2", "") ==
         Fault::operand);
-  CHECK(fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13",
-              "a type that the emulator does not know") == Fault::operand);
-  CHECK(fault("fill_mode", "l2_mode", "names no field") == Fault::unsupported);
+  CHECK(test::error_of([&] {
+          fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13");
+        }).find("it needs sm_100f") != std::string::npos);
+  CHECK(fault("fill_mode", "l2_mode", ".l2_mode stands where it has .") == Fault::unsupported);
   // Changed where it lies, it has to be released as well.
   const std::string again =
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n@%p0 bra W;\n"
@@ -421,7 +425,7 @@ TEST_CASE("emulator: what it does not run is named") {
        {std::pair{"tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd1, {%r1}];", "tex.1d.v4.f32.s32"},
         std::pair{"cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], "
                   "[%rd1, {%r1, %r1}], [%r1], {};",
-                  "im2col has ranks 3 to 5"}}) {
+                  ".im2col is a word too many"}}) {
     std::string what;
     const std::string kernel =
         head +

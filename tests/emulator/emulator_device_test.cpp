@@ -222,6 +222,16 @@ std::string around(const std::string& body, const std::string& module = "") {
          body + "\nret;\n}\n";
 }
 
+TEST_CASE("emulator: a reduction by a barrier counts predicates that are negated") {
+  Bench bench(around("mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 5;\nbar.red.popc.u32 %r1, 0, !%p0;\n"
+                     "bar.red.and.pred %p1, 0, !%p0; selp.u32 %r2, 1, 0, !%p1;\nsetp.ne.u32 %p2, %r0, 0;\n"
+                     "@%p2 bra E;\nst.global.v2.u32 [%rd0], {%r1, %r2};\nE:"),
+              32);
+  const Address out = bench.upload(std::vector<uint32_t>(2));
+  bench.run({1, 1, 1}, 0, out);
+  CHECK(bench.download<uint32_t>(out, 2) == std::vector<uint32_t>{27, 1});
+}
+
 TEST_CASE("emulator: what it lacks is listed before it runs") {
   std::vector<std::string> notes;
   EmulatorOptions options;
@@ -391,7 +401,7 @@ TEST_CASE("emulator: PTX that no assembler takes is refused at its line and colu
       {"", "{ .reg .b64 a; createpolicy.fractional.L2::evict_last.b64 a, 9.5; }",
        "ptx 8:59: createpolicy.fractional.L2::evict_last.b64: the fraction 9.5 is not above 0 and up to 1"},
       {"", "{ .reg .b32 a<8>; ld.global.v8.b32 {a0, a1, a2, a3, a4, a5, a6, a7}, [%rd0]; }",
-       "ptx 8:36: ld.global.v8.b32: 32 B in one access; sm_90 has up to 16"},
+       "ptx 8:36: ld.global.v8.b32: it needs sm_100"},
       {".global .v4 .f32 q[1] = {{1.0, -2.0, 0f00000000, 4.0}};", "", ""},
       {"", "X: X: bra X;", "ptx 8:4: the label X is declared twice"},
       {"", "X: { X: bra X; }", ""},
@@ -489,16 +499,16 @@ TEST_CASE("emulator: a vector of another length, and a wait for fewer than no gr
       {"atom.global.v2.f32.add {%r0, %r1}, [%rd0], {0f00000000, 0f00000000};", "no fault"},
       {"atom.global.v2.f32.add _, [%rd0], {0f00000000, 0f00000000};", "no fault"},
       {"atom.global.v2.f32.add {%r0, %r1, %r2}, [%rd0], {0f00000000, 0f00000000};",
-       "the data do not match the vector length"},
+       "its operands are those of: atom.global.add.v2.f32 {d:=f32x2}, [{a:gmem}], {b:f32x2};"},
       {"atom.global.v2.f32.add %r0, [%rd0], {0f00000000, 0f00000000};",
-       "the data do not match the vector length"},
+       "its operands are those of: atom.global.add.v2.f32 {d:=f32x2}, [{a:gmem}], {b:f32x2};"},
       {"cp.async.wait_group 0;", "no fault"},
-      {"cp.async.wait_group -1;", "it leaves -1 groups"},
+      {"cp.async.wait_group -1;", "its operands are those of: cp.async.wait_group {pending:imm<0..63>};"},
       {"cp.async.bulk.wait_group 0;", "no fault"},
-      {"cp.async.bulk.wait_group.read -1;", "it leaves -1 groups"},
+      {"cp.async.bulk.wait_group.read -1;", "its operands are those of: cp.async.bulk.wait_group.read {"},
       {"wgmma.wait_group.sync.aligned 0;", "no fault"},
-      {"wgmma.wait_group.sync.aligned -1;", "it leaves -1 groups"},
-      {"wgmma.wait_group.sync.aligned;", "operand 1 is missing"},
+      {"wgmma.wait_group.sync.aligned -1;", "its operands are those of: wgmma.wait_group.sync.aligned {"},
+      {"wgmma.wait_group.sync.aligned;", "its operands are those of: wgmma.wait_group.sync.aligned {"},
   };
   for (const Case& c : cases) {
     const std::string what = report(around(c.body));

@@ -59,4 +59,17 @@ TEST_CASE("the emulator decodes what the manual has for sm_90a") {
   CHECK(rows > 4000);
 }
 
+TEST_CASE("each decoder is of instructions that the manual has") {
+  for (const auto& [key, decoder] : emulator::decode_table()) {
+    bool has_row = false;
+    for (const isa::Form* form : isa::forms_of(key.substr(0, key.find('.'))))
+      for_each_choice(isa::Form{isa::detail::parts_of(form->pattern).mnemonic},
+                      [&, &name = key](const isa::MadeRow& row) {
+                        const std::string_view mnemonic = row.name.view();
+                        has_row |= mnemonic == name || mnemonic.starts_with(std::string(name) + ".");
+                      });
+    CHECK_MESSAGE(has_row, key);
+  }
+}
+
 }  // namespace ptxbuilder::test::emulator_isa_test

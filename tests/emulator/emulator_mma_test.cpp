@@ -386,7 +386,8 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "is none that .tf32 has: 0b0100 or 0b1110");
   Form beyond = half;
   beyond.selector = 2;
-  CHECK_ERROR(check(*device, beyond, 1, [](auto&) {}), "the sparsity selector is 2; 0 to 1 are possible");
+  CHECK_ERROR(check(*device, beyond, 1, [](auto&) {}),
+              "its operands are those of: mma.sp::ordered_metadata.sync.aligned.m16n8k32");
 }
 
 // A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B one behind

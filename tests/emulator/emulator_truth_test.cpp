@@ -143,7 +143,7 @@ const std::vector<Row>& rows() {
         {"[%r3], 1;", "[%r3], 2;", Fault::deadlock},
         {"[%r3], 0;", "[%r3], 1;", Fault::race},
         {"[%r2], [%rd0], 4096", "[%r2+8], [%rd0], 4096", Fault::misaligned},
-        {"[%r2], [%rd0], 4096", "[%r2], [%rd0], 4090", Fault::operand},
+        {"[%r2], [%rd0], 4096", "[%r2], [%rd0], 4090", Fault::unsupported},
         {"[%r2], [%rd0], 4096", "[%r2], [%rd0+16384], 4096", Fault::out_of_bounds}}},
       {"the same, wait by state",
        init + "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 %rd3, [%r3], 4096;\n@%p0 "
@@ -189,7 +189,9 @@ const std::vector<Row>& rows() {
        1,
        {{"W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;\n@!%p1 bra W;", "", Fault(255)},
         {"V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 1;",
-         "V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 2;", Fault::operand}}},
+         "mov.u32 %r9, 2;\nV: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], %r9;", Fault::operand},
+        {"V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 1;",
+         "V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 2;", Fault::unsupported}}},
       {"who arrives knows the phase, who only waits has to wait for each",
        "@%p0 mbarrier.init.shared::cta.b64 [%r3], 1;\nbar.sync 0;\n@%p0 mbarrier.arrive.shared::cta.b64 _, "
        "[%r3];\n" +

@@ -176,63 +176,46 @@ const DecodeTable& decode_table() {
   return table;
 }
 
-Decode::Decode(Decoder& the_decoder, const ptx_text::Instruction& the_text, Instruction& the_out,
-               size_t the_scope)
-    : text(the_text), decoder(the_decoder), scope(the_scope), out_(the_out) {}
+namespace {
 
-const ptx_text::Operand& Decode::operand(size_t i) const {
-  if (i >= text.operands.size()) refuse(fmt::format("operand {} is missing", i + 1));
-  return text.operands[i];
+std::vector<std::string_view> words_behind_first(std::string_view mnemonic) {
+  std::vector<std::string_view> words = ptx_text::split_opcode(mnemonic);
+  words.erase(words.begin());
+  return words;
 }
+
+}  // namespace
+
+Decode::Decode(Decoder& the_decoder, const ptx_text::Instruction& the_text, const isa::Recognised& the_row,
+               Instruction& the_out, size_t the_scope)
+    : text(the_text),
+      row(the_row),
+      words(words_behind_first(the_text.opcode)),
+      decoder(the_decoder),
+      scope(the_scope),
+      out_(the_out) {}
 
 void Decode::reject(const std::string& why) const {
   ptx_text::fail(text.operands.empty() ? ptx_text::Position{} : text.operands[0].at,
                  fmt::format("{}: {}", text.opcode, why));
 }
 
-bool Decode::take(std::string_view modifier) {
-  auto at = std::find(modifiers.begin(), modifiers.end(), modifier);
-  if (at == modifiers.end()) return false;
-  modifiers.erase(at);
-  return true;
-}
-
-bool Decode::take_any(std::initializer_list<std::string_view> any) {
-  bool found = false;
-  for (std::string_view m : any)
-    while (take(m)) found = true;
-  return found;
-}
-
-std::string_view Decode::take_one(std::initializer_list<std::string_view> any) {
-  for (std::string_view m : any)
-    if (take(m)) return m;
+std::string_view Decode::one_of(std::initializer_list<std::string_view> any) const {
+  for (std::string_view word : any)
+    if (has(word)) return word;
   return {};
 }
 
-Type Decode::take_type_or(Type otherwise) {
-  for (auto at = modifiers.begin(); at != modifiers.end(); ++at)
-    if (auto type = type_named(*at)) {
-      modifiers.erase(at);
-      return *type;
-    }
+Type Decode::type_or(Type otherwise, size_t n) const {
+  for (std::string_view word : words)
+    if (const auto named = type_named(word); named && n-- == 0) return *named;
   return otherwise;
 }
 
-Type Decode::take_type() {
-  Type type = take_type_or(Type::none);
-  if (type == Type::none) refuse("it names no type");
+Type Decode::type(size_t n) const {
+  const Type type = type_or(Type::none, n);
+  if (type == Type::none) refuse("it names a type that is not on sm_90a");
   return type;
-}
-
-void Decode::done() {
-  if (!modifiers.empty()) refuse(fmt::format("the modifier .{} is not supported here", modifiers.front()));
-}
-
-void Decode::expect(size_t least, size_t most) {
-  if (count() < least || count() > most)
-    refuse(fmt::format("it has {} operands, not {}", count(),
-                       least == most ? std::to_string(least) : fmt::format("{} to {}", least, most)));
 }
 
 Register Decode::source(const ptx_text::Operand& o, Type type) {

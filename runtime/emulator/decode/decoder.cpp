@@ -14,6 +14,8 @@ namespace ptxbuilder::runtime::emulator {
 namespace {
 
 constexpr std::ptrdiff_t kMostModifiers = 64;
+using WidthName = std::pair<uint8_t, std::string_view>;
+constexpr WidthName register_types[] = {{1, ".b8"}, {2, ".b16"}, {4, ".b32"}, {8, ".b64"}, {16, ".b128"}};
 
 void unsupported(Warp& w, Lanes) {
   w.fail(Fault::unsupported, fmt::format("this cannot be executed: {}", w.grid().kernel.texts[w.here()]));
@@ -438,20 +440,15 @@ void Decoder::decode_one(uint32_t pc) {
       out.guard = p->at;
       out.guard_negated = text.guard->negated;
     }
+    const isa::Recognised row = recognise(text, placed_[pc].scope);
+    Decode decode(*this, text, row, out, placed_[pc].scope);
     const DecodeTable& table = decode_table();
-    Decode decode(*this, text, out, placed_[pc].scope);
-    std::string_view name = text.opcode;
-    // Beginnings of the name are looked up, and each modifier is looked for among all, which takes its time
-    // for more of them than an instruction of the manual has.
-    if (const auto modifiers = std::ranges::count(name, '.'); modifiers > kMostModifiers)
-      throw Refused{fmt::format("it has {} modifiers, and none has more than {}", modifiers, kMostModifiers)};
+    const std::string_view name = row.row->mnemonic();
     auto found = table.end();
     for (size_t length = name.size(); found == table.end() && length != std::string_view::npos && length > 0;
          length = name.substr(0, length).find_last_of('.'))
       found = table.find(name.substr(0, length));
     if (found == table.end()) throw Refused{"the emulator does not know this instruction"};
-    std::string_view rest = name.substr(found->first.size());
-    if (!rest.empty()) decode.modifiers = ptx_text::split_opcode(rest.substr(1));
     found->second(decode);
     if (!out.execute) throw Refused{"its decoder names no handler"};  // a mistake in the decoder
     if (decode.writes.empty()) decode.needs_all();
@@ -474,6 +471,38 @@ void Decoder::decode_one(uint32_t pc) {
     kernel_.refused[pc] = refused.why;
     kernel_.texts[pc] += fmt::format("  [{}]", refused.why);
   }
+}
+
+// Throws Refused for what is no row of the manual, and for one that sm_90a does not have. ptxas takes most
+// words in any order, so that a row whose words stand in another one is that row.
+isa::Recognised Decoder::recognise(const ptx_text::Instruction& text, size_t scope) {
+  const isa::RegisterTypes types = [&](std::string_view name) -> std::string_view {
+    const Symbol* symbol = find(std::string(name), scope);
+    if (!symbol || symbol->kind != Symbol::Kind::reg) return {};
+    if (symbol->predicate) return ".pred";
+    return std::ranges::find(register_types, symbol->bytes, &WidthName::first)->second;
+  };
+  isa::Recognised row = isa::recognise(text, types);
+  const ptx_text::Instruction* read = &text;
+  if (!row) {
+    if (isa::forms_of(text.opcode.substr(0, text.opcode.find('.'))).empty())
+      throw Refused{"the emulator does not know this instruction"};
+    const auto modifiers = std::ranges::count(text.opcode, '.');
+    if (modifiers > kMostModifiers)
+      throw Refused{fmt::format("it has {} modifiers, and none has more than {}", modifiers, kMostModifiers)};
+    const auto [near, fresh] = nearest_.try_emplace(text.opcode);
+    if (fresh) near->second = isa::nearest(text.opcode);
+    if (near->second.has_same_words) {
+      read = &rewritten_.emplace_back(text);
+      rewritten_.back().opcode = near->second.mnemonic;
+      row = isa::recognise(*read, types);
+    }
+  }
+  if (!row) throw Refused{isa::why_unknown(*read)};
+  if (!row.row->targets.has(isa::Sm::sm_90a))
+    ptx_text::fail(text.operands.empty() ? ptx_text::Position{} : text.operands[0].at,
+                   fmt::format("{}: it needs {}", text.opcode, row.row->targets.text()));
+  return row;
 }
 
 void Decoder::finish_registers() {

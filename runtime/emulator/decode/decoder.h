@@ -1,6 +1,7 @@
 // Turns one kernel of a PTX module into the dense form that is executed.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <initializer_list>
 #include <optional>
@@ -8,6 +9,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "ptxbuilder/isa/nearest.h"
+#include "ptxbuilder/isa/recognise.h"
 #include "ptxbuilder/ptx/ptx.h"
 #include "runtime/emulator/machine/memory.h"
 #include "runtime/emulator/machine/program.h"
@@ -74,10 +77,12 @@ struct WideRegister {
 
 class Decoder;
 
-// One instruction while it is decoded: what is left of its modifiers, and its operands as registers.
+// One instruction while it is decoded: a row of the manual, whose words and operands are those that the
+// manual's syntax says; its operands become registers.
 class Decode {
  public:
-  Decode(Decoder& decoder, const ptx_text::Instruction& text, Instruction& out, size_t scope);
+  Decode(Decoder& decoder, const ptx_text::Instruction& text, const isa::Recognised& row, Instruction& out,
+         size_t scope);
 
   // Sets the handler that executes the instruction, and the handler's operands. Decoding ends with this
   // call.
@@ -91,18 +96,20 @@ class Decode {
   }
 
   const ptx_text::Instruction& text;
-  std::vector<std::string_view> modifiers;  // those after the instruction's name that are not yet taken
+  const isa::Recognised& row;
+  const std::vector<std::string_view> words;  // of the mnemonic, behind the first
 
   size_t count() const { return text.operands.size(); }
-  const ptx_text::Operand& operand(size_t i) const;
+  const ptx_text::Operand& operand(size_t i) const { return text.operands[i]; }
+  // By the names of the row's syntax; null where there is none.
+  const ptx_text::Operand* find(std::string_view name) const { return row[name]; }
+  const ptx_text::Operand& operator[](std::string_view name) const { return *row[name]; }
 
-  bool take(std::string_view modifier);
-  bool take_any(std::initializer_list<std::string_view> any);  // takes all that are there; true if any was
-  std::string_view take_one(std::initializer_list<std::string_view> any);  // empty where there is none
-  Type take_type();  // the first modifier that is a type; refuses where there is none
-  Type take_type_or(Type otherwise);
-  void done();                             // refuses what is left
-  void expect(size_t least, size_t most);  // operands
+  bool has(std::string_view word) const { return std::ranges::find(words, word) != words.end(); }
+  std::string_view one_of(std::initializer_list<std::string_view> any) const;  // empty where there is none
+  // The n-th of the words that are types.
+  Type type_or(Type otherwise, size_t n = 0) const;
+  Type type(size_t n = 0) const;
 
   // Registers. `type` gives the width, which the operand must have.
   Register source(const ptx_text::Operand& operand, Type type);
@@ -132,10 +139,6 @@ class Decode {
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
   // Throws Error "ptx LINE:COLUMN: ..." for what no GPU of sm_90a takes: then the kernel does not run at all.
   [[noreturn]] void reject(const std::string& why) const;
-  // Refuses the type unless the handler takes it.
-  void require(bool takes_type) const {
-    if (!takes_type) refuse("it does not take this type");
-  }
   Decoder& decoder;
   const size_t scope;
   // Says how the values of these sources go into the result: moves them from `reads` to `passed`.
@@ -263,6 +266,7 @@ class Decoder {
   std::vector<CallValue> passed_values(Decode& d, const ptx_text::Operand* list,
                                        const std::vector<ptx_text::Declaration>* taken, bool writes);
   const ptx_text::Instruction* with_vectors(const ptx_text::Instruction& text, size_t scope);
+  isa::Recognised recognise(const ptx_text::Instruction& text, size_t scope);
   void finish_registers();
   void find_matrix_uses();
   void find_doubtful();
@@ -292,7 +296,9 @@ class Decoder {
   std::unordered_map<std::string, uint64_t> addresses_;  // of functions
   std::unordered_map<std::string, std::string> aliases_;
   std::unordered_map<std::string, uint32_t> routine_numbers_;
-  std::deque<ptx_text::Instruction> rewritten_;  // those that name vector registers
+  std::deque<ptx_text::Instruction>
+      rewritten_;  // those that name vector registers, or have words in another order
+  std::unordered_map<std::string, isa::Nearest> nearest_;  // of mnemonics that are no row
   bool has_vectors_ = false;
   std::vector<RegisterWidth> placed_registers_;  // those of the routine that is decoded
   uint32_t kernel_local_ = 0;                    // bytes of local memory that the entry begins with

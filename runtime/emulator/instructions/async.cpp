@@ -49,22 +49,11 @@ void execute_async(Warp& w, const AsyncStore& x, Lanes lanes) {
 }
 
 void decode_async(Decode& d, bool reduces) {
-  d.take_any({"weak", "relaxed", "cluster", "shared::cluster"});
-  if (!d.take("mbarrier::complete_tx::bytes"))
-    d.refuse("it signals an mbarrier in shared memory of the cluster; other forms are for later targets");
-  std::string_view vector = d.take_one({"v2", "v4"});
   std::optional<Reduction> reduction;
   if (reduces) reduction = take_reduction(d);
-  const Type type = d.take_type();
-  d.done();
-  d.expect(3, 3);
-  if (bytes(type) != 4 && bytes(type) != 8) d.refuse("it takes types of 32 and 64 bits");
-  if (reduction) require_reduction(d, *reduction, type, false);
-  const AddressOperand a = d.address(d.operand(0)), mbar = d.address(d.operand(2));
-  auto parts = Decode::parts(d.operand(1));
-  if (parts.size() != (vector.empty() ? 1u : static_cast<size_t>(vector[1] - '0')))
-    d.refuse("the data do not match the vector length");
-  d.run<execute_async>({a, mbar, d.list(d.sources(parts, type)), reduction, type});
+  const Type type = d.type();
+  d.run<execute_async>({d.address(d["a"]), d.address(d["bar"]),
+                        d.list(d.sources(Decode::parts(d["b"]), type)), reduction, type});
 }
 
 }  // namespace

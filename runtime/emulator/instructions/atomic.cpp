@@ -72,44 +72,12 @@ uint64_t reduce(Reduction op, Type type, uint64_t a, uint64_t b) {
 
 Reduction take_reduction(Decode& d) {
   constexpr std::pair<std::string_view, Reduction> names[] = {
-      {"add", Reduction::add},   {"min", Reduction::min},  {"max", Reduction::max}, {"and", Reduction::and_},
-      {"or", Reduction::or_},    {"xor", Reduction::xor_}, {"inc", Reduction::inc}, {"dec", Reduction::dec},
-      {"exch", Reduction::exch}, {"cas", Reduction::cas}};
+      {"add", Reduction::add},  {"min", Reduction::min}, {"max", Reduction::max},
+      {"and", Reduction::and_}, {"or", Reduction::or_},  {"xor", Reduction::xor_},
+      {"inc", Reduction::inc},  {"dec", Reduction::dec}, {"cas", Reduction::cas}};
   for (auto [name, op] : names)
-    if (d.take(name)) return op;
-  d.refuse("it names no operation");
-}
-
-void require_reduction(Decode& d, Reduction op, Type type, bool to_global) {
-  auto is = [&](std::initializer_list<Type> any) {
-    return std::find(any.begin(), any.end(), type) != any.end();
-  };
-  bool takes = false;
-  switch (op) {
-    case Reduction::add:
-      takes = is({Type::u32, Type::s32, Type::u64}) ||
-              (!to_global && d.text.opcode.starts_with("red") && is({Type::s64})) ||
-              (to_global && is({Type::f16, Type::bf16, Type::f32, Type::f64}));
-      break;
-    case Reduction::min:
-    case Reduction::max:
-      takes = is({Type::u32, Type::s32}) || (to_global && is({Type::u64, Type::s64, Type::f16, Type::bf16}));
-      break;
-    case Reduction::inc:
-    case Reduction::dec:
-      takes = is({Type::u32});
-      break;
-    case Reduction::and_:
-    case Reduction::or_:
-    case Reduction::xor_:
-      takes = is({Type::b32}) || (to_global && is({Type::b64}));
-      break;
-    default:
-      break;
-  }
-  if (!takes)
-    d.refuse(fmt::format("a reduction into {} memory does not take this operation on this type",
-                         to_global ? "global" : "shared"));
+    if (d.has(name)) return op;
+  return Reduction::exch;
 }
 
 namespace {
@@ -173,25 +141,17 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
 }
 
 void decode_atomic(Decode& d, bool returns) {
-  const std::string_view semantics = d.take_one({"relaxed", "acquire", "release", "acq_rel"});
+  const std::string_view semantics = d.one_of({"relaxed", "acquire", "release", "acq_rel"});
   const Order order = semantics == "relaxed"   ? Order::relaxed
                       : semantics == "acquire" ? Order::acquire
                       : semantics == "release" ? Order::release
                                                : Order::both;
   if (!semantics.empty()) d.decoder.names_semantics();
-  d.take_any({"cta", "cluster", "noftz"});
-  d.take_any({"gpu", "sys"});
-  const bool hint = d.take("L2::cache_hint");
-  std::string_view named = d.take_one({"global", "shared::cta", "shared::cluster", "shared"});
+  std::string_view named = d.one_of({"global", "shared::cta", "shared::cluster", "shared"});
   Space space = named.empty() ? Space::generic : named == "global" ? Space::global : Space::cluster;
-  std::string_view vector = d.take_one({"v2", "v4", "v8"});
-  Reduction op = take_reduction(d);
-  Type type = d.take_type();
-  d.done();
-  const bool whole = op == Reduction::exch || op == Reduction::cas;
-  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8 || (whole && bytes(type) == 16));
-  const size_t first = returns ? 1 : 0, operands = first + 2 + (op == Reduction::cas) + hint;
-  d.expect(operands, operands);
+  const Reduction op = take_reduction(d);
+  const Type type = d.type();
+  const size_t first = returns ? 1 : 0;
   Space symbol = Space::generic;
   const AddressOperand address = d.address(d.operand(first), 0, &symbol);
   if (space == Space::generic) space = symbol;
@@ -199,12 +159,7 @@ void decode_atomic(Decode& d, bool returns) {
   Atomic x{
       address, d.list(d.sources(Decode::parts(d.operand(first + 1)), type)), {}, no_register, op, type, space,
       order};
-  if (x.b.size != (vector.empty() ? 1u : static_cast<uint32_t>(vector[1] - '0')))
-    d.refuse("the data do not match the vector length");
-  if (returns && !d.operand(0).is_name("_")) {
-    x.d = d.list(d.sinks(Decode::parts(d.operand(0)), type));
-    if (x.d.size != x.b.size) d.refuse("the data do not match the vector length");
-  }
+  if (returns && !d.operand(0).is_name("_")) x.d = d.list(d.sinks(Decode::parts(d.operand(0)), type));
   if (op == Reduction::cas) x.c = d.source(first + 2, type);
   d.needs_all();
   d.run<execute_atomic>(x);
@@ -215,10 +170,7 @@ void decode_atomic(Decode& d, bool returns) {
 void add_atomic(DecodeTable& t) {
   t["atom"] = [](Decode& d) { decode_atomic(d, true); };
   t["red"] = [](Decode& d) { decode_atomic(d, false); };
-  t["multimem.red"] = [](Decode& d) {
-    d.take("acc::f32");
-    decode_atomic(d, false);
-  };
+  t["multimem.red"] = [](Decode& d) { decode_atomic(d, false); };
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -72,30 +72,16 @@ void execute_bar(Warp& w, const Bar& x, Lanes lanes) {
 }
 
 void decode_bar(Decode& d) {
-  const bool old = d.text.opcode.starts_with("bar.");
-  d.take("cta");
-  auto what = d.take_one({"sync", "arrive", "red"});
-  size_t at = 0;
   Bar x{};
-  x.aligned = d.take("aligned") || old;
-  if (what.empty()) d.refuse("it names no operation");
-  if (what == "arrive") x.kind = BarKind::arrive;
-  if (what == "red") {
-    auto op = d.take_one({"popc", "and", "or"});
-    x.kind = op == "popc" ? BarKind::red_popc : op == "and" ? BarKind::red_and : BarKind::red_or;
-    Type type = d.take_type();
-    d.require(op == "popc" ? bytes(type) == 4 : type == Type::pred);
-    x.d = d.destination(at++, type);
+  x.aligned = d.has("aligned") || d.text.opcode.starts_with("bar.");
+  if (d.has("arrive")) x.kind = BarKind::arrive;
+  if (d.has("red")) {
+    x.kind = d.has("popc") ? BarKind::red_popc : d.has("and") ? BarKind::red_and : BarKind::red_or;
+    x.d = d.destination(0, d.type());
+    x.c = d.predicate(d["c"]);
   }
-  d.done();
-  x.a = d.source(at++, Type::u32);
-  size_t left = d.count() - at - (what == "red");
-  if (left == 1)
-    x.b = d.source(at++, Type::u32);
-  else if (left != 0)
-    d.refuse("it has too many operands");
-  if (what == "arrive" && left == 0) d.refuse("arrive needs the count of threads");
-  if (what == "red") x.c = d.predicate(d.operand(at));
+  x.a = d.source(d["id"], Type::u32);
+  if (const ptx_text::Operand* threads = d.find("threads")) x.b = d.source(*threads, Type::u32);
   d.needs_all();
   d.run<execute_bar>(x);
 }
@@ -148,15 +134,10 @@ void execute_cluster_wait(Warp& w, const ClusterWait& x, Lanes lanes) {
 }
 
 void decode_cluster(Decode& d) {
-  auto what = d.take_one({"arrive", "wait"});
-  const bool relaxed = d.take("relaxed");
-  d.take_any({"release", "acquire"});
-  const bool aligned = d.take("aligned");
-  d.done();
-  if (what == "arrive")
-    d.run<execute_cluster_arrive>({relaxed, aligned});
+  if (d.has("arrive"))
+    d.run<execute_cluster_arrive>({d.has("relaxed"), d.has("aligned")});
   else
-    d.run<execute_cluster_wait>({aligned});
+    d.run<execute_cluster_wait>({d.has("aligned")});
 }
 
 // fence.proxy.async: the generic writes that these threads know of become visible to the async proxy. What
@@ -178,22 +159,10 @@ void execute_init_fence(Warp& w, Lanes) {
 void execute_memory_fence(Warp& w, Lanes) { w.fence(); }
 
 void decode_fence(Decode& d) {
-  if (d.take("mbarrier_init"))
-    d.run<execute_init_fence>();
-  else if (d.text.opcode.find(".proxy") != std::string::npos)
-    d.run<execute_nothing>();
-  else
-    d.run<execute_memory_fence>();
-  if (d.text.opcode.find(".proxy.tensormap::generic") != std::string::npos) return decode_map_fence(d);
-  if (d.take("proxy") && d.take("async")) {
-    if (!d.take("global")) d.run<execute_proxy_fence>();
-    d.take_any({"shared::cta", "shared::cluster"});
-    d.done();
-    return;
-  }
-  d.take_any({"sc", "acq_rel", "release", "acquire", "cta", "cluster", "gpu", "sys", "alias",
-              "async::generic", "sync_restrict::shared::cta", "sync_restrict::shared::cluster"});
-  d.done();
+  if (d.has("tensormap::generic")) return decode_map_fence(d);
+  if (d.has("mbarrier_init")) return d.run<execute_init_fence>();
+  if (d.has("async") && !d.has("global")) return d.run<execute_proxy_fence>();
+  d.has("proxy") ? d.run<execute_nothing>() : d.run<execute_memory_fence>();
 }
 
 }  // namespace
@@ -240,11 +209,7 @@ void add_barrier(DecodeTable& t) {
   t["bar"] = decode_bar;
   t["barrier"] = decode_bar;
   t["barrier.cluster"] = decode_cluster;
-  t["fence"] = decode_fence;
-  t["membar"] = [](Decode& d) {
-    d.take_any({"cta", "gl", "sys"});
-    d.run<execute_memory_fence>();
-  };
+  t["fence"] = t["membar"] = decode_fence;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

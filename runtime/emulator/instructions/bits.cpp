@@ -127,9 +127,7 @@ void execute_bfi(Warp& w, const BitFieldInsert& x, Lanes lanes) {
 
 template <template <class> class Op>
 void decode_count(Decode& d) {  // to .u32
-  Type type = d.take_type();
-  d.done();
-  d.expect(2, 2);
+  Type type = d.type();
   const Unary x{d.destination(0, Type::u32), d.source(1, type)};
   with_integer(d, type, [&](auto zero) {
     using T = decltype(zero);
@@ -139,9 +137,7 @@ void decode_count(Decode& d) {  // to .u32
 
 template <template <class> class Op>
 void decode_shift(Decode& d) {
-  Type type = d.take_type();
-  d.done();
-  d.expect(3, 3);
+  Type type = d.type();
   const Binary x{d.destination(0, type), d.source(1, type), d.source(2, Type::u32)};
   with_integer(d, type, [&](auto zero) {
     using T = decltype(zero);
@@ -161,7 +157,7 @@ void execute_not_predicate(Warp& w, const Unary& x, Lanes lanes) {
 
 template <template <class> class Op, Flow flow>
 void decode_logic(Decode& d) {
-  Type type = d.take_type();
+  Type type = d.type();
   if (type != Type::pred)
     decode_binary<Op>(d, type);
   else
@@ -174,7 +170,7 @@ void decode_logic(Decode& d) {
 }
 
 void decode_not(Decode& d) {
-  Type type = d.take_type();
+  Type type = d.type();
   if (type != Type::pred) return decode_unary<Not>(d, type);
   d.run<execute_not_predicate>(unary_operands(d, type));
 }
@@ -205,11 +201,8 @@ void execute_lop3(Warp& w, const Lop3& x, Lanes lanes) {
 void decode_lop3_predicate(Decode& d, bool conjunction);
 
 void decode_lop3(Decode& d) {
-  if (const auto with = d.take_one({"and", "or"}); !with.empty())
+  if (const auto with = d.one_of({"and", "or"}); !with.empty())
     return decode_lop3_predicate(d, with == "and");
-  d.take("b32");
-  d.done();
-  d.expect(5, 5);
   d.run<execute_lop3>({d.destination(0, Type::b32), d.source(1, Type::b32), d.source(2, Type::b32),
                        d.source(3, Type::b32), static_cast<uint8_t>(d.immediate(4))});
 }
@@ -240,12 +233,7 @@ void execute_lop3_predicate(Warp& w, const Lop3Predicate& x, Lanes lanes) {
 }
 
 void decode_lop3_predicate(Decode& d, bool conjunction) {
-  d.take("b32");
-  d.done();
-  d.expect(6, 6);
   const ptx_text::Operand& to = d.operand(0);
-  if (to.kind != ptx_text::Operand::Kind::binary || to.text != "|")
-    d.refuse("it writes a register and a predicate, d|p");
   const Lop3 lop3{d.sink(to.parts[0], Type::b32), d.source(1, Type::b32), d.source(2, Type::b32),
                   d.source(3, Type::b32), static_cast<uint8_t>(d.immediate(4))};
   d.run<execute_lop3_predicate>(
@@ -289,16 +277,13 @@ void execute_clamping(Warp& w, const Clamping<Op>& x, Lanes lanes) {
 
 template <class Op>
 void decode_clamping(Decode& d) {
-  const auto mode = d.take_one({"clamp", "wrap"});
-  if (mode.empty()) d.refuse("it says neither .clamp nor .wrap");
-  d.take_any({"b32", "u32", "s32"});
+  const auto mode = d.one_of({"clamp", "wrap"});
   const Binary x = binary_operands(d, Type::b32);
   d.run<execute_clamping<Op>>({x, mode == "clamp"});
 }
 
 void decode_szext(Decode& d) {
-  std::ranges::find(d.modifiers, "s32") == d.modifiers.end() ? decode_clamping<Extend<false>>(d)
-                                                             : decode_clamping<Extend<true>>(d);
+  d.has("s32") ? decode_clamping<Extend<true>>(d) : decode_clamping<Extend<false>>(d);
 }
 
 // fns: the place of the n-th one bit of a mask, from a base on, up or down.
@@ -314,7 +299,6 @@ struct FindNthSet {
 };
 
 void decode_fns(Decode& d) {
-  d.take("b32");
   const Ternary x = ternary_operands(d, Type::b32);
   d.run<ternary<uint32_t, uint32_t, uint32_t, int32_t, FindNthSet>>(x);
 }
@@ -355,10 +339,9 @@ void decode_prmt(Decode& d) {
   constexpr std::pair<std::string_view, PermuteMode> modes[] = {
       {"f4e", PermuteMode::f4e}, {"b4e", PermuteMode::b4e}, {"rc8", PermuteMode::rc8},
       {"ecl", PermuteMode::ecl}, {"ecr", PermuteMode::ecr}, {"rc16", PermuteMode::rc16}};
-  d.take("b32");
   PermuteMode mode = PermuteMode::index;
   for (auto [name, named] : modes)
-    if (d.take(name)) mode = named;
+    if (d.has(name)) mode = named;
   const auto [to, a, b, c] = ternary_operands(d, Type::b32);
   if (c != a && c != b) d.passes(Flow::copies, {a, b});
   d.run<execute_prmt>({to, a, b, c, mode});
@@ -382,16 +365,13 @@ void execute_shf(Warp& w, const FunnelShift& x, Lanes lanes) {
 }
 
 void decode_shf(Decode& d) {
-  const bool left = d.take_one({"l", "r"}) == "l", wrap = d.take_one({"wrap", "clamp"}) == "wrap";
-  d.take("b32");
+  const bool left = d.one_of({"l", "r"}) == "l", wrap = d.one_of({"wrap", "clamp"}) == "wrap";
   const auto [to, a, b, c] = ternary_operands(d, Type::b32);
   d.run<execute_shf>({to, a, b, c, left, wrap});
 }
 
 void decode_bfe(Decode& d) {
-  Type type = d.take_type();
-  d.done();
-  d.expect(4, 4);
+  Type type = d.type();
   const Ternary x{d.destination(0, type), d.source(1, type), d.source(2, Type::u32), d.source(3, Type::u32)};
   with_integer(d, type, [&](auto zero) {
     using T = decltype(zero);
@@ -400,10 +380,7 @@ void decode_bfe(Decode& d) {
 }
 
 void decode_bfi(Decode& d) {
-  Type type = d.take_type();
-  d.done();
-  d.require(bytes(type) == 4 || bytes(type) == 8);
-  d.expect(5, 5);
+  Type type = d.type();
   const BitFieldInsert x{d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, Type::u32),
                          d.source(4, Type::u32)};
   d.passes(Flow::copies, {x.a, x.b});
@@ -417,13 +394,13 @@ void add_bits(DecodeTable& t) {
   t["or"] = decode_logic<Or, Flow::disjunction>;
   t["xor"] = decode_logic<Xor, Flow::uses>;
   t["not"] = decode_not;
-  t["cnot"] = [](Decode& d) { decode_unary<Cnot>(d, d.take_type()); };
+  t["cnot"] = [](Decode& d) { decode_unary<Cnot>(d, d.type()); };
   t["shl"] = decode_shift<Shl>;
   t["shr"] = decode_shift<Shr>;
   t["popc"] = decode_count<Popc>;
   t["clz"] = decode_count<Clz>;
-  t["bfind"] = [](Decode& d) { d.take("shiftamt") ? decode_count<BfindShift>(d) : decode_count<Bfind>(d); };
-  t["brev"] = [](Decode& d) { decode_unary<Brev>(d, d.take_type()); };
+  t["bfind"] = [](Decode& d) { d.has("shiftamt") ? decode_count<BfindShift>(d) : decode_count<Bfind>(d); };
+  t["brev"] = [](Decode& d) { decode_unary<Brev>(d, d.type()); };
   t["bfe"] = decode_bfe;
   t["bfi"] = decode_bfi;
   t["prmt"] = decode_prmt;

@@ -185,14 +185,14 @@ void execute_set_pair(Warp& w, const Set& x, Lanes lanes) {
   });
 }
 
-Relation relation_of(Decode& d, bool is_unsigned) {
+Relation relation_of(const Decode& d) {
   for (size_t n = 0; n < relations.size(); ++n)
-    if (d.take(relations[n])) return static_cast<Relation>(n);
+    if (d.has(relations[n])) return static_cast<Relation>(n);
   constexpr std::pair<std::string_view, Relation> aliases[] = {
       {"lo", Relation::lt}, {"ls", Relation::le}, {"hi", Relation::gt}, {"hs", Relation::ge}};
   for (auto [name, relation] : aliases)
-    if (is_unsigned && d.take(name)) return relation;
-  d.refuse("it names no comparison");
+    if (d.has(name)) return relation;
+  return Relation::eq;
 }
 
 template <class F>
@@ -214,8 +214,8 @@ void with_comparable(Decode& d, Type type, bool flushes, F f) {
 // CmpOp{.BoolOp}, of which the operand at `combined` is c.
 Comparison take_comparison(Decode& d, size_t combined) {
   Comparison x{};
-  x.relation = relation_of(d, true);
-  if (auto with = d.take_one({"and", "or", "xor"}); !with.empty()) {
+  x.relation = relation_of(d);
+  if (auto with = d.one_of({"and", "or", "xor"}); !with.empty()) {
     x.combination = with == "and" ? BoolOp::and_ : with == "or" ? BoolOp::or_ : BoolOp::xor_;
     x.c = d.predicate(d.operand(combined));
   }
@@ -231,10 +231,9 @@ void compared_sources(Decode& d, Type type, Comparison& x) {
 
 void decode_setp(Decode& d) {
   const ptx_text::Operand& to = d.operand(0);
-  const bool flushes = d.take("ftz");
+  const bool flushes = d.has("ftz");
   SetPredicate x{no_register, no_register, take_comparison(d, 3)};
-  Type type = d.take_type();
-  d.done();
+  Type type = d.type();
   const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
   x.p = d.sink(two ? to.parts[0] : to, Type::pred);
   if (two) x.q = d.sink(to.parts[1], Type::pred);
@@ -248,18 +247,15 @@ void decode_setp(Decode& d) {
 }
 
 void decode_set(Decode& d) {
-  const bool flushes = d.take("ftz");
+  const bool flushes = d.has("ftz");
   Comparison comparison = take_comparison(d, 3);
-  Type to = d.take_type(), type = d.take_type();
-  d.done();
+  const Type to = d.type(0), type = d.type(1);
   const bool pairs = type == Type::f16x2 || type == Type::bf16x2;
   const uint32_t ones = pairs ? 0xffff : bytes(to) == 2 ? 0xffff : ~0u;
   const uint32_t yes = to == Type::f16 || to == Type::f16x2     ? 0x3c00
                        : to == Type::bf16 || to == Type::bf16x2 ? 0x3f80
                        : to == Type::f32                        ? 0x3f800000
                                                                 : ones;
-  d.require(bytes(to) == 2 || bytes(to) == 4);
-  if (pairs) d.require(to == type || to == Type::u32 || to == Type::s32);
   const Register destination = d.destination(0, to);
   compared_sources(d, type, comparison);
   const Set x{destination, yes, static_cast<uint8_t>(bytes(to)), comparison};
@@ -290,10 +286,7 @@ struct SelectBySign {
 };
 
 void decode_selp(Decode& d) {
-  Type type = d.take_type();
-  d.done();
-  d.expect(4, 4);
-  d.require(bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8);
+  Type type = d.type();
   const SelectByPredicate x{d.destination(0, type), d.source(1, type), d.source(2, type),
                             d.predicate(d.operand(3))};
   d.passes(Flow::selects, {x.a, x.b});
@@ -309,10 +302,7 @@ void decode_selp(Decode& d) {
 }
 
 void decode_slct(Decode& d) {
-  d.take("ftz");
-  Type type = d.take_type(), by = d.take_type();
-  d.done();
-  d.require((bytes(type) == 2 || bytes(type) == 4 || bytes(type) == 8) && bytes(by) == 4);
+  const Type type = d.type(0), by = d.type(1);
   const Ternary x{d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, by)};
   if (x.c != x.a && x.c != x.b) d.passes(Flow::copies, {x.a, x.b});
   auto run = [&](auto zero) {
@@ -357,11 +347,9 @@ void execute_testp(Warp& w, const TestProperty& x, Lanes lanes) {
 void decode_testp(Decode& d) {
   auto property = NumberClass::finite;
   for (size_t n = 0; n < number_classes.size(); ++n)
-    if (d.take(number_classes[n])) property = static_cast<NumberClass>(n);
-  Type type = d.take_type();
-  d.done();
+    if (d.has(number_classes[n])) property = static_cast<NumberClass>(n);
+  Type type = d.type();
   const TestProperty x{d.destination(0, Type::pred), d.source(1, type), property};
-  if (type != Type::f32 && type != Type::f64) d.refuse("testp takes f32 and f64");
   type == Type::f32 ? d.run<execute_testp<float>>(x) : d.run<execute_testp<double>>(x);
 }
 

@@ -153,14 +153,10 @@ void execute_alloca(Warp& w, const Alloca& x, Lanes lanes) {
 }
 
 void decode_alloca(Decode& d) {
-  const Type type = d.take_type();
-  d.done();
-  d.require(type == Type::u32 || type == Type::u64);
-  d.expect(2, 3);
+  const Type type = d.type();
   const int64_t align = d.count() == 3 ? d.immediate(2) : 8;
   d.needs_all();
-  if (align < 1 || align > 1024 || (align & (align - 1)))
-    d.refuse(fmt::format("the alignment {} is no power of two up to 1024", align));
+  if (align > 1024) d.refuse(fmt::format("the alignment {} is more than 1024", align));
   d.run<execute_alloca>({d.destination(0, type), d.source(1, type), static_cast<uint32_t>(align),
                          static_cast<uint8_t>(bytes(type))});
 }
@@ -321,14 +317,11 @@ void execute_malloc(Warp& w, const CallOperands& x, Lanes lanes) {
 }
 
 void decode_call(Decode& d) {
-  d.take("uni");
-  d.done();
   const ptx_text::Operand *results = nullptr, *arguments = nullptr;
   size_t at = 0;
   if (d.operand(0).kind == ptx_text::Operand::Kind::list) results = &d.operand(at++);
   const ptx_text::Operand& callee = d.operand(at++);
   if (at < d.count() && d.operand(at).kind == ptx_text::Operand::Kind::list) arguments = &d.operand(at++);
-  if (callee.kind != ptx_text::Operand::Kind::name) d.refuse("what it calls is no name");
   if (d.register_bytes(callee) != 0)
     return d.run<execute_call_by_address>({d.decoder.add_call_by_address(d, callee, results, arguments)});
   const CallOperands x{d.decoder.add_call(d, callee, results, arguments)};
@@ -348,18 +341,12 @@ void decode_call(Decode& d) {
 }
 
 void decode_bra(Decode& d) {
-  d.take("uni");
-  d.done();
-  d.expect(1, 1);
   const Branch x{d.label(d.operand(0))};
   d.jump = {{x.target}, true};
   d.run<execute_bra>(x);
 }
 
 void decode_brx(Decode& d) {
-  d.take_any({"idx", "uni"});
-  d.done();
-  d.expect(2, 2);
   const Register index = d.source(0, Type::u32);
   d.jump = {d.decoder.branch_targets(d.operand(1).text, d.scope), true};
   d.run<execute_brx>(
@@ -389,12 +376,8 @@ void execute_setmaxnreg(Warp& w, const SetMaxRegisters& x, Lanes lanes) {
 }
 
 void decode_setmaxnreg(Decode& d) {
-  const bool inc = d.take_one({"inc", "dec"}) == "inc";
-  d.take_any({"sync", "aligned", "u32"});
-  d.done();
+  const bool inc = d.one_of({"inc", "dec"}) == "inc";
   const int64_t count = d.immediate(0);
-  if (count < 24 || count > 256 || count % 8)
-    d.refuse(fmt::format("{} registers: setmaxnreg takes multiples of 8 from 24 to 256", count));
   d.decoder.asks_registers(static_cast<uint32_t>(count));
   d.run<execute_setmaxnreg>({static_cast<uint32_t>(count), inc});
 }
@@ -419,11 +402,11 @@ void add_control(DecodeTable& t) {
   t["call"] = decode_call;
   t["alloca"] = decode_alloca;
   t["stacksave"] = [](Decode& d) {
-    const Type type = d.take_type();
+    const Type type = d.type();
     d.run<execute_stacksave>({d.destination(0, type), static_cast<uint8_t>(bytes(type))});
   };
   t["stackrestore"] = [](Decode& d) {
-    const Type type = d.take_type();
+    const Type type = d.type();
     d.run<execute_stackrestore>({d.source(0, type), static_cast<uint8_t>(bytes(type))});
   };
   t["ret"] = decode_end<execute_return>;

@@ -255,15 +255,9 @@ struct ConvertPack {
 };
 
 void decode_cvt_pack(Decode& d) {
-  const std::string_view to = d.take_one({"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"});
-  if (!d.take("sat") || to.empty() || !d.take("s32"))
-    d.refuse("it packs .s32 into .u16, .s16, .u8, .s8, .u4, .s4, .u2 or .s2 with .sat");
-  const bool has_c = to.size() == 2;
-  if (has_c && !d.take("b32")) d.refuse("types of 8 bits and less come with .b32");
-  d.done();
-  d.expect(has_c ? 4 : 3, has_c ? 4 : 3);
+  const std::string_view to = d.one_of({"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"});
   const Register to_d = d.destination(0, Type::b32), a = d.source(1, Type::s32), b = d.source(2, Type::s32);
-  const Ternary x{to_d, a, b, has_c ? d.source(3, Type::b32) : b};
+  const Ternary x{to_d, a, b, d.count() > 3 ? d.source(3, Type::b32) : b};
   auto pack = [&]<int bits>(std::integral_constant<int, bits>) {
     to[0] == 's' ? d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<bits, true>>>(x)
                  : d.run<ternary<uint32_t, int32_t, int32_t, uint32_t, ConvertPack<bits, false>>>(x);
@@ -281,38 +275,33 @@ void decode_cvt_pack(Decode& d) {
 }
 
 void decode_cvt(Decode& d) {
-  if (d.take("pack")) return decode_cvt_pack(d);
+  if (d.has("pack")) return decode_cvt_pack(d);
   ConvertModifiers m;
-  m.ftz = d.take("ftz");
-  m.sat = d.take("sat");
-  m.satfinite = d.take("satfinite");
-  m.relu = d.take("relu");
-  if (auto r = d.take_one({"rni", "rzi", "rmi", "rpi"}); !r.empty()) {
+  m.ftz = d.has("ftz");
+  m.sat = d.has("sat");
+  m.satfinite = d.has("satfinite");
+  m.relu = d.has("relu");
+  if (auto r = d.one_of({"rni", "rzi", "rmi", "rpi"}); !r.empty()) {
     m.to_integral = true;
     m.rounding = r == "rzi"   ? Rounding::rz
                  : r == "rmi" ? Rounding::rm
                  : r == "rpi" ? Rounding::rp
                               : Rounding::rn;
   }
-  if (auto r = d.take_one({"rna", "rn", "rz", "rm", "rp"}); !r.empty())
+  if (auto r = d.one_of({"rna", "rn", "rz", "rm", "rp"}); !r.empty())
     m.rounding = r == "rna"  ? Rounding::rna
                  : r == "rz" ? Rounding::rz
                  : r == "rm" ? Rounding::rm
                  : r == "rp" ? Rounding::rp
                              : Rounding::rn;
-  Type to = d.take_type(), from = d.take_type();
-  d.done();
+  const Type to = d.type(0), from = d.type(1);
   const bool packed_to = to == Type::f16x2 || to == Type::bf16x2 || to == Type::e4m3x2 || to == Type::e5m2x2;
   if (packed_to && from == Type::f32) {
-    d.expect(3, 3);
     return d.run<execute_cvt_pair>({d.destination(0, to), d.source(1, from), d.source(2, from), to, m});
   }
-  d.expect(2, 2);
   if (packed_to) {
-    d.require(from == Type::f16x2 || from == Type::bf16x2 || from == Type::e4m3x2 || from == Type::e5m2x2);
     return d.run<execute_cvt_packed>({d.destination(0, to), d.source(1, from), to, from, m});
   }
-  for (Type type : {to, from}) d.require(bytes(type) > 0 && bytes(type) <= 8);
   const Convert x{d.wide(d.operand(0), to, true), d.wide(d.operand(1), from, false), to, from, m};
   // The conversions of every address computation, vectorised.
   const Unary plain{x.d.r, x.a.r};
@@ -343,18 +332,15 @@ void execute_cvta(Warp& w, const ConvertAddress& x, Lanes lanes) {
 }
 
 void decode_cvta(Decode& d) {
-  const bool to = d.take("to");
-  std::string_view space = d.take_one(
+  const bool to = d.has("to");
+  std::string_view space = d.one_of(
       {"global", "shared::cluster", "shared::cta", "shared", "local", "const", "param::entry", "param"});
-  if (space.empty()) d.refuse("it names no state space");
-  Type type = d.take_type();
-  d.require(bytes(type) == 4 || bytes(type) == 8);
+  Type type = d.type();
   const auto [converted, address] = unary_operands(d, type);
   uint64_t window = space.starts_with("shared")  ? shared_window
                     : space == "local"           ? local_window
                     : space.starts_with("param") ? param_window
                                                  : 0;
-  if (bytes(type) != 8 && window) d.refuse("32-bit generic addresses are not supported");
   const ConvertAddress x{converted, address, to ? 0 - window : window};
   bytes(type) == 8 ? d.run<execute_cvta<uint64_t>>(x) : d.run<execute_cvta<uint32_t>>(x);
 }
@@ -392,10 +378,8 @@ void execute_isspacep(Warp& w, const IsSpace& x, Lanes lanes) {
 }
 
 void decode_isspacep(Decode& d) {
-  std::string_view space = d.take_one(
+  std::string_view space = d.one_of(
       {"global", "const", "shared::cluster", "shared::cta", "shared", "local", "param::entry", "param"});
-  d.done();
-  d.expect(2, 2);
   const Space which = space == "global" || space == "const" ? Space::global
                       : space == "shared::cluster"          ? Space::cluster
                       : space.starts_with("shared")         ? Space::shared

@@ -120,9 +120,7 @@ void execute_bulk_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
 }
 
 void decode_bulk_wait(Decode& d) {
-  const bool read = d.take("read");
-  d.done();
-  d.expect(1, 1);
+  const bool read = d.has("read");
   d.run<execute_bulk_wait>({take_wait_group(d), read});
 }
 
@@ -229,34 +227,15 @@ void execute_bulk_store(Warp& w, const BulkStore& x, Lanes lanes) {
   });
 }
 
-// cp.async.bulk.dst.src{.completion}{.modifiers} [dst], [src], size{, [mbar]}{, mask}{, policy}
 void decode_bulk(Decode& d, bool reducing) {
-  const bool hint = d.take("L2::cache_hint"), multicast = d.take("multicast::cluster");
-  auto where = d.modifiers;  // destination first
-  if (where.size() < 2) d.refuse("it names no destination and source");
-  const bool to_global = where[0] == "global", from_global = where[1] == "global";
-  d.take(where[0]);
-  d.take(where[1]);
-  const bool signals = d.take("mbarrier::complete_tx::bytes"), groups = d.take("bulk_group");
   std::optional<ElementReduction> reduction;
-  if (reducing) {
-    const Reduction op = take_reduction(d);
-    d.take("noftz");
-    const Type type = d.take_type();
-    require_reduction(d, op, type, to_global);
-    reduction = {op, type};
-  }
-  d.done();
-  if (to_global != groups || to_global == signals)
-    d.refuse("the completion mechanism does not fit the direction");
-  if (reducing && from_global) d.refuse("a reduction has its source in shared memory");
-  d.expect(3u + signals + multicast + hint, 3u + signals + multicast + hint);
-  const AddressOperand dst_mem = d.address(d.operand(0)), src_mem = d.address(d.operand(1));
-  const Register size = d.source(2, Type::u32);
-  if (to_global) return d.run<execute_bulk_store>({dst_mem, src_mem, size, reduction});
-  const AddressOperand mbar = d.address(d.operand(3));
-  const Register cta_mask = multicast ? d.source(4, Type::b16) : no_register;
-  d.run<execute_bulk_load>({dst_mem, src_mem, mbar, size, cta_mask, reduction, !from_global});
+  if (reducing) reduction = {take_reduction(d), d.type()};
+  const AddressOperand dst_mem = d.address(d["dst"]), src_mem = d.address(d["src"]);
+  const Register size = d.source(d["bytes"], Type::u32);
+  if (d.has("bulk_group")) return d.run<execute_bulk_store>({dst_mem, src_mem, size, reduction});
+  const ptx_text::Operand* mask = d.find("cta_mask");
+  d.run<execute_bulk_load>({dst_mem, src_mem, d.address(d["bar"]), size,
+                            mask ? d.source(*mask, Type::b16) : no_register, reduction, !d.has("global")});
 }
 
 // --- cp.async ---
@@ -357,25 +336,9 @@ void execute_cp_arrive(Warp& w, const CpArrive& x, Lanes lanes) {
 }
 
 void decode_cp_async(Decode& d) {
-  auto cache = d.take_one({"ca", "cg"});
-  const bool hint = d.take("L2::cache_hint");
-  d.take_any({"shared", "shared::cta", "global", "L2::64B", "L2::128B", "L2::256B"});
-  d.done();
-  d.expect(3, 5);
-  CpAsync x{d.address(d.operand(0)), d.address(d.operand(1)), 0, no_register, {}};
-  const int64_t cp_size = d.immediate(2);
-  if (cp_size != 16 && (cache == "cg" || (cp_size != 4 && cp_size != 8)))
-    d.refuse(fmt::format("cp.async of {} B: .ca takes 4, 8 and 16, .cg takes 16", cp_size));
-  x.cp_size = static_cast<uint32_t>(cp_size);
-  if (d.count() > 3u + hint) {
-    bool is_predicate = false;
-    try {
-      x.src_size = d.source(3, Type::u32);
-    } catch (const Refused&) {
-      is_predicate = true;
-    }
-    if (is_predicate) x.ignore_src = d.predicate(d.operand(3));
-  }
+  CpAsync x{d.address(d["dst"]), d.address(d["src"]), static_cast<uint32_t>(d.immediate(2)), no_register, {}};
+  if (const ptx_text::Operand* bytes = d.find("bytes")) x.src_size = d.source(*bytes, Type::u32);
+  if (const ptx_text::Operand* ignore = d.find("ignore")) x.ignore_src = d.predicate(*ignore);
   d.run<execute_cp_async>(x);
 }
 
@@ -400,9 +363,7 @@ void add_copy(DecodeTable& t) {
   t["cp.async.wait_group"] = [](Decode& d) { d.run<execute_cp_wait_group>(take_wait_group(d)); };
   t["cp.async.wait_all"] = [](Decode& d) { d.run<execute_cp_wait_all>(); };
   t["cp.async.mbarrier.arrive"] = [](Decode& d) {
-    const bool noinc = d.take("noinc");
-    d.take_any({"shared", "shared::cta", "b64"});
-    d.done();
+    const bool noinc = d.has("noinc");
     d.run<execute_cp_arrive>({d.address(d.operand(0)), noinc});
   };
   t["cp.async.bulk"] = [](Decode& d) { decode_bulk(d, false); };

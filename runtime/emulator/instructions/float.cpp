@@ -296,26 +296,20 @@ void decode_float_arithmetic(Decode& d) {
   const OpRow* row = nullptr;
   for (const OpRow& r : ops)
     if (r.name == name) row = &r;
-  if (!row) d.refuse("it has no floating point form");
   FloatModifiers m;
-  m.ftz = d.take("ftz");
-  m.sat = d.take("sat");
-  m.relu = d.take("relu");
-  m.nan = d.take("NaN");
-  m.xorsign = d.take("xorsign");
-  if (m.xorsign) d.take("abs");
-  d.take_any({"approx", "full"});
-  if (auto r = d.take_one({"rn", "rz", "rm", "rp"}); !r.empty())
+  m.ftz = d.has("ftz");
+  m.sat = d.has("sat");
+  m.relu = d.has("relu");
+  m.nan = d.has("NaN");
+  m.xorsign = d.has("xorsign");
+  if (auto r = d.one_of({"rn", "rz", "rm", "rp"}); !r.empty())
     m.rounding = r == "rz"   ? Rounding::rz
                  : r == "rm" ? Rounding::rm
                  : r == "rp" ? Rounding::rp
                              : Rounding::rn;
-  Type type = d.take_type();
-  if (type == Type::f32x2) d.refuse("pairs of f32 are not on sm_90");
+  const Type type = d.type();
   const bool half = type == Type::f16 || type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2;
-  m.oob = half && name == "fma" && d.take("oob");
-  d.done();
-  d.expect(row->sources + 1, row->sources + 1);
+  m.oob = half && d.has("oob");
   const Register to = d.destination(0, type), a = d.source(1, type),
                  b = row->sources > 1 ? d.source(2, type) : a, c = row->sources > 2 ? d.source(3, type) : b;
   const FloatArithmetic x{to, a, b, c, row->op, m};

@@ -41,11 +41,7 @@ void ternary(Warp& w, const Ternary& x, Lanes lanes) {
 struct WaitGroup {
   int64_t n;
 };
-inline WaitGroup take_wait_group(Decode& d) {
-  const int64_t n = d.immediate(0);
-  if (n < 0) d.refuse("it leaves " + std::to_string(n) + " groups; 0 or more are possible");
-  return {n};
-}
+inline WaitGroup take_wait_group(Decode& d) { return {d.immediate(0)}; }
 
 // Calls f with a value of the C++ integer type that `type` stands for; refuses all other types.
 template <class F>
@@ -71,21 +67,12 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// Take the operands, all of which have the type `type`. Refuse modifiers that are left, and a wrong number
-// of operands.
-inline Unary unary_operands(Decode& d, Type type) {
-  d.done();
-  d.expect(2, 2);
-  return {d.destination(0, type), d.source(1, type)};
-}
+// Take the operands, all of which have the type `type`.
+inline Unary unary_operands(Decode& d, Type type) { return {d.destination(0, type), d.source(1, type)}; }
 inline Binary binary_operands(Decode& d, Type type) {
-  d.done();
-  d.expect(3, 3);
   return {d.destination(0, type), d.source(1, type), d.source(2, type)};
 }
 inline Ternary ternary_operands(Decode& d, Type type) {
-  d.done();
-  d.expect(4, 4);
   return {d.destination(0, type), d.source(1, type), d.source(2, type), d.source(3, type)};
 }
 

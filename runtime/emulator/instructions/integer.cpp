@@ -209,12 +209,8 @@ void decode_carry(Decode& d, Extended op, bool carry_in) {
   ExtendedPrecision x{};
   x.op = op;
   x.carry_in = carry_in;
-  x.carry_out = d.take("cc");
-  Type type = d.take_type();
-  d.require(bytes(type) == 4 || bytes(type) == 8);
-  const size_t operands = has_product(op) ? 4 : 3;
-  d.done();
-  d.expect(operands, operands);
+  x.carry_out = d.has("cc");
+  Type type = d.type();
   x.d = d.destination(0, type);
   x.a = d.source(1, type);
   x.b = d.source(2, type);
@@ -223,27 +219,15 @@ void decode_carry(Decode& d, Extended op, bool carry_in) {
 }
 
 Extended take_product(Decode& d) {
-  return d.take_one({"lo", "hi"}) == "hi" ? Extended::mad_hi : Extended::mad_lo;
-}
-
-bool has_float(const Decode& d) {
-  for (std::string_view m : d.modifiers)
-    if (auto t = type_named(m)) return is_float(*t);
-  return false;
-}
-
-bool has(const Decode& d, std::string_view modifier) {
-  return std::find(d.modifiers.begin(), d.modifiers.end(), modifier) != d.modifiers.end();
+  return d.one_of({"lo", "hi"}) == "hi" ? Extended::mad_hi : Extended::mad_lo;
 }
 
 void decode_mul(Decode& d) {
-  if (has_float(d)) return decode_float_arithmetic(d);
-  std::string_view part = d.take_one({"lo", "hi", "wide"});
-  Type type = d.take_type();
+  if (is_float(d.type())) return decode_float_arithmetic(d);
+  std::string_view part = d.one_of({"lo", "hi", "wide"});
+  Type type = d.type();
   if (part == "lo" || part == "") return decode_binary<MulLo>(d, type);
   if (part == "hi") return decode_binary<MulHi>(d, type);
-  d.done();
-  d.expect(3, 3);
   Type twice = bytes(type) == 2 ? Type::b32 : Type::b64;
   const Binary x{d.destination(0, twice), d.source(1, type), d.source(2, type)};
   with_integer(d, type, [&](auto zero) {
@@ -256,13 +240,11 @@ void decode_mul(Decode& d) {
 }
 
 void decode_mad(Decode& d) {
-  if (has_float(d)) return decode_float_arithmetic(d);
-  if (has(d, "cc")) return decode_carry(d, take_product(d), false);
-  std::string_view part = d.take_one({"lo", "hi", "wide"});
-  Type type = d.take_type();
+  if (is_float(d.type())) return decode_float_arithmetic(d);
+  if (d.has("cc")) return decode_carry(d, take_product(d), false);
+  std::string_view part = d.one_of({"lo", "hi", "wide"});
+  Type type = d.type();
   if (part == "wide") {
-    d.done();
-    d.expect(4, 4);
     Type twice = bytes(type) == 2 ? Type::b32 : Type::b64;
     const Ternary x{d.destination(0, twice), d.source(1, type), d.source(2, type), d.source(3, twice)};
     with_integer(d, type, [&](auto zero) {
@@ -274,10 +256,9 @@ void decode_mad(Decode& d) {
     });
     return;
   }
-  const bool saturate = d.take("sat");
+  const bool saturate = d.has("sat");
   const Ternary x = ternary_operands(d, type);
   if (saturate) {
-    d.require(part == "hi" && type == Type::s32);
     return d.run<ternary<int32_t, int32_t, int32_t, int32_t, MadHiSat>>(x);
   }
   with_integer(d, type, [&](auto zero) {
@@ -288,21 +269,20 @@ void decode_mad(Decode& d) {
 
 template <template <class> class Op, class Sat>
 void decode_sum(Decode& d, Extended with_carry) {
-  if (has_float(d)) return decode_float_arithmetic(d);
-  if (has(d, "cc")) return decode_carry(d, with_carry, false);
-  const bool saturate = d.take("sat");
-  Type type = d.take_type();
+  if (is_float(d.type())) return decode_float_arithmetic(d);
+  if (d.has("cc")) return decode_carry(d, with_carry, false);
+  const bool saturate = d.has("sat");
+  Type type = d.type();
   if (!saturate) return decode_binary<Op>(d, type);
   const Binary x = binary_operands(d, type);
-  d.require(type == Type::s32);
   d.run<binary<int32_t, int32_t, int32_t, Sat>>(x);
 }
 
 template <template <class> class Op, template <class> class Relu>
 void decode_extreme(Decode& d) {
-  if (has_float(d)) return decode_float_arithmetic(d);
-  const bool relu = d.take("relu");
-  Type type = d.take_type();
+  if (is_float(d.type())) return decode_float_arithmetic(d);
+  const bool relu = d.has("relu");
+  Type type = d.type();
   if (relu)
     decode_binary<Relu>(d, type);
   else
@@ -336,16 +316,15 @@ void execute_dot(Warp& w, const DotProduct& x, Lanes lanes) {
 }
 
 void decode_dot(Decode& d, DotKind kind) {
-  const bool a_signed = is_signed(d.take_type()), b_signed = is_signed(d.take_type());
+  const bool a_signed = is_signed(d.type(0)), b_signed = is_signed(d.type(1));
   const auto [to, a, b, c] = ternary_operands(d, Type::b32);
   d.run<execute_dot>({to, a, b, c, a_signed, b_signed, kind});
 }
 
 void decode_mul24(Decode& d) {
-  const bool high = d.take_one({"lo", "hi"}) == "hi";
-  const Type type = d.take_type();
+  const bool high = d.one_of({"lo", "hi"}) == "hi";
+  const Type type = d.type();
   const Binary x = binary_operands(d, type);
-  d.require(type == Type::u32 || type == Type::s32);
   if (type == Type::s32)
     high ? d.run<binary<int32_t, int32_t, int32_t, Mul24<int32_t, true>>>(x)
          : d.run<binary<int32_t, int32_t, int32_t, Mul24<int32_t, false>>>(x);
@@ -355,10 +334,9 @@ void decode_mul24(Decode& d) {
 }
 
 void decode_mad24(Decode& d) {
-  const bool high = d.take_one({"lo", "hi"}) == "hi", saturate = d.take("sat");
-  const Type type = d.take_type();
+  const bool high = d.one_of({"lo", "hi"}) == "hi", saturate = d.has("sat");
+  const Type type = d.type();
   const Ternary x = ternary_operands(d, type);
-  d.require(saturate ? type == Type::s32 && high : type == Type::u32 || type == Type::s32);
   if (saturate)
     d.run<ternary<int32_t, int32_t, int32_t, int32_t, Mad24Sat>>(x);
   else if (type == Type::s32)
@@ -370,14 +348,14 @@ void decode_mad24(Decode& d) {
 }
 
 void decode_div(Decode& d) {
-  if (has_float(d)) return decode_float_arithmetic(d);
-  decode_binary<Div>(d, d.take_type());
+  if (is_float(d.type())) return decode_float_arithmetic(d);
+  decode_binary<Div>(d, d.type());
 }
 
 template <template <class> class Op>
 void decode_sign(Decode& d) {
-  if (has_float(d)) return decode_float_arithmetic(d);
-  decode_unary<Op>(d, d.take_type());
+  if (is_float(d.type())) return decode_float_arithmetic(d);
+  decode_unary<Op>(d, d.type());
 }
 
 }  // namespace
@@ -393,13 +371,13 @@ void add_integer(DecodeTable& t) {
   t["mul"] = decode_mul;
   t["mad"] = decode_mad;
   t["div"] = decode_div;
-  t["rem"] = [](Decode& d) { decode_binary<Rem>(d, d.take_type()); };
+  t["rem"] = [](Decode& d) { decode_binary<Rem>(d, d.type()); };
   t["min"] = decode_extreme<Min, MinRelu>;
   t["max"] = decode_extreme<Max, MaxRelu>;
   t["abs"] = decode_sign<Abs>;
   t["neg"] = decode_sign<Neg>;
   t["sad"] = [](Decode& d) {
-    Type type = d.take_type();
+    Type type = d.type();
     const Ternary x = ternary_operands(d, type);
     with_integer(d, type, [&](auto zero) {
       using T = decltype(zero);
@@ -408,7 +386,7 @@ void add_integer(DecodeTable& t) {
   };
   t["dp4a"] = [](Decode& d) { decode_dot(d, DotKind::dp4a); };
   t["dp2a"] = [](Decode& d) {
-    decode_dot(d, d.take_one({"lo", "hi"}) == "hi" ? DotKind::dp2a_hi : DotKind::dp2a_lo);
+    decode_dot(d, d.one_of({"lo", "hi"}) == "hi" ? DotKind::dp2a_hi : DotKind::dp2a_lo);
   };
 }
 

@@ -72,16 +72,12 @@ void execute_shfl(Warp& w, const Shuffle& x, Lanes lanes) {
 }
 
 void decode_shfl(Decode& d) {
-  if (!d.take("sync")) d.refuse("shfl without .sync is gone since PTX 6.4");
-  auto named = d.take_one({"up", "down", "bfly", "idx"});
+  auto named = d.one_of({"up", "down", "bfly", "idx"});
   const ShuffleMode mode = named == "up"     ? ShuffleMode::up
                            : named == "down" ? ShuffleMode::down
                            : named == "bfly" ? ShuffleMode::bfly
                                              : ShuffleMode::idx;
-  Type type = d.take_type();
-  d.done();
-  d.require(bytes(type) == 4);
-  d.expect(5, 5);
+  Type type = d.type();
   const ptx_text::Operand& to = d.operand(0);
   const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
   const Shuffle x{d.sink(two ? to.parts[0] : to, type),
@@ -125,11 +121,7 @@ void execute_vote(Warp& w, const Vote& x, Lanes lanes) {
 }
 
 void decode_vote(Decode& d) {
-  if (!d.take("sync")) d.refuse("vote without .sync is gone since PTX 6.4");
-  auto named = d.take_one({"all", "any", "uni", "ballot"});
-  d.take_any({"pred", "b32"});
-  d.done();
-  d.expect(3, 3);
+  auto named = d.one_of({"all", "any", "uni", "ballot"});
   const VoteMode mode = named == "all"   ? VoteMode::all
                         : named == "any" ? VoteMode::any
                         : named == "uni" ? VoteMode::uni
@@ -165,11 +157,8 @@ void execute_match(Warp& w, const Match& x, Lanes lanes) {
 }
 
 void decode_match(Decode& d) {
-  const bool all = d.take_one({"any", "all"}) == "all";
-  d.take("sync");
-  Type type = d.take_type();
-  d.done();
-  d.require(bytes(type) == 4 || bytes(type) == 8);
+  const bool all = d.one_of({"any", "all"}) == "all";
+  Type type = d.type();
   const ptx_text::Operand& to = d.operand(0);
   const bool two = to.kind == ptx_text::Operand::Kind::binary && to.text == "|";
   const Match x{two ? d.sink(to.parts[0], Type::b32) : d.destination(to, Type::b32),
@@ -196,12 +185,8 @@ void execute_redux(Warp& w, const Redux& x, Lanes lanes) {
 }
 
 void decode_redux(Decode& d) {
-  d.take("sync");
   const Reduction op = take_reduction(d);
-  Type type = d.take_type();
-  d.done();
-  if (is_float(type)) d.refuse("redux of floats is not on sm_90");
-  d.require(bytes(type) == 4);
+  Type type = d.type();
   const Redux x{d.destination(0, type), d.source(1, type), d.source(2, Type::b32), op, type};
   d.passes(Flow::collective, {x.a});
   d.needs(x.membermask);
@@ -223,12 +208,7 @@ void execute_elect(Warp& w, const Elect& x, Lanes lanes) {
 }
 
 void decode_elect(Decode& d) {
-  d.take("sync");
-  d.done();
-  d.expect(2, 2);
   const ptx_text::Operand& to = d.operand(0);
-  if (to.kind != ptx_text::Operand::Kind::binary || to.text != "|")
-    d.refuse("elect.sync writes a register and a predicate, d|p");
   const Elect x{d.sink(to.parts[0], Type::b32), d.sink(to.parts[1], Type::pred), d.source(1, Type::b32)};
   d.needs(x.membermask);
   d.run<execute_elect>(x);

@@ -87,20 +87,11 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
 }
 
 void decode_rows(Decode& d, bool store) {
-  d.take_any({"sync", "aligned"});
-  if (!d.take("m8n8")) d.refuse("the shapes but m8n8 are not on sm_90");
-  auto num = d.take_one({"x1", "x2", "x4"});
-  const size_t matrices = num == "x4" ? 4 : num == "x2" ? 2 : 1;
-  const bool trans = d.take("trans");
-  const Space space = d.take_one({"shared::cta", "shared"}).empty() ? Space::generic : Space::shared;
-  d.take("b16");
-  d.done();
-  d.expect(2, 2);
-  const AddressOperand p = d.address(d.operand(store ? 0 : 1));
-  auto parts = Decode::parts(d.operand(store ? 1 : 0));
-  if (parts.size() != matrices) d.refuse("the registers do not match the number of matrices");
+  const Space space = d.has("shared") || d.has("shared::cta") ? Space::shared : Space::generic;
+  const AddressOperand p = d.address(d["p"]);
+  const auto parts = Decode::parts(d["r"]);
   const RegisterList r = d.list(store ? d.sources(parts, Type::b32) : d.destinations(parts, Type::b32));
-  const MatrixAccess x{p, r, space, trans};
+  const MatrixAccess x{p, r, space, d.has("trans")};
   d.flow = Flow::handled;
   store ? d.run<execute_rows<true>>(x) : d.run<execute_rows<false>>(x);
 }
@@ -120,8 +111,6 @@ void add_matrix(DecodeTable& t) {
   t["ldmatrix"] = [](Decode& d) { decode_rows(d, false); };
   t["stmatrix"] = [](Decode& d) { decode_rows(d, true); };
   t["movmatrix"] = [](Decode& d) {
-    d.take_any({"sync", "aligned", "m8n8", "trans", "b16"});
-    d.done();
     d.run<execute_movmatrix>({d.destination(0, Type::b32), d.source(1, Type::b32)});
   };
 }

@@ -245,21 +245,13 @@ void execute_arrive(Warp& w, const Arrive& x, Lanes lanes) {
 }
 
 void decode_arrive(Decode& d, bool drop) {
-  const bool expects = d.take("expect_tx");
-  d.take("noComplete");
-  const bool relaxed = d.take("relaxed");
-  const bool in_cluster = d.take("shared::cluster");
-  d.take_any({"release", "cta", "cluster", "shared::cta", "shared"});
-  d.take("b64");
-  d.done();
-  // The cluster form has no state; `_` stands for it.
-  const size_t at = d.operand(0).kind == ptx_text::Operand::Kind::address ? 0 : 1;
-  const Register state = at == 1 ? d.sink(d.operand(0), Type::b64) : no_register;
-  Arrive x{d.address(d.operand(at)), state, no_register, no_register, drop, !relaxed, in_cluster};
-  if (expects)
-    x.tx_count = d.source(at + 1, Type::u32);
-  else if (d.count() > at + 1)
-    x.count = d.source(at + 1, Type::u32);
+  const bool relaxed = d.has("relaxed");
+  const bool in_cluster = d.has("shared::cluster");
+  const ptx_text::Operand *state = d.find("state"), *bytes = d.find("bytes"), *count = d.find("count");
+  Arrive x{d.address(d["bar"]), no_register, no_register, no_register, drop, !relaxed, in_cluster};
+  if (state) x.state = d.sink(*state, Type::b64);
+  if (bytes) x.tx_count = d.source(*bytes, Type::u32);
+  if (count) x.count = d.source(*count, Type::u32);
   d.needs_all();
   d.run<execute_arrive>(x);
 }
@@ -286,9 +278,6 @@ void execute_complete_tx(Warp& w, const Tx& x, Lanes lanes) {
 
 template <auto handler>
 void decode_tx(Decode& d) {
-  d.take_any({"relaxed", "cta", "cluster", "shared::cta", "shared::cluster", "shared", "b64"});
-  d.done();
-  d.expect(2, 2);
   d.run<handler>({d.address(d.operand(0)), d.source(1, Type::u32)});
 }
 
@@ -359,15 +348,12 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   w.fragment().phase = parity;
 }
 
-void decode_phase_wait(Decode& d, bool may_suspend) {
-  const bool parity = d.take("parity"), acquires = !d.take("relaxed");
-  d.take_any({"acquire", "cta", "cluster", "shared::cta", "shared", "b64"});
-  d.done();
-  d.expect(3, may_suspend ? 4 : 3);
+void decode_phase_wait(Decode& d) {
+  const bool parity = d.has("parity"), acquires = !d.has("relaxed");
   const Register wait_complete = d.destination(0, Type::pred);
   const AddressOperand addr = d.address(d.operand(1));
   const Register phase = d.source(2, parity ? Type::u32 : Type::b64);
-  if (d.count() == 4) d.source(3, Type::u32);
+  if (const ptx_text::Operand* hint = d.find("nanoseconds")) d.source(*hint, Type::u32);
   d.needs_all();
   d.run<execute_phase_wait>({addr, wait_complete, phase, parity, acquires});
 }
@@ -381,26 +367,15 @@ struct PendingCount {
 
 void add_mbarrier(DecodeTable& t) {
   t["mbarrier.init"] = [](Decode& d) {
-    d.take_any({"shared::cta", "shared", "b64"});
-    d.done();
-    d.expect(2, 2);
     d.run<execute_init>({d.address(d.operand(0)), d.source(1, Type::u32)});
   };
-  t["mbarrier.inval"] = [](Decode& d) {
-    d.take_any({"shared::cta", "shared", "b64"});
-    d.done();
-    d.expect(1, 1);
-    d.run<execute_inval>({d.address(d.operand(0))});
-  };
+  t["mbarrier.inval"] = [](Decode& d) { d.run<execute_inval>({d.address(d.operand(0))}); };
   t["mbarrier.arrive"] = [](Decode& d) { decode_arrive(d, false); };
   t["mbarrier.arrive_drop"] = [](Decode& d) { decode_arrive(d, true); };
   t["mbarrier.expect_tx"] = decode_tx<execute_expect>;
   t["mbarrier.complete_tx"] = decode_tx<execute_complete_tx>;
-  t["mbarrier.test_wait"] = [](Decode& d) { decode_phase_wait(d, false); };
-  t["mbarrier.try_wait"] = [](Decode& d) { decode_phase_wait(d, true); };
+  t["mbarrier.test_wait"] = t["mbarrier.try_wait"] = decode_phase_wait;
   t["mbarrier.pending_count"] = [](Decode& d) {
-    d.take("b64");
-    d.done();
     d.run<unary<uint32_t, uint64_t, PendingCount>>({d.destination(0, Type::u32), d.source(1, Type::b64)});
   };
 }

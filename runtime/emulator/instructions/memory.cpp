@@ -229,8 +229,8 @@ void run_access(Decode& d, Type type, const MemoryAccess& x) {
 }
 
 Space take_space(Decode& d) {
-  std::string_view s = d.take_one({"global", "shared::cta", "shared::cluster", "shared", "local",
-                                   "param::entry", "param::func", "param", "const"});
+  std::string_view s = d.one_of({"global", "shared::cta", "shared::cluster", "shared", "local",
+                                 "param::entry", "param::func", "param", "const"});
   if (s.empty()) return Space::generic;
   if (s == "global") return Space::global;
   if (s == "shared::cluster") return Space::cluster;
@@ -241,8 +241,8 @@ Space take_space(Decode& d) {
 }
 
 Order take_order(Decode& d) {
-  const bool old = d.take("volatile") || d.take("mmio");
-  const std::string_view named = d.take_one({"relaxed", "acquire", "release"});
+  const bool old = d.has("volatile") || d.has("mmio");
+  const std::string_view named = d.one_of({"relaxed", "acquire", "release"});
   if (named.empty() || old) return old ? Order::both : Order::none;
   d.decoder.names_semantics();
   return named == "acquire" ? Order::acquire : named == "release" ? Order::release : Order::relaxed;
@@ -251,36 +251,9 @@ Order take_order(Decode& d) {
 void decode_access(Decode& d, bool store) {
   const Order order = take_order(d);
   const bool strong = order != Order::none;
-  const bool scoped = d.take_any({"gpu", "sys"});
-  d.take_any({"weak",
-              "cta",
-              "cluster",
-              "unified",
-              "ca",
-              "cg",
-              "cs",
-              "lu",
-              "cv",
-              "nc",
-              "wb",
-              "wt",
-              "L1::evict_normal",
-              "L1::evict_unchanged",
-              "L1::evict_first",
-              "L1::evict_last",
-              "L1::no_allocate",
-              "L2::64B",
-              "L2::128B",
-              "L2::256B",
-              "L2::evict_normal",
-              "L2::evict_first",
-              "L2::evict_last"});
-  const bool hint = d.take("L2::cache_hint");
+  const bool scoped = d.has("gpu") || d.has("sys");
   Space space = take_space(d);
-  std::string_view vector = d.take_one({"v2", "v4", "v8"});
-  Type type = d.take_type();
-  d.done();
-  d.expect(hint ? 3 : 2, hint ? 3 : 2);
+  const Type type = d.type();
   const ptx_text::Operand &data = d.operand(store ? 1 : 0), &place = d.operand(store ? 0 : 1);
   Space symbol = Space::generic;
   const AddressOperand address = d.address(place, 0, &symbol);
@@ -292,8 +265,6 @@ void decode_access(Decode& d, bool store) {
   auto parts = Decode::parts(data);
   if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
     d.reject(fmt::format("{} B in one access; sm_90 has up to 16", all));
-  if (parts.size() != (vector.empty() ? 1u : static_cast<size_t>(vector[1] - '0')))
-    d.refuse("the data do not match the vector length");
   // All registers of a vector are as wide; constants beside them are made so.
   Type each = type;
   for (const ptx_text::Operand* o : parts)
@@ -324,11 +295,7 @@ void execute_mapa(Warp& w, const Binary& x, Lanes lanes) {
 }
 
 void decode_mapa(Decode& d) {
-  d.take("shared::cluster");
-  Type type = d.take_type();
-  d.done();
-  d.expect(3, 3);
-  d.require(bytes(type) == 4 || bytes(type) == 8);
+  Type type = d.type();
   const Binary x{d.destination(0, type), d.source(1, type), d.source(2, Type::u32)};
   bytes(type) == 8 ? d.run<execute_mapa<uint64_t>>(x) : d.run<execute_mapa<uint32_t>>(x);
 }
@@ -342,11 +309,7 @@ void execute_getctarank(Warp& w, const Unary& x, Lanes lanes) {
 }
 
 void decode_getctarank(Decode& d) {
-  d.take("shared::cluster");
-  Type type = d.take_type();
-  d.done();
-  d.expect(2, 2);
-  d.require(bytes(type) == 4 || bytes(type) == 8);
+  Type type = d.type();
   const Unary x{d.destination(0, Type::u32), d.source(1, type)};
   bytes(type) == 8 ? d.run<execute_getctarank<uint64_t>>(x) : d.run<execute_getctarank<uint32_t>>(x);
 }
@@ -363,7 +326,7 @@ void execute_policy(Warp& w, const CreatePolicy& x, Lanes lanes) {
 }
 
 void decode_policy(Decode& d) {
-  if (d.take("fractional") && d.count() > 1) {
+  if (d.has("fractional") && d.count() > 1) {
     const ptx_text::Operand& o = d.operand(1);
     const bool literal = o.kind == ptx_text::Operand::Kind::number;
     if (const double part = literal ? std::strtod(o.text.c_str(), nullptr) : 1;
@@ -381,11 +344,7 @@ void add_memory(DecodeTable& t) {
   t["st"] = [](Decode& d) { decode_access(d, true); };
   // On one device a multimem address stands for one place.
   t["multimem.st"] = [](Decode& d) { decode_access(d, true); };
-  t["multimem.ld_reduce"] = [](Decode& d) {
-    if (d.take_one({"add", "min", "max", "and", "or", "xor"}).empty()) d.refuse("it names no operation");
-    d.take_any({"acc::f32", "acc::f16"});
-    decode_access(d, false);
-  };
+  t["multimem.ld_reduce"] = [](Decode& d) { decode_access(d, false); };
   t["prefetch"] = decode_hint;
   t["prefetchu"] = decode_hint;
   t["applypriority"] = decode_hint;

@@ -261,122 +261,61 @@ void execute_mma_quads(Warp& w, const MmaQuads& x, Lanes lanes) {
         w.at<float>(d[e])[lane] = results[e][lane];
 }
 
-Type take_front_type(Decode& d) {
-  const auto type = d.modifiers.empty() ? std::nullopt : type_named(d.modifiers.front());
-  if (!type) d.refuse("its types are those of D, A, B and C");
-  d.modifiers.erase(d.modifiers.begin());
-  return *type;
+Element element_named(std::string_view word) {
+  return std::ranges::find(elements, word, &std::pair<std::string_view, Element>::first)->second;
 }
 
-Element take_element(Decode& d) {
-  if (!d.modifiers.empty())
-    for (const auto& [name, element] : elements)
-      if (d.modifiers.front() == name) {
-        d.modifiers.erase(d.modifiers.begin());
-        return element;
-      }
-  d.refuse("A and B are of .f16, .bf16, .tf32, .e4m3, .e5m2, .f64, .s8, .u8, .s4, .u4 or .b1");
-}
-
-// The registers of operand n, of which there are to be `count`.
-RegisterList take_fragment(Decode& d, size_t n, Type type, size_t count) {
-  auto parts = Decode::parts(d.operand(n));
-  if (parts.size() != count)
-    d.refuse(fmt::format("operand {} has {} registers; {} are needed", n + 1, parts.size(), count));
+// The registers of operand n.
+RegisterList fragment_of(Decode& d, size_t n, Type type) {
+  const auto parts = Decode::parts(d.operand(n));
   return d.list(n == 0 ? d.destinations(parts, type) : d.sources(parts, type));
 }
 
 void decode_mma_quads(Decode& d) {
-  auto by_column = [&] {
-    const std::string_view layout = d.modifiers.empty() ? std::string_view() : d.modifiers.front();
-    if (layout != "row" && layout != "col") d.refuse("it names no layout of A and B");
-    d.modifiers.erase(d.modifiers.begin());
-    return layout == "col";
-  };
+  const auto layout = std::ranges::find_if(d.words, [](auto word) { return word == "row" || word == "col"; });
   MmaQuads x{};
-  x.a_by_column = by_column();
-  x.b_by_row = !by_column();
-  x.d_type = take_front_type(d);
-  if (take_front_type(d) != Type::f16 || take_front_type(d) != Type::f16)
-    d.refuse("m8n8k4 is of .f16 and .f64");
-  x.c_type = take_front_type(d);
-  d.done();
-  d.expect(4, 4);
-  for (Type sum : {x.d_type, x.c_type}) d.require(sum == Type::f32 || sum == Type::f16);
-  x.d = take_fragment(d, 0, Type::b32, x.d_type == Type::f16 ? 4 : 8);
-  x.a = take_fragment(d, 1, Type::b32, 2);
-  x.b = take_fragment(d, 2, Type::b32, 2);
-  x.c = take_fragment(d, 3, Type::b32, x.c_type == Type::f16 ? 4 : 8);
+  x.a_by_column = layout[0] == "col";
+  x.b_by_row = layout[1] == "row";
+  x.d_type = d.type(0);
+  x.c_type = d.type(3);
+  x.d = fragment_of(d, 0, Type::b32);
+  x.a = fragment_of(d, 1, Type::b32);
+  x.b = fragment_of(d, 2, Type::b32);
+  x.c = fragment_of(d, 3, Type::b32);
   d.flow = Flow::collective;
   d.run<execute_mma_quads>(x);
 }
 
-// Columns of A in a dense product, by the bits of an element: those of 32 bytes, or of half as many.
-bool has_shape(const Mma& x) {
-  if (x.of_a.kind == Element::Kind::wide) return x.m == 8 ? x.k == 4 : x.k == 4 || x.k == 8 || x.k == 16;
-  const int bits = x.k * x.of_a.bits / (x.sparse() ? 2 : 1);
-  return x.m == 8 ? x.of_a.kind != Element::Kind::real && bits == 128 : bits == 128 || bits == 256;
-}
-
 void decode_mma(Decode& d) {
   Mma x{};
-  const bool sparse = d.take("sp");
-  x.ordered = !sparse && d.take("sp::ordered_metadata");
-  if (!d.take("sync") || !d.take("aligned")) d.refuse("mma without .sync.aligned is gone");
-  const std::string_view shape = d.modifiers.empty() ? std::string_view() : d.modifiers.front();
-  d.take(shape);
-  const bool quads = shape == "m8n8k4" && std::ranges::find(d.modifiers, "f64") == d.modifiers.end();
-  if (quads) return decode_mma_quads(d);
-  if (!d.take("row") || !d.take("col")) d.refuse("only .row.col is supported");
-  x.satfinite = d.take("satfinite");
-  x.d_type = take_front_type(d);
-  x.of_a = take_element(d);
-  x.of_b = take_element(d);
-  x.c_type = take_front_type(d);
-  using Kind = Element::Kind;
-  if (x.of_a.kind == Kind::bit) {
-    const auto op = d.take_one({"xor", "and"});
-    if (op.empty() || !d.take("popc")) d.refuse(".b1 comes with .xor.popc or .and.popc");
-    x.combine = op == "and" ? Combine::conjunction : Combine::exclusive_or;
-  }
-  if (x.of_a.kind == Kind::wide) {
-    const auto r = d.take_one({"rn", "rz", "rm", "rp"});
-    x.rounding = r == "rz"   ? Rounding::rz
-                 : r == "rm" ? Rounding::rm
-                 : r == "rp" ? Rounding::rp
+  x.ordered = d.has("sp::ordered_metadata");
+  const std::string_view shape = *std::ranges::find_if(d.words, [](auto word) { return word[0] == 'm'; });
+  if (shape == "m8n8k4" && !d.has("f64")) return decode_mma_quads(d);
+  x.satfinite = d.has("satfinite");
+  // The types of d, a, b and c stand one behind another.
+  const auto of_a = 1 + std::ranges::find_if(d.words, [](auto word) { return type_named(word).has_value(); });
+  x.d_type = *type_named(of_a[-1]);
+  x.of_a = element_named(of_a[0]);
+  x.of_b = element_named(of_a[1]);
+  x.c_type = *type_named(of_a[2]);
+  if (x.of_a.kind == Element::Kind::bit)
+    x.combine = d.has("and") ? Combine::conjunction : Combine::exclusive_or;
+  x.rounding = d.has("rz")   ? Rounding::rz
+               : d.has("rm") ? Rounding::rm
+               : d.has("rp") ? Rounding::rp
                              : Rounding::rn;
-  }
-  d.done();
-  const bool has_metadata = sparse || x.ordered;
-  d.expect(has_metadata ? 6 : 4, has_metadata ? 6 : 4);
-  x.m = shape.starts_with("m16n8k") ? 16 : shape.starts_with("m8n8k") ? 8 : 0;
-  x.k = static_cast<uint16_t>(std::min(512u, x.m ? to_number(shape.substr(x.m == 16 ? 6 : 5)) : 0));
-  if (has_metadata) {
+  x.m = shape[1] == '1' ? 16 : 8;
+  x.k = static_cast<uint16_t>(to_number(shape.substr(x.m == 16 ? 6 : 5)));
+  if (d.count() > 4) {
     x.metadata = d.source(4, Type::b32);
     d.needs(x.metadata);
+    x.selector = static_cast<uint8_t>(d.immediate(5));
   }
-  if (x.k == 0 || !has_shape(x) || x.of_b.bits != x.of_a.bits || x.of_b.kind != x.of_a.kind ||
-      (has_metadata && (x.m == 8 || x.of_a.kind == Kind::wide || x.of_a.kind == Kind::bit ||
-                        (x.of_a.kind == Kind::real && x.of_a.bits == 8 && x.k != 64))))
-    d.refuse("this shape and type are not supported");
-  const Type sums = x.of_a.kind == Kind::real ? Type::f32 : x.of_a.kind == Kind::wide ? Type::f64 : Type::s32;
-  const bool takes_half = x.of_a.type == Type::f16 || x.of_a.type == Type::e4m3 || x.of_a.type == Type::e5m2;
-  for (Type sum : {x.d_type, x.c_type}) d.require(sum == sums || (takes_half && sum == Type::f16));
-  if (has_metadata) {
-    const int64_t selector = d.immediate(5), most = Sparsity{x.of_a.bits, x.k, 0}.most_selector();
-    if (selector < 0 || selector > most)
-      d.refuse(fmt::format("the sparsity selector is {}; 0 to {} are possible", selector, most));
-    x.selector = static_cast<uint8_t>(selector);
-  }
-  const bool wide = x.of_a.kind == Kind::wide;
-  const Type of_registers = wide ? Type::b64 : Type::b32;
-  const size_t step = wide ? 4 : 128 / x.of_a.bits,  // columns of a register, in four lanes
-      stored = has_metadata ? x.k / 2 : x.k, rows = x.m / 8;
-  auto sums_of = [&](Type t) { return t == Type::f16 ? rows : 2 * rows; };
-  x.d = take_fragment(d, 0, of_registers, sums_of(x.d_type));
-  x.a = take_fragment(d, 1, of_registers, rows * stored / step);
-  x.b = take_fragment(d, 2, of_registers, x.k / step);
-  x.c = take_fragment(d, 3, of_registers, sums_of(x.c_type));
+  const Type of_registers = x.of_a.kind == Element::Kind::wide ? Type::b64 : Type::b32;
+  x.d = fragment_of(d, 0, of_registers);
+  x.a = fragment_of(d, 1, of_registers);
+  x.b = fragment_of(d, 2, of_registers);
+  x.c = fragment_of(d, 3, of_registers);
   d.flow = Flow::handled;
   d.run<execute_mma>(x);
 }

@@ -138,10 +138,7 @@ void execute_mov_parts(Warp& w, const MoveParts& x, Lanes lanes) {
 }
 
 void decode_mov_parts(Decode& d, size_t count) {
-  const Type type = d.take_type();
-  d.done();
-  d.expect(2, 2);
-  d.require(type != Type::pred && bytes(type) <= 8);
+  const Type type = d.type();
   const auto to = Decode::parts(d.operand(0));
   auto from = Decode::parts(d.operand(1));
   // %tid and its kin are vectors of four, of which the last is 0.
@@ -160,17 +157,14 @@ void decode_mov_parts(Decode& d, size_t count) {
       from.push_back(&dimensions[k]);
     }
   }
-  if (to.size() != count || from.size() != count) d.refuse("the operands do not match the vector length");
   const RegisterList d_parts = d.list(d.sinks(to, type)), a_parts = d.list(d.sources(from, type));
   d.run<execute_mov_parts>({d_parts, a_parts, static_cast<uint8_t>(bytes(type))});
 }
 
 void decode_mov(Decode& d) {
-  if (const std::string_view vector = d.take_one({"v2", "v4"}); !vector.empty())
+  if (const std::string_view vector = d.one_of({"v2", "v4"}); !vector.empty())
     return decode_mov_parts(d, static_cast<size_t>(vector[1] - '0'));
-  Type type = d.take_type();
-  d.done();
-  d.expect(2, 2);
+  Type type = d.type();
   if (const auto offset = d.in_frame(d.operand(1)))
     return d.run<execute_frame_address>({d.destination(0, type), *offset, static_cast<uint8_t>(bytes(type))});
   if (type == Type::pred) {

@@ -14,7 +14,6 @@ Reduction take_reduction(Decode& d);
 
 // Refuses what the asynchronous reductions do not take (PTX ISA, cp.reduce.async.bulk, red.async): to global
 // memory, or to shared memory.
-void require_reduction(Decode& d, Reduction op, Type type, bool to_global);
 
 // place[k] = place[k] op data[k], for all elements of `bytes`.
 void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes, Reduction op, Type type);

@@ -218,77 +218,40 @@ void execute_prefetch(Warp& w, const TensorBox& x, Lanes lanes) {
   });
 }
 
-size_t take_rank(Decode& d) {
-  for (size_t rank = 1; rank <= 5; ++rank) {
-    constexpr std::string_view names[] = {"1d", "2d", "3d", "4d", "5d"};
-    if (d.take(names[rank - 1])) return rank;
-  }
-  d.refuse("it names no rank");
+Mode mode_of(const Decode& d) {
+  return d.has("im2col") ? Mode::im2col : d.has("im2col_no_offs") ? Mode::im2col_no_offs : Mode::tile;
 }
 
-Mode take_mode(Decode& d, size_t rank) {
-  const std::string_view named = d.take_one({"tile", "im2col", "im2col_no_offs"});
-  if (named.empty() || named == "tile") return Mode::tile;
-  if (rank < 3) d.refuse("im2col has ranks 3 to 5");
-  return named == "im2col" ? Mode::im2col : Mode::im2col_no_offs;
-}
-
-// `offsets` are those of im2col.
-TensorBox take_box(Decode& d, const ptx_text::Operand& o, size_t rank,
-                   const ptx_text::Operand* offsets = nullptr) {
-  const AddressOperand tensor_map = d.address(o, 0);
-  if (o.kind != ptx_text::Operand::Kind::address || o.parts.size() != 2)
-    d.refuse("expected [map, {coordinates}]");
-  auto parts = Decode::parts(o.parts[1]);
-  if (parts.size() != rank) d.refuse(fmt::format("{} coordinates for a {}d copy", parts.size(), rank));
-  std::vector<Register> registers = d.sources(parts, Type::s32);
+// The operand [map, {coordinates}], and behind the coordinates the offsets of im2col.
+TensorBox take_box(Decode& d, const ptx_text::Operand& o, const ptx_text::Operand* offsets) {
+  std::vector<Register> registers = d.sources(Decode::parts(o.parts[1]), Type::s32);
   if (offsets) {
-    const auto names = Decode::parts(*offsets);
-    if (names.size() != rank - 2) d.refuse(fmt::format("{} offsets for a {}d copy", names.size(), rank));
-    const std::vector<Register> more = d.sources(names, Type::b16);
+    const std::vector<Register> more = d.sources(Decode::parts(*offsets), Type::b16);
     registers.insert(registers.end(), more.begin(), more.end());
   }
-  return {tensor_map, d.list(registers)};
+  return {d.address(o, 0), d.list(registers)};
 }
 
 void decode_tensor(Decode& d, bool reduces) {
-  const size_t rank = take_rank(d);
-  const bool hint = d.take("L2::cache_hint"), multicast = d.take("multicast::cluster");
-  const Mode mode = take_mode(d, rank);
-  if (d.modifiers.size() < 2) d.refuse("it names no destination and source");
-  const bool stores = d.modifiers[0] == "global";
-  d.take("global");
-  d.take_any({"shared::cluster", "shared::cta"});
-  const bool signals = d.take("mbarrier::complete_tx::bytes"), groups = d.take("bulk_group");
+  const Mode mode = mode_of(d);
   std::optional<Reduction> reduction;
   if (reduces) reduction = take_reduction(d);
-  d.done();
-  if (stores != groups || stores == signals) d.refuse("the completion mechanism does not fit the direction");
-  if (mode == (stores ? Mode::im2col : Mode::im2col_no_offs))
-    d.refuse("loads are .im2col, and stores .im2col_no_offs");
-  const bool offsets = mode == Mode::im2col;
-  const size_t operands = (stores ? 2u : 3u + offsets + multicast) + hint;
-  d.expect(operands, operands);
-  if (stores) {
-    const AddressOperand src_mem = d.address(d.operand(1));
-    const TensorStore x{take_box(d, d.operand(0), rank), src_mem, reduction};
+  if (d.has("bulk_group")) {
+    const TensorStore x{take_box(d, d.operand(0), nullptr), d.address(d["src"]), reduction};
     return mode == Mode::tile ? d.run<execute_store<Mode::tile>>(x)
                               : d.run<execute_store<Mode::im2col_no_offs>>(x);
   }
-  const AddressOperand dst_mem = d.address(d.operand(0)), mbar = d.address(d.operand(2));
-  const TensorBox box = take_box(d, d.operand(1), rank, offsets ? &d.operand(3) : nullptr);
-  const TensorLoad x{box, dst_mem, mbar, multicast ? d.source(3u + offsets, Type::b16) : no_register};
+  const bool offsets = mode == Mode::im2col;
+  const ptx_text::Operand* mask = d.find("cta_mask");
+  const TensorLoad x{take_box(d, d.operand(1), offsets ? &d.operand(3) : nullptr), d.address(d["dst"]),
+                     d.address(d["bar"]), mask ? d.source(*mask, Type::b16) : no_register};
   offsets ? d.run<execute_load<Mode::im2col>>(x) : d.run<execute_load<Mode::tile>>(x);
 }
 
 void decode_tensor_prefetch(Decode& d) {
-  const size_t rank = take_rank(d);
-  const Mode mode = take_mode(d, rank);
-  d.take_any({"L2", "global", "L2::cache_hint"});
-  d.done();
-  if (mode == Mode::im2col)
-    return d.run<execute_prefetch<Mode::im2col>>(take_box(d, d.operand(0), rank, &d.operand(1)));
-  d.run<execute_prefetch<Mode::tile>>(take_box(d, d.operand(0), rank));
+  if (mode_of(d) == Mode::im2col)
+    return d.run<execute_prefetch<Mode::im2col>>(take_box(d, d.operand(0), &d.operand(1)));
+  d.run<execute_prefetch<Mode::tile>>(take_box(d, d.operand(0), nullptr));
 }
 
 }  // namespace

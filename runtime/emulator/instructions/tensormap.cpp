@@ -125,32 +125,16 @@ void execute_replace(Warp& w, const Replace& x, Lanes lanes) {
   });
 }
 
-// tensormap.replace.tile.FIELD{.global,.shared::cta}.b1024.TYPE [map], {ordinal,} value
 void decode_replace(Decode& d) {
-  if (!d.take("tile")) d.refuse("maps of the tile mode alone can be changed");
-  const std::string_view field =
-      d.take_one({"global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride",
-                  "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"});
-  if (field.empty()) d.refuse("it names no field of a tensor map");
   Replace x{};
-  x.field = static_cast<Field>(std::find(std::begin(field_names), std::end(field_names), field) -
+  x.field = static_cast<Field>(std::ranges::find_if(field_names, [&](auto name) { return d.has(name); }) -
                                std::begin(field_names));
-  const bool shared = d.take("shared::cta"), global = d.take("global");
-  x.space = shared ? Space::shared : global ? Space::global : Space::generic;
-  if (!d.take("b1024")) d.refuse("a tensor map is a .b1024");
-  const Type type = d.take_type();
-  d.done();
-  if (type != (x.wide() ? Type::b64 : Type::b32))
-    d.refuse(fmt::format("the field {} is a .{}", field, x.wide() ? "b64" : "b32"));
-  d.expect(2u + x.has_ord(), 2u + x.has_ord());
-  x.addr = d.address(d.operand(0));
-  if (x.has_ord()) {
-    const int64_t ord = d.immediate(1), most = x.field == Field::global_stride ? 3 : 4;
-    if (ord < 0 || ord > most)
-      d.refuse(fmt::format("dimension {} of {}; there are 0 to {}", ord, field, most));
-    x.ord = static_cast<uint8_t>(ord);
-  }
-  x.new_val = d.source(1u + x.has_ord(), type);
+  x.space = d.has("shared::cta") ? Space::shared : d.has("global") ? Space::global : Space::generic;
+  x.addr = d.address(d["map"]);
+  if (x.has_ord()) x.ord = static_cast<uint8_t>(d.immediate(1));
+  if (x.field == Field::global_stride && x.ord > 3)
+    d.refuse("dimension 4 of global_stride; there are 0 to 3");
+  x.new_val = d.source(d["value"], d.type());
   d.decoder.communicates();
   d.run<execute_replace>(x);
 }
@@ -171,11 +155,6 @@ void execute_copy_map(Warp& w, const CopyMap& x, Lanes lanes) {
 }
 
 void decode_copy_map(Decode& d) {
-  d.take_any({"global", "shared::cta", "tensormap::generic", "release", "cta", "cluster", "gpu", "sys",
-              "sync", "aligned"});
-  d.done();
-  d.expect(3, 3);
-  if (d.immediate(2) != map_bytes) d.refuse("the size of a tensor map is 128");
   d.decoder.communicates();
   d.run<execute_copy_map>({d.address(d.operand(0)), d.address(d.operand(1))});
 }
@@ -202,14 +181,8 @@ void execute_acquire(Warp& w, const AcquireMap& x, Lanes lanes) {
 }  // namespace
 
 void decode_map_fence(Decode& d) {
-  const bool releases = d.take("release"), acquires = d.take("acquire");
-  d.take_any({"proxy", "tensormap::generic", "cta", "cluster", "gpu", "sys"});
-  d.done();
-  if (releases == acquires) d.refuse("it either releases or acquires");
-  d.expect(acquires ? 2 : 0, acquires ? 2 : 0);
-  if (releases) return d.run<execute_release>();
-  if (d.immediate(1) != map_bytes) d.refuse("the size of a tensor map is 128");
-  d.run<execute_acquire>({d.address(d.operand(0))});
+  if (d.has("release")) return d.run<execute_release>();
+  d.run<execute_acquire>({d.address(d["map"])});
 }
 
 void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane) {

@@ -312,113 +312,54 @@ void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes lanes) {
   std::erase_if(w.wgmma_live, [&](const LiveWgmma& live) { return live.group <= target; });
 }
 
-uint16_t take_n(Decode& d) {
-  for (std::string_view m : d.modifiers)
-    if (m.starts_with("m64n")) {
-      const uint32_t n = to_number(m.substr(4, m.find('k') - 4));
-      if (n < 8 || n > 256 || n % 8)
-        d.refuse(fmt::format("n = {}: multiples of 8 up to 256 are possible", n));
-      d.take(m);
-      return static_cast<uint16_t>(n);
-    }
-  d.refuse("it names no shape m64n..k..");
-}
-
 void decode_wgmma(Decode& d) {
-  const bool sparse = d.take("sp");
-  d.take_any({"sync", "aligned"});
   Wgmma x{};
-  x.n = take_n(d);
-  x.satfinite = d.take("satfinite");
-  const Type to = d.take_type();
-  x.single_bits = d.take("b1");
-  if (x.single_bits && (!d.take("b1") || !d.take("and") || !d.take("popc")))
-    d.refuse("b1 comes as .b1.b1.and.popc");
-  const Type a = x.single_bits ? Type::u8 : d.take_type(), b = x.single_bits ? Type::u8 : d.take_type();
-  d.done();
-  x.a_type = a;
-  x.b_type = b;
-  const ElementType element = element_type(a);
-  if (element.bytes == 0 || element_type(b).bytes != element.bytes ||
-      element_type(b).integer != element.integer)
-    d.refuse("these element types are not supported");
-  d.require(element.integer ? to == Type::s32 : to == Type::f32 || to == Type::f16);
-  const bool half = element.bytes == 2, registers = d.operand(1).kind == ptx_text::Operand::Kind::vector;
-  const uint32_t count = to == Type::f16 ? x.n / 4 : x.n / 2;
-  auto accumulators = Decode::parts(d.operand(0));
-  if (accumulators.size() != count)
-    d.refuse(fmt::format("{} accumulator registers; n = {} needs {}", accumulators.size(), x.n, count));
-  const std::vector<Register> sums = d.destinations(accumulators, Type::b32);
+  const std::string_view shape =
+      *std::ranges::find_if(d.words, [](auto word) { return word.starts_with("m64n"); });
+  x.n = static_cast<uint16_t>(to_number(shape.substr(4, shape.find('k') - 4)));
+  x.satfinite = d.has("satfinite");
+  x.single_bits = d.has("b1");
+  x.d_type = d.type(0);
+  x.a_type = x.single_bits ? Type::u8 : d.type(1);
+  x.b_type = x.single_bits ? Type::u8 : d.type(2);
+  const std::vector<Register> sums = d.destinations(Decode::parts(d["d"]), Type::b32);
   x.registers.accumulators = d.list(sums);
   d.held = sums;
-  if (registers) {
-    auto from = Decode::parts(d.operand(1));
-    if (from.size() != 4) d.refuse(fmt::format("{} registers of A; 4 are needed", from.size()));
-    const std::vector<Register> of_a = d.sources(from, Type::b32);
+  if (const ptx_text::Operand& a = d["a"]; a.kind == ptx_text::Operand::Kind::vector) {
+    const std::vector<Register> of_a = d.sources(Decode::parts(a), Type::b32);
     x.registers.a = d.list(of_a);
     d.held.insert(d.held.end(), of_a.begin(), of_a.end());
   } else {
-    x.a_desc = d.source(1, Type::b64);
+    x.a_desc = d.source(a, Type::b64);
   }
-  x.b_desc = d.source(2, Type::b64);
-  size_t next = 3;
-  if (sparse) {
-    if (x.single_bits) d.refuse("there is no sparse one of .b1");
-    x.metadata = d.source(next++, Type::b32);
+  x.b_desc = d.source(d["b"], Type::b64);
+  if (const ptx_text::Operand* metadata = d.find("sp_meta")) {
+    x.metadata = d.source(*metadata, Type::b32);
     d.needs(x.metadata);
-    const int64_t selector = d.immediate(next++),
-                  most = Sparsity{8 * element.bytes, x.k(), 0}.most_selector();
-    if (selector < 0 || selector > most)
-      d.refuse(fmt::format("the sparsity selector is {}; 0 to {} are possible", selector, most));
-    x.selector = static_cast<uint8_t>(selector);
+    x.selector = static_cast<uint8_t>(*ptx_text::integer_value(d["sp_sel"]));
   }
-  x.scale_d = d.source(next++, Type::pred);
-  x.scale_a = x.scale_b = 1;
-  if (!element.integer) {
-    d.expect(next + 2, next + (half ? 4 : 2));
-    auto scale = [&](size_t at) {
-      const int64_t value = d.immediate(at);
-      if (value != 1 && value != -1) d.refuse("the scale of A or B is 1 or -1");
-      return static_cast<int8_t>(value);
-    };
-    x.scale_a = scale(next++);
-    x.scale_b = scale(next++);
-    if (half) {
-      d.expect(next + (registers ? 1 : 2), next + (registers ? 1 : 2));
-      if (!registers) x.transpose_a = d.immediate(next++);
-      x.transpose_b = d.immediate(next);
-    }
-  } else {
-    d.expect(next, next);
-  }
-  x.d_type = to;
+  x.scale_d = d.source(d["scale_d"], Type::pred);
+  const auto number = [&](std::string_view name, int64_t otherwise) {
+    const ptx_text::Operand* o = d.find(name);
+    return o ? *ptx_text::integer_value(*o) : otherwise;
+  };
+  x.scale_a = static_cast<int8_t>(number("scale_a", 1));
+  x.scale_b = static_cast<int8_t>(number("scale_b", 1));
+  x.transpose_a = number("trans_a", 0);
+  x.transpose_b = number("trans_b", 0);
   d.flow = Flow::accumulates;
   d.decides = {x.scale_d};
   d.needs_all();
   d.run<execute_wgmma>(x);
 }
 
-void take_sync(Decode& d) {
-  d.take_any({"sync", "aligned"});
-  d.done();
-}
-
 }  // namespace
 
 void add_wgmma(DecodeTable& t) {
   t["wgmma.mma_async"] = decode_wgmma;
-  t["wgmma.fence"] = [](Decode& d) {
-    take_sync(d);
-    d.run<execute_fence>();
-  };
-  t["wgmma.commit_group"] = [](Decode& d) {
-    take_sync(d);
-    d.run<execute_wgmma_commit>();
-  };
-  t["wgmma.wait_group"] = [](Decode& d) {
-    take_sync(d);
-    d.run<execute_wgmma_wait>(take_wait_group(d));
-  };
+  t["wgmma.fence"] = [](Decode& d) { d.run<execute_fence>(); };
+  t["wgmma.commit_group"] = [](Decode& d) { d.run<execute_wgmma_commit>(); };
+  t["wgmma.wait_group"] = [](Decode& d) { d.run<execute_wgmma_wait>(take_wait_group(d)); };
 }
 
 }  // namespace ptxbuilder::runtime::emulator

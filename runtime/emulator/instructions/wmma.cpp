@@ -169,10 +169,10 @@ constexpr Shape shapes[] = {{"m16n16k16", 16, 16, 16},
                             {"m16n16k8", 16, 16, 8},
                             {"m8n8k4", 8, 8, 4}};
 
-Shape take_shape(Decode& d) {
+Shape shape_of(const Decode& d) {
   for (const Shape& s : shapes)
-    if (d.take(s.name)) return s;
-  d.refuse("this shape is not supported");
+    if (d.has(s.name)) return s;
+  return shapes[0];
 }
 
 // 'a', 'b' and 'c', which d is too.
@@ -185,58 +185,45 @@ Fragment2D fragment(Decode& d, char matrix, const Shape& s, Type type, const ptx
   const Type held = type == Type::f64 ? Type::b64 : Type::b32;
   f.register_bytes = static_cast<uint8_t>(bytes(held));
   const auto parts = Decode::parts(o);
-  const uint32_t holds = static_cast<uint32_t>(parts.size()) * f.register_bytes / f.bytes;
-  if (holds == 0 || holds % f.each())
-    d.refuse(fmt::format("{} registers do not hold the {} elements of a lane", parts.size(), f.each()));
   f.registers = d.list(writes ? d.destinations(parts, held) : d.sources(parts, held));
   return f;
 }
 
 void decode_wmma_access(Decode& d, bool store) {
-  d.take_any({"sync", "aligned"});
-  const std::string_view which = d.take_one({"a", "b", "c", "d"});
-  if (which.empty()) d.refuse("it names no matrix");
   WmmaAccess x{};
-  x.by_column = d.take_one({"row", "col"}) == "col";
-  const Shape s = take_shape(d);
-  const auto space = d.take_one({"shared::cta", "shared", "global"});
-  x.space = space.empty() ? Space::generic : space == "global" ? Space::global : Space::shared;
-  const Type type = d.take_type();
-  d.done();
-  d.expect(2, 3);
-  x.p = d.address(d.operand(store ? 0 : 1));
-  const char matrix = which == "d" ? 'c' : which[0];
-  x.fragment = fragment(d, matrix, s, type, d.operand(store ? 1 : 0), !store);
-  x.stride = d.count() == 3 ? d.source(2, Type::b32) : no_register;
+  x.by_column = d.has("col");
+  x.space = d.has("global")                           ? Space::global
+            : d.has("shared") || d.has("shared::cta") ? Space::shared
+                                                      : Space::generic;
+  x.p = d.address(d["p"]);
+  x.fragment = fragment(d, d.has("a") ? 'a' : d.has("b") ? 'b' : 'c', shape_of(d), d.type(), d["r"], !store);
+  const ptx_text::Operand* stride = d.find("stride");
+  x.stride = stride ? d.source(*stride, Type::b32) : no_register;
   d.needs_all();
   store ? d.run<execute_wmma_access<true>>(x) : d.run<execute_wmma_access<false>>(x);
 }
 
-void decode_wmma(Decode& d) {
-  d.take_any({"sync", "aligned"});
-  for (int k = 0; k < 2; ++k) d.take_one({"row", "col"});  // loads have looked at it
-  if (d.take("row") || d.take("col")) d.refuse("it names more than two layouts");
-  const Shape s = take_shape(d);
+void decode_wmma(Decode& d) {  // what the layouts say, loads have looked at
+  const Shape s = shape_of(d);
   WmmaProduct x{};
-  x.satfinite = d.take("satfinite");
-  const std::string_view r = d.take_one({"rn", "rz", "rm", "rp"});
-  x.rounding = r == "rz" ? Rounding::rz : r == "rm" ? Rounding::rm : r == "rp" ? Rounding::rp : Rounding::rn;
-  std::vector<Type> types;
-  for (Type t = d.take_type_or(Type::none); t != Type::none; t = d.take_type_or(Type::none))
-    types.push_back(t);
-  d.done();
-  d.expect(4, 4);
-  if (types.size() == 2) types = {types[0], Type::f16, Type::f16, types[1]};  // of f16 a and b say nothing
-  if (types.size() != 4) d.refuse("it does not name the types of d, a, b and c");
-  x.d_type = types[0], x.a_type = types[1], x.b_type = types[2], x.c_type = types[3];
-  x.d = fragment(d, 'c', s, types[0], d.operand(0), true);
-  x.a = fragment(d, 'a', s, types[1], d.operand(1), false);
-  x.b = fragment(d, 'b', s, types[2], d.operand(2), false);
-  x.c = fragment(d, 'c', s, types[3], d.operand(3), false);
+  x.satfinite = d.has("satfinite");
+  x.rounding = d.has("rz")   ? Rounding::rz
+               : d.has("rm") ? Rounding::rm
+               : d.has("rp") ? Rounding::rp
+                             : Rounding::rn;
+  const bool halves = d.type_or(Type::none, 2) == Type::none;  // of f16, a and b are not named
+  x.d_type = d.type(0);
+  x.a_type = halves ? Type::f16 : d.type(1);
+  x.b_type = halves ? Type::f16 : d.type(2);
+  x.c_type = d.type(halves ? 1 : 3);
+  x.d = fragment(d, 'c', s, x.d_type, d["d"], true);
+  x.a = fragment(d, 'a', s, x.a_type, d["a"], false);
+  x.b = fragment(d, 'b', s, x.b_type, d["b"], false);
+  x.c = fragment(d, 'c', s, x.c_type, d["c"], false);
   d.passes(Flow::collective, std::vector<Register>(d.reads));
-  if (types[0] == Type::f64)
+  if (x.d_type == Type::f64)
     d.run<execute_wmma<double>>(x);
-  else if (types[0] == Type::s32)
+  else if (x.d_type == Type::s32)
     d.run<execute_wmma<int64_t>>(x);
   else
     d.run<execute_wmma<float>>(x);
