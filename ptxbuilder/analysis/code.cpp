@@ -11,82 +11,16 @@
 #include <optional>
 
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/isa/recognise.h"
 
 namespace ptxbuilder::analysis {
 namespace {
 
 using ptx_text::Statement;
 
-// What writes no register, though its first operand may be one. Others write their first operand where that
-// is a register, a list of them, or _.
-constexpr std::array kWithoutResult = {"bra",
-                                       "brx",
-                                       "ret",
-                                       "exit",
-                                       "trap",
-                                       "brkpt",
-                                       "bar",
-                                       "barrier",
-                                       "fence",
-                                       "membar",
-                                       "st",
-                                       "red",
-                                       "cp",
-                                       "prefetch",
-                                       "prefetchu",
-                                       "setmaxnreg",
-                                       "wgmma",
-                                       "discard",
-                                       "stmatrix",
-                                       "nanosleep",
-                                       "pmevent",
-                                       "tensormap",
-                                       "griddepcontrol",
-                                       "applypriority",
-                                       "stackrestore"};
-
-// PTX ISA 9.0, "Instructions by state space and kind": the first words, in the alphabet's order.
-constexpr std::string_view kInstructions[] = {
-    "abs",          "activemask",    "add",       "addc",       "alloca",
-    "and",          "applypriority", "atom",      "bar",        "barrier",
-    "bfe",          "bfi",           "bfind",     "bmsk",       "bra",
-    "brev",         "brkpt",         "brx",       "call",       "clusterlaunchcontrol",
-    "clz",          "cnot",          "copysign",  "cos",        "cp",
-    "createpolicy", "cvt",           "cvta",      "discard",    "div",
-    "dp2a",         "dp4a",          "elect",     "ex2",        "exit",
-    "fence",        "fma",           "fns",       "getctarank", "griddepcontrol",
-    "isspacep",     "istypep",       "ld",        "ldmatrix",   "ldu",
-    "lg2",          "lop3",          "mad",       "mad24",      "madc",
-    "mapa",         "match",         "max",       "mbarrier",   "membar",
-    "min",          "mma",           "mov",       "movmatrix",  "mul",
-    "mul24",        "multimem",      "nanosleep", "neg",        "not",
-    "or",           "pmevent",       "popc",      "prefetch",   "prefetchu",
-    "prmt",         "rcp",           "red",       "redux",      "rem",
-    "ret",          "rsqrt",         "sad",       "selp",       "set",
-    "setmaxnreg",   "setp",          "shf",       "shfl",       "shl",
-    "shr",          "sin",           "slct",      "sqrt",       "st",
-    "stackrestore", "stacksave",     "stmatrix",  "sub",        "subc",
-    "suld",         "suq",           "sured",     "sust",       "szext",
-    "tanh",         "tcgen05",       "tensormap", "testp",      "tex",
-    "tld4",         "trap",          "txq",       "vabsdiff",   "vabsdiff2",
-    "vabsdiff4",    "vadd",          "vadd2",     "vadd4",      "vavrg2",
-    "vavrg4",       "vmad",          "vmax",      "vmax2",      "vmax4",
-    "vmin",         "vmin2",         "vmin4",     "vote",       "vset",
-    "vset2",        "vset4",         "vshl",      "vshr",       "vsub",
-    "vsub2",        "vsub4",         "wgmma",     "wmma",       "xor"};
-
-bool writes_first(const Operation& o) {
-  if (o.operands.empty()) return false;
-  using enum Value::Kind;
-  const Value::Kind first = o.operands[0].kind;
-  if (first != reg && first != vector && first != sink) return false;
-  if (o.is("wgmma")) return o.has("mma_async");
-  if (o.is("bar") || o.is("barrier")) return o.has("red");
-  if (o.is("call"))  // of arguments in .param space the code reads later what the call left there
-    return o.operands.size() > 1 && first == vector && !o.operands[0].parts.empty() &&
-           o.operands[0].parts[0].kind == reg;
-  return std::find(kWithoutResult.begin(), kWithoutResult.end(), o.words[0]) == kWithoutResult.end();
-}
+// First words of PTX ISA 9.0 that the manual here lacks: textures and surfaces.
+constexpr std::array<std::string_view, 8> kOutsideManual = {"istypep", "suld", "suq",  "sured",
+                                                            "sust",    "tex",  "tld4", "txq"};
 
 void collect(const Value& v, std::vector<int>& registers) {
   if (v.kind == Value::Kind::reg) registers.push_back(v.number);
@@ -329,17 +263,16 @@ class Flattening {
       o.guard = *reg;
       o.negated = text.guard->negated;
     }
-    const bool branches = o.is("bra") || o.is("brx");
+    const bool branches = o.is("bra", "brx");
     if (branches) {
       branch(s, o);
     } else {
       for (const ptx_text::Operand& operand : text.operands) o.operands.push_back(value(operand));
     }
     // The carry is a register that no operand names.
-    if (o.is("addc") || o.is("subc") || o.is("madc"))
+    if (o.is("addc", "subc", "madc"))
       o.operands.push_back({.kind = Value::Kind::reg, .number = carry(), .text = "%carry"});
-    o.results = writes_first(o) ? 1 : 0;
-    o.updates = o.is("wgmma") && o.results > 0;
+    set_results(o);
     for (size_t i = 0; i < o.operands.size(); ++i) {
       if (i < o.results) collect(o.operands[i], o.writes);
       if (i >= o.results || o.updates) collect(o.operands[i], o.reads);
@@ -348,6 +281,28 @@ class Flattening {
     if (o.is("ret")) o.reads.insert(o.reads.end(), results_.begin(), results_.end());
     o.falls_through = !(o.ends() || branches) || o.guard != kNone;
     code_.operations.push_back(std::move(o));
+  }
+
+  // What is written is the first operand: of a row of the manual as the row says, else where it is a
+  // register, a list of them, or _.
+  void set_results(Operation& o) {
+    const isa::Recognised known = isa::recognise(*o.text);
+    o.row = known.row;
+    if (o.operands.empty()) return;
+    const Value& first = o.operands[0];
+    const bool is_vector = first.kind == Value::Kind::vector;
+    if (o.is("call")) {  // of arguments in .param space the code reads later what the call left there
+      o.results = o.operands.size() > 1 && is_vector && !first.parts.empty() &&
+                  first.parts[0].kind == Value::Kind::reg;
+    } else if (o.row) {
+      for (const isa::Operand& operand : o.row->operands) {
+        o.results |= operand.writes();
+        o.updates |= operand.access == isa::Access::read_write;
+      }
+      o.results |= first.kind == Value::Kind::sink;
+    } else {
+      o.results = first.kind == Value::Kind::reg || first.kind == Value::Kind::sink || is_vector;
+    }
   }
 
   int carry() {
@@ -394,16 +349,17 @@ bool is_kernel(const Statement& s) {
 }  // namespace
 
 bool Operation::is_known() const {
-  return std::binary_search(std::begin(kInstructions), std::end(kInstructions), words[0]);
+  return row || !isa::forms_of(words[0]).empty() ||
+         std::ranges::find(kOutsideManual, words[0]) != kOutsideManual.end();
 }
 
-bool Operation::has(std::string_view word) const {
+bool Operation::has_word(std::string_view word) const {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 std::vector<std::string_view> Operation::canonical_words() const {
   const bool is_bar = is("bar") || (is("barrier") && !has("cluster") && has("aligned"));
-  const bool is_wait = has("try_wait") || has("test_wait");
+  const bool is_wait = has("try_wait", "test_wait");
   std::vector<std::string_view> plain;
   for (std::string_view word : words) {
     if (is_bar && word == "barrier") word = "bar";

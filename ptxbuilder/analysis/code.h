@@ -3,10 +3,12 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ptxbuilder/isa/row.h"
 #include "ptxbuilder/ptx/ptx.h"
 
 namespace ptxbuilder::analysis {
@@ -36,18 +38,20 @@ struct Value {
 
 struct Operation {
   const ptx_text::Instruction* text = nullptr;
+  const isa::Row* row = nullptr;  // of the manual; null where it has none such
   ptx_text::Position at = {};
   std::vector<std::string_view> words = {};  // "wgmma", "mma_async", "sync", ...
   int guard = kNone;                         // the predicate's register
   bool negated = false;
   std::vector<Value> operands = {};          // with those that are written first
   size_t results = 0;                        // how many of them are written, as a whole
-  bool updates = false;                      // and read as well: the accumulators of wgmma
+  bool updates = false;                      // whether they are read as well: the accumulators of wgmma
   std::vector<int> reads = {}, writes = {};  // registers; the guard is not among them
   std::vector<int> targets = {};             // of a branch: instructions
   bool falls_through = true;
 
-  bool is(std::string_view first) const { return words[0] == first; }
+  // Whether the mnemonic's first word is one of these.
+  bool is(std::convertible_to<std::string_view> auto... first) const { return ((words[0] == first) || ...); }
   // One with too few operands is an instruction like any other.
   // It says so of fence.proxy.async, of all state spaces or of one.
   bool is_async_fence() const { return is("fence") && has("proxy") && has("async"); }
@@ -55,16 +59,22 @@ struct Operation {
   // A copy into shared memory that an mbarrier counts.
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
   // This says whether a thread's way ends there, where its guard holds.
-  bool ends() const { return is("ret") || is("exit") || is("trap"); }
+  bool ends() const { return is("ret", "exit", "trap"); }
   // Whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
   bool is_known() const;
   static constexpr int known_version = 90;
-  // Whether `word` is one of the mnemonic's parts.
-  bool has(std::string_view word) const;
+  // Whether one of these is among the mnemonic's parts.
+  bool has(std::convertible_to<std::string_view> auto... any) const { return (has_word(any) || ...); }
+  bool is_barrier() const { return is("bar", "barrier"); }  // of a warp, a CTA or a cluster
+  bool is_mbarrier_wait() const { return is("mbarrier") && has("try_wait", "test_wait"); }
+  bool in_shared() const { return has("shared", "shared::cta"); }  // of this CTA
   // The mnemonic's parts where of several spellings of one meaning there is one: bar.sync is
   // barrier.cta.sync.aligned, and mbarrier.arrive is mbarrier.arrive.release.cta.
   std::vector<std::string_view> canonical_words() const;
   std::string canonical() const;  // with dots between them
+
+ private:
+  bool has_word(std::string_view word) const;
 };
 
 struct RegisterName {

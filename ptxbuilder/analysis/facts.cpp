@@ -145,11 +145,11 @@ std::string Facts::plain(const Operation& o) {
   std::string name(words[0]), count;
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string_view word = words[i];
-    const bool is_default = (o.is("mul") || o.is("add")) && word == "rn";
+    const bool is_default = o.is("mul", "add") && word == "rn";
     const bool is_spelling = (word == "sync" && words[0] != "bar") || word == "aligned" || word == "shared" ||
                              word == "shared::cta" || word == "b16" || word == "tile";
     if (is_default || is_spelling) continue;
-    if ((o.is("stmatrix") || o.is("ldmatrix")) && word[0] == 'x')
+    if (o.is("stmatrix", "ldmatrix") && word[0] == 'x')
       count = word;  // ahead of the shape or behind it
     else
       name += fmt::format(".{}", word);

@@ -74,9 +74,7 @@ void Facts::epilogue() {
   });
   add_kinds(
       Weight::result, "arithmetic in f32", floats,
-      [](const Operation& o) {
-        return (o.is("mul") || o.is("fma") || o.is("add")) && (o.has("f32") || o.has("f32x2"));
-      },
+      [](const Operation& o) { return o.is("mul", "fma", "add") && o.has("f32", "f32x2"); },
       "a factor or a term that the other does not have, and issue slots");
   add_kinds(
       Weight::result, "into shared memory", epilogue_,
@@ -107,7 +105,7 @@ void Facts::epilogue() {
       "shared memory that is overwritten while it is read, or stores that are waited for sooner",
       line(epilogue_, waits));
   std::map<std::string, int> meetings;
-  const Test meets = [](const Operation& o) { return (o.is("bar") || o.is("barrier")) && !o.has("cluster"); };
+  const Test meets = [](const Operation& o) { return o.is_barrier() && !o.has("cluster"); };
   for (int i : epilogue_)
     if (meets(operation(i)))
       ++meetings[operation(i).operands.size() > 1

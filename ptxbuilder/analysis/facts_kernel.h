@@ -21,9 +21,7 @@ class Facts {
 
  private:
   static bool is_product(const Operation& o) { return o.is_wgmma() || (o.is("mma") && o.has("sync")); }
-  static bool is_wait(const Operation& o) {
-    return o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
-  }
+  static bool is_wait(const Operation& o) { return o.is_mbarrier_wait(); }
   static bool is_store(const Operation& o) {
     return o.is("cp") && o.has("bulk") && o.has("bulk_group") && !o.operands.empty();
   }

@@ -123,12 +123,12 @@ void Facts::schedule() {
   add_count(
       Weight::detail, "divisions for a tile's place", tiles,
       [](const Operation& o) {
-        return o.is("div") || o.is("rem") || (o.is("cvt") && o.has("rzi")) || (o.is("mul") && o.has("hi"));
+        return o.is("div", "rem") || (o.is("cvt") && o.has("rzi")) || (o.is("mul") && o.has("hi"));
       },
       "time between two tiles");
   add_kinds(
       Weight::protocol, "atomic operations", all_,
-      [](const Operation& o) { return o.is("atom") || o.is("red") || (o.is("ld") && o.has("acquire")); },
+      [](const Operation& o) { return o.is("atom", "red") || (o.is("ld") && o.has("acquire")); },
       "tiles that CTAs share, or how they find their next one");
   add_kinds(
       Weight::result, "sums through memory", all_,
@@ -160,7 +160,7 @@ void Facts::start_and_end() {
     }
     return joined(words);
   };
-  const Test meets = [](const Operation& o) { return o.is("bar") || o.is("barrier"); };
+  const Test meets = [](const Operation& o) { return o.is_barrier(); };
   add(Weight::protocol, "meeting ahead of the loops", of_all(meets, true),
       "barriers that others find not set up");
   add(Weight::protocol, "cluster's meeting at the end",

@@ -141,7 +141,7 @@ std::vector<std::string> Facts::order() {
       word = fmt::format("arrive at {}", barrier_of(i));
     else if (o.is_bulk_load())
       word = "copy in";
-    else if (o.is("bar") || o.is("barrier"))
+    else if (o.is_barrier())
       word = "meet";
     else if (o.is("fence"))
       word = plain(o);

@@ -13,8 +13,7 @@ bool is_thread_copy(const Operation& o) {
 std::optional<Access> write_of(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
   const bool copies = is_thread_copy(o);
-  if (!copies && !((o.is("st") || o.is("stmatrix")) && (o.has("shared") || o.has("shared::cta"))))
-    return std::nullopt;
+  if (!copies && !(o.is("st", "stmatrix") && o.in_shared())) return std::nullopt;
   const std::vector<Sum> addresses = kernel.addresses(i);
   const auto to = addresses.empty() ? std::nullopt : kernel.shared_offset(addresses.front());
   const Sum bytes =
@@ -41,7 +40,7 @@ std::vector<Access> tiles_of(LintKernel& kernel, int wgmma) {
 std::vector<Access> reads_of(LintKernel& kernel, int i) {
   const Operation& o = kernel.operation(i);
   if (o.is_wgmma()) return tiles_of(kernel, i);
-  const bool loads = (o.is("ld") || o.is("ldmatrix")) && (o.has("shared") || o.has("shared::cta"));
+  const bool loads = o.is("ld", "ldmatrix") && o.in_shared();
   const std::vector<Sum> addresses = loads ? kernel.addresses(i) : std::vector<Sum>();
   const auto address = addresses.empty() ? std::nullopt : kernel.shared_offset(addresses.front());
   if (!address) return {};
@@ -115,8 +114,8 @@ bool Meetings::meet(const ThreadClass& c, const Access& earlier, const Access& l
 }
 
 bool is_meeting(const Operation& o) {
-  if (o.is("bar") || o.is("barrier")) return !o.has("arrive") && !o.has("warp");
-  return o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
+  if (o.is_barrier()) return !o.has("arrive") && !o.has("warp");
+  return o.is_mbarrier_wait();
 }
 
 Readers::Readers(LintKernel& kernel, Meetings& meetings) : kernel_(kernel), meetings_(meetings) {

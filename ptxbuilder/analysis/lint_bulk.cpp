@@ -18,13 +18,13 @@ bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o
 // Into shared memory, by the generic proxy, of which cp.async is too.
 bool is_shared_write(const Operation& o) {
   if (is_thread_copy(o)) return true;
-  const bool writes = o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom");
-  return writes && (o.has("shared") || o.has("shared::cta"));
+  const bool writes = o.is("st", "stmatrix", "red", "atom");
+  return writes && o.in_shared();
 }
 
 bool is_barrier(const Operation& o) {
-  if (o.is("bar") || o.is("barrier")) return !o.has("arrive");
-  return o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
+  if (o.is_barrier()) return !o.has("arrive");
+  return o.is_mbarrier_wait();
 }
 
 struct BulkWrite {

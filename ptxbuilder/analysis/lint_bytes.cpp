@@ -132,7 +132,7 @@ class Bytes {
     has_reads_ = true;
     for (int i = 0; i < kernel_.count(); ++i) {
       const Operation& o = kernel_.operation(i);
-      const bool loads = o.is("ld") && (o.has("shared") || o.has("shared::cta"));
+      const bool loads = o.is("ld") && o.in_shared();
       if (!o.is_wgmma() && !loads) continue;
       for (const ThreadClass& c : kernel_.classes) {
         if (c.runs[at(i)] == Runs::no) continue;

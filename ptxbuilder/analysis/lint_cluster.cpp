@@ -56,8 +56,7 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   std::vector<int> waits;  // for the cluster
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
-    if ((o.is("ld") || o.is("st") || o.is("red") || o.is("atom")) && reaches_peer(kernel, i))
-      accesses.insert(i);
+    if (o.is("ld", "st", "red", "atom") && reaches_peer(kernel, i)) accesses.insert(i);
     if (o.is("barrier") && o.has("cluster") && o.has("wait")) waits.push_back(i);
   }
   if (accesses.empty()) return events;
@@ -65,10 +64,10 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
       // It knows by its own wait, by another thread's, or by a word from a peer.
-      if ((o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp"))
+      if (o.is_barrier() && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });
-      if (o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"))) s.is_known = true;
+      if (o.is("mbarrier") && o.has("try_wait", "test_wait")) s.is_known = true;
       if (is_last && !s.is_known && accesses.contains(i))
         events.insert(
             {0, i, kNone,
@@ -91,8 +90,8 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
       const Operation& o = kernel.operation(i);
       // It goes by a barrier, of the CTA too, since another thread may go on to the cluster's; or by a word
       // to the peer.
-      const bool tells = o.is("bar") || o.is("barrier") || (o.is("mbarrier") && o.has("arrive")) ||
-                         ((o.is("st") || o.is("red")) && o.has("shared::cluster"));
+      const bool tells = o.is_barrier() || (o.is("mbarrier") && o.has("arrive")) ||
+                         (o.is("st", "red") && o.has("shared::cluster"));
       if (tells) s.operation = kNone;
       if (reads.contains(i)) s.operation = i;
       if (is_last && kernel.ends(i) && s.operation != kNone)
@@ -108,7 +107,7 @@ void tell_unknown_peers(LintKernel& kernel, Report& report) {
   if (!report.tells_undecided()) return;
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
-    const bool is_access = o.is("ld") || o.is("st") || o.is("red") || o.is("atom");
+    const bool is_access = o.is("ld", "st", "red", "atom");
     const std::vector<Sum> addresses = kernel.addresses(i);
     if (is_access && o.has("shared::cluster") && kernel.runs(i) && !is_mapped(kernel, i) &&
         !addresses.empty() && !kernel.shared_offset(addresses[0]))
@@ -125,7 +124,7 @@ void check_cluster_entry(LintKernel& kernel, Report& report) {
 void check_cluster_address(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
-    const bool is_own = o.has("shared") || o.has("shared::cta");
+    const bool is_own = o.in_shared();
     if (is_own && !o.is("mapa") && !o.has("bulk") && is_mapped(kernel, i))
       report.add(i, fmt::format("{} has an address that mapa made, which is of another CTA", o.text->opcode));
   }

@@ -44,7 +44,7 @@ struct WrittenState {
       if (o.has("commit_group")) written.age = std::min(written.age + 1, kOldest);
       // A copy that an mbarrier counts is there when its phase has ended.
       const bool waits = o.has("wait_group") && !o.operands.empty() && written.age > o.operands[0].value;
-      written.is_done |= waits || o.has("wait_all") || o.has("mbarrier");
+      written.is_done |= waits || o.has("wait_all", "mbarrier");
     }
   }
 };

@@ -53,7 +53,7 @@ class LintKernel {
   }
   // The operands that are addresses, in order.
   std::vector<Sum> addresses(int i);
-  bool ends(int i) const { return operation(i).is("ret") || operation(i).is("exit"); }
+  bool ends(int i) const { return operation(i).is("ret", "exit"); }
   // Whether the instruction at `above` comes before `below` on every way to it.
   bool precedes(int above, int below) const;
   bool runs(int i) const;                              // in any thread

@@ -37,27 +37,6 @@ bool is_aligned(const Operation& o) {
 
 // ---- Floors: the least .version and target ----
 
-// Words that every version and target known here has, in any instruction that has no others.
-bool is_old(const Operation& o) {
-  static const std::set<std::string_view> first = {
-      "mov",  "add",  "sub",   "mul",    "mad",   "div",   "rem",  "neg",  "abs",  "min",  "max",
-      "and",  "or",   "xor",   "not",    "shl",   "shr",   "setp", "selp", "cvt",  "cvta", "ld",
-      "st",   "bra",  "ret",   "exit",   "bar",   "bfe",   "bfi",  "popc", "clz",  "prmt", "fma",
-      "rcp",  "sqrt", "rsqrt", "membar", "shfl",  "vote",  "atom", "red",  "call", "trap", "brev",
-      "slct", "cnot", "bfind", "mul24",  "mad24", "brkpt", "sin",  "cos",  "lg2",  "ex2"};
-  static const std::set<std::string_view> more = {
-      "b8",     "b16",      "b32",   "b64",   "u8",    "u16",    "u32", "u64",  "s8",     "s16",  "s32",
-      "s64",    "f16",      "f32",   "f64",   "f16x2", "pred",   "lo",  "hi",   "wide",   "to",   "global",
-      "shared", "local",    "const", "param", "rn",    "rz",     "rm",  "rp",   "rni",    "rzi",  "rmi",
-      "rpi",    "ftz",      "sat",   "eq",    "ne",    "lt",     "le",  "gt",   "ge",     "lo",   "ls",
-      "hs",     "num",      "nan",   "equ",   "neu",   "ltu",    "leu", "gtu",  "geu",    "uni",  "sync",
-      "cc",     "volatile", "v2",    "v4",    "idx",   "bfly",   "up",  "down", "approx", "full", "cta",
-      "gl",     "sys",      "nc",    "all",   "any",   "ballot", "add", "min",  "max",    "and",  "or",
-      "xor",    "exch",     "cas",   "popc"};
-  if (!first.contains(o.words[0])) return false;
-  return std::all_of(o.words.begin() + 1, o.words.end(), [](std::string_view w) { return more.contains(w); });
-}
-
 // Both have to be met.
 isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
   return {std::max(a.ptx_version, b.ptx_version), a.targets & b.targets};
@@ -65,13 +44,8 @@ isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
 
 // Nothing where an instruction or a register of it is not known.
 std::optional<isa::Floor> floor_of(const Operation& o) {
-  isa::Floor floor;
-  if (const auto known = isa::floor_of(o.text->opcode, o.text->operands.size()))
-    floor = both(*known, {0, isa::advised_for(o.text->opcode)});
-  else if (o.is("cvta") && o.has("param"))
-    floor.ptx_version = 77;  // PTX ISA, "cvta"
-  else if (!is_old(o))
-    return std::nullopt;
+  if (!o.row) return std::nullopt;
+  isa::Floor floor = both(isa::floor_of(*o.row), {0, isa::advised_for(o.text->opcode)});
   for (const Value& v : o.operands) {
     if (v.kind != Value::Kind::special) continue;
     const auto known = isa::floor_of_register(v.text);
@@ -133,8 +107,7 @@ bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   const Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return true;
   for (int i = 0; i < kernel.count(); ++i)
-    if (const Operation& o = kernel.operation(i); (o.is("bar") || o.is("barrier")) && o.has("arrive"))
-      return true;
+    if (const Operation& o = kernel.operation(i); o.is_barrier() && o.has("arrive")) return true;
   const auto of_warp = [&](int64_t thread, int64_t cell, bool Use::*does) {
     for (int64_t lane = 0; lane < hopper::warp_threads; ++lane)
       if (reaches(kernel, thread + lane, cell, does)) return true;
@@ -237,7 +210,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
   std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by the barrier's number and how many it is for
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
-    if (!(o.is("bar") || o.is("barrier")) || o.has("cluster") || o.has("warp")) continue;
+    if (!o.is_barrier() || o.has("cluster", "warp")) continue;
     if (o.has("red")) return;  // its threads count too, and its operands are others
     if (o.operands.size() < 2) continue;
     const Sum count = kernel.operand(i, 1);

@@ -83,10 +83,10 @@ class PublicationWalk {
 
   void step(Publication& p, int i, bool is_last) {
     const Operation& o = kernel_.operation(i);
-    if ((o.is("fence") && (o.has("mbarrier_init") || o.has("proxy") || o.has("cluster"))) || o.is("membar"))
+    if ((o.is("fence") && o.has("mbarrier_init", "proxy", "cluster")) || o.is("membar"))
       p.unfenced = p.unreleased = kNone;
     if (o.is("barrier") && o.has("cluster") && o.has("arrive") && !o.has("relaxed")) p.unreleased = kNone;
-    if ((o.is("bar") || o.is("barrier")) && !o.has("arrive") && !o.has("warp")) {
+    if (o.is_barrier() && !o.has("arrive") && !o.has("warp")) {
       const auto is_ahead = [&](int init) { return !kernel_.precedes(i, init); };
       std::erase_if(p.unmet, is_ahead);
       if (o.has("cluster")) std::erase_if(p.unmet_in_cluster, is_ahead);

@@ -11,9 +11,9 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-bool is_shared(const Operation& o) { return o.has("shared") || o.has("shared::cta"); }
-bool is_matrix_move(const Operation& o) { return o.is("ldmatrix") || o.is("stmatrix"); }
-bool is_access(const Operation& o) { return o.is("ld") || o.is("st"); }
+bool is_shared(const Operation& o) { return o.in_shared(); }
+bool is_matrix_move(const Operation& o) { return o.is("ldmatrix", "stmatrix"); }
+bool is_access(const Operation& o) { return o.is("ld", "st"); }
 
 int matrices_of(const Operation& o) { return o.has("x4") ? 4 : o.has("x2") ? 2 : 1; }
 

@@ -14,10 +14,10 @@ std::optional<Use> use_of(LintKernel& kernel, int i) {
   if (o.is("mbarrier")) {
     use.inits = o.has("init");
     use.invalidates = o.has("inval");
-    use.arrives = o.has("arrive") || o.has("arrive_drop");
+    use.arrives = o.has("arrive", "arrive_drop");
     use.expects = o.has("expect_tx");
     use.copies = o.has("complete_tx");
-    use.waits = o.has("try_wait") || o.has("test_wait");
+    use.waits = o.has("try_wait", "test_wait");
     if (!use.works() && !use.inits && !use.invalidates) return std::nullopt;
   } else if (o.has("mbarrier::complete_tx::bytes")) {
     use.copies = true;
@@ -397,7 +397,7 @@ bool only_waits(const LintKernel& kernel, const Loop& loop) {
   for (int block : loop.blocks)
     for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {
       const Operation& o = kernel.operation(i);
-      const bool waits = o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait"));
+      const bool waits = o.is_mbarrier_wait();
       for (const char* other : {"st", "cp", "wgmma", "mma", "bar", "barrier", "red", "atom", "ldmatrix",
                                 "stmatrix", "fence", "mbarrier", "ld"})
         if (o.is(other) && !waits) return false;

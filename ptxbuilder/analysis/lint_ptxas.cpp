@@ -7,8 +7,11 @@
 #include <cctype>
 #include <charconv>
 #include <iterator>
+#include <map>
 
 #include "ptxbuilder/analysis/lint_kernel.h"
+#include "ptxbuilder/isa/nearest.h"
+#include "ptxbuilder/isa/recognise.h"
 #include "ptxbuilder/isa/target.h"
 
 namespace ptxbuilder::analysis {
@@ -117,6 +120,13 @@ void check_aligns(const std::vector<Statement>& statements, Report& report) {
   }
 }
 
+// ptxas takes the words of a mnemonic in most orders, and what the manual here lacks is not told.
+bool may_be_known(const Operation& o) {
+  bool has_rows = isa::forms_of(o.words[0]).empty();
+  isa::for_each_row_of(o.text->opcode, [&](const isa::Form&, const isa::Choices&) { has_rows = true; });
+  return has_rows || isa::nearest(o.text->opcode).has_same_words;
+}
+
 }  // namespace
 
 void check_declared(LintKernel& kernel, Report& report) {
@@ -134,10 +144,23 @@ void check_known(LintKernel& kernel, Report& report) {
     if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".version" &&
         s.directive.tokens.size() > 1 && version_number(s.directive.tokens[1]) > Operation::known_version)
       return;
-  for (int i = 0; i < kernel.count(); ++i)
-    if (const Operation& o = kernel.operation(i); !o.is_known())
-      report.add(i, fmt::format("'{}' is no instruction of PTX {}", o.words[0],
-                                isa::version_text(Operation::known_version)));
+  std::map<std::string_view, bool> known;  // a kernel repeats its instructions
+  for (int i = 0; i < kernel.count(); ++i) {
+    const Operation& o = kernel.operation(i);
+    if (o.row) continue;
+    const std::string version = isa::version_text(Operation::known_version);
+    if (!o.is_known()) {
+      report.add(i, fmt::format("'{}' is no instruction of PTX {}", o.words[0], version));
+      continue;
+    }
+    // Of a mnemonic that has rows the operands are wrong, which may be for want of declarations: other rules
+    // tell.
+    const auto [entry, is_new] = known.try_emplace(o.text->opcode);
+    if (is_new) entry->second = may_be_known(o);
+    if (!entry->second)
+      report.add(i, fmt::format("'{}' is no instruction of PTX {}: {}", o.text->opcode, version,
+                                isa::why_unknown(*o.text)));
+  }
 }
 
 // Variables of the module are reported by its first kernel.

@@ -231,20 +231,16 @@ void check_target(LintKernel& kernel, Report& report) {
     if (size.directive && is_version(number) && number < 23)
       report.add_at(size.at, fmt::format("the version is {}, and .address_size needs 2.3", version.value));
   }
-  std::map<std::pair<std::string, size_t>, std::optional<isa::Floor>>
-      floors;  // a kernel repeats its instructions
   for (int i = 0; i < kernel.count(); ++i) {
-    const ptx_text::Instruction& text = *kernel.operation(i).text;
-    const auto [entry, is_new] = floors.try_emplace({text.opcode, text.operands.size()});
-    if (is_new) entry->second = isa::floor_of(text.opcode, text.operands.size());
-    const std::optional<isa::Floor>& floor = entry->second;
-    if (!floor) continue;
-    if (is_version(number) && floor->ptx_version > number)
-      report.add(i, fmt::format("the version is {}, and {} needs {}", version.value, text.opcode,
-                                isa::version_text(floor->ptx_version)));
-    else if (known && !floor->targets.empty() && !floor->targets.has(known->sm))
-      report.add(i, fmt::format("the target is {}, and {} needs {}", known->name, text.opcode,
-                                floor->targets.text()));
+    const isa::Row* row = kernel.operation(i).row;
+    if (!row) continue;
+    const isa::Floor floor = isa::floor_of(*row);
+    if (is_version(number) && floor.ptx_version > number)
+      report.add(i, fmt::format("the version is {}, and {} needs {}", version.value, row->mnemonic(),
+                                isa::version_text(floor.ptx_version)));
+    else if (known && !floor.targets.empty() && !floor.targets.has(known->sm))
+      report.add(i, fmt::format("the target is {}, and {} needs {}", known->name, row->mnemonic(),
+                                floor.targets.text()));
   }
 }
 

@@ -252,8 +252,7 @@ bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const Thread
   const auto waits = [&](int i) {
     const Operation& o = kernel.operation(i);
     if (c.runs[at(i)] == Runs::no) return false;
-    if (o.is("call") || o.is("atom") || o.has("acquire") || o.has("volatile") || o.has("relaxed"))
-      return true;
+    if (o.is("call", "atom") || o.has("acquire", "volatile", "relaxed")) return true;
     if (!is_meeting(o) || !o.is("mbarrier")) return is_meeting(o);
     const auto use = std::find_if(protocol.uses.begin(), protocol.uses.end(),
                                   [&](const Use& other) { return other.operation == i; });

@@ -267,10 +267,10 @@ class Painter {
         }
         if (o.has("inval")) continue;
         using enum BarrierUse::Kind;
-        BarrierUse use{.kind = loads                                     ? copies
-                               : o.has("try_wait") || o.has("test_wait") ? waits
-                               : o.has("expect_tx")                      ? expects
-                                                                         : arrives,
+        BarrierUse use{.kind = loads                            ? copies
+                               : o.has("try_wait", "test_wait") ? waits
+                               : o.has("expect_tx")             ? expects
+                                                                : arrives,
                        .role = role_of(block),
                        .operation = i,
                        .amount = {},
@@ -430,9 +430,7 @@ class Painter {
           const Operation& o = operation(i);
           const bool work = is_tensor_core(o) || o.is_bulk_load();
           (graph_.blocks[at(block)].loop == l ? works : inner_works) |= work;
-          if (o.is("mbarrier") || o.is("cp") || o.is("wgmma") || o.is("fence") || o.is("bar") ||
-              o.is("barrier") || work)
-            events.push_back(i);
+          if (o.is("mbarrier", "cp", "wgmma", "fence", "bar", "barrier") || work) events.push_back(i);
         }
       }
       if (!works || inner_works) continue;

@@ -9,15 +9,13 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-bool is_in_shared(const Operation& o) {
-  return o.has("shared") || o.has("shared::cta") || o.has("shared::cluster");
-}
+bool is_in_shared(const Operation& o) { return o.has("shared", "shared::cta", "shared::cluster"); }
 
 Deed deed_of_mbarrier(const Operation& o) {
   if (o.has("init")) return Deed::init;
   if (o.has("arrive") && !o.has("noComplete")) return Deed::arrive;
   if (o.has("expect_tx")) return Deed::expect;
-  if ((o.has("try_wait") || o.has("test_wait")) && o.has("parity")) return Deed::wait;
+  if (o.has("try_wait", "test_wait") && o.has("parity")) return Deed::wait;
   return Deed::unknown;
 }
 
@@ -27,13 +25,13 @@ Deed deed_of_copy(const Operation& o) {
   if (!o.has("bulk")) {
     if (o.has("mbarrier")) return Deed::unknown;
     if (o.has("commit_group")) return Deed::thread_commit;
-    return o.has("wait_group") || o.has("wait_all") ? Deed::thread_wait : Deed::thread_copy;
+    return o.has("wait_group", "wait_all") ? Deed::thread_wait : Deed::thread_copy;
   }
   if (o.has("commit_group")) return Deed::bulk_commit;
   if (o.has("wait_group")) return Deed::bulk_wait;
   const bool from_shared = o.has("bulk_group");
   if (from_shared) return Deed::copy_out;
-  const bool from_global = o.has("global") || o.has("tensor");
+  const bool from_global = o.has("global", "tensor");
   return o.is("cp") && o.has("mbarrier::complete_tx::bytes") && from_global ? Deed::copy_in : Deed::unknown;
 }
 
@@ -49,24 +47,22 @@ Deed deed_of(const Operation& o) {
   }
   if (o.is("barrier") && o.has("cluster")) return o.has("arrive") ? Deed::cluster_arrive : Deed::cluster_wait;
   if (o.is("bar") && o.has("warp")) return Deed::warp_sync;
-  if (o.is("bar") || o.is("barrier")) return o.has("red") ? Deed::unknown : Deed::barrier;
-  if (o.is("membar") || (o.is("fence") && (o.has("mbarrier_init") || o.has("cluster"))))
-    return Deed::fence_init;
-  if (o.is("fence") && (o.has("async") || o.has("async::generic")) && !o.has("global"))
-    return Deed::fence_proxy;
+  if (o.is_barrier()) return o.has("red") ? Deed::unknown : Deed::barrier;
+  if (o.is("membar") || (o.is("fence") && o.has("mbarrier_init", "cluster"))) return Deed::fence_init;
+  if (o.is("fence") && o.has("async", "async::generic") && !o.has("global")) return Deed::fence_proxy;
   if (o.is("setmaxnreg")) return o.has("inc") ? Deed::registers_more : Deed::registers_less;
   if (o.is("ldmatrix") || (o.is("ld") && is_in_shared(o))) return Deed::load;
-  if (o.is("stmatrix") || ((o.is("st") || o.is("atom") || o.is("red")) && is_in_shared(o)))
+  if (o.is("stmatrix") || (o.is("st", "atom", "red") && is_in_shared(o)))
     return o.has("async") ? Deed::unknown : Deed::store;
   if (o.is("red") && o.has("async")) return o.has("bulk_group") ? Deed::copy_out : Deed::unknown;
-  if (o.is("call") || o.is("brx") || o.is("tcgen05") || o.is("clusterlaunchcontrol")) return Deed::unknown;
+  if (o.is("call", "brx", "tcgen05", "clusterlaunchcontrol")) return Deed::unknown;
   return o.writes.empty() ? Deed::none : Deed::compute;
 }
 
 // This says whether a load or a store does not say which memory it is of.
 bool is_generic(const Operation& o) {
   constexpr std::string_view spaces[] = {"global", "local", "param", "const", "tensor"};
-  const bool accesses = o.is("ld") || o.is("st") || o.is("atom") || o.is("red");
+  const bool accesses = o.is("ld", "st", "atom", "red");
   return accesses && !is_in_shared(o) &&
          std::none_of(std::begin(spaces), std::end(spaces), [&](auto space) { return o.has(space); });
 }
@@ -108,16 +104,14 @@ ProtocolCode::ProtocolCode(const Code& of) : code(of), graph(Graph::of(of)) {
 }
 
 bool ProtocolCode::is_word(const Operation& o) {
-  return o.is("atom") || o.is("red") ||
-         ((o.is("ld") || o.is("st")) &&
-          (o.has("volatile") || o.has("relaxed") || o.has("acquire") || o.has("release")));
+  return o.is("atom", "red") || (o.is("ld", "st") && (o.has("volatile", "relaxed", "acquire", "release")));
 }
 
 void ProtocolCode::find_deeds() {
   for (const Operation& o : code.operations) {
     deeds.push_back(deed_of(o));
     has_generic = has_generic || is_generic(o);
-    has_waits = has_waits || (o.is("mbarrier") && (o.has("try_wait") || o.has("test_wait")));
+    has_waits = has_waits || o.is_mbarrier_wait();
     has_thread_copies = has_thread_copies || deeds.back() == Deed::thread_copy;
     has_words = has_words || (is_in_shared(o) && is_word(o));
     has_order = has_order ||

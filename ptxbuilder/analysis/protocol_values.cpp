@@ -174,7 +174,7 @@ std::optional<Scalar> ProtocolValues::of_integers(const Operation& o, const std:
     if (o.has("hi")) return make(TermKind::mul_hi, {a, b});
     return std::nullopt;
   };
-  if (o.has("cc") || o.has("sat")) return std::nullopt;
+  if (o.has("cc", "sat")) return std::nullopt;
   if (x.size() == 1) {
     if (name == "mov" || name == "cvta") return x[0];
     if (name == "not") return make(TermKind::bit_not, x);
@@ -278,7 +278,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
       return back ? terms_.minus(x[0], {.value = kGeneric}, 64) : terms_.plus(x[0], {.value = kGeneric}, 64);
     });
   }
-  if (o.is("ld") && (o.has("param") || o.has("const") || o.has("nc") ||
+  if (o.is("ld") && (o.has("param", "const", "nc") ||
                      (o.has("global") && !o.has("volatile") && !o.has("acquire") && !o.has("relaxed")))) {
     // Loads of one address give one value.
     const bool is_param = o.has("param");
@@ -288,11 +288,9 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
                       : terms_.made({.kind = TermKind::other, .bits = bits, .name = o.text->opcode}, x);
     });
   }
-  if (o.is("ld") || o.is("atom") || o.is("vote") || o.is("match") || o.is("activemask") || o.is("ldu") ||
-      o.has("volatile"))
-    return o.is("vote") && inputs[0].is_one() && (o.has("any") || o.has("all"))
-               ? inputs[0]
-               : LaneValues(fresh(group, operation));
+  if (o.is("ld", "atom", "vote", "match", "activemask", "ldu") || o.has("volatile"))
+    return o.is("vote") && inputs[0].is_one() && o.has("any", "all") ? inputs[0]
+                                                                     : LaneValues(fresh(group, operation));
   if (o.is("mov") && inputs.size() == 2) {
     const Type type = type_of(o.words.back());
     const auto half = static_cast<uint8_t>(type.bits / 2);
@@ -309,7 +307,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
   return for_lanes(group, inputs, [&](const std::vector<Scalar>& x) {
     if (const auto known = of_integers(o, x)) return *known;
     const Type type = type_of(o.words.back());
-    const uint8_t bits = o.is("setp") || o.is("isspacep") ? 1 : std::max<uint8_t>(type.bits, 1);
+    const uint8_t bits = o.is("setp", "isspacep") ? 1 : std::max<uint8_t>(type.bits, 1);
     return terms_.made({.kind = TermKind::other, .bits = bits, .name = o.text->opcode}, x);
   });
 }
@@ -325,7 +323,7 @@ void ProtocolValues::compute(Group& group, int operation, Lanes lanes) {
   // {lane, p} of elect, {p, q} of setp, and parts of what is moved or loaded.
   if (o.is("elect")) return set(group, to.parts.back(), value, lanes);
   for (size_t i = 0; i < to.parts.size(); ++i) {
-    if (o.is("setp") || o.is("shfl")) {
+    if (o.is("setp", "shfl")) {
       const bool is_second = i == 1;
       set(group, to.parts[i],
           !is_second     ? value

@@ -19,15 +19,13 @@ using Attributes = std::vector<Event::Attribute>;
 
 // What computes without an effect: noise, but for what becomes of it.
 bool is_silent(const Operation& o) {
-  if (o.is("ld") && (o.has("param") || o.has("const"))) return true;
+  if (o.is("ld") && o.has("param", "const")) return true;
   // Of conversions those that round.
   if (o.is("cvt") && !o.has("rn") && !o.has("rna") && !o.has("rz") && !o.has("rni") && !o.has("rzi"))
     return true;
-  if (o.is("bra") || o.is("brx") || o.is("ret") || o.is("exit") || o.is("nop")) return true;
-  const bool has_effect = o.is("ld") || o.is("atom") || o.is("shfl") || o.is("vote") || o.is("match") ||
-                          o.is("elect") || o.is("mbarrier") || o.is("ldmatrix") || o.is("mma") ||
-                          o.is("call") || o.is("bar") || o.is("barrier") || o.is("redux") ||
-                          o.is("activemask") || o.is("cvt") || o.is("wgmma");
+  if (o.is("bra", "brx", "ret", "exit", "nop")) return true;
+  const bool has_effect = o.is("ld", "atom", "shfl", "vote", "match", "elect", "mbarrier", "ldmatrix", "mma",
+                               "call", "bar", "barrier", "redux", "activemask", "cvt", "wgmma");
   return !o.writes.empty() && !has_effect;
 }
 
@@ -370,7 +368,7 @@ class Teller {
       e.attributes = {{Weight::protocol, "barrier", barrier_at(operand(i, place)), "another barrier"},
                       {Weight::protocol, "arrivals", text_of(operand(i, place + 1)),
                        "a phase that ends too early, or never"}};
-    } else if (o.has("try_wait") || o.has("test_wait")) {
+    } else if (o.has("try_wait", "test_wait")) {
       e.kind = "wait";
       e.effect = "data that is read before it is there, or overwritten while it is read";
       e.attributes = {
@@ -472,7 +470,7 @@ class Teller {
     const Operation& o = operation(i);
     const bool widens = o.is("cvt") && o.words.size() == 3 && o.words[1].ends_with("64") &&
                         !o.words[2].ends_with("64") && o.words[2][0] != 'f';
-    const bool is_wide = (o.is("mul") || o.is("mad")) && o.has("wide");
+    const bool is_wide = o.is("mul", "mad") && o.has("wide");
     const bool is_other = o.is("cvta") || (o.is("ld") && o.has("param"));
     if (!widens && !is_wide && !is_other) return;
     std::string how = is_wide || widens ? std::string(1, o.words.back()[0]) : o.canonical();
@@ -513,25 +511,24 @@ class Teller {
     if (o.is("wgmma")) return "sums or stages that are used while products are under way";
     if (o.has("mbarrier_init")) return "barriers that other threads and CTAs find not set up";
     if (o.is("fence") && o.has("proxy")) return "copies that read shared memory before it is written";
-    if (o.is("fence") || o.is("membar")) return "other threads that read memory before it is written";
+    if (o.is("fence", "membar")) return "other threads that read memory before it is written";
     if (o.is("cp") && o.has("commit_group")) return "a wait that does not cover these copies";
     if (o.is("cp") && o.has("wait_group")) return "shared memory that is overwritten while it is read";
     if (o.is("barrier") && o.has("cluster"))
       return "CTAs that are gone, or not there yet, when others reach into them";
-    if (o.is("bar") || o.is("barrier")) return "threads that run ahead of others";
+    if (o.is_barrier()) return "threads that run ahead of others";
     if (o.is("griddepcontrol")) return "a launch that reads too early, or that waits for longer";
     if (o.is("setmaxnreg")) return "spills, or other warps that lack registers";
     if (o.is("prefetch")) return "a first access that waits for longer";
-    if (o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom"))
+    if (o.is("st", "stmatrix", "red", "atom"))
       return "results that are not stored, or more instructions for the same";
     return "";
   }
 
   void add_other(int i, Region& r) {
     const Operation& o = operation(i);
-    const bool orders = o.is("fence") || o.is("bar") || o.is("barrier") || o.is("wgmma") || o.is("cp") ||
-                        o.is("griddepcontrol");
-    const bool stores = o.is("st") || o.is("stmatrix") || o.is("red") || o.is("atom");
+    const bool orders = o.is("fence", "bar", "barrier", "wgmma", "cp", "griddepcontrol");
+    const bool stores = o.is("st", "stmatrix", "red", "atom");
     const Weight weight = orders || stores ? Weight::result : Weight::detail;
     // A group's number, a barrier's, a store's address and values: all that the instruction reads.
     std::vector<std::string> places, values;

@@ -52,8 +52,7 @@ bool is_integer(const Operation& o) {
 }
 
 bool is_memory_read(const Operation& o) {
-  return o.is("ld") || o.is("ldu") || o.is("ldmatrix") || o.is("atom") || o.is("call") || o.is("tld4") ||
-         o.is("tex");
+  return o.is("ld", "ldu", "ldmatrix", "atom", "call", "tld4", "tex");
 }
 
 // The mnemonic without what changes nothing of the integers computed: .b32 and .u32 are one.
@@ -63,7 +62,7 @@ std::string plain_name(const Operation& o) {
                                        "not", "shl", "ld",  "st",   "shfl", "popc", "brev"};
   const bool sign_counts =
       std::find(without_sign.begin(), without_sign.end(), o.words[0]) == without_sign.end() &&
-      !((o.is("mul") || o.is("mad")) && o.has("lo")) && !(o.is("setp") && (o.has("eq") || o.has("ne")));
+      !(o.is("mul", "mad") && o.has("lo")) && !(o.is("setp") && o.has("eq", "ne"));
   std::string name(o.words[0]);
   for (size_t i = 1; i < words.size(); ++i) {
     std::string_view word = words[i];
@@ -336,7 +335,7 @@ Sum Values::computed(int operation, int reg) {
   auto whole = [&](const Sum& s) { return s.is_constant(); };
   const bool simple = o.operands.size() >= 2 && o.operands[0].kind == Value::Kind::reg;
   if (simple && is_integer(o)) {
-    if (o.is("mov") || o.is("cvta")) {
+    if (o.is("mov", "cvta")) {
       const Value& from = o.operands[1];
       if (from.kind == Value::Kind::vector) {  // mov.b64 d, {low, high}
         std::vector<Sum> parts;
@@ -370,8 +369,8 @@ Sum Values::computed(int operation, int reg) {
     if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
       return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
     // By a power of two: what other compilers write as a mask and a shift.
-    const bool is_unsigned = o.has("u32") || o.has("u64");
-    if ((o.is("rem") || o.is("div")) && is_unsigned && whole(b) && b.constant > 0 &&
+    const bool is_unsigned = o.has("u32", "u64");
+    if (o.is("rem", "div") && is_unsigned && whole(b) && b.constant > 0 &&
         std::has_single_bit(bits(b.constant))) {
       const bool is_wide = o.has("u64");
       if (o.is("rem"))

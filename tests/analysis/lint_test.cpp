@@ -306,6 +306,8 @@ const Plant kPlants[] = {
     {"undeclared", "mov.b32 %r3, smem;", "mov.b32 %r3, smen;", "'smen' is not declared"},
     {"unknown-instruction", "add.s32 %r7, %r7, 1;", "adds.s32 %r7, %r7, 1;",
      "'adds' is no instruction of PTX 9.0"},
+    {"unknown-instruction", "add.s32 %r7, %r7, 1;", "add.sat.u32 %r7, %r7, 1;",
+     "'add.sat.u32' is no instruction of PTX 9.0: add.u32 is nearest: .sat is a word too many"},
     {"variable-alignment", ".align 1024", ".align 1536", "'smem' has .align 1536"},
     {"variable-alignment", ".param .align 64 .b8 out", ".param .align 0 .b8 out", "'out' has .align 0"},
     {"variable-alignment", "\t.reg .pred %p<16>;\n",
