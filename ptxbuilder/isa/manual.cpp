@@ -65,19 +65,24 @@ constexpr Form kNamed[] = {
 #undef PTX_NAMED_FORM
 };
 
-// The words with which the mnemonics of a form begin, several where the first axis is part of them.
-std::vector<std::string> first_words(const Form& form) {
-  const std::string_view mnemonic = detail::parts_of(form.pattern).mnemonic;
-  const size_t end = std::min(mnemonic.find('.'), mnemonic.find('<'));
-  if (end == std::string_view::npos || mnemonic[end] == '.') return {std::string(mnemonic.substr(0, end))};
-  std::vector<std::string> words;
-  const std::vector<Choice> choices = axes_of(Form{mnemonic.substr(end)})[0];
-  for (const Choice& choice : choices) {
-    const std::string word =
-        std::string(mnemonic.substr(0, end)).append(choice.text.substr(0, choice.text.find('.')));
-    if (words.empty() || words.back() != word) words.push_back(word);
+// A pattern without the word of its own that may stand before the mnemonic.
+constexpr std::string_view behind_tag(std::string_view pattern) {
+  if (pattern[0] == '#') pattern.remove_prefix(detail::find_or_end(pattern, ' ') + 1);
+  return pattern;
+}
+
+// Whether mnemonics begin with this word. Where the first axis is part of the word, it ends there.
+bool begins(std::string_view mnemonic, std::string_view word) {
+  size_t same = 0;
+  while (same < word.size() && mnemonic[same] == word[same]) ++same;
+  word.remove_prefix(same);
+  if (mnemonic[same] != '<')
+    return word.empty() && (mnemonic[same] == '.' || detail::ends_mnemonic(mnemonic[same]));
+  for (size_t at = mnemonic.find('=', same); mnemonic[at] != '>'; at = mnemonic.find_first_of("|>", at + 1)) {
+    const std::string_view choice = mnemonic.substr(at + 1);
+    if (choice.substr(0, choice.find_first_of(".=@|>")) == word) return true;
   }
-  return words;
+  return false;
 }
 
 // "; tanh.approx.f32 is nearest: .approx is left out". Empty where no row has the first word.
@@ -113,18 +118,26 @@ void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& v
 }
 
 std::span<const Form* const> forms_of(std::string_view first_word) {
-  static const auto all = [] {
-    std::map<std::string, std::vector<const Form*>, std::less<>> forms;
+  using Forms = std::vector<const Form*>;
+  static const auto by_first_character = [] {
+    std::array<Forms, 128> all;
     const auto add = [&](const Form& form) {
-      if (detail::is_title(form)) return;
-      for (const std::string& word : first_words(form)) forms[word].push_back(&form);
+      if (!detail::is_title(form)) all[static_cast<size_t>(behind_tag(form.pattern)[0])].push_back(&form);
     };
     for (const Form& form : detail::kManual) add(form);
     for (const Form& form : kNamed) add(form);
-    return forms;
+    return all;
   }();
-  const auto found = all.find(first_word);
-  return found == all.end() ? std::span<const Form* const>() : found->second;
+  static std::mutex mutex;
+  static std::map<std::string, Forms, std::less<>> known;  // of words that have some
+  const std::lock_guard lock(mutex);
+  if (const auto found = known.find(first_word); found != known.end()) return found->second;
+  Forms forms;
+  for (const char first : {'<', first_word.empty() ? ' ' : first_word[0]})
+    for (const Form* form : by_first_character[static_cast<unsigned char>(first) % by_first_character.size()])
+      if (begins(behind_tag(form->pattern), first_word)) forms.push_back(form);
+  if (forms.empty()) return {};
+  return known.emplace(first_word, std::move(forms)).first->second;
 }
 
 bool has_names(const Form& form) { return &form >= std::begin(kNamed) && &form < std::end(kNamed); }
@@ -132,10 +145,15 @@ bool has_names(const Form& form) { return &form >= std::begin(kNamed) && &form <
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit) {
   for (const Form* form : forms_of(mnemonic.substr(0, mnemonic.find('.')))) {
-    const detail::PatternParts parts = detail::parts_of(form->pattern);
+    const std::string_view behind = behind_tag(form->pattern);
     Choices choices;
-    if (detail::match(parts.mnemonic, mnemonic, choices))
-      for_each_choosing(axes_of(Form{parts.tag}), choices, [&](const Choices& all) { visit(*form, all); });
+    if (!detail::match(behind, mnemonic, choices)) continue;
+    const std::string_view tag = form->pattern.substr(0, form->pattern.size() - behind.size());
+    if (tag.find('<') == std::string_view::npos)
+      visit(*form, choices);
+    else
+      for_each_choosing(axes_of(Form{tag.substr(1)}), choices,
+                        [&](const Choices& all) { visit(*form, all); });
   }
 }
 

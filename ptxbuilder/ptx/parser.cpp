@@ -44,6 +44,20 @@ class Parser {
  public:
   explicit Parser(std::string_view source) : tokens_(tokenize(source)) {}
 
+  std::vector<Operand> operands() {
+    std::vector<Operand> list;
+    while (!now().is(";")) {
+      list.push_back(operand());
+      if (!now().is(";"))
+        expect(",", "or ';' after the operand");
+      else
+        break;
+      if (now().is(";")) fail("expected an operand after ','");
+    }
+    expect(";", "at the end of the instruction");
+    return list;
+  }
+
   Module module() {
     Module m;
     while (now().kind != Kind::end) m.statements.push_back(statement(true));
@@ -326,15 +340,7 @@ class Parser {
       i.guard = std::move(guard);
     }
     i.opcode = name("an instruction");
-    while (!now().is(";")) {
-      i.operands.push_back(operand());
-      if (!now().is(";"))
-        expect(",", "or ';' after the operand");
-      else
-        break;
-      if (now().is(";")) fail("expected an operand after ','");
-    }
-    expect(";", "at the end of the instruction");
+    i.operands = operands();
     return i;
   }
 
@@ -469,6 +475,8 @@ Module parse(std::string_view source) {
   if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
   return Parser(source).module();
 }
+
+std::vector<Operand> parse_operands(std::string_view source) { return Parser(source).operands(); }
 
 bool Declaration::has(std::string_view qualifier) const {
   return std::find(qualifiers.begin(), qualifiers.end(), qualifier) != qualifiers.end();

@@ -119,6 +119,9 @@ struct Module {
 // not looked up: any word may be one.
 Module parse(std::string_view source);
 
+// The operands of an instruction, up to its semicolon. Throws as parse() does.
+std::vector<Operand> parse_operands(std::string_view source);
+
 // print(parse(x)) == x up to white space, and up to the place of a comment inside a statement, which comes
 // before it.
 std::string print(const Module& module);

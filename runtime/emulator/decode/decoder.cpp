@@ -443,7 +443,7 @@ void Decoder::decode_one(uint32_t pc) {
     const isa::Recognised row = recognise(text, placed_[pc].scope);
     Decode decode(*this, text, row, out, placed_[pc].scope);
     const DecodeTable& table = decode_table();
-    const std::string_view name = row.row->mnemonic();
+    const std::string_view name = isa::KeyParts(row.row->name).mnemonic;
     auto found = table.end();
     for (size_t length = name.size(); found == table.end() && length != std::string_view::npos && length > 0;
          length = name.substr(0, length).find_last_of('.'))

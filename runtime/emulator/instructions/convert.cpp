@@ -281,19 +281,8 @@ void decode_cvt(Decode& d) {
   m.sat = d.has("sat");
   m.satfinite = d.has("satfinite");
   m.relu = d.has("relu");
-  if (auto r = d.one_of({"rni", "rzi", "rmi", "rpi"}); !r.empty()) {
-    m.to_integral = true;
-    m.rounding = r == "rzi"   ? Rounding::rz
-                 : r == "rmi" ? Rounding::rm
-                 : r == "rpi" ? Rounding::rp
-                              : Rounding::rn;
-  }
-  if (auto r = d.one_of({"rna", "rn", "rz", "rm", "rp"}); !r.empty())
-    m.rounding = r == "rna"  ? Rounding::rna
-                 : r == "rz" ? Rounding::rz
-                 : r == "rm" ? Rounding::rm
-                 : r == "rp" ? Rounding::rp
-                             : Rounding::rn;
+  m.to_integral = !d.one_of({"rni", "rzi", "rmi", "rpi"}).empty();
+  m.rounding = rounding_of(d);
   const Type to = d.type(0), from = d.type(1);
   const bool packed_to = to == Type::f16x2 || to == Type::bf16x2 || to == Type::e4m3x2 || to == Type::e5m2x2;
   if (packed_to && from == Type::f32) {

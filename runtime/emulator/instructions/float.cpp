@@ -302,11 +302,7 @@ void decode_float_arithmetic(Decode& d) {
   m.relu = d.has("relu");
   m.nan = d.has("NaN");
   m.xorsign = d.has("xorsign");
-  if (auto r = d.one_of({"rn", "rz", "rm", "rp"}); !r.empty())
-    m.rounding = r == "rz"   ? Rounding::rz
-                 : r == "rm" ? Rounding::rm
-                 : r == "rp" ? Rounding::rp
-                             : Rounding::rn;
+  m.rounding = rounding_of(d);
   const Type type = d.type();
   const bool half = type == Type::f16 || type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2;
   m.oob = half && d.has("oob");

@@ -6,6 +6,7 @@
 
 #include "runtime/emulator/decode/decoder.h"
 #include "runtime/emulator/machine/machine.h"
+#include "runtime/emulator/machine/numeric.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -42,6 +43,15 @@ struct WaitGroup {
   int64_t n;
 };
 inline WaitGroup take_wait_group(Decode& d) { return {d.immediate(0)}; }
+
+// To the nearest, even ones first, where no word says else; .rni and its kin round to whole numbers.
+inline Rounding rounding_of(const Decode& d) {
+  return !d.one_of({"rz", "rzi"}).empty()   ? Rounding::rz
+         : !d.one_of({"rm", "rmi"}).empty() ? Rounding::rm
+         : !d.one_of({"rp", "rpi"}).empty() ? Rounding::rp
+         : d.has("rna")                     ? Rounding::rna
+                                            : Rounding::rn;
+}
 
 // Calls f with a value of the C++ integer type that `type` stands for; refuses all other types.
 template <class F>

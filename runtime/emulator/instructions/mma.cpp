@@ -300,10 +300,7 @@ void decode_mma(Decode& d) {
   x.c_type = *type_named(of_a[2]);
   if (x.of_a.kind == Element::Kind::bit)
     x.combine = d.has("and") ? Combine::conjunction : Combine::exclusive_or;
-  x.rounding = d.has("rz")   ? Rounding::rz
-               : d.has("rm") ? Rounding::rm
-               : d.has("rp") ? Rounding::rp
-                             : Rounding::rn;
+  x.rounding = rounding_of(d);
   x.m = shape[1] == '1' ? 16 : 8;
   x.k = static_cast<uint16_t>(to_number(shape.substr(x.m == 16 ? 6 : 5)));
   if (d.count() > 4) {

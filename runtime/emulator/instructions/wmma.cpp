@@ -207,10 +207,7 @@ void decode_wmma(Decode& d) {  // what the layouts say, loads have looked at
   const Shape s = shape_of(d);
   WmmaProduct x{};
   x.satfinite = d.has("satfinite");
-  x.rounding = d.has("rz")   ? Rounding::rz
-               : d.has("rm") ? Rounding::rm
-               : d.has("rp") ? Rounding::rp
-                             : Rounding::rn;
+  x.rounding = rounding_of(d);
   const bool halves = d.type_or(Type::none, 2) == Type::none;  // of f16, a and b are not named
   x.d_type = d.type(0);
   x.a_type = halves ? Type::f16 : d.type(1);
