@@ -326,7 +326,13 @@ class ComputeEnd {
       for (const Var<Stage>& stage : kept[r]) consumers_[r].release(stage);
       if (fixed[r]) consumers_[r].release(*fixed[r]);
     }
-    outputs_.end_run(tile);
+    // Nobody has written fixed outputs where there was no step.
+    const Index steps(steps_of(grid));
+    if (steps.known()) return outputs_.end_run(tile);
+    if_(steps.value() > 0, [&] {
+      AtLine line(parts_.where);
+      outputs_.end_run(tile);
+    });
   }
 
  private:
