@@ -190,12 +190,6 @@ Shares<u32> device_shares(u32 rest, u32 all, u32 depth, int split) {
 
 }  // namespace
 
-// This CTA's, of a block of them.
-TileIndex TileScheduler::tile_of(const TileIndex& block) const {
-  return {tile_.cluster_m == 1 ? block.row : block.row * tile_.cluster_m + cluster_ctaid_x(),
-          tile_.cluster_n == 1 ? block.col : block.col * tile_.cluster_n + cluster_ctaid_y()};
-}
-
 u32 TileScheduler::cta_in_cluster() const { return cluster_ctaid_y() * tile_.cluster_m + cluster_ctaid_x(); }
 
 // Split of the last tiles: whole tiles, and then this CTA's share of a group, which begins in one tile and
@@ -244,7 +238,7 @@ void TileScheduler::tiles_and_shares(const Body& body) const {
                });
            if_(number.value() < total, [&] {
              const TileIndex block = grouped_raster(number.value(), rows, cols, tile_.raster);
-             Work work = work_at(tile_of(block), first, last);
+             Work work = work_at(tile_of_block(block), first, last);
              work.parts = {count.value(), rank.value(), owners.value(),
                            cm * cn == 1 ? place.value() : place.value() * (cm * cn) + cta_in_cluster()};
              body(work);

@@ -87,7 +87,6 @@ class TileScheduler {
   };
   static Axis axis(const GemmOperation& operation, const GemmTile& tile, u32 extent, bool rows);
 
-  TileIndex tile_of(const TileIndex& block) const;
   u32 cta_in_cluster() const;
   Work work_at(const TileIndex& at, u32 first, u32 last) const;
   void share_of_tile(const Body& body) const;

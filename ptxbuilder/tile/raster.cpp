@@ -71,7 +71,6 @@ Raster snake(int minor_dim, int tile_width) {
 
 // The blocks of tiles that clusters take in turn, and which of them this one's are.
 struct Blocks {
-  uint32_t x, y;  // of tiles, and of a cluster of CTAs
   u32 rows, cols, first, step;
 };
 
@@ -79,11 +78,7 @@ Blocks blocks_of(u32 rows, u32 cols) {
   auto [x, y, z] = Builder::current().signature().cluster;
   if (z != 1)
     throw Error(fmt::format("for_each_tile: a cluster of {} x {} x {} CTAs; it serves x and y", x, y, z));
-  return {x,
-          y,
-          ceil_div(rows, x),
-          ceil_div(cols, y),
-          x == 1 ? ctaid_x() : ctaid_x() / x,
+  return {ceil_div(rows, x), ceil_div(cols, y), x == 1 ? ctaid_x() : ctaid_x() / x,
           x == 1 ? nctaid_x() : nctaid_x() / x};
 }
 
@@ -117,6 +112,14 @@ TileIndex grouped_raster(Raster raster, Where where) {
   return grouped_raster(linear, rows, cols, raster);
 }
 
+TileIndex tile_of_block(const TileIndex& block, Where where) {
+  AtLine line(where);
+  const auto [x, y, z] = Builder::current().signature().cluster;
+  const u32 row = x == 1 ? block.row : block.row * x + cluster_ctaid_x();
+  const u32 col = y == 1 ? block.col : block.col * y + cluster_ctaid_y();
+  return {row, col};
+}
+
 void for_each_tile(u32 rows, u32 cols, Raster raster, const std::function<void(TileIndex)>& body,
                    Where where) {
   AtLine line(where);
@@ -130,10 +133,9 @@ void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::func
   for_(turn.of == 1 ? blocks.first : blocks.first + turn.index * blocks.step, blocks.rows * blocks.cols,
        turn.of == 1 ? blocks.step : blocks.step * turn.of, [&](u32 linear) {
          TileIndex block = grouped_raster(linear, blocks.rows, blocks.cols, raster);
-         u32 row = blocks.x == 1 ? block.row : block.row * blocks.x + cluster_ctaid_x();
-         u32 col = blocks.y == 1 ? block.col : block.col * blocks.y + cluster_ctaid_y();
+         const TileIndex tile = tile_of_block(block);
          AuthorsCode authors;
-         body({row, col});
+         body(tile);
        });
 }
 

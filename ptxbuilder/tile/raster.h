@@ -50,11 +50,14 @@ HostTileIndex planar_snake(L linear, R rows, C cols, int minor_dim, int tile_wid
   return planar_snake(int64_t{linear}, int64_t{rows}, int64_t{cols}, minor_dim, tile_width, where);
 }
 
+// The tile of this CTA, of a block of tiles that has one for each CTA of its cluster: the block's rows go
+// along the cluster's x, and its columns along y.
+TileIndex tile_of_block(const TileIndex& block, Where where = Where::here());
+
 // Runs `body` for every tile of this CTA, for a grid that is smaller than the output. Clusters (or single
-// CTAs) take blocks of tiles in turn. A block has one tile for each CTA of the cluster: its rows go along
-// the cluster's x, and its columns along y. All roles of a kernel that call this with the same arguments
-// see the same tiles. If the grid is as large as the output, `body` runs once. If the output is not a
-// multiple of a block, a tile may lie outside of it: TMA loads zeros there and stores nothing.
+// CTAs) take blocks of tiles in turn, as tile_of_block() says. All roles of a kernel that call this with the
+// same arguments see the same tiles. If the grid is as large as the output, `body` runs once. If the output
+// is not a multiple of a block, a tile may lie outside of it: TMA loads zeros there and stores nothing.
 void for_each_tile(u32 rows, u32 cols, Raster raster, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
