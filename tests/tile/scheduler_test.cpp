@@ -214,22 +214,37 @@ TEST_CASE("steps from a counter: each is taken once, in roles and outside, and t
   }
 }
 
-// The pipeline's tiles come from the counter: y = x + 1, a row of blocks a tile.
+// The pipeline's tiles come from the counter, a row of blocks each, of which the first is loaded once more: y
+// = x + that block. The last output of a row holds the sum of all, and is written when the tile's run ends.
 TEST_CASE("a pipeline whose CTAs take their tiles from a counter") {
   Running running;
   constexpr int kRows = 56, kCols = 96;
   Kernel k("tiles");
-  auto [X, Y, counter] = k.params<TensorMap, TensorMap, gptr<u32>>("X", "Y", "counter");
+  auto [X, Y, Z, counter] = k.params<TensorMap, TensorMap, TensorMap, gptr<u32>>("X", "Y", "Z", "counter");
+  const auto first = [](const GridIndex& i) { return BlockIndex{i["row"], 0}; };
   const auto block = [](const GridIndex& i) { return BlockIndex{i["row"], i["col"]}; };
   const DynamicSteps rows(k, counter, kRows / 8, 1);
   emit_pipeline_warp_specialized(
-      k, {{"col", kCols / 32}}, {{X, DType::f32, {8, 32}, block}}, {{Y, DType::f32, {8, 32}, block}},
+      k, {{"col", kCols / 32}},
+      {{X, DType::f32, {8, 32}, block}, {X, DType::f32, {8, 32}, first, {.fixed = true}}},
+      {{Y, DType::f32, {8, 32}, block}, {Z, DType::f32, {8, 32}, first, {.fixed = true}}},
       {.stages = 3, .tiles = rows.order([](u32 row) { return GridIndex({"row"}, {row}); })},
-      [](PipelineStep& s) { store(s.out(0), load<f32>(s.in(0)) + 1); });
-  std::vector<float> x(kRows * kCols), wanted = x;
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1009), wanted[i] = x[i] + 1;
+      [](PipelineStep& s) {
+        const auto sum = load<f32>(s.in(0)) + load<f32>(s.in(1));
+        store(s.out(0), sum);
+        if_(
+            s.number() == 0, [&] { store(s.out(1), sum); },
+            [&] { store(s.out(1), load<f32>(s.out(1)) + sum); });
+      });
+  std::vector<float> x(kRows * kCols), wanted = x, sums(kRows * 32);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1009);
+  for (size_t i = 0; i < x.size(); ++i) {
+    wanted[i] = x[i] + x[i / kCols * kCols + i % 32];
+    sums[i / kCols * 32 + i % 32] += wanted[i];
+  }
   const auto from = runtime::Buffer::of(*running.device, x);
-  runtime::Buffer to(*running.device, x.size() * 4), number(*running.device, 4);
+  runtime::Buffer to(*running.device, x.size() * 4), totals(*running.device, sums.size() * 4),
+      number(*running.device, 4);
   number.fill(0);
   const Compiled compiled = running.compile(std::move(k));
   runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
@@ -237,11 +252,13 @@ TEST_CASE("a pipeline whose CTAs take their tiles from a counter") {
   for (uint64_t seed = 0; seed < (emulator ? 20u : 1u); ++seed) {
     if (emulator) emulator->seed(seed);
     to.fill(0xff);
-    loaded.launch({.grid = {3}},
-                  {runtime::tensor(from, DType::f32, {kCols, kRows}),
-                   runtime::tensor(to, DType::f32, {kCols, kRows}), runtime::pointer(number, DType::u32)});
+    loaded.launch(
+        {.grid = {3}},
+        {runtime::tensor(from, DType::f32, {kCols, kRows}), runtime::tensor(to, DType::f32, {kCols, kRows}),
+         runtime::tensor(totals, DType::f32, {32, kRows}), runtime::pointer(number, DType::u32)});
     running.device->synchronize();
     REQUIRE(to.copy_out<float>() == wanted);
+    REQUIRE(totals.copy_out<float>() == sums);
   }
 }
 
