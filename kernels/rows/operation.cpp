@@ -23,7 +23,9 @@ bool RowOperation::has_sums() const {
 const std::vector<RowOperation>& row_operations() {
   static const std::vector<RowOperation> all = {
       rms_norm(), rms_norm_gradient(), layer_norm(),    layer_norm_gradient(),
-      softmax(),  softmax_gradient(),  cross_entropy(), cross_entropy_gradient()};
+      softmax(),  softmax_gradient(),  cross_entropy(), cross_entropy_gradient(),
+      cumsum(),   embedding(),         rotary(),        rotary_gradient(),
+      transpose()};
   return all;
 }
 

@@ -35,7 +35,7 @@ struct RowTensor {
 
   bool is_written() const { return use == Use::written || use == Use::written_if_given; }
   bool is_optional() const { return use == Use::read_if_given || use == Use::written_if_given; }
-  bool has_columns() const { return !shape.empty() && shape.back() == "columns"; }
+  bool is_of_rows() const { return shape.size() > 1 || (!shape.empty() && shape[0] == "columns"); }
 };
 
 // A number that a call gives, of f32.
@@ -54,6 +54,8 @@ struct RowOperation {
   std::vector<RowNumber> numbers = {};
   RowLimits limits = {};
   bool reduces = true;  // some number of a row is of all of it
+  bool is_of_rows =
+      true;  // a row's threads have all of it: else the tile says how wide accesses are, and no more
   Kernel (*build)(const RowProblem&) = nullptr;
 
   // The extents' words, in the order of their first use.

@@ -13,6 +13,11 @@ RowOperation softmax();
 RowOperation softmax_gradient();
 RowOperation cross_entropy();
 RowOperation cross_entropy_gradient();
+RowOperation cumsum();
+RowOperation embedding();
+RowOperation rotary();
+RowOperation rotary_gradient();
+RowOperation transpose();
 // What is behind an operation that sums over rows; it is none of row_operations().
 RowOperation row_sums();
 

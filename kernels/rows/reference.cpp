@@ -14,8 +14,13 @@ class ReferenceRow {
       : call_(call), row_(row), columns_(static_cast<size_t>(call.sizes.at("columns"))) {}
 
   size_t columns() const { return columns_; }
+  size_t number_of_row() const { return row_; }
   bool has(const char* tensor) const { return call_.given.count(tensor) > 0; }
-  double element(const char* tensor, size_t c) const { return call_.given.at(tensor)[row_ * columns_ + c]; }
+  double element(const char* tensor, size_t c) const { return element_of(tensor, row_, c); }
+  double element_of(const char* tensor, size_t row, size_t c) const {
+    return call_.given.at(tensor)[row * columns_ + c];
+  }
+  int64_t size(const char* word) const { return call_.sizes.at(word); }
   double of_column(const char* tensor, size_t c, double otherwise) const {
     return has(tensor) ? call_.given.at(tensor)[c] : otherwise;
   }
@@ -133,6 +138,38 @@ void cross_entropy_gradient(ReferenceRow& row) {
   }
 }
 
+void cumsum(ReferenceRow& row) {
+  double sum = 0, size = 0;
+  for (size_t c = 0; c < row.columns(); ++c) {
+    sum += row.element("x", c), size += std::abs(row.element("x", c));
+    row.put("y", sum, kError * size);
+  }
+}
+
+void embedding(ReferenceRow& row) {
+  const double index = row.of_row("index");
+  const bool is_there = index >= 0 && index < static_cast<double>(row.size("entries"));
+  for (size_t c = 0; c < row.columns(); ++c)
+    row.put("y", is_there ? row.element_of("table", static_cast<size_t>(index), c) : NAN, 0);
+}
+
+// A row is of all heads.
+void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
+  const auto heads = static_cast<size_t>(row.size("heads"));
+  const size_t position = row.number_of_row() % static_cast<size_t>(row.size("positions"));
+  for (size_t head = 0; head < heads; ++head)
+    for (size_t half = 0; half < 2; ++half)
+      for (size_t c = 0; c < row.columns(); ++c) {
+        const size_t first = (row.number_of_row() * heads + head) * 2;
+        const double own = row.element_of(x, first + half, c), other = row.element_of(x, first + 1 - half, c),
+                     cos = row.element_of("cos", position, c),
+                     sin = way * (half == 0 ? -1 : 1) * row.element_of("sin", position, c);
+        row.put(y, own * cos + other * sin, kError * (std::abs(own * cos) + std::abs(other * sin)));
+      }
+}
+void rotary(ReferenceRow& row) { rotary_of(row, "x", "y", 1); }
+void rotary_gradient(ReferenceRow& row) { rotary_of(row, "dy", "dx", -1); }
+
 }  // namespace
 
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
@@ -145,7 +182,11 @@ std::map<std::string, std::vector<RowExpected>> row_reference(const std::string&
       {"softmax", softmax},
       {"softmax_gradient", softmax_gradient},
       {"cross_entropy", cross_entropy},
-      {"cross_entropy_gradient", cross_entropy_gradient}};
+      {"cross_entropy_gradient", cross_entropy_gradient},
+      {"cumsum", cumsum},
+      {"embedding", embedding},
+      {"rotary", rotary},
+      {"rotary_gradient", rotary_gradient}};
   ReferenceRow reference(call, row);
   all.at(operation)(reference);
   return reference.results();

@@ -135,6 +135,23 @@ void Row::store(const std::string& tensor, const Numbers& x) const {
   });
 }
 
+Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index) const {
+  const RowTile& t = problem_.tile;
+  if (index.count() != 1) throw Error("rows by an index: a thread has several");
+  const u32 row = bit_cast<u32>(index.value(0)),
+            rows = size(problem_.operation->tensors[place_of(*problem_.operation, tensor)].shape[0]);
+  return with_type(type_of(tensor), [&]<class T>(T) {
+    const gptr<T> start = parameters_.get<gptr<T>>(tensor);
+    TensorTile<T> tile = tile_of(t, start, rows, size("columns"), row);
+    if (!t.is_shared()) {  // each thread's row begins where it says
+      tile = TensorTile<T>{{start + u64(row) * u64(size("columns")), 0}};
+      tile.cols = select(row < rows, s32(size("columns")), s32(0));
+      tile.vector = t.vector;
+    }
+    return widened(ptxbuilder::load<T>(tile, layout_, T(NAN)));
+  });
+}
+
 Numbers Row::load_columns(const std::string& tensor, float unsaid) const {
   return columns_of(problem_, parameters_, tensor, unsaid);
 }
@@ -196,7 +213,11 @@ f32 Row::columns_of_part() const {
 
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
 
-Numbers Row::inside(const Numbers& x) const { return select(column() < size("columns"), x, f32(0)); }
+Numbers Row::inside(const Numbers& x) const {
+  // Of an access all elements are inside, or none.
+  const RegisterTile<u32> access = column() & ~static_cast<uint32_t>(problem_.tile.vector - 1);
+  return select(access < size("columns"), x, f32(0));
+}
 
 RowThreads::RowThreads(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange)
     : problem_(problem), parameters_(parameters), exchange_(exchange) {}

@@ -38,6 +38,9 @@ class Row {
   // The same of a tensor [columns], for all rows; `unsaid` where it is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
+  // The same of the rows that `index` says, one for each of this tile's; NaN where a tensor has no such row.
+  // A thread has one row (RowLimits).
+  Numbers load_rows(const std::string& tensor, const RegisterTile<s32>& index) const;
   // Of a tensor [rows], one number for each.
   Numbers load_number(const std::string& tensor) const;
   RegisterTile<s32> load_index(const std::string& tensor) const;  // of its low 32 bits
@@ -52,6 +55,7 @@ class Row {
   // The same in one exchange of several numbers of each part, which its warp has found by reduce_rows().
   RowParts exchange(std::vector<Numbers> own) { return exchange_(std::move(own)); }
   f32 columns_of_part() const;
+  f32 begin_of_part() const { return f32(column_); }
   template <class T>
   RegisterTile<T> spread(const RegisterTile<T>& x) const {
     return broadcast(x, layout_);

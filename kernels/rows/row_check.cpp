@@ -41,7 +41,7 @@ class RowCheck {
     }
     check_apart();
     checked.is_empty = checked.rows() == 0;
-    const auto [bytes, vector] = widest_access(checked.columns());
+    const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
     return checked;
   }
@@ -76,6 +76,7 @@ class RowCheck {
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows"))
       refuse("the number of dimensions is another");
+    int64_t ahead = 1;  // of the last one
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
       for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
@@ -83,6 +84,8 @@ class RowCheck {
         extent *= x.extents[d];
         if (extent >= kMostExtent) refuse("there are 2^31 rows or more");
       }
+      if (k + 1 < rank && (ahead *= extent) >= kMostExtent) refuse("there are 2^31 rows or more");
+      if (t.shape[k] == "halves" && extent != 2) refuse("there are two halves");
       const auto [known, is_new] = sizes.emplace(t.shape[k], extent);
       if (known->second != extent)
         refuse(fmt::format("{} {} are given before it", known->second, t.shape[k]));
@@ -121,11 +124,11 @@ class RowCheck {
   }
 
   // The bytes of the widest element of a row, and the elements of an access that all tensors' places allow.
-  std::pair<int, int> widest_access(int64_t columns) const {
+  std::pair<int, int> widest_access() const {
     int widest = 1, narrowest = 8;
     const auto of_columns = [&](auto&& visit) {
       for (size_t i = 0; i < call_.tensors.size(); ++i)
-        if (call_.tensors[i] && operation_.tensors[i].has_columns() && !operation_.tensors[i].is_summed)
+        if (call_.tensors[i] && operation_.tensors[i].is_of_rows() && !operation_.tensors[i].is_summed)
           visit(*call_.tensors[i], size_of(call_.tensors[i]->type));
     };
     of_columns([&](const RowOperand&, int bytes) {
@@ -134,9 +137,10 @@ class RowCheck {
     });
     int vector = kAccessBytes / narrowest;
     const auto fits = [&] {
-      bool all = columns % vector == 0;
+      bool all = true;
       of_columns([&](const RowOperand& x, int bytes) {
-        all = all && x.memory.address % static_cast<uint64_t>(std::min(kAccessBytes, vector * bytes)) == 0;
+        all = all && x.extents.back() % vector == 0 &&
+              x.memory.address % static_cast<uint64_t>(std::min(kAccessBytes, vector * bytes)) == 0;
       });
       return all;
     };
@@ -145,6 +149,7 @@ class RowCheck {
   }
 
   RowTile tile(int64_t columns, int bytes, int vector) const {
+    if (!operation_.is_of_rows) return {.vector = vector};
     try {
       return row_tile(columns, bytes, vector, operation_.limits, 0, where_);
     } catch (const Error& error) {

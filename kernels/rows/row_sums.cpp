@@ -6,7 +6,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kColumns = 32, kRows = 64;  // of a CTA, at a time
+constexpr int kColumns = 8, kRows = 256;  // of a CTA, at a time
 
 template <class T>
 void store_as(const Parameters& p, u32 column, const Numbers& sums) {
@@ -26,6 +26,8 @@ Kernel row_sums_kernel(const RowProblem& problem) {
   p.add("columns", Parameter::Kind::scalar, DType::u32, "an extent of x and y");
   p.declare(k, Where::here());
   k.grid("ceil_div(columns, " + std::to_string(kColumns) + ")");
+  k.overlaps();
+  griddepcontrol_wait();
   const u32 column = ctaid_x() * kColumns, rows = p.get<u32>("rows");
   const GlobalTensor x(p.get<gptr<f32>>("x"), {rows, p.get<u32>("columns")});
   const RegisterLayout layout = strided({kRows, kColumns}, 1);

@@ -74,7 +74,7 @@ struct Rows::State {
       if (!c.problem.types[i] || !call.operation->tensors[i].is_summed || c.columns() == 0) continue;
       const RowOperand& to = *call.tensors[i];
       sums_kernel(to.type).launch(
-          {.stream = call.stream},
+          {.programmatic_dependent_launch = true, .stream = call.stream},
           {runtime::pointer({next, part}, DType::f32), runtime::pointer(to.memory, to.type),
            runtime::scalar(static_cast<uint32_t>(parts(c))),
            runtime::scalar(static_cast<uint32_t>(c.columns()))},

@@ -23,20 +23,27 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   const DType type = kTypes[f["type"]];
   const int64_t columns = f["columns"];
   RowProblem problem{&o, {}, {}};
-  for (const RowTensor& t : o.tensors) problem.types.push_back(type_of(t, type));
+  int64_t optional = f["optional"];
+  for (const RowTensor& t : o.tensors) {
+    problem.types.emplace_back();
+    if (!t.is_optional() || optional % 2 != 0) problem.types.back() = type_of(t, type);
+    if (t.is_optional()) optional /= 2;
+  }
   const int64_t widest = 16 / size_of(type);
   const int vector = static_cast<int>(std::min(widest, columns & -columns));
   RowLimits limits = o.limits;
   if (f["values"] > 0) limits.values = limits.values_of_words = f.small("values");
-  problem.tile = row_tile(columns, size_of(type), vector, limits, f.small("ctas"));
+  problem.tile = o.is_of_rows
+                     ? row_tile(columns, size_of(type), vector, limits, f.small("ctas"))
+                     : RowTile{.vector = static_cast<int>(std::min<int64_t>(vector, f["rows"] & -f["rows"]))};
   return problem;
 }
 
-// Numbers of columns, and -1 among them.
-void choose_columns(command::Tensor& t, int64_t columns) {
+// Numbers from `least` to below `end`.
+void choose(command::Tensor& t, int64_t least, int64_t end) {
   for (size_t i = 0; i < t.count(); ++i) {
     const auto drawn = static_cast<int64_t>(std::abs(t[i]));
-    t.set(i, static_cast<double>(drawn * 7919 % (columns + 1) - 1));
+    t.set(i, static_cast<double>(drawn * 7919 % (end - least) + least));
   }
   t.to_device();
 }
@@ -56,12 +63,16 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     std::vector<uint64_t> shape;
     for (size_t k = t.shape.size(); k-- > 0;) shape.push_back(static_cast<uint64_t>(call.sizes[t.shape[k]]));
     if (t.is_summed) shape.push_back(parts);
-    const DType type = t.is_summed ? DType::f32 : *problem.types[i];
+    const DType type = t.is_summed ? DType::f32 : problem.types[i].value_or(DType::f32);
     tensors.push_back(t.is_written() ? run.output(type, shape) : run.normal(type, shape));
+    if (!problem.types[i]) continue;
     arguments.push_back(tensors.back().pointer());
     bytes += static_cast<double>(tensors.back().count()) * size_of(type);
     if (t.is_written()) continue;
-    if (t.type == RowTensor::Type::integer) choose_columns(tensors.back(), f["columns"]);
+    if (t.type == RowTensor::Type::integer) {
+      const bool is_of_table = call.sizes.count("entries") > 0;
+      choose(tensors.back(), is_of_table ? 0 : -1, call.sizes[is_of_table ? "entries" : "columns"]);
+    }
     std::vector<double>& values = call.given[t.name];
     for (size_t e = 0; e < tensors.back().count(); ++e) values.push_back(tensors.back()[e]);
   }
@@ -73,12 +84,16 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   std::deque<runtime::Lazy<std::map<std::string, std::vector<RowExpected>>>> rows(
       static_cast<size_t>(call.sizes["rows"]));
   const auto expected = [&](const std::string& tensor, size_t row, size_t element) {
+    if (!o.is_of_rows) {  // y[c, r] is x[r, c]
+      const size_t at = row * f["columns"] + element;
+      return RowExpected{call.given.at("x")[at % rows.size() * f["columns"] + at / rows.size()], 0};
+    }
     return rows[row].get([&] { return row_reference(o.name, call, row); }).at(tensor)[element];
   };
   const size_t rows_of_cta = static_cast<size_t>(problem.tile.rows());
   for (size_t i = 0; i < o.tensors.size(); ++i) {
     const RowTensor& t = o.tensors[i];
-    if (!t.is_written()) continue;
+    if (!t.is_written() || !problem.types[i]) continue;
     const double rounding = unit_roundoff(tensors[i].dtype()) * 1.01;
     const size_t of_row = tensors[i].count() / (t.is_summed ? parts : rows.size());
     run.check(
@@ -102,7 +117,11 @@ command::Family family_of(const RowOperation& o) {
       {"columns", 1024, "of the matrix"},
       {"type", 1, "of the elements", 1, 0, {"f16", "bf16", "f32"}},
       {"values", 0, "of a row that a thread has at most; 0 for the operation's own", 1, 0},
+      {"optional", 15, "of the tensors that may be left out those that are given, a bit for each", 1, 0},
       {"ctas", 0, "that share a row; 0 for the library's choice", 1, 0}};
+  for (const std::string& word : o.sizes())
+    if (word != "rows" && word != "columns")
+      fields.push_back({word, word == "halves" ? 2 : 64, "of a tensor of the operation's"});
   return {.name = o.name,
           .summary = o.summary,
           .fields = fields,

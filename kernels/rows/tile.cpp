@@ -9,21 +9,19 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
-// CTAs of few threads are many on a multiprocessor: some load while others store.
-constexpr int kFewWarpgroups = 2, kFewCtas = 8, kMostCtas = 16, kWarpgroupsOfEight = 4;
-constexpr int kValuesOfNarrow = 16, kRowsOfThread = 4;
+constexpr int64_t kFewWarpgroups = 4;
+constexpr int kMostCtas = 16;
+constexpr int kValuesOfNarrow = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// One CTA where it holds the row. Of a cluster, those with few warps are more at once, and wait less for each
-// other.
-int ctas_for(int64_t warpgroups, int64_t alone, int64_t most_warpgroups) {
-  if (warpgroups <= alone) return 1;
-  const auto few =
-      static_cast<int>(std::bit_ceil(static_cast<uint64_t>(ceil_div(warpgroups, kFewWarpgroups))));
-  if (few <= kFewCtas) return few;
-  return warpgroups <= kFewCtas * std::min<int64_t>(most_warpgroups, kWarpgroupsOfEight) ? kFewCtas
-                                                                                         : kMostCtas;
+// One CTA where it holds the row. Of a cluster, those with fewer warps are more at once, and wait less for
+// each other.
+int ctas_for(int64_t warpgroups, int64_t most_of_cta) {
+  if (warpgroups <= most_of_cta) return 1;
+  const int64_t few = ceil_div(warpgroups, std::min(kFewWarpgroups, most_of_cta));
+  return static_cast<int>(
+      std::min<int64_t>(kMostCtas, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(few)))));
 }
 
 }  // namespace
@@ -62,16 +60,14 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
   if (accesses > of_thread * kWarp) {
     const int64_t warpgroups = ceil_div(accesses, of_thread * kThreads);
-    t.ctas = ctas > 0 ? ctas
-                      : ctas_for(warpgroups, std::min<int64_t>(limits.warpgroups, warpgroups_of_cta),
-                                 warpgroups_of_cta);
+    t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta);
     t.warps = RowTile::kWarps * static_cast<int>(ceil_div(warpgroups, t.ctas));
   }
   t.vectors = static_cast<int>(ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
   if (!t.is_shared())
     t.rows_of_thread = std::clamp(static_cast<int>(std::bit_floor(static_cast<unsigned>(
                                       std::min(values, kValuesOfNarrow) / (t.vector * t.vectors)))),
-                                  1, kRowsOfThread);
+                                  1, limits.rows_of_thread);
   return t;
 }
 

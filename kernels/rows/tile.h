@@ -35,7 +35,7 @@ struct RowTile {
 struct RowLimits {
   // Of a row, that a thread has at most: of 16 bits by wide accesses, and of 32 bits or one by one.
   int values = 32, values_of_words = 32;
-  int warpgroups = 8;          // that share a row in one CTA, before several CTAs do
+  int rows_of_thread = 4;      // of narrow rows, at most
   int threads_at_once = 1024;  // of a multiprocessor, which leave a thread so many registers
 };
 
