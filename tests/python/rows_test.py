@@ -68,6 +68,21 @@ def of_numpy():
     t = np.array([3, -100, 64, 63, 0, -1])
     loss = pb.cross_entropy(x, t, device="emulator")
     kit.check(loss[1] == loss[5] == 0 and np.isnan(loss[2]) and not np.isnan(loss[3]), "targets that are no column", loss)
+    angles = random.standard_normal((2, 5, 8)).astype(np.float32)
+    heads = random.standard_normal((3, 5, 2, 16)).astype(np.float32)
+    first, second, (cos, sin) = heads[..., :8], heads[..., 8:], angles[:, :, None]
+    check(pb.rotary(heads, *angles, device="emulator"),
+          wide(np.concatenate((first * cos - second * sin, second * cos + first * sin), -1)), np.float32, "rotary")
+    check(pb.cumsum(x, device="emulator"), wide(x).cumsum(-1), np.float32, "cumsum")
+    rows = pb.embedding(np.array([[5, 0], [6, -1]]), x, device="emulator")
+    kit.check((rows[0] == x[[5, 0]]).all() and np.isnan(rows[1]).all(), "embedding")
+    kit.check((pb.transpose(x, device="emulator") == x.T).all(), "transpose")
+    with kit.refused("rotary: cos is [positions, columns / 2] = (5, 8), and is (4, 8)"):
+        pb.rotary(heads, *angles[:, :4], device="emulator")
+    with kit.refused("transpose: y has the shape [columns, rows]"):
+        pb.transpose(heads, device="emulator")
+    with kit.refused("embedding: index is of f32; its type is s32 or s64"):
+        pb.embedding(x[0], x, device="emulator")
     with kit.refused("rms_norm: weight has the shape [columns], and is [50]: 64 columns are given before it"):
         pb.rms_norm(x, w[:50], device="emulator")
     with kit.refused("layer_norm: weight has the shape [columns], and is [1, 64]"):
@@ -116,6 +131,13 @@ def of_torch():
     kit.check(torch.autograd.grad(pb.rms_norm(x, torch.ones(8), device="emulator").sum(), x)[0].shape == x.shape, "no gradient of weight")
     with kit.refused('device="emulator"'):
         pb.softmax(x)
+    heads, (cos, sin) = torch.randn(5, 2, 16, requires_grad=True), torch.randn(2, 5, 8)
+    turned = pb.rotary(heads, cos, sin, device="emulator")
+    back, = torch.autograd.grad(turned, heads, turned)  # a turn there and back
+    longer = heads.detach().view(5, 2, 2, 8) * (cos**2 + sin**2)[:, None, None]
+    check(back, longer.reshape(heads.shape).double().numpy(), np.float32, "rotary")
+    with kit.refused("cumsum has no gradient"):
+        pb.cumsum(x, device="emulator")
 
 
 def of_jax():

@@ -17,11 +17,28 @@ OPERATIONS = {  # by name: ours, PyTorch's, and how often a matrix is moved forw
     "layer_norm": (lambda x, w, b: pb.layer_norm(x, w, b), lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), 2, 3),
     "softmax": (pb.softmax, lambda x: F.softmax(x, -1), 2, 3),
     "cross_entropy": (pb.cross_entropy, lambda x, t: F.cross_entropy(x, t, reduction="none"), 1, 2),
+    "rotary": (pb.rotary, lambda x, cos, sin: turned(x, cos, sin), 2, 2),
+    "cumsum": (pb.cumsum, lambda x: x.cumsum(-1), 2, None),
+    "embedding": (pb.embedding, F.embedding, 2, None),
+    "transpose": (pb.transpose, lambda x: x.t().contiguous(), 2, None),
 }
+
+
+def turned(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    cos, sin = cos[:, None], sin[:, None]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
 def inputs_of(name, rows, columns):
     x = torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    if OPERATIONS[name][3] is None:
+        x = x.detach()
+    if name == "rotary":  # of 32 heads
+        angles = torch.randn(2, x.numel() // (32 * columns), columns // 2, device="cuda").bfloat16()
+        return x.detach().view(-1, 32, columns).requires_grad_(), *angles
+    if name == "embedding":
+        return torch.randint(0, rows, (rows,), device="cuda"), x
     if name == "cross_entropy":
         return x, torch.randint(0, columns, (rows,), device="cuda")
     weights = {"rms_norm": 1, "layer_norm": 2}.get(name, 0)
@@ -38,6 +55,8 @@ def calls_of(function, sets):
 
     graphs = []
     for inputs in sets:
+        if not any(x.requires_grad for x in inputs):
+            continue
         y = function(*inputs)
         graphs.append((y, [x for x in inputs if x.requires_grad], torch.randn_like(y)))
 
@@ -48,7 +67,7 @@ def calls_of(function, sets):
     return forward, backward
 
 
-def measured(calls, rounds=9, burst=12):
+def measured(calls, rounds=9, burst=12, sleep=8_000_000):
     """Microseconds of the GPU per call, by name: bursts in turns, queued while the GPU is held up."""
     times = {name: [] for name in calls}
     for call in calls.values():
@@ -57,7 +76,7 @@ def measured(calls, rounds=9, burst=12):
     for _ in range(rounds):
         for name, call in calls.items():
             first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(3_000_000)
+            torch.cuda._sleep(sleep)
             first.record()
             for _ in range(burst):
                 call()
@@ -88,13 +107,14 @@ def main():
             if not given.no_compile:
                 contenders["compiled"] = torch.compile(theirs, dynamic=False)
             if given.warm:
-                calls_of(contenders["compiled"], sets[:1])[1]()
+                for call in calls_of(contenders["compiled"], sets[:1])[:1 if moved_back is None else 2]:
+                    call()
                 continue
             contenders["ours"] = ours
             both = {word: calls_of(function, sets) for word, function in contenders.items()}
             line = [name, columns]
-            for way, matrices in enumerate((moved, moved_back)):
-                count = matrices * sets[0][0].numel() // 2
+            for way, matrices in enumerate((moved, moved_back)[:1 if moved_back is None else 2]):
+                count = matrices * (given.mib << 20) // 4
                 copies = [torch.empty(2, count, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
                 turn = iter(range(1 << 62))
 

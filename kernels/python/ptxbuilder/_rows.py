@@ -52,7 +52,7 @@ def gradient_of(operation):
 def kept_for_gradient(operation):
     """The results that are made where a gradient is asked for: the first, and what that of the gradient reads."""
     gradient = gradient_of(operation)
-    return tuple(name for name in operation.written if name == operation.written[0] or name in gradient.read)
+    return tuple(name for name in operation.written if name == operation.written[0] or (gradient and name in gradient.read))
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None):
@@ -110,3 +110,36 @@ def cross_entropy(x, target, *, device=None):
     column has NaN.
     """
     return _call("cross_entropy", device, {}, x=x, target=target)
+
+
+def rotary(x, cos, sin, *, device=None):
+    """x with both halves (a, b) of each head turned, as (a cos - b sin, b cos + a sin), of x's type; differentiable in x.
+
+    x is [.., positions, heads, columns], of f16, bf16 or float32 and up to 2048 columns, an even number; `cos` and `sin` are
+    [positions, columns / 2] of the same type.
+    """
+    shape = tuple(x.shape)
+    if len(shape) < 3 or shape[-1] % 2 != 0:
+        raise ValueError(f"rotary: x is [.., positions, heads, columns], the last an even number, and is {shape}")
+    if len(cos.shape) != 2 or cos.shape[0] != shape[-3]:
+        raise ValueError(f"rotary: cos is [positions, columns / 2] = ({shape[-3]}, {shape[-1] // 2}), and is {tuple(cos.shape)}")
+    halves = x.reshape(*shape[:-1], 2, shape[-1] // 2)
+    return _call("rotary", device, {}, x=halves, cos=cos, sin=sin).reshape(shape)
+
+
+def embedding(index, table, *, device=None):
+    """The rows of `table`, [entries, columns], by their numbers in `index`, int32 or int64 of any shape; NaN where there is no such row.
+
+    The table is of f16, bf16 or float32. It has no gradient.
+    """
+    return _call("embedding", device, {}, table=table, index=index)
+
+
+def cumsum(x, *, device=None):
+    """The sums of each element of a row, the last dimension of x, and all before it; of x's type, added in float32. It has no gradient."""
+    return _call("cumsum", device, {}, x=x)
+
+
+def transpose(x, *, device=None):
+    """The transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
+    return _call("transpose", device, {}, x=x)

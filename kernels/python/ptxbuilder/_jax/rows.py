@@ -44,6 +44,8 @@ def _function(name, there, numbers):
         return results[0], (given, results)
 
     def backward(saved, grad):
+        if gradient is None:
+            raise ValueError(f"{name} has no gradient")
         given, results = saved
         known = {**by_name(given), **dict(zip(kept, results)), "d" + kept[0]: grad}
         wanted = tuple(name for name in gradient.written if name[1:] in names)

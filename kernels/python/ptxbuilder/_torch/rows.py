@@ -60,7 +60,7 @@ class _Rows(torch.autograd.Function):
         operation = _rows.OPERATIONS[ctx.name]
         gradient, kept = _rows.gradient_of(operation), _rows.kept_for_gradient(operation)
         known = dict(zip(operation.read + kept, ctx.saved_tensors))
-        known["d" + kept[0]] = grad
+        known["d" + kept[0]] = grad.contiguous()
         asked = [f"d{name}" for name, is_asked in zip(operation.read, ctx.needs_input_grad[3:]) if is_asked]
         # What always comes is made even if it is not asked for.
         wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
@@ -76,6 +76,8 @@ def rows(operation, given, numbers, device):
     if is_compiling():
         _check(operation, given)
     try:
+        if requires_grad(*given) and not _rows.gradient_of(operation):
+            raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
         if requires_grad(*given) or has_transforms() is not None:
             return _Rows.apply(operation.name, numbers, device, *given)[0]
         return _run(operation, given, numbers, operation.written[:1], device)[0]
