@@ -74,9 +74,9 @@ ptxbuilder_component(builder "Writes and compiles NVIDIA Hopper kernels" AFTER e
   LINK -L${LLVM_LIBRARY_DIR} -lLLVM-${LLVM_VERSION_MAJOR})
 ptxbuilder_component(kernels "Matrix products on NVIDIA Hopper, and a command line for kernels" AFTER builder
   LIBRARIES ptxbuilder_kernel_main ptxbuilder_command ptxbuilder_simulate ptxbuilder_family ptxbuilder_command_line ptxbuilder_analysis
-            ptxbuilder_attention_gradient ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm ptxbuilder_call
+            ptxbuilder_attention_gradient ptxbuilder_attention ptxbuilder_matmul ptxbuilder_gemm ptxbuilder_rows ptxbuilder_call
   HEADERS kernels/gemm/matmul.h kernels/attention/attention.h
-          kernels/attention_gradient/attention_gradient.h kernels/family/family.h kernels/family/run.h)
+          kernels/attention_gradient/attention_gradient.h kernels/rows/rows.h kernels/family/family.h kernels/family/run.h)
 ptxbuilder_component(c "NVIDIA Hopper kernels from C" LIBRARIES ptxbuilder_c)
 install(FILES kernels/c/ptxb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ptxbuilder COMPONENT c)
 foreach(example "kernels kernels/scale.cpp" "runtime launch.cpp" "c product.c")

@@ -17,7 +17,7 @@ def _by_name(operation, given):
 
 def _op(operation, given, numbers, wanted, device):
     operation = _rows.OPERATIONS[operation]
-    return list(_rows.run(tensors, operation, _by_name(operation, given), tuple(numbers), wanted, there(device, given[0])))
+    return list(_rows.run(tensors, operation, _by_name(operation, given), tuple(numbers), tuple(wanted), there(device, given[0])))
 
 
 for _place in PLACES:
