@@ -638,10 +638,12 @@ TEST_CASE("nothing is found in the golden kernels but a target that some do not 
     CHECK(shown(findings_of(text, {"version"})) == "");
     for (const Finding& f : findings_of(text)) {
       CHECK(f.what.starts_with("the target is sm_90, and the instructions need sm_"));
+      CHECK_FALSE(std::regex_search(text, std::regex("wgmma|mbarrier|cp.async.bulk|setmaxnreg|cluster")));
       plain.insert(name);
     }
   }
-  CHECK(plain == std::set<std::string>{"add_block", "add_blocks", "attention_order", "hello", "saxpy"});
+  for (const char* name : {"add_block", "add_blocks", "attention_order", "cumsum", "hello", "saxpy"})
+    CHECK(plain.contains(name));
 }
 
 TEST_CASE("a disguised kernel has the same findings") {
