@@ -1,6 +1,7 @@
 // `ptxb isa`: the instructions.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "kernels/family/commands.h"
@@ -49,6 +50,9 @@ bool tell_otherwise(std::string_view text, bool as_json) {
 
 // Whether the emulator knows the instruction.
 bool is_emulated(const isa::Row& row) {
+  if (isa::example(row).empty())  // it has names, for which there is no kernel of its own
+    return std::ranges::any_of(runtime::emulator::decode_table(),
+                               [&](const auto& entry) { return row.mnemonic().starts_with(entry.first); });
   try {
     const ptx_text::Module module =
         ptx_text::parse(standalone_module(row, row.targets.least(), row.ptx_version));
@@ -133,9 +137,7 @@ std::string page(const isa::Row& row) {
   text += fmt::format("effect    {}\n", row.effect == isa::Effect::pure
                                             ? "pure: its results depend on its operands alone"
                                             : "memory: it keeps its place");
-  const std::string call = isa::example(row);
-  if (!call.empty())  // what no call writes has no kernel of its own that the emulator could read
-    text += fmt::format("emulator  {}\n", is_emulated(row) ? "executes it" : "does not know it");
+  text += fmt::format("emulator  {}\n", is_emulated(row) ? "executes it" : "does not know it");
   for (const isa::Operand& o : row.operands) {
     const char* access = !o.writes() ? "read" : o.reads() ? "read and written" : "written";
     text += fmt::format("operand   {}: {}{}{}, {}\n", o.name, name(o.cls),
@@ -143,6 +145,7 @@ std::string page(const isa::Row& row) {
   }
   if (const std::string others = siblings_text(row); !others.empty() && row.name.starts_with(row.mnemonic()))
     text += fmt::format("also      {}\n", others);
+  const std::string call = isa::example(row);
   return call.empty() ? text : text + fmt::format("C++       {}\n", call);
 }
 
@@ -152,8 +155,8 @@ bool is_of(std::string_view key, std::string_view family) {
          (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());
 }
 
-// The row of an instruction with its operands, as "ld.global.b32 %r1, [%rd1+4];"; null where the text is
-// none.
+// Finds the row of an instruction with its operands, as "ld.global.b32 %r1, [%rd1+4];"; null where the text
+// is none.
 const isa::Row* row_of_text(std::string text) {
   if (text.find(' ') == std::string::npos || isa::find_instruction(text)) return nullptr;
   if (!text.ends_with(';')) text += ';';

@@ -18,7 +18,7 @@ namespace {
 
 using ptx_text::Statement;
 
-// First words of PTX ISA 9.0 that the manual here lacks: textures and surfaces.
+// The manual here lacks textures and surfaces, whose first words are these (PTX ISA 9.0).
 constexpr std::array<std::string_view, 8> kOutsideManual = {"istypep", "suld", "suq",  "sured",
                                                             "sust",    "tex",  "tld4", "txq"};
 
@@ -283,8 +283,8 @@ class Flattening {
     code_.operations.push_back(std::move(o));
   }
 
-  // What is written is the first operand: of a row of the manual as the row says, else where it is a
-  // register, a list of them, or _.
+  // An instruction writes its first operand if its row says so; without a row, if that is a register, a list
+  // of them, or _.
   void set_results(Operation& o) {
     const isa::Recognised known = isa::recognise(*o.text);
     o.row = known.row;

@@ -50,7 +50,7 @@ struct Operation {
   std::vector<int> targets = {};             // of a branch: instructions
   bool falls_through = true;
 
-  // Whether the mnemonic's first word is one of these.
+  // Tells whether the mnemonic's first word is one of these.
   bool is(std::convertible_to<std::string_view> auto... first) const { return ((words[0] == first) || ...); }
   // One with too few operands is an instruction like any other.
   // It says so of fence.proxy.async, of all state spaces or of one.
@@ -63,7 +63,7 @@ struct Operation {
   // Whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
   bool is_known() const;
   static constexpr int known_version = 90;
-  // Whether one of these is among the mnemonic's parts.
+  // Tells whether one of these is among the mnemonic's parts.
   bool has(std::convertible_to<std::string_view> auto... any) const { return (has_word(any) || ...); }
   bool is_barrier() const { return is("bar", "barrier"); }  // of a warp, a CTA or a cluster
   bool is_mbarrier_wait() const { return is("mbarrier") && has("try_wait", "test_wait"); }

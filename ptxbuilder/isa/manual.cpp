@@ -65,13 +65,13 @@ constexpr Form kNamed[] = {
 #undef PTX_NAMED_FORM
 };
 
-// A pattern without the word of its own that may stand before the mnemonic.
+// Removes the word of its own that a pattern may have before the mnemonic.
 constexpr std::string_view behind_tag(std::string_view pattern) {
   if (pattern[0] == '#') pattern.remove_prefix(detail::find_or_end(pattern, ' ') + 1);
   return pattern;
 }
 
-// Whether mnemonics begin with this word. Where the first axis is part of the word, it ends there.
+// Tells whether mnemonics begin with this word. Where the first axis is part of the word, it ends there.
 bool begins(std::string_view mnemonic, std::string_view word) {
   size_t same = 0;
   while (same < word.size() && mnemonic[same] == word[same]) ++same;

@@ -76,15 +76,16 @@ const Row* find_instruction(std::string_view key);
 
 // The axes of a form, each as its choices, those of the word before the mnemonic first.
 std::vector<std::vector<Choice>> axes_of(const Form& form);
-// The forms whose mnemonics begin with this word, among them those with names, which no call in C++ has.
+// Finds the forms whose mnemonics begin with this word, among them those with names, which no call in C++
+// has.
 std::span<const Form* const> forms_of(std::string_view first_word);
 // Calls `visit` with each choice that is a row with a mnemonic, whatever word of theirs is behind it, those
 // with names last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
-// Those without names.
+// Leaves out those with names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
-// Whether a row of the form has the name of a label, a function or a parameter.
+// Tells whether a row of the form has the name of a label, a function or a parameter.
 bool has_names(const Form& form);
 // Calls `visit` with each row of a form, the last axis varying first.
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);

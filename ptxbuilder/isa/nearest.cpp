@@ -30,8 +30,8 @@ Words words_of(std::string_view mnemonic) {
   return words;
 }
 
-// All mnemonics of the manual that begin with a word. The words are numbered, so that thousands are compared
-// in no time.
+// Holds all mnemonics of the manual that begin with a word. The words are numbered, so that thousands are
+// compared in no time.
 class Beginning {
  public:
   explicit Beginning(std::string_view first_word) {
@@ -48,7 +48,7 @@ class Beginning {
     for (const auto& [text, number] : numbers_of_) texts_[static_cast<size_t>(number)] = text;
   }
 
-  // The words of the one most like these.
+  // Finds the words of the one most like these.
   Words nearest(const Words& given) const {
     std::vector<int> numbers;
     for (const std::string_view word : given) {
@@ -68,7 +68,7 @@ class Beginning {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
 
-  // Words that only one has, those out of place, and how many follow the first that differs.
+  // Counts words that only one has, those out of place, and those from the first that differs on.
   std::tuple<size_t, size_t, size_t> distance_of(const std::vector<int>& given, size_t i) const {
     const auto *first = numbers_.data() + begin(i), *last = numbers_.data() + ends_[i];
     const size_t size = ends_[i] - begin(i);
@@ -104,7 +104,7 @@ const Beginning& beginning(std::string_view first_word) {
                               : known.try_emplace(std::string(first_word), first_word).first->second;
 }
 
-// The words of one that another has not, counted.
+// Leaves the words of one that another has not, each as often.
 Words without(const Words& one, Words other) {
   Words rest;
   for (const std::string_view word : one) {

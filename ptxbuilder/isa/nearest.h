@@ -10,8 +10,8 @@ struct Nearest {
   std::string mnemonic;  // empty where none begins with the same word
   std::string
       differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 stands where it has .f32"
-  // Whether only the order of the words differs, the types apart: a conversion's say from what to what. ptxas
-  // takes most words in any order.
+  // Tells whether only the order of the words differs, and not that of the types: a conversion's say from
+  // what to what. ptxas takes most words in any order.
   bool has_same_words = false;
 };
 // Words that neither has count most, then their order, then how much of the beginning is the same.

@@ -27,7 +27,7 @@ size_t hole_of(std::string_view name) {
 
 bool is_hole(const Given& pattern) { return pattern.kind == Kind::name && pattern.text.starts_with(kHole); }
 
-// A row with its operands as the parser reads them.
+// Holds a row with its operands as the parser reads them.
 struct Candidate {
   const Row* row;
   const Form* form;
@@ -53,7 +53,7 @@ std::vector<Given> pattern_of(const Row& row) {
   return ptx_text::parse_operands(text);
 }
 
-// A constant, or a name that stands for one or for a register.
+// Tells a constant, or a name that stands for one or for a register.
 bool is_scalar(const Given& given) {
   switch (given.kind) {
     case Kind::name:
@@ -70,7 +70,7 @@ bool is_scalar(const Given& given) {
   }
 }
 
-// One try to read an instruction as a row.
+// Tries to read an instruction as one row.
 class Match {
  public:
   // Lenient is what ptxas takes besides the row's syntax.
@@ -133,7 +133,7 @@ class Match {
   Recognised& to_;
 };
 
-// How many registers have the type with which the row would declare them.
+// Counts registers that have the type with which the row would declare them.
 int agreement(const Recognised& known, const RegisterTypes& types) {
   int count = 0;
   for (size_t i = 0; i < known.row->operands.size(); ++i) {
@@ -149,7 +149,7 @@ int agreement(const Recognised& known, const RegisterTypes& types) {
   return count;
 }
 
-// The rows of each mnemonic that was asked for and has some.
+// Keeps the rows of each mnemonic that was asked for and has some.
 class Known {
  public:
   static Known& of_all() {
@@ -157,7 +157,7 @@ class Known {
     return known;
   }
 
-  // Empty where no row has it.
+  // The list is empty where no row has it.
   const std::vector<Candidate>& rows_of(const std::string& mnemonic) {
     {
       const std::shared_lock lock(mutex_);

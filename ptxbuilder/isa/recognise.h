@@ -21,7 +21,7 @@ namespace ptxbuilder::isa {
 struct Recognised {
   const Row* row = nullptr;  // null where no row is the instruction; else it stays as long as the program
   const Form* form = nullptr;
-  // Those of the instruction, in the row's order. Of a list it is the vector, of a predicate `p` or `!p`.
+  // They stand in the row's order: a list is its vector, and a predicate may be `p` or `!p`.
   std::array<const ptx_text::Operand*, std::tuple_size_v<decltype(Operands::items)>> operands = {};
 
   explicit operator bool() const { return row != nullptr; }

@@ -31,7 +31,7 @@ class Random {
   std::mt19937_64 engine_{seed};
 };
 
-// The forms of the manual, those with names too.
+// Lists the forms of the manual, those with names too.
 std::vector<const isa::Form*> forms() {
   std::vector<const isa::Form*> all;
   for (const isa::Form& form : isa::detail::kManual)
@@ -50,7 +50,7 @@ MadeRow random_row(const isa::Form& form, Random& random) {
   return isa::detail::row_of(form, choices);
 }
 
-// An instruction as the parser gives it, and the types of its registers.
+// Holds an instruction as the parser gives it, and the types of its registers.
 struct Printed {
   ptx_text::Instruction instruction;
   std::map<std::string, std::string_view, std::less<>> types;
@@ -63,7 +63,7 @@ struct Printed {
   }
 };
 
-// The row with registers of its own types, or numbers where it takes them.
+// Prints the row with registers of its own types, or numbers where it takes them.
 Printed print(const Row& row, Random& random) {
   Printed printed;
   std::string text = ".entry x() { ";

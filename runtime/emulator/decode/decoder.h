@@ -101,13 +101,13 @@ class Decode {
 
   size_t count() const { return text.operands.size(); }
   const ptx_text::Operand& operand(size_t i) const { return text.operands[i]; }
-  // By the names of the row's syntax; null where there is none.
+  // Finds an operand by its name in the row's syntax; null where there is none.
   const ptx_text::Operand* find(std::string_view name) const { return row[name]; }
   const ptx_text::Operand& operator[](std::string_view name) const { return *row[name]; }
 
   bool has(std::string_view word) const { return std::ranges::find(words, word) != words.end(); }
   std::string_view one_of(std::initializer_list<std::string_view> any) const;  // empty where there is none
-  // The n-th of the words that are types.
+  // Gives the n-th of the words that are types.
   Type type_or(Type otherwise, size_t n = 0) const;
   Type type(size_t n = 0) const;
 

@@ -44,7 +44,7 @@ struct WaitGroup {
 };
 inline WaitGroup take_wait_group(Decode& d) { return {d.immediate(0)}; }
 
-// To the nearest, even ones first, where no word says else; .rni and its kin round to whole numbers.
+// Rounds to the nearest, even ones first, where no word says else; .rni and its kin round to whole numbers.
 inline Rounding rounding_of(const Decode& d) {
   return !d.one_of({"rz", "rzi"}).empty()   ? Rounding::rz
          : !d.one_of({"rm", "rmi"}).empty() ? Rounding::rm

@@ -265,7 +265,7 @@ Element element_named(std::string_view word) {
   return std::ranges::find(elements, word, &std::pair<std::string_view, Element>::first)->second;
 }
 
-// The registers of operand n.
+// Lists the registers of operand n.
 RegisterList fragment_of(Decode& d, size_t n, Type type) {
   const auto parts = Decode::parts(d.operand(n));
   return d.list(n == 0 ? d.destinations(parts, type) : d.sources(parts, type));

@@ -222,7 +222,7 @@ Mode mode_of(const Decode& d) {
   return d.has("im2col") ? Mode::im2col : d.has("im2col_no_offs") ? Mode::im2col_no_offs : Mode::tile;
 }
 
-// The operand [map, {coordinates}], and behind the coordinates the offsets of im2col.
+// Takes the operand [map, {coordinates}], and behind the coordinates the offsets of im2col.
 TensorBox take_box(Decode& d, const ptx_text::Operand& o, const ptx_text::Operand* offsets) {
   std::vector<Register> registers = d.sources(Decode::parts(o.parts[1]), Type::s32);
   if (offsets) {
