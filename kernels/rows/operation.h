@@ -2,6 +2,7 @@
 // This is all that the call on the host, C, Python, PyTorch and JAX know of it.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +36,7 @@ struct RowTensor {
 
   bool is_written() const { return use == Use::written || use == Use::written_if_given; }
   bool is_optional() const { return use == Use::read_if_given || use == Use::written_if_given; }
-  bool is_of_rows() const { return shape.size() > 1 || (!shape.empty() && shape[0] == "columns"); }
+  bool has_columns() const { return std::find(shape.begin(), shape.end(), "columns") != shape.end(); }
 };
 
 // A number that a call gives, of f32.

@@ -17,6 +17,7 @@ RowOperation cumsum();
 RowOperation embedding();
 RowOperation rotary();
 RowOperation rotary_gradient();
+RowOperation top_k();
 RowOperation transpose();
 // What is behind an operation that sums over rows; it is none of row_operations().
 RowOperation row_sums();

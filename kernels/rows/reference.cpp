@@ -1,6 +1,8 @@
 #include "kernels/rows/reference.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -153,6 +155,17 @@ void embedding(ReferenceRow& row) {
     row.put("y", is_there ? row.element_of("table", static_cast<size_t>(index), c) : NAN, 0);
 }
 
+void top_k(ReferenceRow& row) {
+  std::vector<size_t> columns(row.columns());
+  std::iota(columns.begin(), columns.end(), 0);
+  std::stable_sort(columns.begin(), columns.end(),
+                   [&](size_t a, size_t b) { return row.element("x", a) > row.element("x", b); });
+  for (size_t i = 0; i < static_cast<size_t>(row.size("k")); ++i) {
+    row.put("values", row.element("x", columns[i]), 0);
+    row.put("columns_of_values", static_cast<double>(columns[i]), 0);
+  }
+}
+
 // A row is of all heads.
 void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
   const auto heads = static_cast<size_t>(row.size("heads"));
@@ -185,6 +198,7 @@ std::map<std::string, std::vector<RowExpected>> row_reference(const std::string&
       {"cross_entropy_gradient", cross_entropy_gradient},
       {"cumsum", cumsum},
       {"embedding", embedding},
+      {"top_k", top_k},
       {"rotary", rotary},
       {"rotary_gradient", rotary_gradient}};
   ReferenceRow reference(call, row);

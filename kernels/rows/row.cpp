@@ -202,6 +202,29 @@ void Row::store_number(const std::string& tensor, const Numbers& x) const {
   }
 }
 
+void Row::store_number_at(const std::string& tensor, u32 column, const Numbers& x) const {
+  const RowTile& t = problem_.tile;
+  const DType type = type_of(tensor);
+  const u32 width = size(problem_.operation->tensors[place_of(*problem_.operation, tensor)].shape[1]);
+  const RegisterTile<u32> of_tile = row_index(x.layout());
+  const pred is_first =
+      t.is_shared() ? (column_ + tid_x() % 32) == 0 : tid_x() % static_cast<uint32_t>(t.lanes) == 0;
+  for (int i = 0; i < x.count(); ++i) {
+    const u32 row = t.is_shared() ? row_ : row_ + of_tile.value(i);
+    const u64 at = u64(row) * u64(width) + u64(column);
+    if_(is_first & (row < size("rows")), [&] {
+      if (is_integer(type)) {
+        const gptr<s32> start(gmem(parameters_.get<gmem>(tensor)));
+        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // of which the low one comes first
+        start[at * words] = s32(x.value(i));
+        if (words == 2) start[at * words + 1] = s32(0);
+      } else {
+        with_type(type, [&]<class T>(T) { parameters_.get<gptr<T>>(tensor)[at] = T(x.value(i)); });
+      }
+    });
+  }
+}
+
 Numbers Row::reduce(Reduction operation, const Numbers& x) {
   return exchange({reduce_rows(operation, x)}).reduce(operation, [](const auto& own) { return own[0]; });
 }

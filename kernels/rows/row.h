@@ -48,6 +48,8 @@ class Row {
   Numbers load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const;
   // It does nothing for a tensor that is not given.
   void store_number(const std::string& tensor, const Numbers& x) const;
+  // In a column of a tensor [rows, ..], which may be of integers.
+  void store_number_at(const std::string& tensor, u32 column, const Numbers& x) const;
 
   // One number for each row, which all of its threads get.
   Numbers reduce(Reduction operation, const Numbers& x);

@@ -40,6 +40,8 @@ class RowCheck {
       checked.problem.types.back() = t.is_summed ? DType::f32 : call_.tensors[i]->type;
     }
     check_apart();
+    if (const auto k = checked.sizes.find("k"); k != checked.sizes.end() && k->second > checked.columns())
+      fail(fmt::format("the {} greatest of {} columns", k->second, checked.columns()));
     checked.is_empty = checked.rows() == 0;
     const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
@@ -128,7 +130,7 @@ class RowCheck {
     int widest = 1, narrowest = 8;
     const auto of_columns = [&](auto&& visit) {
       for (size_t i = 0; i < call_.tensors.size(); ++i)
-        if (call_.tensors[i] && operation_.tensors[i].is_of_rows() && !operation_.tensors[i].is_summed)
+        if (call_.tensors[i] && operation_.tensors[i].has_columns() && !operation_.tensors[i].is_summed)
           visit(*call_.tensors[i], size_of(call_.tensors[i]->type));
     };
     of_columns([&](const RowOperand&, int bytes) {

@@ -121,7 +121,7 @@ command::Family family_of(const RowOperation& o) {
       {"ctas", 0, "that share a row; 0 for the library's choice", 1, 0}};
   for (const std::string& word : o.sizes())
     if (word != "rows" && word != "columns")
-      fields.push_back({word, word == "halves" ? 2 : 64, "of a tensor of the operation's"});
+      fields.push_back({word, word == "halves" ? 2 : word == "k" ? 8 : 64, "of a tensor of the operation's"});
   return {.name = o.name,
           .summary = o.summary,
           .fields = fields,
