@@ -77,6 +77,13 @@ def of_numpy():
     rows = pb.embedding(np.array([[5, 0], [6, -1]]), x, device="emulator")
     kit.check((rows[0] == x[[5, 0]]).all() and np.isnan(rows[1]).all(), "embedding")
     kit.check((pb.transpose(x, device="emulator") == x.T).all(), "transpose")
+    values, columns = pb.top_k(x, 3, device="emulator")
+    order = np.argsort(-x, 1, kind="stable")[:, :3]
+    kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
+    with kit.refused("top_k: the 65 greatest of 64 columns"):
+        pb.top_k(x, 65, device="emulator")
+    with kit.refused("k: 0; it is an integer above 0"):
+        pb.top_k(x, 0, device="emulator")
     with kit.refused("rotary: cos is [positions, columns / 2] = (5, 8), and is (4, 8)"):
         pb.rotary(heads, *angles[:, :4], device="emulator")
     with kit.refused("transpose: y has the shape [columns, rows]"):
@@ -136,6 +143,9 @@ def of_torch():
     back, = torch.autograd.grad(turned, heads, turned)  # a turn there and back
     longer = heads.detach().view(5, 2, 2, 8) * (cos**2 + sin**2)[:, None, None]
     check(back, longer.reshape(heads.shape).double().numpy(), np.float32, "rotary")
+    with torch.no_grad():
+        values, columns = torch.compile(lambda x: pb.top_k(x, 2, device="emulator"), fullgraph=True, backend="aot_eager")(x)
+        kit.check(torch.equal(values, x.topk(2)[0]) and torch.equal(columns.long(), x.topk(2)[1]), "top_k")
     with kit.refused("cumsum has no gradient"):
         pb.cumsum(x, device="emulator")
 
@@ -152,6 +162,8 @@ def of_jax():
         check(getattr(pb, name)(*inputs), wide(exact(*inputs)), np.float32, name)
         for a, b in zip(*(jax.jit(jax.grad(lambda *given: (f(*given)**2).sum(), of))(*inputs) for f in (getattr(pb, name), exact))):
             check(a, wide(b), np.float32, name, "gradient")
+    x = jnp.asarray(random.standard_normal((4, 20)).astype(np.float32))
+    kit.check(all((a == b).all() for a, b in zip(pb.top_k(x, 3), jax.lax.top_k(x, 3))), "top_k")
 
 
 {"numpy": of_numpy, "torch": of_torch, "jax": of_jax}[FRAMEWORK]()

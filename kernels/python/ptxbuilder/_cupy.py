@@ -39,8 +39,9 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
     return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device, _stream())
 
 
-def rows(operation, given, numbers, device):
-    return _rows.run(_kit, operation, given, numbers, operation.written[:1], device, _stream())[0]
+def rows(operation, given, numbers, device, extents):
+    found = _rows.run(_kit, operation, given, numbers, _rows.wanted_of(operation, extents), device, _stream(), extents)
+    return found if extents else found[0]
 
 
 def call(kernel, grid, arguments, first, device):

@@ -57,10 +57,11 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
     return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device)
 
 
-def rows(operation, given, numbers, device):
+def rows(operation, given, numbers, device, extents):
     required = {name: x for name, x in given.items() if not operation.tensors[name]["optional"]}
     _check(required, **{name: x for name, x in given.items() if name not in required})
-    return _rows.run(_kit, operation, given, numbers, operation.written[:1], device)[0]
+    found = _rows.run(_kit, operation, given, numbers, _rows.wanted_of(operation, extents), device, extents=extents)
+    return found if extents else found[0]
 
 
 def call(kernel, grid, arguments, first, device):

@@ -16,10 +16,11 @@ class Operation:
         self.written = tuple(name for name, tensor in self.tensors.items() if tensor["written"])
         self.numbers = {number["name"]: number["unsaid"] for number in row["numbers"]}
 
-    def results_of(self, given, wanted):
-        """(shape, type's name) of each result that is wanted; `given` has the same of what is read, or None."""
+    def results_of(self, given, wanted, extents=()):
+        """(shape, type's name) of each result that is wanted; `given` has the same of what is read, or None, and `extents` (word, number)
+        of what the shapes do not say."""
         first, first_type = given[self.read[0]]
-        sizes = {}
+        sizes = {word: (number,) for word, number in extents}
         for name in self.read:
             words = self.tensors[name]["shape"]
             if given[name] is None:
@@ -35,7 +36,7 @@ class Operation:
         def type_of(name):
             kind = self.tensors[name]["type"]
             of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # as that of which it is the gradient
-            return "float32" if kind == "number" else of[1] if of else first_type
+            return "float32" if kind == "number" else "int32" if kind == "integer" else of[1] if of else first_type
 
         return [(sum((sizes[word] for word in self.tensors[name]["shape"]), ()), type_of(name)) for name in wanted]
 
@@ -58,17 +59,18 @@ def kept_for_gradient(operation):
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _results(operation, wanted, names, *described):
+def _results(operation, wanted, extents, names, *described):
     """The same as results_of(), which takes most of the host's time, of (shape, type) each."""
-    return operation.results_of({name: x and (x[0], name_of(x[1])) for name, x in zip(names, described)}, wanted)
+    return operation.results_of({name: x and (x[0], name_of(x[1])) for name, x in zip(names, described)}, wanted, extents)
 
 
-def run(kit, operation, given, numbers, wanted, device, stream=None):
+def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
     """One operation on tensors of any strides, of which `given` has those that are read, by name, and None for what is left out; the
     results that are wanted, as a tuple."""
     given = {name: None if x is None else kit.compact(x) for name, x in given.items()}
     first = given[operation.read[0]]
-    found = _results(operation, wanted, tuple(given), *(None if x is None else (tuple(x.shape), x.dtype) for x in given.values()))
+    found = _results(operation, wanted, extents, tuple(given),
+                     *(None if x is None else (tuple(x.shape), x.dtype) for x in given.values()))
     results = {name: kit.empty(first, *one) for name, one in zip(wanted, found)}
     all_of_them = {**given, **results}
     tensors = tuple(None if x is None else kit.tensor(x) for x in map(all_of_them.get, operation.tensors))
@@ -76,19 +78,24 @@ def run(kit, operation, given, numbers, wanted, device, stream=None):
     return tuple(results.values())
 
 
-def workspace_of(device, operation, given, numbers, wanted):
+def workspace_of(device, operation, given, numbers, wanted, extents=()):
     """The bytes that an operation of compact tensors takes; it is compiled. `given` has (shape, type's name) or None by name."""
-    described = {**given, **dict(zip(wanted, operation.results_of(given, wanted)))}
+    described = {**given, **dict(zip(wanted, operation.results_of(given, wanted, extents)))}
     tensors = untouched(*(described.get(name) for name in operation.tensors))
     return _ext.rows_workspace(device, operation.name, tuple(tensors), operation.bits_of(wanted), numbers)
 
 
-def _call(name, device, numbers, **given):
+def wanted_of(operation, extents):
+    """The results of a call without a gradient: the first, or all where they have extents of their own."""
+    return operation.written if extents else operation.written[:1]
+
+
+def _call(name, device, numbers, extents=(), **given):
     operation = OPERATIONS[name]
     for word, value in numbers.items():
         check_number(word, value)
     first = given[operation.read[0]]
-    return door_of(first).rows(operation, given, tuple(float(x) for x in numbers.values()), device)
+    return door_of(first).rows(operation, given, tuple(float(x) for x in numbers.values()), device, extents)
 
 
 def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
@@ -151,3 +158,15 @@ def cumsum(x, *, device=None):
 def transpose(x, *, device=None):
     """The transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
     return _call("transpose", device, {}, x=x)
+
+
+def top_k(x, k, *, device=None):
+    """The k greatest elements of each row, from the greatest on, and their columns, int32: a tuple. Of equal ones the first counts, and
+    NaN is none.
+
+    x is f16, bf16 or float32, of up to 16384 columns. Each of the k takes a round of the row, so that k is meant to be small. It has no
+    gradient.
+    """
+    if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
+        raise ValueError(f"k: {k!r}; it is an integer above 0")
+    return _call("top_k", device, {}, (("k", int(k)),), x=x)

@@ -10,13 +10,13 @@ from .ffi import alike, check_arrays, described, refuse_device, struct_like
 from .ffi import device as traced_device
 
 
-def _call(operation, given, numbers, wanted):
+def _call(operation, given, numbers, wanted, extents=()):
     """The results that are wanted, as a tuple; `given` is by name."""
     names = [name for name, x in given.items() if x is not None]
     shapes = dict(zip(given, described(*given.values())))
-    workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted)
+    workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted, extents)
     first = given[operation.read[0]]
-    structs = [struct_like(first, shape, kind) for shape, kind in operation.results_of(shapes, wanted)]
+    structs = [struct_like(first, shape, kind) for shape, kind in operation.results_of(shapes, wanted, extents)]
     if workspace:
         structs.append(struct_like(first, (workspace,), "uint8"))
     results = jax.ffi.ffi_call("ptxbuilder_rows", structs, vmap_method="sequential")(
@@ -57,16 +57,19 @@ def _function(name, there, numbers):
     return function
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _jitted(name, there, numbers, *given):
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _jitted(name, there, numbers, extents, *given):
+    if extents:  # which no operation with a gradient has
+        operation = _rows.OPERATIONS[name]
+        return _call(operation, dict(zip(operation.read, alike(*given))), numbers, operation.written, extents)
     return _function(name, there, numbers)(*alike(*given))
 
 
-def rows(operation, given, numbers, device):
-    """The operation's first result."""
+def rows(operation, given, numbers, device, extents):
+    """The operation's first result, or a tuple of all where they have extents of their own."""
     refuse_device(device)
     required = {name: x for name, x in given.items() if not operation.tensors[name]["optional"]}
     check_arrays(required, **{name: x for name, x in given.items() if name not in required})
     arrays = [given.get(name) for name in operation.read]
     there = tuple(x is not None for x in arrays)
-    return _jitted(operation.name, there, numbers, *(jnp.asarray(x) for x in arrays if x is not None))
+    return _jitted(operation.name, there, numbers, extents, *(jnp.asarray(x) for x in arrays if x is not None))

@@ -8,16 +8,17 @@ from . import tensors
 from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_transforms, is_compiling, is_watched, library, place_of,
                       requires_grad, there)
 
-library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device) -> Tensor[]")
+library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device, str[] words, int[] extents) -> Tensor[]")
 
 
 def _by_name(operation, given):
     return dict(zip(operation.read, given))
 
 
-def _op(operation, given, numbers, wanted, device):
+def _op(operation, given, numbers, wanted, device, words, extents):
     operation = _rows.OPERATIONS[operation]
-    return list(_rows.run(tensors, operation, _by_name(operation, given), tuple(numbers), tuple(wanted), there(device, given[0])))
+    return list(_rows.run(tensors, operation, _by_name(operation, given), tuple(numbers), tuple(wanted), there(device, given[0]),
+                          extents=tuple(zip(words, extents))))
 
 
 for _place in PLACES:
@@ -25,19 +26,21 @@ for _place in PLACES:
 
 
 @operators.register_fake("ptxbuilder::rows", lib=library)
-def _(operation, given, numbers, wanted, device):
+def _(operation, given, numbers, wanted, device, words, extents):
     check_meta(*given)
     operation = _rows.OPERATIONS[operation]
     described = {name: None if x is None else (x.shape, name_of(x.dtype)) for name, x in _by_name(operation, given).items()}
-    return [given[0].new_empty(shape, dtype=DTYPES[kind]) for shape, kind in operation.results_of(described, wanted)]
+    found = operation.results_of(described, wanted, tuple(zip(words, extents)))
+    return [given[0].new_empty(shape, dtype=DTYPES[kind]) for shape, kind in found]
 
 
-def _run(operation, given, numbers, wanted, device):
+def _run(operation, given, numbers, wanted, device, extents=()):
     if is_compiling() or is_watched() or not all(x is None or type(x) in PLAIN for x in given):
         first = operation.read[0]
         return tuple(torch.ops.ptxbuilder.rows(operation.name, list(given), list(numbers), list(wanted),
-                                               place_of(device, given[0], first)))
-    return _rows.run(tensors, operation, _by_name(operation, given), numbers, wanted, device)
+                                               place_of(device, given[0], first), [word for word, _ in extents],
+                                               [number for _, number in extents]))
+    return _rows.run(tensors, operation, _by_name(operation, given), numbers, wanted, device, extents=extents)
 
 
 class _Rows(torch.autograd.Function):
@@ -70,17 +73,19 @@ class _Rows(torch.autograd.Function):
 
 
 @tensors.named("ptxbuilder::rows")
-def rows(operation, given, numbers, device):
-    """The operation's first result."""
+def rows(operation, given, numbers, device, extents):
+    """The operation's first result, or a tuple of all where they have extents of their own."""
     given = tuple(given.get(name) for name in operation.read)
     if is_compiling():
         _check(operation, given)
     try:
-        if requires_grad(*given) and not _rows.gradient_of(operation):
+        asks, gradient = requires_grad(*given), _rows.gradient_of(operation)
+        if asks and not gradient:
             raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
-        if requires_grad(*given) or has_transforms() is not None:
+        if gradient and (asks or (not is_compiling() and has_transforms() is not None)):
             return _Rows.apply(operation.name, numbers, device, *given)[0]
-        return _run(operation, given, numbers, operation.written[:1], device)[0]
+        found = _run(operation, given, numbers, _rows.wanted_of(operation, extents), device, extents)
+        return found if extents else found[0]
     except Exception:
         if not is_compiling():
             _check(operation, given)
