@@ -1,4 +1,4 @@
-// The sums of each element of a row and all before it.
+// This is the sum of each element of a row and all before it.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 f32 from_lane(u32 lane, f32 x) { return bit_cast<f32>(shfl_sync_idx(bit_cast<u32>(x), lane)); }
 
-// The sum of x of the lanes that share a row, up to this one.
+// It adds x over the lanes that share a row, up to this one.
 f32 sum_of_lanes(f32 x, int lanes) {
   const u32 lane = tid_x() % 32, in_row = lane % static_cast<uint32_t>(lanes);
   for (uint32_t distance = 1; distance < static_cast<uint32_t>(lanes); distance *= 2) {
@@ -17,7 +17,7 @@ f32 sum_of_lanes(f32 x, int lanes) {
   return x;
 }
 
-// Of the part of each row that a warp has, the sums up to each element; `totals` gets that of all.
+// It gives the sums up to each element of the part of a row that a warp has; `totals` gets that of all.
 Numbers sums_in_part(const Numbers& x, const RowTile& t, std::vector<f32>& totals) {
   const u32 lane = tid_x() % 32, last = lane | static_cast<uint32_t>(t.lanes - 1);
   std::vector<f32> sums;

@@ -1,4 +1,4 @@
-// Where the warps that share a row, of one CTA or of those of a cluster, exchange what each has of it.
+// The warps that share a row, of one CTA or of those of a cluster, exchange here what each has of it.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace ptxbuilder::kernels {
 
 using Numbers = RegisterTile<f32>;
 
-// What the warps that share a row know of it: some numbers of each. Rows that a warp has alone are one part.
+// The warps that share a row know some numbers of it each. Rows that a warp has alone are one part.
 class RowParts {
  public:
-  // Of what `of` makes of the numbers of each part, the sum or maximum over all parts, which all threads get.
+  // It reduces what `of` makes of the numbers of each part over all parts, by add or max; all threads get it.
   using OfNumbers = std::function<Numbers(const std::vector<Numbers>&)>;
   Numbers reduce(Reduction operation, const OfNumbers& of) const;
 
@@ -39,10 +39,10 @@ class RowExchange {
   // It is made outside of roles.
   RowExchange(Kernel& kernel, const RowProblem& problem);
 
-  // Numbers for each row, which all threads of a warp have alike. All threads that share a row call it, and
-  // read what they get before they call it again.
+  // It sends numbers of each row, which all threads of a warp have alike. All threads that share a row call
+  // it, and read what they get before they call it again.
   RowParts operator()(std::vector<Numbers> own);
-  // The last call was made.
+  // It is called behind the last exchange.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-// The sum of the powers of 2 of a row, relative to its greatest, in one exchange.
+// This sums the powers of 2 of a row, relative to its greatest, in one exchange.
 #pragma once
 
 #include <cmath>
@@ -7,8 +7,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The greatest of a part of a row. It is finite, so that a part behind the last column, or of -inf alone, has
-// powers of 0.
+// It gives the greatest of a part of a row, which is finite, so that a part behind the last column, or of
+// -inf alone, has powers of 0.
 inline Numbers part_maximum(const Numbers& x) {
   return max(reduce_rows(Reduction::max, x), -0x1.fffffep127f);
 }

@@ -1,4 +1,4 @@
-// What an operation on the rows of a matrix is: its tensors, its numbers, and the kernel that computes it.
+// An operation on the rows of a matrix is its tensors, its numbers, and the kernel that computes it.
 // This is all that the call on the host, C, Python, PyTorch and JAX know of it.
 #pragma once
 
@@ -30,8 +30,8 @@ struct RowTensor {
   Type type = Type::of_first;
   Use use = Use::read;
   std::string meaning;
-  // Of a result [columns] that sums over rows: the kernel gets an f32 [parts, columns] in its place, of which
-  // each group of CTAs that shares a row writes its own sums. Another kernel adds them up.
+  // It says that a result [columns] sums over rows: the kernel gets an f32 [parts, columns] in its place, of
+  // which each group of CTAs that shares a row writes its own sums. Another kernel adds them up.
   bool is_summed = false;
 
   bool is_written() const { return use == Use::written || use == Use::written_if_given; }
@@ -39,7 +39,7 @@ struct RowTensor {
   bool has_columns() const { return std::find(shape.begin(), shape.end(), "columns") != shape.end(); }
 };
 
-// A number that a call gives, of f32.
+// This is a number that a call gives, of f32.
 struct RowNumber {
   std::string name;
   float unsaid;
@@ -59,19 +59,19 @@ struct RowOperation {
       true;  // a row's threads have all of it: else the tile says how wide accesses are, and no more
   Kernel (*build)(const RowProblem&) = nullptr;
 
-  // The extents' words, in the order of their first use.
+  // It gives the extents' words, in the order of their first use.
   std::vector<std::string> sizes() const;
   bool has_sums() const;
 };
 
-// A kernel of an operation: the types of the tensors that are given, and how a row is spread.
+// A kernel of an operation is made by the types of the tensors that are given, and by how a row is spread.
 struct RowProblem {
   const RowOperation* operation;
   std::vector<std::optional<DType>> types;  // by tensor; none of one that is not given
   RowTile tile;
 };
 
-// Every operation, and one by its name. Throws Error that lists the names.
+// They give every operation, and one by its name. Throws Error that lists the names.
 const std::vector<RowOperation>& row_operations();
 const RowOperation& row_operation(std::string_view name);
 

@@ -19,7 +19,7 @@ RowOperation rotary();
 RowOperation rotary_gradient();
 RowOperation top_k();
 RowOperation transpose();
-// What is behind an operation that sums over rows; it is none of row_operations().
+// This one runs behind an operation that sums over rows; it is none of row_operations().
 RowOperation row_sums();
 
 }  // namespace ptxbuilder::kernels

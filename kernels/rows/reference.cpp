@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kError = 0x1p-20;  // of sums of f32, relative to the greatest term
 
-// One row of a call.
+// This is one row of a call.
 class ReferenceRow {
  public:
   ReferenceRow(const RowReference& call, size_t row)
@@ -38,7 +38,7 @@ class ReferenceRow {
     for (size_t c = 0; c < columns_; ++c) most = std::max(most, f(c));
     return most;
   }
-  // The next element of a tensor.
+  // It adds the next element of a tensor.
   void put(const char* tensor, double value, double tolerance) {
     results_[tensor].push_back({value, tolerance});
   }
@@ -78,7 +78,7 @@ void layer_norm(ReferenceRow& row) {
   row.put("scale", scale, 4 * kError * scale);
 }
 
-// What both norms have in common: `is_centred` where the mean is taken off.
+// Both norms share this; `is_centred` says that the mean is taken off.
 void norm_gradient(ReferenceRow& row, bool is_centred) {
   const auto n = static_cast<double>(row.columns());
   const double scale = row.of_row("scale"), mean = is_centred ? row.of_row("mean") : 0;

@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The tensor's place in the operation's list.
+// It gives the tensor's place in the operation's list.
 size_t place_of(const RowOperation& o, const std::string& tensor) {
   for (size_t i = 0; i < o.tensors.size(); ++i)
     if (o.tensors[i].name == tensor) return i;
@@ -46,13 +46,14 @@ RegisterTile<T> narrowed(const Numbers& x) {
     return astype<T>(x);
 }
 
-// The first column of the warp.
+// It gives the first column of the warp.
 u32 first_column(const RowTile& t) {
   return t.is_shared() ? (ctaid_x() % t.ctas * t.warps + tid_x() / 32) * t.columns_of_warp() : u32(0);
 }
 
-// Elements of the threads' rows in a tensor [rows, columns], from `row` on. The parts of a row that warps
-// share are rows of a warpgroup's tile, one behind the other, of which the last ones may have fewer columns.
+// It gives the place of the threads' rows in a tensor [rows, columns], from `row` on. The parts of a row that
+// warps share are rows of a warpgroup's tile, one behind the other, of which the last ones may have fewer
+// columns.
 template <class T>
 TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row) {
   if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
@@ -76,7 +77,7 @@ void declare(Kernel& k, Parameters& p, const RowProblem& problem, Where where) {
   p.declare(k, where);
 }
 
-// A tensor [columns], the same for all rows.
+// It loads a tensor [columns], which is the same for all rows.
 Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                    float unsaid) {
   const RowTile& t = problem.tile;
@@ -90,7 +91,7 @@ Numbers columns_of(const RowProblem& problem, const Parameters& parameters, cons
   });
 }
 
-// Rows of a tensor [rows, columns].
+// It loads rows of a tensor [rows, columns].
 template <class T>
 RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                         float outside, u32 row) {
@@ -237,7 +238,7 @@ f32 Row::columns_of_part() const {
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
 
 Numbers Row::inside(const Numbers& x) const {
-  // Of an access all elements are inside, or none.
+  // An access has all of its elements inside, or none.
   const RegisterTile<u32> access = column() & ~static_cast<uint32_t>(problem_.tile.vector - 1);
   return select(access < size("columns"), x, f32(0));
 }

@@ -33,28 +33,28 @@ class Row {
   f32 columns() const { return f32(size("columns")); }
   f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
 
-  // Of a tensor [rows, columns]. Behind the last column is `outside`.
+  // It loads rows of a tensor [rows, columns]; `outside` stands behind the last column.
   Numbers load(const std::string& tensor, float outside = 0) const;
-  // The same of a tensor [columns], for all rows; `unsaid` where it is not given.
+  // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
-  // The same of the rows that `index` says, one for each of this tile's; NaN where a tensor has no such row.
+  // It loads the rows that `index` says, one for each of this tile's; a row that is not there is NaN.
   // A thread has one row (RowLimits).
   Numbers load_rows(const std::string& tensor, const RegisterTile<s32>& index) const;
-  // Of a tensor [rows], one number for each.
+  // They load one number for each row of a tensor [rows].
   Numbers load_number(const std::string& tensor) const;
   RegisterTile<s32> load_index(const std::string& tensor) const;  // of its low 32 bits
-  // The element of each row in the column that `index` says; `otherwise` where there is no such column.
+  // It loads the element of each row in the column that `index` says; `otherwise` stands for no such column.
   Numbers load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const;
   // It does nothing for a tensor that is not given.
   void store_number(const std::string& tensor, const Numbers& x) const;
-  // In a column of a tensor [rows, ..], which may be of integers.
+  // It stores to a column of a tensor [rows, ..], which may be of integers.
   void store_number_at(const std::string& tensor, u32 column, const Numbers& x) const;
 
-  // One number for each row, which all of its threads get.
+  // All threads of a row get its number.
   Numbers reduce(Reduction operation, const Numbers& x);
   Numbers sum(const Numbers& x) { return reduce(Reduction::add, x); }
-  // The same in one exchange of several numbers of each part, which its warp has found by reduce_rows().
+  // It exchanges several numbers of each part at once, which its warp has found by reduce_rows().
   RowParts exchange(std::vector<Numbers> own) { return exchange_(std::move(own)); }
   f32 columns_of_part() const;
   f32 begin_of_part() const { return f32(column_); }
@@ -63,12 +63,12 @@ class Row {
     return broadcast(x, layout_);
   }
   RegisterTile<u32> column() const;  // of each element
-  // x, and 0 behind the last column.
+  // It sets x to 0 behind the last column.
   Numbers inside(const Numbers& x) const;
 
  private:
   friend class RowThreads;
-  // What is loaded of a tensor, as its registers.
+  // This holds the registers of tensors that were loaded.
   using Loaded = std::map<std::string, std::vector<u32>>;
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);
@@ -84,14 +84,14 @@ class Row {
   const u32 row_, column_;  // the first of this warp's part
 };
 
-// The threads of a CTA, which go over rows that each `body` sees.
+// The threads of a CTA go over rows, which `body` sees.
 class RowThreads {
  public:
-  // Where CTAs stay, the tensors `ahead` are loaded for the next rows while these are computed.
+  // The tensors `ahead` are loaded for the next rows while these are computed, if CTAs stay.
   void for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead = {});
-  // Of a tensor [columns], the same for all rows; `unsaid` where it is not given.
+  // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
-  // Tiles of zeros for sums over rows, and where they go: the parts of a tensor, unless it is not given.
+  // A tile of zeros begins sums over rows, which go to the parts of a tensor, unless it is not given.
   Numbers zeros() const;
   void store_sums(const std::string& tensor, const Numbers& x) const;
 
@@ -104,11 +104,11 @@ class RowThreads {
   RowExchange& exchange_;
 };
 
-// The kernel of an operation, whose text is `body`. Each CTA has some rows, or with others of its cluster
-// one; of an operation that sums over rows, CTAs stay and take rows in turn.
+// It builds the kernel of an operation, whose text is `body`. Each CTA has some rows, or with others of its
+// cluster one; of an operation that sums over rows, CTAs stay and take rows in turn.
 Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body,
                    Where where = Where::here());
-// The same where there is nothing but the rows.
+// It does so where there is nothing but the rows.
 Kernel row_kernel(const RowProblem& problem, const std::function<void(Row&)>& body,
                   Where where = Where::here());
 

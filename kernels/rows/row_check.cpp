@@ -74,11 +74,11 @@ class RowCheck {
       fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    // Of those in front, which may be none, all are rows.
+    // Extents in front, of which there may be none, are all rows.
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows"))
       refuse("the number of dimensions is another");
-    int64_t ahead = 1;  // of the last one
+    int64_t ahead = 1;  // the product of all extents but the last
     for (size_t k = 0; k < rank; ++k) {
       int64_t extent = 1;
       for (size_t d = k == 0 ? 0 : rows + k - 1; d < rows + k; ++d) {
@@ -107,7 +107,8 @@ class RowCheck {
     check_row(operation_.name.c_str(), row_of(t, x), where_);
   }
 
-  // Of results and all else: what has its rows in the same places is read before it is written.
+  // A result lies apart from all else, but for what has its rows in the same places and is read before it is
+  // written.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const RowTensor& t = operation_.tensors[i];
@@ -125,7 +126,7 @@ class RowCheck {
     }
   }
 
-  // The bytes of the widest element of a row, and the elements of an access that all tensors' places allow.
+  // It gives the bytes of the widest element of a row, and the elements of an access that all places allow.
   std::pair<int, int> widest_access() const {
     int widest = 1, narrowest = 8;
     const auto of_columns = [&](auto&& visit) {

@@ -1,4 +1,4 @@
-// The rules of a call on rows: what it is given, against the table of its operation.
+// These rules hold what a call on rows is given against the table of its operation.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
-// A call whose types and extents are right, with what follows from them.
+// The types and extents of a call are right, and this follows from them.
 struct CheckedRows {
   std::map<std::string, int64_t> sizes;  // by the table's words
   RowProblem problem;
@@ -20,7 +20,7 @@ struct CheckedRows {
 
 // Throws Error that names the tensor, the rule and the value.
 CheckedRows check_rows(const RowCall& call, Where where);
-// Of a call that is to run: no tensor lies at address 0.
+// It refuses a call that is to run with a tensor at address 0.
 void check_row_addresses(const RowCall& call, Where where);
 
 }  // namespace ptxbuilder::kernels

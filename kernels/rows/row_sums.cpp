@@ -1,4 +1,4 @@
-// The sum over rows of each column: what is behind an operation whose CTAs have summed their rows.
+// This sums the rows of each column, behind an operation whose CTAs have summed theirs.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"

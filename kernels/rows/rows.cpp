@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// What a kernel is made for, beside its tile.
+// A kernel is made for this and a tile.
 struct RowForm {
   const RowOperation* operation;
   std::vector<std::optional<DType>> types;
@@ -32,7 +32,7 @@ struct Rows::State {
           load(device, compiler, problem.operation->build(problem)));
     });
   }
-  // The kernel that adds up the parts of a result.
+  // It gives the kernel that adds up the parts of a result.
   runtime::LoadedKernel& sums_kernel(DType type) { return kernel({&sums, {DType::f32, type}, {}}); }
   int64_t parts(const CheckedRows& c) const {
     if (c.is_empty) return 0;

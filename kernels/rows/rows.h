@@ -1,4 +1,4 @@
-// Operations on the rows of a matrix as one call on the host: y = rms_norm(x), and the others of
+// One call on the host runs any operation on the rows of a matrix: y = rms_norm(x), and the others of
 // operations.h.
 //
 //   kernels::Rows rows(*device);
@@ -18,14 +18,14 @@
 
 namespace ptxbuilder::kernels {
 
-// A tensor without gaps, outermost extent first.
+// This is a tensor without gaps, whose outermost extent comes first.
 struct RowOperand {
   DType type = DType::bf16;
   std::vector<int64_t> extents;
   runtime::View memory;
 };
 
-// A call of an operation: a tensor for each of its table, in that order, and a number for each of its
+// A call of an operation has a tensor for each of its table, in that order, and a number for each of its
 // numbers. Extents in front of those of the table are counted as rows. A result may be in the place of what
 // is read there by the same threads, element by element, as y in that of x; else results lie apart from all
 // other tensors.

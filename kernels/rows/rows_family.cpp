@@ -1,4 +1,4 @@
-// The operations on rows as kernel families, one for each.
+// This makes a kernel family of each operation on rows.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -39,7 +39,7 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   return problem;
 }
 
-// Numbers from `least` to below `end`.
+// It sets numbers from `least` to below `end`.
 void choose(command::Tensor& t, int64_t least, int64_t end) {
   for (size_t i = 0; i < t.count(); ++i) {
     const auto drawn = static_cast<int64_t>(std::abs(t[i]));

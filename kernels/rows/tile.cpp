@@ -15,8 +15,8 @@ constexpr int kValuesOfNarrow = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// One CTA where it holds the row. Of a cluster, those with fewer warps are more at once, and wait less for
-// each other.
+// One CTA takes the row where it can. CTAs of a cluster that have fewer warps are more at once, and wait less
+// for each other.
 int ctas_for(int64_t warpgroups, int64_t most_of_cta) {
   if (warpgroups <= most_of_cta) return 1;
   const int64_t few = ceil_div(warpgroups, std::min(kFewWarpgroups, most_of_cta));

@@ -1,4 +1,4 @@
-// How the rows of a matrix are spread over threads.
+// A tile says how the rows of a matrix are spread over threads.
 #pragma once
 
 #include <algorithm>
@@ -24,33 +24,35 @@ struct RowTile {
   int rows() const {
     return is_shared() ? 1 : RegisterLayout::kThreads / lanes * rows_of_thread;
   }  // of a CTA
-  // Of a warpgroup's part: its rows, or of a row that warps share, a row for each of its four parts.
+  // A warpgroup's part has its rows or, if warps share one, a row for each of its four parts.
   RegisterLayout layout() const;
   friend bool operator==(const RowTile&, const RowTile&) = default;
 
   static constexpr int kWarps = 4;  // of a warpgroup
 };
 
-// What a kernel's registers allow.
+// A kernel's registers allow so much.
 struct RowLimits {
-  // Of a row, that a thread has at most: of 16 bits by wide accesses, and of 32 bits or one by one.
+  // A thread has at most so many elements of a row: of 16 bits by wide accesses, and of 32 bits or one by
+  // one.
   int values = 32, values_of_words = 32;
   int rows_of_thread = 4;      // of narrow rows, at most
   int threads_at_once = 1024;  // of a multiprocessor, which leave a thread so many registers
 };
 
-// CTAs that a multiprocessor is to hold at once.
+// A multiprocessor is to hold so many CTAs at once.
 int ctas_at_once(const RowTile& tile, const RowLimits& limits);
 
-// How many groups of CTAs take the rows of an operation that sums over rows: as the rule of a launch, and as
-// its number.
+// So many groups of CTAs take the rows of an operation that sums over rows: the rule of a launch, and its
+// number.
 std::string row_parts_rule(const RowTile& tile, const RowLimits& limits);
 int64_t row_parts(const RowTile& tile, const RowLimits& limits, int64_t rows, int64_t multiprocessors);
 
 inline constexpr int64_t kMostColumns = 262144;
 
-// The tile for rows of so many columns of elements of up to `bytes`, of which `vector` is a divisor; by so
-// many CTAs, unless they are 0. Throws Error where there are more columns than the threads of a cluster hold.
+// It gives the tile for rows of so many columns of elements of up to `bytes`, of which `vector` is a divisor;
+// by so many CTAs, unless they are 0. Throws Error where there are more columns than the threads of a cluster
+// hold.
 RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas = 0,
                  Where where = Where::here());
 

@@ -60,12 +60,12 @@ def kept_for_gradient(operation):
 
 @functools.lru_cache(maxsize=1 << 12)
 def _results(operation, wanted, extents, names, *described):
-    """The same as results_of(), which takes most of the host's time, of (shape, type) each."""
+    """Gives what results_of() does, which takes most of the host's time, for (shape, type) each."""
     return operation.results_of({name: x and (x[0], name_of(x[1])) for name, x in zip(names, described)}, wanted, extents)
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
-    """One operation on tensors of any strides, of which `given` has those that are read, by name, and None for what is left out; the
+    """Runs one operation on tensors of any strides, of which `given` has those that are read, by name, and None for what is left out; the
     results that are wanted, as a tuple."""
     given = {name: None if x is None else kit.compact(x) for name, x in given.items()}
     first = given[operation.read[0]]
@@ -109,7 +109,7 @@ def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
 
 
 def layer_norm(x, weight=None, bias=None, *, epsilon=1e-5, device=None):
-    """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, as rms_norm(); up to 131072 columns of float32."""
+    """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, as rms_norm()."""
     return _call("layer_norm", device, {"epsilon": epsilon}, x=x, weight=weight, bias=bias)
 
 
