@@ -25,7 +25,7 @@ const std::vector<RowOperation>& row_operations() {
       rms_norm(), rms_norm_gradient(), layer_norm(),    layer_norm_gradient(),
       softmax(),  softmax_gradient(),  cross_entropy(), cross_entropy_gradient(),
       cumsum(),   embedding(),         rotary(),        rotary_gradient(),
-      top_k(),    transpose()};
+      top_k(),    transpose(),         rms_scale()};
   return all;
 }
 

@@ -7,6 +7,7 @@ namespace ptxbuilder::kernels {
 
 RowOperation rms_norm();
 RowOperation rms_norm_gradient();
+RowOperation rms_scale();
 RowOperation layer_norm();
 RowOperation layer_norm_gradient();
 RowOperation softmax();

@@ -65,6 +65,11 @@ void rms_norm(ReferenceRow& row) {
   row.put("scale", scale, kError * scale);
 }
 
+void rms_scale(ReferenceRow& row) {
+  const double scale = scale_of(row, 0);
+  row.put("scale", scale, kError * scale);
+}
+
 void layer_norm(ReferenceRow& row) {
   const double mean = row.sum([&](size_t c) { return row.element("x", c); }) /
                       static_cast<double>(row.columns()),
@@ -199,6 +204,7 @@ std::map<std::string, std::vector<RowExpected>> row_reference(const std::string&
       {"cumsum", cumsum},
       {"embedding", embedding},
       {"top_k", top_k},
+      {"rms_scale", rms_scale},
       {"rotary", rotary},
       {"rotary_gradient", rotary_gradient}};
   ReferenceRow reference(call, row);

@@ -14,6 +14,13 @@ Kernel rms_norm_kernel(const RowProblem& problem) {
   });
 }
 
+Kernel rms_scale_kernel(const RowProblem& problem) {
+  return row_kernel(problem, [](Row& row) {
+    const Numbers x = row.load("x");
+    row.store_number("scale", rsqrt(row.sum(x * x) / row.columns() + row.number("epsilon")));
+  });
+}
+
 Kernel rms_norm_gradient_kernel(const RowProblem& problem) {
   return rows_kernel(problem, [](RowThreads& threads) {
     const Numbers weight = threads.load_columns("weight", 1);
@@ -45,6 +52,20 @@ RowOperation rms_norm() {
           .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
           .limits = {.values_of_words = 16},
           .build = rms_norm_kernel};
+}
+
+RowOperation rms_scale() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  return {
+      .name = "rms_scale",
+      .summary =
+          "scale = 1 / sqrt(mean(x^2) + epsilon) of each row: an RMS norm for a product that scales its rows",
+      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                  {"scale", {"rows"}, number, written, "what makes their mean square 1"}},
+      .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
+      .limits = {.values_of_words = 16},
+      .build = rms_scale_kernel};
 }
 
 RowOperation rms_norm_gradient() {

@@ -77,6 +77,9 @@ def of_numpy():
     rows = pb.embedding(np.array([[5, 0], [6, -1]]), x, device="emulator")
     kit.check((rows[0] == x[[5, 0]]).all() and np.isnan(rows[1]).all(), "embedding")
     kit.check((pb.transpose(x, device="emulator") == x.T).all(), "transpose")
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((6, 64), (64, 32)))
+    scaled = pb.matmul(a, (w[:, None] * b).astype(np.float16), scale_a=pb.rms_scale(a, device="emulator")[:, None], device="emulator")
+    check(scaled, EXACT["rms_norm"](wide(a), wide(w)) @ wide(b), np.float16, "rms_scale")
     values, columns = pb.top_k(x, 3, device="emulator")
     order = np.argsort(-x, 1, kind="stable")[:, :3]
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")

@@ -108,6 +108,16 @@ def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
     return _call("rms_norm", device, {"epsilon": epsilon}, x=x, weight=weight)
 
 
+def rms_scale(x, *, epsilon=1e-6, device=None):
+    """1 / sqrt(mean(x^2) + epsilon) of each row, float32: an RMS norm ahead of a product that writes no normal rows,
+
+        y = matmul(x, weight[:, None] * w, scale_a=rms_scale(x)[:, None])  # rms_norm(x, weight) @ w
+
+    as rms_norm(); it has no gradient.
+    """
+    return _call("rms_scale", device, {"epsilon": epsilon}, x=x)
+
+
 def layer_norm(x, weight=None, bias=None, *, epsilon=1e-5, device=None):
     """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, as rms_norm()."""
     return _call("layer_norm", device, {"epsilon": epsilon}, x=x, weight=weight, bias=bias)
