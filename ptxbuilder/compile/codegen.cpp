@@ -111,7 +111,8 @@ std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
   return std::string(text);
 }
 
-// What the text of print_ptx() follows from. Bitcode has the lines of the C++ source, which the text has too.
+// The text of print_ptx() follows from these. Bitcode has the lines of the C++ source, which the text has
+// too.
 Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int ptx_version) {
   llvm::SmallString<65536> bitcode;
   llvm::raw_svector_ostream out(bitcode);

@@ -86,7 +86,7 @@ struct SpecializedOptions {
   // A thread has so many, by setmaxnreg. Those that compute have what is left of the SM's, 256 at most.
   int memory_registers = 40;
   std::optional<int> compute_registers = {};
-  // If CTAs stay: the pipeline runs for each tile, and loads for the next one begin while the last steps of
+  // CTAs stay: the pipeline runs for each tile, and loads for the next one begin while the last steps of
   // one are computed. Index maps get the tile's index ahead of the grid's.
   TileOrder tiles = nullptr;
   bool manual_wait = false, manual_release = false;  // as in PipelineOptions

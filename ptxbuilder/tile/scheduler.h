@@ -71,11 +71,11 @@ class Announcements {
   Announcements(Kernel& kernel, int places, int words, int readers, const std::string& name = "work",
                 Where where = Where::here());
 
-  // For the thread that announces: waits until the round's place is free. Then it writes to that, and
+  // The thread that announces waits here until the round's place is free. Then it writes to that, and
   // publishes it.
   sptr<u32> begin(u32 round, Where where = Where::here()) const;
   void publish(u32 round, Where where = Where::here()) const;
-  // For those that read: waits until the round is announced. They may ask again until it is done.
+  // Those that read wait here until the round is announced. They may ask again until it is done.
   sptr<u32> read(u32 round, Where where = Where::here()) const;
   // Hands back a round's place; for the threads that stand for a reader.
   void done(u32 round, pred stands, Where where = Where::here()) const;

@@ -133,7 +133,7 @@ TEST_CASE("nd_loop: a grid of 2 x 3 among four, sizes of the host and of the dev
         });
   };
   for (bool device_sizes : {false, true}) run(device_sizes, {}, 2, 3, {{0, 11}, {1, 12}, {2}, {10}});
-  // In tiles of 2 x 2 of a grid of 2 x 4: (0,0) (0,1) (1,0) (1,1), and then the columns behind.
+  // These are tiles of 2 x 2 of a grid of 2 x 4: (0,0) (0,1) (1,0) (1,1), and then the columns behind.
   for (bool device_sizes : {false, true})
     run(device_sizes, {2, 2}, 2, 4, {{0, 2}, {1, 3}, {10, 12}, {11, 13}});
   run(false, {}, 1, 1, {{0}, {}, {}, {}});
@@ -262,8 +262,8 @@ TEST_CASE("a pipeline whose CTAs take their tiles from a counter") {
   }
 }
 
-// Without one of its two barriers, a thread of the loop may read the number of the next step; and a reader in
-// a role may hand a place back that lanes have yet to read.
+// If one of its two barriers lacks, a thread of the loop may read the number of the next step; and a reader
+// in a role may hand a place back that lanes have yet to read.
 TEST_CASE("emulator: mutants of steps from a counter are reported") {
   Running running;
   running.device = runtime::open_emulator();

@@ -44,7 +44,7 @@ def _run(operation, given, numbers, wanted, device, extents=()):
 
 
 class _Rows(torch.autograd.Function):
-    """All results that are kept for the gradient, of which the first has one."""
+    """This returns all results that are kept for the gradient; the first one has a gradient."""
 
     @staticmethod
     def forward(name, numbers, device, *given):
@@ -65,7 +65,7 @@ class _Rows(torch.autograd.Function):
         known = dict(zip(operation.read + kept, ctx.saved_tensors))
         known["d" + kept[0]] = grad.contiguous()
         asked = [f"d{name}" for name, is_asked in zip(operation.read, ctx.needs_input_grad[3:]) if is_asked]
-        # What always comes is made even if it is not asked for.
+        # The kernel writes what is not optional even if nobody asks for it.
         wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
         found = dict(zip(wanted, _run(gradient, [known[name] for name in gradient.read],
                                       tuple(gradient.numbers.values()), wanted, ctx.device)))
