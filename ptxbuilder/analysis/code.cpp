@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/isa/recognise.h"
 
 namespace ptxbuilder::analysis {
@@ -387,7 +388,9 @@ std::array<int64_t, 3> Code::cta_shape() const {
       if (d.tokens[0] != name) continue;
       std::array<int64_t, 3> shape = {1, 1, 1};
       const std::vector<int64_t> numbers = numbers_of(d);
-      std::copy_n(numbers.begin(), std::min(numbers.size(), shape.size()), shape.begin());
+      // One thread more than a CTA may have stands for all numbers above, whose product is then no overflow.
+      for (size_t i = 0; i < std::min(numbers.size(), shape.size()); ++i)
+        shape[i] = std::clamp<int64_t>(numbers[i], 0, hopper::cta_threads + 1);
       return shape;
     }
   return {};

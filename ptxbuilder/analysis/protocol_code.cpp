@@ -83,17 +83,18 @@ ProtocolCode::ProtocolCode(const Code& of) : code(of), graph(Graph::of(of)) {
   for (const ptx_text::Directive& d : code.function->directives) {
     if (d.tokens[0] != ".reqnctapercluster") continue;
     const std::vector<int64_t> numbers = numbers_of(d);
-    std::copy_n(numbers.begin(), std::min<size_t>(numbers.size(), 3), cluster.begin());
+    for (size_t i = 0; i < std::min(numbers.size(), cluster.size()); ++i)
+      cluster[i] = std::clamp<int64_t>(numbers[i], 0, kMostCtas + 1);
   }
-  int64_t next = hopper::reserved_shared_bytes;
+  uint64_t next = hopper::reserved_shared_bytes;
   const auto place = [&](bool open) {
     for (size_t v = 0; v < code.variables.size(); ++v) {
       const Variable& variable = code.variables[v];
       if (variable.space != ".shared" || variable.is_open() != open) continue;
-      const int64_t align = std::max<int64_t>(variable.align, open ? 1024 : 16);
+      const auto align = static_cast<uint64_t>(std::max<int64_t>(variable.align, open ? 1024 : 16));
       next = (next + align - 1) / align * align;
-      places[static_cast<int>(v)] = static_cast<uint64_t>(next);
-      next += variable.bytes;
+      places[static_cast<int>(v)] = next;
+      next += static_cast<uint64_t>(variable.bytes);
     }
   };
   place(false), place(true);
@@ -204,7 +205,7 @@ void ProtocolCode::find_counting() {
     // Data that is stored, coordinates and accumulators do not count.
     const auto add_addresses = [&] {
       for (const Value& v : o.operands)
-        if (v.kind == Value::Kind::address) collect_registers(v.parts[0], reads);
+        if (v.kind == Value::Kind::address && !v.parts.empty()) collect_registers(v.parts[0], reads);
     };
     switch (deeds[i]) {
       case Deed::load:
@@ -219,7 +220,7 @@ void ProtocolCode::find_counting() {
           if (v.kind != Value::Kind::address && v.kind != Value::Kind::vector) collect_registers(v, reads);
         break;
       case Deed::wgmma:
-        for (size_t n = 1; n < 3; ++n)
+        for (size_t n = 1; n < std::min<size_t>(o.operands.size(), 3); ++n)
           if (o.operands[n].kind != Value::Kind::vector) add(n);
         break;
       default:

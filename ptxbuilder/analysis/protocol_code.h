@@ -59,6 +59,7 @@ class ProtocolCode {
   std::vector<int> registers;  // by register, its number among those that count; kNone
   std::vector<int> rank;       // by block, its place in the order
   int counted_registers = 0;
+  static constexpr int64_t kMostCtas = 16;  // of a cluster
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
   std::map<int, uint64_t> places;  // of variables in shared memory, by number
   bool has_order = false;          // something that counts for it

@@ -8,6 +8,7 @@
 
 #include "ptxbuilder/analysis/lint.h"
 #include "ptxbuilder/analysis/protocol_run.h"
+#include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::analysis {
 namespace {
@@ -118,6 +119,9 @@ std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits&
   const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
   if (!code.has_order) return undecided("no thread waits for others, or has memory together with them");
   if (code.threads() == 0) return undecided("neither .maxntid nor .reqntid says how many threads a CTA has");
+  if (code.threads() > hopper::cta_threads) return undecided("a CTA has more than 1024 threads");
+  if (code.ctas() < 1 || code.ctas() > ProtocolCode::kMostCtas)
+    return undecided("a cluster has other than 1 to 16 CTAs");
   if (may_have_other_shape(code))
     return undecided("threads stand along y or z, and .reqntid does not say how many");
   try {

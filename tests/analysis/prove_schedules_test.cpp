@@ -255,10 +255,22 @@ TEST_CASE("a kernel without its end, and instructions without operands, are read
   CHECK(text(proof_of(with(ring(), "END:\n  ret;\n", "END:\n"))).starts_with("proved"));
   CHECK(proof_of(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry none() { }\n").verdict ==
         Verdict::undecided);
-  for (const char* lacking : {"cp.async.cg.shared.global [full];", "st.shared.u32 [full];",
-                              "ld.shared.u32 %r15;", "mbarrier.init.shared::cta.b64 [full];"}) {
+  for (const char* lacking :
+       {"cp.async.cg.shared.global [full];", "st.shared.u32 [full];", "st.shared.u32 [];",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1};", "ld.shared.u32 %r15;",
+        "mbarrier.init.shared::cta.b64 [full];"}) {
     CAPTURE(std::string(lacking));
     CHECK(proof_of(with(ring(), kRead, "  " + std::string(lacking) + "\n")).verdict != Verdict::proved);
+  }
+}
+
+TEST_CASE("a launch that is none is undecided") {
+  for (const char* launch :
+       {".maxntid 1242949672958", ".maxntid 2048", ".reqntid 9223372036854775807, 1024, 1024",
+        ".reqntid 64\n.reqnctapercluster 4294967295", ".reqntid 64\n.reqnctapercluster 0"}) {
+    CAPTURE(std::string(launch));
+    const ScheduleProof p = proof_of(with(ring(), ".reqntid 64", launch));
+    CHECK(p.verdict == Verdict::undecided);
   }
 }
 

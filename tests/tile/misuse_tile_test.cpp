@@ -1301,7 +1301,7 @@ TEST_CASE("names, fields, files and tools") {
   check_cases(
       {
           {"an unknown kernel",
-           {"no kernel is named 'saxpyy'; the kernels are ", "hello, saxpy, saxpy_pipelined"},
+           {"no kernel is named 'saxpyy'; the kernels are ", "hello, ", "saxpy, saxpy_pipelined"},
            [](bool bad) { command::family(bad ? "saxpyy" : "saxpy"); }},
           {"an unknown field",
            {"no field is named 'q'; the fields are m, n, k, bm, bn, bk, stages, a, d, b_major"},
