@@ -19,12 +19,23 @@ std::string block_text(const BlockSpec& spec) {
   return fmt::format("a block of {} {}", extents, name(spec.dtype()));
 }
 
+// The widest swizzle of whose span a row has a multiple, and by which stages follow each other without a gap.
+Swizzle swizzle_for(int row_bytes, int rows) {
+  constexpr int kRows = 8;  // after so many a swizzle repeats
+  for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32})
+    if (row_bytes % span_bytes(swizzle) == 0 &&
+        int64_t{rows} * row_bytes % (kRows * span_bytes(swizzle)) == 0)
+      return swizzle;
+  return Swizzle::none;
+}
+
 // The tile of a block; throws Error for a block that no copy takes.
 SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std::string& name) {
   const std::vector<int>& extents = spec.shape().extents();
   const auto refuse = [&](const std::string& rule) {
     throw Error(fmt::format("{}: {}: {}", name, block_text(spec), rule));
   };
+  if (!spec.index()) refuse("it has no index map");
   if (extents.empty() || extents.size() > 5) refuse("a block has 1 to 5 dimensions");
   if (*std::min_element(extents.begin(), extents.end()) < 1) refuse("each extent is at least 1");
   for (size_t i = 0; i + 2 < extents.size(); ++i)
@@ -40,7 +51,7 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
     refuse("CTAs share what TMA loads alone, not what threads copy");
   if (spec.by_threads() && spec.options().fill != OobFill::zero)
     refuse("threads find zeros outside of the tensor, and nothing else");
-  const Swizzle swizzle = spec.options().swizzle.value_or(widest_swizzle(row_bytes));
+  const Swizzle swizzle = spec.options().swizzle.value_or(swizzle_for(row_bytes, spec.shape().rows()));
   const int64_t bytes = int64_t{stages} * spec.shape().rows() * row_bytes;
   if (bytes > hopper::shared_bytes)
     refuse(fmt::format("{} stages of it take {} B of shared memory, which has {}", stages, bytes,
@@ -68,8 +79,8 @@ std::vector<u32> detail::BlockCopy::begin(const GridIndex& at) const {
     block = spec_.index()(at);
   }
   if (block.size() != extents.size())
-    throw Error(fmt::format("{}: {}: its index map gives {} numbers; one for each dimension", name_,
-                            block_text(spec_), block.size()));
+    throw Error(fmt::format("{}: {}: its index map gives {} numbers, and the block has {} dimensions", name_,
+                            block_text(spec_), block.size(), extents.size()));
   for (size_t i = 0; i < extents.size(); ++i)
     if (extents[i] != 1) block[i] = block[i] * u32(extents[i]);
   return block;

@@ -30,7 +30,8 @@ class BlockShape {
 };
 
 struct BlockOptions {
-  // The tile in shared memory has this swizzle, or the widest that divides a row.
+  // The tile in shared memory has this swizzle, or the widest that divides a row and whose alignment divides
+  // the block.
   std::optional<Swizzle> swizzle = {};
   // The CTAs of the cluster along these axes need the same block, which is fetched once for all of them.
   ClusterAxes multicast = {};

@@ -395,6 +395,7 @@ const TileView& PipelineStep::out(int number, Where where) const {
 void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
                    const PipelineOptions& o, const PipelineBody& body, Where where) {
   AtLine line(where);
+  if (!body) throw Error("emit_pipeline: it has no body");
   detail::check_grid(grid, "emit_pipeline");
   if (detail::in_role())
     throw Error("emit_pipeline: inside a role; emit_pipeline_warp_specialized makes roles of its own");
@@ -472,6 +473,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
                                     const std::function<void(PipelineCompute&)>& compute, Where where) {
   AtLine line(where);
   const char* const operation = "emit_pipeline_warp_specialized";
+  if (!compute) throw Error(fmt::format("{}: it has no body", operation));
   detail::check_grid(grid, operation);
   if (o.compute_warpgroups < 1)
     throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
@@ -519,6 +521,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
                                     std::vector<BlockSpec> out, const SpecializedOptions& o,
                                     const PipelineBody& body, Where where) {
   AtLine line(where);
+  if (!body) throw Error("emit_pipeline_warp_specialized: it has no body");
   emit_pipeline_warp_specialized(k, grid, std::move(in), std::move(out), o, [&](PipelineCompute& pipe) {
     if (o.tiles)
       pipe.each_tile([&](const GridIndex&) { pipe.run(body, where); }, where);

@@ -20,6 +20,14 @@ GridIndex index_of(const GridShape& shape, std::vector<u32> at) {
 
 }  // namespace
 
+GridIndex::GridIndex(std::vector<std::string> names, std::vector<u32> at)
+    : names_(std::move(names)), at_(std::move(at)) {
+  if (names_.size() != at_.size())
+    throw Error(fmt::format(
+        "grid: an index has {} names of axes and {} numbers; give as many, \"\" for an axis without a name",
+        names_.size(), at_.size()));
+}
+
 std::string GridIndex::axes() const {
   std::string text;
   for (size_t i = 0; i < names_.size(); ++i) text += (i ? ", " : "") + axis_text(i, names_[i]);

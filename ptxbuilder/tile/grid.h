@@ -41,8 +41,8 @@ struct AxisName {
 class GridIndex {
  public:
   GridIndex() = default;
-  GridIndex(std::vector<std::string> names, std::vector<u32> at)
-      : names_(std::move(names)), at_(std::move(at)) {}
+  // Throws Error unless there are as many names, "" for none, as numbers.
+  GridIndex(std::vector<std::string> names, std::vector<u32> at);
 
   // An axis is found by its number or name. Throws Error that lists the axes where there is no such axis.
   u32 operator[](const AxisName& axis) const;

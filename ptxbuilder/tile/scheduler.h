@@ -91,8 +91,10 @@ class Announcements {
 // an atomic counter). Of the roles that call each(), the first to be written takes the numbers, in one
 // thread, and announces them to `reading_warpgroups`, whose threads all call each().
 //
-//   DynamicSteps tiles(k, counter, rows * cols, 2);  // as SpecializedOptions::tiles of two computing
-//   warpgroups .tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); })
+// Two warpgroups that compute take them as SpecializedOptions::tiles:
+//
+//   DynamicSteps tiles(k, counter, rows * cols, 2);
+//   options.tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); });
 class DynamicSteps {
  public:
   // Throws Error for a kernel with clusters, whose CTAs would not take the same steps.

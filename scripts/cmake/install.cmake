@@ -85,8 +85,8 @@ foreach(example "kernels kernels/scale.cpp" "runtime launch.cpp" "c product.c")
   list(GET example 1 file)
   install(FILES tests/project/package/${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT ${component})
 endforeach()
-set(kernels_shown steps/gemm_multistage.cpp steps/gemm_warp_specialized.cpp steps/attention_step.cpp steps/gemm_step.h steps/gemm_run.h
-  gemm/reference.h)
+set(kernels_shown steps/gemm_multistage.cpp steps/gemm_warp_specialized.cpp steps/gemm_pipelined.cpp steps/attention_step.cpp
+  steps/gemm_step.h steps/gemm_run.h gemm/reference.h)
 list(TRANSFORM kernels_shown PREPEND kernels/)
 install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
 set(FILES ${kernels_shown})

@@ -257,8 +257,8 @@ TEST_CASE("a kernel without its end, and instructions without operands, are read
         Verdict::undecided);
   for (const char* lacking :
        {"cp.async.cg.shared.global [full];", "st.shared.u32 [full];", "st.shared.u32 [];",
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1};", "ld.shared.u32 %r15;",
-        "mbarrier.init.shared::cta.b64 [full];"}) {
+        "bar.smov.b64 %rd1, full;", "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1};",
+        "ld.shared.u32 %r15;", "mbarrier.init.shared::cta.b64 [full];"}) {
     CAPTURE(std::string(lacking));
     CHECK(proof_of(with(ring(), kRead, "  " + std::string(lacking) + "\n")).verdict != Verdict::proved);
   }

@@ -58,6 +58,12 @@ void specialized(const Specialized& c, Where where) {
 
 }  // namespace
 
+TEST_CASE("an index has as many names as numbers") {
+  Kernel k("k");
+  CHECK(contains(error_of([] { GridIndex({"a", "b"}, {u32(0)}); }), "2 names of axes and 1 numbers"));
+  CHECK(GridIndex({"a"}, {u32(0)}).size() == 1);
+}
+
 TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
   check_cases({
       {"a grid dimension of 0",
@@ -81,12 +87,18 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
          HERE copying({.block = {32, bad ? 2 : 4}}, marked);
        }},
       {"an index map with too few numbers",
-       {"in 0", "gives 1 numbers", "one for each dimension"},
+       {"in 0", "gives 1 numbers", "the block has 2 dimensions"},
        [](bool bad) {
          HERE copying({.index =
                            [bad](const GridIndex& i) {
                              return bad ? BlockIndex{i[0]} : BlockIndex{i[0], 0};
                            }},
+                      marked);
+       }},
+      {"no index map",
+       {"in 0", "it has no index map"},
+       [](bool bad) {
+         HERE copying({.index = bad ? IndexMap() : [](const GridIndex& i) { return BlockIndex{i[0], 0}; }},
                       marked);
        }},
       {"a block of three dimensions that are not 1",
