@@ -78,7 +78,7 @@ void RowExchange::send_in_cta(sptr<f32> places, const std::vector<Numbers>& own)
 
 void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own) {
   if (is_repeated_) {
-    // By now all have read the numbers of the call before the last one, whose places this one takes.
+    // This call takes the places of the call before the last one, whose numbers all have read by now.
     barrier_cluster_wait();
     barrier_cluster_arrive();
   } else if (++calls_ > 2) {

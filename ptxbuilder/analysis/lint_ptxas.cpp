@@ -153,7 +153,7 @@ void check_known(LintKernel& kernel, Report& report) {
       report.add(i, fmt::format("'{}' is no instruction of PTX {}", o.words[0], version));
       continue;
     }
-    // Where the mnemonic has rows, the operands are wrong, which other rules tell.
+    // A mnemonic that has rows has wrong operands here, which other rules tell.
     const auto [entry, is_new] = known.try_emplace(o.text->opcode);
     if (is_new) entry->second = may_be_known(o);
     if (!entry->second)

@@ -118,7 +118,7 @@ std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits&
                                     ScheduleProof& proof) {
   const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
   if (!code.has_order) return undecided("no thread waits for others, or has memory together with them");
-  // What runs them takes their operands for those of the row.
+  // A run takes the operands of an instruction for those of its row.
   for (size_t i = 0; i < code.deeds.size(); ++i)
     if (code.deeds[i] != Deed::none && !code.code.operations[i].row)
       return Refusal{static_cast<int>(i), "it is no instruction of the manual, and so not known", {}, true};

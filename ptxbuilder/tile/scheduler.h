@@ -75,7 +75,7 @@ class Announcements {
   // publishes it.
   sptr<u32> begin(u32 round, Where where = Where::here()) const;
   void publish(u32 round, Where where = Where::here()) const;
-  // Those that read wait here until the round is announced. They may ask again until it is done.
+  // A reader waits here until the round is announced, and may ask again until it is done.
   sptr<u32> read(u32 round, Where where = Where::here()) const;
   // Hands back a round's place; for the threads that stand for a reader.
   void done(u32 round, pred stands, Where where = Where::here()) const;
