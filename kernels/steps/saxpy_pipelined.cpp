@@ -1,14 +1,13 @@
 // saxpy_pipelined: y = alpha x + y on an m x n matrix: each CTA has 32 rows, whose blocks emit_pipeline loads
 // ahead and stores behind.
 #include "kernels/family/family.h"
-#include "kernels/family/run.h"
+#include "kernels/steps/saxpy_run.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/emit_pipeline.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr float kAlpha = 2;
 constexpr int kBlock = 32;  // rows and columns of a block
 
 Kernel saxpy_pipelined(int stages) {
@@ -33,22 +32,10 @@ Kernel described(Kernel k) {
 }
 
 void run(const command::Fields& f, command::Run& run) {
-  const uint64_t m = static_cast<uint64_t>(f["m"]), n = static_cast<uint64_t>(f["n"]);
-  command::Tensor x = run.normal(DType::f32, {n, m}), y = run.normal(DType::f32, {n, m});
-  std::vector<double> before(m * n);
-  for (size_t i = 0; i < m * n; ++i) before[i] = y[i];
-  run.launch({x.tensor(), y.tensor(), runtime::scalar(kAlpha), runtime::scalar(static_cast<uint32_t>(n))});
-  run.check(
-      y, 1,
-      [&](size_t i) {
-        double value = kAlpha * x[i] + before[i];
-        return command::Expected{value, unit_roundoff(DType::f32) * std::abs(value)};
-      },
-      [&] {
-        for (size_t i = 0; i < y.count(); ++i) y.set(i, before[i]);
-        y.to_device();
-      });
-  run.measure(2 * static_cast<double>(m * n), 12 * static_cast<double>(m * n));
+  run_saxpy(f, run, [&](command::Tensor& x, command::Tensor& y) {
+    return std::vector{x.tensor(), y.tensor(), runtime::scalar(kAlpha),
+                       runtime::scalar(static_cast<uint32_t>(f["n"]))};
+  });
 }
 
 const command::Registration registration({

@@ -1,14 +1,12 @@
 // saxpy_tma: y = alpha x + y on an m x n matrix, one row a CTA, which TMA brings to shared memory.
 #include "kernels/family/family.h"
-#include "kernels/family/run.h"
+#include "kernels/steps/saxpy_run.h"
 #include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
 namespace {
-
-constexpr float kAlpha = 2;
 
 Kernel saxpy_tma(int n) {
   Kernel k("saxpy_tma");
@@ -37,23 +35,11 @@ Kernel saxpy_tma(int n) {
 }
 
 void run(const command::Fields& f, command::Run& run) {
-  uint64_t m = static_cast<uint64_t>(f["m"]), n = static_cast<uint64_t>(f["n"]);
-  if (m * n > UINT32_MAX) throw Error("saxpy_tma: m n must be below 2^32");
-  command::Tensor x = run.normal(DType::f32, {n, m}), y = run.normal(DType::f32, {n, m});
-  std::vector<double> before(m * n);
-  for (size_t i = 0; i < m * n; ++i) before[i] = y[i];
-  run.launch({x.tensor(), y.tensor(), y.pointer(), runtime::scalar(kAlpha)});
-  run.check(
-      y, 1,
-      [&](size_t i) {
-        double value = kAlpha * x[i] + before[i];
-        return command::Expected{value, unit_roundoff(DType::f32) * std::abs(value)};
-      },
-      [&] {
-        for (size_t i = 0; i < y.count(); ++i) y.set(i, before[i]);
-        y.to_device();
-      });
-  run.measure(2 * static_cast<double>(m * n), 12 * static_cast<double>(m * n));
+  if (static_cast<uint64_t>(f["m"]) * static_cast<uint64_t>(f["n"]) > UINT32_MAX)
+    throw Error("saxpy_tma: m n must be below 2^32");
+  run_saxpy(f, run, [&](command::Tensor& x, command::Tensor& y) {
+    return std::vector{x.tensor(), y.tensor(), y.pointer(), runtime::scalar(kAlpha)};
+  });
 }
 
 const command::Registration registration({
