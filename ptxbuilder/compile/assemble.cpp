@@ -15,26 +15,22 @@ Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx, con
   const auto start = std::chrono::steady_clock::now();
   Assembled result;
 
-  Cache::Key key = {};
-  std::optional<Cache::Entry> entry;
+  const auto run = [&] {
+    PtxasOutput output = ptxas.assemble(ptx, options.ptxas);
+    return Cache::Entry{std::move(output.cubin), std::move(output.log)};
+  };
+  Cache::Made made;
   if (cache) {
     const std::string arguments = fmt::format("{}", fmt::join(Ptxas::arguments(ptx, options.ptxas), " "));
     const std::string_view parts[] = {ptxas.build(), arguments, ptx};
-    key = Cache::key(parts);
-    entry = cache->load(key);
+    made = cache->load_or_make(Cache::key(parts), run);
+  } else {
+    made.entry = run();
   }
-  result.from_cache = entry.has_value();
-  if (!entry) {
-    PtxasOutput output = ptxas.assemble(ptx, options.ptxas);
-    entry = Cache::Entry{std::move(output.cubin), std::move(output.log)};
-    try {
-      if (cache) cache->store(key, *entry);
-    } catch (const Error& error) {
-      result.cache_problem = error.what();
-    }
-  }
-  result.cubin = std::move(entry->cubin);
-  result.log = std::move(entry->log);
+  result.from_cache = made.from_cache;
+  result.cache_problem = std::move(made.problem);
+  result.cubin = std::move(made.entry.cubin);
+  result.log = std::move(made.entry.log);
   result.notes = parse_notes(result.log, ptx);
   result.registers = result.notes.registers();
   result.spill_bytes = result.notes.spill_bytes();

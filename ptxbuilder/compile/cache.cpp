@@ -243,6 +243,17 @@ void Cache::store(const Key& key, const Entry& entry) {
   stored_since_evict_ = 0;
 }
 
+Cache::Made Cache::load_or_make(const Key& key, const std::function<Entry()>& make) {
+  if (std::optional<Entry> entry = load(key)) return {std::move(*entry), true};
+  Made made{make()};
+  try {
+    store(key, made.entry);
+  } catch (const Error& error) {
+    made.problem = error.what();
+  }
+  return made;
+}
+
 void Cache::evict(const std::string& keep) {
   File lock(options_.directory + "/" + std::string(lock_name), O_RDWR | O_CREAT);
   if (!lock) fail_in(options_.directory, "opening its lock");

@@ -1,9 +1,10 @@
-// A directory of assembled kernels that many processes share. An entry is named by
+// A directory of PTX and cubins that many processes share. An entry is named by
 // the hash of all its inputs.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -56,6 +57,14 @@ class Cache {
   // Writes the entry so that others see all of it or nothing, then removes the least recently used entries
   // while the directory exceeds its limit. Throws Error when the directory cannot be written.
   void store(const Key& key, const Entry& entry);
+
+  // Gives the entry, or what `make` returns, which is stored. A directory that cannot be written is no error.
+  struct Made {
+    Entry entry;
+    bool from_cache = false;
+    std::string problem = {};  // why it could not be stored
+  };
+  Made load_or_make(const Key& key, const std::function<Entry()>& make);
 
   Statistics statistics() const;
   void clear();  // removes every entry

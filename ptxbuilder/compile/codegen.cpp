@@ -393,24 +393,22 @@ std::string generate_ptx(Builder& builder, Cache* cache) {
                             "ptxbuilder/llvm.h",
                             s.signature.kernel));
   builder.finish();
-  Cache::Key key = {};
-  if (cache) {
-    key = key_of_ptx(*s.module, s.signature.target, s.signature.ptx_version);
-    if (auto entry = cache->load(key)) return std::move(entry->log);
-  }
-  std::string text;
-  {
+  const auto print = [&] {
     std::shared_lock inside(inside_llvm());
     auto machine = machine_for(s.signature.target, s.signature.ptx_version);
     Diagnostics diagnostics(s.context);
-    text = print_ptx(*machine, *s.module);
+    std::string text = print_ptx(*machine, *s.module);
     diagnostics.check(s.signature.kernel);
-  }
-  try {
-    if (cache) cache->store(key, {"", text});
-  } catch (const Error&) {  // assemble() reports why, of its own entry
-  }
-  return text;
+    return text;
+  };
+  if (!cache) return print();
+  // assemble() reports why an entry could not be stored, of its own.
+  return cache
+      ->load_or_make(key_of_ptx(*s.module, s.signature.target, s.signature.ptx_version),
+                     [&] {
+                       return Cache::Entry{"", print()};
+                     })
+      .entry.log;
 }
 
 std::string generate_ptx(const llvm::Module& module, const ModuleOptions& options, Where where) {
