@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include "kernels/family/family.h"
-#include "kernels/steps/saxpy_run.h"
+#include "kernels/family/run.h"
 
 namespace ptxbuilder::kernels {
 namespace {
+
+constexpr float kAlpha = 2;
 
 Kernel saxpy(uint32_t threads) {
   Kernel k("saxpy");
@@ -22,12 +24,25 @@ Kernel saxpy(uint32_t threads) {
 }
 
 void run(const command::Fields& f, command::Run& run) {
-  const uint64_t count = static_cast<uint64_t>(f["m"]) * static_cast<uint64_t>(f["n"]);
+  uint64_t m = static_cast<uint64_t>(f["m"]), n = static_cast<uint64_t>(f["n"]), count = m * n;
   if (count > UINT32_MAX) throw Error("saxpy: m n must be below 2^32");
-  run_saxpy(f, run, [&](command::Tensor& x, command::Tensor& y) {
-    return std::vector{x.pointer(), y.pointer(), runtime::scalar(kAlpha),
-                       runtime::scalar(static_cast<uint32_t>(count))};
-  });
+  command::Tensor x = run.normal(DType::f32, {n, m}), y = run.normal(DType::f32, {n, m});
+  std::vector<double> before(count);
+  for (size_t i = 0; i < count; ++i) before[i] = y[i];
+  run.launch(
+      {x.pointer(), y.pointer(), runtime::scalar(kAlpha), runtime::scalar(static_cast<uint32_t>(count))});
+  // One rounding: exact to half a unit in the last place.
+  run.check(
+      y, 1,
+      [&](size_t i) {
+        double value = kAlpha * x[i] + before[i];
+        return command::Expected{value, unit_roundoff(DType::f32) * std::abs(value)};
+      },
+      [&] {
+        for (size_t i = 0; i < y.count(); ++i) y.set(i, before[i]);
+        y.to_device();
+      });
+  run.measure(2 * static_cast<double>(count), 12 * static_cast<double>(count));
 }
 
 const command::Registration registration({

@@ -1,4 +1,4 @@
-// The run of the kernels of y = alpha x + y, with its check.
+// The run of saxpy_tma and saxpy_pipelined, with its check.
 #pragma once
 
 #include <cmath>
