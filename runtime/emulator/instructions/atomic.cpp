@@ -137,7 +137,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
       if (const uint32_t offset = places[static_cast<size_t>(lane)]; offset != nowhere)
         w.touch_lanes(w.cta, offset, width * length, true, lane, kind);
     });
-  w.order.learn(lanes, w.alive);
+  w.causality.told(lanes, w.alive);
 }
 
 void decode_atomic(Decode& d, bool returns) {

@@ -56,14 +56,14 @@ void execute_bar(Warp& w, const Bar& x, Lanes lanes) {
   who |= arriving;
   b.arrived += x.aligned ? 32 : static_cast<uint32_t>(std::popcount(arriving));
   if (x.reduces()) b.sum += static_cast<uint32_t>(__builtin_popcount(w.truth(x.c) & lanes));
-  if (w.cluster().checks) b.gathered.join(w.release());
+  if (w.cluster().checks) b.gathered.join(w.causality.release());
   if (b.arrived > b.expected)
     w.fail(Fault::operand,
            fmt::format("{} threads arrive at barrier {}, which expects {}", b.arrived, id, b.expected), lane);
   if (b.arrived == b.expected) {
     w.cta.complete(id);
     if (x.reduces()) give_result(w, x, lanes, b);
-    if (x.kind != BarKind::arrive) w.acquire(b.completed);
+    if (x.kind != BarKind::arrive) w.causality.acquire(b.completed);
   } else if (x.kind != BarKind::arrive) {
     w.pause(Wait::barrier);
     w.fragment().object = id;
@@ -102,7 +102,7 @@ void execute_cluster_arrive(Warp& w, const ClusterArrive& x, Lanes lanes) {
   w.cluster_arrived |= lanes;
   for_lanes(lanes, [&](int lane) { w.cluster_generation[static_cast<size_t>(lane)] = c.barrier.generation; });
   if (c.checks) {
-    Knowledge k = w.release();
+    Knowledge k = w.causality.release();
     if (x.relaxed)
       c.barrier.gathered.inits.join(k.inits);  // .relaxed orders nothing but what a fence has published
     else
@@ -130,7 +130,7 @@ void execute_cluster_wait(Warp& w, const ClusterWait& x, Lanes lanes) {
   });
   if (early) return w.retry(Wait::cluster);
   w.cluster_arrived &= ~lanes;
-  w.acquire(c.barrier.completed);
+  w.causality.acquire(c.barrier.completed);
 }
 
 void decode_cluster(Decode& d) {
@@ -140,23 +140,13 @@ void decode_cluster(Decode& d) {
     d.run<execute_cluster_wait>({d.has("aligned")});
 }
 
-// fence.proxy.async: the generic writes that these threads know of become visible to the async proxy. What
-// other lanes have stored they know once they have met.
-void execute_proxy_fence(Warp& w, Lanes lanes) {
-  if (!w.cluster().checks) return;
-  w.unfenced &= ~lanes;
-  Clock known = w.knowledge.seen;
-  if (w.unfenced) known.lower(w.actor, w.met_time);
-  w.knowledge.fenced.join(known);
-  w.release();
-}
-void execute_init_fence(Warp& w, Lanes) {
-  if (!w.cluster().checks) return;
-  w.knowledge.inits.join(w.knowledge.seen);
-  w.release();
-}
+void execute_proxy_fence(Warp& w, Lanes lanes) { w.causality.fence_proxy(lanes); }
 
-void execute_memory_fence(Warp& w, Lanes) { w.fence(); }
+void execute_init_fence(Warp& w, Lanes) { w.causality.fence_inits(); }
+
+void execute_memory_fence(Warp& w, Lanes) {
+  if (w.grid().kernel.names_semantics) w.causality.fence();
+}
 
 void decode_fence(Decode& d) {
   if (d.has("tensormap::generic")) return decode_map_fence(d);
@@ -179,7 +169,7 @@ void Cta::complete(uint32_t id) {
   ++b.generation;
   cluster.changed();
   for (auto& warp : warps)
-    if (who[warp->index]) warp->meet_lanes(who[warp->index]);
+    if (who[warp->index]) warp->causality.meet(who[warp->index], warp->alive);
   for (auto& warp : warps)
     for (Fragment& f : warp->fragments)
       if (f.wait == Wait::barrier && f.object == id && f.generation + 1 == b.generation)
@@ -198,7 +188,7 @@ void Cluster::complete_barrier() {
       any = true;
     }
   if (!any) return;
-  for (Warp* warp : all_) warp->meet_lanes(all_lanes);
+  for (Warp* warp : all_) warp->causality.meet(all_lanes, warp->alive);
   barrier.completed = std::move(barrier.gathered);
   barrier.gathered.clear();
   ++barrier.generation;

@@ -10,11 +10,12 @@ namespace ptxbuilder::runtime::emulator {
 void touch_landing(Warp& w, const Landing& l, uint32_t bytes, bool async, bool reduces, const char* what) {
   const Access deed{l.barrier->actor, l.phase + 1, w.here(), async, 0};
   if (!reduces || !w.cluster().checks) return w.touch_async(*l.cta, l.offset, bytes, true, deed, what);
-  const Knowledge before = w.knowledge;
-  w.knowledge.seen.raise(deed.actor, deed.time);
-  w.touch_async(*l.cta, l.offset, bytes, false, deed, "this adds to");
-  w.touch_async(*l.cta, l.offset, bytes, true, deed, what);
-  w.knowledge = before;
+  Clock of_others;
+  of_others.raise(deed.actor, deed.time);
+  w.causality.assuming({&of_others}, [&] {
+    w.touch_async(*l.cta, l.offset, bytes, false, deed, "this adds to");
+    w.touch_async(*l.cta, l.offset, bytes, true, deed, what);
+  });
 }
 
 std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier, uint32_t mask,
@@ -115,7 +116,7 @@ void execute_bulk_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
     const int64_t target = int64_t{at->second.open} - 1 - x.group.n;
-    if (target > 0) w.knowledge.seen.raise(at->second.actor, static_cast<uint32_t>(target));
+    if (target > 0) w.causality.learn(at->second.actor, static_cast<uint32_t>(target));
   });
 }
 
@@ -298,7 +299,7 @@ void execute_cp_commit(Warp& w, Lanes) { w.copy_groups.push_back(w.copy_sequence
 // Until all copies up to the one that is numbered `last` are done.
 void wait_for_copies(Warp& w, uint32_t last) {
   if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last) return w.retry(Wait::copies);
-  if (last > 0) w.knowledge.seen.raise(w.copy_actor, last);
+  if (last > 0) w.causality.learn(w.copy_actor, last);
 }
 
 void execute_cp_wait_group(Warp& w, const WaitGroup& x, Lanes) {
@@ -325,7 +326,7 @@ struct CpArrive {
 };
 
 void execute_cp_arrive(Warp& w, const CpArrive& x, Lanes lanes) {
-  auto k = std::make_shared<Knowledge>(w.release());
+  auto k = std::make_shared<Knowledge>(w.causality.release());
   if (w.cluster().checks && w.copy_sequence) k->seen.raise(w.copy_actor, w.copy_sequence);
   for_lanes(lanes, [&](int lane) {
     Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);

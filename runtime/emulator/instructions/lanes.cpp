@@ -25,7 +25,7 @@ struct Shuffle {
 void shuffle(Warp& w, const Shuffle& x, Lanes together) {
   uint32_t a[32];
   std::memcpy(a, w.at<uint32_t>(x.a), sizeof a);
-  const Lanes undefined = w.follows() ? w.undefined_in(x.a) : 0;
+  const Lanes undefined = w.undefined.follows() ? w.undefined.in(x.a) : 0;
   Lanes result = 0, outside = 0;
   const uint32_t *b = w.at<uint32_t>(x.b), *c = w.at<uint32_t>(x.c);
   Lanes in_range = 0;
@@ -60,9 +60,10 @@ void shuffle(Warp& w, const Shuffle& x, Lanes together) {
   });
   w.set_predicate(x.p, together, in_range);
   if (x.d == no_register || !w.cluster().checks) return;
-  if (result || w.follows()) w.set_undefined(x.d, together, result, result ? w.origin_of(x.a) : Origin{});
+  if (result || w.undefined.follows())
+    w.undefined.set(x.d, together, result, result ? w.undefined.origin_of(x.a) : Origin{});
   if (outside)  // the value of a lane that does not take part is undefined
-    w.set_undefined(x.d, outside, outside,
+    w.undefined.set(x.d, outside, outside,
                     {no_register, w.here(),
                      fmt::format("this reads a lane that does not take part, in the lanes {:#x}", outside)});
 }

@@ -66,8 +66,8 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
           std::memcpy(&data[2 * holder + part], place + 2 * k, 2);
       }
     }
-    if (store || (!undefined && !w.follows())) continue;
-    w.set_undefined(registers[m], all_lanes, 0, {});
+    if (store || (!undefined && !w.undefined.follows())) continue;
+    w.undefined.set(registers[m], all_lanes, 0, {});
     if (!undefined) continue;
     // A lane holds two elements of one row, or of two rows that stand side by side in the transposed matrix.
     Lanes lanes_of_it = 0;
@@ -76,12 +76,12 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
       const bool is_undefined = trans ? (undefined >> pair & 3) == 3 : (undefined >> (lane / 4) & 1) != 0;
       lanes_of_it |= static_cast<Lanes>(is_undefined) << lane;
     }
-    w.set_undefined(
+    w.undefined.set(
         registers[m], all_lanes, lanes_of_it,
         {no_register, w.here(),
          fmt::format("this reads {}, which nothing had written", of_undefined->name(undefined_at)), true});
   }
-  w.meet_lanes(w.lanes);
+  w.causality.meet(w.lanes, w.alive);
   for (size_t k = 0; k < count; ++k)
     w.touch_lanes(*rows[k].owner, rows[k].offset, 16, true, rows[k].lane, LaneAccess::recorded);
 }

@@ -36,9 +36,9 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
   }
   Mbarrier& m = *found->second;
   if (!w.cluster().checks) return m;
-  const bool seen = w.knowledge.seen[m.init.actor] >= m.init.time,
-             published = w.knowledge.inits[m.init.actor] >= m.init.time;
-  const bool fenced = w.knowledge.fenced[m.init.actor] >= m.init.time;
+  const bool seen = w.causality.knowledge().seen[m.init.actor] >= m.init.time,
+             published = w.causality.knowledge().inits[m.init.actor] >= m.init.time;
+  const bool fenced = w.causality.knowledge().fenced[m.init.actor] >= m.init.time;
   if (!seen && !published)
     w.find(Fault::mbarrier_init,
            fmt::format("mbarrier {} is used, but nothing orders this after its init at line {}: no barrier "
@@ -118,7 +118,8 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
            fmt::format("{} arrivals on mbarrier {}, of whose phase {} only {} of {} are missing", count,
                        label(w, m), m.phase, m.pending, m.count),
            lane);
-  if (w.cluster().checks && releases) m.gathered.join(lane < 0 ? w.release() : w.release_of(lane));
+  if (w.cluster().checks && releases)
+    m.gathered.join(lane < 0 ? w.causality.release() : w.causality.release_of(lane));
   m.last_arrival = w.here();
   m.warps[w.cta.rank] |= 1u << w.index;
   m.pending -= count;
@@ -305,7 +306,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
       if (w.cluster().checks && &w.cta == m.cta) {
         // It waits for the first phase that it does not know to be over, or for the one before.
         uint32_t& arrived = known_phase(w, m, lane);
-        const uint32_t known = std::max(arrived, w.knowledge.seen[m.actor]);
+        const uint32_t known = std::max(arrived, w.causality.knowledge().seen[m.actor]);
         if ((known & 1) == p && m.phase >= known + 2)
           w.find(
               Fault::phase_skipped,
@@ -331,14 +332,14 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
     }
     if (done) {
       m.observed = true;
-      if (x.acquires) w.acquire(m.completed);
+      if (x.acquires) w.causality.acquire(m.completed);
       passed |= Lanes{1} << lane;
     } else {
       waited = &m;
     }
   });
   w.set_predicate(x.wait_complete, lanes, passed);
-  if (passed && x.acquires) w.order.learn(passed, w.alive);
+  if (passed && x.acquires) w.causality.told(passed, w.alive);
   if (!waited) return;
   // Whoever is told to wait asks again once something has changed: a poll that cannot succeed is not worth a
   // step.

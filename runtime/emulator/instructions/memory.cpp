@@ -60,57 +60,6 @@ void move_lane(Warp& w, std::span<const Register> registers, int width, int lane
   }
 }
 
-// --- undefined values in memory ---
-
-uint64_t local_key(int lane, uint64_t address) { return static_cast<uint64_t>(lane) << 32 | address; }
-
-// This is what a load brings into a register in one lane, from bytes that nothing has written, or that hold
-// an undefined value. Bytes of which some are written count as written: padding travels with its neighbours.
-void load_undefined(Warp& w, Register r, Cta* owner, uint32_t offset, uint64_t local, uint32_t bytes,
-                    int lane) {
-  const Lanes bit = Lanes{1} << lane;
-  if (owner) {
-    if (owner->shadow.any_initialised(offset, bytes)) return w.set_undefined(r, bit, 0, {});
-    const uint32_t by = owner->shadow.writer(offset);
-    const std::string name = owner->name(offset);
-    return w.set_undefined(
-        r, bit, bit,
-        {no_register, w.here(),
-         by == no_pc ? fmt::format("this reads {}, which nothing had written", name)
-                     : fmt::format("this reads {}, where line {} stored an undefined value", name,
-                                   w.grid().kernel.lines[by].ptx),
-         true});
-  }
-  const Origin* all = nullptr;
-  for (uint32_t k = 0; k < bytes; ++k) {
-    const auto at = w.undefined_local.find(local_key(lane, local + k));
-    if (at == w.undefined_local.end()) return w.set_undefined(r, bit, 0, {});
-    all = &at->second;
-  }
-  w.set_undefined(r, bit, bit, *all);
-}
-
-// This is for one lane's store: undefined values go to shared and local memory, and are reported on their way
-// to global memory, where the host may read them.
-void store_undefined(Warp& w, std::span<const Register> data, Cta* owner, uint32_t offset, bool local,
-                     uint64_t address, uint32_t bytes, int lane) {
-  const bool is_undefined = w.stores_undefined;
-  size_t count = 0;
-  for (size_t k = 0; k < data.size(); ++k) {
-    const bool undefined = is_undefined && (w.undefined_data[k] >> lane & 1) != 0;
-    count += undefined;
-    const auto from = static_cast<uint32_t>(k) * bytes;
-    if (undefined && owner) owner->shadow.forget(offset + from, bytes);
-    for (uint32_t b = 0; local && b < bytes; ++b) {
-      if (undefined)
-        w.undefined_local[local_key(lane, address + from + b)] = w.origin_of(data[k]);
-      else
-        w.undefined_local.erase(local_key(lane, address + from + b));
-    }
-  }
-  if (count == data.size() && !owner && !local) w.decided_by(data[0], Lanes{1} << lane, "stores");
-}
-
 // Shared accesses of all lanes one behind the other are recorded as one.
 bool consecutive(const Warp& w, const AddressOperand& address, Lanes lanes, uint32_t bytes) {
   if (lanes != all_lanes || address.base_bytes != 4) return false;
@@ -120,18 +69,11 @@ bool consecutive(const Warp& w, const AddressOperand& address, Lanes lanes, uint
   return true;
 }
 
+// Of the undefined values among what a lane loads or stores.
 template <bool store>
-void follow_access(Warp& w, std::span<const Register> data, uint32_t bytes, Cta* owner, uint32_t offset,
-                   bool local, uint64_t address, int lane) {
-  if constexpr (store) return store_undefined(w, data, owner, offset, local, address, bytes, lane);
-  for (size_t k = 0; k < data.size(); ++k) {
-    const auto from = static_cast<uint32_t>(k) * bytes;
-    if (data[k] == no_register) continue;
-    if (owner || local)
-      load_undefined(w, data[k], owner, offset + from, address + from, bytes, lane);
-    else
-      w.set_undefined(data[k], Lanes{1} << lane, 0, {});
-  }
+void follow_access(Warp& w, std::span<const Register> data, uint32_t bytes,
+                   const UndefinedValues::Place& place, int lane) {
+  store ? w.undefined.store(data, place, bytes, lane) : w.undefined.load(data, place, bytes, lane);
 }
 
 template <class T, bool store>
@@ -154,17 +96,17 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     if (w.cluster().checks && owner == &w.cta)
       for (int lane = 0; lane < 32; ++lane)
         w.touch_lanes(*owner, offset + static_cast<uint32_t>(lane) * size, size, store, lane);
-    if (store ? w.stores_undefined : w.follows() || owner->shadow.uninitialised.has_value())
+    if (w.undefined.concern(store, owner, false))
       for (int lane = 0; lane < 32; ++lane)
-        follow_access<store>(w, data, sizeof(T), owner, offset + static_cast<uint32_t>(lane) * size, false, 0,
-                             lane);
+        follow_access<store>(w, data, sizeof(T),
+                             {owner, offset + static_cast<uint32_t>(lane) * size, false, 0}, lane);
     owner->shadow.uninitialised.reset();
     for (int lane = 0; lane < 32; ++lane)
       move_lane<T>(w, data, x.register_bytes, lane, place + static_cast<uint32_t>(lane) * size, store);
-    w.stores_undefined = false;
+    w.undefined.end_store();
     return;
   }
-  if (x.order != Order::none) w.order.learn(lanes, w.alive);
+  if (x.order != Order::none) w.causality.told(lanes, w.alive);
   const bool acquires = order == Order::both || (order != Order::none && !store),
              releases = order == Order::both || (order != Order::none && store);
   for_lanes(lanes, [&](int lane) {
@@ -188,16 +130,16 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       w.touch_lanes(*owner, offset, size, store, lane);
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
-    if ((store ? w.stores_undefined : w.follows() || (owner && owner->shadow.uninitialised)) ||
-        (local && !w.undefined_local.empty())) {
-      follow_access<store>(w, data, sizeof(T), owner, offset, local,
-                           x.space == Space::local ? address : address - local_window, lane);
+    if (w.undefined.concern(store, owner, local)) {
+      follow_access<store>(w, data, sizeof(T),
+                           {owner, offset, local, x.space == Space::local ? address : address - local_window},
+                           lane);
       if (owner) owner->shadow.uninitialised.reset();
     }
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
     if (releases) w.order_after(owner, offset, order, lane);
   });
-  w.stores_undefined = false;
+  w.undefined.end_store();
 }
 
 template <bool store>

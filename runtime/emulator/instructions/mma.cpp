@@ -110,12 +110,12 @@ void for_each_sum(int m, F f) {
 // the upper rows and the lower ones in turn, as those of d and c do; of each pair of registers of f16 one
 // counts.
 void follow_mma(Warp& w, const Mma& x) {
-  if (!w.follows()) return;
+  if (!w.undefined.follows()) return;
   const auto a = w.listed(x.a), b = w.listed(x.b), c = w.listed(x.c), d = w.listed(x.d);
   Lanes rows[2] = {}, columns = 0;  // rows by lane / 4, columns likewise
   Register from = no_register;
   auto note = [&](Register r, Lanes& eighths) {
-    const Lanes undefined = w.undefined_in(r);
+    const Lanes undefined = w.undefined.in(r);
     for (int k = 0; k < 8; ++k)
       if (undefined >> (4 * k) & 15) eighths |= Lanes{1} << k;
     if (undefined) from = r;
@@ -127,7 +127,7 @@ void follow_mma(Warp& w, const Mma& x) {
     const bool half = x.d_type == Type::f16;
     const size_t lower = x.m == 8 ? 0 : half ? k : k / 2;
     Lanes& result = results[k];
-    result = c.size() == d.size() ? w.undefined_in(c[k]) : 0;
+    result = c.size() == d.size() ? w.undefined.in(c[k]) : 0;
     if (result) from = c[k];
     for (int lane = 0; lane < 32; ++lane) {
       const int column = lane % 4 * 2;
@@ -137,8 +137,8 @@ void follow_mma(Warp& w, const Mma& x) {
       result |= static_cast<Lanes>(is_undefined) << lane;
     }
   }
-  const Origin origin = from == no_register ? Origin{} : w.origin_of(from);
-  for (size_t k = 0; k < d.size(); ++k) w.set_undefined(d[k], all_lanes, results[k], origin);
+  const Origin origin = from == no_register ? Origin{} : w.undefined.origin_of(from);
+  for (size_t k = 0; k < d.size(); ++k) w.undefined.set(d[k], all_lanes, results[k], origin);
 }
 
 void multiply_whole(Warp& w, const Mma& x) {

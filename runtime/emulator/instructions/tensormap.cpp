@@ -173,8 +173,9 @@ void execute_acquire(Warp& w, const AcquireMap& x, Lanes lanes) {
     const auto found = w.cluster().map_changes.find(address);
     if (found == w.cluster().map_changes.end()) return;
     MapChange& change = found->second;
-    std::erase_if(change.acquired, [&](const MapChange::Acquired& a) { return a.actor == w.actor; });
-    change.acquired.push_back({w.actor, w.time, change.released});
+    std::erase_if(change.acquired,
+                  [&](const MapChange::Acquired& a) { return a.actor == w.causality.actor(); });
+    change.acquired.push_back({w.causality.actor(), w.causality.time(), change.released});
   });
 }
 
@@ -190,7 +191,7 @@ void check_changed_map(Warp& w, uint64_t address, const MapContents& m, int lane
   if (found == w.cluster().map_changes.end()) return;
   const MapChange& change = found->second;
   const bool acquired = std::ranges::any_of(change.acquired, [&](const MapChange::Acquired& a) {
-    return a.version >= change.version && w.knowledge.seen[a.actor] >= a.time;
+    return a.version >= change.version && w.causality.knowledge().seen[a.actor] >= a.time;
   });
   if (w.cluster().checks && !acquired)
     w.find(Fault::proxy_fence,

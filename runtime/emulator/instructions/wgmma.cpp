@@ -308,7 +308,7 @@ void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes lanes) {
       if (pending || (peer.alive && peer.wgmma_committed < target)) return w.retry(Wait::wgmma);
     }
   if (target <= 0) return;
-  w.knowledge.seen.raise(w.cta.wgmma_actors[w.warpgroup()], static_cast<uint32_t>(target));
+  w.causality.learn(w.cta.wgmma_actors[w.warpgroup()], static_cast<uint32_t>(target));
   std::erase_if(w.wgmma_live, [&](const LiveWgmma& live) { return live.group <= target; });
 }
 

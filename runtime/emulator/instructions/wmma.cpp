@@ -81,7 +81,7 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
     std::byte* there = places[x.by_column ? column : row] + (x.by_column ? row : column) * m.bytes;
     store ? std::memcpy(there, held, m.bytes) : std::memcpy(held, there, m.bytes);
   });
-  w.meet_lanes(w.lanes);
+  w.causality.meet(w.lanes, w.alive);
   for (const auto& [owner, offset] : touched)
     if (store) w.touch_lanes(*owner, offset, static_cast<uint32_t>(length * m.bytes), true, 0);
 }

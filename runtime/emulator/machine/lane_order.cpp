@@ -42,8 +42,7 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   const bool atomic = kind == LaneAccess::atomic_checked || kind == LaneAccess::atomic_recorded,
              checked = kind != LaneAccess::recorded && kind != LaneAccess::atomic_recorded,
              recorded = kind != LaneAccess::checked && kind != LaneAccess::atomic_checked;
-  if (writes) unfenced |= bit;
-  unreleased |= bit;
+  causality.accesses(lane, writes);
   const uint32_t pc_here = here();
   auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
     find(Fault::race,
@@ -60,20 +59,20 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
     if (checked && mine && m.wrote_pc != pc_here && !(atomic && m.atomic))
       for (uint32_t b = from; b < (one_writer(m) ? from + 1 : to); ++b)
         if (const int other = m.writers[b];
-            other != LaneMark::nobody && other != lane && !order.knows(lane, other, m.wrote)) {
+            other != LaneMark::nobody && other != lane && !causality.lanes().knows(lane, other, m.wrote)) {
           clash(at, other, "wrote", m.wrote_pc);
           break;
         }
     if (writes) {
       if (checked && m.read && m.reader_warp == index && m.read_pc != pc_here)
         for (Lanes rest = m.readers & ~bit; rest; rest &= rest - 1)
-          if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
+          if (const int other = __builtin_ctz(rest); !causality.lanes().knows(lane, other, m.read))
             clash(at, other, "read", m.read_pc);
       if (!recorded) continue;
       // Lanes that write parts of a word by one instruction are all known, else the last.
-      const bool joins = mine && to - from < 4 && m.wrote == order.now() && m.wrote_pc == pc_here;
+      const bool joins = mine && to - from < 4 && m.wrote == causality.lanes().now() && m.wrote_pc == pc_here;
       const auto writers = m.writers;
-      m = {order.now(), pc_here, 0, 0, 0, atomic, static_cast<uint8_t>(index), 0, {}};
+      m = {causality.lanes().now(), pc_here, 0, 0, 0, atomic, static_cast<uint8_t>(index), 0, {}};
       if (to - from == 4) {
         m.writers.fill(static_cast<uint8_t>(lane));
         continue;
@@ -83,29 +82,13 @@ void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
                        : joins             ? writers[b]
                                            : LaneMark::nobody;
     } else if (to - from == 4) {  // of readers of parts of a word it is not known which
-      if (m.read != order.now() || m.reader_warp != index) m.readers = 0;
-      m.read = order.now();
+      if (m.read != causality.lanes().now() || m.reader_warp != index) m.readers = 0;
+      m.read = causality.lanes().now();
       m.read_pc = pc_here;
       m.readers |= bit;
       m.reader_warp = static_cast<uint8_t>(index);
     }
   }
-}
-
-Knowledge Warp::release_of(int lane) {
-  if (!cluster().checks) return {};
-  unreleased &= ~(Lanes{1} << lane);
-  released[static_cast<size_t>(lane)] = order.end();
-  Knowledge passed = release();
-  if (unreleased) {
-    for (int other = 0; other < 32; ++other) {
-      uint32_t& of_other = released[static_cast<size_t>(other)];
-      of_other = std::max(of_other, order.known(lane, other));
-    }
-    passed.told.raise(actor, passed.seen[actor]);
-    passed.seen.lower(actor, met_time);
-  }
-  return passed;
 }
 
 // This says whether the earlier access is over for one who knows `k` since each lane that made it has
@@ -118,11 +101,11 @@ bool Warp::released_since(const Clash& clash, Cta& owner, const Knowledge& k) co
   const LaneMark& m = owner.lane_mark(clash.offset);
   if (clash.earlier_wrote)
     return m.wrote == 0 || m.writer_warp != other.index || std::ranges::all_of(m.writers, [&](uint8_t lane) {
-             return lane == LaneMark::nobody || other.released[lane] >= m.wrote;
+             return lane == LaneMark::nobody || other.causality.released(lane) >= m.wrote;
            });
   if (m.read == 0 || m.reader_warp != other.index) return true;
   for (Lanes rest = m.readers; rest; rest &= rest - 1)
-    if (other.released[static_cast<size_t>(__builtin_ctz(rest))] < m.read) return false;
+    if (other.causality.released(static_cast<size_t>(__builtin_ctz(rest))) < m.read) return false;
   return true;
 }
 
@@ -133,16 +116,16 @@ std::optional<Clash> Warp::without_released(std::optional<Clash> clash, Cta& own
     return writes ? owner.shadow.write(made, from, to - from, k)
                   : owner.shadow.read(made, from, to - from, k);
   };
-  while (clash && released_since(*clash, owner, knowledge)) {
-    Knowledge of_word = knowledge;  // of the other words of that access this says nothing
+  while (clash && released_since(*clash, owner, causality.knowledge())) {
+    Knowledge of_word = causality.knowledge();  // of the other words of that access this says nothing
     const uint32_t next = std::min(end, clash->offset + 4);
     std::optional<Clash> more = clash;
-    for (; more && released_since(*more, owner, knowledge);
+    for (; more && released_since(*more, owner, causality.knowledge());
          more = touch(std::max(begin, more->offset), next, of_word))
       of_word.seen.raise(more->earlier.actor, more->earlier.time);
     owner.shadow.forget_steps();
     if (more) return more;
-    clash = next < end ? touch(next, end, knowledge) : std::nullopt;
+    clash = next < end ? touch(next, end, causality.knowledge()) : std::nullopt;
   }
   return clash;
 }

@@ -15,10 +15,11 @@
 
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/machine/barriers.h"
-#include "runtime/emulator/machine/lane_order.h"
+#include "runtime/emulator/machine/causality.h"
 #include "runtime/emulator/machine/memory.h"
 #include "runtime/emulator/machine/program.h"
 #include "runtime/emulator/machine/shadow.h"
+#include "runtime/emulator/machine/undefined.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -169,23 +170,12 @@ class Warp {
   uint32_t pc = 0;                           // of its next instruction
   const Instruction* instruction = nullptr;  // that executes
   bool stop = false;
-  bool follows_all = false;  // whether undefined values came from elsewhere than doubtful registers
   Lanes alive = 0, born = 0;
   std::vector<Fragment> fragments;
   size_t current = 0;  // the fragment that runs
 
-  Actor actor = 0;
-  uint32_t time = 1;
-  Knowledge knowledge;
-  // These are what relaxed accesses have met, which a fence acquires, and what a fence has released, which
-  // they pass on.
-  Knowledge to_acquire, to_release;
-  LaneOrder order;  // of its lanes' accesses to shared memory
-  // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
-  // accessed it and not released it since; and the time of that meeting.
-  Lanes unfenced = 0, unreleased = 0;
-  uint32_t met_time = 0;
-  std::array<uint32_t, 32> released{};  // the stamp up to which each lane's accesses have been released
+  Causality causality;
+  UndefinedValues undefined;
 
   // wgmma: groups are numbered from 1; `wgmma_committed` is the last closed.
   uint32_t wgmma_committed = 0;
@@ -194,12 +184,8 @@ class Warp {
   bool wgmma_fenced = false;
   uint32_t fences = 1;  // wgmma.fences, and one
   std::vector<uint32_t>
-      matrix_touched;            // by register / 128: `fences` when another instruction last touched it
-  std::vector<Lanes> undefined;  // by number: in which lanes the register's value is undefined
-  std::unordered_map<uint32_t, Origin> origins;  // by number, of those
-  // Bytes of local memory that hold undefined values, by lane and address.
-  std::unordered_map<uint64_t, Origin> undefined_local;
-  uint32_t registers_each = 0;                             // setmaxnreg
+      matrix_touched;           // by register / 128: `fences` when another instruction last touched it
+  uint32_t registers_each = 0;  // setmaxnreg
   uint32_t register_changes = 0, register_change = no_pc;  // how many there were, and the last
   Lanes carry = 0;                                         // the CC register of each lane
 
@@ -258,7 +244,7 @@ class Warp {
   // others; it reports others that cannot come. Lanes that have exited are missed where `exited_too`.
   bool converged(Lanes executing, bool exited_too = true) {
     if (!together(executing, exited_too)) return false;
-    meet_lanes(lanes);
+    causality.meet(lanes, alive);
     return true;
   }
   // The same, where the lanes learn nothing of each other's accesses yet.
@@ -269,42 +255,10 @@ class Warp {
   EmulatorError divergence(const Fragment& waiting) const;
   // The lanes that a fragment at a .sync instruction still misses.
   Lanes missing_at(const Fragment& waiting) const;
-  // Before an instruction that `executing` of `lanes` execute: reports an undefined value that decides
-  // something, and notes which registers are undefined behind it.
-  void follow_undefined(Lanes executing);
-  // For the handlers of Flow::handled: whether any register may be undefined; which lanes of one are; and
-  // what the result is in some lanes.
-  bool follows() const { return cluster_checks_ && (follows_all || instruction->watched); }
-  Lanes undefined_in(Register r) const {
-    const uint32_t n = grid().kernel.number(r);
-    return n == Kernel::no_number ? 0 : undefined[n];
-  }
-  void set_undefined(Register r, Lanes among, Lanes value, const Origin& origin);
-  Origin origin_of(Register r) const {  // of one that is undefined
-    const auto at = origins.find(grid().kernel.number(r));
-    return at == origins.end() ? Origin{.r = r} : at->second;
-  }
-  // Reports that something depends on a register that is undefined in the lanes `who`.
-  void decided_by(Register r, Lanes who, const char* how);
-  // The lanes in which each element of what the running instruction stores is undefined.
-  std::array<Lanes, 8> undefined_data{};
-  bool stores_undefined = false;
   // Of an instruction that touches registers of some wgmma; and of a wgmma.
   void check_matrix_registers();
   void check_wgmma_registers(const MatrixRegisters& registers);
-  // A releasing operation passes this on; one lane's has of others what they had done when they met it.
-  Knowledge release();
-  Knowledge release_of(int lane);
-  void acquire(const Knowledge& k);
-  Access access(bool async = false) const;
-  // These lanes have waited for each other.
-  void meet_lanes(Lanes who) {
-    order.meet(who, alive);
-    if ((unfenced | unreleased) == 0 || (alive & ~who) != 0) return;
-    unfenced = unreleased = 0;
-    met_time = time;
-    knowledge.seen.raise(actor, ++time);
-  }
+  Access access(bool async = false) const { return {causality.actor(), causality.time(), here(), async, 0}; }
   // The order of a shared access among those of the warp's own lanes, checked and recorded.
   void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane,
                    LaneAccess kind = LaneAccess::plain);
@@ -350,7 +304,6 @@ class Warp {
   // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has.
   void order_before(Cta* owner, uint32_t offset, Order order);
   void order_after(Cta* owner, uint32_t offset, Order order, int lane);
-  void fence();  // of acquire and release
   // The same as touch(), of such an access: those of one word do not race with each other.
   template <class Values>
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
@@ -358,11 +311,9 @@ class Warp {
     WordOrder* word = order_of(owner, offset);
     if (!word || (order == Order::both && !word->used && word->passed.told.empty()))
       return touch(owner, offset, bytes, writes, lane, values);
-    const Clock before = knowledge.seen;
-    for (const Clock* earlier : {&word->passed.seen, &word->passed.told, &word->users})
-      knowledge.seen.join(*earlier);
-    touch(owner, offset, bytes, writes, lane, values);
-    used(owner, *word, before);
+    causality.assuming({&word->passed.seen, &word->passed.told, &word->users},
+                       [&] { touch(owner, offset, bytes, writes, lane, values); });
+    used(owner, *word);
   }
   uint32_t warpgroup() const { return index / 4; }
   ThreadCopies& bulk_of(uint32_t lane);
@@ -396,7 +347,7 @@ class Warp {
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
   uint32_t meet_depth_ = 0;
   std::vector<Meeting> meetings_;
-  void used(Cta& owner, WordOrder& word, const Clock& before);
+  void used(Cta& owner, WordOrder& word);
   static WordOrder* order_of(Cta& owner, uint32_t offset);
   std::optional<Clash> try_touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane);
   bool released_since(const Clash& clash, Cta& cta, const Knowledge& k) const;
@@ -405,8 +356,6 @@ class Warp {
   void settle_clash(Clash clash, Cta& cta, uint32_t offset, uint32_t bytes,
                     const std::vector<std::byte>& stored, bool writes, int lane);
 
-  bool cluster_checks_ = false;
-  uint32_t followed_ = 0;  // instructions since it was looked whether any value is undefined
   std::unique_ptr<std::byte[]> storage_;
   std::vector<std::byte> local_;  // lane after lane
   size_t local_each_ = 0;

@@ -5,7 +5,12 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
+Warp::Warp(Cta& the_cta, uint32_t the_index)
+    : cta(the_cta),
+      index(the_index),
+      causality(the_cta.cluster.new_actor({ActorName::Kind::warp, &the_cta, the_index}),
+                the_cta.cluster.checks),
+      undefined(*this, the_cta.cluster.checks) {
   const Kernel& kernel = grid().kernel;
   storage_ = std::make_unique<std::byte[]>(kernel.constants.size() + kernel.register_bytes + 64);
   auto address = reinterpret_cast<uintptr_t>(storage_.get());
@@ -13,9 +18,6 @@ Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   std::ranges::copy(kernel.constants, constants);
   registers = constants + kernel.constants.size();
   fill_special_registers();
-  undefined.assign(kernel.register_count, 0);
-  for (Register r : kernel.doubtful) undefined[kernel.number(r)] = all_lanes;
-  cluster_checks_ = cluster().checks;
   uint32_t threads = cta.threads - std::min(cta.threads, index * 32);
   born = alive = threads >= 32 ? all_lanes : (Lanes{1} << threads) - 1;
   fragments.push_back({});
@@ -25,8 +27,6 @@ Warp::Warp(Cta& the_cta, uint32_t the_index) : cta(the_cta), index(the_index) {
   local_each_ = kernel.local_bytes;
   local_.resize(32 * local_each_);
   top.fill(kernel.local_bytes);
-  actor = cluster().new_actor({ActorName::Kind::warp, &cta, index});
-  knowledge.seen.raise(actor, time);
 }
 
 bool Warp::runnable(const Fragment& f) const {
@@ -61,7 +61,7 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     is_late = f.wait == Wait::others;
     lanes = f.lanes;
     pc = f.pc;
-    if (f.wait == Wait::barrier) acquire(cta.barriers[f.object].completed);
+    if (f.wait == Wait::barrier) causality.acquire(cta.barriers[f.object].completed);
     if (f.wait == Wait::meeting) {
       const int outer = meetings_[f.meeting].outer;
       forgo(f.meeting, outer, lanes);
@@ -86,9 +86,9 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     ++pc;
     ++count;
-    if (i.watched | follows_all) [[unlikely]] {
+    if (i.watched | undefined.follows_all()) [[unlikely]] {
       instruction = &i;
-      follow_undefined(executing);
+      undefined.step(executing);
     }
     if (executing == 0) continue;
     instruction = &i;
@@ -291,7 +291,7 @@ void Warp::leave(Lanes who) {
     if (!f.saved.empty()) {
       restore_registers(*this, kernel.routines[f.routine], lane, f.saved);
       for (const RegisterWidth& x : kernel.routines[f.routine].registers)
-        if (const uint32_t n = kernel.number(x.r); n != Kernel::no_number) undefined[n] &= ~(1u << lane);
+        undefined.define(x.r, Lanes{1} << lane);
     }
     frames[k].pop_back();
   });
@@ -363,7 +363,7 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
     if (differ == 0) {
       Groups one;
       one.add(executing);
-      meet_lanes(executing);
+      causality.meet(executing, alive);
       return one;
     }
   }
@@ -398,7 +398,7 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
       continue;
     }
     complete.add(together);
-    meet_lanes(together);
+    causality.meet(together, alive);
     for (size_t k = fragments.size(); k-- > 0;) {
       Fragment& f = fragments[k];
       if (k == current || !joins(f)) continue;
@@ -456,19 +456,6 @@ EmulatorError Warp::divergence(const Fragment& waiting) const {
                            waiting.lanes, others),
                -1, waiting.pc);
 }
-
-Knowledge Warp::release() {
-  if (!cluster().checks) return {};
-  Knowledge passed = knowledge;
-  knowledge.seen.raise(actor, ++time);
-  return passed;
-}
-
-void Warp::acquire(const Knowledge& k) {
-  if (cluster().checks) knowledge.join(k);
-}
-
-Access Warp::access(bool async) const { return {actor, time, here(), async, 0}; }
 
 ThreadCopies& Warp::bulk_of(uint32_t lane) {
   ThreadCopies& copies = bulk[lane];

@@ -121,32 +121,25 @@ WordOrder* Warp::order_of(Cta& owner, uint32_t offset) {
   return owner.cluster.checks ? &owner.ordered[offset / 4] : nullptr;
 }
 
-// Who has accessed a word in order with its other users knows no more of these than before.
-void Warp::used(Cta& owner, WordOrder& word, const Clock& before) {
-  knowledge.seen = before;
+// The word was accessed in order with its other users by one who then knew more than is known from here on.
+void Warp::used(Cta& owner, WordOrder& word) {
   owner.shadow.forget_steps();
   word.used = true;
-  word.users.raise(actor, time);
-  knowledge.seen.raise(actor, ++time);
+  word.users.raise(causality.actor(), causality.time());
+  causality.step();
 }
 
 void Warp::order_before(Cta* owner, uint32_t offset, Order order) {
   if (!cluster().checks) return;
   const Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
-  order == Order::both || order == Order::acquire ? acquire(passed) : to_acquire.join(passed);
+  order == Order::both || order == Order::acquire ? causality.acquire(passed) : causality.meets(passed);
 }
 
 void Warp::order_after(Cta* owner, uint32_t offset, Order order, int lane) {
   if (!cluster().checks) return;
   Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
-  passed.join(order == Order::both || order == Order::release ? release_of(lane) : to_release);
-}
-
-void Warp::fence() {
-  if (!cluster().checks || !grid().kernel.names_semantics) return;
-  acquire(to_acquire);
-  to_acquire.clear();
-  to_release = release();
+  passed.join(order == Order::both || order == Order::release ? causality.release_of(lane)
+                                                              : causality.fenced_release());
 }
 
 std::optional<Clash> Warp::try_touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane) {
@@ -158,8 +151,8 @@ std::optional<Clash> Warp::try_touch(Cta& owner, uint32_t offset, uint32_t bytes
                        owner.name(m->offset)),
            lane);
   if (!cluster().checks) return std::nullopt;
-  return without_released(writes ? owner.shadow.write(access(), offset, bytes, knowledge)
-                                 : owner.shadow.read(access(), offset, bytes, knowledge),
+  return without_released(writes ? owner.shadow.write(access(), offset, bytes, causality.knowledge())
+                                 : owner.shadow.read(access(), offset, bytes, causality.knowledge()),
                           owner, access(), offset, offset + bytes, writes);
 }
 
@@ -184,8 +177,8 @@ void Warp::settle_clash(Clash clash, Cta& owner, uint32_t offset, uint32_t bytes
       find_clash(clash, owner, writes ? "this writes" : "this reads", lane);
     if (writes) owner.shadow.agree(access(), from, to - from);
     more = to >= end ? std::nullopt
-           : writes  ? owner.shadow.write(access(), to, end - to, knowledge)
-                     : owner.shadow.read(access(), to, end - to, knowledge);
+           : writes  ? owner.shadow.write(access(), to, end - to, causality.knowledge())
+                     : owner.shadow.read(access(), to, end - to, causality.knowledge());
   }
 }
 
@@ -203,8 +196,8 @@ void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
   if (!cluster().checks) return;
   const uint32_t end = offset + bytes;
   for (uint32_t from = offset; from < end;) {
-    auto clash = writes ? owner.shadow.write(deed, from, end - from, knowledge)
-                        : owner.shadow.read(deed, from, end - from, knowledge);
+    auto clash = writes ? owner.shadow.write(deed, from, end - from, causality.knowledge())
+                        : owner.shadow.read(deed, from, end - from, causality.knowledge());
     clash = without_released(clash, owner, deed, from, end, writes);
     if (!clash) break;
     find_clash(*clash, owner, what, -1);

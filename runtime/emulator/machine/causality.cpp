@@ -1,0 +1,51 @@
+#include "runtime/emulator/machine/causality.h"
+
+#include <algorithm>
+
+namespace ptxbuilder::runtime::emulator {
+
+Knowledge Causality::release() {
+  if (!is_checked_) return {};
+  Knowledge passed = knowledge_;
+  step();
+  return passed;
+}
+
+Knowledge Causality::release_of(int lane) {
+  if (!is_checked_) return {};
+  unreleased_ &= ~(Lanes{1} << lane);
+  released_[static_cast<size_t>(lane)] = lanes_.end();
+  Knowledge passed = release();
+  if (unreleased_) {
+    for (int other = 0; other < 32; ++other) {
+      uint32_t& of_other = released_[static_cast<size_t>(other)];
+      of_other = std::max(of_other, lanes_.known(lane, other));
+    }
+    passed.told.raise(actor_, passed.seen[actor_]);
+    passed.seen.lower(actor_, met_time_);
+  }
+  return passed;
+}
+
+void Causality::fence() {
+  acquire(to_acquire_);
+  to_acquire_.clear();
+  to_release_ = release();
+}
+
+void Causality::fence_proxy(Lanes who) {
+  if (!is_checked_) return;
+  unfenced_ &= ~who;
+  auto known = knowledge_.seen;
+  if (unfenced_) known.lower(actor_, met_time_);
+  knowledge_.fenced.join(known);
+  step();
+}
+
+void Causality::fence_inits() {
+  if (!is_checked_) return;
+  knowledge_.inits.join(knowledge_.seen);
+  step();
+}
+
+}  // namespace ptxbuilder::runtime::emulator

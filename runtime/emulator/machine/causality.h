@@ -1,0 +1,88 @@
+// What one warp may rely on: which deeds of others come before what it does now, and what a release of its
+// own passes on (PTX ISA, "Memory Consistency Model"). Where a launch is not checked, nothing is known of
+// anybody.
+#pragma once
+
+#include <array>
+
+#include "runtime/emulator/machine/clock.h"
+#include "runtime/emulator/machine/lane_order.h"
+#include "runtime/emulator/machine/shadow.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Causality {
+ public:
+  // The warp is `actor` among those of its cluster.
+  Causality(Actor actor, bool is_checked) : actor_(actor), is_checked_(is_checked) {
+    knowledge_.seen.raise(actor, time_);
+  }
+
+  Actor actor() const { return actor_; }
+  uint32_t time() const { return time_; }
+  const Knowledge& knowledge() const { return knowledge_; }
+  const LaneOrder& lanes() const { return lanes_; }
+  // The last of its own accesses that a release by this lane has passed on; see LaneOrder.
+  uint32_t released(size_t lane) const { return released_[lane]; }
+
+  // A releasing operation of all lanes passes this on; one lane's has of others what they had done when it
+  // met them.
+  Knowledge release();
+  Knowledge release_of(int lane);
+  void acquire(const Knowledge& k) {
+    if (is_checked_) knowledge_.join(k);
+  }
+  // What `actor` had done by `time` is done.
+  void learn(Actor actor, uint32_t time) { knowledge_.seen.raise(actor, time); }
+  // These are told, by an mbarrier or by a word that orders others, what all lanes have done.
+  void told(Lanes who, Lanes alive) { lanes_.learn(who, alive); }
+  // These lanes have waited for each other.
+  void meet(Lanes who, Lanes alive) {
+    lanes_.meet(who, alive);
+    if ((unfenced_ | unreleased_) == 0 || (alive & ~who) != 0) return;
+    unfenced_ = unreleased_ = 0;
+    met_time_ = time_;
+    step();
+  }
+  // A lane accesses shared memory.
+  void accesses(int lane, bool writes) {
+    const Lanes bit = Lanes{1} << lane;
+    if (writes) unfenced_ |= bit;
+    unreleased_ |= bit;
+  }
+
+  // A relaxed access has met `passed`, which a fence acquires; it passes on what a fence has released.
+  void meets(const Knowledge& passed) { to_acquire_.join(passed); }
+  const Knowledge& fenced_release() const { return to_release_; }
+  void fence();
+  // fence.proxy.async: the generic writes that these lanes know of become visible to the async proxy. What
+  // other lanes have stored they know once they have met.
+  void fence_proxy(Lanes who);
+  void fence_inits();  // fence.mbarrier_init
+
+  // Calls f as one who also knows what these clocks tell.
+  template <class F>
+  void assuming(std::initializer_list<const Clock*> clocks, F f) {
+    const Clock before = knowledge_.seen;
+    for (const Clock* clock : clocks) knowledge_.seen.join(*clock);
+    f();
+    knowledge_.seen = before;
+  }
+  // What the warp does from now on comes behind what it has done.
+  void step() { knowledge_.seen.raise(actor_, ++time_); }
+
+ private:
+  Actor actor_;
+  bool is_checked_;
+  uint32_t time_ = 1;
+  Knowledge knowledge_;
+  Knowledge to_acquire_, to_release_;
+  LaneOrder lanes_;
+  // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
+  // accessed it and not released it since; and the time of that meeting.
+  Lanes unfenced_ = 0, unreleased_ = 0;
+  uint32_t met_time_ = 0;
+  std::array<uint32_t, 32> released_{};  // the stamp up to which each lane's accesses have been released
+};
+
+}  // namespace ptxbuilder::runtime::emulator
