@@ -3,7 +3,7 @@
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
-    runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/decode runtime/emulator/instructions runtime/emulator
+    runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator
     kernels/family kernels/call kernels/rows kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
 # Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
@@ -14,6 +14,7 @@ list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$"
 set(allowed_runtime/glibc runtime/glibc)
 set(allowed_runtime ptxbuilder ptxbuilder/isa runtime runtime/emulator)
 set(allowed_runtime/emulator/machine ptxbuilder ptxbuilder/isa runtime runtime/emulator runtime/emulator/machine)
+set(allowed_runtime/emulator/checks ${allowed_runtime/emulator/machine} runtime/emulator/checks)
 set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuilder/ptx runtime/emulator/decode)
 set(allowed_runtime/emulator/instructions ${allowed_runtime/emulator/decode} runtime/emulator/instructions)
 set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})

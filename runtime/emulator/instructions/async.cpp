@@ -36,8 +36,7 @@ void execute_async(Warp& w, const AsyncStore& x, Lanes lanes) {
     for (uint32_t k = 0; k < x.b.size; ++k)
       std::memcpy(data.data() + k * width, w.at<std::byte>(b[k]) + static_cast<uint32_t>(lane) * width,
                   width);
-    w.cluster().post([&w, &x, i = w.instruction, l, data, size] {
-      w.instruction = i;
+    w.post([&w, &x, l, data, size] {
       std::byte* place = l.cta->shared.data() + l.offset;
       if (x.reduction)
         reduce_into(place, data.data(), size, *x.reduction, x.type);

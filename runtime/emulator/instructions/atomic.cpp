@@ -110,9 +110,8 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     std::byte* place = w.place(address, width * length, x.space, lane, owner, offset);
     if (!owner) w.global(address, width * length, lane, true, "this");
     w.order_before(owner, offset, x.order);
-    if (owner)
-      w.touch_ordered(*owner, offset, width * length, true, lane, x.order, [](std::byte*) { return false; });
-    places[static_cast<size_t>(lane)] = owner == &w.cta && w.cluster().checks ? offset : nowhere;
+    if (owner) w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
+    places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);

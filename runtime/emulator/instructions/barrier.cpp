@@ -96,11 +96,13 @@ void execute_cluster_arrive(Warp& w, const ClusterArrive& x, Lanes lanes) {
     lanes = w.lanes;
   }
   Cluster& c = w.cluster();
-  if (const Lanes twice = w.cluster_arrived & lanes)
+  if (const Lanes twice = w.cluster_arrival.lanes & lanes)
     w.fail(Fault::operand, "this thread arrives at the cluster barrier twice without a wait between",
            __builtin_ctz(twice));
-  w.cluster_arrived |= lanes;
-  for_lanes(lanes, [&](int lane) { w.cluster_generation[static_cast<size_t>(lane)] = c.barrier.generation; });
+  w.cluster_arrival.lanes |= lanes;
+  for_lanes(lanes, [&](int lane) {
+    w.cluster_arrival.generation[static_cast<size_t>(lane)] = c.barrier.generation;
+  });
   if (c.checks) {
     Knowledge k = w.causality.release();
     if (x.relaxed)
@@ -121,15 +123,15 @@ void execute_cluster_wait(Warp& w, const ClusterWait& x, Lanes lanes) {
     lanes = w.lanes;
   }
   Cluster& c = w.cluster();
-  if (const Lanes absent = lanes & ~w.cluster_arrived)
+  if (const Lanes absent = lanes & ~w.cluster_arrival.lanes)
     w.fail(Fault::operand, "this thread waits at the cluster barrier without having arrived",
            __builtin_ctz(absent));
   bool early = false;
   for_lanes(lanes, [&](int lane) {
-    early |= c.barrier.generation == w.cluster_generation[static_cast<size_t>(lane)];
+    early |= c.barrier.generation == w.cluster_arrival.generation[static_cast<size_t>(lane)];
   });
   if (early) return w.retry(Wait::cluster);
-  w.cluster_arrived &= ~lanes;
+  w.cluster_arrival.lanes &= ~lanes;
   w.causality.acquire(c.barrier.completed);
 }
 
@@ -171,7 +173,7 @@ void Cta::complete(uint32_t id) {
   for (auto& warp : warps)
     if (who[warp->index]) warp->causality.meet(who[warp->index], warp->alive);
   for (auto& warp : warps)
-    for (Fragment& f : warp->fragments)
+    for (Fragment& f : warp->fragments_)
       if (f.wait == Wait::barrier && f.object == id && f.generation + 1 == b.generation)
         if (const Bar& x = *cluster.grid.kernel.code[f.pc - 1].operands<execute_bar>(); x.reduces())
           give_result(*warp, x, f.lanes, b);
@@ -183,7 +185,8 @@ void Cluster::complete_barrier() {
   for (const Warp* warp : all_)
     for (Lanes rest = warp->alive; rest; rest &= rest - 1) {
       const auto lane = static_cast<size_t>(__builtin_ctz(rest));
-      if (!((warp->cluster_arrived >> lane) & 1) || warp->cluster_generation[lane] != barrier.generation)
+      if (!((warp->cluster_arrival.lanes >> lane) & 1) ||
+          warp->cluster_arrival.generation[lane] != barrier.generation)
         return;
       any = true;
     }

@@ -112,7 +112,7 @@ void execute_call_by_address(Warp& w, const CallOperands& x, Lanes lanes) {
 void execute_return(Warp& w, Lanes lanes) {
   if (w.fragment().depth == 0) return w.leave(lanes);
   // Those that were called from one place return together.
-  auto frame = [&](int lane) -> const LaneFrame& { return w.frames[static_cast<size_t>(lane)].back(); };
+  auto frame = [&](int lane) -> const LaneFrame& { return w.caller(lane); };
   const uint32_t back = frame(__builtin_ctz(lanes)).pc, routine = frame(__builtin_ctz(lanes)).routine;
   Lanes same = 0;
   for_lanes(lanes, [&](int k) { same |= static_cast<Lanes>(frame(k).pc == back) << k; });
@@ -146,7 +146,7 @@ void set_unsigned(Warp& w, Register r, uint8_t bytes, int lane, uint64_t value) 
 void execute_alloca(Warp& w, const Alloca& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t size = std::min(unsigned_at(w, x.size, x.bytes, lane), uint64_t{1} << 32),
-                   at = align_up(w.top[static_cast<size_t>(lane)], x.align);
+                   at = align_up(w.top(lane), x.align);
     w.reach(at + size, lane);
     set_unsigned(w, x.ptr, x.bytes, lane, at);
   });
@@ -168,16 +168,15 @@ struct StackEnd {
 };
 
 void execute_stacksave(Warp& w, const StackEnd& x, Lanes lanes) {
-  for_lanes(lanes, [&](int lane) { set_unsigned(w, x.r, x.bytes, lane, w.top[static_cast<size_t>(lane)]); });
+  for_lanes(lanes, [&](int lane) { set_unsigned(w, x.r, x.bytes, lane, w.top(lane)); });
 }
 
 void execute_stackrestore(Warp& w, const StackEnd& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const uint64_t end = unsigned_at(w, x.r, x.bytes, lane);
-    uint64_t& top = w.top[static_cast<size_t>(lane)];
-    if (end < w.frame(lane) || end > top)
+    if (end < w.frame(lane) || end > w.top(lane))
       w.fail(Fault::operand, fmt::format("{:#x} is no end of the stack that stacksave gave", end), lane);
-    top = end;
+    w.reach(end, lane);
   });
 }
 
@@ -360,18 +359,18 @@ struct SetMaxRegisters {
 
 void execute_setmaxnreg(Warp& w, const SetMaxRegisters& x, Lanes lanes) {
   if (!w.converged(lanes)) return;
-  if (x.inc ? x.count < w.registers_each : x.count > w.registers_each)
+  if (x.inc ? x.count < w.register_share.each : x.count > w.register_share.each)
     w.fail(Fault::register_budget, fmt::format("setmaxnreg.{} to {} registers, but the warp has {}",
-                                               x.inc ? "inc" : "dec", x.count, w.registers_each));
-  const int64_t more = (static_cast<int64_t>(x.count) - w.registers_each) * 32;
+                                               x.inc ? "inc" : "dec", x.count, w.register_share.each));
+  const int64_t more = (static_cast<int64_t>(x.count) - w.register_share.each) * 32;
   if (more > w.cta.register_pool) {
     w.fragment().object = x.count;
     return w.retry(Wait::registers);
   }
   w.cta.register_pool -= more;
-  w.registers_each = x.count;
-  ++w.register_changes;
-  w.register_change = w.here();
+  w.register_share.each = x.count;
+  ++w.register_share.changes;
+  w.register_share.changed_at = w.here();
   w.cluster().changed();
 }
 

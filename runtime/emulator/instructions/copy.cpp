@@ -72,21 +72,18 @@ void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std:
   ++source.touching;
   const uint64_t began = w.cluster().steps;
   Cta* cta = &source;
-  w.cluster().post(
-      [&w, &copies, i = w.instruction, cta, group, began, take = std::move(take), give = std::move(give)] {
-        w.instruction = i;
-        take();
-        if (--copies.reading[group] == 0) copies.reading.erase(group);
-        --cta->touching;
-        w.cluster().changed();
-        w.cluster().post([&w, &copies, i, group, began, give] {
-          w.instruction = i;
-          give();
-          if (--copies.writing[group] == 0) copies.writing.erase(group);
-          w.cluster().changed();
-          if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.here());
-        });
-      });
+  w.post([&w, &copies, cta, group, began, take = std::move(take), give = std::move(give)] {
+    take();
+    if (--copies.reading[group] == 0) copies.reading.erase(group);
+    --cta->touching;
+    w.cluster().changed();
+    w.post([&w, &copies, group, began, give] {
+      give();
+      if (--copies.writing[group] == 0) copies.writing.erase(group);
+      w.cluster().changed();
+      if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.here());
+    });
+  });
 }
 
 namespace {
@@ -179,8 +176,7 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
       ++source->touching;
     }
     const uint64_t began = w.cluster().steps;
-    w.cluster().post([&w, &x, i = w.instruction, landings, bytes, from, lane, source, source_offset, began] {
-      w.instruction = i;
+    w.post([&w, &x, landings, bytes, from, lane, source, source_offset, began] {
       const std::byte* data = source  ? source->shared.data() + source_offset
                               : bytes ? w.global(from, bytes, lane, false, "this copy")
                                       : nullptr;
@@ -256,9 +252,9 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
     int lane;
   };
   const uint32_t bytes = x.cp_size;
-  if (w.copy_actor == 0) w.copy_actor = w.cluster().new_actor({ActorName::Kind::copy, &w.cta, w.index});
-  const uint32_t sequence = ++w.copy_sequence;
-  w.copies_outstanding.insert(sequence);
+  if (w.copies.actor == 0) w.copies.actor = w.cluster().new_actor({ActorName::Kind::copy, &w.cta, w.index});
+  const uint32_t sequence = ++w.copies.issued;
+  w.copies.outstanding.insert(sequence);
   auto pieces = std::make_shared<std::vector<Piece>>();
   for_lanes(lanes, [&](int lane) {
     Cta* owner;
@@ -274,14 +270,13 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
              fmt::format("the src-size {} is more than the {} B that are copied", p.take, bytes), lane);
     if (x.ignore_src.p != no_register && (w.truth(x.ignore_src) >> lane) & 1) p.take = 0;
     if (p.take) w.global(p.from, p.take, lane, false, "this copy");
-    w.touch_async(*owner, p.offset, bytes, true, {w.copy_actor, sequence, w.here(), false, 0},
+    w.touch_async(*owner, p.offset, bytes, true, {w.copies.actor, sequence, w.here(), false, 0},
                   "this copy writes");
-    if (w.cluster().checks) w.touch_lanes(*owner, p.offset, bytes, true, lane);
+    w.touch_lanes(*owner, p.offset, bytes, true, lane);
     pieces->push_back(p);
   });
   ++w.cta.touching;
-  w.cluster().post([&w, i = w.instruction, pieces, bytes, sequence] {
-    w.instruction = i;
+  w.post([&w, pieces, bytes, sequence] {
     for (const Piece& p : *pieces) {
       std::byte* to = w.cta.shared.data() + p.offset;
       std::memset(to, 0, bytes);
@@ -289,30 +284,29 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
     }
     ++w.cta.writes;
     --w.cta.touching;
-    w.copies_outstanding.erase(sequence);
+    w.copies.outstanding.erase(sequence);
     w.cluster().changed();
   });
 }
 
-void execute_cp_commit(Warp& w, Lanes) { w.copy_groups.push_back(w.copy_sequence); }
+void execute_cp_commit(Warp& w, Lanes) { w.copies.groups.push_back(w.copies.issued); }
 
 // Until all copies up to the one that is numbered `last` are done.
 void wait_for_copies(Warp& w, uint32_t last) {
-  if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last) return w.retry(Wait::copies);
-  if (last > 0) w.causality.learn(w.copy_actor, last);
+  if (!w.copies.outstanding.empty() && *w.copies.outstanding.begin() <= last) return w.retry(Wait::copies);
+  if (last > 0) w.causality.learn(w.copies.actor, last);
 }
 
 void execute_cp_wait_group(Warp& w, const WaitGroup& x, Lanes) {
-  const int64_t group = static_cast<int64_t>(w.copy_groups.size()) - 1 - x.n;
-  wait_for_copies(w, group < 0 ? 0 : w.copy_groups[static_cast<size_t>(group)]);
+  const int64_t group = static_cast<int64_t>(w.copies.groups.size()) - 1 - x.n;
+  wait_for_copies(w, group < 0 ? 0 : w.copies.groups[static_cast<size_t>(group)]);
 }
 
-void execute_cp_wait_all(Warp& w, Lanes) { wait_for_copies(w, w.copy_sequence); }
+void execute_cp_wait_all(Warp& w, Lanes) { wait_for_copies(w, w.copies.issued); }
 
 void signal_when_copied(Warp& w, Mbarrier& m, uint32_t last, std::shared_ptr<Knowledge> k, int lane) {
-  w.cluster().post([&w, &m, i = w.instruction, last, k, lane] {
-    w.instruction = i;
-    if (!w.copies_outstanding.empty() && *w.copies_outstanding.begin() <= last)
+  w.post([&w, &m, last, k, lane] {
+    if (!w.copies.outstanding.empty() && *w.copies.outstanding.begin() <= last)
       return signal_when_copied(w, m, last, k, lane);
     if (w.cluster().checks) m.gathered.join(*k);
     --m.copies_to_arrive;
@@ -327,12 +321,12 @@ struct CpArrive {
 
 void execute_cp_arrive(Warp& w, const CpArrive& x, Lanes lanes) {
   auto k = std::make_shared<Knowledge>(w.causality.release());
-  if (w.cluster().checks && w.copy_sequence) k->seen.raise(w.copy_actor, w.copy_sequence);
+  if (w.cluster().checks && w.copies.issued) k->seen.raise(w.copies.actor, w.copies.issued);
   for_lanes(lanes, [&](int lane) {
     Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
     if (!x.noinc) ++m.pending;
     ++m.copies_to_arrive;
-    signal_when_copied(w, m, w.copy_sequence, k, lane);
+    signal_when_copied(w, m, w.copies.issued, k, lane);
   });
 }
 

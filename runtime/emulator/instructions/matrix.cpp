@@ -46,7 +46,7 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
       uint32_t offset;
       std::byte* place = w.place(address, 16, x.space, lane, owner, offset);
       if (owner) w.touch(*owner, offset, 16, store, lane);
-      if (owner == &w.cta && w.cluster().checks) {
+      if (owner) {
         w.touch_lanes(*owner, offset, 16, store, lane, store ? LaneAccess::checked : LaneAccess::plain);
         if (store) rows[count++] = {owner, offset, lane};
       }

@@ -9,12 +9,6 @@ namespace ptxbuilder::runtime::emulator {
 
 namespace {
 
-std::string label(const Warp& w, const Mbarrier& m) {
-  std::string text = m.cta->name(m.offset);
-  if (m.cta != &w.cta) text += fmt::format(" of CTA {}", m.cta->rank);
-  return text;
-}
-
 uint32_t line_of(const Warp& w, uint32_t pc) { return pc == no_pc ? 0 : w.grid().kernel.lines[pc].ptx; }
 
 }  // namespace
@@ -35,32 +29,7 @@ Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by) {
            lane);
   }
   Mbarrier& m = *found->second;
-  if (!w.cluster().checks) return m;
-  const bool seen = w.causality.knowledge().seen[m.init.actor] >= m.init.time,
-             published = w.causality.knowledge().inits[m.init.actor] >= m.init.time;
-  const bool fenced = w.causality.knowledge().fenced[m.init.actor] >= m.init.time;
-  if (!seen && !published)
-    w.find(Fault::mbarrier_init,
-           fmt::format("mbarrier {} is used, but nothing orders this after its init at line {}: no barrier "
-                       "stands between",
-                       label(w, m), line_of(w, m.init.pc)),
-           lane);
-  auto unfenced = [&] {
-    return fmt::format(
-        "a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async follows its init "
-        "at line {}",
-        label(w, m), line_of(w, m.init.pc));
-  };
-  // libcu++'s memcpy_async does without the fence where a CTA copies to itself, and so do Triton's copies of
-  // tensors.
-  if (by == SignalledBy::copy && m.cta == &w.cta && !published && !fenced) w.note(unfenced(), lane);
-  // The release of barrier.cluster.arrive orders the init ahead of what other threads do, but not of copies.
-  if (m.cta != &w.cta && !published && !fenced && (by == SignalledBy::copy || !seen))
-    w.find(Fault::mbarrier_init,
-           fmt::format("mbarrier {} is used by another CTA of the cluster, but no fence.mbarrier_init "
-                       "follows its init at line {}",
-                       label(w, m), line_of(w, m.init.pc)),
-           lane);
+  for (Observer* o : w.cluster().observers.mbarrier_use) o->mbarrier_use(w, m, lane, by);
   return m;
 }
 
@@ -71,7 +40,7 @@ Mbarrier& own_mbarrier_at(Warp& w, uint64_t address, int lane) {
            fmt::format(
                "this works on mbarriers of .shared::cta, and {} is another's; only arrivals, expect_tx and "
                "complete_tx of .shared::cluster reach it",
-               label(w, m)),
+               name_for(w, m)),
            lane);
   return m;
 }
@@ -81,7 +50,7 @@ void try_complete(Warp& w, Mbarrier& m) {
   if (m.tx < 0 && m.in_flight == 0)
     w.fail(Fault::tx_count, fmt::format("phase {} of mbarrier {}: copies brought {} B more than were "
                                         "expected (last expect_tx at line {})",
-                                        m.phase, label(w, m), -m.tx, line_of(w, m.last_expect)));
+                                        m.phase, name_for(w, m), -m.tx, line_of(w, m.last_expect)));
   if (m.tx != 0) return;
   if (m.copies_to_arrive > 0)
     w.fail(Fault::arrival_count,
@@ -89,18 +58,14 @@ void try_complete(Warp& w, Mbarrier& m) {
                "phase {} of mbarrier {} completes while {} arrivals by cp.async.mbarrier.arrive are still to "
                "come: it has got more than its {} arrivals, beside those which such an instruction adds and "
                "makes itself, without .noinc",
-               m.phase, label(w, m), m.copies_to_arrive, m.count));
+               m.phase, name_for(w, m), m.copies_to_arrive, m.count));
   if (m.in_flight > 0)
     w.fail(Fault::tx_count,
            fmt::format("phase {} of mbarrier {} completes while {} copies of {} B that signal it are in "
                        "flight: fewer bytes were expected than "
                        "were issued (last expect_tx at line {})",
-                       m.phase, label(w, m), m.in_flight, m.in_flight_bytes, line_of(w, m.last_expect)));
-  if (!m.observed && m.phase > 0)
-    w.note(fmt::format("phases {} and {} of mbarrier {} complete, and nobody has waited for the first",
-                       m.phase - 1, m.phase, label(w, m)),
-           -1, m.init.pc);
-  m.observed = false;
+                       m.phase, name_for(w, m), m.in_flight, m.in_flight_bytes, line_of(w, m.last_expect)));
+  for (Observer* o : w.cluster().observers.phase_completion) o->phase_completion(w, m);
   ++m.phase;
   m.pending = m.count;
   if (w.cluster().checks) {
@@ -116,7 +81,7 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
   if (count > m.pending)
     w.fail(Fault::arrival_count,
            fmt::format("{} arrivals on mbarrier {}, of whose phase {} only {} of {} are missing", count,
-                       label(w, m), m.phase, m.pending, m.count),
+                       name_for(w, m), m.phase, m.pending, m.count),
            lane);
   if (w.cluster().checks && releases)
     m.gathered.join(lane < 0 ? w.causality.release() : w.causality.release_of(lane));
@@ -126,18 +91,12 @@ void arrive(Warp& w, Mbarrier& m, uint32_t count, bool releases, int lane) {
   try_complete(w, m);
 }
 
-// The latest phase in which a thread of the mbarrier's own CTA is known to be.
-uint32_t& known_phase(Warp& w, Mbarrier& m, int lane) {
-  m.known.resize(m.cta->warps.size() * 32);
-  return m.known[w.index * 32 + static_cast<uint32_t>(lane)];
-}
-
 void expect_tx(Warp& w, Mbarrier& m, uint32_t bytes, int lane) {
   m.tx += bytes;
   m.last_expect = w.here();
   if (m.tx >= 1 << 20)
     w.fail(Fault::tx_count,
-           fmt::format("mbarrier {} would expect {} B: at most 2^20 - 1 are countable", label(w, m), m.tx),
+           fmt::format("mbarrier {} would expect {} B: at most 2^20 - 1 are countable", name_for(w, m), m.tx),
            lane);
 }
 
@@ -152,7 +111,7 @@ void finish_tx(Warp& w, Mbarrier& m, uint32_t bytes, uint32_t phase) {
   if (m.phase != phase)
     w.fail(Fault::tx_count,
            fmt::format("this copy of {} B signals mbarrier {}, whose phase {} completed without it", bytes,
-                       label(w, m), phase));
+                       name_for(w, m), phase));
   m.tx -= bytes;
   w.cluster().changed();
   try_complete(w, m);
@@ -206,7 +165,7 @@ void execute_inval(Warp& w, const Inval& x, Lanes lanes) {
     Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
     if (m.in_flight || m.copies_to_arrive)
       w.fail(Fault::mbarrier_use,
-             fmt::format("mbarrier {} is invalidated while {} copies will signal it", label(w, m),
+             fmt::format("mbarrier {} is invalidated while {} copies will signal it", name_for(w, m),
                          m.in_flight + m.copies_to_arrive),
              lane);
     Cta& owner = *m.cta;
@@ -233,12 +192,13 @@ void execute_arrive(Warp& w, const Arrive& x, Lanes lanes) {
     const uint32_t count = x.count == no_register ? 1 : w.at<uint32_t>(x.count)[lane];
     if (x.tx_count != no_register) expect_tx(w, m, w.at<uint32_t>(x.tx_count)[lane], lane);
     if (x.state != no_register) w.at<uint64_t>(x.state)[lane] = state_of(m);
-    if (&w.cta == m.cta) known_phase(w, m, lane) = m.phase;
+    for (Observer* o : w.cluster().observers.mbarrier_arrival) o->mbarrier_arrival(w, m, lane);
     if (x.drop) {
       if (m.count <= count)
-        w.fail(Fault::arrival_count,
-               fmt::format("arrive_drop of {} leaves mbarrier {} no arrivals to expect", count, label(w, m)),
-               lane);
+        w.fail(
+            Fault::arrival_count,
+            fmt::format("arrive_drop of {} leaves mbarrier {} no arrivals to expect", count, name_for(w, m)),
+            lane);
       m.count -= count;
     }
     arrive(w, m, count, x.releases, lane);
@@ -296,26 +256,12 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   uint32_t parity = 0;
   for_lanes(lanes, [&](int lane) {
     Mbarrier& m = own_mbarrier_at(w, w.address(x.addr, lane), lane);
-    m.waited = true;
     bool done;
     if (x.parity) {
       uint32_t p = w.at<uint32_t>(x.phase)[lane];
       if (p == ~0u) p = 1;  // the hardware looks at the lowest bit, and LLVM makes -1 of one that is true
       if (p > 1) w.fail(Fault::operand, fmt::format("a phase parity of {}; it is 0 or 1", p), lane);
       done = (m.phase & 1) != p;
-      if (w.cluster().checks && &w.cta == m.cta) {
-        // It waits for the first phase that it does not know to be over, or for the one before.
-        uint32_t& arrived = known_phase(w, m, lane);
-        const uint32_t known = std::max(arrived, w.causality.knowledge().seen[m.actor]);
-        if ((known & 1) == p && m.phase >= known + 2)
-          w.find(
-              Fault::phase_skipped,
-              fmt::format("mbarrier {} has completed phases {} to {} before this thread waits for phase {}: "
-                          "parity {} no longer tells them apart{}",
-                          label(w, m), known, m.phase - 1, known, p, about_arrivals(m)),
-              lane);
-        if (done) arrived = m.phase;
-      }
       parity = p;
     } else {
       const auto phase = static_cast<uint32_t>(w.at<uint64_t>(x.phase)[lane] >> 32);
@@ -323,15 +269,16 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
         w.find(Fault::phase_skipped,
                fmt::format("this waits for phase {} of mbarrier {}, which is in phase {}: only the current "
                            "phase and the one before can be waited for",
-                           phase, label(w, m), m.phase),
+                           phase, name_for(w, m), m.phase),
                lane);
       if (phase > m.phase)
-        w.fail(Fault::operand, fmt::format("the state is none of mbarrier {}", label(w, m)), lane);
+        w.fail(Fault::operand, fmt::format("the state is none of mbarrier {}", name_for(w, m)), lane);
       done = m.phase != phase;
       parity = phase & 1;
     }
+    for (Observer* o : w.cluster().observers.mbarrier_wait)
+      o->mbarrier_wait(w, m, {lane, x.parity, parity, done});
     if (done) {
-      m.observed = true;
       if (x.acquires) w.causality.acquire(m.completed);
       passed |= Lanes{1} << lane;
     } else {

@@ -5,9 +5,6 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// This is what completes bytes or arrivals of an mbarrier.
-enum class SignalledBy : uint8_t { thread, copy };
-
 // The mbarrier at a shared address, or a report that says why there is none to use.
 Mbarrier& mbarrier_at(Warp& w, uint64_t address, int lane, SignalledBy by = SignalledBy::thread);
 // The same, which has to be the CTA's own.

@@ -93,9 +93,8 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
         move_lane<T>(w, data, x.register_bytes, lane, to + static_cast<uint32_t>(lane) * size, store);
       return store;
     });
-    if (w.cluster().checks && owner == &w.cta)
-      for (int lane = 0; lane < 32; ++lane)
-        w.touch_lanes(*owner, offset + static_cast<uint32_t>(lane) * size, size, store, lane);
+    for (int lane = 0; lane < 32; ++lane)
+      w.touch_lanes(*owner, offset + static_cast<uint32_t>(lane) * size, size, store, lane);
     if (w.undefined.concern(store, owner, false))
       for (int lane = 0; lane < 32; ++lane)
         follow_access<store>(w, data, sizeof(T),
@@ -126,8 +125,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       order == Order::none ? w.touch(*owner, offset, size, store, lane, values)
                            : w.touch_ordered(*owner, offset, size, store, lane, order, values);
     }
-    if (owner == &w.cta && order == Order::none && w.cluster().checks)
-      w.touch_lanes(*owner, offset, size, store, lane);
+    if (owner && order == Order::none) w.touch_lanes(*owner, offset, size, store, lane);
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
     if (w.undefined.concern(store, owner, local)) {

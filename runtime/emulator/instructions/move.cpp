@@ -150,10 +150,12 @@ void decode_mov_parts(Decode& d, size_t count) {
     for (size_t k = 0; k < 4; ++k) {
       dimensions[k] = o;
       constexpr const char* names[] = {".x", ".y", ".z"};
-      if (k < 3)
+      if (k < 3) {
         dimensions[k].text += names[k];
-      else
-        dimensions[k].kind = ptx_text::Operand::Kind::number, dimensions[k].text = "0";
+      } else {
+        dimensions[k].kind = ptx_text::Operand::Kind::number;
+        dimensions[k].text = std::string("0");
+      }
       from.push_back(&dimensions[k]);
     }
   }

@@ -126,13 +126,6 @@ void fill_outside(std::vector<std::byte>& row, const MapContents& m) {
   for (uint32_t k = 0; k < row.size(); ++k) row[k] = static_cast<std::byte>(bits >> 8 * (k % 2));
 }
 
-void note_filled(Cta& cta, uint32_t offset, uint32_t bytes, Swizzle swizzle, uint32_t pc) {
-  auto at = cta.filled.lower_bound(offset);
-  if (at != cta.filled.begin() && std::prev(at)->second.end > offset) --at;
-  while (at != cta.filled.end() && at->first < offset + bytes) at = cta.filled.erase(at);
-  cta.filled[offset] = {offset + bytes, pc, swizzle};
-}
-
 template <Mode mode>
 void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
@@ -143,11 +136,10 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
                    bytes = m.box_bytes();
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
                                shared_align, lane, SignalledBy::copy);
-    if (w.grid().reports->wants_notes())
-      for (const Landing& l : landings) note_filled(*l.cta, l.offset, bytes, m.swizzle, w.here());
+    for (Observer* o : w.cluster().observers.tile_fill)
+      for (const Landing& l : landings) o->tile_fill(w, *l.cta, l.offset, bytes, m.swizzle);
     const uint64_t began = w.cluster().steps;
-    w.cluster().post([&w, i = w.instruction, m, for_each, landings, bytes, lane, began] {
-      w.instruction = i;
+    w.post([&w, m, for_each, landings, bytes, lane, began] {
       std::vector<std::byte> row(m.box[0] * m.element_bytes());
       for_each([&](const BoxRow& r) {
         const uint32_t size = m.element_bytes();

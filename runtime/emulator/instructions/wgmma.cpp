@@ -60,23 +60,6 @@ void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
                                        what, d.base_offset));
 }
 
-// A tile that a tensor copy has filled under one swizzle is read under another: the product is likely wrong.
-void note_swizzle(Warp& w, const MatrixDescriptor& d, const char* what) {
-  if (!w.grid().reports->wants_notes()) return;
-  auto at = w.cta.filled.upper_bound(d.start);
-  if (at == w.cta.filled.begin()) return;
-  const Cta::Filled& filled = std::prev(at)->second;
-  if (d.start >= filled.end || filled.swizzle == d.swizzle) return;
-  auto in_words = [](Swizzle s) {
-    return s == Swizzle::none ? std::string("none") : fmt::format("{} B", span_bytes(s));
-  };
-  w.note(fmt::format(
-      "the descriptor of {} says swizzle {}, and the tensor map of the copy of line {} that filled {} "
-      "has swizzle {}",
-      what, in_words(d.swizzle), w.grid().kernel.lines[filled.pc].ptx, w.cta.name(d.start),
-      in_words(filled.swizzle)));
-}
-
 // Records the reads of one operand, and reports those outside of shared memory.
 void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                   uint32_t bytes_k, Access deed, const char* what) {
@@ -231,16 +214,16 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes);
 // Completes the oldest of the warp's wgmmas; the others follow in order, each at a time of its own.
 void post_next(Warp& w) {
   w.cluster().post([&w, began = w.cluster().steps] {
-    const PendingWgmma p = w.wgmma_queue.front();
+    const PendingWgmma p = w.wgmma.queue.front();
     w.instruction = p.instruction;
     const Wgmma& x = *p.instruction->operands<execute_wgmma>();
     if (element_type(x.a_type).integer)
       compute_whole(w, x, p);
     else
       compute_real(w, x, p);
-    w.wgmma_queue.pop_front();
+    w.wgmma.queue.pop_front();
     --w.cta.touching;
-    if (!w.wgmma_queue.empty()) post_next(w);
+    if (!w.wgmma.queue.empty()) post_next(w);
     w.cluster().changed();
     if (w.grid().trace) w.grid().trace->operation(w, "wgmma", began, w.cluster().steps, w.here());
   });
@@ -252,7 +235,7 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
     w.fail(Fault::operand, "the warp is in no whole warpgroup of four warps");
   PendingWgmma p;
   p.instruction = w.instruction;
-  p.group = w.wgmma_committed + 1;
+  p.group = w.wgmma.committed + 1;
   const Lanes scale = *w.at<uint32_t>(x.scale_d);
   if ((scale & lanes) != 0 && (scale & lanes) != lanes)
     w.fail(Fault::operand, "scale-d differs between lanes");
@@ -260,13 +243,13 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
   p.b = uniform(w, x.b_desc, "descriptor of B");
   const MatrixDescriptor b(p.b);
   check_descriptor(w, b, "B");
-  note_swizzle(w, b, "B");
+  for (Observer* o : w.cluster().observers.tile_read) o->tile_read(w, "B", b.start, b.swizzle);
   const Access deed{w.cta.wgmma_actors[w.warpgroup()], p.group, w.here(), true, 0};
   if (!x.a_in_registers()) {
     p.a = uniform(w, x.a_desc, "descriptor of A");
     const MatrixDescriptor a(p.a);
     check_descriptor(w, a, "A");
-    note_swizzle(w, a, "A");
+    for (Observer* o : w.cluster().observers.tile_read) o->tile_read(w, "A", a.start, a.swizzle);
     touch_matrix(w, a, x.transpose_a, w.index % 4 * 16, 16, 32, deed, "this wgmma reads A at");
   }
   if (x.sparse()) {
@@ -276,22 +259,21 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
       w.fail(Fault::operand, "the emulator does not know how B lies in 64 B of K under a swizzle of 32 B");
   }
   touch_matrix(w, b, x.transpose_b, 0, x.n, x.b_bytes(), deed, "this wgmma reads B at");
-  w.check_wgmma_registers(x.registers);
-  w.wgmma_live.push_back({w.here(), p.group, x.registers});
-  w.wgmma_queue.push_back(p);
+  for (Observer* o : w.cluster().observers.wgmma) o->wgmma(w, x.registers);
+  w.wgmma.live.push_back({w.here(), p.group, x.registers});
+  w.wgmma.queue.push_back(p);
   ++w.cta.touching;
-  if (w.wgmma_queue.size() == 1) post_next(w);
+  if (w.wgmma.queue.size() == 1) post_next(w);
 }
 
 void execute_fence(Warp& w, Lanes lanes) {
   if (!w.converged(lanes)) return;
-  w.wgmma_fenced = true;
-  ++w.fences;
+  ++w.wgmma.fences;
 }
 
 void execute_wgmma_commit(Warp& w, Lanes lanes) {
   if (!w.converged(lanes)) return;
-  ++w.wgmma_committed;
+  ++w.wgmma.committed;
   w.cluster().changed();
 }
 
@@ -299,17 +281,17 @@ void execute_wgmma_commit(Warp& w, Lanes lanes) {
 // all.
 void execute_wgmma_wait(Warp& w, const WaitGroup& x, Lanes lanes) {
   if (!w.converged(lanes)) return;
-  const int64_t target = int64_t{w.wgmma_committed} - x.n;
+  const int64_t target = int64_t{w.wgmma.committed} - x.n;
   if (target > 0)
     for (uint32_t k = w.warpgroup() * 4; k < std::min<size_t>(w.warpgroup() * 4 + 4, w.cta.warps.size());
          ++k) {
       const Warp& peer = *w.cta.warps[k];
-      const bool pending = !peer.wgmma_queue.empty() && peer.wgmma_queue.front().group <= target;
-      if (pending || (peer.alive && peer.wgmma_committed < target)) return w.retry(Wait::wgmma);
+      const bool pending = !peer.wgmma.queue.empty() && peer.wgmma.queue.front().group <= target;
+      if (pending || (peer.alive && peer.wgmma.committed < target)) return w.retry(Wait::wgmma);
     }
   if (target <= 0) return;
   w.causality.learn(w.cta.wgmma_actors[w.warpgroup()], static_cast<uint32_t>(target));
-  std::erase_if(w.wgmma_live, [&](const LiveWgmma& live) { return live.group <= target; });
+  std::erase_if(w.wgmma.live, [&](const LiveWgmma& live) { return live.group <= target; });
 }
 
 void decode_wgmma(Decode& d) {

@@ -66,10 +66,8 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
     std::byte* place = w.place(address, bytes, x.space, 0, owner, offset);
     if (owner) {
       w.touch(*owner, offset, bytes, store, 0);
-      if (owner == &w.cta && w.cluster().checks) {  // see execute_rows() of ldmatrix
-        w.touch_lanes(*owner, offset, bytes, store, 0);
-        touched.emplace_back(owner, offset);
-      }
+      w.touch_lanes(*owner, offset, bytes, store, 0);  // see execute_rows() of ldmatrix
+      touched.emplace_back(owner, offset);
       owner->shadow.uninitialised.reset();
     } else if (store) {
       w.global(address, bytes, 0, true, "this");

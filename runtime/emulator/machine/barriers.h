@@ -11,6 +11,7 @@
 namespace ptxbuilder::runtime::emulator {
 
 class Cta;
+class Warp;
 
 // One mbarrier object (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier").
 struct Mbarrier {
@@ -23,11 +24,7 @@ struct Mbarrier {
   uint32_t in_flight = 0;  // asynchronous operations that will signal this phase
   int64_t in_flight_bytes = 0;
   uint32_t copies_to_arrive = 0;  // cp.async.mbarrier.arrives whose copies are not done
-  bool observed = true;           // whether a wait has seen the last completed phase
-  bool waited = false;            // whether anybody has ever waited for a phase
-  std::vector<uint32_t>
-      known;        // of each thread of its CTA: the latest phase in which it has arrived or waited
-  Actor actor = 0;  // whose times are the phases
+  Actor actor = 0;                // whose times are the phases
   Access init;
   uint32_t last_arrival = no_pc, last_expect = no_pc;  // program counters, for reports
   std::array<uint32_t, 16> warps{};                    // that have ever arrived, by the rank of their CTA
@@ -42,6 +39,9 @@ uint32_t arriving_warps(const Mbarrier& m);
 // For a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its count means
 // where its name is that of a Pipeline's; else nothing.
 std::string about_arrivals(const Mbarrier& m);
+
+// Its name, for reports of a warp.
+std::string name_for(const Warp& w, const Mbarrier& m);
 
 // bar.sync and its kin: one of a CTA's sixteen, or the barrier of the cluster.
 struct Barrier {

@@ -27,6 +27,7 @@ Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
     for (auto& warp : cta->warps) all_.push_back(warp.get());
   }
   for (size_t w = 0; w < all_.size(); ++w) priority_.push_back(engine_());
+  add_checks(*this);
 }
 
 // Seed 0 is an even-handed schedule; the others each lean their own way, since a bug hides from most of them.
@@ -53,10 +54,10 @@ Actor Cluster::new_actor(ActorName name) {
 bool Cluster::pick(Choice& choice) {
   const size_t n = all_.size();
   auto runnable = [&](Warp& warp) {
-    const size_t count = warp.fragments.size();
+    const size_t count = warp.fragments_.size();
     const size_t from = count > 1 ? random(count) : 0;
     for (size_t k = 0; k < count; ++k)
-      if (size_t f = (from + k) % count; warp.runnable(warp.fragments[f])) {
+      if (size_t f = (from + k) % count; warp.runnable(warp.fragments_[f])) {
         choice = {&warp, f};
         return true;
       }
@@ -68,7 +69,7 @@ bool Cluster::pick(Choice& choice) {
     Choice best{nullptr, 0};
     uint64_t most = 0;
     for (size_t w = 0; w < n; ++w)
-      if ((!best.warp || priority_[w] > most) && !all_[w]->fragments.empty() && runnable(*all_[w])) {
+      if ((!best.warp || priority_[w] > most) && !all_[w]->fragments_.empty() && runnable(*all_[w])) {
         best = choice;
         most = priority_[w];
       }
@@ -115,7 +116,7 @@ bool Cluster::complete_delayed() {
 bool Cluster::wake_pollers() {
   bool any = false;
   for (Warp* warp : all_)
-    for (Fragment& f : warp->fragments)
+    for (Fragment& f : warp->fragments_)
       if (f.wait == Wait::mbarrier || f.wait == Wait::sleep) {
         f.version = 0;
         any = true;
@@ -127,7 +128,7 @@ bool Cluster::wake_pollers() {
 bool Cluster::part_meetings() {
   bool any = false;
   for (Warp* warp : all_)
-    for (Fragment& f : warp->fragments)
+    for (Fragment& f : warp->fragments_)
       if (f.wait == Wait::meeting) {
         f.until = f.until_step = 0;
         any = true;
@@ -139,7 +140,7 @@ bool Cluster::part_meetings() {
 bool Cluster::end_delay() {
   std::vector<Fragment*> held;
   for (Warp* warp : all_)
-    for (Fragment& f : warp->fragments)
+    for (Fragment& f : warp->fragments_)
       if (f.wait == Wait::others) held.push_back(&f);
   if (held.empty()) return false;
   held[random(held.size())]->until_step = 0;
@@ -176,7 +177,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
     if (!wake_pollers() || ++stale_rounds_ > 40) {
       bool sleeps = false;
       for (Warp* warp : all_)
-        for (Fragment& f : warp->fragments) sleeps |= f.wait == Wait::sleep;
+        for (Fragment& f : warp->fragments_) sleeps |= f.wait == Wait::sleep;
       if (!sleeps) deadlock();
       stale_rounds_ = 0;
       return Outcome::stalled;
@@ -245,7 +246,7 @@ std::string Cluster::picture() const {
   std::string text;
   std::vector<const Mbarrier*> named;
   for (const Warp* warp : all_)
-    for (const Fragment& f : warp->fragments) {
+    for (const Fragment& f : warp->fragments_) {
       const uint32_t at = f.pc < grid.kernel.code.size() ? f.pc : 0;
       text += fmt::format("\n  CTA ({}, {}, {}) warp {}", warp->cta.id.x, warp->cta.id.y, warp->cta.id.z,
                           warp->index);
@@ -319,25 +320,26 @@ void Cluster::deadlock() {
            f.wait == Wait::copies || f.wait == Wait::registers || f.wait == Wait::sleep;
   };
   for (const Warp* warp : all_)
-    for (const Fragment& f : warp->fragments)
-      if (f.wait == Wait::aligned && std::ranges::none_of(warp->fragments, waits_elsewhere))
+    for (const Fragment& f : warp->fragments_)
+      if (f.wait == Wait::aligned && std::ranges::none_of(warp->fragments_, waits_elsewhere))
         throw warp->divergence(f);
   for (const Warp* warp : all_)
-    for (const Fragment& f : warp->fragments)
+    for (const Fragment& f : warp->fragments_)
       if (f.wait == Wait::registers) {
         int64_t held = 0;
-        for (const auto& other : warp->cta.warps) held += int64_t{other->registers_each} * 32;
+        for (const auto& other : warp->cta.warps) held += int64_t{other->register_share.each} * 32;
         throw EmulatorError(
             Fault::register_budget, grid.kernel.lines[f.pc].ptx,
             fmt::format("{}: setmaxnreg.inc to {} (line {}) waits for registers that nobody gives back: warp "
                         "{} has {} per thread, the CTA's warps "
                         "hold {}, {} are free\n  kernel {}{}",
                         name(Fault::register_budget), f.object, grid.kernel.lines[f.pc].ptx, warp->index,
-                        warp->registers_each, held, warp->cta.register_pool, grid.kernel.name, picture()));
+                        warp->register_share.each, held, warp->cta.register_pool, grid.kernel.name,
+                        picture()));
       }
   // A barrier that lacks only bytes, with nothing left to bring them, is a wrong count of bytes.
   for (const Warp* warp : all_)
-    for (const Fragment& f : warp->fragments) {
+    for (const Fragment& f : warp->fragments_) {
       if (f.wait != Wait::mbarrier) continue;
       const Cta& owner = *ctas[f.generation];
       auto found = owner.mbarriers.find(f.object);
@@ -355,7 +357,7 @@ void Cluster::deadlock() {
     }
   // Where more warps arrive than a phase takes, phases complete too early for those that wait.
   for (const Warp* warp : all_)
-    for (const Fragment& f : warp->fragments) {
+    for (const Fragment& f : warp->fragments_) {
       if (f.wait != Wait::mbarrier) continue;
       const Cta& owner = *ctas[f.generation];
       const auto found = owner.mbarriers.find(f.object);

@@ -1,5 +1,6 @@
-// One CTA: its shared memory and barriers, and what must hold when it ends.
 #include <fmt/format.h>
+
+#include <bit>
 
 #include "runtime/emulator/machine/machine.h"
 
@@ -20,6 +21,8 @@ Cta::Cta(Cluster& the_cluster, uint32_t the_rank, Dim3 the_id)
     wgmma_actors.push_back(cluster.new_actor({ActorName::Kind::wgmma, this, i}));
   for (uint32_t i = 0; i < live_warps; ++i) warps.push_back(std::make_unique<Warp>(*this, i));
 }
+
+Cta::~Cta() = default;
 
 std::string Cta::name(uint32_t offset) const {
   const Kernel& kernel = cluster.grid.kernel;
@@ -44,7 +47,7 @@ std::string Cta::name(uint32_t offset) const {
   return offset == best->offset ? best->name : fmt::format("{}+{}", best->name, offset - best->offset);
 }
 
-Mbarrier* Cta::mbarrier_near(uint32_t offset, uint32_t bytes) {
+Mbarrier* Cta::mbarrier_near(uint32_t offset, uint32_t bytes) const {
   for (uint32_t at = offset / 8 * 8; at < offset + bytes; at += 8)
     if (auto found = mbarriers.find(at); found != mbarriers.end()) return found->second.get();
   return nullptr;
@@ -67,64 +70,18 @@ void Cta::lanes_done(Warp& warp) {
   cluster.complete_barrier();
 }
 
-void Cta::warp_done(Warp&) {
+void Cta::warp_done() {
   --live_warps;
   --cluster.live_warps;
   cluster.complete_barrier();
   cluster.changed();
   if (live_warps > 0) return;
-  Warp& last = *warps.back();
-  for (const auto& [fault, pc] : uninitialised) last.find(fault, pc);
-  for (const auto& warp : warps) {  // setmaxnreg is one instruction of a whole warpgroup
-    const Warp& first = *warps[warp->index / 4 * 4];
-    if (warp->register_changes == first.register_changes) continue;
-    const Warp& more = warp->register_changes > first.register_changes ? *warp : first;
-    const Warp& less = &more == warp.get() ? first : *warp;
-    last.find(
-        Fault::register_budget,
-        fmt::format("warp {} has executed setmaxnreg {} times, and warp {} of its warpgroup {} times: all "
-                    "four have to execute each",
-                    more.index, more.register_changes, less.index, less.register_changes),
-        -1, more.register_change);
-    break;
-  }
-  for (auto& [offset, m] : mbarriers) {
-    if (m->in_flight + m->copies_to_arrive > 0)
-      last.find(Fault::early_exit,
-                fmt::format("the CTA exits while {} copies of {} B that signal mbarrier "
-                            "{} still write into its shared memory",
-                            m->in_flight + m->copies_to_arrive, m->in_flight_bytes, name(offset)));
-  }
-  if (touching > 0)
-    last.find(
-        Fault::early_exit,
-        fmt::format("the CTA exits while {} asynchronous operations still use its shared memory", touching));
-  for (auto& [offset, m] : mbarriers)
-    if (cluster.checks && m->tx != 0)
-      last.find(
-          Fault::tx_count,
-          fmt::format("the CTA exits with mbarrier {} in the midst of phase {}: {} B {}", name(offset),
-                      m->phase, std::abs(m->tx),
-                      m->tx > 0 ? "are expected and have not arrived" : "arrived and were not expected"));
-  for (auto& [offset, m] : mbarriers)
-    if (cluster.checks && m->phase > 0 && !m->waited)
-      last.note(fmt::format("mbarrier {} completes {} phase{}, and nobody ever waits for it", name(offset),
-                            m->phase, m->phase == 1 ? "" : "s"),
-                -1, m->init.pc);
-  for (auto& [offset, m] : mbarriers)
-    if (cluster.checks && m->pending != m->count) {
-      const std::string left = fmt::format(
-          "the CTA exits with mbarrier {} in the midst of phase {}: initialised for {} arrivals, it "
-          "has got {}",
-          name(offset), m->phase, m->count, m->count - m->pending);
-      // A pipeline may end so; but where more warps arrive than a phase takes, the count is likely to be
-      // wrong.
-      if (arriving_warps(*m) > m->count)
-        last.find(Fault::arrival_count,
-                  fmt::format("{}. Either the count or the arrivals of some phase are wrong{}", left,
-                              about_arrivals(*m)));
-      last.note(left, -1, m->init.pc);
-    }
+  for (Observer* o : cluster.observers.cta_exit) o->cta_exit(*this);
+}
+
+std::string name_for(const Warp& w, const Mbarrier& m) {
+  if (m.cta == &w.cta) return m.cta->name(m.offset);
+  return fmt::format("{} of CTA {}", m.cta->name(m.offset), m.cta->rank);
 }
 
 uint32_t arriving_warps(const Mbarrier& m) {

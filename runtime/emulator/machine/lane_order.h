@@ -52,16 +52,4 @@ class LaneOrder {
 // checked before any of them is recorded, and what stmatrix stores is recorded when its lanes have met.
 enum class LaneAccess : uint8_t { plain, checked, recorded, atomic_checked, atomic_recorded };
 
-// The last accesses of one word by lanes of a warp.
-struct LaneMark {
-  uint32_t wrote = 0, wrote_pc = 0;  // stamp; 0 where it is not known who wrote
-  uint32_t read = 0, read_pc = 0;
-  Lanes readers = 0;    // at the stamp `read`
-  bool atomic = false;  // the write
-  uint8_t writer_warp = 0, reader_warp = 0;
-  std::array<uint8_t, 4> writers{};  // of each byte; nobody where that is not known
-
-  static constexpr uint8_t nobody = 32;
-};
-
 }  // namespace ptxbuilder::runtime::emulator

@@ -71,7 +71,7 @@ class Share {
     statistics.ctas += c.ctas.size();
     statistics.asynchronous_operations += c.operations;
     for (const auto& cta : c.ctas)
-      for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed;
+      for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed();
     const uint64_t so_far = done_ += c.ctas.size();
     if (grid_.options.progress) grid_.options.progress(so_far, all_ * c.ctas.size());
   }

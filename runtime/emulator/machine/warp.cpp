@@ -1,4 +1,4 @@
-// One warp: running its fragments, where they part and where they meet again.
+// One warp: running its fragments_, where they part and where they meet again.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -16,17 +16,17 @@ Warp::Warp(Cta& the_cta, uint32_t the_index)
   auto address = reinterpret_cast<uintptr_t>(storage_.get());
   std::byte* constants = storage_.get() + (64 - address % 64) % 64;
   std::ranges::copy(kernel.constants, constants);
-  registers = constants + kernel.constants.size();
+  registers_ = constants + kernel.constants.size();
   fill_special_registers();
   uint32_t threads = cta.threads - std::min(cta.threads, index * 32);
   born = alive = threads >= 32 ? all_lanes : (Lanes{1} << threads) - 1;
-  fragments.push_back({});
-  fragments[0].pc = kernel.entry;
-  fragments[0].lanes = alive;
-  registers_each = grid().registers_per_thread;
+  fragments_.push_back({});
+  fragments_[0].pc = kernel.entry;
+  fragments_[0].lanes = alive;
+  register_share.each = grid().registers_per_thread;
   local_each_ = kernel.local_bytes;
   local_.resize(32 * local_each_);
-  top.fill(kernel.local_bytes);
+  top_.fill(kernel.local_bytes);
 }
 
 bool Warp::runnable(const Fragment& f) const {
@@ -34,7 +34,7 @@ bool Warp::runnable(const Fragment& f) const {
     case Wait::none:
       return true;
     case Wait::meeting:
-      return executed >= f.until || cluster().steps >= f.until_step;
+      return executed_ >= f.until || cluster().steps >= f.until_step;
     case Wait::aligned:
     case Wait::lanes:
       return false;  // whoever comes last takes them along
@@ -54,7 +54,7 @@ void Warp::look_ahead() {
 }
 
 uint64_t Warp::run(size_t which, uint64_t budget) {
-  current = which;
+  current_ = which;
   bool is_late = false;  // a delayed instruction has waited for all others
   {
     Fragment& f = fragment();
@@ -69,11 +69,11 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     f.wait = Wait::none;
   }
-  stop = false;
+  stop_ = false;
   look_ahead();
   const Instruction* code = grid().kernel.code.data();
   uint64_t count = 0;
-  while (count < budget && !stop) {
+  while (count < budget && !stop_) {
     if (pc == meet_pc_ && fragment().depth == meet_depth_) {
       if (!meet()) break;
       continue;
@@ -100,16 +100,17 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
       is_late = false;
       cluster().posts_delayed = true;
     }
-    if (i.touches_matrix) check_matrix_registers();
+    if (i.touches_matrix)
+      for (Observer* o : cluster().observers.matrix_touch) o->matrix_touch(*this);
     i.execute(*this, i, executing);
     if (i.delayed) [[unlikely]]
       cluster().posts_delayed = false;
   }
-  executed += count;
+  executed_ += count;
   if (lanes == 0) {
-    fragments.erase(fragments.begin() + static_cast<std::ptrdiff_t>(current));
+    fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(current_));
     cluster().changed();
-    if (alive == 0) cta.warp_done(*this);
+    if (alive == 0) cta.warp_done();
   } else {
     fragment().pc = pc;
     fragment().lanes = lanes;
@@ -132,7 +133,7 @@ void Warp::retry(Wait wait) {
 void Warp::pause(Wait wait) {
   fragment().wait = wait;
   fragment().version = cluster().version;
-  stop = true;
+  stop_ = true;
 }
 
 void Warp::split_off(Lanes who, uint32_t at) {
@@ -140,19 +141,19 @@ void Warp::split_off(Lanes who, uint32_t at) {
   other.pc = at;
   other.lanes = who;
   lanes &= ~who;
-  fragments.push_back(std::move(other));
+  fragments_.push_back(std::move(other));
 }
 
 // The running fragment takes in the lanes of another, which is at the same place.
 void Warp::absorb(size_t other) {
-  Fragment& f = fragments[other];
+  Fragment& f = fragments_[other];
   lanes |= f.lanes;
   const int mine = fragment().meeting, common = common_meeting(mine, f.meeting);
   forgo(mine, common, lanes);
   forgo(f.meeting, common, f.lanes);
   fragment().meeting = common;
-  fragments.erase(fragments.begin() + static_cast<std::ptrdiff_t>(other));
-  if (other < current) --current;
+  fragments_.erase(fragments_.begin() + static_cast<std::ptrdiff_t>(other));
+  if (other < current_) --current_;
   look_ahead();
 }
 
@@ -207,7 +208,7 @@ void Warp::reach(uint64_t end, int lane) {
              "memory that a thread can have",
              end, hopper::local_bytes),
          lane);
-  top[static_cast<size_t>(lane)] = end;
+  top_[static_cast<size_t>(lane)] = end;
   if (end <= local_each_) return;
   const size_t each = std::max<size_t>(end, 2 * local_each_);
   std::vector<std::byte> grown(32 * each);
@@ -261,13 +262,13 @@ void Warp::call(uint32_t routine, Lanes who) {
   fragment().meeting = open_meeting(pc, fragment().depth);
   for_lanes(lanes, [&](int lane) {
     const auto k = static_cast<size_t>(lane);
-    std::vector<LaneFrame>& stack = frames[k];
-    LaneFrame frame{pc, routine, this->frame(lane), top[k], {}};
+    std::vector<LaneFrame>& stack = frames_[k];
+    LaneFrame frame{pc, routine, this->frame(lane), top_[k], {}};
     if (kernel.frames_apart()) {
       if (std::any_of(stack.begin(), stack.end(), [&](const LaneFrame& f) { return f.routine == routine; }))
         frame.saved = saved_registers(*this, called, lane);
       // A frame takes some bytes of the stack even where it has no variables.
-      const uint64_t base = (top[k] + 63) / 64 * 64;
+      const uint64_t base = (top_[k] + 63) / 64 * 64;
       reach(base + std::max(64u, called.frame_bytes), lane);
       at<uint64_t>(kernel.frame)[lane] = base;
     }
@@ -281,19 +282,19 @@ void Warp::call(uint32_t routine, Lanes who) {
 void Warp::leave(Lanes who) {
   if (fragment().depth == 0) return exit(who);
   if (who != lanes) split_off(lanes & ~who, pc);
-  const uint32_t back = frames[static_cast<size_t>(__builtin_ctz(lanes))].back().pc;
+  const uint32_t back = frames_[static_cast<size_t>(__builtin_ctz(lanes))].back().pc;
   const Kernel& kernel = grid().kernel;
   for_lanes(lanes, [&](int lane) {
     const auto k = static_cast<size_t>(lane);
-    const LaneFrame& f = frames[k].back();
+    const LaneFrame& f = frames_[k].back();
     if (kernel.frames_apart()) at<uint64_t>(kernel.frame)[lane] = f.base;
-    top[k] = f.top;
+    top_[k] = f.top;
     if (!f.saved.empty()) {
       restore_registers(*this, kernel.routines[f.routine], lane, f.saved);
       for (const RegisterWidth& x : kernel.routines[f.routine].registers)
         undefined.define(x.r, Lanes{1} << lane);
     }
-    frames[k].pop_back();
+    frames_[k].pop_back();
   });
   const uint32_t depth = --fragment().depth;
   int meeting = fragment().meeting;
@@ -307,8 +308,8 @@ void Warp::leave(Lanes who) {
 // True where the running fragment goes on: all lanes that should meet here are there.
 bool Warp::meet() {
   const int meeting = fragment().meeting;
-  for (size_t k = fragments.size(); k-- > 0;)
-    if (k != current && fragments[k].wait == Wait::meeting && fragments[k].meeting == meeting) absorb(k);
+  for (size_t k = fragments_.size(); k-- > 0;)
+    if (k != current_ && fragments_[k].wait == Wait::meeting && fragments_[k].meeting == meeting) absorb(k);
   Meeting& m = meetings_[meeting];
   if (lanes == m.expected || cluster().patience() == 0) {
     const int outer = m.outer;
@@ -318,7 +319,7 @@ bool Warp::meet() {
     return true;
   }
   fragment().wait = Wait::meeting;
-  fragment().until = executed + cluster().patience();
+  fragment().until = executed_ + cluster().patience();
   fragment().until_step = cluster().steps + 100 * cluster().patience();
   return false;
 }
@@ -327,21 +328,21 @@ void Warp::exit(Lanes who) {
   alive &= ~who;
   lanes &= ~who;
   for (Meeting& m : meetings_) m.expected &= ~who;
-  if (lanes == 0) stop = true;
+  if (lanes == 0) stop_ = true;
   settle();
   // Those that waited for the lanes that are gone look again.
-  for (size_t k = 0; k < fragments.size(); ++k)
-    if (k != current && (fragments[k].wait == Wait::lanes || fragments[k].wait == Wait::aligned))
-      fragments[k].wait = Wait::none;
+  for (size_t k = 0; k < fragments_.size(); ++k)
+    if (k != current_ && (fragments_[k].wait == Wait::lanes || fragments_[k].wait == Wait::aligned))
+      fragments_[k].wait = Wait::none;
   cta.lanes_done(*this);
   cluster().changed();
 }
 
 // Lets those go on who waited only for lanes that do not come any more.
 void Warp::settle() {
-  for (size_t k = 0; k < fragments.size(); ++k) {
-    Fragment& f = fragments[k];
-    if (k == current || f.wait != Wait::meeting || meetings_[f.meeting].expected != f.lanes) continue;
+  for (size_t k = 0; k < fragments_.size(); ++k) {
+    Fragment& f = fragments_[k];
+    if (k == current_ || f.wait != Wait::meeting || meetings_[f.meeting].expected != f.lanes) continue;
     meetings_[f.meeting].expected = 0;
     f.meeting = meetings_[f.meeting].outer;
     f.wait = Wait::none;
@@ -350,7 +351,7 @@ void Warp::settle() {
 
 Lanes Warp::missing_at(const Fragment& waiting) const {
   Lanes together = 0;
-  for (const Fragment& f : fragments)
+  for (const Fragment& f : fragments_)
     if (f.wait == Wait::lanes && f.wanted == waiting.wanted) together |= f.lanes;
   return waiting.wanted & alive & ~together;
 }
@@ -386,27 +387,27 @@ Groups Warp::gather(Lanes executing, const uint32_t* membermask, bool in_several
       return f.wait == Wait::lanes && f.wanted == mask &&
              (f.pc == here() || (in_several_places && code[f.pc].execute == instruction->execute));
     };
-    for (size_t k = 0; k < fragments.size(); ++k)
-      if (k != current && joins(fragments[k])) together |= fragments[k].lanes;
+    for (size_t k = 0; k < fragments_.size(); ++k)
+      if (k != current_ && joins(fragments_[k])) together |= fragments_[k].lanes;
     if (wanted & ~together) {
-      for (const Fragment& f : fragments)
+      for (const Fragment& f : fragments_)
         if (f.wait == Wait::aligned && (f.lanes & wanted)) throw divergence(f);
       call_for(wanted);
       split_off(mine, here());
-      fragments.back().wait = Wait::lanes;
-      fragments.back().wanted = mask;
+      fragments_.back().wait = Wait::lanes;
+      fragments_.back().wanted = mask;
       continue;
     }
     complete.add(together);
     causality.meet(together, alive);
-    for (size_t k = fragments.size(); k-- > 0;) {
-      Fragment& f = fragments[k];
-      if (k == current || !joins(f)) continue;
+    for (size_t k = fragments_.size(); k-- > 0;) {
+      Fragment& f = fragments_[k];
+      if (k == current_ || !joins(f)) continue;
       f.wait = Wait::none;
       if (f.pc++ == here() && f.depth == fragment().depth) absorb(k);
     }
   }
-  if (lanes == 0) stop = true;
+  if (lanes == 0) stop_ = true;
   return complete;
 }
 
@@ -417,18 +418,18 @@ bool Warp::converge(Lanes executing, bool exited_too) {
         fmt::format("this is .aligned: all lanes of the warp must execute it together, but its guard is true "
                     "in {:#010x} alone",
                     executing));
-  for (size_t k = fragments.size(); k-- > 0;)
-    if (k != current && fragments[k].wait == Wait::aligned && fragments[k].pc == here() &&
-        fragments[k].depth == fragment().depth)
+  for (size_t k = fragments_.size(); k-- > 0;)
+    if (k != current_ && fragments_[k].wait == Wait::aligned && fragments_[k].pc == here() &&
+        fragments_[k].depth == fragment().depth)
       absorb(k);
   if (lanes == (exited_too ? born : alive)) return true;
   Fragment& f = fragment();
   f.pc = here();
   f.lanes = lanes;
   if (exited_too && alive != born) throw divergence(f);
-  for (size_t k = 0; k < fragments.size(); ++k)
-    if (k != current && (fragments[k].wait == Wait::aligned ||
-                         (fragments[k].wait == Wait::lanes && (fragments[k].wanted & lanes))))
+  for (size_t k = 0; k < fragments_.size(); ++k)
+    if (k != current_ && (fragments_[k].wait == Wait::aligned ||
+                          (fragments_[k].wait == Wait::lanes && (fragments_[k].wanted & lanes))))
       throw divergence(f);
   call_for(alive);
   retry(Wait::aligned);
@@ -437,13 +438,13 @@ bool Warp::converge(Lanes executing, bool exited_too) {
 
 // Lanes that wait where they should meet others go on, since they are waited for elsewhere.
 void Warp::call_for(Lanes who) {
-  for (Fragment& f : fragments)
+  for (Fragment& f : fragments_)
     if (f.wait == Wait::meeting && (f.lanes & who)) f.until = 0;
 }
 
 EmulatorError Warp::divergence(const Fragment& waiting) const {
   std::string others;
-  for (const Fragment& f : fragments)
+  for (const Fragment& f : fragments_)
     if (&f != &waiting)
       others +=
           fmt::format("; lanes {:#010x} {} line {}", f.lanes,

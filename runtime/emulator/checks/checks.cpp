@@ -1,0 +1,15 @@
+#include "runtime/emulator/checks/checks.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+void add_checks(Cluster& cluster) {
+  // Where a CTA exits, its reports come in this order.
+  add_exits(cluster.observers, cluster);
+  add_swizzles(cluster.observers, cluster);
+  if (!cluster.checks) return;
+  add_races(cluster.observers, cluster);
+  add_mbarriers(cluster.observers, cluster);
+  add_matrix_registers(cluster.observers, cluster);
+}
+
+}  // namespace ptxbuilder::runtime::emulator

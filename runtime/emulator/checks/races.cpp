@@ -1,0 +1,214 @@
+// Races in shared memory, and accesses of the async proxy that no fence orders behind those of the generic
+// one: of threads and of asynchronous operations by the shadow of each CTA (machine/shadow.h), and of the
+// lanes of one warp by their marks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/emulator/checks/checks.h"
+#include "runtime/emulator/checks/lane_marks.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+class Races final : public Observer {
+ public:
+  explicit Races(const Cluster& cluster) {
+    for (const auto& cta : cluster.ctas) marks_.emplace_back(cta->shared.size());
+  }
+
+  void shared_access(Warp& w, const SharedAccess& a) override {
+    if (const auto clash = check(w, a.cta, w.access(), a.offset, a.offset + a.bytes, a.writes)) [[unlikely]]
+      settle(w, *clash, a);
+  }
+
+  void async_access(Warp& w, const AsyncAccess& a) override {
+    const uint32_t end = a.offset + a.bytes;
+    for (uint32_t from = a.offset; from < end;) {
+      const auto clash = check(w, a.cta, a.deed, from, end, a.writes);
+      if (!clash) break;
+      find(w, *clash, a.cta, a.what, -1);
+      const uint32_t at = std::max(from, clash->offset);
+      from = std::min(end, clash->offset + 4);
+      if (a.writes) a.cta.shadow.agree(a.deed, at, from - at);
+    }
+    if (!a.cta.shadow.uninitialised) return;
+    w.add_uninitialised(
+        a.cta, w.here(),
+        fmt::format("{} {}, which nothing had written", a.what, a.cta.name(*a.cta.shadow.uninitialised)), -1);
+    a.cta.shadow.uninitialised.reset();
+  }
+
+  void lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) override;
+
+ private:
+  static std::optional<Clash> record(Cta& cta, Access made, uint32_t begin, uint32_t end, bool writes,
+                                     const Knowledge& k) {
+    return writes ? cta.shadow.write(made, begin, end - begin, k)
+                  : cta.shadow.read(made, begin, end - begin, k);
+  }
+  // Records an access of [begin, end). Returns the first clash that is one although some lanes of the other
+  // warp have released since; the others are recorded as accesses in order.
+  std::optional<Clash> check(const Warp& w, Cta& cta, Access made, uint32_t begin, uint32_t end,
+                             bool writes) {
+    const auto clash = record(cta, made, begin, end, writes, w.causality.knowledge());
+    if (!clash) [[likely]]
+      return std::nullopt;
+    return without_released(*clash, w.causality.knowledge(), cta, made, begin, end, writes);
+  }
+  std::optional<Clash> without_released(Clash first, const Knowledge& known, Cta& cta, Access made,
+                                        uint32_t begin, uint32_t end, bool writes);
+  bool released_since(const Clash& clash, const Cta& cta, const Knowledge& k);
+  void settle(Warp& w, Clash clash, const SharedAccess& a);
+  static void find(const Warp& w, const Clash& clash, const Cta& cta, const char* what, int lane);
+
+  std::vector<LaneMarks> marks_;  // of each CTA
+};
+
+// This says whether the earlier access is over for one who knows `k` since each lane that made it has
+// released it since, by itself or by one that it had met, though not all lanes of its warp have.
+bool Races::released_since(const Clash& clash, const Cta& cta, const Knowledge& k) {
+  if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
+  const ActorName& who = cta.cluster.actors[clash.earlier.actor];
+  if (who.kind != ActorName::Kind::warp || who.cta != &cta) return true;
+  const Warp& other = *cta.warps[who.index];
+  const LaneMark& m = marks_[cta.rank][clash.offset];
+  if (clash.earlier_wrote)
+    return m.wrote == 0 || m.writer_warp != other.index || std::ranges::all_of(m.writers, [&](uint8_t lane) {
+             return lane == LaneMark::nobody || other.causality.released(lane) >= m.wrote;
+           });
+  if (m.read == 0 || m.reader_warp != other.index) return true;
+  for (Lanes rest = m.readers; rest; rest &= rest - 1)
+    if (other.causality.released(static_cast<size_t>(__builtin_ctz(rest))) < m.read) return false;
+  return true;
+}
+
+std::optional<Clash> Races::without_released(Clash first, const Knowledge& known, Cta& cta, Access made,
+                                             uint32_t begin, uint32_t end, bool writes) {
+  std::optional<Clash> clash = first;
+  while (clash && released_since(*clash, cta, known)) {
+    Knowledge of_word = known;  // of the other words of that access this says nothing
+    const uint32_t next = std::min(end, clash->offset + 4);
+    std::optional<Clash> more = clash;
+    while (more && released_since(*more, cta, known)) {
+      of_word.seen.raise(more->earlier.actor, more->earlier.time);
+      more = record(cta, made, std::max(begin, more->offset), next, writes, of_word);
+    }
+    cta.shadow.forget_steps();
+    if (more) return more;
+    clash = next < end ? record(cta, made, next, end, writes, known) : std::nullopt;
+  }
+  return clash;
+}
+
+// Threads that store what stands there already, by threads too, race for nothing: a note says it.
+void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
+  std::vector<std::byte> stored(a.bytes);
+  const bool is_known = a.values(stored.data());
+  const uint32_t end = a.offset + a.bytes;
+  const Knowledge& known = w.causality.knowledge();
+  for (std::optional<Clash> more = clash; more;) {
+    clash = *more;
+    const uint32_t from = std::max(a.offset, clash.offset), to = std::min(end, clash.offset + 4);
+    const bool is_same = is_known && clash.earlier_wrote && !clash.earlier.async &&
+                         clash.conflict == Conflict::unordered &&
+                         std::equal(stored.begin() + (from - a.offset), stored.begin() + (to - a.offset),
+                                    a.cta.shared.begin() + from);
+    if (is_same)
+      w.note(fmt::format("this writes to {} what stands there already, and nothing orders it after the other "
+                         "write: {}",
+                         a.cta.name(clash.offset), w.cluster().describe(clash.earlier, true)),
+             a.lane);
+    else
+      find(w, clash, a.cta, a.writes ? "this writes" : "this reads", a.lane);
+    if (a.writes) a.cta.shadow.agree(w.access(), from, to - from);
+    more = to < end ? record(a.cta, w.access(), to, end, a.writes, known) : std::nullopt;
+  }
+}
+
+void Races::find(const Warp& w, const Clash& clash, const Cta& cta, const char* what, int lane) {
+  const Fault fault = clash.conflict == Conflict::unfenced ? Fault::proxy_fence : Fault::race;
+  if (w.grid().reports->has_found(w.grid().kernel.name, w.here(), fault)) return;
+  const Cluster& cluster = w.cluster();
+  std::string where = cta.name(clash.offset);
+  if (&cta != &w.cta) where += fmt::format(" of CTA {} of the cluster", cta.rank);
+  std::string earlier = cluster.describe(clash.earlier, clash.earlier_wrote);
+  if (fault == Fault::proxy_fence)
+    return w.find(
+        fault,
+        fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async stands between", what,
+                    where, earlier),
+        lane);
+  if (const ActorName& who = cluster.actors[clash.earlier.actor]; who.kind == ActorName::Kind::mbarrier)
+    if (auto m = who.cta->mbarriers.find(who.index); m != who.cta->mbarriers.end())
+      earlier += fmt::format(" (it is in phase {} now, {} of {} arrivals and {} B are missing)",
+                             m->second->phase, m->second->pending, m->second->count, m->second->tx);
+  w.find(fault, fmt::format("{} {}, but {}, and nothing orders this after that", what, where, earlier), lane);
+}
+
+bool one_writer(const LaneMark& m) {
+  return std::bit_cast<uint32_t>(m.writers) == m.writers[0] * 0x01010101u;
+}
+
+void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
+  const int lane = a.lane;
+  const Lanes bit = Lanes{1} << lane;
+  const bool atomic = kind == LaneAccess::atomic_checked || kind == LaneAccess::atomic_recorded,
+             checked = kind != LaneAccess::recorded && kind != LaneAccess::atomic_recorded,
+             recorded = kind != LaneAccess::checked && kind != LaneAccess::atomic_checked;
+  const LaneOrder& order = w.causality.lanes();
+  const uint32_t pc = w.here(), end = a.offset + a.bytes;
+  auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
+    w.find(
+        Fault::race,
+        fmt::format("this {} {}, but lane {} of this warp {} it at line {}, and nothing orders the two: no "
+                    "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
+                    a.writes ? "writes" : "reads", a.cta.name(at), other, verb,
+                    w.grid().kernel.lines[pc_of_other].ptx),
+        lane);
+  };
+  for (uint32_t at = a.offset / 4 * 4; at < end; at += 4) {
+    LaneMark& m = marks_[a.cta.rank][at];
+    const uint32_t from = std::max(at, a.offset) - at, to = std::min(at + 4, end) - at;
+    const bool mine = m.wrote && m.writer_warp == w.index;
+    if (checked && mine && m.wrote_pc != pc && !(atomic && m.atomic))
+      for (uint32_t b = from; b < (one_writer(m) ? from + 1 : to); ++b)
+        if (const int other = m.writers[b];
+            other != LaneMark::nobody && other != lane && !order.knows(lane, other, m.wrote)) {
+          clash(at, other, "wrote", m.wrote_pc);
+          break;
+        }
+    if (a.writes) {
+      if (checked && m.read && m.reader_warp == w.index && m.read_pc != pc)
+        for (Lanes rest = m.readers & ~bit; rest; rest &= rest - 1)
+          if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
+            clash(at, other, "read", m.read_pc);
+      if (!recorded) continue;
+      // Lanes that write parts of a word by one instruction are all known, else the last.
+      const bool joins = mine && to - from < 4 && m.wrote == order.now() && m.wrote_pc == pc;
+      const auto writers = m.writers;
+      m = {order.now(), pc, 0, 0, 0, atomic, static_cast<uint8_t>(w.index), 0, {}};
+      if (to - from == 4) {
+        m.writers.fill(static_cast<uint8_t>(lane));
+        continue;
+      }
+      for (uint32_t b = 0; b < 4; ++b)
+        m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
+                       : joins             ? writers[b]
+                                           : LaneMark::nobody;
+    } else if (to - from == 4) {  // of readers of parts of a word it is not known which
+      if (m.read != order.now() || m.reader_warp != w.index) m.readers = 0;
+      m.read = order.now();
+      m.read_pc = pc;
+      m.readers |= bit;
+      m.reader_warp = static_cast<uint8_t>(w.index);
+    }
+  }
+}
+
+}  // namespace
+
+void add_races(Observers& observers, Cluster& cluster) { observers.add(std::make_unique<Races>(cluster)); }
+
+}  // namespace ptxbuilder::runtime::emulator

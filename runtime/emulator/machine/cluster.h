@@ -1,0 +1,100 @@
+// One cluster: its CTAs, what is in flight between them, and the schedule by which all of that goes on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/emulator/machine/cta.h"
+#include "runtime/emulator/machine/in_flight.h"
+#include "runtime/emulator/machine/observer.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// An asynchronous operation, or a step of one, that can complete at any time from now on.
+struct Event {
+  std::function<void()> complete;
+};
+
+struct ActorName {
+  enum class Kind : uint8_t { warp, mbarrier, wgmma, bulk, copy } kind;
+  const Cta* cta;
+  uint32_t index;  // warp, offset of the mbarrier, warpgroup, warp * 32 + lane
+};
+
+class Cluster {
+ public:
+  Cluster(const Grid& grid, uint64_t index);
+
+  const Grid& grid;
+  const uint64_t index;
+  const bool checks;
+  std::vector<std::unique_ptr<Cta>> ctas;
+  Observers observers;
+  Histories histories;
+  uint64_t version = 1;  // rises with all that can end a wait
+  uint64_t steps = 0;    // instructions executed by all warps
+  uint64_t operations = 0;
+  std::vector<Event> events;
+  std::vector<ActorName> actors;
+  Barrier barrier;    // barrier.cluster
+  Knowledge ordered;  // passed on through words of global memory that order others
+  std::unordered_map<uint64_t, MapChange> map_changes;  // by address
+  uint32_t live_warps = 0;
+  bool posts_delayed = false;  // whether a delayed instruction, or what it has started, runs
+
+  // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
+  // for another CTA. `goes_on` is asked often; where it says no, the launch ends.
+  enum class Outcome : uint8_t { running, stalled, finished };
+  Outcome run(uint64_t budget, const std::function<bool()>& goes_on);
+  [[noreturn]] void deadlock();
+
+  Actor new_actor(ActorName name);
+  void post(std::function<void()> complete) {
+    (posts_delayed ? delayed_ : events).push_back({std::move(complete)});
+    ++operations;
+  }
+  void changed() { ++version; }
+  // This is how many instructions of their warp lanes wait where they should meet others.
+  uint64_t patience() const { return patience_; }
+  void complete_barrier();  // if every warp that runs has arrived
+  uint64_t random(uint64_t below) { return below <= 1 ? 0 : (engine_() >> 11) % below; }
+  std::string describe(const Access& access, bool wrote) const;
+  std::string picture() const;  // who waits for what
+  uint64_t nanoseconds() const { return steps + idle_; }
+
+ private:
+  struct Choice {
+    Warp* warp;
+    size_t fragment;
+  };
+  void choose_policy();
+  bool pick(Choice& choice);
+  void complete_one();
+  bool complete_delayed();
+  bool wake_pollers();
+  bool part_meetings();
+  bool end_delay();
+  void collect();
+
+  std::mt19937_64 engine_;
+  uint32_t burst_ = 64;
+  uint64_t patience_ = 500;
+  double completion_ = 0.3;  // chance of completing an operation before each burst
+  bool priorities_ = false;
+  std::vector<uint64_t> priority_;   // by warp, when `priorities_`
+  const Warp* favourite_ = nullptr;  // of highest priority, which has had so many turns in a row
+  uint32_t turns_ = 0;
+  bool in_order_ = false;  // operations complete in the order of issue
+  uint64_t stale_version_ = 0, idle_ = 0;
+  size_t collect_at_ = 1 << 17;
+  uint32_t stale_rounds_ = 0;
+  size_t next_warp_ = 0;
+  std::vector<Warp*> all_;
+  std::vector<Event> delayed_;  // what delayed instructions have started
+};
+
+}  // namespace ptxbuilder::runtime::emulator

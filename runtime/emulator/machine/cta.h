@@ -1,0 +1,63 @@
+// One CTA: its shared memory, its warps and its barriers.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/emulator/machine/barriers.h"
+#include "runtime/emulator/machine/grid.h"
+#include "runtime/emulator/machine/shadow.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Cluster;
+class Warp;
+
+// B of the last wgmma as numbers, kept while nothing writes the CTA's shared memory: four warps read the
+// same.
+template <class T>
+struct DecodedTile {
+  uint64_t writes = ~uint64_t{0}, descriptor = 0;
+  uint32_t shape = 0;
+  std::vector<T> values;
+};
+
+class Cta {
+ public:
+  Cta(Cluster& cluster, uint32_t rank, Dim3 id);
+  ~Cta();
+
+  Cluster& cluster;
+  const uint32_t rank;
+  const Dim3 id;
+  std::vector<std::byte> shared;
+  Shadow shadow;  // kept by the check of races
+  std::vector<std::unique_ptr<Warp>> warps;
+  std::array<Barrier, 16> barriers;
+  std::unordered_map<uint32_t, std::unique_ptr<Mbarrier>> mbarriers;  // by offset
+  uint32_t mbarriers_from = ~0u, mbarriers_to = 0;                    // offsets that any of them covers
+  uint32_t threads = 0, live_warps = 0;
+  int64_t register_pool = 0;        // registers free for setmaxnreg.inc
+  uint32_t touching = 0;            // asynchronous operations on this shared memory, issued and not done
+  std::vector<Actor> wgmma_actors;  // of each warpgroup
+  std::unordered_map<uint32_t, WordOrder> ordered;  // by word that orders others
+  // Reads of what nothing had written, with their program counters, to be reported at the end: the first, or
+  // that of each instruction where findings are asked for.
+  std::vector<std::pair<EmulatorError, uint32_t>> uninitialised;
+  uint64_t writes = 0;  // counts writes of shared memory, so that decoded tiles can be kept
+  DecodedTile<float> reals;
+  DecodedTile<int32_t> wholes;
+
+  // What lies there, for reports: "full[2]", "sA[1]+48" where the sidecar says so, else the variable of the
+  // PTX and an offset.
+  std::string name(uint32_t offset) const;
+  Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes) const;
+  void lanes_done(Warp& warp);  // some of the warp's lanes have exited
+  void warp_done();
+  void complete(uint32_t barrier);
+};
+
+}  // namespace ptxbuilder::runtime::emulator

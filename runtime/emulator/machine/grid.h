@@ -1,0 +1,52 @@
+// What one launch is made of, and who takes its reports.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/machine/memory.h"
+#include "runtime/emulator/machine/program.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Trace;
+
+// This passes on what a launch reports while it runs on: notes, once for each instruction, and faults, once
+// for each instruction and kind.
+class Reports {
+ public:
+  explicit Reports(const EmulatorOptions& options) : options_(options) {}
+  bool wants_notes() const { return static_cast<bool>(options_.note); }
+  bool wants_findings() const { return static_cast<bool>(options_.finding); }
+  void note(const std::string& kernel, uint32_t pc, const std::string& text);
+  void find(const std::string& kernel, uint32_t pc, const EmulatorError& fault);
+  bool has_found(const std::string& kernel, uint32_t pc, Fault fault);
+
+ private:
+  const EmulatorOptions& options_;
+  std::mutex mutex_;
+  std::set<std::pair<std::string, uint32_t>> noted_;
+  std::set<std::tuple<std::string, uint32_t, Fault>> found_;
+};
+
+// The same for all CTAs of a launch.
+struct Grid {
+  const Kernel& kernel;
+  GlobalMemory& memory;
+  const EmulatorOptions& options;
+  const std::vector<SharedObject>& shared;  // what lies where in dynamic shared memory, for reports
+  Launch launch;
+  std::vector<std::byte> parameters;
+  uint64_t seed = 0;
+  uint32_t id = 0;
+  uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
+  Trace* trace = nullptr;
+  Reports* reports = nullptr;
+  Address workspace = 0;  // of a cooperative launch, zeros when it begins
+};
+
+}  // namespace ptxbuilder::runtime::emulator

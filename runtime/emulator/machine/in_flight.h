@@ -1,0 +1,81 @@
+// What a warp has begun and not ended: products, copies, and its part in barriers and pools of its CTA.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/emulator/machine/clock.h"
+#include "runtime/emulator/machine/program.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// One wgmma of one warp that is not done.
+struct PendingWgmma {
+  const Instruction* instruction = nullptr;
+  uint32_t group = 0;
+  uint64_t a = 0, b = 0;  // descriptors
+  bool accumulate = false;
+  std::vector<uint32_t> metadata = {};  // of each lane, where A is sparse
+};
+
+// One wgmma of one warp that no wgmma.wait_group has covered.
+struct LiveWgmma {
+  uint32_t pc, group;
+  MatrixRegisters registers;
+};
+
+// Groups are numbered from 1.
+struct WgmmaGroups {
+  uint32_t committed = 0;          // the last closed
+  std::deque<PendingWgmma> queue;  // in order
+  std::vector<LiveWgmma> live;
+  uint32_t fences = 0;  // how many wgmma.fences there were
+};
+
+// cp.async of a warp: operations are numbered from 1 in the order of issue; a group is told by its last.
+struct AsyncCopies {
+  Actor actor = 0;
+  uint32_t issued = 0;
+  std::set<uint32_t> outstanding;
+  std::vector<uint32_t> groups;
+};
+
+// cp.async.bulk groups of one thread. Groups are numbered from 1.
+struct ThreadCopies {
+  Actor actor = 0;
+  uint32_t open = 1;  // the group that is not committed yet
+  std::map<uint32_t, uint32_t> reading,
+      writing;  // by group: operations that have not read their source, or are not done
+};
+
+// Lanes between their arrival at the cluster barrier and their wait, and its generation when they arrived.
+struct ClusterArrival {
+  Lanes lanes = 0;
+  std::array<uint32_t, 32> generation{};
+};
+
+// A warp's registers by setmaxnreg.
+struct RegisterShare {
+  uint32_t each = 0;  // of one thread
+  uint32_t changes = 0, changed_at = no_pc;
+};
+
+// This is what was done to a tensor map in global memory by this launch, through the tensormap proxy.
+struct MapChange {
+  uint32_t version = 0;   // counts its changes
+  uint32_t released = 0;  // the last version that a release of the tensormap proxy has covered
+  uint32_t pc = no_pc;    // of the last change
+  // Acquires of the tensormap proxy by warps, and the version that each has covered: whoever knows of one may
+  // use the map.
+  struct Acquired {
+    Actor actor;
+    uint32_t time, version;
+  };
+  std::vector<Acquired> acquired = {};
+};
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,131 @@
+// Those who watch a cluster run: the checks (runtime/emulator/checks). The machine tells them of what
+// happens, and none of them changes what it does. An event comes ahead of its effect.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "ptxbuilder/signature.h"
+#include "runtime/emulator/machine/lane_order.h"
+#include "runtime/emulator/machine/program.h"
+#include "runtime/emulator/machine/shadow.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Cluster;
+class Cta;
+class Warp;
+struct Mbarrier;
+
+// Writes the bytes that a store stores to a place of that size, for who wants to know; false where they are
+// not known.
+class StoredBytes {
+ public:
+  StoredBytes() = default;
+  template <class F>
+  StoredBytes(const F& write)  // NOLINT: a lambda is what callers have
+      : context_(&write),
+        write_([](const void* context, std::byte* to) { return (*static_cast<const F*>(context))(to); }) {}
+  bool operator()(std::byte* to) const { return write_ && write_(context_, to); }
+
+ private:
+  const void* context_ = nullptr;
+  bool (*write_)(const void*, std::byte*) = nullptr;
+};
+
+// An access of [offset, offset + bytes) of a CTA's shared memory by a thread, or by all threads of a warp one
+// behind the other.
+struct SharedAccess {
+  Cta& cta;
+  uint32_t offset, bytes;
+  bool writes;
+  int lane;
+  StoredBytes values = {};
+};
+
+// An access by an asynchronous operation, at any time from now on. `deed` is who has done it when.
+struct AsyncAccess {
+  Cta& cta;
+  uint32_t offset, bytes;
+  bool writes;
+  Access deed;
+  const char* what;  // "this copy writes"
+};
+
+// This is what completes bytes or arrivals of an mbarrier.
+enum class SignalledBy : uint8_t { thread, copy };
+
+// A lane's wait for a phase of an mbarrier, by its parity or by a state.
+struct MbarrierWait {
+  int lane;
+  bool by_parity;
+  uint32_t parity;
+  bool is_complete;
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  virtual void shared_access(Warp&, const SharedAccess&) {}
+  // The same access by one lane of a warp to its own CTA, for the order among the warp's lanes.
+  virtual void lane_access(Warp&, const SharedAccess&, LaneAccess) {}
+  virtual void async_access(Warp&, const AsyncAccess&) {}
+
+  virtual void mbarrier_use(Warp&, const Mbarrier&, int /*lane*/, SignalledBy) {}
+  virtual void mbarrier_arrival(Warp&, const Mbarrier&, int /*lane*/) {}
+  virtual void mbarrier_wait(Warp&, const Mbarrier&, const MbarrierWait&) {}
+  virtual void phase_completion(Warp&, const Mbarrier&) {}
+
+  // The running instruction names registers that some wgmma holds on to; and a wgmma starts.
+  virtual void matrix_touch(Warp&) {}
+  virtual void wgmma(Warp&, const MatrixRegisters&) {}
+  // A wgmma reads operand "A" or "B", which begins at an offset of its CTA's shared memory; a tensor copy
+  // fills a tile.
+  virtual void tile_read(Warp&, const char* /*operand*/, uint32_t /*offset*/, Swizzle) {}
+  virtual void tile_fill(Warp&, const Cta&, uint32_t /*offset*/, uint32_t /*bytes*/, Swizzle) {}
+
+  virtual void cta_exit(Cta&) {}
+};
+
+// The observers of a cluster, by event: none is told of what it does not override.
+class Observers {
+ public:
+  template <class T>
+  void add(std::unique_ptr<T> observer) {
+    Observer* o = observer.get();
+    listen(&T::shared_access, &Observer::shared_access, shared_access, o);
+    listen(&T::lane_access, &Observer::lane_access, lane_access, o);
+    listen(&T::async_access, &Observer::async_access, async_access, o);
+    listen(&T::mbarrier_use, &Observer::mbarrier_use, mbarrier_use, o);
+    listen(&T::mbarrier_arrival, &Observer::mbarrier_arrival, mbarrier_arrival, o);
+    listen(&T::mbarrier_wait, &Observer::mbarrier_wait, mbarrier_wait, o);
+    listen(&T::phase_completion, &Observer::phase_completion, phase_completion, o);
+    listen(&T::matrix_touch, &Observer::matrix_touch, matrix_touch, o);
+    listen(&T::wgmma, &Observer::wgmma, wgmma, o);
+    listen(&T::tile_read, &Observer::tile_read, tile_read, o);
+    listen(&T::tile_fill, &Observer::tile_fill, tile_fill, o);
+    listen(&T::cta_exit, &Observer::cta_exit, cta_exit, o);
+    all_.push_back(std::move(observer));
+  }
+
+  using List = std::vector<Observer*>;
+  List shared_access, lane_access, async_access, mbarrier_use, mbarrier_arrival, mbarrier_wait,
+      phase_completion, matrix_touch, wgmma, tile_read, tile_fill, cta_exit;
+
+ private:
+  template <class F, class Base>
+  static void listen(F, Base, List& list, Observer* observer) {
+    if constexpr (!std::is_same_v<F, Base>) list.push_back(observer);
+  }
+
+  std::vector<std::unique_ptr<Observer>> all_;
+};
+
+// Adds the checks to a cluster that is about to run.
+void add_checks(Cluster& cluster);
+
+}  // namespace ptxbuilder::runtime::emulator
