@@ -30,66 +30,6 @@ constexpr std::array<TypeRow, 28> types = {{
     {"e5m2x2", Type::e5m2x2, 2},
 }};
 
-constexpr std::array<std::pair<std::string_view, Special>, 48> specials = {
-    {{"%tid.x", Special::tid_x},
-     {"%tid.y", Special::tid_y},
-     {"%tid.z", Special::tid_z},
-     {"%ntid.x", Special::ntid_x},
-     {"%ntid.y", Special::ntid_y},
-     {"%ntid.z", Special::ntid_z},
-     {"%ctaid.x", Special::ctaid_x},
-     {"%ctaid.y", Special::ctaid_y},
-     {"%ctaid.z", Special::ctaid_z},
-     {"%nctaid.x", Special::nctaid_x},
-     {"%nctaid.y", Special::nctaid_y},
-     {"%nctaid.z", Special::nctaid_z},
-     {"%laneid", Special::laneid},
-     {"%warpid", Special::warpid},
-     {"%nwarpid", Special::nwarpid},
-     {"%smid", Special::smid},
-     {"%nsmid", Special::nsmid},
-     {"%gridid", Special::gridid},
-     {"%lanemask_eq", Special::lanemask_eq},
-     {"%lanemask_le", Special::lanemask_le},
-     {"%lanemask_lt", Special::lanemask_lt},
-     {"%lanemask_ge", Special::lanemask_ge},
-     {"%lanemask_gt", Special::lanemask_gt},
-     {"%clusterid.x", Special::clusterid_x},
-     {"%clusterid.y", Special::clusterid_y},
-     {"%clusterid.z", Special::clusterid_z},
-     {"%nclusterid.x", Special::nclusterid_x},
-     {"%nclusterid.y", Special::nclusterid_y},
-     {"%nclusterid.z", Special::nclusterid_z},
-     {"%cluster_ctaid.x", Special::cluster_ctaid_x},
-     {"%cluster_ctaid.y", Special::cluster_ctaid_y},
-     {"%cluster_ctaid.z", Special::cluster_ctaid_z},
-     {"%cluster_nctaid.x", Special::cluster_nctaid_x},
-     {"%cluster_nctaid.y", Special::cluster_nctaid_y},
-     {"%cluster_nctaid.z", Special::cluster_nctaid_z},
-     {"%cluster_ctarank", Special::cluster_ctarank},
-     {"%cluster_nctarank", Special::cluster_nctarank},
-     {"%is_explicit_cluster", Special::is_explicit_cluster},
-     {"%dynamic_smem_size", Special::dynamic_smem_size},
-     {"%total_smem_size", Special::total_smem_size},
-     {"%aggr_smem_size", Special::total_smem_size},
-     {"%reserved_smem_offset_begin", Special::reserved_smem_begin},
-     {"%reserved_smem_offset_end", Special::reserved_smem_end},
-     {"%reserved_smem_offset_cap", Special::reserved_smem_end},
-     {"%reserved_smem_offset_0", Special::reserved_smem_begin},
-     {"%reserved_smem_offset_1", Special::reserved_smem_1},
-     // Cooperative groups find by these the memory in which a grid synchronizes.
-     {"%envreg1", Special::grid_workspace_high},
-     {"%envreg2", Special::grid_workspace_low}}};
-
-// Registers that say nothing of a launch here: what the driver sets as it likes, what a profiler counts, and
-// the graph of a launch that is in none.
-bool is_of_no_launch(std::string_view name) {
-  if (name.starts_with("%envreg") && name.size() > 7) return to_number(name.substr(7)) < 32;
-  if (name.starts_with("%pm") && name.size() > 3 && name[3] >= '0' && name[3] <= '7')
-    return name.size() == 4 || name.substr(4) == "_64";
-  return name == "%current_graph_exec";
-}
-
 std::optional<uint64_t> literal_bits(const ptx_text::Operand& o, Type type) {
   const bool negative = o.kind == ptx_text::Operand::Kind::unary && o.text == "-";
   const ptx_text::Operand& number = negative ? o.parts[0] : o;
@@ -231,9 +171,7 @@ Register Decode::source(const ptx_text::Operand& o, Type type) {
       return symbol->at;
     }
     if (o.text == "WARP_SZ") return decoder.constant(32, width);
-    for (const auto& [name, special] : specials)
-      if (name == o.text) return decoder.special(special, width);
-    if (is_of_no_launch(o.text)) return decoder.constant(0, width);
+    if (const SpecialRegister* special = special_register(o.text)) return decoder.special(*special, width);
     if (o.text.size() == 1 && o.text == "_") refuse("_ is no source");
     if (const auto function = decoder.function_address(o.text)) return decoder.constant(*function, width);
     ptx_text::fail(o.at, fmt::format("{} is not declared", o.text));

@@ -387,13 +387,14 @@ Register Decoder::allocate_constant(uint32_t width) {
   return {-static_cast<int32_t>(constant_bytes_)};
 }
 
-Register Decoder::special(Special which, uint32_t width) {
-  kernel_.uses_reserved |= which == Special::reserved_smem_begin || which == Special::reserved_smem_1;
-  for (const SpecialRegister& s : kernel_.specials)
-    if (s.special == which && s.bytes == width) return s.at;
-  SpecialRegister s{which, allocate_constant(width), width};
-  kernel_.specials.push_back(s);
-  return s.at;
+Register Decoder::special(const SpecialRegister& which, uint32_t width) {
+  if (which.name.starts_with("%reserved_smem_offset_") && !which.name.ends_with("_end") &&
+      !which.name.ends_with("_cap"))
+    kernel_.uses_reserved = true;
+  for (const SpecialUse& use : kernel_.specials)
+    if (use.special == &which && use.bytes == width) return use.at;
+  kernel_.specials.push_back({&which, allocate_constant(width), width});
+  return kernel_.specials.back().at;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -281,7 +281,7 @@ class Decoder {
   Symbol place_register(const std::string& name, const Range& range);
   std::optional<uint32_t> find_label(const std::string& name, size_t scope) const;
   Register constant(uint64_t value, uint32_t bytes);
-  Register special(Special which, uint32_t bytes);
+  Register special(const SpecialRegister& which, uint32_t bytes);
   uint32_t allocate_local(const ptx_text::Declaration& d, const ptx_text::Declarator& name);
   Register allocate_constant(uint32_t width);
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/emulator/machine/special_registers.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -35,8 +36,6 @@ struct Predicate {
   Register p;
   bool negated = false;
 };
-
-class Warp;
 
 enum class Space : uint8_t { generic, global, shared, cluster, local, param, constant };
 
@@ -159,57 +158,9 @@ struct Variable {
 // acquire and a release.
 enum class Order : uint8_t { none, relaxed, acquire, release, both };
 
-// A special register that is constant for a warp's life.
-enum class Special : uint8_t {
-  tid_x,
-  tid_y,
-  tid_z,
-  ntid_x,
-  ntid_y,
-  ntid_z,
-  ctaid_x,
-  ctaid_y,
-  ctaid_z,
-  nctaid_x,
-  nctaid_y,
-  nctaid_z,
-  laneid,
-  warpid,
-  nwarpid,
-  smid,
-  nsmid,
-  gridid,
-  lanemask_eq,
-  lanemask_le,
-  lanemask_lt,
-  lanemask_ge,
-  lanemask_gt,
-  clusterid_x,
-  clusterid_y,
-  clusterid_z,
-  nclusterid_x,
-  nclusterid_y,
-  nclusterid_z,
-  cluster_ctaid_x,
-  cluster_ctaid_y,
-  cluster_ctaid_z,
-  cluster_nctaid_x,
-  cluster_nctaid_y,
-  cluster_nctaid_z,
-  cluster_ctarank,
-  cluster_nctarank,
-  is_explicit_cluster,
-  dynamic_smem_size,
-  total_smem_size,
-  reserved_smem_begin,
-  reserved_smem_end,
-  reserved_smem_1,
-  grid_workspace_high,
-  grid_workspace_low
-};
-
-struct SpecialRegister {
-  Special special;
+// A special register that the kernel reads, and where it lies among the constants.
+struct SpecialUse {
+  const SpecialRegister* special;
   Register at;
   uint32_t bytes;
 };
@@ -277,7 +228,7 @@ struct Kernel {
   uint32_t entry = 0;
   uint32_t register_bytes = 0;       // of one warp's registers
   std::vector<std::byte> constants;  // what lies before the registers when a warp starts; a multiple of 64 B
-  std::vector<SpecialRegister> specials;
+  std::vector<SpecialUse> specials;
   std::map<Register, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
   std::vector<RegisterUse> uses;              // of each instruction

@@ -1,124 +1,139 @@
-// The special registers of a warp (PTX ISA, "Special Registers").
+#include "runtime/emulator/machine/special_registers.h"
+
+#include <algorithm>
+
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-uint64_t value_of(Special s, const Warp& w, uint32_t lane) {
-  const Cta& cta = w.cta;
-  const Launch& l = w.grid().launch;
-  const uint32_t thread = w.index * 32 + lane;
-  const Dim3 in{cta.rank % l.cluster.x, cta.rank / l.cluster.x % l.cluster.y,
-                cta.rank / l.cluster.x / l.cluster.y};
-  switch (s) {
-    case Special::tid_x:
-      return thread % l.block.x;
-    case Special::tid_y:
-      return thread / l.block.x % l.block.y;
-    case Special::tid_z:
-      return thread / l.block.x / l.block.y;
-    case Special::ntid_x:
-      return l.block.x;
-    case Special::ntid_y:
-      return l.block.y;
-    case Special::ntid_z:
-      return l.block.z;
-    case Special::ctaid_x:
-      return cta.id.x;
-    case Special::ctaid_y:
-      return cta.id.y;
-    case Special::ctaid_z:
-      return cta.id.z;
-    case Special::nctaid_x:
-      return l.grid.x;
-    case Special::nctaid_y:
-      return l.grid.y;
-    case Special::nctaid_z:
-      return l.grid.z;
-    case Special::laneid:
-      return lane;
-    case Special::warpid:
-      return w.index;
-    case Special::nwarpid:
-      return (cta.threads + 31) / 32;
-    case Special::smid:
-      return (w.cluster().index * cta.cluster.ctas.size() + cta.rank) % hopper::multiprocessors;
-    case Special::nsmid:
-      return hopper::multiprocessors;
-    case Special::gridid:
-      return w.grid().id;
-    case Special::lanemask_eq:
-      return Lanes{1} << lane;
-    case Special::lanemask_lt:
-      return (Lanes{1} << lane) - 1;
-    case Special::lanemask_le:
-      return ((Lanes{1} << lane) - 1) | Lanes{1} << lane;
-    case Special::lanemask_ge:
-      return ~((Lanes{1} << lane) - 1);
-    case Special::lanemask_gt:
-      return ~(((Lanes{1} << lane) - 1) | Lanes{1} << lane);
-    case Special::clusterid_x:
-      return cta.id.x / l.cluster.x;
-    case Special::clusterid_y:
-      return cta.id.y / l.cluster.y;
-    case Special::clusterid_z:
-      return cta.id.z / l.cluster.z;
-    case Special::nclusterid_x:
-      return l.grid.x / l.cluster.x;
-    case Special::nclusterid_y:
-      return l.grid.y / l.cluster.y;
-    case Special::nclusterid_z:
-      return l.grid.z / l.cluster.z;
-    case Special::cluster_ctaid_x:
-      return in.x;
-    case Special::cluster_ctaid_y:
-      return in.y;
-    case Special::cluster_ctaid_z:
-      return in.z;
-    case Special::cluster_nctaid_x:
-      return l.cluster.x;
-    case Special::cluster_nctaid_y:
-      return l.cluster.y;
-    case Special::cluster_nctaid_z:
-      return l.cluster.z;
-    case Special::cluster_ctarank:
-      return cta.rank;
-    case Special::cluster_nctarank:
-      return l.cluster.x * l.cluster.y * l.cluster.z;
-    case Special::is_explicit_cluster:
-      return w.grid().kernel.required_cluster.x != 0 || l.cluster.x * l.cluster.y * l.cluster.z > 1;
-    case Special::dynamic_smem_size:
-      return l.dynamic_shared_bytes;
-    case Special::total_smem_size:
-      return cta.shared.size();
-    case Special::reserved_smem_begin:
-      return 0;
-    case Special::reserved_smem_end:
-      return shared_reserved;
-    case Special::reserved_smem_1:  // the part for libraries, as cooperative groups use it
-      return shared_reserved / 2;
-    case Special::grid_workspace_high:
-      return w.grid().workspace >> 32;
-    case Special::grid_workspace_low:
-      return w.grid().workspace;
+uint32_t thread_of(const Warp& w, uint32_t lane) { return w.index * 32 + lane; }
+uint32_t volume(Dim3 d) { return d.x * d.y * d.z; }
+Dim3 split(uint32_t linear, Dim3 by) { return {linear % by.x, linear / by.x % by.y, linear / by.x / by.y}; }
+Dim3 divide(Dim3 a, Dim3 b) { return {a.x / b.x, a.y / b.y, a.z / b.z}; }
+
+Dim3 tid(const Warp& w, uint32_t lane) { return split(thread_of(w, lane), w.grid().launch.block); }
+Dim3 ntid(const Warp& w, uint32_t) { return w.grid().launch.block; }
+Dim3 ctaid(const Warp& w, uint32_t) { return w.cta.id; }
+Dim3 nctaid(const Warp& w, uint32_t) { return w.grid().launch.grid; }
+Dim3 clusterid(const Warp& w, uint32_t) { return divide(w.cta.id, w.grid().launch.cluster); }
+Dim3 nclusterid(const Warp& w, uint32_t) { return divide(w.grid().launch.grid, w.grid().launch.cluster); }
+Dim3 cluster_ctaid(const Warp& w, uint32_t) { return split(w.cta.rank, w.grid().launch.cluster); }
+Dim3 cluster_nctaid(const Warp& w, uint32_t) { return w.grid().launch.cluster; }
+
+template <Dim3 (*of)(const Warp&, uint32_t), uint32_t Dim3::*axis>
+uint64_t part(const Warp& w, uint32_t lane) {
+  return of(w, lane).*axis;
+}
+
+Lanes below(uint32_t lane) { return (Lanes{1} << lane) - 1; }
+Lanes up_to(uint32_t lane) { return below(lane) | Lanes{1} << lane; }
+
+uint64_t zero(const Warp&, uint32_t) { return 0; }
+uint64_t all_shared(const Warp& w, uint32_t) { return w.cta.shared.size(); }
+uint64_t reserved_end(const Warp&, uint32_t) { return shared_reserved; }
+
+constexpr SpecialRegister registers[] = {
+    {"%tid.x", part<tid, &Dim3::x>},
+    {"%tid.y", part<tid, &Dim3::y>},
+    {"%tid.z", part<tid, &Dim3::z>},
+    {"%ntid.x", part<ntid, &Dim3::x>},
+    {"%ntid.y", part<ntid, &Dim3::y>},
+    {"%ntid.z", part<ntid, &Dim3::z>},
+    {"%ctaid.x", part<ctaid, &Dim3::x>},
+    {"%ctaid.y", part<ctaid, &Dim3::y>},
+    {"%ctaid.z", part<ctaid, &Dim3::z>},
+    {"%nctaid.x", part<nctaid, &Dim3::x>},
+    {"%nctaid.y", part<nctaid, &Dim3::y>},
+    {"%nctaid.z", part<nctaid, &Dim3::z>},
+    {"%clusterid.x", part<clusterid, &Dim3::x>},
+    {"%clusterid.y", part<clusterid, &Dim3::y>},
+    {"%clusterid.z", part<clusterid, &Dim3::z>},
+    {"%nclusterid.x", part<nclusterid, &Dim3::x>},
+    {"%nclusterid.y", part<nclusterid, &Dim3::y>},
+    {"%nclusterid.z", part<nclusterid, &Dim3::z>},
+    {"%cluster_ctaid.x", part<cluster_ctaid, &Dim3::x>},
+    {"%cluster_ctaid.y", part<cluster_ctaid, &Dim3::y>},
+    {"%cluster_ctaid.z", part<cluster_ctaid, &Dim3::z>},
+    {"%cluster_nctaid.x", part<cluster_nctaid, &Dim3::x>},
+    {"%cluster_nctaid.y", part<cluster_nctaid, &Dim3::y>},
+    {"%cluster_nctaid.z", part<cluster_nctaid, &Dim3::z>},
+    {"%cluster_ctarank", [](const Warp& w, uint32_t) -> uint64_t { return w.cta.rank; }},
+    {"%cluster_nctarank",
+     [](const Warp& w, uint32_t) -> uint64_t { return volume(w.grid().launch.cluster); }},
+    {"%is_explicit_cluster",
+     [](const Warp& w, uint32_t) -> uint64_t {
+       return w.grid().kernel.required_cluster.x != 0 || volume(w.grid().launch.cluster) > 1;
+     }},
+    {"%laneid", [](const Warp&, uint32_t lane) -> uint64_t { return lane; }},
+    {"%warpid", [](const Warp& w, uint32_t) -> uint64_t { return w.index; }},
+    {"%nwarpid", [](const Warp& w, uint32_t) -> uint64_t { return (w.cta.threads + 31) / 32; }},
+    {"%smid",
+     [](const Warp& w, uint32_t) -> uint64_t {
+       return (w.cluster().index * w.cluster().ctas.size() + w.cta.rank) % hopper::multiprocessors;
+     }},
+    {"%nsmid", [](const Warp&, uint32_t) -> uint64_t { return hopper::multiprocessors; }},
+    {"%gridid", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().id; }},
+    {"%lanemask_eq", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{1} << lane; }},
+    {"%lanemask_lt", [](const Warp&, uint32_t lane) -> uint64_t { return below(lane); }},
+    {"%lanemask_le", [](const Warp&, uint32_t lane) -> uint64_t { return up_to(lane); }},
+    {"%lanemask_ge", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{~below(lane)}; }},
+    {"%lanemask_gt", [](const Warp&, uint32_t lane) -> uint64_t { return Lanes{~up_to(lane)}; }},
+    {"%dynamic_smem_size",
+     [](const Warp& w, uint32_t) -> uint64_t { return w.grid().launch.dynamic_shared_bytes; }},
+    {"%total_smem_size", all_shared},
+    {"%aggr_smem_size", all_shared},
+    {"%reserved_smem_offset_begin", zero},
+    {"%reserved_smem_offset_end", reserved_end},
+    {"%reserved_smem_offset_cap", reserved_end},
+    {"%reserved_smem_offset_0", zero},
+    // The part for libraries, as cooperative groups use it.
+    {"%reserved_smem_offset_1", [](const Warp&, uint32_t) -> uint64_t { return shared_reserved / 2; }},
+    // Cooperative groups find by these the memory in which a grid synchronizes.
+    {"%envreg1", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().workspace >> 32; }},
+    {"%envreg2", [](const Warp& w, uint32_t) -> uint64_t { return w.grid().workspace; }}};
+
+// Registers that say nothing of a launch here: what the driver sets as it likes, what a profiler counts, and
+// the graph of a launch that is in none.
+bool is_of_no_launch(std::string_view name) {
+  auto is_number = [](std::string_view digits, int least_not) {
+    int n = 0;
+    for (char c : digits) {
+      if (c < '0' || c > '9' || digits.size() > 2) return false;
+      n = 10 * n + (c - '0');
+    }
+    return !digits.empty() && n < least_not;
+  };
+  if (name.starts_with("%envreg")) return is_number(name.substr(7), 32);
+  if (name.starts_with("%pm")) {
+    name.remove_prefix(3);
+    if (name.ends_with("_64")) name.remove_suffix(3);
+    return is_number(name, 8);
   }
-  return 0;
+  return name == "%current_graph_exec";
 }
 
 }  // namespace
 
+const SpecialRegister* special_register(std::string_view name) {
+  static constexpr SpecialRegister none{"", zero};
+  const auto* at = std::ranges::find(registers, name, &SpecialRegister::name);
+  if (at != std::end(registers)) return at;
+  return is_of_no_launch(name) ? &none : nullptr;
+}
+
 void Warp::fill_special_registers() {
-  for (const SpecialRegister& s : grid().kernel.specials) {
-    if (s.bytes == 0) {
-      uint32_t mask = 0;
+  for (const auto& [special, at_register, bytes] : grid().kernel.specials) {
+    if (bytes == 0) {
+      Lanes mask = 0;
       for (uint32_t lane = 0; lane < 32; ++lane)
-        mask |= static_cast<Lanes>(value_of(s.special, *this, lane) != 0) << lane;
-      *at<uint32_t>(s.at) = mask;
+        mask |= static_cast<Lanes>(special->value(*this, lane) != 0) << lane;
+      *at<uint32_t>(at_register) = mask;
       continue;
     }
     for (uint32_t lane = 0; lane < 32; ++lane) {
-      const uint64_t value = value_of(s.special, *this, lane);
-      std::memcpy(at<std::byte>(s.at) + lane * s.bytes, &value, std::min(s.bytes, 8u));
+      const uint64_t value = special->value(*this, lane);
+      std::memcpy(at<std::byte>(at_register) + lane * bytes, &value, std::min(bytes, 8u));
     }
   }
 }

@@ -1,0 +1,19 @@
+// The special registers that stay what they are for a warp's life (PTX ISA, "Special Registers").
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ptxbuilder::runtime::emulator {
+
+class Warp;
+
+struct SpecialRegister {
+  std::string_view name;  // "%tid.x"
+  uint64_t (*value)(const Warp& w, uint32_t lane);
+};
+
+// Null where no special register has that name, or it changes while a warp runs.
+const SpecialRegister* special_register(std::string_view name);
+
+}  // namespace ptxbuilder::runtime::emulator
