@@ -12,6 +12,7 @@
 #include "ptxbuilder/demangle.h"
 #include "runtime/emulator/decode/decoder.h"
 #include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/machine/global_shadow.h"
 #include "runtime/emulator/machine/launch.h"
 #include "runtime/emulator/machine/trace.h"
 #include "runtime/launch_check.h"
@@ -337,17 +338,12 @@ class EmulatorDevice : public Emulator {
 
   void run(Queued& queued, std::chrono::steady_clock::time_point deadline) {
     const Kernel& kernel = queued.program->kernel;
-    Grid grid{kernel,
-              memory_,
-              options_,
-              queued.program->signature.shared,
-              queued.launch,
-              std::move(queued.parameters),
-              options_.seed,
-              launches_++,
-              0,
-              trace_.get(),
-              &reports_};
+    Grid grid{kernel,        memory_,
+              options_,      queued.program->signature.shared,
+              queued.launch, std::move(queued.parameters),
+              options_.seed, launches_++};
+    grid.trace = trace_.get();
+    grid.reports = &reports_;
     const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
     // This is what ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for
     // whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
@@ -362,6 +358,11 @@ class EmulatorDevice : public Emulator {
     constexpr size_t workspace_bytes = 64;
     if (queued.launch.cooperative)
       grid.workspace = memory_.allocate(workspace_bytes, "of a cooperative launch");
+    grid.may_overlap = queued.launch.programmatic_dependent_launch;
+    shadow_.begin(grid.may_overlap);
+    GlobalMemoryOrder order;
+    grid.shadow = &shadow_;
+    grid.order = &order;
     run_grid(grid, deadline, statistics_);
     if (grid.workspace) memory_.release(grid.workspace);
   }
@@ -375,6 +376,7 @@ class EmulatorDevice : public Emulator {
   EmulatorStatistics statistics_;
   std::unique_ptr<Trace> trace_;
   Reports reports_{options_};
+  GlobalShadow shadow_;
   uint32_t launches_ = 0;
 };
 

@@ -183,16 +183,16 @@ TEST_CASE("mutants of the order of packed sequences") {
                "setp.lt.u32",
                0,
                becomes("setp.le.u32"),
-               {Fault::out_of_bounds}},
+               {Fault::race, Fault::out_of_bounds}},
               {"the shortest come first", "setp.gt.u32", 0, becomes("setp.lt.u32"), {}},
-              {"a warp counts the sequences of one lane", "redux.sync.add", 0, copy_first, {}}});
+              {"a warp counts the sequences of one lane", "redux.sync.add", 0, copy_first, {Fault::race}}});
 }
 
 TEST_CASE("mutants of heads that are rows") {
   using enum Fault;
   check_each(heads_as_rows(),
              {{"a row's number taken for its query's", "shr.u32", 11, copy_first, {out_of_bounds}, 2},
-              {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {}},
+              {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {race}},
               {"a logarithm stored at another head's", "and.b32", 9, set_operand(2, 1), {}}});
 }
 

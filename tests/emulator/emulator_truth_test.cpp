@@ -10,7 +10,7 @@ namespace {
 
 // A kernel of 128 threads (in CTAs of a cluster) around `body`. Predicate %p0: thread 0. %r0 tid.x, %r1 the
 // lane, %r2 address of data (4 KB, aligned to 1024), %r3 of bar, %r4 data + 4 tid, %rd0 of global memory (16
-// KB).
+// KB), %rd1 of the thread's own 8 bytes there.
 std::string kernel(const std::string& body, int cluster = 1) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -20,6 +20,7 @@ std::string kernel(const std::string& body, int cluster = 1) {
 .reg .b32 %r<20>; .reg .b64 %rd<8>; .reg .pred %p<6>; .reg .f32 acc<8>;
 mov.u32 %r0, %tid.x; mov.u32 %r1, %laneid; mov.u32 %r2, data; mov.u32 %r3, bar; shl.b32 %r4, %r0, 2; add.u32 %r4, %r4, %r2;
 ld.param.u64 %rd0, [p]; setp.eq.u32 %p0, %r0, 0;
+mov.u32 %r19, %ctaid.x; mad.lo.u32 %r19, %r19, 128, %r0; mul.wide.u32 %rd1, %r19, 8; add.u64 %rd1, %rd1, %rd0;
 {}
 ret;
 }}
@@ -298,7 +299,7 @@ const std::vector<Row>& rows() {
        "@%p0 st.shared.b32 [%r3], 0;\nbar.sync 0;\nsetp.eq.u32 %p2, %r0, 32;\n@%p0 st.shared.b32 [%r2], 7;\n"
        "@%p0 fence.acq_rel.cta;\n@%p0 st.relaxed.cta.shared.b32 [%r3], 1;\n@!%p2 bra E;\nW: "
        "ld.relaxed.cta.shared.b32 %r5, [%r3];\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra W;\nfence.acq_rel.gpu;\n"
-       "ld.shared.b32 %r6, [%r2];\nst.global.b32 [%rd0], %r6;\nE:",
+       "ld.shared.b32 %r6, [%r2];\nst.global.b32 [%rd1], %r6;\nE:",
        1,
        {{"@%p0 fence.acq_rel.cta;", "", Fault::race},
         {"fence.acq_rel.gpu;", "", Fault::race},
@@ -309,7 +310,7 @@ const std::vector<Row>& rows() {
        "@%p0 st.shared.b32 [%r3], 0;\nbar.sync 0;\nsetp.eq.u32 %p2, %r0, 32;\n@%p0 st.shared.b32 [%r2], 7;\n"
        "@%p0 atom.release.cta.shared.exch.b32 %r5, [%r3], 1;\n@!%p2 bra E;\nW: "
        "atom.acquire.cta.shared.or.b32 %r5, [%r3], 0;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra W;\n"
-       "ld.shared.b32 %r6, [%r2];\nst.global.b32 [%rd0], %r6;\nE:",
+       "ld.shared.b32 %r6, [%r2];\nst.global.b32 [%rd1], %r6;\nE:",
        1,
        {{"atom.release.cta", "atom.relaxed.cta", Fault::race},
         {"atom.release.cta", "atom.acquire.cta", Fault::race},
@@ -401,43 +402,43 @@ const std::vector<Row>& rows() {
         {"ld.shared::cluster.b32", "ld.shared::cta.b32", Fault::out_of_bounds}}},
       {"lanes of a warp together",
        "setp.lt.u32 %p2, %r1, 16;\n@%p2 bra A;\nshfl.sync.idx.b32 %r5, %r0, 20, 31, 0xffff0000;\nbra B;\nA: "
-       "shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;\nB: bar.sync 0;\nst.global.b32 [%rd0], %r5;",
+       "shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;\nB: bar.sync 0;\nst.global.b32 [%rd1], %r5;",
        1,
        {{"0x0000ffff;", "0xffffffff;", Fault::divergence},
         {"0x0000ffff;", "0x00007fff;", Fault::divergence},
         {"%r0, 3, 31", "%r0, 17, 31", Fault::undefined_register},
-        {"%r0, 3, 31, 0x0000ffff;\nB: bar.sync 0;\nst.global.b32 [%rd0], %r5;",
+        {"%r0, 3, 31, 0x0000ffff;\nB: bar.sync 0;\nst.global.b32 [%rd1], %r5;",
          "%r0, 17, 31, 0x0000ffff;\nB: bar.sync 0;", Fault(255)},
         {"bra B;", "bar.sync 0;\nbra B;", Fault::divergence}}},
       {"an accumulator is read once a wgmma has written it",
        wgmma_setup + "wgmma.fence.sync.aligned;\n" + wgmma +
-           "wgmma.wait_group.sync.aligned 0;\nst.global.f32 [%rd0], acc3;",
+           "wgmma.wait_group.sync.aligned 0;\nst.global.f32 [%rd1], acc3;",
        1,
        {{"acc3;", "acc4;", Fault::undefined_register},
         {"%rd2, 0, 1, 1", "%rd2, 1, 1, 1", Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;", "add.f32 acc5, acc3, acc4;", Fault(255)},
+        {"st.global.f32 [%rd1], acc3;", "add.f32 acc5, acc3, acc4;", Fault(255)},
         {"acc3;", "acc5;\nadd.f32 acc5, acc3, acc4;", Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;", "cvt.rn.f16x2.f32 %r5, acc4, acc3;\nst.global.b32 [%rd0], %r5;",
+        {"st.global.f32 [%rd1], acc3;", "cvt.rn.f16x2.f32 %r5, acc4, acc3;\nst.global.b32 [%rd1], %r5;",
          Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;", "mov.f32 acc5, acc4;", Fault(255)},
+        {"st.global.f32 [%rd1], acc3;", "mov.f32 acc5, acc4;", Fault(255)},
         {"acc3;", "acc5;\nmov.f32 acc5, acc4;", Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;", "mov.f32 acc5, acc4;\nst.global.f32 [%rd0], acc5;",
+        {"st.global.f32 [%rd1], acc3;", "mov.f32 acc5, acc4;\nst.global.f32 [%rd1], acc5;",
          Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;", "mov.b64 %rd3, {acc4, acc3};\nst.global.b64 [%rd0], %rd3;",
+        {"st.global.f32 [%rd1], acc3;", "mov.b64 %rd3, {acc4, acc3};\nst.global.b64 [%rd1], %rd3;",
          Fault(255)},
-        {"st.global.f32 [%rd0], acc3;", "mov.b64 %rd3, {acc4, acc5};\nst.global.b64 [%rd0], %rd3;",
+        {"st.global.f32 [%rd1], acc3;", "mov.b64 %rd3, {acc4, acc5};\nst.global.b64 [%rd1], %rd3;",
          Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;",
-         "shfl.sync.bfly.b32 acc5, acc3, 1, 31, -1;\nst.global.f32 [%rd0], acc5;", Fault(255)},
-        {"st.global.f32 [%rd0], acc3;",
-         "shfl.sync.bfly.b32 acc5, acc4, 1, 31, -1;\nst.global.f32 [%rd0], acc5;", Fault::undefined_register},
-        {"st.global.f32 [%rd0], acc3;", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {acc4};",
+        {"st.global.f32 [%rd1], acc3;",
+         "shfl.sync.bfly.b32 acc5, acc3, 1, 31, -1;\nst.global.f32 [%rd1], acc5;", Fault(255)},
+        {"st.global.f32 [%rd1], acc3;",
+         "shfl.sync.bfly.b32 acc5, acc4, 1, 31, -1;\nst.global.f32 [%rd1], acc5;", Fault::undefined_register},
+        {"st.global.f32 [%rd1], acc3;", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {acc4};",
          Fault::undefined_register}}},
       {"the first of a loop's wgmmas does not add",
        wgmma_setup + "mov.u32 %r7, 0;\nL: setp.gt.u32 %p2, %r7, 0;\nwgmma.fence.sync.aligned;\n" +
            adding_wgmma +
            "wgmma.wait_group.sync.aligned 0;\nadd.u32 %r7, %r7, 1;\nsetp.lt.u32 %p3, %r7, 3;\n@%p3 bra L;\n"
-           "st.global.f32 [%rd0], acc0;",
+           "st.global.f32 [%rd1], acc0;",
        1,
        {{"setp.gt.u32", "setp.ge.u32", Fault::undefined_register}}},
       {"a loop reads what the pass before has multiplied",
@@ -451,16 +452,16 @@ const std::vector<Row>& rows() {
         {"wgmma.wait_group.sync.aligned 0;\nadd.u32 %r7", "wgmma.wait_group.sync.aligned 1;\nadd.u32 %r7",
          Fault::matrix_registers}}},
       {"every path writes a register that counts",
-       "setp.lt.u32 %p2, %r0, 40;\n@%p2 mov.u32 %r5, 7;\n@!%p2 mov.u32 %r5, 8;\nst.global.b32 [%rd0], %r5;",
+       "setp.lt.u32 %p2, %r0, 40;\n@%p2 mov.u32 %r5, 7;\n@!%p2 mov.u32 %r5, 8;\nst.global.b32 [%rd1], %r5;",
        1,
        {{"@!%p2 mov.u32 %r5, 8;", "", Fault::undefined_register},
         {"@!%p2 mov.u32 %r5, 8;", "@!%p2 mov.u32 %r5, %r6;", Fault::undefined_register},
         {"@!%p2 mov.u32 %r5, 8;", "@%p2 mov.u32 %r5, 8;", Fault::undefined_register},
         {"@%p2 mov.u32 %r5, 7;", "@%p4 mov.u32 %r5, 7;", Fault::undefined_register},
-        {"st.global.b32 [%rd0], %r5;", "st.shared.b32 [%r6], %r5;", Fault::undefined_register}}},
+        {"st.global.b32 [%rd1], %r5;", "st.shared.b32 [%r6], %r5;", Fault::undefined_register}}},
       {"an undefined value goes through memory, and counts where it decides",
        "st.shared.b32 [%r4], %r5;\nld.shared.b32 %r6, [%r4];\nadd.u32 %r7, %r6, 1;\nand.b32 %r8, %r7, 0;\n"
-       "st.global.b32 [%rd0], %r8;",
+       "st.global.b32 [%rd1], %r8;",
        1,
        {{"%r7, 0;", "%r7, 1;", Fault::uninitialised},
         {"and.b32 %r8, %r7, 0;", "setp.eq.u32 %p2, %r7, 0;\n@%p2 bra A;\nA: mov.u32 %r8, 0;",
@@ -477,7 +478,7 @@ const std::vector<Row>& rows() {
         {"%r7, 0;", "%r7, 1;\nmov.u32 %r8, 3;", Fault(255)}}},
       {"an undefined value goes through the thread's own memory, and through calls",
        ".local .align 8 .b8 own[16]; st.local.v2.b32 [own], {%r0, %r5};\nld.local.b32 %r6, [own];\n"
-       "st.global.b32 [%rd0], %r6;",
+       "st.global.b32 [%rd1], %r6;",
        1,
        {{"%r6, [own];", "%r6, [own+4];", Fault::undefined_register},
         {"%r6, [own];", "%r6, [own+4];\nmov.u32 %r6, 1;", Fault(255)},
@@ -486,13 +487,13 @@ const std::vector<Row>& rows() {
        "setp.lt.u32 %p2, %r0, 16;\n@%p2 mov.b32 %r5, 0;\nmov.b32 %r6, 0;\nmov.f32 acc0, 0f00000000;\n"
        "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {acc0, acc1, acc2, acc3}, {%r5, %r6}, {%r6}, "
        "{acc0, acc0, acc0, "
-       "acc0};\n@%p2 st.global.f32 [%rd0], acc0;\nst.global.f32 [%rd0], acc2;",
+       "acc0};\n@%p2 st.global.f32 [%rd1], acc0;\nst.global.f32 [%rd1], acc2;",
        1,
        {{"@%p2 st.global", "st.global", Fault::undefined_register},
         {"{%r5, %r6}, {%r6}", "{%r6, %r6}, {%r5}", Fault::undefined_register},
         {"{%r5, %r6}, {%r6}", "{%r6, %r5}, {%r6}", Fault::undefined_register}}},
       {"of a selection only what is taken counts",
-       "setp.lt.u32 %p2, %r0, 40;\nselp.b32 %r5, %r0, %r6, %p2;\n@%p2 st.global.b32 [%rd0], %r5;",
+       "setp.lt.u32 %p2, %r0, 40;\nselp.b32 %r5, %r0, %r6, %p2;\n@%p2 st.global.b32 [%rd1], %r5;",
        1,
        {{"@%p2 st", "st", Fault::undefined_register}, {"%r6, %p2", "%r6, %p4", Fault::undefined_register}}},
       {"a branch by a predicate",
@@ -501,16 +502,16 @@ const std::vector<Row>& rows() {
        {{"@%p2 bra", "@%p4 bra", Fault::undefined_register},
         {"@%p2 bra", "@!%p4 bra", Fault::undefined_register}}},
       {"addresses",
-       "st.shared.b32 [%r4], %r0;\nld.shared.b32 %r5, [%r4];\nst.global.b32 [%rd0], %r5;",
+       "st.shared.b32 [%r4], %r0;\nld.shared.b32 %r5, [%r4];\nst.global.b32 [%rd1], %r5;",
        1,
        {{"[%r4], %r0;", "[%r4+2], %r0;", Fault::misaligned},
         {"[%r4], %r0;", "[%r4+8192], %r0;", Fault::out_of_bounds},
         {"[%r4], %r0;", "[%r0], %r0;", Fault::out_of_bounds},
-        {"[%rd0], %r5;", "[%rd0+16384], %r5;", Fault::out_of_bounds},
+        {"[%rd1], %r5;", "[%rd1+16384], %r5;", Fault::out_of_bounds},
         {"%r5, [%r4];", "%r5, [%r4+512];", Fault::uninitialised},
-        {"[%rd0], %r5;", "[%rd0+2], %r5;", Fault::misaligned},
-        {"st.global.b32 [%rd0], %r5;", "trap;", Fault::trap},
-        {"st.global.b32 [%rd0], %r5;", "frobnicate.b32 %r5;", Fault::unsupported}}},
+        {"[%rd1], %r5;", "[%rd1+2], %r5;", Fault::misaligned},
+        {"st.global.b32 [%rd1], %r5;", "trap;", Fault::trap},
+        {"st.global.b32 [%rd1], %r5;", "frobnicate.b32 %r5;", Fault::unsupported}}},
   };
   return table;
 }

@@ -567,7 +567,7 @@ TEST_CASE("all faults of a run are told, each once, and those that are waived ar
   const std::string ptx = R"(.visible .entry _Z4racePj(.param .u64 p) .reqntid 64 {
 .reg .b32 %r<4>; .reg .b64 %d; .shared .align 4 .b8 s[16]; .reg .pred %q; mov.u32 %r0, %tid.x;
 st.shared.u32 [s], %r0;
-ld.shared.u32 %r1, [s+8]; ld.param.u64 %d, [p]; st.global.u32 [%d], %r1;
+ld.shared.u32 %r1, [s+8]; ld.param.u64 %d, [p]; setp.lt.u32 %q, %r0, 32; @%q st.global.u32 [%d], %r1;
 ld.shared.u32 %r2, [s];
 ret;
 }

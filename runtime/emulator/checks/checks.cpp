@@ -8,6 +8,7 @@ void add_checks(Cluster& cluster) {
   add_swizzles(cluster.observers, cluster);
   if (!cluster.checks) return;
   add_races(cluster.observers, cluster);
+  add_global_races(cluster.observers, cluster);
   add_mbarriers(cluster.observers, cluster);
   add_matrix_registers(cluster.observers, cluster);
 }

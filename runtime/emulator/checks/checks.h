@@ -12,6 +12,7 @@ void add_swizzles(Observers& observers, Cluster& cluster);
 // This is for launches that are checked: races and missing fences in shared memory, the rules of mbarriers,
 // and those of registers that wgmma holds on to.
 void add_races(Observers& observers, Cluster& cluster);
+void add_global_races(Observers& observers, Cluster& cluster);
 void add_mbarriers(Observers& observers, Cluster& cluster);
 void add_matrix_registers(Observers& observers, Cluster& cluster);
 

@@ -91,6 +91,7 @@ struct Atomic {
   Type type;
   Space space;
   Order order;
+  Scope scope;
 };
 
 void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
@@ -108,9 +109,21 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     Cta* owner;
     uint32_t offset = 0;
     std::byte* place = w.place(address, width * length, x.space, lane, owner, offset);
-    if (!owner) w.global(address, width * length, lane, true, "this");
-    w.order_before(owner, offset, x.order);
-    if (owner) w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
+    const uint64_t at = owner ? offset : address;
+    w.order_before(owner, at, x.order, x.scope);
+    if (owner) {
+      w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
+    } else {
+      w.global(address, width * length, lane, true, "this");
+      w.touch_global({.address = address,
+                      .bytes = width * length,
+                      .writes = true,
+                      .deed = w.access(),
+                      .what = "this adds to",
+                      .lane = lane,
+                      .is_strong = true,
+                      .scope = x.scope});
+    }
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
@@ -129,7 +142,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
       if (!d.empty() && d[k] != no_register)
         std::memcpy(w.at<std::byte>(d[k]) + static_cast<uint32_t>(lane) * width, &old, width);
     }
-    w.order_after(owner, offset, x.order, lane);
+    w.order_after(owner, at, x.order, x.scope, lane);
   });
   for (const LaneAccess kind : {LaneAccess::atomic_checked, LaneAccess::atomic_recorded})
     for_lanes(lanes, [&](int lane) {
@@ -144,7 +157,8 @@ void decode_atomic(Decode& d, bool returns) {
   const Order order = semantics == "relaxed"   ? Order::relaxed
                       : semantics == "acquire" ? Order::acquire
                       : semantics == "release" ? Order::release
-                                               : Order::both;
+                      : semantics == "acq_rel" ? Order::both
+                                               : Order::older;
   if (!semantics.empty()) d.decoder.names_semantics();
   std::string_view named = d.one_of({"global", "shared::cta", "shared::cluster", "shared"});
   Space space = named.empty() ? Space::generic : named == "global" ? Space::global : Space::cluster;
@@ -155,9 +169,11 @@ void decode_atomic(Decode& d, bool returns) {
   const AddressOperand address = d.address(d.operand(first), 0, &symbol);
   if (space == Space::generic) space = symbol;
   if (space != Space::cluster && space != Space::shared) d.decoder.communicates();
-  Atomic x{
-      address, d.list(d.sources(Decode::parts(d.operand(first + 1)), type)), {}, no_register, op, type, space,
-      order};
+  Atomic x{address,      d.list(d.sources(Decode::parts(d.operand(first + 1)), type)),
+           {},           no_register,
+           op,           type,
+           space,        order,
+           take_scope(d)};
   if (returns && !d.operand(0).is_name("_")) x.d = d.list(d.sinks(Decode::parts(d.operand(0)), type));
   if (op == Reduction::cas) x.c = d.source(first + 2, type);
   d.needs_all();

@@ -142,19 +142,36 @@ void decode_cluster(Decode& d) {
     d.run<execute_cluster_wait>({d.has("aligned")});
 }
 
-void execute_proxy_fence(Warp& w, Lanes lanes) { w.causality.fence_proxy(lanes); }
+// fence.proxy.async, of shared or of global memory, or of both.
+struct ProxyFence {
+  bool shared, global;
+};
+
+void execute_proxy_fence(Warp& w, const ProxyFence& x, Lanes lanes) {
+  if (x.shared) w.causality.fence_proxy(lanes);
+  if (x.global) w.causality.fence_global_proxy();
+}
 
 void execute_init_fence(Warp& w, Lanes) { w.causality.fence_inits(); }
 
-void execute_memory_fence(Warp& w, Lanes) {
+struct MemoryFence {
+  bool wide;  // of the GPU, or of the system
+};
+
+void execute_memory_fence(Warp& w, const MemoryFence& x, Lanes) {
   if (w.grid().kernel.names_semantics) w.causality.fence();
+  if (x.wide) w.causality.publish();
 }
 
 void decode_fence(Decode& d) {
   if (d.has("tensormap::generic")) return decode_map_fence(d);
   if (d.has("mbarrier_init")) return d.run<execute_init_fence>();
-  if (d.has("async") && !d.has("global")) return d.run<execute_proxy_fence>();
-  d.has("proxy") ? d.run<execute_nothing>() : d.run<execute_memory_fence>();
+  if (d.has("async")) {
+    const bool global = d.has("global"), shared = d.has("shared::cta") || d.has("shared::cluster");
+    return d.run<execute_proxy_fence>({!global, !shared});
+  }
+  if (d.has("proxy")) return d.run<execute_nothing>();
+  d.run<execute_memory_fence>({!d.one_of({"gpu", "gl", "sys"}).empty()});
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ void execute_brx(Warp& w, const BranchTable& x, Lanes lanes) {
   w.branch(w.grid().kernel.targets[x.first + first], same);
 }
 
+// griddepcontrol.wait: the launch ahead is over, and all that it has written is there.
+void execute_launch_wait(Warp& w, Lanes) { w.causality.learn(prior_launch, 1); }
+
 void execute_exit(Warp& w, Lanes lanes) { w.exit(lanes); }
 void execute_trap(Warp& w, Lanes lanes) { w.fail(Fault::trap, "the kernel trapped", __builtin_ctz(lanes)); }
 void execute_nanosleep(Warp& w, Lanes) { w.pause(Wait::sleep); }
@@ -414,7 +417,9 @@ void add_control(DecodeTable& t) {
   t["brkpt"] = decode_plain<execute_nothing>;
   t["pmevent"] = decode_plain<execute_nothing>;
   t["nanosleep"] = decode_plain<execute_nanosleep>;
-  t["griddepcontrol"] = decode_plain<execute_nothing>;
+  t["griddepcontrol"] = [](Decode& d) {
+    d.has("wait") ? d.run<execute_launch_wait>() : d.run<execute_nothing>();
+  };
   t["setmaxnreg"] = decode_setmaxnreg;
 }
 

@@ -26,6 +26,11 @@ std::vector<Landing> begin_load(Warp& w, uint64_t destination, uint64_t barrier,
                                 bool reduces = false);
 void finish_load(Warp& w, const std::vector<Landing>& landings, uint32_t bytes);
 
+// Tells the checks of what a load reads in global memory until its mbarrier's phase completes, and of what a
+// store or a reduction writes there until its bulk group is done.
+void touch_source(Warp& w, const std::vector<Landing>& landings, Address from, uint32_t bytes);
+void touch_target(Warp& w, Address to, uint32_t bytes, int lane, bool reduces, StoredBytes values);
+
 // A copy out of shared memory in the thread's open bulk group: `take` reads the source, then `give` writes
 // what it took. Each happens at a later time of its own.
 void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std::function<void()> give);

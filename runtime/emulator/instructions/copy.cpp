@@ -59,6 +59,29 @@ void finish_load(Warp& w, const std::vector<Landing>& landings, uint32_t bytes) 
   }
 }
 
+void touch_source(Warp& w, const std::vector<Landing>& landings, Address from, uint32_t bytes) {
+  w.global(from, bytes, -1, false, "this copy");
+  const Landing& first = landings[0];
+  w.touch_global({.address = from,
+                  .bytes = bytes,
+                  .writes = false,
+                  .deed = {first.barrier->actor, first.phase + 1, w.here(), true, 0},
+                  .what = "this copy reads"});
+}
+
+void touch_target(Warp& w, Address to, uint32_t bytes, int lane, bool reduces, StoredBytes values) {
+  w.global(to, bytes, lane, true, "this copy");
+  const ThreadCopies& copies = w.bulk_of(static_cast<uint32_t>(lane));
+  w.touch_global({.address = to,
+                  .bytes = bytes,
+                  .writes = true,
+                  .deed = {copies.writing_actor, copies.open, w.here(), true, 0},
+                  .what = reduces ? "this copy adds to" : "this copy writes",
+                  .lane = lane,
+                  .is_strong = reduces,
+                  .values = values});
+}
+
 Access store_access(Warp& w, int lane) {
   ThreadCopies& copies = w.bulk_of(static_cast<uint32_t>(lane));
   return {copies.actor, copies.open, w.here(), true, 0};
@@ -79,7 +102,10 @@ void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std:
     w.cluster().changed();
     w.post([&w, &copies, group, began, give] {
       give();
-      if (--copies.writing[group] == 0) copies.writing.erase(group);
+      if (--copies.writing[group] == 0) {
+        copies.writing.erase(group);
+        for (Observer* o : w.cluster().observers.global_stored) o->global_stored(copies.writing_actor, group);
+      }
       w.cluster().changed();
       if (w.grid().trace) w.grid().trace->operation(w, "store", began, w.cluster().steps, w.here());
     });
@@ -113,7 +139,9 @@ void execute_bulk_wait(Warp& w, const BulkWaitGroup& x, Lanes lanes) {
     auto at = w.bulk.find(static_cast<uint32_t>(lane));
     if (at == w.bulk.end()) return;
     const int64_t target = int64_t{at->second.open} - 1 - x.group.n;
-    if (target > 0) w.causality.learn(at->second.actor, static_cast<uint32_t>(target));
+    if (target <= 0) return;
+    w.causality.learn(at->second.actor, static_cast<uint32_t>(target));
+    if (!x.read) w.causality.learn(at->second.writing_actor, static_cast<uint32_t>(target));
   });
 }
 
@@ -168,6 +196,7 @@ void execute_bulk_load(Warp& w, const BulkLoad& x, Lanes lanes) {
     }
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes, 16, lane,
                                SignalledBy::copy, x.reduction.has_value());
+    if (!source && bytes) touch_source(w, landings, from, bytes);
     // The copy between CTAs reads until the same barrier's phase completes.
     if (source) {
       w.touch_async(*source, source_offset, bytes, false,
@@ -207,8 +236,12 @@ void execute_bulk_store(Warp& w, const BulkStore& x, Lanes lanes) {
           Fault::misaligned,
           fmt::format("source {} and destination {:#x} must be multiples of 16 B", source->name(offset), to),
           lane);
-    if (bytes) w.global(to, bytes, lane, true, "this copy");
     w.touch_async(*source, offset, bytes, false, store_access(w, lane), "this copy reads");
+    const auto values = [&](std::byte* copy) {
+      std::copy_n(source->shared.begin() + offset, bytes, copy);
+      return !x.reduction;
+    };
+    if (bytes) touch_target(w, to, bytes, lane, x.reduction.has_value(), values);
     auto data = std::make_shared<std::vector<std::byte>>();
     post_store(
         w, lane, *source,
@@ -269,7 +302,15 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
       w.fail(Fault::operand,
              fmt::format("the src-size {} is more than the {} B that are copied", p.take, bytes), lane);
     if (x.ignore_src.p != no_register && (w.truth(x.ignore_src) >> lane) & 1) p.take = 0;
-    if (p.take) w.global(p.from, p.take, lane, false, "this copy");
+    if (p.take) {
+      w.global(p.from, p.take, lane, false, "this copy");
+      w.touch_global({.address = p.from,
+                      .bytes = p.take,
+                      .writes = false,
+                      .deed = {w.copies.actor, sequence, w.here(), false, 0},
+                      .what = "this copy reads",
+                      .lane = lane});
+    }
     w.touch_async(*owner, p.offset, bytes, true, {w.copies.actor, sequence, w.here(), false, 0},
                   "this copy writes");
     w.touch_lanes(*owner, p.offset, bytes, true, lane);

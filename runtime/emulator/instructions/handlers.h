@@ -44,6 +44,11 @@ struct WaitGroup {
 };
 inline WaitGroup take_wait_group(Decode& d) { return {d.immediate(0)}; }
 
+// The scope of an access that orders others, which is the GPU's where no word says else.
+inline Scope take_scope(const Decode& d) {
+  return d.has("cta") ? Scope::cta : d.has("cluster") ? Scope::cluster : Scope::gpu;
+}
+
 // Rounds to the nearest, even ones first, where no word says else; .rni and its kin round to whole numbers.
 inline Rounding rounding_of(const Decode& d) {
   return !d.one_of({"rz", "rzi"}).empty()   ? Rounding::rz

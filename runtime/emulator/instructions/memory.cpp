@@ -12,6 +12,7 @@ struct MemoryAccess {
   uint8_t register_bytes;  // of each, at least those of an element
   Space space;
   Order order;
+  Scope scope;
 };
 
 void require_aligned(Warp& w, uint64_t address, uint32_t bytes, int lane) {
@@ -76,6 +77,25 @@ void follow_access(Warp& w, std::span<const Register> data, uint32_t bytes,
   store ? w.undefined.store(data, place, bytes, lane) : w.undefined.load(data, place, bytes, lane);
 }
 
+bool reaches_global(Space space, uint64_t address) {
+  return space == Space::global ||
+         (space == Space::generic && !in_window(address, local_window) && !in_window(address, param_window));
+}
+
+template <bool store>
+void touch_global(Warp& w, uint64_t address, uint32_t bytes, int lane, Order order, Scope scope,
+                  StoredBytes values) {
+  w.touch_global({.address = address,
+                  .bytes = bytes,
+                  .writes = store,
+                  .deed = w.access(),
+                  .what = store ? "this writes" : "this reads",
+                  .lane = lane,
+                  .is_strong = order != Order::none,
+                  .scope = scope,
+                  .values = values});
+}
+
 template <class T, bool store>
 void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
   const auto data = w.listed(x.data);
@@ -106,24 +126,26 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     return;
   }
   if (x.order != Order::none) w.causality.told(lanes, w.alive);
-  const bool acquires = order == Order::both || (order != Order::none && !store),
-             releases = order == Order::both || (order != Order::none && store);
+  const bool acquires = order != Order::none && !store, releases = order != Order::none && store;
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.address, lane);
     require_aligned(w, address, size, lane);
     Cta* owner;
     uint32_t offset = 0;
     std::byte* place = w.place(address, size, x.space, lane, owner, offset);
-    if (store && !owner && x.space != Space::local && !in_window(address, local_window))
-      w.global(address, size, lane, true, "this");
-    if (acquires) w.order_before(owner, offset, order);
+    const bool is_global = !owner && reaches_global(x.space, address);
+    if (store && is_global) w.global(address, size, lane, true, "this");
+    const uint64_t at = owner ? offset : address;
+    if (acquires) w.order_before(owner, at, order, x.scope);
+    auto values = [&](std::byte* to) {
+      if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
+      return store;
+    };
     if (owner) {
-      auto values = [&](std::byte* to) {
-        if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
-        return store;
-      };
       order == Order::none ? w.touch(*owner, offset, size, store, lane, values)
                            : w.touch_ordered(*owner, offset, size, store, lane, order, values);
+    } else if (is_global) {
+      touch_global<store>(w, address, size, lane, order, x.scope, values);
     }
     if (owner && order == Order::none) w.touch_lanes(*owner, offset, size, store, lane);
     const bool local =
@@ -135,7 +157,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       if (owner) owner->shadow.uninitialised.reset();
     }
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
-    if (releases) w.order_after(owner, offset, order, lane);
+    if (releases) w.order_after(owner, at, order, x.scope, lane);
   });
   w.undefined.end_store();
 }
@@ -183,7 +205,7 @@ Space take_space(Decode& d) {
 Order take_order(Decode& d) {
   const bool old = d.has("volatile") || d.has("mmio");
   const std::string_view named = d.one_of({"relaxed", "acquire", "release"});
-  if (named.empty() || old) return old ? Order::both : Order::none;
+  if (named.empty() || old) return old ? Order::older : Order::none;
   d.decoder.names_semantics();
   return named == "acquire" ? Order::acquire : named == "release" ? Order::release : Order::relaxed;
 }
@@ -211,7 +233,8 @@ void decode_access(Decode& d, bool store) {
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
       each = width == 2 ? Type::b16 : width == 4 ? Type::b32 : Type::b64;
   const std::vector<Register> registers = store ? d.sources(parts, each) : d.sinks(parts, each);
-  const MemoryAccess x{address, d.list(registers), static_cast<uint8_t>(bytes(each)), space, order};
+  const MemoryAccess x{address, d.list(registers), static_cast<uint8_t>(bytes(each)), space,
+                       order,   take_scope(d)};
   if (store)
     d.passes(Flow::stores, registers);
   else

@@ -138,6 +138,10 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
                                shared_align, lane, SignalledBy::copy);
     for (Observer* o : w.cluster().observers.tile_fill)
       for (const Landing& l : landings) o->tile_fill(w, *l.cta, l.offset, bytes, m.swizzle);
+    if (!w.cluster().observers.global_access.empty())
+      for_each([&](const BoxRow& r) {
+        if (r.last > r.first) touch_source(w, landings, r.address, (r.last - r.first) * m.element_bytes());
+      });
     const uint64_t began = w.cluster().steps;
     w.post([&w, m, for_each, landings, bytes, lane, began] {
       std::vector<std::byte> row(m.box[0] * m.element_bytes());
@@ -155,6 +159,13 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
       if (w.grid().trace) w.grid().trace->operation(w, "load", began, w.cluster().steps, w.here());
     });
   });
+}
+
+// What a store writes of a row: whole units of 16 B at its end, so beyond a tensor that ends within one (as
+// an H100 does).
+uint32_t row_bytes(const MapContents& m, const BoxRow& r) {
+  const uint32_t size = m.element_bytes();
+  return std::min((r.last * size + 15) / 16 * 16, r.bytes) - r.first * size;
 }
 
 template <Mode mode>
@@ -179,6 +190,17 @@ void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
              fmt::format("the source {} is not a multiple of {} B", source->name(offset), shared_align),
              lane);
     w.touch_async(*source, offset, bytes, false, store_access(w, lane), "this copy reads");
+    if (!w.cluster().observers.global_access.empty())
+      for_each([&](const BoxRow& r) {
+        if (r.last <= r.first) return;
+        const auto values = [&](std::byte* copy) {
+          std::vector<std::byte> row(r.bytes);
+          swizzled_copy<false>(source->shared.data(), offset + r.linear, row.data(), r.bytes, m.swizzle);
+          std::copy_n(row.begin() + r.first * m.element_bytes(), row_bytes(m, r), copy);
+          return !x.reduction;
+        };
+        touch_target(w, r.address, row_bytes(m, r), lane, x.reduction.has_value(), values);
+      });
     auto data = std::make_shared<std::vector<std::byte>>(bytes);
     post_store(
         w, lane, *source,
@@ -186,12 +208,9 @@ void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
         [&w, &x, m, for_each, data, lane] {
           for_each([&](const BoxRow& r) {
             if (r.last <= r.first) return;
-            // Whole units of 16 B at the end of a row, so beyond a tensor that ends within one (as an H100
-            // does).
-            const uint32_t size = m.element_bytes(), end = std::min((r.last * size + 15) / 16 * 16, r.bytes),
-                           n = end - r.first * size;
+            const uint32_t n = row_bytes(m, r);
             std::byte* to = w.global(r.address, n, lane, true, "this copy");
-            const std::byte* from = data->data() + r.linear + r.first * size;
+            const std::byte* from = data->data() + r.linear + r.first * m.element_bytes();
             if (x.reduction)
               reduce_into(to, from, n, *x.reduction, m.type());
             else

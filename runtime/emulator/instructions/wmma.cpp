@@ -69,8 +69,13 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
       w.touch_lanes(*owner, offset, bytes, store, 0);  // see execute_rows() of ldmatrix
       touched.emplace_back(owner, offset);
       owner->shadow.uninitialised.reset();
-    } else if (store) {
-      w.global(address, bytes, 0, true, "this");
+    } else {
+      w.global(address, bytes, 0, store, "this");
+      w.touch_global({.address = address,
+                      .bytes = bytes,
+                      .writes = store,
+                      .deed = w.access(),
+                      .what = store ? "this writes" : "this reads"});
     }
     places.push_back(place);
   }

@@ -42,6 +42,37 @@ void Causality::fence_proxy(Lanes who) {
   step();
 }
 
+void Causality::publish() {
+  if (!is_checked_) return;
+  auto global = knowledge_.global ? std::make_shared<GlobalKnowledge>(*knowledge_.global)
+                                  : std::make_shared<GlobalKnowledge>();
+  global->published.join(knowledge_.seen);
+  global->published.join(knowledge_.told);
+  knowledge_.global = std::move(global);
+  step();
+}
+
+// What others have told is passed on in any case.
+Knowledge Causality::published() const {
+  Knowledge passed;
+  passed.global = knowledge_.global;
+  if (passed.global) passed.seen = passed.global->published;
+  return passed;
+}
+
+void Causality::fence_global_proxy() {
+  if (!is_checked_) return;
+  auto global = knowledge_.global ? std::make_shared<GlobalKnowledge>(*knowledge_.global)
+                                  : std::make_shared<GlobalKnowledge>();
+  global->fenced.join(knowledge_.seen);
+  global->fenced.join(knowledge_.told);
+  for (auto& [cluster, remote] : global->others)
+    if (!remote->fenced.covers(remote->seen))
+      remote = std::make_shared<GlobalKnowledge::Remote>(GlobalKnowledge::Remote{remote->seen, remote->seen});
+  knowledge_.global = std::move(global);
+  step();
+}
+
 void Causality::fence_inits() {
   if (!is_checked_) return;
   knowledge_.inits.join(knowledge_.seen);

@@ -59,6 +59,11 @@ class Causality {
   // other lanes have stored they know once they have met.
   void fence_proxy(Lanes who);
   void fence_inits();  // fence.mbarrier_init
+  // In global memory: a fence of the GPU's scope, or a wider one, and what a relaxed access passes on behind
+  // it; and a fence.proxy.async of generic writes there.
+  void publish();
+  Knowledge published() const;
+  void fence_global_proxy();
 
   // Calls f as one who also knows what these clocks tell.
   template <class F>

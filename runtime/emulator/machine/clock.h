@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 namespace ptxbuilder::runtime::emulator {
@@ -30,11 +32,34 @@ class Clock {
     if (actor < times_.size()) times_[actor] = std::min(times_[actor], time);
   }
 
+  // Whether it tells all that `other` does.
+  bool covers(const Clock& other) const {
+    for (size_t i = 0; i < other.times_.size(); ++i)
+      if (other.times_[i] > (*this)[static_cast<Actor>(i)]) return false;
+    return true;
+  }
+
   void clear() { times_.clear(); }
   bool empty() const { return times_.empty(); }
 
  private:
   std::vector<uint32_t> times_;
+};
+
+// What one thread may rely on in global memory, beside what it may rely on anyway. Few threads have any, so
+// that it is made once and shared.
+struct GlobalKnowledge {
+  Clock fenced;     // writes that a fence.proxy.async of global memory has covered
+  Clock published;  // deeds that a fence of the GPU's scope or a wider one has covered
+  // What is known of the actors of another cluster of the launch.
+  struct Remote {
+    Clock seen, fenced;
+  };
+  std::map<uint64_t, std::shared_ptr<const Remote>> others;  // by cluster
+
+  using Pointer = std::shared_ptr<const GlobalKnowledge>;
+  // What both tell; null is nothing.
+  static Pointer join(const Pointer& a, const Pointer& b);
 };
 
 // What one thread may rely on. It travels with every release and acquire.
@@ -45,8 +70,10 @@ struct Knowledge {
   // This is for warps of which a lane has arrived at an mbarrier for itself alone: what is done of those of
   // its lanes that have arrived since.
   Clock told;
+  GlobalKnowledge::Pointer global;
 
   void join(const Knowledge& other) {
+    if (other.global) global = GlobalKnowledge::join(global, other.global);
     seen.join(other.seen);
     fenced.join(other.fenced);
     inits.join(other.inits);
@@ -58,6 +85,7 @@ struct Knowledge {
     fenced.clear();
     inits.clear();
     told.clear();
+    global.reset();
   }
 };
 

@@ -12,6 +12,7 @@ Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
       checks(the_grid.options.race_check),
       engine_(the_grid.seed * 0x9e3779b97f4a7c15 + the_grid.id * 0xd1342543de82ef95 + the_index) {
   actors.push_back({});  // actor 0 is nobody
+  actors.push_back({ActorName::Kind::prior_launch, nullptr, 0});
   choose_policy();
   const Dim3 size = grid.launch.cluster, all = grid.launch.grid;
   const Dim3 clusters{all.x / size.x, all.y / size.y, all.z / size.z};
@@ -201,6 +202,9 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
   const std::string of_cta = ctas.size() > 1 ? fmt::format(" of CTA {}", name.cta->rank) : "";
   const char* verb = wrote ? "writes" : "reads";
   switch (name.kind) {
+    case ActorName::Kind::none:
+    case ActorName::Kind::prior_launch:
+      break;
     case ActorName::Kind::warp:
       return fmt::format("warp {}{} {} it at line {}", name.index, of_cta, wrote ? "wrote" : "read", line);
     case ActorName::Kind::mbarrier:

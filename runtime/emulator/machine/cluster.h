@@ -20,10 +20,13 @@ struct Event {
 };
 
 struct ActorName {
-  enum class Kind : uint8_t { warp, mbarrier, wgmma, bulk, copy } kind;
+  enum class Kind : uint8_t { none, prior_launch, warp, mbarrier, wgmma, bulk, copy } kind;
   const Cta* cta;
   uint32_t index;  // warp, offset of the mbarrier, warpgroup, warp * 32 + lane
 };
+
+// The launch ahead, whose only time is its end.
+inline constexpr Actor prior_launch = 1;
 
 class Cluster {
  public:
@@ -40,8 +43,7 @@ class Cluster {
   uint64_t operations = 0;
   std::vector<Event> events;
   std::vector<ActorName> actors;
-  Barrier barrier;    // barrier.cluster
-  Knowledge ordered;  // passed on through words of global memory that order others
+  Barrier barrier;                                      // barrier.cluster
   std::unordered_map<uint64_t, MapChange> map_changes;  // by address
   uint32_t live_warps = 0;
   bool posts_delayed = false;  // whether a delayed instruction, or what it has started, runs

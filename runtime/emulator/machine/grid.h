@@ -13,6 +13,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+class GlobalMemoryOrder;
+class GlobalShadow;
 class Trace;
 
 // This passes on what a launch reports while it runs on: notes, once for each instruction, and faults, once
@@ -44,6 +46,9 @@ struct Grid {
   uint64_t seed = 0;
   uint32_t id = 0;
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
+  bool may_overlap = false;           // the launch ahead, whose deeds are over behind griddepcontrol.wait
+  GlobalShadow* shadow = nullptr;     // of global memory
+  GlobalMemoryOrder* order = nullptr;
   Trace* trace = nullptr;
   Reports* reports = nullptr;
   Address workspace = 0;  // of a cooperative launch, zeros when it begins

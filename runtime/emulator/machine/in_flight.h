@@ -46,8 +46,9 @@ struct AsyncCopies {
 
 // cp.async.bulk groups of one thread. Groups are numbered from 1.
 struct ThreadCopies {
-  Actor actor = 0;
-  uint32_t open = 1;  // the group that is not committed yet
+  Actor actor = 0;          // whose times are the groups that have read their sources
+  Actor writing_actor = 0;  // and those that are done
+  uint32_t open = 1;        // the group that is not committed yet
   std::map<uint32_t, uint32_t> reading,
       writing;  // by group: operations that have not read their source, or are not done
 };

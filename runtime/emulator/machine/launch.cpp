@@ -27,8 +27,8 @@ class Share {
         cancelled_(cancelled),
         done_(done) {
     // Short turns let CTAs that talk to each other interleave finely; long ones are faster.
-    constexpr uint64_t slices[] = {200'000, 3'000, 40'000, 400'000};
-    slice_ = slices[grid.seed % 4];
+    constexpr uint64_t slices[] = {200'000, 3'000, 40'000, 400'000}, of_talkers[] = {200'000, 20, 3'000, 300};
+    slice_ = (grid.kernel.communicates ? of_talkers : slices)[grid.seed % 4];
     const Dim3 c = grid.launch.cluster;
     most_ = std::max(1u, uint32_t{hopper::multiprocessors} / (c.x * c.y * c.z));
   }
@@ -40,6 +40,11 @@ class Share {
     };
     while (!cancelled_) {
       if (resident_.empty() && !admit()) return;
+      if (grid_.kernel.communicates &&
+          grid_.seed != 0) {  // who begins, and who goes on, is nobody's to rely on
+        while (resident_.size() < 8 && admit()) continue;
+        std::ranges::shuffle(resident_, engine_);
+      }
       bool progress = false;
       for (size_t i = 0; i < resident_.size() && !cancelled_;) {
         const auto outcome = resident_[i]->run(slice_, goes_on);
@@ -98,6 +103,7 @@ class Share {
   std::atomic<uint64_t>& done_;
   std::deque<std::unique_ptr<Cluster>> resident_;
   uint64_t slice_;
+  std::mt19937_64 engine_{grid_.seed};
   size_t most_;
   int stalls_ = 0;
 };

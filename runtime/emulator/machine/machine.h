@@ -13,6 +13,11 @@ inline Cluster& Warp::cluster() const { return cta.cluster; }
 inline const Grid& Warp::grid() const { return cta.cluster.grid; }
 inline uint32_t Warp::here() const { return static_cast<uint32_t>(instruction - grid().kernel.code.data()); }
 
+inline Party Warp::party() const {
+  return {cluster().index, cluster().index * cluster().ctas.size() + cta.rank};
+}
+inline const Observers::List& Warp::observers_of_global() const { return cluster().observers.global_access; }
+
 template <class F>
 void Warp::post(F f) {
   cluster().post([this, i = instruction, f = std::move(f)] {

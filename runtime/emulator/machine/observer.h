@@ -10,6 +10,7 @@
 
 #include "ptxbuilder/signature.h"
 #include "runtime/emulator/machine/lane_order.h"
+#include "runtime/emulator/machine/memory.h"
 #include "runtime/emulator/machine/program.h"
 #include "runtime/emulator/machine/shadow.h"
 
@@ -55,6 +56,20 @@ struct AsyncAccess {
   const char* what;  // "this copy writes"
 };
 
+// An access of [address, address + bytes) of global memory. `deed` is who has done it when, as of the
+// cluster.
+struct GlobalAccess {
+  Address address;
+  uint32_t bytes;
+  bool writes;
+  Access deed;
+  const char* what;  // "this reads"
+  int lane = -1;
+  bool is_strong = false;  // it does not race with strong ones of a scope that both reach
+  Scope scope = Scope::gpu;
+  StoredBytes values = {};
+};
+
 // This is what completes bytes or arrivals of an mbarrier.
 enum class SignalledBy : uint8_t { thread, copy };
 
@@ -74,6 +89,9 @@ class Observer {
   // The same access by one lane of a warp to its own CTA, for the order among the warp's lanes.
   virtual void lane_access(Warp&, const SharedAccess&, LaneAccess) {}
   virtual void async_access(Warp&, const AsyncAccess&) {}
+  virtual void global_access(Warp&, const Allocation&, const GlobalAccess&) {}
+  // All that the deeds of this actor and time store in global memory stands there.
+  virtual void global_stored(Actor, uint32_t /*time*/) {}
 
   virtual void mbarrier_use(Warp&, const Mbarrier&, int /*lane*/, SignalledBy) {}
   virtual void mbarrier_arrival(Warp&, const Mbarrier&, int /*lane*/) {}
@@ -100,6 +118,8 @@ class Observers {
     listen(&T::shared_access, &Observer::shared_access, shared_access, o);
     listen(&T::lane_access, &Observer::lane_access, lane_access, o);
     listen(&T::async_access, &Observer::async_access, async_access, o);
+    listen(&T::global_access, &Observer::global_access, global_access, o);
+    listen(&T::global_stored, &Observer::global_stored, global_stored, o);
     listen(&T::mbarrier_use, &Observer::mbarrier_use, mbarrier_use, o);
     listen(&T::mbarrier_arrival, &Observer::mbarrier_arrival, mbarrier_arrival, o);
     listen(&T::mbarrier_wait, &Observer::mbarrier_wait, mbarrier_wait, o);
@@ -113,8 +133,8 @@ class Observers {
   }
 
   using List = std::vector<Observer*>;
-  List shared_access, lane_access, async_access, mbarrier_use, mbarrier_arrival, mbarrier_wait,
-      phase_completion, matrix_touch, wgmma, tile_read, tile_fill, cta_exit;
+  List shared_access, lane_access, async_access, global_access, global_stored, mbarrier_use, mbarrier_arrival,
+      mbarrier_wait, phase_completion, matrix_touch, wgmma, tile_read, tile_fill, cta_exit;
 
  private:
   template <class F, class Base>

@@ -153,10 +153,13 @@ struct Variable {
   uint64_t bytes = 0;
 };
 
-// An access orders others so (PTX ISA, "Memory Consistency Model"). One that is volatile, or
-// an atomic operation that names no semantics, is taken for what its author will have meant: for both an
-// acquire and a release.
-enum class Order : uint8_t { none, relaxed, acquire, release, both };
+// An access orders others so (PTX ISA, "Memory Consistency Model"). Older is one that is volatile, or an
+// atomic operation that names no semantics: it is taken for what its author will have meant, for both an
+// acquire and a release in shared memory, and for an acquire in global memory, where a release wants a fence.
+enum class Order : uint8_t { none, relaxed, acquire, release, both, older };
+
+// Who is ordered by it. A system of one GPU is that GPU.
+enum class Scope : uint8_t { cta, cluster, gpu };
 
 // A special register that the kernel reads, and where it lies among the constants.
 struct SpecialUse {

@@ -460,7 +460,8 @@ EmulatorError Warp::divergence(const Fragment& waiting) const {
 
 ThreadCopies& Warp::bulk_of(uint32_t lane) {
   ThreadCopies& copies = bulk[lane];
-  if (copies.actor == 0) copies.actor = cluster().new_actor({ActorName::Kind::bulk, &cta, index * 32 + lane});
+  for (Actor* actor : {&copies.actor, &copies.writing_actor})
+    if (*actor == 0) *actor = cluster().new_actor({ActorName::Kind::bulk, &cta, index * 32 + lane});
   return copies;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/emulator/machine/barriers.h"
 #include "runtime/emulator/machine/causality.h"
 #include "runtime/emulator/machine/fragment.h"
+#include "runtime/emulator/machine/global_memory_order.h"
 #include "runtime/emulator/machine/grid.h"
 #include "runtime/emulator/machine/in_flight.h"
 #include "runtime/emulator/machine/observer.h"
@@ -143,9 +144,15 @@ class Warp {
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                      StoredBytes values = {});
   // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what
-  // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has.
-  void order_before(Cta* owner, uint32_t offset, Order order);
-  void order_after(Cta* owner, uint32_t offset, Order order, int lane);
+  // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has. Of shared
+  // memory where `owner` is not null, at an offset; else of global memory, at an address.
+  void order_before(Cta* owner, uint64_t at, Order order, Scope scope);
+  void order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane);
+  // An access of global memory, which place() or global() has found.
+  void touch_global(const GlobalAccess& access) {
+    for (Observer* o : observers_of_global()) o->global_access(*this, *recent_, access);
+  }
+  Party party() const;  // in the launch
   Access access() const { return {causality.actor(), causality.time(), here(), false, 0}; }
 
   // --- reports ---
@@ -178,6 +185,7 @@ class Warp {
   void absorb(size_t other);
   void call_for(Lanes who);
   void require_no_mbarrier(Cta& cta, uint32_t offset, uint32_t bytes, const char* what, int lane) const;
+  const Observers::List& observers_of_global() const;
   static WordOrder* order_of(Cta& owner, uint32_t offset);
   std::string report(const std::string& message, int lane, uint32_t at) const;
 

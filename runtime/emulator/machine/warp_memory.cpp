@@ -120,17 +120,27 @@ WordOrder* Warp::order_of(Cta& owner, uint32_t offset) {
   return owner.cluster.checks ? &owner.ordered[offset / 4] : nullptr;
 }
 
-void Warp::order_before(Cta* owner, uint32_t offset, Order order) {
+void Warp::order_before(Cta* owner, uint64_t at, Order order, Scope scope) {
   if (!cluster().checks) return;
-  const Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
-  order == Order::both || order == Order::acquire ? causality.acquire(passed) : causality.meets(passed);
+  const bool acquires = order == Order::both || order == Order::acquire || order == Order::older;
+  if (owner) {
+    const Knowledge& passed = order_of(*owner, static_cast<uint32_t>(at))->passed;
+    return acquires ? causality.acquire(passed) : causality.meets(passed);
+  }
+  Knowledge passed;
+  grid().order->acquire(at, party(), scope, passed);
+  acquires ? causality.acquire(passed) : causality.meets(passed);
 }
 
-void Warp::order_after(Cta* owner, uint32_t offset, Order order, int lane) {
+void Warp::order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane) {
   if (!cluster().checks) return;
-  Knowledge& passed = owner ? order_of(*owner, offset)->passed : cluster().ordered;
-  passed.join(order == Order::both || order == Order::release ? causality.release_of(lane)
-                                                              : causality.fenced_release());
+  const bool releases = order == Order::both || order == Order::release;
+  if (!owner)
+    return grid().order->release(at, party(), scope,
+                                 releases ? causality.release_of(lane) : causality.published());
+  order_of(*owner, static_cast<uint32_t>(at))
+      ->passed.join(releases || order == Order::older ? causality.release_of(lane)
+                                                      : causality.fenced_release());
 }
 
 void Warp::require_no_mbarrier(Cta& owner, uint32_t offset, uint32_t bytes, const char* what,
@@ -172,7 +182,7 @@ void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes,
 void Warp::touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                          StoredBytes values) {
   WordOrder* word = order_of(owner, offset);
-  if (!word || (order == Order::both && !word->used && word->passed.told.empty()))
+  if (!word || ((order == Order::both || order == Order::older) && !word->used && word->passed.told.empty()))
     return touch(owner, offset, bytes, writes, lane, values);
   causality.assuming({&word->passed.seen, &word->passed.told, &word->users},
                      [&] { touch(owner, offset, bytes, writes, lane, values); });

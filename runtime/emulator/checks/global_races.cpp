@@ -1,0 +1,163 @@
+// Races in global memory: between CTAs of a launch, between warps of one, and with the launch ahead where the
+// two may overlap; and copies of the async proxy that read what threads have written without a
+// fence.proxy.async.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/emulator/checks/checks.h"
+#include "runtime/emulator/machine/global_shadow.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+class GlobalRaces final : public Observer {
+ public:
+  explicit GlobalRaces(const Cluster& cluster) : cluster_(cluster), shadow_(*cluster.grid.shadow) {}
+
+  void global_access(Warp& w, const Allocation& allocation, const GlobalAccess& a) override {
+    if (allocation.read_only) return;
+    const GlobalDeed deed{number_of(a.deed.actor),
+                          a.deed.time,
+                          w.grid().kernel.lines[a.deed.pc].ptx,
+                          0,
+                          a.deed.async,
+                          a.is_strong,
+                          a.scope};
+    const Party me = w.party();
+    auto standing = [&](const GlobalDeed& earlier, bool wrote) {
+      return this->standing(w.causality.knowledge(), me, deed, earlier, wrote);
+    };
+    {
+      const std::lock_guard lock(shadow_.mutex());
+      std::vector<std::byte> stored;  // empty where it is not known
+      const Address end = a.address + a.bytes;
+      for (Address from = a.address; from < end;) {
+        const auto clash = shadow_.access(allocation.address, allocation.size, from,
+                                          static_cast<uint32_t>(end - from), deed, a.writes, standing);
+        if (!clash) break;
+        if (stored.empty()) {
+          stored.resize(a.bytes);
+          if (!a.values(stored.data())) stored.clear();
+        }
+        report(w, allocation, a, *clash, stored);
+        from = clash->address + 4;
+      }
+    }
+    if (a.writes && a.deed.async)
+      if (std::vector<std::byte> stored(a.bytes); a.values(stored.data()))
+        shadow_.keep(deed.actor, deed.time, a.address, std::move(stored));
+  }
+
+  void global_stored(Actor actor, uint32_t time) override {
+    if (actor < numbers_.size() && numbers_[actor] != 0) shadow_.forget(numbers_[actor], time);
+  }
+
+ private:
+  // The number of a cluster's actor among those of all.
+  uint32_t number_of(Actor local) {
+    if (local >= numbers_.size()) numbers_.resize(std::max<size_t>(local + 1, cluster_.actors.size()), 0);
+    if (numbers_[local] == 0) {
+      const ActorName& name = cluster_.actors[local];
+      const Cta& cta = *name.cta;
+      const std::string of_cta = fmt::format("CTA ({}, {}, {})", cta.id.x, cta.id.y, cta.id.z);
+      std::string text;
+      switch (name.kind) {
+        case ActorName::Kind::warp:
+          text = fmt::format("warp {} of {}", name.index, of_cta);
+          break;
+        case ActorName::Kind::copy:
+          text = fmt::format("a cp.async of warp {} of {}", name.index, of_cta);
+          break;
+        default:
+          text = "a copy of " + of_cta;
+      }
+      numbers_[local] =
+          shadow_.add({cluster_.grid.id, cluster_.index, cluster_.index * cluster_.ctas.size() + cta.rank,
+                       local, std::move(text)});
+    }
+    return numbers_[local];
+  }
+
+  Standing standing(const Knowledge& k, const Party& me, const GlobalDeed& deed, const GlobalDeed& earlier,
+                    bool wrote) const {
+    const GlobalActor& by = shadow_[earlier.actor];
+    if (by.launch != cluster_.grid.id) return k.seen[prior_launch] > 0 ? Standing::over : Standing::unordered;
+    const bool is_near = by.cluster == cluster_.index;
+    if (deed.is_strong && earlier.is_strong && reaches(deed.scope, by, me) && reaches(earlier.scope, by, me))
+      return Standing::over;
+    const GlobalKnowledge::Remote* remote = nullptr;
+    if (!is_near && k.global)
+      if (const auto at = k.global->others.find(by.cluster); at != k.global->others.end())
+        remote = at->second.get();
+    const bool seen = is_near ? k.seen[by.local] >= earlier.time || k.told[by.local] >= earlier.time
+                              : remote && remote->seen[by.local] >= earlier.time;
+    if (!seen) return Standing::unordered;
+    if (!wrote || earlier.is_async || !deed.is_async) return Standing::over;
+    const Clock* fenced = is_near ? (k.global ? &k.global->fenced : nullptr) : &remote->fenced;
+    return fenced && (*fenced)[by.local] >= earlier.time ? Standing::over : Standing::unfenced;
+  }
+
+  static bool reaches(Scope scope, const GlobalActor& by, const Party& me) {
+    return scope == Scope::gpu || by.cta == me.cta || (scope == Scope::cluster && by.cluster == me.cluster);
+  }
+
+  void report(const Warp& w, const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
+              const std::vector<std::byte>& stored) const {
+    const Fault fault = clash.standing == Standing::unfenced ? Fault::proxy_fence : Fault::race;
+    if (w.grid().reports->has_found(w.grid().kernel.name, w.here(), fault)) return;
+    const uint64_t offset = clash.address - allocation.address;
+    const std::string where = allocation.name.empty()
+                                  ? fmt::format("byte {} of the allocation {:#x} of {} B", offset,
+                                                allocation.address, allocation.size)
+                                  : fmt::format("{}+{}", allocation.name, offset);
+    const GlobalActor& by = shadow_[clash.earlier.actor];
+    const bool is_prior = by.launch != cluster_.grid.id;
+    std::string earlier = fmt::format("{} {} it at line {}", by.name, clash.earlier_wrote ? "wrote" : "read",
+                                      clash.earlier.line);
+    if (is_prior) earlier += " of the launch ahead, which may still run";
+    if (fault == Fault::proxy_fence)
+      return w.find(
+          fault,
+          fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async of global memory "
+                      "stands between",
+                      a.what, where, earlier),
+          a.lane);
+    // Those who store what stands there already race for nothing.
+    if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
+      return w.note(
+          fmt::format("{} {} what stands there already, and nothing orders it after the other write: {}",
+                      a.what, where, earlier),
+          a.lane);
+    w.find(fault,
+           fmt::format(
+               "{} {}, but {}, and {}", a.what, where, earlier,
+               is_prior ? "no griddepcontrol.wait stands ahead of this" : "nothing orders this after that"),
+           a.lane);
+  }
+
+  // Whether the word gets what it has, or will have once an earlier copy is done.
+  bool is_the_same(const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
+                   const std::vector<std::byte>& stored) const {
+    const Address from = std::max(a.address, clash.address),
+                  to = std::min(a.address + a.bytes, clash.address + 4);
+    for (Address at = from; at < to; ++at) {
+      const std::byte there =
+          shadow_.kept(clash.earlier, at).value_or(allocation.bytes.get()[at - allocation.address]);
+      if (stored[at - a.address] != there) return false;
+    }
+    return true;
+  }
+
+  const Cluster& cluster_;
+  GlobalShadow& shadow_;
+  std::vector<uint32_t> numbers_;  // by actor of the cluster; 0 where it has none yet
+};
+
+}  // namespace
+
+void add_global_races(Observers& observers, Cluster& cluster) {
+  observers.add(std::make_unique<GlobalRaces>(cluster));
+}
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,326 @@
+// Races in global memory: each correct program passes on every schedule, and each with one piece left out or
+// put in another's place is reported on some.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "emulator_kit.h"
+
+namespace ptxbuilder::runtime::emulator_global_test {
+namespace {
+
+// A kernel of CTAs of 64 threads around `body`. Predicates: %p0 thread 0, %p1 CTA 0, %p2 thread 0 of CTA 0,
+// %p3 thread 0 of CTA 1, %p4 CTA 1. %r0 tid.x, %r1 ctaid.x, %r2 the address of 1 KB of shared memory, %r3 of
+// a barrier. %rd0 global memory of zeros (16 KB), %rd1 a flag in it, %rd2 a counter, %rd3 %rd0 + 4 tid, %rd4
+// the same behind 512 B for each CTA, %rd5 the same of the next thread, which another warp may be.
+std::string kernel(const std::string& body, int cluster) {
+  return fmt::format(R"(.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p) {} {{
+.shared .align 1024 .b8 data[1024]; .shared .align 8 .b8 bar[16];
+.reg .b32 %r<24>; .reg .b64 %rd<12>; .reg .pred %p<12>;
+mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x; mov.u32 %r2, data; mov.u32 %r3, bar;
+ld.param.u64 %rd0, [p]; add.u64 %rd1, %rd0, 8192; add.u64 %rd2, %rd0, 8448;
+mul.wide.u32 %rd3, %r0, 4; add.u64 %rd3, %rd3, %rd0;
+mul.wide.u32 %rd4, %r1, 512; add.u64 %rd4, %rd4, %rd3;
+xor.b32 %r20, %r0, 32; mul.wide.u32 %rd5, %r20, 4; add.u64 %rd5, %rd5, %rd0; mul.wide.u32 %rd6, %r1, 512; add.u64 %rd5, %rd5, %rd6;
+setp.eq.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r1, 0; and.pred %p2, %p0, %p1;
+setp.eq.u32 %p4, %r1, 1; and.pred %p3, %p0, %p4; mov.u32 %r4, 1;
+{}
+ret;
+}}
+)",
+                     cluster > 1 ? fmt::format(".reqnctapercluster {}, 1, 1", cluster) : "", body);
+}
+
+std::optional<Fault> outcome(const std::string& text, uint32_t ctas, std::string* what, uint64_t seeds = 10) {
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    EmulatorOptions options;
+    options.seed = seed;
+    const auto fault = fault_of(
+        [&] {
+          Bench bench(text, 64, options);
+          const Address p = bench.upload(std::vector<uint32_t>(4096));
+          bench.run({ctas, 1, 1}, 0, p);
+        },
+        what);
+    if (fault) return fault;
+  }
+  return std::nullopt;
+}
+
+constexpr Fault none = Fault(255);  // that is right as well
+
+struct Leave {
+  const char* out;      // this piece
+  const char* instead;  // and put this there
+  Fault fault = Fault::race;
+};
+
+struct Row {
+  const char* what;
+  std::string body;
+  std::vector<Leave> leave;
+  uint32_t ctas = 2;
+  int cluster = 1;
+};
+
+// Thread 0 of CTA 1 polls the flag.
+std::string poll(const std::string& load) {
+  return "@!%p4 bra E;\n@!%p0 bra D;\nW: " + load +
+         " %r5, [%rd1];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra W;\nD:\n";
+}
+
+const std::string own_store = "st.global.u32 [%rd4], %r0;\n";
+const std::string bulk_setup =
+    "@%p0 mbarrier.init.shared::cta.b64 [%r3], 1;\n@%p0 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n";
+const std::string bulk_load =
+    "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 256;\n"
+    "@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd4], 256, [%r3];\n"
+    "V: mbarrier.try_wait.parity.shared::cta.b64 %p6, [%r3], 0;\n@!%p6 bra V;\n";
+const std::string fill_shared =
+    "shl.b32 %r6, %r0, 2;\nadd.u32 %r6, %r6, %r2;\nst.shared.u32 [%r6], %r0;\n"
+    "fence.proxy.async.shared::cta;\nbar.sync 0;\n";
+const std::string bulk_store =
+    "@%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd4], [%r2], 256;\n@%p0 "
+    "cp.async.bulk.commit_group;\n";
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      {"a message: release, acquire",
+       "@%p2 st.global.u32 [%rd0], 7;\n@%p2 st.release.gpu.global.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.gpu.global.u32") + "@%p0 ld.global.u32 %r6, [%rd0];\nE:",
+       {{"st.release.gpu.global.u32 [%rd1]", "st.relaxed.gpu.global.u32 [%rd1]"},
+        {"ld.acquire.gpu.global.u32", "ld.relaxed.gpu.global.u32"},
+        {"st.release.gpu.global.u32 [%rd1]", "st.release.cta.global.u32 [%rd1]"},
+        {"ld.acquire.gpu.global.u32", "ld.acquire.cta.global.u32"},
+        {"st.release.gpu.global.u32 [%rd1]", "st.release.sys.global.u32 [%rd1]", none},
+        {"st.release.gpu.global.u32 [%rd1]", "st.global.u32 [%rd1]"},
+        {"ld.acquire.gpu.global.u32", "ld.global.u32"},
+        {"@%p5 bra W;", ""}}},
+      {"a message: fences and relaxed accesses",
+       "@%p2 st.global.u32 [%rd0], 7;\nfence.acq_rel.gpu;\n@%p2 st.relaxed.gpu.global.u32 [%rd1], 1;\n" +
+           poll("ld.relaxed.gpu.global.u32") + "fence.acq_rel.gpu;\n@%p0 ld.global.u32 %r6, [%rd0];\nE:",
+       {{"fence.acq_rel.gpu;\n@%p2", "@%p2"},
+        {"fence.acq_rel.gpu;\n@%p2", "fence.acq_rel.cta;\n@%p2"},
+        {"fence.acq_rel.gpu;\n@%p2", "fence.sc.gpu;\n@%p2", none},
+        {"fence.acq_rel.gpu;\n@%p0", "@%p0"}}},
+      {"a message: volatile accesses and membar",
+       "@%p2 st.global.u32 [%rd0], 7;\nmembar.gl;\n@%p2 st.volatile.global.u32 [%rd1], 1;\n" +
+           poll("ld.volatile.global.u32") + "@%p0 ld.global.u32 %r6, [%rd0];\nE:",
+       {{"membar.gl;", ""}, {"membar.gl;", "membar.cta;"}, {"membar.gl;", "membar.sys;", none}}},
+      {"all threads write, a barrier, one releases, one acquires, a barrier, all read",
+       "@%p1 st.global.u32 [%rd3], %r0;\nbar.sync 0;\n@%p2 red.release.gpu.global.add.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.gpu.global.u32") + "bar.sync 1;\nld.global.u32 %r6, [%rd3];\nE:",
+       {{"bar.sync 0;", ""}, {"bar.sync 1;", ""}, {"red.release", "red.relaxed"}}},
+      {"all threads write and fence, a barrier, one adds",
+       "@%p1 st.global.u32 [%rd3], %r0;\nmembar.gl;\nbar.sync 0;\n@%p2 red.global.add.u32 [%rd1], 1;\n" +
+           poll("ld.volatile.global.u32") + "bar.sync 1;\nld.global.u32 %r6, [%rd3];\nE:",
+       {{"membar.gl;", ""}, {"bar.sync 0;", ""}}},
+      {"CTAs write each its own",
+       own_store,
+       {{"[%rd4], %r0", "[%rd3], %r1"}, {"[%rd4], %r0", "[%rd3], %r0", none}}},
+      {"counters are atomic",
+       "red.global.add.u32 [%rd2], 1;",
+       {{"red.global.add.u32 [%rd2], 1;", "st.global.u32 [%rd2], %r1;"},
+        {"red.global.add.u32 [%rd2], 1;", "red.relaxed.cta.global.add.u32 [%rd2], 1;"},
+        {"red.global.add.u32 [%rd2], 1;",
+         "red.relaxed.gpu.global.add.u32 [%rd2], 1;\nld.global.u32 %r6, [%rd2];"},
+        {"red.global.add.u32 [%rd2], 1;",
+         "red.relaxed.gpu.global.add.u32 [%rd2], 1;\nld.relaxed.gpu.global.u32 %r6, [%rd2];", none}}},
+      {"the last CTA sums up",
+       own_store +
+           "bar.sync 0;\n@%p0 atom.acq_rel.gpu.global.add.u32 %r5, [%rd2], 1;\n@%p0 st.shared.u32 [%r2], "
+           "%r5;\nbar.sync 0;\nld.shared.u32 %r5, [%r2];\nsetp.ne.u32 %p5, %r5, 2;\n@%p5 bra E;\n"
+           "ld.global.u32 %r6, [%rd3];\nld.global.u32 %r7, [%rd3+512];\nld.global.u32 %r8, [%rd3+1024];\nE:",
+       {{"atom.acq_rel", "atom.relaxed"},
+        {"atom.acq_rel", "atom.acquire"},
+        {"atom.acq_rel", "atom.release"},
+        {"bar.sync 0;\n@%p0 atom", "@%p0 atom"},
+        {"setp.ne.u32 %p5, %r5, 2;", "setp.ne.u32 %p5, %r5, 1;"},
+        {"bar.sync 0;\n@%p0 atom.acq_rel.gpu.global", "membar.gl;\nbar.sync 0;\n@%p0 atom.global", none}},
+       3},
+      {"warps of a CTA, by a barrier",
+       own_store + "bar.sync 0;\nld.global.u32 %r6, [%rd5];",
+       {{"bar.sync 0;", ""}, {"bar.sync 0;", "membar.gl;"}, {"bar.sync 0;", "bar.warp.sync -1;"}}},
+      {"read by one warp, then written by another",
+       "ld.global.u32 %r6, [%rd5];\nbar.sync 0;\nst.global.u32 [%rd4], %r0;",
+       {{"bar.sync 0;", ""}}},
+      {"threads write, a bulk copy reads",
+       bulk_setup + own_store + "fence.proxy.async;\nbar.sync 0;\n" + bulk_load,
+       {{"fence.proxy.async;", "", Fault::proxy_fence},
+        {"fence.proxy.async;", "fence.proxy.async.shared::cta;", Fault::proxy_fence},
+        {"fence.proxy.async;", "fence.proxy.async.global;", none},
+        {"fence.proxy.async;\nbar.sync 0;", "bar.sync 0;\nfence.proxy.async;", none},
+        {"fence.proxy.async;\nbar.sync 0;", "fence.proxy.async;"}}},
+      {"another CTA's bulk copy reads what threads have written",
+       bulk_setup +
+           "@%p1 st.global.u32 [%rd3+512], %r0;\nfence.proxy.async;\nbar.sync 0;\n@%p2 "
+           "st.release.gpu.global.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.gpu.global.u32") + "fence.proxy.async.global;\n" + bulk_load + "E:",
+       {{"fence.proxy.async;\n", "", none},
+        {"fence.proxy.async.global;", "", none},
+        {"st.release", "st.relaxed"}}},
+      {"neither side has a fence",
+       bulk_setup +
+           "@%p1 st.global.u32 [%rd3+512], %r0;\nbar.sync 0;\n@%p2 st.release.gpu.global.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.gpu.global.u32") + "fence.proxy.async.global;\n" + bulk_load + "E:",
+       {{"fence.proxy.async.global;", "", Fault::proxy_fence}}},
+      {"a bulk store, whole wait, another CTA reads",
+       fill_shared +
+           "@%p2 cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r2], 256;\n@%p2 "
+           "cp.async.bulk.commit_group;\n@%p2 cp.async.bulk.wait_group 0;\n@%p2 "
+           "st.release.gpu.global.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.gpu.global.u32") + "@%p0 ld.global.u32 %r6, [%rd0];\nE:",
+       {{"cp.async.bulk.wait_group 0", "cp.async.bulk.wait_group.read 0"},
+        {"cp.async.bulk.wait_group 0", "cp.async.bulk.wait_group 1", Fault::early_exit},
+        {"st.release", "st.relaxed"}}},
+      {"a bulk store, then the thread itself reads",
+       fill_shared + bulk_store + "@%p0 cp.async.bulk.wait_group 0;\n@%p0 ld.global.u32 %r6, [%rd4];",
+       {{"cp.async.bulk.wait_group 0", "cp.async.bulk.wait_group.read 0"}}},
+      {"bulk reductions of two CTAs meet",
+       fill_shared +
+           "@%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r2], 256;\n@%p0 "
+           "cp.async.bulk.commit_group;\n@%p0 cp.async.bulk.wait_group 0;",
+       {{"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r2], 256;\n@%p0 ",
+         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r2], 256;\n@%p0 ld.global.u32 "
+         "%r9, "
+         "[%rd0];\n@%p0 "}}},
+      {"bulk stores of two CTAs, each its own",
+       fill_shared +
+           "add.u32 %r7, %r0, %r1;\nst.shared.u32 [%r6], %r7;\nfence.proxy.async.shared::cta;\nbar.sync "
+           "1;\n" +
+           bulk_store + "@%p0 cp.async.bulk.wait_group 0;",
+       {{"[%rd4], [%r2], 256", "[%rd0], [%r2], 256"}}},
+      {"cp.async reads what another warp has written",
+       own_store +
+           "bar.sync 0;\nshl.b32 %r6, %r0, 2;\nadd.u32 %r6, %r6, %r2;\ncp.async.ca.shared.global [%r6], "
+           "[%rd5], 4;\ncp.async.wait_all;",
+       {{"bar.sync 0;", ""}}},
+      {"CTAs of a cluster, by its scope",
+       "@%p2 st.global.u32 [%rd0], 7;\n@%p2 st.release.cluster.global.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.cluster.global.u32") + "@%p0 ld.global.u32 %r6, [%rd0];\nE:",
+       {{"st.release.cluster", "st.release.cta"}, {"ld.acquire.cluster", "ld.acquire.cta"}},
+       2,
+       2},
+      {"CTAs of a cluster, by its barrier",
+       own_store + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+                   "xor.b32 %r7, %r1, 1;\nmul.wide.u32 %rd7, %r7, 512;\nadd.u64 %rd7, %rd7, "
+                   "%rd3;\nld.global.u32 %r6, "
+                   "[%rd7];",
+       {{"barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.relaxed.aligned;"},
+        {"barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;", ""}},
+       2,
+       2},
+      {"a lock",
+       "@!%p0 bra E;\nW: atom.acquire.gpu.global.cas.b32 %r5, [%rd1], 0, 1;\nsetp.ne.u32 %p5, %r5, 0;\n@%p5 "
+       "bra W;\n"
+       "ld.global.u32 %r6, [%rd0];\nadd.u32 %r6, %r6, 1;\nst.global.u32 [%rd0], %r6;\n"
+       "st.release.gpu.global.u32 [%rd1], 0;\nE:",
+       {{"st.release.gpu", "st.relaxed.gpu"}, {"atom.acquire", "atom.relaxed"}, {"@%p5 bra W;", ""}},
+       3},
+      {"read, told, then overwritten",
+       "@%p1 ld.global.u32 %r6, [%rd3];\nbar.sync 0;\n@%p2 st.release.gpu.global.u32 [%rd1], 1;\n" +
+           poll("ld.acquire.gpu.global.u32") + "bar.sync 1;\nst.global.u32 [%rd3], %r0;\nE:",
+       {{"bar.sync 0;", ""}, {"bar.sync 1;", ""}, {"@%p5 bra W;", ""}}},
+      {"a barrier of the grid",
+       own_store +
+           "bar.sync 0;\n@!%p0 bra B;\nred.release.gpu.global.add.u32 [%rd2], 1;\nW: "
+           "ld.acquire.gpu.global.u32 %r5, [%rd2];\nsetp.lt.u32 %p5, %r5, 3;\n@%p5 bra W;\nB: bar.sync 0;\n"
+           "ld.global.u32 %r6, [%rd3];\nld.global.u32 %r7, [%rd3+512];\nld.global.u32 %r8, [%rd3+1024];",
+       {{"%p5, %r5, 3", "%p5, %r5, 2"},
+        {"red.release", "red.relaxed"},
+        {"@%p5 bra W;", ""},
+        {"B: bar.sync 0;", "B:"}},
+       3},
+      {"what one CTA learns it passes on",
+       "@!%p2 bra A;\nst.global.u32 [%rd0], 7;\nst.release.gpu.global.u32 [%rd1], 1;\nbra E;\n"
+       "A: @!%p0 bra E;\nsetp.eq.u32 %p7, %r1, 2;\n@%p7 bra C;\n"
+       "W: ld.acquire.gpu.global.u32 %r5, [%rd1];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra W;\n"
+       "st.release.gpu.global.u32 [%rd2], 1;\nbra E;\n"
+       "C: ld.acquire.gpu.global.u32 %r5, [%rd2];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra C;\n"
+       "ld.global.u32 %r6, [%rd0];\nE:",
+       {{"W: ld.acquire", "W: ld.relaxed"}, {"C: ld.acquire", "C: ld.relaxed"}},
+       3},
+  };
+  return table;
+}
+
+TEST_CASE("the emulator reports races in global memory, and none in their right twins") {
+  size_t plants = 0, twins = 0;
+  for (const Row& row : rows()) {
+    std::string what;
+    const auto right = outcome(kernel(row.body, row.cluster), row.ctas, &what, 20);
+    const std::string shown = std::string(row.what) + ": " + what;
+    CHECK_MESSAGE(!right, shown);
+    ++twins;
+    for (const Leave& leave : row.leave) {
+      std::string mutant = row.body;
+      const size_t at = mutant.find(leave.out);
+      REQUIRE_MESSAGE(at != std::string::npos, leave.out);
+      mutant.replace(at, std::strlen(leave.out), leave.instead);
+      if (mutant == row.body) continue;
+      const auto fault = outcome(kernel(mutant, row.cluster), row.ctas, &what);
+      const std::string says = fmt::format("{}, '{}' for '{}': {}", row.what, leave.instead, leave.out, what);
+      CHECK_MESSAGE((leave.fault == none ? !fault : fault == leave.fault), says);
+      ++(leave.fault == none ? twins : plants);
+    }
+  }
+  MESSAGE(plants, " plants, ", twins, " right programs");
+}
+
+// ---- a launch that may begin before the one ahead has ended ----
+
+std::optional<Fault> dependent(const std::string& second_body, bool overlaps, std::string* what) {
+  const std::string text = R"(.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry first(.param .u64 p) {
+.reg .b64 %rd<4>; .reg .b32 %r<4>;
+ld.param.u64 %rd0, [p]; mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 4; add.u64 %rd1, %rd1, %rd0;
+griddepcontrol.launch_dependents;
+st.global.u32 [%rd1], %r0;
+ret;
+}
+.visible .entry second(.param .u64 p) {
+.reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .pred %p<2>;
+ld.param.u64 %rd0, [p]; mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 4; add.u64 %rd1, %rd1, %rd0;
+setp.eq.u32 %p0, %r0, 0;
+)" + second_body + "ret;\n}\n";
+  return fault_of(
+      [&] {
+        const auto device = open_emulator({});
+        const Address p = device->allocate(1024);
+        device->fill(p, 0, 1024);
+        for (const char* name : {"first", "second"}) {
+          const auto program = device->load(text, signature_of(text, 64, name));
+          Launch launch;
+          launch.grid = {1, 1, 1};
+          launch.block = {64, 1, 1};
+          launch.programmatic_dependent_launch = overlaps;
+          const void* parameters[] = {&p};
+          device->launch(*program, launch, parameters);
+          device->synchronize(std::chrono::seconds(10));
+        }
+      },
+      what);
+}
+
+TEST_CASE("a dependent launch waits ahead of what it reads, and of what it overwrites") {
+  std::string what;
+  const std::string wait = "griddepcontrol.wait;\n", read = "ld.global.u32 %r1, [%rd1];\n";
+  CHECK(!dependent(wait + read, true, &what));
+  CHECK(!dependent(read, false, &what));
+  CHECK(!dependent("@%p0 griddepcontrol.wait;\nbar.sync 0;\n" + read, true, &what));
+  CHECK(dependent(read + wait, true, &what) == Fault::race);
+  CHECK_MESSAGE(
+      what.find("of the launch ahead, which may still run, and no griddepcontrol.wait stands ahead of "
+                "this") != std::string::npos,
+      what);
+  CHECK(dependent(read, true, &what) == Fault::race);
+  CHECK(dependent("st.global.u32 [%rd1], 5;\n", true, &what) == Fault::race);
+  CHECK(dependent("st.global.u32 [%rd1+512], 5;\n" + wait + read, true, &what) == std::nullopt);
+}
+
+}  // namespace
+}  // namespace ptxbuilder::runtime::emulator_global_test
