@@ -126,7 +126,6 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     return;
   }
   if (x.order != Order::none) w.causality.told(lanes, w.alive);
-  const bool acquires = order != Order::none && !store, releases = order != Order::none && store;
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.address, lane);
     require_aligned(w, address, size, lane);
@@ -136,7 +135,9 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     const bool is_global = !owner && reaches_global(x.space, address);
     if (store && is_global) w.global(address, size, lane, true, "this");
     const uint64_t at = owner ? offset : address;
-    if (acquires) w.order_before(owner, at, order, x.scope);
+    // In shared memory one that is volatile orders both ways.
+    const bool orders = order != Order::none, both_ways = owner && order == Order::older;
+    if (orders && (!store || both_ways)) w.order_before(owner, at, order, x.scope);
     auto values = [&](std::byte* to) {
       if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
       return store;
@@ -157,7 +158,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       if (owner) owner->shadow.uninitialised.reset();
     }
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
-    if (releases) w.order_after(owner, at, order, x.scope, lane);
+    if (orders && (store || both_ways)) w.order_after(owner, at, order, x.scope, lane);
   });
   w.undefined.end_store();
 }
