@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/isa/hopper.h"
 
@@ -125,7 +127,7 @@ struct DynamicSteps::State {
   WorkCounter counter;
   u32 steps;
   Announcements announcements;
-  std::optional<int> taker;  // the role that takes numbers
+  std::vector<int> roles;  // that have called each(): the first takes numbers, and the others read them
 };
 
 DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_warpgroups, Where where) {
@@ -133,9 +135,24 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(fmt::format(
         "dynamic steps: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+  if (reading_warpgroups < 1)
+    throw Error(fmt::format("dynamic steps: {} warpgroups read them; at least one", reading_warpgroups));
   constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, of which one word is used
   state_ = std::make_shared<State>(State{
       WorkCounter(counter), steps, Announcements(k, kPlaces, kWords, 4 * reading_warpgroups, "step"), {}});
+  k.builder().on_finish([state = state_, reading_warpgroups, where = Where::here()] {
+    AtLine line(where);
+    const auto& roles = detail::TileContext::of(Builder::current()).roles;
+    int reading = 0;
+    for (size_t i = 1; i < state->roles.size(); ++i)
+      reading += roles[static_cast<size_t>(state->roles[i])].count;
+    if (reading == reading_warpgroups) return;
+    throw Error(fmt::format(
+        "dynamic steps: {} warpgroups hand back each step, but each() is called by {} beside the role that "
+        "takes the steps, which would {}; `reading_warpgroups` is how many call it",
+        reading_warpgroups, reading,
+        reading < reading_warpgroups ? "wait for ever" : "announce steps ahead of their reading"));
+  });
 }
 
 void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const {
@@ -144,7 +161,10 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
   const int role = detail::TileContext::of(Builder::current()).role;
   if (role < 0)
     throw Error("dynamic steps: outside of roles; dynamic_scheduling_loop is for all threads of a CTA");
-  const bool takes = s.taker.value_or(role) == role;
+  if (std::find(s.roles.begin(), s.roles.end(), role) != s.roles.end())
+    throw Error("dynamic steps: each() is called in this role already, and has taken all steps");
+  s.roles.push_back(role);
+  const bool takes = s.roles.size() == 1;
   Var<u32> round(0);
   if (!takes) {
     Var<u32> step(s.announcements.read(0)[0]);
@@ -160,7 +180,6 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
                     step = s.announcements.read(round)[0];
                   });
   }
-  s.taker = role;
   detail::check_one_thread("dynamic steps", hopper::cta_threads);
   const auto next = [&] {
     const u32 step = s.counter.take(s.steps);

@@ -97,10 +97,12 @@ class Announcements {
 //   options.tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); });
 class DynamicSteps {
  public:
-  // Throws Error for a kernel with clusters, whose CTAs would not take the same steps.
+  // Throws Error for a kernel with clusters, whose CTAs would not take the same steps. Finishing the kernel
+  // throws Error unless as many warpgroups as it says read the steps.
   DynamicSteps(Kernel& kernel, gptr<u32> counter, u32 steps, int reading_warpgroups,
                Where where = Where::here());
 
+  // A role calls this once.
   void each(const std::function<void(u32 step)>& body, Where where = Where::here()) const;
   // This is that order for a pipeline, whose tiles have the index that `index` says.
   std::function<void(const std::function<void(const GridIndex&)>&)> order(

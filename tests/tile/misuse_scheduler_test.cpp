@@ -109,6 +109,40 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
              if (!bad) return elect([&] { steps.each([](u32) {}); });
              HERE steps.each([](u32) {});
            });
+           k.warpgroups(1, 0, [&](u32) { steps.each([](u32) {}); });
+         });
+       }},
+      {"steps that more warpgroups read than are counted",
+       {"dynamic steps: 1 warpgroups hand back each step", "each() is called by 2", "ahead of their reading"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           HERE const DynamicSteps steps(k, counter, 4, bad ? 1 : 2);
+           k.warpgroups(1, 0, [&](u32) { elect([&] { steps.each([](u32) {}); }); });
+           k.warpgroups(2, 0, [&](u32) { steps.each([](u32) {}); });
+         });
+       }},
+      {"steps that fewer warpgroups read than are counted",
+       {"dynamic steps: 3 warpgroups hand back each step", "each() is called by 2", "wait for ever"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           HERE const DynamicSteps steps(k, counter, 4, bad ? 3 : 2);
+           k.warpgroups(1, 0, [&](u32) { elect([&] { steps.each([](u32) {}); }); });
+           for (int role = 0; role < 2; ++role) k.warpgroups(1, 0, [&](u32) { steps.each([](u32) {}); });
+         });
+       }},
+      {"steps that a role takes twice",
+       {"each() is called in this role already"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           const DynamicSteps steps(k, counter, 4, 1);
+           k.warpgroups(1, 0, [&](u32) { elect([&] { steps.each([](u32) {}); }); });
+           k.warpgroups(1, 0, [&](u32) {
+             steps.each([](u32) {});
+             HERE if (bad) steps.each([](u32) {});
+           });
          });
        }},
       {"signals to none",
