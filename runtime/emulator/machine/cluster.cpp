@@ -229,18 +229,24 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
 
 namespace {
 
+// The line of PTX, and that of the author's source where it is known: "line 158 (gemm.cpp:41)".
+std::string line_of(const Kernel& kernel, uint32_t pc) {
+  const SourceLine& at = kernel.lines[pc];
+  const std::string line = fmt::format("line {}", at.ptx);
+  if (at.line == 0 || at.file >= kernel.files.size()) return line;
+  return fmt::format("{} ({}:{})", line, kernel.files[at.file], at.line);
+}
+
 std::string of_mbarrier(const Kernel& kernel, const Mbarrier& m) {
   std::string text =
-      fmt::format("mbarrier {} (initialised for {} at line {}) is in phase {}: ", m.cta->name(m.offset),
-                  m.count, kernel.lines[m.init.pc].ptx, m.phase);
+      fmt::format("mbarrier {} (initialised for {} at {}) is in phase {}: ", m.cta->name(m.offset), m.count,
+                  line_of(kernel, m.init.pc), m.phase);
   text += fmt::format("{} of {} arrivals are missing, ", m.pending, m.count);
   if (m.tx > 0) text += fmt::format("{} B are expected and have not arrived, ", m.tx);
   if (m.tx < 0) text += fmt::format("{} B more have arrived than were expected, ", -m.tx);
   text += m.in_flight ? fmt::format("{} copies are in flight", m.in_flight) : "no copy is in flight";
-  if (m.last_arrival != no_pc)
-    text += fmt::format("; last arrival at line {}", kernel.lines[m.last_arrival].ptx);
-  if (m.last_expect != no_pc)
-    text += fmt::format("; last expect_tx at line {}", kernel.lines[m.last_expect].ptx);
+  if (m.last_arrival != no_pc) text += fmt::format("; last arrival at {}", line_of(kernel, m.last_arrival));
+  if (m.last_expect != no_pc) text += fmt::format("; last expect_tx at {}", line_of(kernel, m.last_expect));
   return text + about_arrivals(m);
 }
 
@@ -306,7 +312,7 @@ std::string Cluster::picture() const {
           break;
         }
       }
-      text += fmt::format(", line {}: {}", grid.kernel.lines[at].ptx, grid.kernel.texts[at]);
+      text += fmt::format(", {}: {}", line_of(grid.kernel, at), grid.kernel.texts[at]);
     }
   // Too many arrivals at one barrier are why threads wait at another.
   for (const auto& cta : ctas)
