@@ -590,8 +590,13 @@ std::string Builder::llvm_ir() {
 }
 
 AtLine::AtLine(Where where) : CallersLine(where) {
-  if (!opens()) return;
-  if (Builder* builder = current_builder()) builder->state().set_line(where);
+  Builder* const builder = current_builder();
+  if (!builder) return;
+  // A callback of the author's may have set its own line since the open one was.
+  const Where open = opens() ? where : callers::open_line;
+  if (!open) return;
+  if (Builder::State& s = builder->state(); opens() || open.file != s.line.file || open.line != s.line.line)
+    s.set_line(open);
 }
 
 }  // namespace ptxbuilder

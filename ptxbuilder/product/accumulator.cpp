@@ -32,6 +32,14 @@ Accumulator::Accumulator(int m, int n, DType dtype, Where where)
                             dtype == DType::s32 ? ", in s32 from 32 on of 16" : ""));
   int count = m / hopper::wgmma_rows * (dtype == DType::f16 ? n / 4 : n / 2);
   registers_ = Builder::current().declare_registers(register_class(dtype), count);
+  state_->clear = [registers = registers_, is_f32 = dtype == DType::f32] {
+    const isa::Row& row = is_f32 ? isa::rows_def::mov_to_f32 : isa::rows_def::mov_to_b32;
+    const Value zero = is_f32 ? Value(f32(0)) : Value(u32(0));
+    for (int i = 0; i < registers.count; ++i) {
+      const std::vector<Argument> arguments = {registers.slice(i, 1), zero};
+      Builder::current().emit(row, arguments, std::nullopt);
+    }
+  };
 }
 
 void Accumulator::set_wgmma_columns(int columns, Where where) {

@@ -12,7 +12,7 @@ u32 thread_in_warpgroup() {
   uint32_t threads = builder.signature().threads;
   TileContext& context = TileContext::of(builder);
   if (context.role >= 0) return tid_x() & 127;
-  context.threads_are_used = true;
+  context.use_threads("register tile");
   if (threads != RegisterLayout::kThreads)
     throw Error(
         fmt::format("register tile: a CTA of {} threads; without roles a tile is shared by 128", threads));

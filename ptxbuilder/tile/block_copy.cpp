@@ -73,10 +73,15 @@ detail::BlockCopy::BlockCopy(Kernel& kernel, BlockSpec spec, int stages, int thr
 
 std::vector<u32> detail::BlockCopy::begin(const GridIndex& at) const {
   const std::vector<int>& extents = spec_.shape().extents();
+  const GridIndex seen =
+      spec_.options().fixed
+          ? at.alone(name_ +
+                     " is a fixed block, the same in all steps, so that its map gets the tile's index alone")
+          : at;
   BlockIndex block;
   {
     AuthorsCode authors;
-    block = spec_.index()(at);
+    block = spec_.index()(seen);
   }
   if (block.size() != extents.size())
     throw Error(fmt::format("{}: {}: its index map gives {} numbers, and the block has {} dimensions", name_,

@@ -36,13 +36,18 @@ struct BlockOptions {
   // The CTAs of the cluster along these axes need the same block, which is fetched once for all of them.
   ClusterAxes multicast = {};
   // The stage goes back to who fills it so many steps later, since products of so many steps may still be
-  // reading it: with 1, the body of a step ends in wgmma_wait(1).
+  // reading it: with 1, the body of a step ends in wgmma_wait(1). Inputs of one delay share a ring of stages;
+  // those of another, as an A that products in flight read beside a B that they do not, have a ring and
+  // barriers of their own.
   int delay_release = 0;
   // Elements outside of the tensor arrive as this.
   OobFill fill = OobFill::zero;
   // The block is the same in all steps: an input is loaded once a run, and an output is written when the run
   // ends. Its map is given the index of the tile alone.
   bool fixed = false;
+  // Blocks of a fixed input that are in shared memory or on the way at a time: with 2, that of the next tile
+  // is loaded while one is computed.
+  int fixed_stages = 1;
 };
 
 // The blocks of one operand of a pipeline.

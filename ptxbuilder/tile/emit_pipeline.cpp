@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/commit.h"
 
@@ -21,6 +22,12 @@ int threads_of(const std::vector<BlockSpec>& specs, int threads) {
 
 namespace detail {
 namespace {
+
+// Throws Error in a branch or a loop that was begun after the body `outer`.
+void check_in_body(uint32_t outer, std::string_view operation, std::string_view rule) {
+  if (open_body != outer)
+    throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
+}
 
 bool in_role() { return TileContext::of(Builder::current()).role >= 0; }
 u32 thread_of_role() {
@@ -41,7 +48,7 @@ struct detail::PipelineParts {
   };
 
   PipelineParts(Kernel& kernel, std::string operation, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
-                int stages, int load_threads, int compute_warpgroups, bool manual_release);
+                int stages, int load_threads, int compute_warpgroups, bool of_tiles, bool manual_release);
 
   std::string operation;
   Where where = Where::here();  // the author's line
@@ -55,7 +62,7 @@ struct detail::PipelineParts {
 
 detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> in,
                                      std::vector<BlockSpec> out, int stages, int loading, int computing,
-                                     bool manual_release)
+                                     bool of_tiles, bool manual_release)
     : operation(std::move(op)), load_threads(threads_of(in, loading)), compute_warpgroups(computing) {
   const auto refuse = [&](size_t input, const std::string& rule) {
     throw Error(fmt::format("{}: in {}: {}", operation, input, rule));
@@ -77,18 +84,23 @@ detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<Bloc
       refuse(i, "delay_release with manual_release, by which the body says when a stage goes back");
     if (o.delay_release > 0 && o.fixed)
       refuse(i, "delay_release of a fixed block, which goes back when the run ends");
+    if (o.fixed_stages < 1 || (o.fixed_stages > 1 && !(o.fixed && of_tiles)))
+      refuse(i, fmt::format("fixed_stages of {}; {}", o.fixed_stages,
+                            o.fixed_stages < 1 ? "at least one"
+                                               : "more than one is for fixed inputs of a pipeline of tiles"));
+    const int of_ring = o.fixed ? o.fixed_stages : stages;
     const auto found = std::find_if(rings.begin(), rings.end(), [&](const Ring& ring) {
-      return ring.delay == o.delay_release && ring.fixed == o.fixed;
+      return ring.delay == o.delay_release && ring.fixed == o.fixed && ring.stages == of_ring;
     });
     ring_of.push_back(static_cast<size_t>(found - rings.begin()));
-    if (found == rings.end()) rings.push_back({o.delay_release, o.fixed ? 1 : stages, o.fixed, {}, nullptr});
+    if (found == rings.end()) rings.push_back({o.delay_release, of_ring, o.fixed, {}, nullptr});
     rings[ring_of.back()].inputs.push_back(i);
   }
   if (std::all_of(rings.begin(), rings.end(), [](const Ring& ring) { return ring.fixed; }))
     throw Error(fmt::format("{}: all inputs are fixed blocks, which no step waits for", operation));
   inputs.reserve(in.size());
   for (size_t i = 0; i < in.size(); ++i)
-    inputs.emplace_back(k, in[i], in[i].options().fixed ? 1 : stages, load_threads, fmt::format("in {}", i));
+    inputs.emplace_back(k, in[i], rings[ring_of[i]].stages, load_threads, fmt::format("in {}", i));
   for (Ring& ring : rings) {
     std::vector<SharedTile> tiles;
     ClusterAxes axes;
@@ -104,8 +116,9 @@ detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<Bloc
   outputs.reserve(out.size());
   for (size_t i = 0; i < out.size(); ++i) {
     const BlockOptions& o = out[i].options();
-    if (!o.multicast.empty() || o.delay_release != 0 || o.fill != OobFill::zero)
-      throw Error(fmt::format("{}: out {}: multicast, delay_release and fill are of inputs", operation, i));
+    if (!o.multicast.empty() || o.delay_release != 0 || o.fill != OobFill::zero || o.fixed_stages != 1)
+      throw Error(fmt::format("{}: out {}: multicast, delay_release, fill and fixed_stages are of inputs",
+                              operation, i));
     outputs.emplace_back(k, out[i], o.fixed ? 1 : kOutputStages, computing * hopper::warpgroup_threads,
                          fmt::format("out {}", i));
   }
@@ -170,6 +183,7 @@ class PipelineOutputs {
     const BlockCopy& output = parts_.outputs[i];
     return output.tile()[output.spec().options().fixed ? u32(0) : stage_.value()];
   }
+  bool has_fixed() const { return fixed_; }
   // The body may write to all outputs of the first step: fixed ones of the run before have been read.
   void begin_run() {
     if (!fixed_) return;
@@ -181,7 +195,7 @@ class PipelineOutputs {
     leave(false, at, kOutputStages - 2);
     stage_ = u32(1) - stage_.value();
   }
-  void end_run(const GridIndex& tile) {
+  void end_run(const GridIndex& tile) const {
     if (fixed_) leave(true, tile, 0);
   }
 
@@ -235,7 +249,10 @@ struct StepState {
         at(std::move(at)),
         number(number),
         warpgroup(warpgroup),
+        body(open_body),
         stages(parts.rings.size()),
+        released(parts.rings.size()),
+        waited(parts.inputs.size()),
         ins(parts.inputs.size()) {
     for (size_t i = 0; i < parts.outputs.size(); ++i) outs.push_back(outputs.view(i));
   }
@@ -250,6 +267,9 @@ struct StepState {
           fmt::format("{}: input {} is a fixed block, which is there for the whole run", operation, number));
     return ring;
   }
+  void check_in_step(std::string_view operation) const {
+    check_in_body(body, operation, "every step does so once, so call it outside of that");
+  }
   void wait(size_t ring) {
     stages[ring] = consumers[ring].wait();
     fill(ring, *stages[ring]);
@@ -262,7 +282,10 @@ struct StepState {
   std::vector<Consumer>& consumers;
   GridIndex at;
   u32 number, warpgroup;
-  std::vector<std::optional<Stage>> stages;  // by ring
+  uint32_t body;                               // of the kernel, which is the step's
+  std::vector<std::optional<Stage>> stages;    // by ring
+  std::vector<std::optional<Where>> released;  // by ring: the line that did so
+  std::vector<std::optional<Where>> waited;    // by input, the same
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
   bool manual_wait = false, manual_release = false;
@@ -285,13 +308,34 @@ class ComputeEnd {
   // Runs the body for each step; `refill` is told of each ring whose stage goes back.
   void run(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
            const std::function<void(u32 step, size_t ring)>& refill = nullptr) {
-    std::vector<std::optional<Stage>> fixed(parts_.rings.size());
-    std::vector<std::vector<Var<Stage>>> kept(parts_.rings.size());  // the oldest first
+    Fixed fixed(parts_.rings.size());
+    Kept kept(parts_.rings.size());
     for (size_t r = 0; r < parts_.rings.size(); ++r) {
       if (parts_.rings[r].fixed) fixed[r] = consumers_[r].wait();
       for (int i = 0; i < parts_.rings[r].delay; ++i) kept[r].emplace_back(consumers_[r].none());
     }
     outputs_.begin_run();
+    ProductGroups& products = TileContext::of(Builder::current()).products;
+    const auto sums = products.begun_in([&] { steps(grid, tile, body, refill, fixed, kept); });
+    const bool delayed = std::any_of(kept.begin(), kept.end(), [](const auto& k) { return !k.empty(); });
+    if (delayed) {  // products that read these stages may be in flight
+      wgmma_wait_group(0);
+      products.wait(0);
+    }
+    for (size_t r = 0; r < parts_.rings.size(); ++r) {
+      for (const Var<Stage>& stage : kept[r]) consumers_[r].release(stage);
+      if (fixed[r]) consumers_[r].release(*fixed[r]);
+    }
+    end_run(grid, tile, sums);
+  }
+
+ private:
+  using Fixed = std::vector<std::optional<Stage>>;
+  using Kept = std::vector<std::vector<Var<Stage>>>;  // the oldest first
+  using Sums = std::vector<ProductGroups::Accumulator>;
+
+  void steps(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
+             const std::function<void(u32 step, size_t ring)>& refill, const Fixed& fixed, Kept& kept) {
     for_each_step(grid, [&](const GridIndex& at, u32 number) {
       const auto state =
           std::make_shared<StepState>(parts_, consumers_, outputs_, tile.with(at), number, warpgroup_);
@@ -317,25 +361,25 @@ class ComputeEnd {
       }
       outputs_.end_step(state->at);
     });
-    const bool delayed = std::any_of(kept.begin(), kept.end(), [](const auto& k) { return !k.empty(); });
-    if (delayed) {  // products that read these stages may be in flight
-      wgmma_wait_group(0);
-      TileContext::of(Builder::current()).products.wait(0);
-    }
-    for (size_t r = 0; r < parts_.rings.size(); ++r) {
-      for (const Var<Stage>& stage : kept[r]) consumers_[r].release(stage);
-      if (fixed[r]) consumers_[r].release(*fixed[r]);
-    }
-    // Nobody has written fixed outputs where there was no step.
-    const Index steps(steps_of(grid));
-    if (steps.known()) return outputs_.end_run(tile);
-    if_(steps.value() > 0, [&] {
+  }
+  // Where there was no step, nobody has written fixed outputs, nor the sums of products, which are zero.
+  void end_run(const GridShape& grid, const GridIndex& tile, const Sums& sums) const {
+    const auto outputs = [&] {
       AtLine line(parts_.where);
       outputs_.end_run(tile);
+    };
+    const Index steps(steps_of(grid));
+    if (steps.known()) return outputs();
+    if (outputs_.has_fixed()) if_(steps.value() > 0, outputs);
+    if (sums.empty()) return;
+    if_(steps.value() == 0, [&] {
+      AtLine line(parts_.where);
+      // The author may leave products of the last steps in flight, of which there are none here.
+      if (std::any_of(sums.begin(), sums.end(), [](const auto& sum) { return sum->group.has_value(); }))
+        wgmma_wait_group(0);
+      for (const auto& sum : sums) sum->clear();
     });
   }
-
- private:
   // Hands back the oldest stage that is kept, or this one where none is.
   void release(size_t ring, const Stage& stage, std::vector<Var<Stage>>& kept) {
     if (kept.empty()) return consumers_[ring].release(stage);
@@ -361,7 +405,14 @@ void PipelineStep::wait(int number, Where where) {
   AtLine line(where);
   if (!state_->manual_wait)
     throw Error("wait: for a pipeline with manual_wait; the others wait ahead of the body");
-  state_->wait(state_->ring(number, "wait"));
+  const size_t ring = state_->ring(number, "wait");
+  state_->check_in_step("wait");
+  std::optional<Where>& waited = state_->waited[static_cast<size_t>(number)];
+  if (waited)
+    throw Error(
+        fmt::format("wait: input {} is waited for already, at {}; once a step", number, to_string(*waited)));
+  waited = Where::here();
+  if (!state_->stages[ring]) state_->wait(ring);  // else it has come with another of its stage
 }
 
 void PipelineStep::release(int number, Where where) {
@@ -369,8 +420,16 @@ void PipelineStep::release(int number, Where where) {
   if (!state_->manual_release)
     throw Error("release: for a pipeline with manual_release; the others hand stages back behind the body");
   const size_t ring = state_->ring(number, "release");
+  state_->check_in_step("release");
   if (!state_->stages[ring])
     throw Error(fmt::format("release: of input {}, which is not waited for", number));
+  std::optional<Where>& released = state_->released[ring];
+  if (released)
+    throw Error(fmt::format(
+        "release: of input {}, whose stage is handed back already, at {}{}", number, to_string(*released),
+        state_->parts.rings[ring].inputs.size() > 1 ? "; inputs of the same delay_release share their stages"
+                                                    : "; once a step"));
+  released = Where::here();
   state_->consumers[ring].release(*state_->stages[ring]);
 }
 
@@ -382,6 +441,9 @@ const TileView& PipelineStep::in(int number, Where where) const {
   if (!view)
     throw Error(
         fmt::format("in: input {} is not waited for; with manual_wait, call wait({})", number, number));
+  if (const auto& released = state_->released[state_->parts.ring_of[static_cast<size_t>(number)]])
+    throw Error(fmt::format("in: input {} is handed back already, at {}, and may be loaded over", number,
+                            to_string(*released)));
   return *view;
 }
 
@@ -403,10 +465,9 @@ void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, 
   if (threads % hopper::warpgroup_threads != 0)
     throw Error(fmt::format("emit_pipeline: a CTA of {} threads; whole warpgroups, of {}, run it", threads,
                             hopper::warpgroup_threads));
-  detail::TileContext& context = detail::TileContext::of(k.builder());
-  context.threads_are_used = true;
+  detail::TileContext::of(k.builder()).use_threads("emit_pipeline");
   const detail::PipelineParts parts(k, "emit_pipeline", std::move(in), std::move(out), o.stages, threads,
-                                    threads / hopper::warpgroup_threads, o.manual_release);
+                                    threads / hopper::warpgroup_threads, false, o.manual_release);
   if (detail::cluster_size(k.builder()) > 1)
     detail::meet_cluster();
   else
@@ -449,6 +510,9 @@ void PipelineCompute::run(const PipelineBody& body, Where where) {
   AtLine line(where);
   if (runs_) throw Error("run: the pipeline runs already; once in compute(), or in each tile");
   if (tiles_ && !tile_) throw Error("run: of a pipeline of tiles; call it in each_tile()");
+  detail::check_in_body(body_, "run",
+                        "all that is loaded is taken once; give a loop's steps as an axis of the grid, or as "
+                        "SpecializedOptions::tiles");
   runs_ = true;
   end_.run(grid_, tile_.value_or(GridIndex()), body);
 }
@@ -457,14 +521,17 @@ void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& bod
   AtLine line(where);
   if (!tiles_) throw Error("each_tile: for a pipeline with SpecializedOptions::tiles");
   if (runs_) throw Error("each_tile: the pipeline has run already");
+  detail::check_in_body(body_, "each_tile", "all tiles are loaded once");
   AuthorsCode authors;
   tiles_([&](const GridIndex& tile) {
     tile_ = tile;
     runs_ = false;
+    const uint32_t around = std::exchange(body_, detail::open_body);
     body(tile);
     if (!runs_)
       throw Error(where, "each_tile: run() is not called, and what is loaded for the tile is never used");
     tile_.reset();
+    body_ = around;
   });
 }
 
@@ -483,7 +550,8 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
       std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *
       kStep);
   detail::PipelineParts parts(k, operation, std::move(in), std::move(out), o.stages,
-                              hopper::warpgroup_threads, o.compute_warpgroups, o.manual_release);
+                              hopper::warpgroup_threads, o.compute_warpgroups, static_cast<bool>(o.tiles),
+                              o.manual_release);
   if (!parts.outputs.empty() && o.compute_warpgroups > 1)
     parts.meeting = k.named_barrier(hopper::warpgroup_threads * o.compute_warpgroups);
 

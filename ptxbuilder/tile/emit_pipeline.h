@@ -25,13 +25,15 @@ class PipelineStep {
 
   // The blocks, by their numbers among the inputs and outputs. An output is written in full; a fixed one
   // keeps what steps before have written. Each throws Error for a number that there is not, and in() for an
-  // input that is not waited for yet.
+  // input that is not waited for yet, or has been handed back.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
-  // These are for manual_wait and manual_release: they wait for an input, and hand it back, together with
-  // those that share its stages, which have the same delay_release. Every step does so once. All reads must
-  // be done in all lanes of the warp: wait for wgmma, or call bar_warp_sync behind other reads.
+  // These are for manual_wait and manual_release: they wait for an input, and hand it back. Inputs of the
+  // same delay_release share their stages: after wait() for one the others are there too, and need no wait()
+  // of their own, and release() of one hands back all, once a step. Every step does so, outside of branches
+  // and loops, or an Error says which is missing or too much. All reads must be done in all lanes of the
+  // warp: wait for wgmma, or call bar_warp_sync behind other reads.
   void wait(int number, Where where = Where::here());
   void release(int number, Where where = Where::here());
 
@@ -97,7 +99,9 @@ class PipelineCompute {
  public:
   // The number of this one among them.
   u32 warpgroup() const;
-  // Runs `body` for each step of the grid. With SpecializedOptions::tiles, call it once in each_tile().
+  // Runs `body` for each step of the grid, outside of branches and loops. With SpecializedOptions::tiles,
+  // call it once in each_tile(). Sums of an accumulator that `body` is the first to write are zero where the
+  // device finds that there is no step.
   void run(const PipelineBody& body, Where where = Where::here());
   // Runs `body` for each tile of this CTA, in the order of SpecializedOptions::tiles.
   void each_tile(const std::function<void(const GridIndex&)>& body, Where where = Where::here());
@@ -107,13 +111,14 @@ class PipelineCompute {
                                              std::vector<BlockSpec>, const SpecializedOptions&,
                                              const std::function<void(PipelineCompute&)>&, Where);
   PipelineCompute(detail::ComputeEnd& end, const GridShape& grid, const TileOrder& tiles)
-      : end_(end), grid_(grid), tiles_(tiles) {}
+      : end_(end), grid_(grid), tiles_(tiles), body_(detail::open_body) {}
 
   detail::ComputeEnd& end_;
   const GridShape& grid_;
   const TileOrder& tiles_;
   std::optional<GridIndex> tile_;  // in each_tile()
   bool runs_ = false;
+  uint32_t body_;  // of the kernel, in which run() or each_tile() stands
 };
 
 // This makes roles: a warpgroup loads, and compute_warpgroups run `compute`, which calls run() once, and

@@ -31,7 +31,7 @@ GridIndex::GridIndex(std::vector<std::string> names, std::vector<u32> at)
 std::string GridIndex::axes() const {
   std::string text;
   for (size_t i = 0; i < names_.size(); ++i) text += (i ? ", " : "") + axis_text(i, names_[i]);
-  return text.empty() ? "there is none here" : "there are " + text;
+  return (text.empty() ? "there is none here" : "there are " + text) + (why_.empty() ? "" : ": " + why_);
 }
 
 u32 GridIndex::operator[](const AxisName& axis) const {
@@ -51,6 +51,12 @@ GridIndex GridIndex::with(const GridIndex& inner) const {
   both.names_.insert(both.names_.end(), inner.names_.begin(), inner.names_.end());
   both.at_.insert(both.at_.end(), inner.at_.begin(), inner.at_.end());
   return both;
+}
+
+GridIndex GridIndex::alone(std::string why) const {
+  GridIndex index = *this;
+  index.why_ = std::move(why);
+  return index;
 }
 
 u32 steps_of_cta(u32 steps, Where where) {

@@ -50,11 +50,14 @@ class GridIndex {
 
   // The axes of this index ahead of those of another.
   GridIndex with(const GridIndex& inner) const;
+  // The same index, whose errors also say why it has no more axes.
+  GridIndex alone(std::string why) const;
 
  private:
   std::string axes() const;
   std::vector<std::string> names_;  // "" is an axis that has none
   std::vector<u32> at_;
+  std::string why_;  // there are no more
 };
 
 // Returns how many of `steps` this CTA has, of a grid along x whose CTAs take them in turn: steps ctaid_x(),

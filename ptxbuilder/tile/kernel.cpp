@@ -30,6 +30,11 @@ void finish_roles(Builder& builder) {
     throw Error(context.roles.back().where, fmt::format("warpgroups: {} threads, but a CTA has at most {}",
                                                         threads, hopper::cta_threads));
   builder.signature().threads = static_cast<uint32_t>(threads);
+  if (const auto& used = context.threads_used; used && static_cast<int>(used->threads) != threads)
+    throw Error(used->where,
+                fmt::format("{}: outside of roles, for a CTA of {} threads, but the roles make it one of {}, "
+                            "all of whose threads would come here; move it into a role",
+                            used->operation, used->threads, threads));
 
   int total = 0;
   std::string sum;
@@ -112,6 +117,11 @@ const TileContext::Axis& TileContext::axis(std::string_view name) const {
 TileContext& TileContext::of(Builder& builder) {
   if (!builder.attachment()) builder.attachment() = std::make_unique<TileContext>();
   return static_cast<TileContext&>(*builder.attachment());
+}
+
+void TileContext::use_threads(std::string_view operation) {
+  if (role < 0 && !threads_used)
+    threads_used = {std::string(operation), Builder::current().signature().threads, Where::here()};
 }
 
 void TileContext::end_role() {
@@ -251,9 +261,9 @@ void Kernel::threads(uint32_t count, Where where) {
     throw Error(fmt::format("threads: a CTA has 1 to {}, not {}", hopper::cta_threads, count));
   if (!TileContext::of(builder_).roles.empty())
     throw Error("threads: the roles set them: 128 for each warpgroup");
-  if (TileContext::of(builder_).threads_are_used && count != builder_.signature().threads)
-    throw Error(fmt::format("threads: {}, after operations of a CTA of {}; call it before", count,
-                            builder_.signature().threads));
+  if (const auto& used = TileContext::of(builder_).threads_used; used && count != used->threads)
+    throw Error(
+        fmt::format("threads: {}, after operations of a CTA of {}; call it before", count, used->threads));
   TileContext::of(builder_).threads_are_stated = true;
   builder_.signature().threads = count;
 }

@@ -404,7 +404,15 @@ struct TileContext : Builder::Attachment {
   std::optional<u32> warp;          // of the kernel's entry
   std::optional<u32> warp_of_role;  // where the role takes its own
   bool threads_are_stated = false;  // by k.threads()
-  bool threads_are_used = false;    // by what has no other number of them
+  // The first operation outside of roles that is for as many threads as the CTA had then.
+  struct ThreadsUsed {
+    std::string operation;
+    uint32_t threads;
+    Where where;
+  };
+  std::optional<ThreadsUsed> threads_used;
+  // Notes one, unless a role is being emitted.
+  void use_threads(std::string_view operation);
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;

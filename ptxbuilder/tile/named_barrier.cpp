@@ -52,7 +52,7 @@ void sync_warpgroup(Where where) {
   detail::check_whole_warpgroups("sync_warpgroup");
   Builder& builder = Builder::current();
   const uint32_t threads = builder.signature().threads;
-  detail::TileContext::of(builder).threads_are_used = true;
+  detail::TileContext::of(builder).use_threads("sync_warpgroup");
   if (detail::TileContext::of(builder).role < 0 && threads != kWarpgroup)
     throw Error(fmt::format(
         "sync_warpgroup: a CTA of {} threads without roles, which is no warpgroup: sync_threads(), or "

@@ -50,8 +50,18 @@ std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& regis
 }
 
 void ProductGroups::product(const Accumulator& accumulator) {
+  if (begun_ && !accumulator->written) begun_->push_back(accumulator);
   accumulator->written = true;
   note({.kind = Event::Kind::product, .accumulator = accumulator});
+}
+
+std::vector<ProductGroups::Accumulator> ProductGroups::begun_in(const std::function<void()>& emission) {
+  std::vector<Accumulator> begun;
+  std::vector<Accumulator>* const outer = std::exchange(begun_, &begun);
+  emission();
+  begun_ = outer;
+  if (outer) outer->insert(outer->end(), begun.begin(), begun.end());
+  return begun;
 }
 
 void ProductGroups::product_of_copies() {

@@ -2,6 +2,7 @@
 // still write (PTX ISA, wgmma.commit_group, wgmma.wait_group).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,9 +13,10 @@ namespace ptxbuilder::detail {
 
 // What is known of one accumulator, or of the registers of A of one product.
 struct AccumulatorState {
-  bool written = false;      // since it was made, or zeroed
-  std::optional<int> group;  // that writes it, where that may be in flight
-  bool is_a = false;         // the group reads it
+  bool written = false;                   // since it was made, or zeroed
+  std::optional<int> group;               // that writes it, where that may be in flight
+  bool is_a = false;                      // the group reads it
+  std::function<void()> clear = nullptr;  // makes an accumulator's registers zero
 };
 
 // Code is followed in the order in which it is emitted, branches one after the other; what a loop's end
@@ -48,6 +50,9 @@ class ProductGroups {
   void read(const Accumulator& accumulator);
   void write(const Accumulator& accumulator);
 
+  // Calls `emission`, and returns the accumulators of which a product in it is the first to write.
+  std::vector<Accumulator> begun_in(const std::function<void()>& emission);
+
   // A role's code has no products of another's.
   void end_role();
 
@@ -66,7 +71,8 @@ class ProductGroups {
   void follow(const Event& event, bool next_round);
   int committed() const { return static_cast<int>(groups_.size()) - (open_ ? 1 : 0); }
 
-  std::vector<Where> groups_;  // all, by number, each where it was begun
+  std::vector<Where> groups_;                  // all, by number, each where it was begun
+  std::vector<Accumulator>* begun_ = nullptr;  // of the innermost begun_in()
   bool open_ = false;
   Builder::Place fence_;             // of the open group, once it has one
   std::vector<Accumulator> flying_;  // those whose group may be in flight

@@ -324,6 +324,89 @@ TEST_CASE("emit_pipeline_warp_specialized: products by its knobs") {
   }
 }
 
+// The sums of no products are zero, also of tiles, and also where products are left in flight.
+TEST_CASE("a pipeline that the device finds to have no step leaves sums of zero") {
+  Running running;
+  for (const bool tiles : {false, true}) {
+    CAPTURE(tiles);
+    Kernel k("no_steps");
+    auto [X, Y, steps] = k.params<TensorMap, TensorMap, u32>("X", "Y", "steps");
+    const BlockSpec x(X, DType::bf16, {64, 64},
+                      [](const GridIndex& i) {
+                        return BlockIndex{0, i["k"]};
+                      },
+                      {.delay_release = tiles ? 0 : 1});
+    SpecializedOptions o{.stages = 2};
+    if (tiles)
+      o.tiles = [](const std::function<void(const GridIndex&)>& body) {
+        for_(0, u32(2), [&](u32 i) { body(GridIndex({"tile"}, {i})); });
+      };
+    emit_pipeline_warp_specialized(k, {{"k", steps}}, {x}, {}, o, [&, Y = Y](PipelineCompute& pipe) {
+      Accumulator acc(64, 64);
+      const auto run = [&](u32 row) {
+        acc.zero();
+        pipe.run([&](PipelineStep& s) {
+          wgmma_group([&] { mma(acc, s.in(0), s.in(0)); });
+          wgmma_wait(tiles ? 0 : 1);
+        });
+        store<f32>(Y, acc, row, 0);
+      };
+      if (tiles)
+        pipe.each_tile([&](const GridIndex& tile) { run(tile["tile"] * 64); });
+      else
+        run(0);
+    });
+    const runtime::Buffer X_ = runtime::Buffer::of(*running.device, as_bf16(Floats(64 * 64, 1)));
+    Matrix Y_(running, 128, 64, Floats(128 * 64));
+    const Compiled compiled = running.compile(std::move(k));
+    runtime::LoadedKernel loaded(*running.device, compiled.ptx, compiled.signature);
+    for (const uint32_t count : {0, 1}) {
+      Floats wanted(128 * 64, static_cast<float>(count * 64));
+      if (!tiles) std::fill(wanted.begin() + 64 * 64, wanted.end(), std::bit_cast<float>(~0u));
+      Y_.buffer.fill(0xff);
+      loaded.launch({.grid = {1}},
+                    {runtime::tensor(X_, DType::bf16, {64, 64}), Y_.map(), runtime::scalar(count)});
+      running.device->synchronize();
+      const Floats got = Y_.buffer.copy_out<float>();
+      CHECK(std::memcmp(got.data(), wanted.data(), got.size() * 4) == 0);
+    }
+  }
+}
+
+// y = x + bias of tiles of rows, each of which has a bias of its own.
+TEST_CASE("fixed blocks of several stages are loaded a tile ahead") {
+  Running running;
+  constexpr int kRows = 48, kCols = 32, kBlock = 8;
+  const Floats x = numbers_from(kRows * kCols, 1), bias = numbers_from(kRows / 2 * kCols, 5);
+  Floats wanted = x;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t row = i / kCols, tile = row / (2 * kBlock);
+    wanted[i] += bias[(tile * kBlock + row % kBlock) * kCols + i % kCols];
+  }
+  for (const int stages : {1, 2}) {
+    Kernel k("biased");
+    auto [X, B, Y] = k.params<TensorMap, TensorMap, TensorMap>("X", "B", "Y");
+    const auto block = [](const GridIndex& i) { return BlockIndex{i["tile"] * 2 + i["half"], 0}; };
+    const BlockSpec rows(X, DType::f32, {kBlock, kCols}, block), out(Y, DType::f32, {kBlock, kCols}, block);
+    const BlockSpec fixed(B, DType::f32, {kBlock, kCols},
+                          [](const GridIndex& i) {
+                            return BlockIndex{i["tile"], 0};
+                          },
+                          {.fixed = true, .fixed_stages = stages});
+    const SpecializedOptions o{.stages = 3, .tiles = [](const std::function<void(const GridIndex&)>& body) {
+                                 for_(0, u32(kRows / (2 * kBlock)), [&](u32 i) {
+                                   body(GridIndex({"tile"}, {planar_snake(i, u32(3), u32(1), 0, 2).row}));
+                                 });
+                               }};
+    emit_pipeline_warp_specialized(k, {{"half", 2}}, {rows, fixed}, {out}, o, [](PipelineStep& s) {
+      store(s.out(0), load<f32>(s.in(0)) + load<f32>(s.in(1)));
+    });
+    const Matrix X_(running, kRows, kCols, x), B_(running, kRows / 2, kCols, bias);
+    Matrix Y_(running, kRows, kCols, x);
+    check(running, std::move(k), {1}, {X_.map(), B_.map(), Y_.map()}, Y_.buffer, wanted);
+  }
+}
+
 // Only a run shows this mistake of the author's: the body hands a stage back that it has yet to read.
 TEST_CASE("emulator: a stage that goes back too early is reported, and in time it is not") {
   for (const bool early : {true, false}) {
@@ -331,9 +414,11 @@ TEST_CASE("emulator: a stage that goes back too early is reported, and in time i
     auto [X, Y] = k.params<TensorMap, TensorMap>("X", "Y");
     const auto block = [](const GridIndex& i) { return BlockIndex{i[0], 0}; };
     const BlockSpec x(X, DType::f32, {8, 32}, block), y(Y, DType::f32, {8, 32}, block);
+    const Where pipeline = Where::here();
     emit_pipeline(k, {8}, {x}, {y}, {.stages = 2, .manual_release = true}, [&](PipelineStep& s) {
+      const TileView in = s.in(0);
       if (early) s.release(0);
-      const auto v = load<f32>(s.in(0));
+      const auto v = load<f32>(in);
       if (!early) {
         bar_warp_sync(0xffffffff);
         s.release(0);
@@ -355,6 +440,32 @@ TEST_CASE("emulator: a stage that goes back too early is reported, and in time i
     CAPTURE(report);
     CHECK(contains(report, "race") == early);
     CHECK(contains(report, "in 0") == early);
+    // The load has the line of the pipeline, and not that of the map, which was called ahead of it.
+    CHECK(contains(report, fmt::format("emit_pipeline_test.cpp:{}", pipeline.line + 1)) == early);
+  }
+}
+
+// Roles whose orders of tiles differ wait for each other for ever.
+TEST_CASE("emulator: a deadlock in a pipeline is told by the author's line and the stage's barrier") {
+  for (const bool differ : {true, false}) {
+    Kernel k("differ");
+    auto [X] = k.params<TensorMap>("X");
+    const BlockSpec x(X, DType::f32, {8, 32}, [](const GridIndex& i) { return BlockIndex{i["step"], 0}; });
+    int calls = 0;
+    const SpecializedOptions o{.stages = 2, .tiles = [&](const std::function<void(const GridIndex&)>& body) {
+                                 const uint32_t tiles = differ && ++calls == 2 ? 3 : 2;
+                                 for_(0, u32(tiles), [&](u32 i) { body(GridIndex({"tile"}, {i})); });
+                               }};
+    const Where pipeline = Where::here();
+    emit_pipeline_warp_specialized(k, {{"step", 2}}, {x}, {}, o, [](PipelineStep&) {});
+    Running running;
+    running.device = runtime::open_emulator();
+    const Matrix X_(running, 16, 32, Floats(16 * 32));
+    const std::string report = error_of([&] { launch(running, std::move(k), {1}, {X_.map()}); });
+    CAPTURE(report);
+    CHECK(contains(report, "deadlock") == differ);
+    CHECK(contains(report, "of mbarrier full[0]") == differ);
+    CHECK(contains(report, fmt::format("emit_pipeline_test.cpp:{}", pipeline.line + 1)) == differ);
   }
 }
 

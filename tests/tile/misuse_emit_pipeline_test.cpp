@@ -58,6 +58,16 @@ void specialized(const Specialized& c, Where where) {
 
 }  // namespace
 
+// Two inputs that share their stages, and what the body does with them; a ring apart with `delay` for the
+// first.
+void two_inputs(PipelineOptions o, const PipelineBody& body) {
+  Kernel k("k");
+  auto [X] = k.params<TensorMap>("X");
+  const BlockSpec x(X, DType::f32, {8, 32}, [](const GridIndex& i) { return BlockIndex{i[0], 0}; });
+  emit_pipeline(k, {4}, {x, x}, {}, o, body, Where::here());
+  done(k);
+}
+
 TEST_CASE("an index has as many names as numbers") {
   Kernel k("k");
   CHECK(contains(error_of([] { GridIndex({"a", "b"}, {u32(0)}); }), "2 names of axes and 1 numbers"));
@@ -253,6 +263,144 @@ TEST_CASE("misuse inside of a pipeline's body") {
            run();
          done(k);
        }},
+  });
+}
+
+TEST_CASE("misuse of waits and releases by the body") {
+  const PipelineOptions by_hand{.manual_wait = true, .manual_release = true};
+  check_cases({
+      {"a second wait for one input",
+       {"wait: input 0 is waited for already, at misuse_emit_pipeline_test.cpp"},
+       [&](bool bad) {
+         two_inputs(by_hand, [bad](PipelineStep& s) {
+           s.wait(0);
+           HERE s.wait(bad ? 0 : 1);
+           s.release(0);
+         });
+       }},
+      {"a second release of one stage",
+       {"release: of input 1, whose stage is handed back already, at misuse_emit_pipeline_test.cpp",
+        "share their stages"},
+       [&](bool bad) {
+         two_inputs(by_hand, [bad](PipelineStep& s) {
+           s.wait(0);
+           s.release(0);
+           HERE if (bad) s.release(1);
+         });
+       }},
+      {"an input behind its release",
+       {"in: input 1 is handed back already, at misuse_emit_pipeline_test.cpp", "may be loaded over"},
+       [&](bool bad) {
+         two_inputs(by_hand, [bad](PipelineStep& s) {
+           s.wait(0);
+           if (bad) s.release(0);
+           HERE s.in(1);
+           if (!bad) s.release(0);
+         });
+       }},
+      {"a release in a branch",
+       {"release: inside the if_ at misuse_emit_pipeline_test.cpp", "every step does so once"},
+       [&](bool bad) {
+         two_inputs(by_hand, [bad](PipelineStep& s) {
+           s.wait(0);
+           const auto release = [&] { HERE s.release(0); };
+           if (bad)
+             if_(s.number() > 0, release);
+           else
+             release();
+         });
+       }},
+      {"a wait in a loop",
+       {"wait: inside the for_ at misuse_emit_pipeline_test.cpp"},
+       [&](bool bad) {
+         two_inputs(by_hand, [bad](PipelineStep& s) {
+           const auto wait = [&] { HERE s.wait(0); };
+           if (bad)
+             for_(0, u32(2), [&](u32) { wait(); });
+           else
+             wait();
+           s.release(0);
+         });
+       }},
+      {"a run in a loop",
+       {"run: inside the for_ at misuse_emit_pipeline_test.cpp", "an axis of the grid"},
+       [](bool bad) {
+         specialized({.compute =
+                          [bad](PipelineCompute& pipe) {
+                            const auto run = [&] { HERE pipe.run([](PipelineStep&) {}); };
+                            if (bad)
+                              for_(0, u32(2), [&](u32) { run(); });
+                            else
+                              run();
+                          }},
+                     Where::here());
+       }},
+      {"a run in a branch of a tile",
+       {"run: inside the if_ at misuse_emit_pipeline_test.cpp"},
+       [](bool bad) {
+         specialized({.tiles = true,
+                      .compute =
+                          [bad](PipelineCompute& pipe) {
+                            pipe.each_tile([&](const GridIndex& tile) {
+                              const auto run = [&] { HERE pipe.run([](PipelineStep&) {}); };
+                              if (bad)
+                                if_(tile[0] > 1, run);
+                              else
+                                run();
+                            });
+                          }},
+                     Where::here());
+       }},
+  });
+}
+
+TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
+  check_cases({
+      {"emit_pipeline ahead of a role",
+       {"emit_pipeline: outside of roles", "128 threads", "one of 256"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [X] = k.params<TensorMap>("X");
+         const BlockSpec x(X, DType::f32, {8, 32}, [](const GridIndex& i) { return BlockIndex{i[0], 0}; });
+         HERE emit_pipeline(k, {4}, {x}, {}, {}, [](PipelineStep&) {});
+         k.warpgroups(bad ? 2 : 1, 0, [](u32) {});
+         done(k);
+       }},
+      {"a register tile behind the roles",
+       {"register tile: outside of roles", "128 threads", "one of 256", "move it into a role"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [X] = k.params<gptr<f32>>("X");
+         const auto load_some = [X = X] {
+           const GlobalTensor x(X, {64, 64});
+           HERE store(x.tile(0, 0), load<f32>(x.tile(0, 0), strided({64, 64}, 4)) + 1);
+         };
+         k.warpgroups(2, 0, [&](u32) {
+           if (!bad) load_some();
+         });
+         if (bad) load_some();
+         done(k);
+       }},
+  });
+}
+
+TEST_CASE("misuse of fixed blocks") {
+  check_cases({
+      {"a map of a fixed block by the step's index",
+       {"grid: no axis 0", "in 0 is a fixed block", "the tile's index alone"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [X] = k.params<TensorMap>("X");
+         const IndexMap step = [](const GridIndex& i) { return BlockIndex{i[0], 0}; };
+         const IndexMap map = [bad](const GridIndex& i) { HERE return BlockIndex{bad ? i[0] : u32(0), 0}; };
+         emit_pipeline(k, {4},
+                       {{X, DType::f32, {8, 32}, map, {.fixed = true}}, {X, DType::f32, {8, 32}, step}}, {},
+                       {}, [](PipelineStep&) {});
+         done(k);
+       }},
+      {"several stages of a fixed block of one run",
+       {"in 0: fixed_stages of 2", "a pipeline of tiles"},
+       [](bool bad) { HERE copying({.in = {.fixed_stages = bad ? 2 : 1}}, marked); }},
   });
 }
 
