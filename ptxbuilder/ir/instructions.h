@@ -1,5 +1,5 @@
 // Every row as a typed call, whose operands C++ checks: count, class, direction and length of lists. A row of
-// isa/rows.def is called by its name, one of a family (isa/families.h) by name and form. instruction.h has
+// isa/names.def is called by its name, one of a family (isa/families.def) by name and form. instruction.h has
 // calls of all other instructions of PTX.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
@@ -26,23 +26,9 @@
 
 namespace ptxbuilder {
 
-using isa::AcquireForm;
-using isa::AsyncCopyForm;
-using isa::BulkLoadForm;
-using isa::BulkReductionForm;
-using isa::BulkStoreForm;
-using isa::CopyReduction;
-using isa::Eviction;
-using isa::MatrixForm;
-using isa::MmaForm;
-using isa::Scope;
-using isa::Space;
-using isa::TensorLoadForm;
-using isa::TensorPrefetchForm;
-using isa::TensorReductionForm;
-using isa::TensorStoreForm;
-using isa::WgmmaBitsForm;
-using isa::WgmmaForm;
+#define PTXBUILDER_USE(Form) using isa::Form;
+PTXBUILDER_FORM_TYPES(PTXBUILDER_USE)
+#undef PTXBUILDER_USE
 
 namespace detail {
 
@@ -267,42 +253,18 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 
 }  // namespace detail
 
-#define PTX_INTRINSIC(name, ...) inline constexpr detail::CallOf<isa::rows_def::name> name{};
-#define PTX_ROW(name, ...) inline constexpr detail::CallOf<isa::rows_def::name> name{};
-#include "ptxbuilder/isa/rows.def"
-#undef PTX_INTRINSIC
-#undef PTX_ROW
+#define PTXBUILDER_CALL(name) inline constexpr detail::CallOf<isa::rows_def::name> name{};
+PTXBUILDER_SHORT_NAMES(PTXBUILDER_CALL)
+#undef PTXBUILDER_CALL
 
-// The families of isa/families.h, which says what each does and which operands it has.
-#define PTXBUILDER_FAMILY(name, Form) \
-  template <Form form>                \
+// The families of isa/families.def, which says what each does and which operands it has.
+#define PTXBUILDER_CALL(name, Form) \
+  template <Form form>              \
   inline constexpr detail::CallOf<isa::name<form>()> name{};
-PTXBUILDER_FAMILY(wgmma_mma_async, WgmmaForm)
-PTXBUILDER_FAMILY(wgmma_mma_async_bits, WgmmaBitsForm)
-PTXBUILDER_FAMILY(mma_sync, MmaForm)
-PTXBUILDER_FAMILY(createpolicy_evict, Eviction)
-PTXBUILDER_FAMILY(cp_async, AsyncCopyForm)
-PTXBUILDER_FAMILY(cp_async_bulk_load, BulkLoadForm)
-PTXBUILDER_FAMILY(cp_async_bulk_store, BulkStoreForm)
-PTXBUILDER_FAMILY(cp_async_bulk_tensor_load, TensorLoadForm)
-PTXBUILDER_FAMILY(cp_async_bulk_tensor_prefetch, TensorPrefetchForm)
-PTXBUILDER_FAMILY(cp_async_bulk_tensor_store, TensorStoreForm)
-PTXBUILDER_FAMILY(cp_reduce_async_bulk_tensor, TensorReductionForm)
-PTXBUILDER_FAMILY(cp_reduce_async_bulk, BulkReductionForm)
-PTXBUILDER_FAMILY(ldmatrix, MatrixForm)
-PTXBUILDER_FAMILY(stmatrix, MatrixForm)
-PTXBUILDER_FAMILY(cvt_pack, DType)
-PTXBUILDER_FAMILY(cvt_pack_integer, DType)
-PTXBUILDER_FAMILY(cvt_f16x2_from, DType)
-PTXBUILDER_FAMILY(cvt_f16x2_to, DType)
-PTXBUILDER_FAMILY(ld_acquire, AcquireForm)
-PTXBUILDER_FAMILY(red_release_add, Scope)
-PTXBUILDER_FAMILY(atom_acquire_cas, Scope)
-PTXBUILDER_FAMILY(fence_acq_rel, Scope)
-PTXBUILDER_FAMILY(fence_proxy_async, Space)
-#undef PTXBUILDER_FAMILY
+PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
+#undef PTXBUILDER_CALL
 
-// A row of the author's own, by the line that isa/rows.def has for each of the library's: declares its typed
+// A row of the author's own, by a line as isa/manual has them for the library's: declares its typed
 // call `name`, and the row itself as `name_row`. `targets` is its least target, or several with `+` between
 // them: sm_90a+sm_100f. What is pure is dropped where nobody reads its result. compile/certify.h asks ptxas
 // whether syntax and floor are right.

@@ -157,6 +157,19 @@ void for_each_row_of(std::string_view mnemonic,
   }
 }
 
+std::string_view section_of(const Row& row) {
+  const Form* found = nullptr;
+  for_each_row_of(row.mnemonic(), [&](const Form& form, const Choices& choices) {
+    if (!found || detail::row_of(form, choices).syntax.view() == row.syntax) found = &form;
+  });
+  std::string_view section;
+  for (const Form& form : detail::kManual) {
+    if (detail::is_title(form)) section = form.pattern;
+    if (&form == found) return section;
+  }
+  return {};
+}
+
 std::vector<MadeRow> rows_of(std::string_view mnemonic) {
   std::vector<MadeRow> rows;
   for_each_row_of(mnemonic, [&](const Form& form, const Choices& choices) {

@@ -83,6 +83,8 @@ std::span<const Form* const> forms_of(std::string_view first_word);
 // with names last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
+// The manual's section of a row, which may have a short name; empty where it has none.
+std::string_view section_of(const Row& row);
 // Leaves out those with names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
 // Tells whether a row of the form has the name of a label, a function or a parameter.

@@ -182,27 +182,6 @@ class Known {
   std::deque<Row> made_rows_;
 };
 
-// Makes a pattern operands: lists of registers, and numbers where none may be.
-void fill(const Row& row, std::vector<Given>& pattern) {
-  for (Given& given : pattern) {
-    fill(row, given.parts);
-    if (!is_hole(given)) continue;
-    const Operand& operand = row.operands[hole_of(given.text)];
-    if (operand.cls == Class::imm)
-      given = {Kind::number, std::to_string(operand.greatest), {}, {}};
-    else if (operand.list)
-      given = {Kind::vector, {}, std::vector<Given>(static_cast<size_t>(operand.count), given), {}};
-  }
-}
-
-Recognised recognise_row(const Row& row) {
-  Instruction instruction{{}, std::string(row.mnemonic()), pattern_of(row)};
-  fill(row, instruction.operands);
-  return recognise(instruction, [&](std::string_view name) {
-    return name.starts_with(kHole) ? register_type(row.operands[hole_of(name)].cls) : std::string_view();
-  });
-}
-
 }  // namespace
 
 Recognised recognise(const Instruction& instruction, const RegisterTypes& types) {
@@ -236,18 +215,6 @@ std::string why_unknown(const Instruction& instruction) {
   };
   return fmt::format("its operands are those of: {}",
                      std::ranges::min_element(candidates, {}, by_count)->row->syntax);
-}
-
-const Row* of_the_manual(const Row& row) { return recognise_row(row).row; }
-
-std::string_view section_of(const Row& row) {
-  const Form* const found = recognise_row(row).form;
-  std::string_view section;
-  for (const Form& form : detail::kManual) {
-    if (detail::is_title(form)) section = form.pattern;
-    if (&form == found) return section;
-  }
-  return {};
 }
 
 }  // namespace ptxbuilder::isa

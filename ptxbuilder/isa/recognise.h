@@ -45,9 +45,4 @@ Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTyp
 // nearest: .gpu.sc stand in another order".
 std::string why_unknown(const ptx_text::Instruction& instruction);
 
-// The manual's row of the instruction that a row with a name of its own has. Null where there is none.
-const Row* of_the_manual(const Row& row);
-// The manual's section of that; empty where there is none.
-std::string_view section_of(const Row& row);
-
 }  // namespace ptxbuilder::isa

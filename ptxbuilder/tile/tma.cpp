@@ -165,12 +165,12 @@ std::optional<u64> cache_policy(const std::optional<Eviction>& eviction) {
 }
 
 void check_reduction(CopyReduction reduction, DType type, std::string_view operation) {
-  const std::span<const DType> types = isa::types_of(reduction);
+  const std::vector<DType> types = isa::types_of(reduction);
   if (std::find(types.begin(), types.end(), type) != types.end()) return;
   std::vector<std::string_view> has, takes;
   for (DType t : types) takes.push_back(name(t));
   for (CopyReduction other : isa::kCopyReductions) {
-    const std::span<const DType> others = isa::types_of(other);
+    const std::vector<DType> others = isa::types_of(other);
     if (std::find(others.begin(), others.end(), type) != others.end()) has.push_back(isa::name(other));
   }
   throw Error(fmt::format("{}: {} of {}; {} has {}, and {} takes {}", operation, isa::name(reduction),

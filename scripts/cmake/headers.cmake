@@ -1,5 +1,5 @@
-# Installs the public headers that ROOTS reach, run by cmake --install with SOURCE, WORK, a folder for what is made, and
-# DESTINATION. They lie under ptxbuilder/ there, also those of runtime/ and kernels/, whose names other projects have as well.
+# Installs the public headers that ROOTS reach, run by cmake --install with SOURCE, PRINTED, the headers that the build makes, WORK, a
+# folder for what is made here, and DESTINATION. They lie under ptxbuilder/ there, also those of runtime/ and kernels/, whose names other projects have as well.
 file(REMOVE_RECURSE ${WORK})
 set(waiting ${ROOTS})
 set(reached "")
@@ -10,7 +10,11 @@ while(waiting)
     continue()
   endif()
   list(APPEND reached ${file})
-  file(READ ${SOURCE}/${file} text)
+  set(folder ${SOURCE})
+  if(NOT EXISTS ${SOURCE}/${file})
+    set(folder ${PRINTED})
+  endif()
+  file(READ ${folder}/${file} text)
   string(REGEX MATCHALL "\n#include \"[^\"]*\"" includes "\n${text}")
   foreach(line IN LISTS includes)
     string(REGEX REPLACE ".*\"([^\"]*)\"" "\\1" included "${line}")

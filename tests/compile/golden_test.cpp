@@ -96,6 +96,19 @@ TEST_CASE("the instruction table") {
   check_golden("isa.txt", text);
 }
 
+// The header that the build prints has also the rows with short names, which isa.txt has, and the manual's
+// forms.
+TEST_CASE("what is printed of the families of instructions") {
+  std::ifstream in(PTXBUILDER_BIN "/../printed/ptxbuilder/isa/printed_rows.h", std::ios::binary);
+  std::string text;
+  bool is_told = false;
+  for (std::string line; std::getline(in, line);) {
+    is_told |= line == "}  // namespace rows_def";
+    if (is_told && !line.starts_with("          {\"")) text += line + "\n";
+  }
+  check_golden("families.txt", text);
+}
+
 TEST_CASE("PTX of every kernel family at its default fields") {
 #if defined(__clang__)
   skip("the golden files are of g++: C++ compilers evaluate operands in different orders");
@@ -109,7 +122,7 @@ TEST_CASE("PTX of every kernel family at its default fields") {
 }
 
 TEST_CASE("every golden file belongs to something") {
-  std::set<std::string> known = {"isa.txt"};
+  std::set<std::string> known = {"isa.txt", "families.txt"};
   for (const command::Family& family : command::families()) known.insert(family.name + ".ptx");
   for (const auto& entry : fs::directory_iterator(kGolden))
     CHECK_MESSAGE(known.contains(entry.path().filename().string()), entry.path().string());

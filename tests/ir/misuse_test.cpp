@@ -213,7 +213,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"a wider value, untyped",
-       {"bar_warp_sync: operand 'mask' is u32, but the value given is u64"},
+       {"bar_warp_sync: operand 'membermask' is b32, but the value given is u64"},
        [](bool bad) {
          Kernel k("k");
          Argument mask = bad ? Argument(unknown<u64>()) : Argument(unknown<s32>());
@@ -237,7 +237,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"a list of another length",
-       {"stmatrix_x4: operand 's' is 4 registers, but 3 were given"},
+       {"stmatrix_x4: operand 'r' is 4 registers, but 3 were given"},
        [](bool bad) {
          Kernel k("k");
          smem to = k.builder().shared_base();
@@ -282,7 +282,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"named registers of a floating-point type where bits are wanted",
-       {"stmatrix_x4: operand 's' is a .b32 register, but acc0_0 is declared as .f32"},
+       {"stmatrix_x4: operand 'r' is a .b32 register, but acc0_0 is declared as .f32"},
        [](bool bad) {
          Kernel k("k");
          smem to = k.builder().shared_base();
@@ -291,7 +291,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"named registers past the end",
-       {"stmatrix_x4: operand 's' names the register acc0_8, but those that are declared end with acc0_7"},
+       {"stmatrix_x4: operand 'r' names the register acc0_8, but those that are declared end with acc0_7"},
        [](bool bad) {
          Kernel k("k");
          smem to = k.builder().shared_base();
@@ -377,7 +377,7 @@ TEST_CASE("instructions: operands, immediates, guards, targets") {
          done(k);
        }},
       {"wgmma of no such n",
-       {"n = 12 must be a multiple of 8 from 8 to 256"},
+       {"m64n12k16.f32.bf16.bf16; n is 8 to 256 in steps of 8 (d = f16 or f32)"},
        [](bool bad) {
          HERE isa::wgmma_mma_async({DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16});
        }},

@@ -1,5 +1,5 @@
-// Every row of the table has a typed call, which emits what Builder::emit does with the row that the table
-// has.
+// A typed call has the row that the table has, which is made at run time, and emits what Builder::emit does
+// with it.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -16,107 +16,6 @@
 
 namespace ptxbuilder::test::typed_rows_test {
 namespace {
-
-// The forms among those that `each` calls a function with.
-template <class Form, auto each>
-constexpr auto forms() {
-  constexpr size_t count = [] {
-    size_t n = 0;
-    each([&](const Form&) { ++n; });
-    return n;
-  }();
-  std::array<Form, count> all = {};
-  size_t n = 0;
-  each([&](const Form& form) { all[n++] = form; });
-  return all;
-}
-
-// The forms of each family, from axes that this test spells out.
-constexpr std::array kOfTensorCores = {DType::f16, DType::bf16, DType::tf32, DType::e4m3, DType::e5m2,
-                                       DType::s8,  DType::u8,   DType::f32,  DType::s32};
-
-constexpr auto each_types = [](auto body) {
-  for (DType d : {DType::f16, DType::f32, DType::s32})
-    for (DType a : kOfTensorCores)
-      for (DType b : kOfTensorCores)
-        if (isa::has_types({d, a, b})) body(d, a, b);
-};
-constexpr auto each_wgmma = [](int n, auto body) {
-  each_types([&](DType d, DType a, DType b) {
-    for (bool a_in_registers : {false, true})
-      for (bool satfinite : {false, true})
-        if (WgmmaForm form = {d, a, b, n, a_in_registers, satfinite}; isa::exists(form)) body(form);
-  });
-};
-constexpr auto each_wgmma_bits = [](int n, auto body) {
-  for (bool a_in_registers : {false, true})
-    if (WgmmaBitsForm form = {n, a_in_registers}; isa::exists(form)) body(form);
-};
-// The least, the greatest and some between are compiled: calls of other N differ from these in the length of
-// lists.
-constexpr std::array kCompiledN = {8, 16, 24, 128, 256};
-constexpr auto kWgmma = forms<WgmmaForm, [](auto add) {
-  for (int n : kCompiledN) each_wgmma(n, add);
-}>();
-constexpr auto kWgmmaBits = forms<WgmmaBitsForm, [](auto add) {
-  for (int n : kCompiledN) each_wgmma_bits(n, add);
-}>();
-constexpr auto kMma = forms<MmaForm, [](auto add) {
-  each_types([&](DType d, DType a, DType b) {
-    for (int k : {2, 4, 8, 16, 32, 64})
-      for (bool satfinite : {false, true})
-        if (MmaForm form = {d, a, b, k, satfinite}; isa::exists(form)) add(form);
-  });
-}>();
-constexpr auto kLoads = forms<TensorLoadForm, [](auto add) {
-  for (int rank : {1, 2, 3, 4, 5})
-    for (bool multicast : {false, true})
-      for (bool hint : {false, true}) add({rank, multicast, hint});
-}>();
-constexpr auto kPrefetches = forms<TensorPrefetchForm, [](auto add) {
-  for (int rank : {1, 2, 3, 4, 5}) add({rank});
-}>();
-constexpr auto kStores = forms<TensorStoreForm, [](auto add) {
-  for (int rank : {1, 2, 3, 4, 5})
-    for (bool hint : {false, true}) add({rank, hint});
-}>();
-constexpr auto kTensorReductions = forms<TensorReductionForm, [](auto add) {
-  for (int rank : {1, 2, 3, 4, 5})
-    for (CopyReduction reduction : isa::kCopyReductions)
-      for (bool hint : {false, true}) add({rank, reduction, hint});
-}>();
-constexpr auto kBulkReductions = forms<BulkReductionForm, [](auto add) {
-  for (CopyReduction reduction : isa::kCopyReductions)
-    for (DType type :
-         {DType::u8, DType::s8, DType::u16, DType::s16, DType::u32, DType::s32, DType::u64, DType::s64,
-          DType::f16, DType::bf16, DType::tf32, DType::e4m3, DType::e5m2, DType::f32, DType::f64})
-      for (bool hint : {false, true})
-        if (BulkReductionForm form = {reduction, type, hint}; isa::exists(form)) add(form);
-}>();
-constexpr std::array kEvictions = {Eviction::normal, Eviction::first, Eviction::last};
-constexpr auto kAsyncCopies = forms<AsyncCopyForm, [](auto add) {
-  for (int bytes : {4, 8, 16})
-    for (bool zfill : {false, true}) add({bytes, zfill});
-}>();
-constexpr auto kBulkLoads = forms<BulkLoadForm, [](auto add) {
-  for (bool multicast : {false, true})
-    for (bool hint : {false, true}) add({multicast, hint});
-}>();
-constexpr std::array kBulkStores = {BulkStoreForm{.cache_hint = false}, BulkStoreForm{.cache_hint = true}};
-constexpr auto kAcquires = forms<AcquireForm, [](auto add) {
-  for (Scope scope : {Scope::gpu, Scope::sys})
-    for (DType type : {DType::u32, DType::u64}) add({scope, type});
-}>();
-constexpr std::array kGlobalScopes = {Scope::gpu, Scope::sys};
-constexpr std::array kScopes = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
-constexpr std::array kSpaces = {Space::all, Space::shared, Space::global};
-constexpr auto kMatrices = forms<MatrixForm, [](auto add) {
-  for (int matrices : {1, 2, 4})
-    for (bool transposed : {false, true}) add({matrices, transposed});
-}>();
-constexpr std::array kPacked = {DType::f16, DType::bf16, DType::e4m3, DType::e5m2};
-constexpr std::array kFp8 = {DType::e4m3, DType::e5m2};
-constexpr std::array kPackedIntegers = {DType::s8, DType::u8};
 
 // A kernel with a value for each class of operand.
 class Samples {
@@ -235,43 +134,6 @@ void add(std::vector<TypedCall>& calls, const Call&) {
   Emission<Call>::add_to(calls);
 }
 
-#define FAMILY(name, all)                                                          \
-  [&]<size_t... i>(std::index_sequence<i...>) { (add(calls, name<all[i]>), ...); } \
-  (std::make_index_sequence<all.size()>())
-
-std::vector<TypedCall> typed_calls() {
-  std::vector<TypedCall> calls;
-#define PTX_ROW(name, ...) add(calls, ptxbuilder::name);  // time.h has a clock() too
-#define PTX_INTRINSIC(name, ...) add(calls, ptxbuilder::name);
-#include "ptxbuilder/isa/rows.def"
-#undef PTX_ROW
-#undef PTX_INTRINSIC
-  FAMILY(wgmma_mma_async, kWgmma);
-  FAMILY(wgmma_mma_async_bits, kWgmmaBits);
-  FAMILY(mma_sync, kMma);
-  FAMILY(createpolicy_evict, kEvictions);
-  FAMILY(cp_async, kAsyncCopies);
-  FAMILY(cp_async_bulk_load, kBulkLoads);
-  FAMILY(cp_async_bulk_store, kBulkStores);
-  FAMILY(cp_async_bulk_tensor_load, kLoads);
-  FAMILY(cp_async_bulk_tensor_prefetch, kPrefetches);
-  FAMILY(cp_async_bulk_tensor_store, kStores);
-  FAMILY(cp_reduce_async_bulk_tensor, kTensorReductions);
-  FAMILY(cp_reduce_async_bulk, kBulkReductions);
-  FAMILY(ldmatrix, kMatrices);
-  FAMILY(stmatrix, kMatrices);
-  FAMILY(cvt_pack, kPacked);
-  FAMILY(cvt_pack_integer, kPackedIntegers);
-  FAMILY(cvt_f16x2_from, kFp8);
-  FAMILY(cvt_f16x2_to, kFp8);
-  FAMILY(ld_acquire, kAcquires);
-  FAMILY(red_release_add, kGlobalScopes);
-  FAMILY(atom_acquire_cas, kGlobalScopes);
-  FAMILY(fence_acq_rel, kScopes);
-  FAMILY(fence_proxy_async, kSpaces);
-  return calls;
-}
-
 void emit_from_table(Samples& samples, const isa::Row& row, bool named) {
   std::vector<Argument> arguments;
   for (const isa::Operand& o : row.operands) {
@@ -286,6 +148,33 @@ void emit_from_table(Samples& samples, const isa::Row& row, bool named) {
       arguments.emplace_back(samples.of(o.cls));
   }
   samples.builder().emit(row, arguments, std::nullopt);
+}
+
+// Checks that typed calls have the rows of the table, and emit the same text, constraints and values as those
+// do. It ends the kernel of the samples.
+void check_same(Samples& samples, const std::vector<TypedCall>& calls) {
+  size_t instructions = 0;
+  for (const TypedCall& call : calls) {
+    const isa::Row& row = *isa::find(call.row->name);
+    CAPTURE(row.name);
+    CHECK(call.row->syntax == row.syntax);
+    CHECK(call.row->effect == row.effect);
+    CHECK(call.row->targets == row.targets);
+    CHECK(call.row->ptx_version == row.ptx_version);
+    CHECK(call.row->early == row.early);
+    CHECK(call.row->intrinsic == row.intrinsic);
+    if (!call.emit) continue;
+    call.emit(samples);
+    emit_from_table(samples, row, call.named);
+    instructions += row.intrinsic.empty();
+  }
+  std::istringstream ir(samples.builder().llvm_ir());
+  std::vector<std::string> emitted;
+  for (std::string line; std::getline(ir, line);)
+    if (const size_t at = line.find(" asm "); at != std::string::npos && !contains(line, "\".reg "))
+      emitted.push_back(line.substr(at, line.rfind(')') - at));
+  REQUIRE(emitted.size() == 2 * instructions + 1);  // one to make the samples
+  for (size_t i = 1; i + 1 < emitted.size(); i += 2) CHECK(emitted[i] == emitted[i + 1]);
 }
 
 // What LLVM knows of a class.
@@ -325,52 +214,14 @@ bool may_fill(Class operand, Class value) {
 
 }  // namespace
 
-TEST_CASE("every row of the table has a typed call of the same text, and no call has a row of its own") {
-  std::set<std::string, std::less<>> called;
-  std::string unknown, differs, without;
-  const auto call_of = [&](const isa::Row& typed) {
-    const isa::Row* row = isa::find(typed.name);
-    called.emplace(typed.name);
-    if (!row)
-      unknown += std::string(typed.name) + " ";
-    else if (typed.syntax != row->syntax || typed.effect != row->effect || typed.targets != row->targets ||
-             typed.ptx_version != row->ptx_version || typed.intrinsic != row->intrinsic)
-      differs += std::string(typed.name) + " ";
-  };
-  for (const TypedCall& call : typed_calls()) call_of(*call.row);
-  for (int n = 0; n <= 264; n += 8) {  // what the calls take their rows from
-    each_wgmma(n, [&](const WgmmaForm& form) { call_of(isa::wgmma_mma_async_row(form).row()); });
-    each_wgmma_bits(n,
-                    [&](const WgmmaBitsForm& form) { call_of(isa::wgmma_mma_async_bits_row(form).row()); });
-  }
-  for (const isa::Row& row : isa::rows())
-    if (!called.contains(row.name)) without += std::string(row.name) + " ";
-  CHECK(unknown == "");
-  CHECK(differs == "");
-  CHECK(without == "");
-  CHECK(called.size() == isa::rows().size());
-}
-
-TEST_CASE("typed calls emit what the rows of the table say") {
+TEST_CASE("typed calls of short names emit what the table says") {
   Samples samples;
-  size_t instructions = 0;
-  for (const TypedCall& call : typed_calls()) {
-    if (!call.emit) continue;
-    call.emit(samples);
-    emit_from_table(samples, *isa::find(call.row->name), call.named);
-    instructions += call.row->intrinsic.empty();
-  }
-  CHECK(instructions > 400);
-  std::istringstream ir(samples.builder().llvm_ir());
-  std::vector<std::string> emitted;  // text, constraints and values
-  for (std::string line; std::getline(ir, line);)
-    if (const size_t at = line.find(" asm "); at != std::string::npos && !contains(line, "\".reg "))
-      emitted.push_back(line.substr(at, line.rfind(')') - at));
-  REQUIRE(emitted.size() == 2 * instructions + 1);  // one to make the samples
-  std::string differs;
-  for (size_t i = 1; i + 1 < emitted.size(); i += 2)
-    if (emitted[i] != emitted[i + 1]) differs += emitted[i] + "\n" + emitted[i + 1] + "\n";
-  CHECK(differs == "");
+  std::vector<TypedCall> calls;
+#define ADD_CALL(name) add(calls, ptxbuilder::name);  // time.h has a clock() too
+  PTXBUILDER_SHORT_NAMES(ADD_CALL)
+#undef ADD_CALL
+  CHECK(calls.size() > 90);
+  check_same(samples, calls);
 }
 
 // By C++ where the call is typed; here as for a caller that has values of LLVM's alone.
@@ -425,16 +276,17 @@ TEST_CASE("a value of a wrong class is refused: random rows of the manual, opera
 }
 
 // The text is what is compiled, without its spaces: clang-format may break it.
-TEST_CASE("the typed call that is told of a row is its call") {
-  const auto check = [](const isa::Row& row, std::string text) {
+TEST_CASE("a member's typed call is the one that is told of it, and emits what the table says") {
+  Samples samples;
+  std::vector<TypedCall> calls;
+  const auto check = [&](const isa::Row& row, const auto& typed, std::string text) {
     std::string told(isa::typed_call(row));
     for (std::string* t : {&text, &told}) std::erase_if(*t, [](char c) { return std::isspace(c) != 0; });
     CHECK(text == told);
     CHECK(isa::example(row).find(std::string(isa::typed_call(row)) + "(") != std::string::npos);
+    add(calls, typed);
   };
-#define IS_CALLED(...)                     \
-  check(isa::__VA_ARGS__(), #__VA_ARGS__); \
-  static_cast<void>(__VA_ARGS__)
+#define IS_CALLED(...) check(*isa::find(isa::__VA_ARGS__().name), __VA_ARGS__, #__VA_ARGS__)
   IS_CALLED(wgmma_mma_async<WgmmaForm{.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 64}>);
   IS_CALLED(wgmma_mma_async<WgmmaForm{.d = DType::s32,
                                       .a = DType::s8,
@@ -446,6 +298,7 @@ TEST_CASE("the typed call that is told of a row is its call") {
   IS_CALLED(mma_sync<MmaForm{.d = DType::s32, .a = DType::s8, .b = DType::s8, .k = 16, .satfinite = true}>);
   IS_CALLED(createpolicy_evict<Eviction::first>);
   IS_CALLED(cp_async<AsyncCopyForm{.bytes = 4, .zfill = true}>);
+  IS_CALLED(cp_async<AsyncCopyForm{.bytes = 16}>);
   IS_CALLED(cp_async_bulk_load<BulkLoadForm{}>);
   IS_CALLED(cp_async_bulk_load<BulkLoadForm{.multicast = true, .cache_hint = true}>);
   IS_CALLED(cp_async_bulk_store<BulkStoreForm{.cache_hint = true}>);
@@ -455,6 +308,7 @@ TEST_CASE("the typed call that is told of a row is its call") {
   IS_CALLED(cp_reduce_async_bulk_tensor<TensorReductionForm{.rank = 1, .reduction = CopyReduction::bit_xor}>);
   IS_CALLED(cp_reduce_async_bulk<BulkReductionForm{
                 .reduction = CopyReduction::add, .type = DType::bf16, .cache_hint = true}>);
+  IS_CALLED(cp_reduce_async_bulk<BulkReductionForm{.reduction = CopyReduction::bit_and, .type = DType::u64}>);
   IS_CALLED(ldmatrix<MatrixForm{.matrices = 4}>);
   IS_CALLED(stmatrix<MatrixForm{.matrices = 2, .transposed = true}>);
   IS_CALLED(cvt_pack<DType::e4m3>);
@@ -466,7 +320,9 @@ TEST_CASE("the typed call that is told of a row is its call") {
   IS_CALLED(atom_acquire_cas<Scope::sys>);
   IS_CALLED(fence_acq_rel<Scope::cluster>);
   IS_CALLED(fence_proxy_async<Space::shared>);
+  IS_CALLED(fence_proxy_async<Space::all>);
 #undef IS_CALLED
+  check_same(samples, calls);
 }
 
 }  // namespace ptxbuilder::test::typed_rows_test

@@ -17,7 +17,6 @@
 #include "options.h"
 #include "ptxbuilder/isa/nearest.h"
 #include "ptxbuilder/isa/query.h"
-#include "ptxbuilder/isa/recognise.h"
 #include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::test::manual_test {
@@ -96,21 +95,6 @@ TEST_CASE("every row of the manual is found by its key, once") {
   CHECK(isa::section_of(isa::instruction("tanh.approx.f32")).starts_with("Floating-Point"));
   CHECK(isa::example(isa::instruction("ld.global.v2.f32")) ==
         "std::array<f32, 2> d = instruction<\"ld.global.v2.f32\">(a);");
-}
-
-TEST_CASE("the rows with short names are in the manual, and say the same of it") {
-  std::string differs;
-  for (const isa::Row& row : isa::rows()) {
-    const isa::Row* in_manual = isa::of_the_manual(row);
-    if (!in_manual)
-      differs += fmt::format("{} is missing\n", row.name);
-    else if (in_manual->ptx_version != row.ptx_version || in_manual->targets != row.targets ||
-             in_manual->early != row.early ||
-             (in_manual->effect == Effect::memory && row.effect != Effect::memory))
-      differs += fmt::format("{}: {} and {}, in the manual {} and {}\n", row.name, row.ptx_version,
-                             row.targets.text(), in_manual->ptx_version, in_manual->targets.text());
-  }
-  CHECK(differs == "");
 }
 
 // Forms that kernels in public have, in the order of words that they have there.

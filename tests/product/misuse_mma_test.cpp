@@ -78,12 +78,12 @@ TEST_CASE("types of products") {
          HERE product({DType::f32, DType::e4m3, bad ? DType::s8 : DType::e5m2}, marked);
        }},
       {"bf16 into f16",
-       {"wgmma: f16 += bf16 x bf16: types may be"},
+       {".f16.bf16.bf16; a is ", "f16, e4m3 or e5m2 (d = f16)"},
        [](bool bad) {
          HERE product({bad ? DType::f16 : DType::f32, DType::bf16, DType::bf16}, marked);
        }},
       {"s8 into f32",
-       {"wgmma: f32 += s8 x u8: types may be"},
+       {".f32.s8.u8; a is ", "f16, bf16, tf32, e4m3 or e5m2 (d = f32)"},
        [](bool bad) {
          HERE product({bad ? DType::f32 : DType::s32, DType::s8, DType::u8}, marked);
        }},
@@ -94,7 +94,7 @@ TEST_CASE("types of products") {
          HERE product({DType::f32, DType::e4m3, DType::e4m3, 128, bad}, marked);
        }},
       {"saturation of floats",
-       {".satfinite is for s8 and u8"},
+       {".satfinite; satfinite is false (d = f16 or f32)"},
        [](bool bad) {
          HERE product({bad ? DType::f32 : DType::s32,
                        bad ? DType::e4m3 : DType::s8,

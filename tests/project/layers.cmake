@@ -1,7 +1,7 @@
 # cmake -DSOURCE=... -P layers.cmake: a folder includes only what stands above it in this list, and no public header
 # pulls LLVM, fmt or JSON into its users.
 cmake_policy(SET CMP0057 NEW)
-set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
+set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator
     kernels/family kernels/call kernels/rows kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate

@@ -458,7 +458,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a semaphore that only a CTA sees",
-       {"red.release: in global memory the scope is gpu or sys; there is no red_release_cta_global_add_u32"},
+       {"red_release_add: there is no red.release.cta.global.add.u32; scope is gpu or sys"},
        [](bool bad) {
          Kernel k("k");
          auto [counter] = k.params<gptr<u32>>("counter");
@@ -466,7 +466,7 @@ TEST_CASE("slices") {
          done(k);
        }},
       {"a wait at a semaphore that only a cluster sees",
-       {"ld.acquire: in global memory the scope is gpu or sys", "there is no ld_acquire_cluster_global_u32"},
+       {"ld_acquire: there is no ld.acquire.cluster.global.u32; scope is gpu or sys"},
        [](bool bad) {
          Kernel k("k");
          auto [counter] = k.params<gptr<u32>>("counter");

@@ -157,12 +157,12 @@ TEST_CASE("operands of wgmma") {
 TEST_CASE("instructions") {
   check_cases({
       {"n = 12",
-       {"n = 12 must be a multiple of 8 from 8 to 256"},
+       {"m64n12k16.f32.bf16.bf16", "; n is 8 to 256 in steps of 8 (d = f16 or f32)"},
        [](bool bad) {
          HERE MmaAtom::wgmma(DType::f32, DType::bf16, DType::bf16, bad ? 12 : 16, Major::k, Major::k, marked);
        }},
       {"n = 40 into s32",
-       {"n = 40"},
+       {"n40k32"},
        [](bool bad) {
          HERE MmaAtom::wgmma(DType::s32, DType::s8, DType::u8, bad ? 40 : 48, Major::k, Major::k, marked);
        }},
@@ -179,19 +179,19 @@ TEST_CASE("instructions") {
                                             bad ? Major::mn : Major::k, marked);
        }},
       {"tf32 into f16",
-       {"wgmma: f16 += tf32 x tf32: types may be"},
+       {".f16.tf32.tf32", "; a is ", "f16, e4m3 or e5m2 (d = f16)"},
        [](bool bad) {
          HERE MmaAtom::wgmma(bad ? DType::f16 : DType::f32, DType::tf32, DType::tf32, 64, Major::k, Major::k,
                              marked);
        }},
       {"f16 times bf16",
-       {"wgmma: f32 += f16 x bf16: types may be"},
+       {".f32.f16.bf16", "; b is ", "f16 (a = f16)"},
        [](bool bad) {
          HERE MmaAtom::wgmma(DType::f32, DType::f16, bad ? DType::bf16 : DType::f16, 64, Major::k, Major::k,
                              marked);
        }},
       {"e4m3 into s32",
-       {"wgmma: s32 += e4m3 x e4m3: types may be"},
+       {".s32.e4m3.e4m3", "; a is ", "u8 or s8 (d = s32)"},
        [](bool bad) {
          HERE MmaAtom::wgmma(bad ? DType::s32 : DType::f16, DType::e4m3, DType::e4m3, 64, Major::k, Major::k,
                              marked);

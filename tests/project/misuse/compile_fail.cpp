@@ -274,39 +274,39 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   const std::array<f32, 4> sums = {real, real, real, real};
   (void)two, (void)four, (void)sums;
 #if IS(55)
-  // CASE 55: static assertion failed.*wgmma: types may be f16, bf16, tf32|static_assert failed.*wgmma: types may be
+  // CASE 55: static assertion failed.*wgmma_mma_async: b is .*bf16 .a = bf16.|static_assert failed.*wgmma_mma_async: b is 
   (void)wgmma_mma_async<WgmmaForm{DType::f32, DType::bf16, ONE_OF(DType::f16, DType::bf16), 8}>;
 #endif
 #if IS(56)
-  // CASE 56: wgmma: n must be a multiple of 8 from 8 to 256
+  // CASE 56: wgmma_mma_async: n is 8 to 256 in steps of 8 .d = f16 or f32.
   (void)wgmma_mma_async<WgmmaForm{DType::f32, DType::bf16, DType::bf16, ONE_OF(12, 16)}>;
 #endif
 #if IS(57)
-  // CASE 57: wgmma: .satfinite is for s8 and u8
+  // CASE 57: wgmma_mma_async: satfinite is false .d = f16 or f32.
   (void)wgmma_mma_async<WgmmaForm{.d = DType::f32, .a = DType::f16, .b = DType::f16, .n = 8, .satfinite = ONE_OF(true, false)}>;
 #endif
 #if IS(58)
-  // CASE 58: wgmma: n must be 8, 24 or a multiple of 16 up to 256
+  // CASE 58: wgmma_mma_async_bits: n is 8 to 32 in steps of 8 or 48 to 256 in steps of 16
   (void)wgmma_mma_async_bits<WgmmaBitsForm{.n = ONE_OF(40, 48)}>;
 #endif
 #if IS(59)
-  // CASE 59: mma.sync: k must be 16 or 32 bytes of the type of A
+  // CASE 59: mma_sync: k is .*8 or 16 .a = f16 or bf16.
   (void)mma_sync<MmaForm{DType::f32, DType::bf16, DType::bf16, ONE_OF(32, 16)}>;
 #endif
 #if IS(60)
-  // CASE 60: cp.async.bulk.tensor: a tensor map has rank 1 to 5
+  // CASE 60: cp_async_bulk_tensor_load: rank is 1 to 5
   (void)cp_async_bulk_tensor_load<TensorLoadForm{.rank = ONE_OF(6, 5), .multicast = true}>;
 #endif
 #if IS(61)
-  // CASE 61: cp.reduce.async.bulk: .*inc and dec take u32
+  // CASE 61: cp_reduce_async_bulk: type is .*u32 .reduction = inc or dec.
   (void)cp_reduce_async_bulk<BulkReductionForm{CopyReduction::inc, ONE_OF(DType::f32, DType::u32)}>;
 #endif
 #if IS(62)
-  // CASE 62: ldmatrix: it moves 1, 2 or 4 matrices
+  // CASE 62: ldmatrix: matrices is 1, 2 or 4
   (void)ldmatrix<MatrixForm{.matrices = ONE_OF(3, 4)}>;
 #endif
 #if IS(63)
-  // CASE 63: cvt: two f32 pack into f16, bf16, e4m3 or e5m2
+  // CASE 63: cvt_pack: to is f16, bf16, e4m3 or e5m2
   (void)cvt_pack<ONE_OF(DType::f32, DType::f16)>;
 #endif
 #if IS(64)
@@ -338,19 +338,19 @@ void misuse(Kernel& k, pred p, u32 narrow, s32 with_sign, u64 wide, f32 real, sm
   ld_generic(ONE_OF(global, generic_address(global)));
 #endif
 #if IS(71)
-  // CASE 71: cp.async: it copies 4, 8 or 16 bytes
+  // CASE 71: cp_async: bytes is 4, 8 or 16
   (void)cp_async<AsyncCopyForm{.bytes = ONE_OF(12, 16)}>;
 #endif
 #if IS(72)
-  // CASE 72: red.release: in global memory the scope is gpu or sys
+  // CASE 72: red_release_add: scope is gpu or sys
   (void)red_release_add<ONE_OF(Scope::cta, Scope::gpu)>;
 #endif
 #if IS(73)
-  // CASE 73: ld.acquire: it loads u32 or u64
+  // CASE 73: ld_acquire: type is u32 or u64
   (void)ld_acquire<AcquireForm{Scope::gpu, ONE_OF(DType::f32, DType::u64)}>;
 #endif
 #if IS(74)
-  // CASE 74: cvt: two f16 convert to and from e4m3 or e5m2
+  // CASE 74: cvt_f16x2_to: to is e4m3 or e5m2
   (void)cvt_f16x2_to<ONE_OF(DType::bf16, DType::e4m3)>;
 #endif
 #if IS(75)

@@ -1,0 +1,78 @@
+// The table at run time: the rows with short names, and the members of families.
+#include "ptxbuilder/isa/rows.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <vector>
+
+#include "ptxbuilder/isa/family_table.h"
+
+namespace ptxbuilder::isa {
+namespace {
+
+struct Table {
+  Table() {
+    rows.reserve(1536);  // a row is large: no copies while they grow in number
+#define PTXBUILDER_ADD(name) rows.push_back(rows_def::name);
+    PTXBUILDER_SHORT_NAMES(PTXBUILDER_ADD)
+#undef PTXBUILDER_ADD
+    for (const detail::Member& m : detail::members()) {
+      rows.push_back({m.name, m.syntax, m.effect, m.ptx_version, m.targets, m.intrinsic, m.early});
+      by_key.emplace(m.key, &rows.back());
+      calls.emplace(m.name, m.call);
+    }
+    for (const Row& row : rows) by_name.emplace(row.name, &row);
+  }
+
+  std::vector<Row> rows;
+  std::unordered_map<std::string_view, const Row*> by_name, by_key;
+  std::unordered_map<std::string_view, std::string_view> calls;  // of members of families, as keys are
+};
+
+const Table& table() {
+  static const Table t;
+  return t;
+}
+
+const Row* found(const std::unordered_map<std::string_view, const Row*>& rows, std::string_view text) {
+  const auto it = rows.find(text);
+  return it == rows.end() ? nullptr : it->second;
+}
+
+}  // namespace
+
+std::span<const Row> rows() { return table().rows; }
+
+const Row* find(std::string_view name) { return found(table().by_name, name); }
+
+std::string_view typed_call(const Row& row) {
+  const auto it = table().calls.find(row.name);
+  return it == table().calls.end() ? row.name : it->second;
+}
+
+const Row& detail::find_member(std::string_view family, std::span<const Text> keys,
+                               std::string_view broken_rule, Where where) {
+  for (const Text& key : keys)
+    if (const Row* row = found(table().by_key, key.view()); row && broken_rule.empty()) return *row;
+  throw Error(where, fmt::format("{}: there is no {}; {}", family, keys.back().view(), broken_rule));
+}
+
+bool wgmma_has_width(DType d, int n) {
+  const DType ab = d == DType::s32 ? DType::s8 : DType::f16;
+  return !detail::wgmma_mma_async_row({d, ab, ab, n}).syntax.view().empty();
+}
+
+int wgmma_width_of(DType d, int n) {
+  return wgmma_has_width(d, n) ? n : n > 256 && n % 2 == 0 && wgmma_has_width(d, n / 2) ? n / 2 : 0;
+}
+
+std::vector<DType> types_of(CopyReduction reduction) {
+  std::vector<DType> types;
+  for (size_t i = 0; i < std::size(kElementBytes); ++i)
+    if (!detail::cp_reduce_async_bulk_row({reduction, static_cast<DType>(i)}).syntax.view().empty())
+      types.push_back(static_cast<DType>(i));
+  return types;
+}
+
+}  // namespace ptxbuilder::isa
