@@ -145,8 +145,11 @@ std::string page(const isa::Row& row) {
   }
   if (const std::string others = siblings_text(row); !others.empty() && row.name.starts_with(row.mnemonic()))
     text += fmt::format("also      {}\n", others);
-  const std::string call = isa::example(row);
-  return call.empty() ? text : text + fmt::format("C++       {}\n", call);
+  if (const std::string call = isa::example(row); !call.empty()) text += fmt::format("C++       {}\n", call);
+  for (const isa::Row& named : isa::rows())  // the same by its short name
+    if (named.syntax == row.syntax && named.name != row.name)
+      text += fmt::format("          {}\n", isa::example(named));
+  return text;
 }
 
 // Whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".

@@ -7,6 +7,9 @@ namespace ptxbuilder::test::isa_command_test {
 
 TEST_CASE("isa tells of a row what its author needs, and finds it by what is known of it") {
   CHECK(contains(run("ptxb isa ldmatrix_x4"), "ldmatrix<MatrixForm{.matrices = 4}>(p);"));
+  const Ran key = run("ptxb isa ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16");
+  CHECK(contains(key, "instruction<\"ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16\">(p);\n"));
+  CHECK(contains(key, "          std::array<u32, 4> r = ldmatrix<MatrixForm{.matrices = 4}>(p);\n"));
   CHECK(contains(run("ptxb isa tid_x"), "section   Special Registers\n"));
   CHECK(contains(run("ptxb isa cp_async_4_zfill"), "section   cp.async\n"));
   CHECK(contains(run("ptxb isa setmaxnreg_inc"), "needs     PTX 8.0, sm_90a, sm_100f, sm_110f, sm_120f\n"));
