@@ -133,7 +133,8 @@ void add_maps(const std::vector<LaunchParameter>& parameters, int number, Tensor
 TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
   TensorMaps maps;
   if (!o.launch.empty()) {
-    add_maps(launch_from_json(file_text(o.launch), o.launch).parameters, kNone, maps);
+    for (const KernelLaunch& launch : launch_from_json(file_text(o.launch), o.launch).launches)
+      add_maps(launch.parameters, kNone, maps);
   } else if (o.words.size() == 1 && o.words[0].ends_with(".ptx")) {
     const std::string name = std::filesystem::path(o.words[0]).replace_extension().string();
     if (const auto signature = find_sidecar(name, kernel))

@@ -24,6 +24,9 @@ const char* const launch_file_help =
       What is missing is taken from the sidecar beside the PTX (the grid from its rule), else block and cluster
       from what the PTX requires; dynamic_shared_bytes is 0 then.
   "cooperative": true for a launch whose CTAs all run at once, as one that synchronizes its grid
+  "launches": [{"entry": ..., "grid": ..., "parameters": [...]}, ...] in the place of all that stands above and of
+      "parameters", for several launches in order; "overlaps": true for one that may begin before the launch ahead
+      has ended (programmatic dependent launch)
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
       for all, a list of numbers, {"file": "raw bytes, or NAME.npy"}, {"formula": "a[i] * 2"} over the buffers
@@ -206,21 +209,26 @@ class Reader {
   }
 
   LaunchFile read() {
-    root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "cooperative", "buffers",
-                   "parameters", "outputs", "shared", "waivers"});
-    if (auto node = root_.find("entry")) launch_.entry = node->text();
-    if (auto node = root_.find("grid")) launch_.grid = extents(*node, hopper::grid_x);
-    if (auto node = root_.find("block")) launch_.block = extents(*node, hopper::cta_threads);
-    if (auto node = root_.find("cluster")) launch_.cluster = extents(*node, hopper::largest_cluster);
-    if (auto node = root_.find("dynamic_shared_bytes"))
-      launch_.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, hopper::shared_bytes));
-    if (auto node = root_.find("cooperative")) launch_.cooperative = node->truth();
+    const auto launches = root_.find("launches");
+    if (launches)
+      root_.members({"launches", "buffers", "outputs", "shared", "waivers"});
+    else
+      root_.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "cooperative", "buffers",
+                     "parameters", "outputs", "shared", "waivers"});
     if (auto node = root_.find("buffers"))
       for (size_t i = 0; i < node->list(0, 1024); ++i) buffer((*node)[i]);
     for (const auto& [i, node] : structures_) fill_structure(launch_.buffers[i], node);
-    if (auto node = root_.find("parameters"))
-      for (size_t i = 0; i < node->list(0, 1024); ++i)
-        launch_.parameters.push_back(parameter((*node)[i], false));
+    if (!launches) {
+      launch_.launches.push_back(kernel_launch(root_, ""));
+    } else {
+      for (size_t i = 0; i < launches->list(1, 1024); ++i) {
+        const Node node = (*launches)[i];
+        node.members({"entry", "grid", "block", "cluster", "dynamic_shared_bytes", "cooperative", "overlaps",
+                      "parameters"});
+        launch_.launches.push_back(kernel_launch(node, fmt::format("launches[{}].", i)));
+        if (auto overlaps = node.find("overlaps")) launch_.launches.back().overlaps = overlaps->truth();
+      }
+    }
     if (auto node = root_.find("outputs"))
       for (size_t i = 0; i < node->list(0, 1024); ++i) output((*node)[i]);
     if (auto node = root_.find("shared"))
@@ -231,6 +239,21 @@ class Reader {
   }
 
  private:
+  KernelLaunch kernel_launch(const Node& from, const std::string& path) {
+    KernelLaunch launch{.path = path};
+    if (auto node = from.find("entry")) launch.entry = node->text();
+    if (auto node = from.find("grid")) launch.grid = extents(*node, hopper::grid_x);
+    if (auto node = from.find("block")) launch.block = extents(*node, hopper::cta_threads);
+    if (auto node = from.find("cluster")) launch.cluster = extents(*node, hopper::largest_cluster);
+    if (auto node = from.find("dynamic_shared_bytes"))
+      launch.dynamic_shared_bytes = static_cast<uint32_t>(node->whole(0, hopper::shared_bytes));
+    if (auto node = from.find("cooperative")) launch.cooperative = node->truth();
+    if (auto node = from.find("parameters"))
+      for (size_t i = 0; i < node->list(0, 1024); ++i)
+        launch.parameters.push_back(parameter((*node)[i], false));
+    return launch;
+  }
+
   static runtime::Dim3 extents(const Node& node, uint64_t most) {
     std::array<uint32_t, 3> d = {1, 1, 1};
     if (!node.json().is_array()) {

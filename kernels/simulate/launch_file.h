@@ -89,15 +89,22 @@ struct Waiver {
   std::string path = {};  // in the file, for errors
 };
 
+// One launch of a kernel.
+struct KernelLaunch {
+  std::string path = {};                   // in the file, for errors: "launches[1].", or nothing
+  std::string entry = {};                  // "" for the only one
+  std::optional<runtime::Dim3> grid = {};  // else what a sidecar's rule says
+  std::optional<runtime::Dim3> block = {}, cluster = {};  // else what a sidecar says, or the PTX requires
+  std::optional<uint32_t> dynamic_shared_bytes = {};      // else what a sidecar says, or 0
+  bool cooperative = false;                               // or as a sidecar says
+  bool overlaps = false;  // it may begin before the launch ahead has ended: a programmatic dependent launch
+  std::vector<LaunchParameter> parameters = {};
+};
+
 struct LaunchFile {
-  std::string name;                              // of the file
-  std::string entry;                             // "" for the only one
-  std::optional<runtime::Dim3> grid;             // else what a sidecar's rule says
-  std::optional<runtime::Dim3> block, cluster;   // else what a sidecar says, or the PTX requires
-  std::optional<uint32_t> dynamic_shared_bytes;  // else what a sidecar says, or 0
-  bool cooperative = false;                      // or as a sidecar says
+  std::string name;                    // of the file
+  std::vector<KernelLaunch> launches;  // in order; at least one
   std::vector<LaunchBuffer> buffers;
-  std::vector<LaunchParameter> parameters;
   std::vector<LaunchOutput> outputs;
   std::vector<SharedObject> shared;  // for reports
   std::vector<Waiver> waivers;

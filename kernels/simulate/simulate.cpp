@@ -27,55 +27,60 @@ using Bytes = std::vector<std::byte>;
 [[noreturn]] void refuse(const LaunchFile& file, const std::string& what) {
   throw Error(fmt::format("{}: {}", file.name, what));
 }
+[[noreturn]] void refuse(const LaunchFile& file, const KernelLaunch& launch, const std::string& what) {
+  refuse(file, launch.path + what);
+}
 
 std::string text(Dim3 d) { return fmt::format("{} x {} x {}", d.x, d.y, d.z); }
 bool same(Dim3 a, Dim3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-Entry chosen_entry(const std::string& ptx, const LaunchFile& file) {
+Entry chosen_entry(const std::string& ptx, const LaunchFile& file, const KernelLaunch& launch) {
   std::vector<Entry> all = runtime::entries(ptx);
   std::string names;
   for (const Entry& e : all) {
     const std::string plain = demangled(e.name);
-    if (e.name == file.entry || plain == file.entry || (file.entry.empty() && all.size() == 1)) return e;
+    if (e.name == launch.entry || plain == launch.entry || (launch.entry.empty() && all.size() == 1))
+      return e;
     names += (names.empty() ? "" : ", ") + plain;
   }
   if (all.empty()) throw Error("ptx: it has no .entry, of which a launch could run one");
-  refuse(file, file.entry.empty()
-                   ? fmt::format("entry: the PTX has {}; name one of them", names)
-                   : fmt::format("entry: '{}' is not in the PTX, which has {}", file.entry, names));
+  refuse(file, launch,
+         launch.entry.empty()
+             ? fmt::format("entry: the PTX has {}; name one of them", names)
+             : fmt::format("entry: '{}' is not in the PTX, which has {}", launch.entry, names));
 }
 
 // What the file says, or what the PTX requires; both where they agree.
-Dim3 agreed(const LaunchFile& file, const char* member, std::optional<Dim3> said,
+Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* member, std::optional<Dim3> said,
             std::optional<Dim3> required) {
   if (said && required && !same(*said, *required))
-    refuse(file, fmt::format("{}: {}, but the PTX requires {}", member, text(*said), text(*required)));
+    refuse(file, launch,
+           fmt::format("{}: {}, but the PTX requires {}", member, text(*said), text(*required)));
   return said ? *said : required ? *required : Dim3{};
 }
 
-// What a launch file leaves out, by the kernel's sidecar.
-LaunchFile completed(LaunchFile file, const std::optional<Signature>& sidecar) {
-  if (!sidecar) return file;
+// What a launch leaves out, by the kernel's sidecar.
+void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
+  if (!sidecar) return;
   const auto& [x, y, z] = sidecar->cluster;
-  if (!file.block) {
+  if (!launch.block) {
     const auto [x, y, z] = sidecar->block();
-    file.block = Dim3{x, y, z};
+    launch.block = Dim3{x, y, z};
   }
-  if (!file.cluster) file.cluster = Dim3{x, y, z};
-  if (!file.dynamic_shared_bytes) file.dynamic_shared_bytes = sidecar->dynamic_shared_bytes;
-  if (file.shared.empty()) file.shared = sidecar->shared;
-  file.cooperative |= sidecar->cooperative;
-  return file;
+  if (!launch.cluster) launch.cluster = Dim3{x, y, z};
+  if (!launch.dynamic_shared_bytes) launch.dynamic_shared_bytes = sidecar->dynamic_shared_bytes;
+  launch.cooperative |= sidecar->cooperative;
 }
 
 // What the arguments of a file are to the rules of a sidecar.
 class FileValues final : public RuleValues {
  public:
-  FileValues(const LaunchFile& file, const Signature& sidecar, int multiprocessors)
-      : file_(file), multiprocessors_(multiprocessors) {
-    const size_t given = file.parameters.size(), wanted = sidecar.parameters.size();
+  FileValues(const LaunchFile& file, const KernelLaunch& launch, const Signature& sidecar,
+             int multiprocessors)
+      : file_(file), launch_(launch), multiprocessors_(multiprocessors) {
+    const size_t given = launch.parameters.size(), wanted = sidecar.parameters.size();
     if (given != wanted)
-      refuse(file, fmt::format("parameters: {} are given, the sidecar has {}", given, wanted));
+      refuse(file, launch, fmt::format("parameters: {} are given, the sidecar has {}", given, wanted));
   }
 
   uint64_t bits(size_t parameter) const override {
@@ -95,66 +100,84 @@ class FileValues final : public RuleValues {
 
  private:
   const LaunchParameter& of_kind(size_t parameter, LaunchParameter::Kind kind, const char* what) const {
-    const LaunchParameter& p = file_.parameters[parameter];
+    const LaunchParameter& p = launch_.parameters[parameter];
     if (p.kind != kind || (kind == LaunchParameter::Kind::raw && !p.scalar))
       refuse(file_, fmt::format("{}: the rule of the grid takes {} here", p.path, what));
     return p;
   }
 
   const LaunchFile& file_;
+  const KernelLaunch& launch_;
   int multiprocessors_;
 };
 
-Dim3 grid_of(const LaunchFile& file, const std::optional<Signature>& sidecar, int multiprocessors) {
-  if (file.grid) return *file.grid;
+Dim3 grid_of(const LaunchFile& file, const KernelLaunch& launch, const std::optional<Signature>& sidecar,
+             int multiprocessors) {
+  if (launch.grid) return *launch.grid;
   if (!sidecar || !sidecar->grid)
-    refuse(file, "grid: it is missing, and there is no sidecar with a rule that would say it");
+    refuse(file, launch, "grid: it is missing, and there is no sidecar with a rule that would say it");
   try {
-    const auto [x, y, z] = GridRule(*sidecar).value(FileValues(file, *sidecar, multiprocessors));
+    const auto [x, y, z] = GridRule(*sidecar).value(FileValues(file, launch, *sidecar, multiprocessors));
     return {x, y, z};
   } catch (const Error& e) {
     if (std::string_view(e.what()).starts_with(file.name)) throw;
-    refuse(file, e.what());
+    refuse(file, launch, e.what());
   }
 }
 
-runtime::Launch launch_of(const LaunchFile& file, const Entry& entry) {
-  runtime::Launch launch;
-  if (!file.block && !entry.block)
-    refuse(file, "block: it is missing, and the PTX has neither .reqntid nor a sidecar that would say it");
-  launch.block = agreed(file, "block", file.block, entry.block);
-  launch.cluster = agreed(file, "cluster", file.cluster, entry.cluster);
-  launch.dynamic_shared_bytes = file.dynamic_shared_bytes.value_or(0);
-  launch.cooperative = file.cooperative;
-  return launch;
+runtime::Launch launch_of(const LaunchFile& file, const KernelLaunch& launch, const Entry& entry) {
+  runtime::Launch made;
+  if (!launch.block && !entry.block)
+    refuse(file, launch,
+           "block: it is missing, and the PTX has neither .reqntid nor a sidecar that would say it");
+  made.block = agreed(file, launch, "block", launch.block, entry.block);
+  made.cluster = agreed(file, launch, "cluster", launch.cluster, entry.cluster);
+  made.dynamic_shared_bytes = launch.dynamic_shared_bytes.value_or(0);
+  made.cooperative = launch.cooperative;
+  made.programmatic_dependent_launch = launch.overlaps;
+  return made;
 }
 
-void check_parameters(const LaunchFile& file, const Entry& entry) {
-  const size_t given = file.parameters.size(), wanted = entry.parameters.size();
+void check_parameters(const LaunchFile& file, const KernelLaunch& launch, const Entry& entry) {
+  const size_t given = launch.parameters.size(), wanted = entry.parameters.size();
   for (size_t i = 0; i < std::min(given, wanted); ++i)
-    if (const size_t bytes = file.parameters[i].size(); bytes != entry.parameters[i].bytes)
-      refuse(file, fmt::format("parameters[{}]: it has {} B, the parameter '{}' of the PTX has {} B", i,
-                               bytes, entry.parameters[i].name, entry.parameters[i].bytes));
+    if (const size_t bytes = launch.parameters[i].size(); bytes != entry.parameters[i].bytes)
+      refuse(file, launch,
+             fmt::format("parameters[{}]: it has {} B, the parameter '{}' of the PTX has {} B", i, bytes,
+                         entry.parameters[i].name, entry.parameters[i].bytes));
   if (given != wanted)
     refuse(
-        file,
+        file, launch,
         fmt::format("parameters: {} are given, '{}' takes {}{}", given, demangled(entry.name), wanted,
                     given < wanted ? "; the next is '" + entry.parameters[given].name + "'" : std::string()));
 }
 
 // Appends the scratch memory that the kernel's compiler asks for.
-void add_scratch(LaunchFile& file, const Entry& entry, const std::vector<uint64_t>& scratch,
-                 const runtime::Launch& launch) {
-  if (file.parameters.size() + scratch.size() != entry.parameters.size()) return;
+void add_scratch(LaunchFile& file, KernelLaunch& launch, const Entry& entry,
+                 const std::vector<uint64_t>& scratch, Dim3 grid) {
+  if (launch.parameters.size() + scratch.size() != entry.parameters.size()) return;
   for (uint64_t bytes : scratch) {
     LaunchParameter p{.kind = LaunchParameter::Kind::pointer};
     if (bytes > 0) {
-      const uint64_t ctas = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+      const uint64_t ctas = uint64_t{grid.x} * grid.y * grid.z;
       p.buffer = file.buffers.size();
       file.buffers.push_back({.name = "scratch", .shape = {bytes, ctas}, .content = {}});
     }
-    file.parameters.push_back(std::move(p));
+    launch.parameters.push_back(std::move(p));
   }
+}
+
+// Kernels of several entries are loaded each by itself, and so would have variables of their own.
+void check_variables(const std::string& ptx, const LaunchFile& file) {
+  for (const KernelLaunch& launch : file.launches)
+    if (launch.entry != file.launches[0].entry)
+      for (const ptx_text::Statement& s : ptx_text::parse(ptx).statements)
+        if (s.kind == ptx_text::Statement::Kind::declaration && s.declaration.has(".global"))
+          refuse(
+              file, launch,
+              fmt::format("entry: the PTX has the variable {} in .global memory, which launches of several "
+                          "kernels cannot share here",
+                          s.declaration.names[0].name));
 }
 
 Bytes read_file(const std::filesystem::path& path, uint64_t skipped, size_t bytes) {
@@ -232,27 +255,13 @@ auto of_ptx(const SimulateOptions& options, F f) {
   }
 }
 
-// One run of the file: its buffers on a device, and the kernel.
+// One run of the file: its buffers on a device, and the kernels.
 class Bench {
  public:
   Bench(const std::string& ptx, const LaunchFile& file, const SimulateOptions& options)
-      : entry_(of_ptx(options, [&] { return chosen_entry(ptx, file); })),
-        sidecar_(options.sidecar ? options.sidecar(entry_.name) : std::nullopt),
-        file_(completed(file, sidecar_)),
-        launch_(launch_of(file_, entry_)),
-        device_(runtime::open_emulator(options.emulator)) {
-    launch_.grid = grid_of(file_, sidecar_, device_->properties().multiprocessors);
-    add_scratch(file_, entry_, options.scratch, launch_);
-    check_parameters(file_, entry_);
-    Signature signature;
-    signature.kernel = entry_.name;
-    signature.threads = launch_.block.x * launch_.block.y * launch_.block.z;
-    signature.threads_y = launch_.block.y, signature.threads_z = launch_.block.z;
-    signature.cluster = {launch_.cluster.x, launch_.cluster.y, launch_.cluster.z};
-    signature.dynamic_shared_bytes = launch_.dynamic_shared_bytes;
-    signature.shared = file_.shared;
-    signature.cooperative = launch_.cooperative;
-    program_ = of_ptx(options, [&] { return device_->load(ptx, signature); });
+      : file_(file), device_(runtime::open_emulator(options.emulator)) {
+    of_ptx(options, [&] { check_variables(ptx, file_); });
+    for (KernelLaunch& launch : file_.launches) prepare(ptx, launch, options);
     for (const LaunchBuffer& b : file_.buffers) places_.push_back(place(b));
     for (size_t i = 0; i < file_.buffers.size(); ++i) {
       const LaunchBuffer& b = file_.buffers[i];
@@ -264,18 +273,22 @@ class Bench {
         write_members(first_.back(), b.content.members);
       }
     }
-    for (const LaunchParameter& p : file_.parameters) parameters_.push_back(encode(p));
+    for (size_t k = 0; k < file_.launches.size(); ++k)
+      for (const LaunchParameter& p : file_.launches[k].parameters)
+        kernels_[k].parameters.push_back(encode(p));
   }
 
   void run(uint64_t seed, std::chrono::milliseconds limit) {
     device_->seed(seed);
-    device_->reset(*program_);
+    for (const Prepared& kernel : kernels_) device_->reset(*kernel.program);
     for (size_t i = 0; i < places_.size(); ++i)
       device_->copy_in(places_[i], first_[i].data(), first_[i].size());
-    std::vector<const void*> values;
-    for (const Bytes& p : parameters_) values.push_back(p.data());
-    device_->launch(*program_, launch_, values);
-    device_->synchronize(limit);
+    for (const Prepared& kernel : kernels_) {
+      std::vector<const void*> values;
+      for (const Bytes& p : kernel.parameters) values.push_back(p.data());
+      device_->launch(*kernel.program, kernel.launch, values);
+      device_->synchronize(limit);
+    }
   }
 
   Bytes now(size_t buffer) const {
@@ -288,8 +301,13 @@ class Bench {
     return content.kind == Content::Kind::buffer ? now(content.buffer)
                                                  : make(content, b, file_.buffers, first_, 0, 0);
   }
-  std::string entry() const { return demangled(entry_.name); }
-  const std::string& kernel() const { return entry_.name; }
+  // The kernels' names, each once.
+  std::vector<std::string> kernels() const {
+    std::vector<std::string> names;
+    for (const Prepared& kernel : kernels_)
+      if (std::ranges::find(names, kernel.entry.name) == names.end()) names.push_back(kernel.entry.name);
+    return names;
+  }
   runtime::EmulatorStatistics statistics() const { return device_->statistics(); }
 
  private:
@@ -299,7 +317,7 @@ class Bench {
       return buffers_.back().address();
     }
     try {
-      const auto [address, bytes] = device_->variable(*program_, b.symbol);
+      const auto [address, bytes] = device_->variable(*kernels_[0].program, b.symbol);
       if (b.bytes() > bytes)
         throw Error(fmt::format("the variable '{}' has {} B, the buffer {}", b.symbol, bytes, b.bytes()));
       return address;
@@ -344,16 +362,46 @@ class Bench {
     return bytes;
   }
 
-  Entry entry_;
-  std::optional<Signature> sidecar_;
+  // A kernel that is loaded once for all of its launches of one form.
+  struct Prepared {
+    Entry entry;
+    runtime::Launch launch;
+    std::shared_ptr<runtime::Program> program;
+    std::vector<Bytes> parameters = {};
+  };
+
+  void prepare(const std::string& ptx, KernelLaunch& asked, const SimulateOptions& options) {
+    const Entry entry = of_ptx(options, [&] { return chosen_entry(ptx, file_, asked); });
+    const auto sidecar = options.sidecar ? options.sidecar(entry.name) : std::nullopt;
+    complete(asked, sidecar);
+    runtime::Launch launch = launch_of(file_, asked, entry);
+    launch.grid = grid_of(file_, asked, sidecar, device_->properties().multiprocessors);
+    add_scratch(file_, asked, entry, options.scratch, launch.grid);
+    check_parameters(file_, asked, entry);
+    Signature signature;
+    signature.kernel = entry.name;
+    signature.threads = launch.block.x * launch.block.y * launch.block.z;
+    signature.threads_y = launch.block.y, signature.threads_z = launch.block.z;
+    signature.cluster = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+    signature.dynamic_shared_bytes = launch.dynamic_shared_bytes;
+    signature.shared = file_.shared.empty() && sidecar ? sidecar->shared : file_.shared;
+    signature.cooperative = launch.cooperative;
+    std::shared_ptr<runtime::Program> program;
+    for (const Prepared& other : kernels_)
+      if (other.entry.name == entry.name && same(other.launch.block, launch.block) &&
+          same(other.launch.cluster, launch.cluster) && other.launch.cooperative == launch.cooperative &&
+          other.launch.dynamic_shared_bytes == launch.dynamic_shared_bytes)
+        program = other.program;
+    if (!program) program = of_ptx(options, [&] { return device_->load(ptx, signature); });
+    kernels_.push_back({entry, launch, std::move(program)});
+  }
+
   LaunchFile file_;
-  runtime::Launch launch_;
   std::unique_ptr<runtime::Emulator> device_;
-  std::unique_ptr<runtime::Program> program_;
+  std::vector<Prepared> kernels_;         // of each launch
   std::vector<Bytes> first_;              // of each buffer of the file
   std::vector<runtime::Address> places_;  // of each buffer of the file
   std::vector<runtime::Buffer> buffers_;  // those that are no variables
-  std::vector<Bytes> parameters_;
 };
 
 void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
@@ -457,8 +505,10 @@ Simulation simulate(const std::string& ptx, const LaunchFile& file, const Simula
   options.emulator.finding = [&](const runtime::EmulatorError& e) { faults.add(e); };
   Bench bench(ptx, file, options);
   Simulation s;
-  s.entry = bench.entry();
-  note_divergent(ptx, bench.kernel(), options);
+  for (const std::string& kernel : bench.kernels()) {
+    s.entry += (s.entry.empty() ? "" : ", ") + demangled(kernel);
+    note_divergent(ptx, kernel, options);
+  }
   for (const LaunchOutput& o : file.outputs)
     if (o.equals) s.comparisons.push_back({.buffer = file.buffers[o.buffer].name, .first_wrong = {}});
   s.finished = true;

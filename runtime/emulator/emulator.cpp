@@ -128,7 +128,7 @@ class EmulatorDevice : public Emulator {
   void copy_in(Address to, const void* from, size_t bytes) override {
     const std::lock_guard lock(mutex_);
     drain(far());
-    if (bytes) std::memcpy(memory_.host(to, bytes, "copy_in"), from, bytes);
+    if (bytes) std::memcpy(memory_.host(to, bytes, "copy_in", true), from, bytes);
   }
 
   void copy_out(void* to, Address from, size_t bytes) override {
@@ -140,7 +140,7 @@ class EmulatorDevice : public Emulator {
   void fill(Address to, uint8_t value, size_t bytes) override {
     const std::lock_guard lock(mutex_);
     drain(far());
-    if (bytes) std::memset(memory_.host(to, bytes, "fill"), value, bytes);
+    if (bytes) std::memset(memory_.host(to, bytes, "fill", true), value, bytes);
   }
 
   void queue_copy_in(Address to, const void* from, size_t bytes, Stream stream) override {
@@ -173,6 +173,7 @@ class EmulatorDevice : public Emulator {
     program->loaded->allocations = decoder.allocations;
     for (Address a : decoder.allocations) {
       const Allocation& variable = *memory_.find(a, 0);
+      variable.note_written(0, variable.size);
       program->loaded->first.emplace_back(variable.bytes.get(), variable.bytes.get() + variable.size);
     }
     check_parameters(*program->loaded);
@@ -356,8 +357,10 @@ class EmulatorDevice : public Emulator {
       grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
     if (trace_) trace_->begin(grid);
     constexpr size_t workspace_bytes = 64;
-    if (queued.launch.cooperative)
+    if (queued.launch.cooperative) {
       grid.workspace = memory_.allocate(workspace_bytes, "of a cooperative launch");
+      memory_.host(grid.workspace, workspace_bytes, "workspace", true);
+    }
     grid.may_overlap = queued.launch.programmatic_dependent_launch;
     shadow_.begin(grid.may_overlap);
     GlobalMemoryOrder order;

@@ -322,5 +322,22 @@ TEST_CASE("a dependent launch waits ahead of what it reads, and of what it overw
   CHECK(dependent("st.global.u32 [%rd1+512], 5;\n" + wait + read, true, &what) == std::nullopt);
 }
 
+TEST_CASE("a sum begins with zeros that somebody has written") {
+  const std::string text = kernel("red.global.add.u32 [%rd2], 1;", 1);
+  for (const bool is_zeroed : {true, false}) {
+    std::string what;
+    const auto fault = fault_of(
+        [&] {
+          Bench bench(text, 64);
+          const Address p = bench.device().allocate(16384);
+          if (is_zeroed) bench.device().fill(p, 0, 16384);
+          bench.run({1, 1, 1}, 0, p);
+        },
+        &what);
+    CHECK(fault == (is_zeroed ? std::nullopt : std::optional(Fault::uninitialised)));
+    if (!is_zeroed) CHECK(what.find("this adds to byte 8448 of the allocation") != std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace ptxbuilder::runtime::emulator_global_test

@@ -201,7 +201,7 @@ TEST_CASE("tensor maps are held to their rules, and to the memory of their buffe
   };
   const LaunchFile file =
       launch_from_json(with_map(R"("box": [32, 8], "swizzle": "64", "oob_fill": "nan")"), "l.json");
-  const runtime::TensorMapArguments& map = file.parameters.at(0).map;
+  const runtime::TensorMapArguments& map = file.launches.at(0).parameters.at(0).map;
   CHECK(map.shape == std::vector<uint64_t>{64, 16});
   CHECK(map.strides == std::vector<uint64_t>{128});
   CHECK(map.recipe.swizzle == Swizzle::b64);
@@ -560,6 +560,52 @@ TEST_CASE("files of numpy's are read and written by their headers") {
     std::ofstream(folder.path / "a.npy", std::ios::binary) << broken;
     CHECK_ERROR(ran(read), text);
   }
+}
+
+TEST_CASE("several launches, one behind the other or overlapping") {
+  auto ptx = [](const std::string& wait) {
+    return R"(.visible .entry first(.param .u64 p) .reqntid 64 {
+.reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d0, [p]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 4; add.s64 %d0, %d0, %d1;
+st.global.u32 [%d0], %r0;
+ret;
+}
+.visible .entry second(.param .u64 p, .param .u64 q) .reqntid 64 {
+.reg .b32 %r<4>; .reg .b64 %d<4>;
+ld.param.u64 %d0, [p]; ld.param.u64 %d2, [q]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 4;
+add.s64 %d0, %d0, %d1; add.s64 %d2, %d2, %d1;
+)" + wait + R"(ld.global.u32 %r1, [%d0]; add.u32 %r1, %r1, 1; st.global.u32 [%d2], %r1;
+ret;
+}
+)";
+  };
+  const std::string json = R"({"launches": [
+{"entry": "first", "grid": 1, "parameters": [{"pointer": "p"}]},
+{"entry": "second", "grid": 1, "parameters": [{"pointer": "p"}, {"pointer": "q"}]}],
+"buffers": [{"name": "p", "dtype": "u32", "shape": [64]}, {"name": "q", "dtype": "u32", "shape": [64]}],
+"outputs": [{"buffer": "q", "equals": {"formula": "i + 1"}}]})";
+  const std::string overlapping = changed(json, "\"second\",", "\"second\", \"overlaps\": true,");
+  const Simulation s = run_ptx(ptx(""), json);
+  CHECK(s.entry == "first, second");
+  CHECK(s.finished);
+  CHECK(s.faults.empty());
+  CHECK(s.right());
+  CHECK(s.statistics.launches == 2);
+  CHECK(run_ptx(ptx("griddepcontrol.wait;\n"), overlapping).faults.empty());
+  const Simulation early = run_ptx(ptx(""), overlapping);
+  REQUIRE(early.faults.size() == 1);
+  CHECK(early.faults[0].kind == runtime::Fault::race);
+  CHECK(early.faults[0].report.find(
+            "of the launch ahead, which may still run, and no griddepcontrol.wait stands "
+            "ahead of this") != std::string::npos);
+  CHECK_ERROR(run_ptx(ptx(""), changed(json, "\"second\"", "\"third\"")),
+              "l.json: launches[1].entry: 'third' is not in the PTX, which has first, second");
+  CHECK_ERROR(run_ptx(ptx(""), changed(json, "{\"launches\"", "{\"grid\": 1, \"launches\"")),
+              "l.json: \"grid\" is no member; there are launches, buffers, outputs, shared, waivers");
+  CHECK_ERROR(
+      run_ptx(".global .u32 g;\n" + ptx(""), json),
+      "l.json: launches[1].entry: the PTX has the variable g in .global memory, which launches of several "
+      "kernels cannot share here");
 }
 
 TEST_CASE("all faults of a run are told, each once, and those that are waived are not") {

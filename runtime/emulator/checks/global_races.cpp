@@ -17,6 +17,7 @@ class GlobalRaces final : public Observer {
 
   void global_access(Warp& w, const Allocation& allocation, const GlobalAccess& a) override {
     if (allocation.read_only) return;
+    if (a.updates) require_written(w, allocation, a);
     const GlobalDeed deed{number_of(a.deed.actor),
                           a.deed.time,
                           w.grid().kernel.lines[a.deed.pc].ptx,
@@ -30,6 +31,7 @@ class GlobalRaces final : public Observer {
     };
     {
       const std::lock_guard lock(shadow_.mutex());
+      if (a.writes) allocation.note_written(a.address - allocation.address, a.bytes);
       std::vector<std::byte> stored;  // empty where it is not known
       const Address end = a.address + a.bytes;
       for (Address from = a.address; from < end;) {
@@ -102,15 +104,25 @@ class GlobalRaces final : public Observer {
     return scope == Scope::gpu || by.cta == me.cta || (scope == Scope::cluster && by.cluster == me.cluster);
   }
 
+  static std::string name_of(const Allocation& allocation, uint64_t offset) {
+    return allocation.name.empty() ? fmt::format("byte {} of the allocation {:#x} of {} B", offset,
+                                                 allocation.address, allocation.size)
+                                   : fmt::format("{}+{}", allocation.name, offset);
+  }
+
+  // Memory that is allocated holds anything: a sum begins with zeros that somebody has written.
+  void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a) const {
+    const std::lock_guard lock(shadow_.mutex());
+    if (const auto offset = allocation.first_unwritten(a.address - allocation.address, a.bytes))
+      w.find(Fault::uninitialised,
+             fmt::format("{} {}, which nothing had written", a.what, name_of(allocation, *offset)), a.lane);
+  }
+
   void report(const Warp& w, const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
               const std::vector<std::byte>& stored) const {
     const Fault fault = clash.standing == Standing::unfenced ? Fault::proxy_fence : Fault::race;
     if (w.grid().reports->has_found(w.grid().kernel.name, w.here(), fault)) return;
-    const uint64_t offset = clash.address - allocation.address;
-    const std::string where = allocation.name.empty()
-                                  ? fmt::format("byte {} of the allocation {:#x} of {} B", offset,
-                                                allocation.address, allocation.size)
-                                  : fmt::format("{}+{}", allocation.name, offset);
+    const std::string where = name_of(allocation, clash.address - allocation.address);
     const GlobalActor& by = shadow_[clash.earlier.actor];
     const bool is_prior = by.launch != cluster_.grid.id;
     std::string earlier = fmt::format("{} {} it at line {}", by.name, clash.earlier_wrote ? "wrote" : "read",

@@ -121,6 +121,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
                       .deed = w.access(),
                       .what = "this adds to",
                       .lane = lane,
+                      .updates = true,
                       .is_strong = true,
                       .scope = x.scope});
     }

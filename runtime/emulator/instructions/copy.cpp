@@ -78,6 +78,7 @@ void touch_target(Warp& w, Address to, uint32_t bytes, int lane, bool reduces, S
                   .deed = {copies.writing_actor, copies.open, w.here(), true, 0},
                   .what = reduces ? "this copy adds to" : "this copy writes",
                   .lane = lane,
+                  .updates = reduces,
                   .is_strong = reduces,
                   .values = values});
 }

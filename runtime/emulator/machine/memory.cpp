@@ -8,10 +8,11 @@ Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, boo
   align = std::max<size_t>(align, 256);
   next_ = (next_ + align - 1) / align * align;
   auto* zeros = static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1));
-  if (!zeros)
+  auto* written = static_cast<uint64_t*>(std::calloc(bytes / 256 + 1, 8));
+  if (!zeros || !written)
     throw Error(fmt::format("device memory: the host has no room for an allocation of {} B", bytes),
                 Error::Kind::out_of_memory);
-  Allocation allocation{next_, bytes, std::move(name), read_only, {zeros, &std::free}};
+  Allocation allocation{next_, bytes, std::move(name), read_only, {zeros, &std::free}, {written, &std::free}};
   Address address = next_;
   next_ += bytes + 4096;  // the gap: an access behind the end meets no other allocation
   live_.emplace(address, std::move(allocation));
@@ -32,11 +33,26 @@ const Allocation* GlobalMemory::find(Address address, size_t bytes) const {
   return address - a.address <= a.size && bytes <= a.size - (address - a.address) ? &a : nullptr;
 }
 
-std::byte* GlobalMemory::host(Address address, size_t bytes, const char* operation) const {
+void Allocation::note_written(uint64_t offset, uint64_t count) const {
+  for (uint64_t word = offset / 4; word < (offset + count + 3) / 4; ++word)
+    if (word % 64 == 0 && (word + 64) * 4 <= offset + count)
+      written[word / 64] = ~uint64_t{0}, word += 63;
+    else
+      written[word / 64] |= uint64_t{1} << (word % 64);
+}
+
+std::optional<uint64_t> Allocation::first_unwritten(uint64_t offset, uint64_t count) const {
+  for (uint64_t word = offset / 4; word < (offset + count + 3) / 4; ++word)
+    if (!(written[word / 64] >> (word % 64) & 1)) return word * 4;
+  return std::nullopt;
+}
+
+std::byte* GlobalMemory::host(Address address, size_t bytes, const char* operation, bool writes) const {
   const Allocation* a = find(address, bytes);
   if (!a)
     throw Error(fmt::format("{}: {} B at {:#x} are not in device memory: {}", operation, bytes, address,
                             describe(address)));
+  if (writes) a->note_written(address - a->address, bytes);
   return a->bytes.get() + (address - a->address);
 }
 

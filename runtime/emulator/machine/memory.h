@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,12 @@ struct Allocation {
   bool read_only = false;
   std::unique_ptr<std::byte[], decltype(&std::free)>
       bytes;  // zeros, which take no room until they are touched
+  // A bit for each word that the host or a kernel has written: memory that is allocated holds anything.
+  std::unique_ptr<uint64_t[], decltype(&std::free)> written;
+
+  // Of [offset, offset + count), which lies inside.
+  void note_written(uint64_t offset, uint64_t count) const;
+  std::optional<uint64_t> first_unwritten(uint64_t offset, uint64_t count) const;
 };
 
 // Addresses are handed out once and never again, with a gap between allocations, and are the same in every
@@ -44,8 +51,9 @@ class GlobalMemory {
   // The allocation that holds all of [address, address + bytes); null where none does.
   const Allocation* find(Address address, size_t bytes) const;
 
-  // For the host's copies. Throws Error that says what is wrong with the range.
-  std::byte* host(Address address, size_t bytes, const char* operation) const;
+  // For the host's copies. Throws Error that says what is wrong with the range. What it writes counts as
+  // written.
+  std::byte* host(Address address, size_t bytes, const char* operation, bool writes = false) const;
 
   // "256 B behind the end of allocation 0x700000100 of 1024 B", for an address that is in none.
   std::string describe(Address address) const;

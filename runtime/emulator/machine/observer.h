@@ -65,6 +65,7 @@ struct GlobalAccess {
   Access deed;
   const char* what;  // "this reads"
   int lane = -1;
+  bool updates = false;    // it reads what it writes, as a reduction does
   bool is_strong = false;  // it does not race with strong ones of a scope that both reach
   Scope scope = Scope::gpu;
   StoredBytes values = {};

@@ -81,9 +81,13 @@ void run_launch_file(const std::string& text) {
   command::LaunchFile file = command::launch_from_json(text, "/nowhere/launch.json");
   uint64_t bytes = 0;
   for (const command::LaunchBuffer& b : file.buffers) bytes += b.bytes();
-  const runtime::Dim3 grid = file.grid.value_or(runtime::Dim3{}),
-                      block = file.block.value_or(runtime::Dim3{});
-  if (bytes > kMostBytes || uint64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z > 4096) return;
+  uint64_t threads = 0;
+  for (const command::KernelLaunch& launch : file.launches) {
+    const runtime::Dim3 grid = launch.grid.value_or(runtime::Dim3{}),
+                        block = launch.block.value_or(runtime::Dim3{});
+    threads += uint64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
+  }
+  if (bytes > kMostBytes || threads > 4096) return;
   for (command::LaunchOutput& o : file.outputs) o.write.clear();
   command::SimulateOptions o;
   o.emulator = options(1);
