@@ -125,8 +125,11 @@ class GlobalRaces final : public Observer {
     const std::string where = name_of(allocation, clash.address - allocation.address);
     const GlobalActor& by = shadow_[clash.earlier.actor];
     const bool is_prior = by.launch != cluster_.grid.id;
-    std::string earlier = fmt::format("{} {} it at line {}", by.name, clash.earlier_wrote ? "wrote" : "read",
-                                      clash.earlier.line);
+    const std::vector<SourceLine>& lines = w.grid().kernel.lines;
+    const auto pc = std::ranges::find(lines, clash.earlier.line, &SourceLine::ptx) - lines.begin();
+    std::string earlier = fmt::format("{} {} it at {}", by.name, clash.earlier_wrote ? "wrote" : "read",
+                                      is_prior ? fmt::format("line {}", clash.earlier.line)
+                                               : w.grid().kernel.place(static_cast<uint32_t>(pc)));
     if (is_prior) earlier += " of the launch ahead, which may still run";
     if (fault == Fault::proxy_fence)
       return w.find(

@@ -160,13 +160,12 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
   const LaneOrder& order = w.causality.lanes();
   const uint32_t pc = w.here(), end = a.offset + a.bytes;
   auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
-    w.find(
-        Fault::race,
-        fmt::format("this {} {}, but lane {} of this warp {} it at line {}, and nothing orders the two: no "
-                    "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
-                    a.writes ? "writes" : "reads", a.cta.name(at), other, verb,
-                    w.grid().kernel.lines[pc_of_other].ptx),
-        lane);
+    w.find(Fault::race,
+           fmt::format("this {} {}, but lane {} of this warp {} it at {}, and nothing orders the two: no "
+                       "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
+                       a.writes ? "writes" : "reads", a.cta.name(at), other, verb,
+                       w.grid().kernel.place(pc_of_other)),
+           lane);
   };
   for (uint32_t at = a.offset / 4 * 4; at < end; at += 4) {
     LaneMark& m = marks_[a.cta.rank][at];

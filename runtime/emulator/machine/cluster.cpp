@@ -198,7 +198,7 @@ void Cluster::collect() {
 
 std::string Cluster::describe(const Access& access, bool wrote) const {
   const ActorName& name = actors[access.actor];
-  const uint32_t line = grid.kernel.lines[access.pc].ptx;
+  const std::string at = grid.kernel.place(access.pc);
   const std::string of_cta = ctas.size() > 1 ? fmt::format(" of CTA {}", name.cta->rank) : "";
   const char* verb = wrote ? "writes" : "reads";
   switch (name.kind) {
@@ -206,22 +206,22 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
     case ActorName::Kind::prior_launch:
       break;
     case ActorName::Kind::warp:
-      return fmt::format("warp {}{} {} it at line {}", name.index, of_cta, wrote ? "wrote" : "read", line);
+      return fmt::format("warp {}{} {} it at {}", name.index, of_cta, wrote ? "wrote" : "read", at);
     case ActorName::Kind::mbarrier:
-      return fmt::format("the copy of line {} {} it until phase {} of mbarrier {}{} is seen to complete",
-                         line, verb, access.time - 1, name.cta->name(name.index), of_cta);
+      return fmt::format("the copy of {} {} it until phase {} of mbarrier {}{} is seen to complete", at, verb,
+                         access.time - 1, name.cta->name(name.index), of_cta);
     case ActorName::Kind::wgmma:
       return fmt::format(
-          "the wgmma of line {} (warpgroup {}{}, group {}) {} it until a wgmma.wait_group covers it", line,
+          "the wgmma of {} (warpgroup {}{}, group {}) {} it until a wgmma.wait_group covers it", at,
           name.index, of_cta, access.time, verb);
     case ActorName::Kind::bulk:
       return fmt::format(
-          "the copy of line {} (warp {}, lane {}{}, bulk group {}) {} it until a cp.async.bulk.wait_group "
+          "the copy of {} (warp {}, lane {}{}, bulk group {}) {} it until a cp.async.bulk.wait_group "
           "covers it",
-          line, name.index / 32, name.index % 32, of_cta, access.time, verb);
+          at, name.index / 32, name.index % 32, of_cta, access.time, verb);
     case ActorName::Kind::copy:
       return fmt::format(
-          "the cp.async of line {} (warp {}{}, group {}) {} it until a cp.async.wait_group covers it", line,
+          "the cp.async of {} (warp {}{}, group {}) {} it until a cp.async.wait_group covers it", at,
           name.index, of_cta, access.time, verb);
   }
   return {};
@@ -229,24 +229,16 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
 
 namespace {
 
-// The line of PTX, and that of the author's source where it is known: "line 158 (gemm.cpp:41)".
-std::string line_of(const Kernel& kernel, uint32_t pc) {
-  const SourceLine& at = kernel.lines[pc];
-  const std::string line = fmt::format("line {}", at.ptx);
-  if (at.line == 0 || at.file >= kernel.files.size()) return line;
-  return fmt::format("{} ({}:{})", line, kernel.files[at.file], at.line);
-}
-
 std::string of_mbarrier(const Kernel& kernel, const Mbarrier& m) {
   std::string text =
       fmt::format("mbarrier {} (initialised for {} at {}) is in phase {}: ", m.cta->name(m.offset), m.count,
-                  line_of(kernel, m.init.pc), m.phase);
+                  kernel.place(m.init.pc), m.phase);
   text += fmt::format("{} of {} arrivals are missing, ", m.pending, m.count);
   if (m.tx > 0) text += fmt::format("{} B are expected and have not arrived, ", m.tx);
   if (m.tx < 0) text += fmt::format("{} B more have arrived than were expected, ", -m.tx);
   text += m.in_flight ? fmt::format("{} copies are in flight", m.in_flight) : "no copy is in flight";
-  if (m.last_arrival != no_pc) text += fmt::format("; last arrival at {}", line_of(kernel, m.last_arrival));
-  if (m.last_expect != no_pc) text += fmt::format("; last expect_tx at {}", line_of(kernel, m.last_expect));
+  if (m.last_arrival != no_pc) text += fmt::format("; last arrival at {}", kernel.place(m.last_arrival));
+  if (m.last_expect != no_pc) text += fmt::format("; last expect_tx at {}", kernel.place(m.last_expect));
   return text + about_arrivals(m);
 }
 
@@ -312,7 +304,7 @@ std::string Cluster::picture() const {
           break;
         }
       }
-      text += fmt::format(", {}: {}", line_of(grid.kernel, at), grid.kernel.texts[at]);
+      text += fmt::format(", {}: {}", grid.kernel.place(at), grid.kernel.texts[at]);
     }
   // Too many arrivals at one barrier are why threads wait at another.
   for (const auto& cta : ctas)

@@ -263,6 +263,16 @@ struct Kernel {
   static constexpr uint32_t no_number = ~0u;
   uint32_t number(Register r) const { return r.at < 0 ? no_number : numbers[static_cast<size_t>(r.at) / 4]; }
 
+  // The line of PTX of an instruction, and that of the author's source where it is known: "line 158
+  // (gemm.cpp:41)".
+  std::string place(uint32_t pc) const {
+    const SourceLine& at = lines[pc];
+    std::string text = "line " + std::to_string(at.ptx);
+    if (at.line != 0 && at.file < files.size())
+      text += " (" + files[at.file] + ":" + std::to_string(at.line) + ")";
+    return text;
+  }
+
   std::string register_name(Register r) const {  // for reports
     auto name = register_names.find(r);
     return name == register_names.end() ? "a register" : name->second;
