@@ -1,5 +1,5 @@
-// What a family makes of a form at compile time; its keys, rules and forms are printed (printed_rows.h, by
-// print/).
+// A family makes a row of a form at compile time by these; its keys, rules and forms are printed
+// (printed_rows.h, by print/).
 #pragma once
 
 #include <array>

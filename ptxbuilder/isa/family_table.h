@@ -1,4 +1,4 @@
-// The members of all families, as print/ prints them, and what their functions are made of.
+// These are the members of all families, which print/ prints, and what their functions are made of.
 #pragma once
 
 #include <span>

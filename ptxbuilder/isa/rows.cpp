@@ -1,4 +1,4 @@
-// The table at run time: the rows with short names, and the members of families.
+// This is the table at run time: the rows with short names, and the members of families.
 #include "ptxbuilder/isa/rows.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-// The rows that have short names (names.def), each a constant, so that a call is typed at compile time, and
-// those of families (families.def).
+// Rows have short names (names.def), each a constant, so that a call is typed at compile time, or are members
+// of families (families.def).
 //
 //   isa::rows_def::mbarrier_init                the row of a short name, a constant
-//   isa::ldmatrix<MatrixForm{.matrices = 4}>()  that of a member, a constant; a wrong form does not compile
-//   isa::ldmatrix({.matrices = 4})              the same of the table; a wrong form throws Error
+//   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row of a member, a constant; a wrong form does not
+//   compile isa::ldmatrix({.matrices = 4})              the same from the table; a wrong form throws Error
 //
 // The build prints them from the manual (print/), for reading it costs a kernel's author some 20 ms a row.
 #pragma once
@@ -15,26 +15,25 @@
 
 namespace ptxbuilder::isa {
 
-// Every row with a short name, then every member of a family.
+// Gives every row with a short name, then every member of a family.
 std::span<const Row> rows();
 
-// The row of that function name, or nullptr.
+// Finds the row of that function name; null where there is none.
 const Row* find(std::string_view name);
 
-// What a typed call of a row of the table is called in C++: "mbarrier_init", "ldmatrix<MatrixForm{.matrices =
-// 4}>".
+// Gives the typed call of a row of the table in C++: "mbarrier_init", "ldmatrix<MatrixForm{.matrices = 4}>".
 std::string_view typed_call(const Row& row);
 
 constexpr int wgmma_depth(DType ab) { return 32 / size_of(ab); }  // k: 32 bytes
 
-// Whether there is such an n for accumulators of type d.
+// Tells whether there is such an n for accumulators of type d.
 bool wgmma_has_width(DType d, int n);
 
-// The columns of each of the wgmmas that make n columns of sums: all, or where n is wider than one has them,
-// half; 0 where there is no such n.
+// Gives the columns of each of the wgmmas that make n columns of sums: all, or where n is wider than one has
+// them, half; 0 where there is no such n.
 int wgmma_width_of(DType d, int n);
 
-// The types whose elements cp.reduce.async.bulk reduces so.
+// Gives the types whose elements cp.reduce.async.bulk reduces so.
 std::vector<DType> types_of(CopyReduction reduction);
 
 }  // namespace ptxbuilder::isa

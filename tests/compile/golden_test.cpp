@@ -103,7 +103,8 @@ TEST_CASE("what is printed of the families of instructions") {
   std::string text;
   bool is_told = false;
   for (std::string line; std::getline(in, line);) {
-    is_told |= line == "}  // namespace rows_def";
+    if (line == "}  // namespace rows_def" || line.starts_with("#define PTXBUILDER_FAMILIES")) is_told = true;
+    if (line.starts_with("#define PTXBUILDER_SHORT_NAMES")) is_told = false;
     if (is_told && !line.starts_with("          {\"")) text += line + "\n";
   }
   check_golden("families.txt", text);

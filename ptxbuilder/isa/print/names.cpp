@@ -6,6 +6,8 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
+#include <tuple>
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/isa/manual.h"
@@ -29,7 +31,7 @@ std::pair<std::string_view, std::string_view> split_once(std::string_view text, 
   return {text.substr(0, at), text.substr(at + between.size())};
 }
 
-// "MatrixForm: int matrices, bool transposed", or "Scope scope"
+// Reads a form, "MatrixForm: int matrices, bool transposed", or an axis, "Scope scope".
 Family family_of(std::string_view name, std::string_view form, std::string_view row_name,
                  std::string_view about, std::vector<std::string_view> keys) {
   Family family = {name, {}, about, row_name, {}, std::move(keys)};
@@ -43,7 +45,7 @@ Family family_of(std::string_view name, std::string_view form, std::string_view 
   return family;
 }
 
-// Writes the parts; nothing where a field has a value that they have not.
+// Writes the parts, and nothing if a field has a value that they have not.
 std::optional<std::string> written(const std::vector<Part>& parts, const Values& values) {
   std::string text;
   for (const Part& part : parts) {

@@ -1,4 +1,4 @@
-// What names.def and families.def say, with the rows of the manual that they name.
+// This is what names.def and families.def say, with the rows of the manual that they name.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace ptxbuilder::isa::print {
 
 struct ShortName {
   std::string_view name, key;
-  // Operands that are not as the manual has them, by commas: a hole in place of that operand,
-  // "id:imm<0..15>", or what stands there for good, "clamp=31".
+  // These operands are not as the manual has them, between commas: a hole stands in place of that operand,
+  // "id:imm<0..15>", or a text for good, "clamp=31".
   std::string_view operands = {};
   std::string_view intrinsic = {};  // LLVM's, which prints the instruction itself
   bool stays = false;               // LLVM may not move it, though its results depend on its operands alone
@@ -24,8 +24,8 @@ const std::vector<ShortName>& short_names();
 // Makes the row of a short name. Throws Error for a key or an operand that the manual has not.
 Row row_of(const ShortName& name);
 
-// The type of a field: its words, as C++ and as PTX have them. A value is the number of a word; int has no
-// words.
+// It is the type of a field, with its words as C++ and as PTX have them. A value is the number of a word; int
+// has no words.
 struct Axis {
   std::string_view name, about;
   std::vector<std::pair<std::string_view, std::string_view>> words;
@@ -57,7 +57,7 @@ struct Family {
 
 const std::vector<Family>& families();
 
-// A part of a key or a name: a text, or a field, whose values are written so; a number as it is.
+// A part of a key or a name is a text, or a field, whose values are written so, and numbers as they are.
 struct Part {
   std::string_view text = {};
   size_t field = 0;

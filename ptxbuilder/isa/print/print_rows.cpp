@@ -18,7 +18,7 @@ namespace {
 
 std::string_view word(Effect effect) { return effect == Effect::pure ? "Effect::pure" : "Effect::memory"; }
 
-// All but the name of a row up to its operands, with LLVM's intrinsic.
+// Tells what a row has besides its name and operands.
 std::string told(const Row& row) {
   const Targets early = row.early.targets;
   return fmt::format("\"{}\", {}, {}, Targets::parse(\"{}\"), \"{}\", {{{}, {}}}", row.syntax,
@@ -27,7 +27,7 @@ std::string told(const Row& row) {
                      early.empty() ? "{}" : fmt::format("Targets::parse(\"{}\")", early.text("+")));
 }
 
-// A constant that has its operands, which takes the compiler half as long as reading them again.
+// Prints a constant with its operands, for which the compiler takes half as long as for reading them again.
 std::string constant(const Row& row) {
   const auto number = [](int64_t n) {
     return n == INT64_MIN ? "INT64_MIN" : n == INT64_MAX ? "INT64_MAX" : std::to_string(n);
@@ -59,7 +59,7 @@ std::string in_form(const Family& family, const Field& field) {
   return family.form.empty() ? "form" : fmt::format("form.{}", field.name);
 }
 
-// A text of made_row.h: `"ldmatrix_x$$", {form.matrices, form.transposed ? "_trans" : ""}`.
+// Prints a text of made_row.h: `"ldmatrix_x$$", {form.matrices, form.transposed ? "_trans" : ""}`.
 std::string made(std::string_view pattern, const Family& family) {
   std::string text;
   std::vector<std::string> pieces;
@@ -81,7 +81,7 @@ std::string made(std::string_view pattern, const Family& family) {
   return fmt::format("\"{}\", {{{}}}", text, fmt::join(pieces, ", "));
 }
 
-// "1, 2 or 4", "f16 or bf16", "8 to 256 in steps of 8"
+// Lists values: "1, 2 or 4", "f16 or bf16", "8 to 256 in steps of 8".
 std::string choices(const Field& field, const std::set<int>& values) {
   std::vector<std::string> words;
   for (auto from = values.begin(); from != values.end();) {
@@ -108,8 +108,8 @@ std::string is_one_of(const Family& family, const Field& field, const std::set<i
   return fmt::format("detail::is_one_of({}, {{{}}})", in_form(family, field), fmt::join(all, ", "));
 }
 
-// What a field may be, as a condition and in words: "n is 8 to 256 in steps of 8", or where that depends on a
-// field before it "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
+// It says what a field may be, as a condition and in words: "n is 8 to 256 in steps of 8", or if that depends
+// on a field before it "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
 struct Rule {
   std::string condition, text;
 };
@@ -238,7 +238,7 @@ std::string header() {
          list("PTXBUILDER_FAMILIES", with_forms) + list("PTXBUILDER_FORM_TYPES", types);
 }
 
-// "ldmatrix<MatrixForm{.matrices = 4}>"
+// Writes the call of a member: "ldmatrix<MatrixForm{.matrices = 4}>".
 std::string call(const Family& family, const Member& member) {
   std::vector<std::string> fields;
   for (size_t i = 0; i < family.fields.size(); ++i)
