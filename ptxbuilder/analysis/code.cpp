@@ -20,8 +20,8 @@ namespace {
 using ptx_text::Statement;
 
 // The manual here lacks textures and surfaces, whose first words are these (PTX ISA 9.0).
-constexpr std::array<std::string_view, 8> kOutsideManual = {"istypep", "suld", "suq",  "sured",
-                                                            "sust",    "tex",  "tld4", "txq"};
+constexpr std::array<std::string_view, 7> kOutsideManual = {"suld", "suq",  "sured", "sust",
+                                                            "tex",  "tld4", "txq"};
 
 void collect(const Value& v, std::vector<int>& registers) {
   if (v.kind == Value::Kind::reg) registers.push_back(v.number);

@@ -94,6 +94,7 @@ TEST_CASE("instructions say what they read and write") {
     cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd3, {%r9, %r10}], [%r11];
     bar.sync 1, %r12;
     frobnicate.b32 %r13, %r14;
+    istypep.texref %p5, %rd6;
     ret;)"));
   auto operation = [&](int i) -> const Operation& { return a.code.operations[static_cast<size_t>(i)]; };
   auto name = [&](int reg) { return a.code.registers[static_cast<size_t>(reg)].name; };
@@ -112,7 +113,10 @@ TEST_CASE("instructions say what they read and write") {
   CHECK(operation(6).writes.empty());
   CHECK(operation(7).writes.empty());
   CHECK(name(operation(8).writes[0]) == "%r13");  // what is not known writes its first operand
-  CHECK_FALSE(operation(9).falls_through);
+  CHECK(operation(9).row != nullptr);
+  CHECK(name(operation(9).writes[0]) == "%p5");
+  CHECK(name(operation(9).reads[0]) == "%rd6");
+  CHECK_FALSE(operation(10).falls_through);
 }
 
 TEST_CASE("blocks, dominators and loops") {

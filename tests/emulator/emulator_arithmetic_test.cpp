@@ -6,6 +6,7 @@
 #include <cfenv>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "emulator_kit.h"
 
@@ -443,6 +444,14 @@ TEST_CASE("emulator: floating point instructions") {
                                                  : static_cast<int64_t>(x));
     });
   }
+}
+
+TEST_CASE("emulator: istypep holds for no register, as there are no textures, samplers and surfaces") {
+  std::vector<uint64_t> v(96);
+  std::iota(v.begin(), v.end(), 0);
+  for (const char* type : {"texref", "samplerref", "surfref"})
+    check(fmt::format("setp.lt.u64 %p0, %rd1, 48; istypep.{} %p0, %rd1;", type), "%p0", v,
+          [](uint64_t, uint64_t, uint64_t) { return 0; });
 }
 
 // An H100 takes 0x7ff7 and 0xfff7 alone for what lies outside, in a and in b, each half by itself.

@@ -377,12 +377,25 @@ void decode_isspacep(Decode& d) {
   d.run<execute_isspacep>({d.destination(0, Type::pred), d.source(1, Type::b64), which});
 }
 
+struct IsType {
+  Register p;
+};
+
+// It holds for nothing here: the emulator has no textures, samplers and surfaces.
+void execute_istypep(Warp& w, const IsType& x, Lanes lanes) { *w.at<uint32_t>(x.p) &= ~lanes; }
+
+void decode_istypep(Decode& d) {
+  d.source(1, Type::b64);
+  d.run<execute_istypep>({d.destination(0, Type::pred)});
+}
+
 }  // namespace
 
 void add_convert(DecodeTable& t) {
   t["cvt"] = decode_cvt;
   t["cvta"] = decode_cvta;
   t["isspacep"] = decode_isspacep;
+  t["istypep"] = decode_istypep;
 }
 
 }  // namespace ptxbuilder::runtime::emulator
