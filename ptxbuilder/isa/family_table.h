@@ -1,23 +1,24 @@
-// These are the members of all families, which print/ prints, and what their functions are made of.
+// The functions of families are made of these, which print/ prints, and the table of all members.
 #pragma once
 
+#include <functional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "ptxbuilder/isa/rows.h"
 
 namespace ptxbuilder::isa::detail {
 
-struct Member {
-  std::string_view key, call, name;  // the manual's key, the call in C++, and what the row is called
-  std::string_view syntax;
-  Effect effect;
-  int ptx_version;
-  Targets targets;
-  std::string_view intrinsic;
-  EarlyFloor early;
-};
+// `visit` gets the row of a member, the manual's key, and what writes its call in C++.
+using VisitMember =
+    std::function<void(const MadeRow& row, std::string_view key, const std::function<std::string()>& call)>;
+void for_each_member(const VisitMember& visit);
 
-std::span<const Member> members();
+// Writes a call: "ldmatrix<MatrixForm{.matrices = 4}>", or "fence_acq_rel<Scope::gpu>" of an axis alone,
+// which has no form. A field that is false is left out.
+std::string call_text(std::string_view family, std::string_view form,
+                      std::initializer_list<std::pair<std::string_view, std::string>> fields);
 
 // Finds the row of the first of the keys that a member has. Throws Error with the rule that the form breaks,
 // if any.

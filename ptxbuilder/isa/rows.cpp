@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <deque>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ptxbuilder/isa/family_table.h"
@@ -11,23 +14,29 @@
 namespace ptxbuilder::isa {
 namespace {
 
-struct Table {
+class Table {
+ public:
   Table() {
     rows.reserve(1536);  // a row is large: no copies while they grow in number
 #define PTXBUILDER_ADD(name) rows.push_back(rows_def::name);
     PTXBUILDER_SHORT_NAMES(PTXBUILDER_ADD)
 #undef PTXBUILDER_ADD
-    for (const detail::Member& m : detail::members()) {
-      rows.push_back({m.name, m.syntax, m.effect, m.ptx_version, m.targets, m.intrinsic, m.early});
-      by_key.emplace(m.key, &rows.back());
-      calls.emplace(m.name, m.call);
-    }
+    detail::for_each_member([&](const MadeRow& m, std::string_view key, const auto&) {
+      rows.push_back(
+          {keep(m.name.view()), keep(m.syntax.view()), m.effect, m.ptx_version, m.targets, {}, m.early});
+      by_key.emplace(keep(key), &rows.back());
+    });
     for (const Row& row : rows) by_name.emplace(row.name, &row);
   }
 
   std::vector<Row> rows;
-  std::unordered_map<std::string_view, const Row*> by_name, by_key;
-  std::unordered_map<std::string_view, std::string_view> calls;  // of members of families, as keys are
+  std::unordered_map<std::string_view, const Row*> by_name;
+  std::unordered_map<std::string_view, const Row*> by_key;  // members of families alone
+
+ private:
+  std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }
+
+  std::deque<std::string> texts_;
 };
 
 const Table& table() {
@@ -47,8 +56,23 @@ std::span<const Row> rows() { return table().rows; }
 const Row* find(std::string_view name) { return found(table().by_name, name); }
 
 std::string_view typed_call(const Row& row) {
-  const auto it = table().calls.find(row.name);
-  return it == table().calls.end() ? row.name : it->second;
+  static const auto calls = [] {  // of members of families
+    std::unordered_map<std::string, std::string> all;
+    detail::for_each_member(
+        [&](const MadeRow& m, std::string_view, const auto& call) { all.emplace(m.name.view(), call()); });
+    return all;
+  }();
+  const auto it = calls.find(std::string(row.name));
+  return it == calls.end() ? row.name : std::string_view(it->second);
+}
+
+std::string detail::call_text(std::string_view family, std::string_view form,
+                              std::initializer_list<std::pair<std::string_view, std::string>> fields) {
+  if (form.empty()) return fmt::format("{}<{}>", family, fields.begin()->second);
+  std::string inside;
+  for (const auto& [name, value] : fields)
+    if (value != "false") inside += fmt::format("{}.{} = {}", inside.empty() ? "" : ", ", name, value);
+  return fmt::format("{}<{}{{{}}}>", family, form, inside);
 }
 
 const Row& detail::find_member(std::string_view family, std::span<const Text> keys,

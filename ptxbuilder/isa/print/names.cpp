@@ -83,10 +83,10 @@ void find_members(Family& family) {
   std::vector<std::vector<Part>> keys;
   for (const std::string_view key : family.keys) keys.push_back(parts_of(key, family.fields));
   const std::vector<Part> name = parts_of(family.row_name, family.fields);
-  const auto first_key = [&](const Values& values) {
-    for (const std::vector<Part>& parts : keys)
-      if (const auto key = written(parts, values); key && find_instruction(*key)) return *key;
-    return std::string();
+  const auto is_first = [&](size_t number, const Values& values) {  // of the keys that the manual has
+    for (size_t i = 0; i < number; ++i)
+      if (const auto key = written(keys[i], values); key && find_instruction(*key)) return false;
+    return true;
   };
   const std::string_view begin = std::ranges::find_if(keys[0], &Part::is_text)->text;
   for (const Form* form : forms_of(begin.substr(0, begin.find('.')))) {
@@ -95,10 +95,11 @@ void find_members(Family& family) {
     for_each_row(*form, [&](const MadeRow& made) {
       const std::string key(made.name.view());
       Values unknown(family.fields.size(), -1);
-      for (const std::vector<Part>& parts : keys)
-        for_each_match(parts, key, unknown, [&](const Values& values) {
-          if (first_key(values) == key)
-            family.members.push_back({key, *written(name, values), find_instruction(key), values});
+      for (size_t i = 0; i < keys.size(); ++i)
+        for_each_match(keys[i], key, unknown, [&](const Values& values) {
+          if (is_first(i, values))
+            family.members.push_back(
+                {key, *written(name, values), find_instruction(key), values, i, family.forms.size()});
         });
     });
     if (family.members.size() > before) family.forms.push_back(form);

@@ -45,6 +45,7 @@ struct Member {
   std::string key, name;
   const Row* row;
   Values values;
+  size_t key_number, form_number;  // of those that the family has
 };
 
 struct Family {

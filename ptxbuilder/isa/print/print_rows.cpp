@@ -162,6 +162,14 @@ std::string signature(const Family& f) {
   return fmt::format("const Row& {}(const {}& form, Where where", f.name, form_type(f));
 }
 
+std::string forms(const Family& family) {
+  std::vector<std::string> all;
+  for (const Form* form : family.forms)
+    all.push_back(fmt::format("\n          {{\"{}\", {}, {}, \"{}\"}}", form->pattern, word(form->effect),
+                              form->ptx_version, form->targets));
+  return fmt::format("{}", fmt::join(all, ","));
+}
+
 std::string in_header(const Family& f, bool has_new_form) {
   std::string text = fmt::format("// {}\n// {}\n", f.about, f.members[0].row->syntax);
   if (has_new_form) {
@@ -171,17 +179,13 @@ std::string in_header(const Family& f, bool has_new_form) {
                           field.type->name == "bool" ? " = false" : "");
     text += "};\n";
   }
-  std::vector<std::string> forms, keys;
-  for (const Form* form : f.forms)
-    forms.push_back(fmt::format("\n          {{\"{}\", {}, {}, \"{}\"}}", form->pattern, word(form->effect),
-                                form->ptx_version, form->targets));
+  std::vector<std::string> keys;
   for (const std::string_view key : f.keys) keys.push_back(fmt::format("Text({})", made(key, f)));
   text += fmt::format(
       "namespace detail {{\nconstexpr std::array<Text, {0}> {1}_keys([[maybe_unused]] const {2}& form) {{\n"
       "  return {{{3}}};\n}}\nconstexpr MadeRow {1}_row(const {2}& form) {{\n  return member({{{4}}},\n"
       "      {1}_keys(form), {{{5}}});\n}}\n}}  // namespace detail\n",
-      keys.size(), f.name, form_type(f), fmt::join(keys, ",\n          "), fmt::join(forms, ","),
-      made(f.row_name, f));
+      keys.size(), f.name, form_type(f), fmt::join(keys, ",\n          "), forms(f), made(f.row_name, f));
   text += fmt::format("template <{} form>\nconstexpr const Row& {}() {{\n", form_type(f), f.name);
   for (const Rule& rule : rules_of(f))
     text +=
@@ -238,42 +242,62 @@ std::string header() {
          list("PTXBUILDER_FAMILIES", with_forms) + list("PTXBUILDER_FORM_TYPES", types);
 }
 
-// Writes the call of a member: "ldmatrix<MatrixForm{.matrices = 4}>".
-std::string call(const Family& family, const Member& member) {
-  std::vector<std::string> fields;
-  for (size_t i = 0; i < family.fields.size(); ++i)
-    if (const Field& field = family.fields[i]; family.form.empty())
-      fields.push_back(in_cpp(field, member.values[i]));
-    else if (field.type->name != "bool" || member.values[i] != 0)
-      fields.push_back(fmt::format(".{} = {}", field.name, in_cpp(field, member.values[i])));
+// Prints a loop over the members, whose values, key and form stand in an array.
+std::string members(const Family& family) {
+  std::vector<std::string> values, fields, told;
+  std::set<std::string_view>
+      known;  // of several with one key, as of bits of u32 and s32, the first has the row
+  for (const Member& m : family.members)
+    if (known.insert(m.key).second)
+      values.push_back(fmt::format("{{{}, {}, {}}}", fmt::join(m.values, ", "), m.key_number, m.form_number));
+  const size_t count = family.fields.size();
+  for (size_t i = 0; i < count; ++i) {
+    const Field& field = family.fields[i];
+    fields.push_back(field.type->words.empty() ? fmt::format("v[{}]", i)
+                                               : fmt::format("static_cast<{}>(v[{}])", field.type->name, i));
+    told.push_back(fmt::format("{{\"{}\", written({})}}", field.name, in_form(family, field)));
+  }
   const std::string inside = fmt::format("{}", fmt::join(fields, ", "));
-  return fmt::format("{}<{}>", family.name,
-                     family.form.empty() ? inside : fmt::format("{}{{{}}}", family.form, inside));
+  return fmt::format(
+      "  constexpr Form {0}_forms[] = {{{1}}};\n  constexpr int16_t {0}_values[][{2}] = {{\n      {3}}};\n"
+      "  for (const auto& v : {0}_values) {{\n    const {4} form = {5};\n    const auto keys = "
+      "{0}_keys(form);\n"
+      "    visit(member({{{0}_forms[v[{7}]]}}, keys, {{{8}}}), keys[static_cast<size_t>(v[{6}])].view(),\n"
+      "          [&] {{ return call_text(\"{0}\", \"{9}\", {{{10}}}); }});\n  }}\n",
+      family.name, forms(family), count + 2, fmt::join(values, ", "), form_type(family),
+      family.form.empty() ? inside : fmt::format("{{{}}}", inside), count, count + 1,
+      made(family.row_name, family), family.form, fmt::join(told, ", "));
 }
 
 std::string table() {
   std::string text = fmt::format(
       "{}the members of families.\n#include \"ptxbuilder/isa/family_table.h\"\n\nnamespace ptxbuilder::isa "
       "{{\n"
-      "namespace {{\n\nconstexpr detail::Member kMembers[] = {{\n",
+      "namespace detail {{\nnamespace {{\n\n"
+      "std::string written(int value) {{ return std::to_string(value); }}\n"
+      "std::string written(bool value) {{ return value ? \"true\" : \"false\"; }}\n",
       kOpening);
-  std::set<std::string_view>
-      known;  // of several forms with one key, as of bits of u32 and s32, the first is the row's
-  for (const Family& family : families())
-    for (const Member& m : family.members)
-      if (known.insert(m.key).second)
-        text += fmt::format("    {{\"{}\", \"{}\", \"{}\", {}}},\n", m.key, call(family, m), m.name,
-                            told(*m.row));
-  text +=
-      "};\n\n}  // namespace\n\nstd::span<const detail::Member> detail::members() { return kMembers; }\n\n";
+  for (const Axis& axis : axes()) {
+    if (axis.words.empty() || axis.name == "bool") continue;
+    std::vector<std::string> words;
+    for (const auto& [name, spelling] : axis.words)
+      words.push_back(fmt::format("\"{}::{}\"", axis.name, name));
+    text += fmt::format(
+        "std::string written({} value) {{\n  constexpr std::string_view names[] = {{{}}};\n"
+        "  return std::string(names[static_cast<size_t>(value)]);\n}}\n",
+        axis.name, fmt::join(words, ", "));
+  }
+  text += "\n}  // namespace\n\nvoid for_each_member(const VisitMember& visit) {\n";
+  for (const Family& family : families()) text += members(family);
+  text += "}\n\n}  // namespace detail\n\n";
   for (const Family& f : families()) {
-    text += fmt::format("{}) {{\n", signature(f));
     std::string broken = "\"\"";
     const std::vector<Rule> rules = rules_of(f);
     for (auto rule = rules.rbegin(); rule != rules.rend(); ++rule)
       broken = fmt::format("!({}) ? \"{}\"\n      : {}", rule->condition, rule->text, broken);
-    text += fmt::format("  return detail::find_member(\"{0}\", detail::{0}_keys(form), {1}, where);\n}}\n",
-                        f.name, broken);
+    text += fmt::format(
+        "{0}) {{\n  return detail::find_member(\"{1}\", detail::{1}_keys(form), {2}, where);\n}}\n",
+        signature(f), f.name, broken);
   }
   return text + "\n}  // namespace ptxbuilder::isa\n";
 }
