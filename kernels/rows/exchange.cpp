@@ -60,8 +60,10 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
   kernel.cluster(static_cast<uint32_t>(ctas_));
   arrived_.emplace(kernel, std::vector<int>{1, 1}, std::vector<std::string>{"numbers of a row"});
   phases_.emplace(*arrived_);
-  sync_cluster();  // no CTA is sent anything before its barriers are there
-  if (is_repeated_) barrier_cluster_arrive();
+  // No CTA is sent anything before its barriers are there: the first call waits for that, behind the loads of
+  // its row.
+  barrier_cluster_arrive();
+  detail::TileContext::of(kernel.builder()).unpublished_barriers = false;
 }
 
 void RowExchange::finish() {
@@ -81,9 +83,12 @@ void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& 
     // This call takes the places of the call before the last one, whose numbers all have read by now.
     barrier_cluster_wait();
     barrier_cluster_arrive();
-  } else if (++calls_ > 2) {
+  } else if (calls_ == 0) {
+    barrier_cluster_wait();
+  } else if (calls_ > 1) {
     throw Error("a row that CTAs share is exchanged twice at most, unless its operation sums over rows");
   }
+  ++calls_;
   const u32 turn = *turn_, lane = tid_x() % kLanes;
   const smem arrived = (*arrived_)[turn];
   const auto count = static_cast<uint32_t>(own.size());

@@ -29,20 +29,31 @@ Kernel layer_norm_kernel(const RowProblem& problem) {
 
 Kernel layer_norm_gradient_kernel(const RowProblem& problem) {
   return rows_kernel(problem, [](RowThreads& threads) {
-    Var<Numbers> sums(threads.zeros()), sums_of_bias(threads.zeros());
+    auto sums = threads.sums("dweight"), sums_of_bias = threads.sums("dbias");
     const auto one = [&](Row& row) {
-      const Numbers weight = row.load_columns("weight", 1);
-      const Numbers dy = row.load("dy"), scale = row.spread(row.load_number("scale"));
-      const Numbers normal = (row.load("x") - row.spread(row.load_number("mean"))) * scale,
-                    slope = dy * weight;
-      const Numbers mean = row.sum(slope) / row.columns(), along = row.sum(slope * normal) / row.columns();
-      row.store("dx", (slope - row.spread(mean) - normal * row.spread(along)) * scale);
-      sums = sums + dy * normal;
-      sums_of_bias = sums_of_bias + dy;
+      const Numbers weight = row.load_columns("weight", 1), dy = row.load("dy");
+      const Numbers scale = row.spread(row.load_number("scale")),
+                    normal = (row.load("x") - row.spread(row.load_number("mean"))) * scale;
+      const auto add = [&] {
+        if (sums) sums->add_product(dy, normal);
+        if (sums_of_bias) sums_of_bias->add(dy);
+      };
+      // What waits for the sums of the row takes registers: dy beside few values, else the slope and the
+      // normal row.
+      if (row.is_wide()) add();
+      const Numbers slope = dy * weight;
+      const RowParts parts =
+          row.exchange({reduce_rows(Reduction::add, slope), reduce_rows(Reduction::add, slope * normal)});
+      const auto mean_of = [&](size_t number) {
+        return parts.reduce(Reduction::add, [=](const auto& part) { return part[number]; }) / row.columns();
+      };
+      const Numbers mean = mean_of(0), along = mean_of(1);
+      row.store("dx", (fma(normal, row.spread(-along), slope) - row.spread(mean)) * scale);
+      if (!row.is_wide()) add();
     };
-    threads.for_each(one, {"dy", "x"});
-    threads.store_sums("dweight", sums);
-    threads.store_sums("dbias", sums_of_bias);
+    threads.for_each(one, {"dy", "x", "mean", "scale"});
+    threads.store("dweight", sums);
+    threads.store("dbias", sums_of_bias);
   });
 }
 
@@ -64,7 +75,7 @@ RowOperation layer_norm() {
                       {"mean", {"rows"}, number, written_if_given, "the mean"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(variance(x) + epsilon)"}},
           .numbers = {{"epsilon", 1e-5F, "what is added to the variance"}},
-          .limits = {.values = 32, .values_of_words = 16},
+          .limits = {.values = 32, .values_of_words = 20},
           .build = layer_norm_kernel};
 }
 
@@ -81,7 +92,7 @@ RowOperation layer_norm_gradient() {
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"},
                       {"dweight", {"columns"}, any, written_if_given, "the gradient of weight", true},
                       {"dbias", {"columns"}, any, written_if_given, "the gradient of bias", true}},
-          .limits = {.values = 16, .values_of_words = 8, .threads_at_once = 512},
+          .limits = {.values = 16, .values_of_words = 10, .wide = 2, .threads_at_once = 512},
           .build = layer_norm_gradient_kernel};
 }
 

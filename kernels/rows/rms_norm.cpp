@@ -23,18 +23,18 @@ Kernel rms_scale_kernel(const RowProblem& problem) {
 
 Kernel rms_norm_gradient_kernel(const RowProblem& problem) {
   return rows_kernel(problem, [](RowThreads& threads) {
-    const Numbers weight = threads.load_columns("weight", 1);
-    Var<Numbers> sums(threads.zeros());
+    const auto weight = threads.columns("weight", 1);
+    auto sums = threads.sums("dweight");
     const auto one = [&](Row& row) {
       const Numbers dy = row.load("dy"), scale = row.spread(row.load_number("scale")),
                     normal = row.load("x") * scale;
-      const Numbers slope = dy * weight;
+      if (sums) sums->add_product(dy, normal);
+      const Numbers slope = dy * weight(row);
       const Numbers mean = row.sum(slope * normal) / row.columns();
-      row.store("dx", (slope - normal * row.spread(mean)) * scale);
-      sums = sums + dy * normal;
+      row.store("dx", fma(normal, row.spread(-mean), slope) * scale);
     };
-    threads.for_each(one, {"dy", "x"});
-    threads.store_sums("dweight", sums);
+    threads.for_each(one, {"dy", "x", "scale"});
+    threads.store("dweight", sums);
   });
 }
 
@@ -50,7 +50,7 @@ RowOperation rms_norm() {
                       {"y", {"rows", "columns"}, of_first, written, "rows of mean square 1, times weight"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(mean(x^2) + epsilon)"}},
           .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
-          .limits = {.values_of_words = 16},
+          .limits = {.values_of_words = 24},
           .build = rms_norm_kernel};
 }
 
@@ -79,7 +79,7 @@ RowOperation rms_norm_gradient() {
                       {"dy", {"rows", "columns"}, any, read, "the gradient of y"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"},
                       {"dweight", {"columns"}, any, written_if_given, "the gradient of weight", true}},
-          .limits = {.values = 16, .values_of_words = 8, .threads_at_once = 512},
+          .limits = {.values = 16, .values_of_words = 10, .wide = 2, .threads_at_once = 512},
           .build = rms_norm_gradient_kernel};
 }
 

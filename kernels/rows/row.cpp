@@ -100,6 +100,17 @@ RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters,
                  problem.tile.layout(), T(outside));
 }
 
+// It loads one number for each row of a tensor [rows].
+template <class T>
+RegisterTile<T> number_of(const RowProblem& problem, const Parameters& parameters, gptr<T> start, int stride,
+                          u32 row) {
+  const RegisterLayout layout = problem.tile.layout().reduced_rows();
+  const u32 rows = parameters.get<u32>("rows");
+  if (problem.tile.is_shared())
+    return RegisterTile<T>(T(start[u64(min(row, rows - 1)) * u64(stride)]), layout);
+  return ptxbuilder::load<T>(GlobalTensor(start, {rows}, {stride}).as_col().tile(row, 0), layout);
+}
+
 }  // namespace
 
 Row::Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
@@ -156,25 +167,22 @@ Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index
 Numbers Row::load_columns(const std::string& tensor, float unsaid) const {
   return columns_of(problem_, parameters_, tensor, unsaid);
 }
-Numbers RowThreads::load_columns(const std::string& tensor, float unsaid) const {
-  return columns_of(problem_, parameters_, tensor, unsaid);
+std::function<Numbers(const Row&)> RowThreads::columns(const std::string& tensor, float unsaid) const {
+  if (problem_.tile.is_wide)
+    return [tensor, unsaid](const Row& row) { return row.load_columns(tensor, unsaid); };
+  return [all = columns_of(problem_, parameters_, tensor, unsaid)](const Row&) { return all; };
 }
 
 Numbers Row::load_number(const std::string& tensor) const {
-  return load_number<f32>(parameters_.get<gptr<f32>>(tensor), 1);
+  if (const auto loaded = loaded_.find(tensor); loaded != loaded_.end())
+    return Numbers::of_registers(layout_.reduced_rows(), loaded->second);
+  return number_of(problem_, parameters_, parameters_.get<gptr<f32>>(tensor), 1, row_);
 }
 
 RegisterTile<s32> Row::load_index(const std::string& tensor) const {
   // The low half of 64 bits comes first.
-  return load_number<s32>(gptr<s32>(parameters_.get<gmem>(tensor)), size_of(type_of(tensor)) / 4);
-}
-
-template <class T>
-RegisterTile<T> Row::load_number(gptr<T> start, int stride) const {
-  const RegisterLayout rows = layout_.reduced_rows();
-  if (problem_.tile.is_shared()) return RegisterTile<T>(T(start[u64(row_) * u64(stride)]), rows);
-  const GlobalTensor all(start, {size("rows")}, {stride});
-  return ptxbuilder::load<T>(all.as_col().tile(row_, 0), rows);
+  return number_of(problem_, parameters_, gptr<s32>(parameters_.get<gmem>(tensor)),
+                   size_of(type_of(tensor)) / 4, row_);
 }
 
 Numbers Row::load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const {
@@ -243,8 +251,56 @@ Numbers Row::inside(const Numbers& x) const {
   return select(access < size("columns"), x, f32(0));
 }
 
-RowThreads::RowThreads(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange)
-    : problem_(problem), parameters_(parameters), exchange_(exchange) {}
+RowSums::RowSums(Kernel& kernel, const RowTile& t)
+    : layout_(t.layout()), threads_(t.warpgroups() * RegisterLayout::kThreads) {
+  if (!t.is_wide) {
+    in_registers_.emplace(Numbers(f32(0), layout_));
+    return;
+  }
+  constexpr int kColumns = 32;  // of 128 bytes
+  const int rows = (t.values_of_thread() + 3) / 4 * 4 * threads_ / kColumns;
+  own_ = kernel.shared<f32>({rows, kColumns}, SwizzleNone, 1, "sums of rows")[0].address() + tid_x() * 16;
+  for (int i = 0; i < t.values_of_thread(); i += 4)
+    store(place(i), std::array<f32, 4>{f32(0), f32(0), f32(0), f32(0)});
+}
+
+// Accesses of 16 bytes by the threads of a warp lie side by side.
+sptr<f32> RowSums::place(int number) const { return sptr<f32>(*own_ + number / 4 * threads_ * 16); }
+
+void RowSums::change(const std::function<f32(f32, int)>& next) {
+  if (in_registers_) {
+    const Numbers before = *in_registers_;
+    *in_registers_ = Numbers::of(layout_, [&](int i) { return next(before.value(i), i); });
+    return;
+  }
+  const int count = Numbers(f32(0), layout_).count();
+  for (int i = 0; i < count; i += 4) {
+    std::array<f32, 4> four = load<4>(place(i));
+    for (int k = 0; k < 4 && i + k < count; ++k)
+      four[static_cast<size_t>(k)] = next(four[static_cast<size_t>(k)], i + k);
+    ptxbuilder::store(place(i), four);
+  }
+}
+
+void RowSums::add(const Numbers& x) {
+  change([&](f32 sum, int i) { return sum + x.value(i); });
+}
+void RowSums::add_product(const Numbers& x, const Numbers& y) {
+  change([&](f32 sum, int i) { return fma(x.value(i), y.value(i), sum); });
+}
+
+Numbers RowSums::value() const {
+  if (in_registers_) return *in_registers_;
+  std::vector<std::array<f32, 4>> fours;
+  return Numbers::of(layout_, [&](int i) {
+    if (i % 4 == 0) fours.push_back(load<4>(place(i)));
+    return fours[static_cast<size_t>(i / 4)][static_cast<size_t>(i % 4)];
+  });
+}
+
+RowThreads::RowThreads(Kernel& kernel, const RowProblem& problem, const Parameters& parameters,
+                       RowExchange& exchange)
+    : kernel_(kernel), problem_(problem), parameters_(parameters), exchange_(exchange) {}
 
 void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead) {
   const RowTile& t = problem_.tile;
@@ -255,13 +311,20 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   };
   if (!problem_.operation->has_sums()) return one(first, {});
   const auto registers_of = [&](const std::string& tensor, u32 block) {
+    if (!problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns())
+      return number_of(problem_, parameters_, parameters_.get<gptr<f32>>(tensor), 1, block * t.rows())
+          .registers();
     return with_type(*problem_.types[place_of(*problem_.operation, tensor)], [&]<class T>(T) {
       return rows_of<T>(problem_, parameters_, tensor, 0, block * t.rows()).registers();
     });
   };
   std::map<std::string, std::vector<Var<u32>>> next;
-  for (const std::string& tensor : ahead)
+  for (const std::string& tensor : ahead) {
+    const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
+    // Where a warp has a row, others run while it waits for a number, which would take a register.
+    if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
+  }
   const u32 step = nctaid_x() / t.ctas;
   for_(first, ceil_div(parameters_.get<u32>("rows"), t.rows()), step, [&](u32 block) {
     Row::Loaded loaded;
@@ -274,14 +337,18 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   });
 }
 
-Numbers RowThreads::zeros() const { return Numbers(f32(0), problem_.tile.layout()); }
+std::optional<RowSums> RowThreads::sums(const std::string& tensor) const {
+  if (!problem_.types[place_of(*problem_.operation, tensor)]) return {};
+  return RowSums(kernel_, problem_.tile);
+}
 
-void RowThreads::store_sums(const std::string& tensor, const Numbers& x) const {
-  if (!problem_.types[place_of(*problem_.operation, tensor)]) return;
+void RowThreads::store(const std::string& tensor, const std::optional<RowSums>& sums) const {
+  if (!sums) return;
   const RowTile& t = problem_.tile;
   const auto to = tile_of(t, parameters_.get<gptr<f32>>(tensor), nctaid_x() / t.ctas,
                           parameters_.get<u32>("columns"), ctaid_x() / t.ctas);
-  store(to, t.is_shared() ? x : reduce_cols(Reduction::add, x));
+  const Numbers x = sums->value();
+  ptxbuilder::store(to, t.is_shared() ? x : reduce_cols(Reduction::add, x));
 }
 
 Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body, Where where) {
@@ -296,7 +363,7 @@ Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThread
   k.builder().hold_at_once(static_cast<uint32_t>(ctas_at_once(t, limits)));
   RowExchange exchange(k, problem);
   k.warpgroups(t.warpgroups(), 0, [&](u32) {
-    RowThreads threads(problem, parameters, exchange);
+    RowThreads threads(k, problem, parameters, exchange);
     body(threads);
     exchange.finish();
   });

@@ -29,6 +29,7 @@ class Row {
 
   const RegisterLayout& layout() const { return layout_; }
   bool has(const std::string& tensor) const;
+  bool is_wide() const { return problem_.tile.is_wide; }
   u32 size(const std::string& word) const { return parameters_.get<u32>(word); }
   f32 columns() const { return f32(size("columns")); }
   f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
@@ -73,8 +74,6 @@ class Row {
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);
   DType type_of(const std::string& tensor) const;
-  template <class T>
-  RegisterTile<T> load_number(gptr<T> start, int stride) const;
 
   const RowProblem& problem_;
   const Parameters& parameters_;
@@ -84,21 +83,47 @@ class Row {
   const u32 row_, column_;  // the first of this warp's part
 };
 
+// Sums over the rows that a CTA takes, of the columns of each thread: in its registers or, where it has more
+// columns than these hold, in a place of its own in shared memory. Without effect for a result that is not
+// given.
+class RowSums {
+ public:
+  void add(const Numbers& x);
+  void add_product(const Numbers& x, const Numbers& y);
+
+ private:
+  friend class RowThreads;
+  // `next` gives the sum of a number of this thread's and what is added to it.
+  void change(const std::function<f32(f32 sum, int number)>& next);
+  RowSums(Kernel& kernel, const RowTile& tile);
+  Numbers value() const;
+  // The place of four numbers of this thread's.
+  sptr<f32> place(int number) const;
+
+  RegisterLayout layout_;
+  int threads_;
+  std::optional<Var<Numbers>> in_registers_;
+  std::optional<smem> own_;
+};
+
 // The threads of a CTA go over rows, which `body` sees.
 class RowThreads {
  public:
-  // The tensors `ahead` are loaded for the next rows while these are computed, if CTAs stay.
+  // The tensors `ahead`, of rows or of one number for each, are loaded for the next rows while these are
+  // computed, if CTAs stay.
   void for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead = {});
-  // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
-  Numbers load_columns(const std::string& tensor, float unsaid) const;
-  // A tile of zeros begins sums over rows, which go to the parts of a tensor, unless it is not given.
-  Numbers zeros() const;
-  void store_sums(const std::string& tensor, const Numbers& x) const;
+  // It gives a tensor [columns] to each row, which is loaded once where registers hold it, else row by row;
+  // `unsaid` stands for one that is not given.
+  std::function<Numbers(const Row&)> columns(const std::string& tensor, float unsaid) const;
+  // Sums begin at zero, and go to the parts of a tensor, unless that is not given.
+  std::optional<RowSums> sums(const std::string& tensor) const;
+  void store(const std::string& tensor, const std::optional<RowSums>& sums) const;
 
  private:
   friend Kernel rows_kernel(const RowProblem&, const std::function<void(RowThreads&)>&, Where);
-  RowThreads(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange);
+  RowThreads(Kernel& kernel, const RowProblem& problem, const Parameters& parameters, RowExchange& exchange);
 
+  Kernel& kernel_;
   const RowProblem& problem_;
   const Parameters& parameters_;
   RowExchange& exchange_;

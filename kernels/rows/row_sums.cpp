@@ -1,4 +1,5 @@
-// This sums the rows of each column, behind an operation whose CTAs have summed theirs.
+// This sums the rows of each column, behind an operation whose CTAs have summed theirs: of one matrix, or of
+// two.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"
@@ -6,40 +7,52 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kColumns = 8, kRows = 256;  // of a CTA, at a time
+constexpr int kColumns = 32, kRows = 256;  // of a CTA, at a time
 
 template <class T>
-void store_as(const Parameters& p, u32 column, const Numbers& sums) {
-  const GlobalTensor y(p.get<gptr<T>>("y"), {p.get<u32>("columns")});
+void store_as(const Parameters& p, const std::string& y, u32 column, const Numbers& sums) {
+  const GlobalTensor to(p.get<gptr<T>>(y), {p.get<u32>("columns")});
   if constexpr (std::same_as<T, f32>)
-    store(y.as_row().tile(0, column), sums);
+    store(to.as_row().tile(0, column), sums);
   else
-    store(y.as_row().tile(0, column), astype<T>(sums));
+    store(to.as_row().tile(0, column), astype<T>(sums));
+}
+
+void sum(const Parameters& p, const std::string& x, const std::string& y, DType type, int vector) {
+  const u32 column = ctaid_x() * kColumns, rows = p.get<u32>("rows");
+  const GlobalTensor from =
+      GlobalTensor(p.get<gptr<f32>>(x), {rows, p.get<u32>("columns")}).multiples_of(vector);
+  const RegisterLayout layout = strided({kRows, kColumns}, vector);
+  Var<Numbers> sums(Numbers(f32(0), layout));
+  for_(0, rows, kRows, [&](u32 row) { sums = sums + load<f32>(from.tile(row, column), layout); });
+  const Numbers all = reduce_cols(Reduction::add, sums.value());
+  if (type == DType::f16)
+    store_as<f16>(p, y, column, all);
+  else if (type == DType::bf16)
+    store_as<bf16>(p, y, column, all);
+  else
+    store_as<f32>(p, y, column, all);
 }
 
 Kernel row_sums_kernel(const RowProblem& problem) {
+  const std::vector<RowTensor>& tensors = problem.operation->tensors;
+  const bool has_second = problem.types[2].has_value();
   Kernel k(problem.operation->name);
   Parameters p;
-  p.add("x", Parameter::Kind::pointer, DType::f32, "the rows");
-  p.add("y", Parameter::Kind::pointer, *problem.types[1], "the sum of each column");
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (problem.types[i])
+      p.add(tensors[i].name, Parameter::Kind::pointer, *problem.types[i], tensors[i].meaning);
   p.add("rows", Parameter::Kind::scalar, DType::u32, "an extent of x");
   p.add("columns", Parameter::Kind::scalar, DType::u32, "an extent of x and y");
   p.declare(k, Where::here());
-  k.grid("ceil_div(columns, " + std::to_string(kColumns) + ")");
+  k.grid("ceil_div(columns, " + std::to_string(kColumns) + ")", has_second ? "2" : "1");
   k.overlaps();
   griddepcontrol_wait();
-  const u32 column = ctaid_x() * kColumns, rows = p.get<u32>("rows");
-  const GlobalTensor x(p.get<gptr<f32>>("x"), {rows, p.get<u32>("columns")});
-  const RegisterLayout layout = strided({kRows, kColumns}, 1);
-  Var<Numbers> sums(Numbers(f32(0), layout));
-  for_(0, rows, kRows, [&](u32 row) { sums = sums + load<f32>(x.tile(row, column), layout); });
-  const Numbers all = reduce_cols(Reduction::add, sums.value());
-  if (problem.types[1] == DType::f16)
-    store_as<f16>(p, column, all);
-  else if (problem.types[1] == DType::bf16)
-    store_as<bf16>(p, column, all);
+  const auto first = [&] { sum(p, "x", "y", *problem.types[1], problem.tile.vector); };
+  if (!has_second)
+    first();
   else
-    store_as<f32>(p, column, all);
+    if_(ctaid_y() == 0, first, [&] { sum(p, "x2", "y2", *problem.types[3], problem.tile.vector); });
   return k;
 }
 
@@ -49,9 +62,11 @@ RowOperation row_sums() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
   return {.name = "row_sums",
-          .summary = "y = the sum of each column of x",
+          .summary = "y = the sum of each column of x, and y2 of x2",
           .tensors = {{"x", {"rows", "columns"}, number, read, "the rows"},
-                      {"y", {"columns"}, any, written, "the sum of each column"}},
+                      {"y", {"columns"}, any, written, "the sum of each column"},
+                      {"x2", {"rows", "columns"}, number, read_if_given, "other rows"},
+                      {"y2", {"columns"}, any, written_if_given, "the sum of each of their columns"}},
           .build = row_sums_kernel};
 }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/operand.h"
+#include "kernels/call/prepared_calls.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row_check.h"
 #include "runtime/loaded_kernel.h"
@@ -10,15 +11,94 @@ namespace ptxbuilder::kernels {
 namespace {
 
 // A kernel is made for this and a tile.
-struct RowForm {
+struct RowKey {
   const RowOperation* operation;
   std::vector<std::optional<DType>> types;
-  friend bool operator==(const RowForm&, const RowForm&) = default;
+  friend bool operator==(const RowKey&, const RowKey&) = default;
 };
 
 size_t bytes_of_part(const CheckedRows& c, int64_t parts) {
   return static_cast<size_t>(round_up(parts * c.columns() * size_of(DType::f32), kPartAlignment));
 }
+
+// The results that are summed over rows, by their numbers among the tensors.
+std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optional<DType>>& types) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < types.size(); ++i)
+    if (types[i] && o.tensors[i].is_summed) all.push_back(i);
+  return all;
+}
+
+// Calls of one form differ in addresses, numbers and stream alone: a form has all extents and types, how each
+// address is aligned, and which tensors lie in one place.
+constexpr size_t kKeptTensors = 8, kKeptRank = 4, kKeptNumbers = 4;
+constexpr size_t kOfTensor = 2 + kKeptRank, kFormWords = 2 + kKeptTensors * kOfTensor;
+constexpr size_t kFirstTensor = SourcedArguments::kWorkspace + 1, kFirstNumber = kFirstTensor + kKeptTensors;
+using Sources = std::array<uint64_t, kFirstNumber + kKeptNumbers>;
+
+bool has_form(const RowCall& call) {
+  if (!call.operation || call.tensors.size() > kKeptTensors || call.numbers.size() > kKeptNumbers)
+    return false;
+  return std::all_of(call.tensors.begin(), call.tensors.end(),
+                     [](const auto& x) { return !x || x->extents.size() <= kKeptRank; });
+}
+
+auto words_of(const RowCall& call) {
+  return [&call](const auto& word) {
+    constexpr uint64_t kAccess = 16;
+    word(0, reinterpret_cast<uintptr_t>(call.operation));
+    word(1, call.numbers.size() | uint64_t{call.tensors.size()} << 32);
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      size_t at = 2 + i * kOfTensor;
+      const std::optional<RowOperand>& x = call.tensors[i];
+      uint64_t same = 0;
+      for (size_t k = 0; x && k < i; ++k)
+        if (call.tensors[k] && call.tensors[k]->memory.address == x->memory.address) same |= uint64_t{1} << k;
+      word(at++, x ? 1 | (x->memory.address == 0) << 1 | x->memory.address % kAccess << 2 |
+                         x->extents.size() << 8 | uint64_t(x->type) << 16 | same << 32
+                   : 0);
+      word(at++, x ? x->memory.bytes : 0);
+      for (size_t d = 0; d < kKeptRank; ++d)
+        word(at++, x && d < x->extents.size() ? static_cast<uint64_t>(x->extents[d]) : 0);
+    }
+  };
+}
+
+Sources sources_of(const RowCall& call) {
+  Sources sources = {};
+  sources[SourcedArguments::kWorkspace] = call.workspace.address;
+  for (size_t i = 0; i < std::min(kKeptTensors, call.tensors.size()); ++i)
+    if (call.tensors[i]) sources[kFirstTensor + i] = call.tensors[i]->memory.address;
+  const size_t numbers = std::min(kKeptNumbers, call.operation->numbers.size());
+  for (size_t i = 0; i < numbers; ++i)
+    sources[kFirstNumber + i] =
+        runtime::scalar(i < call.numbers.size() ? call.numbers[i] : call.operation->numbers[i].unsaid).bits;
+  return sources;
+}
+
+// What does not follow from a call's form: whether that which it writes lies apart from all else, but for
+// what lies in one place, and whether the workspace does.
+bool lies_apart(const RowCall& call, size_t workspace) {
+  const runtime::View own = {call.workspace.address, workspace};
+  if (workspace > 0 &&
+      (own.address == 0 || own.address % kPartAlignment != 0 || call.workspace.bytes < workspace))
+    return false;
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    if (!call.tensors[i]) continue;
+    const runtime::View x = call.tensors[i]->memory;
+    if (workspace > 0 && !lie_apart(own, x)) return false;
+    for (size_t k = 0; call.operation->tensors[i].is_written() && k < call.tensors.size(); ++k)
+      if (k != i && call.tensors[k] && call.tensors[k]->memory.address != x.address &&
+          !lie_apart(x, call.tensors[k]->memory))
+        return false;
+  }
+  return true;
+}
+
+struct KeptCall {
+  PreparedCall launches;
+  size_t workspace;  // bytes
+};
 
 }  // namespace
 
@@ -27,68 +107,88 @@ struct Rows::State {
       : device(the_device), compiler(compiler_for(the_device, options.compiler)), sums(row_sums()) {}
 
   runtime::LoadedKernel& kernel(const RowProblem& problem) {
-    return kernels.get(RowForm{problem.operation, problem.types}, problem.tile, [&] {
+    return kernels.get(RowKey{problem.operation, problem.types}, problem.tile, [&] {
       Kernel built = problem.operation->build(problem);
       // A caller can do nothing about the few bytes that a rare mix of types and tensors spills.
       for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
       return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });
   }
-  // It gives the kernel that adds up the parts of a result.
-  runtime::LoadedKernel& sums_kernel(DType type) { return kernel({&sums, {DType::f32, type}, {}}); }
+  // It gives the kernel that adds up the parts of a call's results, of which there are one or two.
+  runtime::LoadedKernel& sums_kernel(const RowCall& call, const CheckedRows& c) {
+    RowProblem problem{&sums, {}, {.vector = c.columns() % 4 == 0 ? 4 : 1}};
+    for (const size_t i : summed(*call.operation, c.problem.types)) {
+      problem.types.emplace_back(DType::f32);
+      problem.types.emplace_back(call.tensors[i]->type);
+    }
+    problem.types.resize(sums.tensors.size());
+    return kernel(problem);
+  }
   int64_t parts(const CheckedRows& c) const {
     if (c.is_empty) return 0;
     return row_parts(c.problem.tile, c.problem.operation->limits, c.rows(),
                      device.properties().multiprocessors);
   }
-  size_t count_of_sums(const CheckedRows& c) const {
-    size_t count = 0;
-    for (size_t i = 0; i < c.problem.types.size(); ++i)
-      count += c.problem.types[i] && c.problem.operation->tensors[i].is_summed;
-    return count;
+  size_t bytes(const CheckedRows& c) const {
+    return summed(*c.problem.operation, c.problem.types).size() * bytes_of_part(c, parts(c));
   }
-  size_t bytes(const CheckedRows& c) const { return count_of_sums(c) * bytes_of_part(c, parts(c)); }
 
-  void launch(const RowCall& call, const CheckedRows& c, Where where) {
+  // Where it `keeps` a launch, it adds it to that.
+  void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
+             PreparedCall* keeps, Where where) {
+    kernel.launch(options, arguments.list(), where);
+    if (keeps) keeps->add(kernel, options, arguments, where);
+  }
+
+  void launch(const RowCall& call, const CheckedRows& c, std::span<const uint64_t> sources,
+              PreparedCall* keeps, Where where) {
     const RowOperation& o = *call.operation;
-    runtime::ArgumentList arguments(o.tensors.size() + c.sizes.size() + o.numbers.size());
-    runtime::Address next = call.workspace.address;
-    for (size_t i = 0; i < o.tensors.size(); ++i) {
-      if (!c.problem.types[i]) continue;
-      const size_t part = bytes_of_part(c, parts(c));
-      const runtime::View memory =
-          o.tensors[i].is_summed ? runtime::View{next, part} : call.tensors[i]->memory;
-      if (o.tensors[i].is_summed) next += part;
-      arguments.add([&] { return runtime::pointer(memory, *c.problem.types[i]); });
-    }
-    for (const std::string& word : o.sizes())
-      arguments.add([&] { return runtime::scalar(static_cast<uint32_t>(c.sizes.at(word))); });
-    for (size_t i = 0; i < o.numbers.size(); ++i)
-      arguments.add(
-          [&] { return runtime::scalar(call.numbers.empty() ? o.numbers[i].unsaid : call.numbers[i]); });
-    kernel(c.problem).launch({.stream = call.stream}, arguments, where);
-  }
-
-  void add_up(const RowCall& call, const CheckedRows& c, Where where) {
+    SourcedArguments arguments(sources, o.tensors.size() + c.sizes.size() + o.numbers.size());
     runtime::Address next = call.workspace.address;
     const size_t part = bytes_of_part(c, parts(c));
-    for (size_t i = 0; i < c.problem.types.size(); ++i) {
-      if (!c.problem.types[i] || !call.operation->tensors[i].is_summed || c.columns() == 0) continue;
-      const RowOperand& to = *call.tensors[i];
-      sums_kernel(to.type).launch(
-          {.programmatic_dependent_launch = true, .stream = call.stream},
-          {runtime::pointer({next, part}, DType::f32), runtime::pointer(to.memory, to.type),
-           runtime::scalar(static_cast<uint32_t>(parts(c))),
-           runtime::scalar(static_cast<uint32_t>(c.columns()))},
-          where);
+    for (size_t i = 0; i < o.tensors.size(); ++i) {
+      if (!c.problem.types[i]) continue;
+      const bool is_summed = o.tensors[i].is_summed;
+      const runtime::View memory = is_summed ? runtime::View{next, part} : call.tensors[i]->memory;
+      if (is_summed) next += part;
+      arguments.add(is_summed ? SourcedArguments::kWorkspace : kFirstTensor + i,
+                    [&] { return runtime::pointer(memory, *c.problem.types[i]); });
+    }
+    for (const std::string& word : o.sizes())
+      arguments.add(SourcedArguments::kNone,
+                    [&] { return runtime::scalar(static_cast<uint32_t>(c.sizes.at(word))); });
+    for (size_t i = 0; i < o.numbers.size(); ++i)
+      arguments.add(kFirstNumber + i, [&] {
+        return runtime::scalar(call.numbers.empty() ? o.numbers[i].unsaid : call.numbers[i]);
+      });
+    queue(kernel(c.problem), {.stream = call.stream}, arguments, keeps, where);
+  }
+
+  void add_up(const RowCall& call, const CheckedRows& c, std::span<const uint64_t> sources,
+              PreparedCall* keeps, Where where) {
+    const std::vector<size_t> results = summed(*call.operation, c.problem.types);
+    if (results.empty() || c.columns() == 0) return;
+    SourcedArguments arguments(sources, 2 * results.size() + 2);
+    runtime::Address next = call.workspace.address;
+    const size_t part = bytes_of_part(c, parts(c));
+    for (const size_t i : results) {
+      arguments.add(SourcedArguments::kWorkspace, [&] { return runtime::pointer({next, part}, DType::f32); });
+      arguments.add(kFirstTensor + i,
+                    [&] { return runtime::pointer(call.tensors[i]->memory, call.tensors[i]->type); });
       next += part;
     }
+    for (const int64_t extent : {parts(c), c.columns()})
+      arguments.add(SourcedArguments::kNone, [&] { return runtime::scalar(static_cast<uint32_t>(extent)); });
+    queue(sums_kernel(call, c), {.programmatic_dependent_launch = true, .stream = call.stream}, arguments,
+          keeps, where);
   }
 
   runtime::Device& device;
   Compiler compiler;
   const RowOperation sums;
-  KernelCache<RowForm, RowTile> kernels;
+  KernelCache<RowKey, RowTile> kernels;
+  ByForm<kFormWords, KeptCall> prepared;
+  ByForm<kFormWords, size_t> workspaces;
 };
 
 Rows::Rows(runtime::Device& device, const CallOptions& options)
@@ -96,15 +196,24 @@ Rows::Rows(runtime::Device& device, const CallOptions& options)
 Rows::~Rows() = default;
 
 size_t Rows::workspace_bytes(const RowCall& call, Where where) {
+  const bool kept = has_form(call);
+  if (kept)
+    if (const size_t* known = state_->workspaces.find(words_of(call))) return *known;
+  const uint64_t number = state_->workspaces.number();
   const CheckedRows c = check_rows(call, where);
   if (!c.is_empty) state_->kernel(c.problem);
-  for (size_t i = 0; i < c.problem.types.size(); ++i)
-    if (c.problem.types[i] && call.operation->tensors[i].is_summed)
-      state_->sums_kernel(call.tensors[i]->type);
+  if (!summed(*call.operation, c.problem.types).empty()) state_->sums_kernel(call, c);
+  if (kept) state_->workspaces.add(words_of(call), state_->bytes(c), number);
   return state_->bytes(c);
 }
 
 void Rows::operator()(const RowCall& call, Where where) {
+  const bool kept = has_form(call);
+  if (kept)
+    if (const KeptCall* known = state_->prepared.find(words_of(call));
+        known && lies_apart(call, known->workspace))
+      return known->launches(sources_of(call), call.stream);
+  const uint64_t number = state_->prepared.number();
   const CheckedRows c = check_rows(call, where);
   check_row_addresses(call, where);
   std::vector<Operand> operands;
@@ -114,9 +223,14 @@ void Rows::operator()(const RowCall& call, Where where) {
                                  static_cast<int64_t>(call.tensors[i]->memory.bytes)));
   std::vector<const Operand*> others;
   for (const Operand& x : operands) others.push_back(&x);
-  check_workspace(call.operation->name.c_str(), call.workspace, state_->bytes(c), others, where);
-  if (!c.is_empty) state_->launch(call, c, where);
-  state_->add_up(call, c, where);
+  const size_t workspace = state_->bytes(c);
+  check_workspace(call.operation->name.c_str(), call.workspace, workspace, others, where);
+  const Sources sources = sources_of(call);
+  PreparedCall launches;
+  PreparedCall* const keeps = kept ? &launches : nullptr;
+  if (!c.is_empty) state_->launch(call, c, sources, keeps, where);
+  state_->add_up(call, c, sources, keeps, where);
+  if (kept) state_->prepared.add(words_of(call), {std::move(launches), workspace}, number);
 }
 
 }  // namespace ptxbuilder::kernels

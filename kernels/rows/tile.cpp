@@ -49,10 +49,21 @@ int64_t row_parts(const RowTile& t, const RowLimits& limits, int64_t rows, int64
 
 RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas, Where where) {
   RowTile t;
-  const int values = bytes > 2 || vector == 1 ? limits.values_of_words : limits.values;
+  int values = bytes > 2 || vector == 1 ? limits.values_of_words : limits.values;
   t.vector = std::min(vector, values);
   const int64_t warpgroups_of_cta = limits.threads_at_once / kThreads;
-  const int64_t accesses = ceil_div(columns, t.vector), of_thread = values / t.vector;
+  const int64_t accesses = ceil_div(columns, t.vector);
+  const auto held = [&](int64_t threads, int times) {
+    return accesses <= values * times / t.vector * threads;
+  };
+  // Where elements are read one by one, CTAs of fewer threads, which have more of them on the way, are
+  // faster.
+  const auto few = [&](int times) { return ceil_div(accesses, values * times / t.vector * kThreads); };
+  t.is_wide = limits.wide > 1 &&
+              ((!held(kWarp, 1) && held(kWarp, limits.wide)) || !held(kThreads * warpgroups_of_cta, 1) ||
+               (t.vector == 1 && few(limits.wide) < few(1)));
+  if (t.is_wide) values *= limits.wide;
+  const int64_t of_thread = values / t.vector;
   const int64_t most =
       std::min(kMostColumns, int64_t{values} * kThreads * warpgroups_of_cta * (ctas > 0 ? ctas : kMostCtas));
   if (columns < 1 || columns > most)

@@ -17,9 +17,11 @@ struct RowTile {
   int lanes = 1;  // a power of two, 32 where several warps share a row
   int warps = 1, ctas = 1;
   int rows_of_thread = 1;
+  bool is_wide = false;  // a thread has more of a row than its registers hold beside sums over rows
 
   bool is_shared() const { return warps > 1; }  // by warps
   int warpgroups() const { return std::max(1, warps / kWarps); }
+  int values_of_thread() const { return vector * vectors * rows_of_thread; }
   int columns_of_warp() const { return vector * vectors * lanes; }
   int rows() const {
     return is_shared() ? 1 : RegisterLayout::kThreads / lanes * rows_of_thread;
@@ -36,6 +38,9 @@ struct RowLimits {
   // A thread has at most so many elements of a row: of 16 bits by wide accesses, and of 32 bits or one by
   // one.
   int values = 32, values_of_words = 32;
+  // It may have so many times as many where that lets a warp or a CTA hold a row that they would not hold
+  // else; then RowSums lie in shared memory.
+  int wide = 1;
   int rows_of_thread = 4;      // of narrow rows, at most
   int threads_at_once = 1024;  // of a multiprocessor, which leave a thread so many registers
 };

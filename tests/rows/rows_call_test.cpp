@@ -1,0 +1,98 @@
+// A call on rows whose like was checked before: other addresses and numbers take effect, and what its form
+// does not say is looked at again.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "kernels/rows/operations.h"
+#include "kernels/rows/rows.h"
+#include "library_kit.h"
+#include "runtime/emulator/emulator.h"
+
+namespace ptxbuilder::test::rows_call_test {
+namespace {
+
+constexpr int64_t kRows = 6, kColumns = 32;
+using Floats = std::vector<float>;
+
+kernels::RowOperand operand(runtime::View memory, std::vector<int64_t> extents) {
+  return {DType::f32, std::move(extents), memory};
+}
+
+Floats row_numbers(float scale) {
+  Floats x(kRows * kColumns);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = scale * static_cast<float>(static_cast<int>(i * 7) % 13 - 6);
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("a known call takes other addresses and numbers, and is checked where they matter") {
+  const auto device = runtime::open_emulator();
+  kernels::Rows rows(*device);
+  const kernels::RowOperation& norm = kernels::row_operation("rms_norm");
+  runtime::Buffer memory(*device, 4096 * 4);
+  const auto part = [&](uint64_t first) {
+    return runtime::View{memory.address() + first, kRows * kColumns * 4};
+  };
+  const auto call = [&](uint64_t x, uint64_t y, float epsilon) {
+    rows({.operation = &norm,
+          .tensors = {operand(part(x), {kRows, kColumns}), {}, operand(part(y), {kRows, kColumns}), {}},
+          .numbers = {epsilon}});
+  };
+  const auto check = [&](uint64_t at, uint64_t y, float epsilon, float scale) {
+    const Floats x = row_numbers(scale);
+    device->copy_in(memory.address() + at, x.data(), x.size() * 4);
+    call(at, y, epsilon);
+    device->synchronize();
+    Floats got(x.size());
+    device->copy_out(got.data(), memory.address() + y, got.size() * 4);
+    double worst = 0;
+    for (size_t r = 0; r < kRows; ++r) {
+      double square = 0;
+      for (size_t c = 0; c < kColumns; ++c) square += double{x[r * kColumns + c]} * x[r * kColumns + c];
+      for (size_t c = 0; c < kColumns; ++c)
+        worst = std::max(worst, std::abs(got[r * kColumns + c] -
+                                         x[r * kColumns + c] / std::sqrt(square / kColumns + epsilon)));
+    }
+    CHECK(worst < 1e-5);
+  };
+  check(0, 2048, 1e-6F, 1);
+  check(1024, 4096, 1e-6F, 2);  // known, at other addresses
+  check(1024, 4096, 4, 2);      // and with another number
+  check(1024, 1024, 1, 3);      // in place, which is another form
+  check(2048, 2048, 1, 1);
+  check(1028, 4096, 1, 3);  // aligned otherwise
+  // What overlaps is refused though the form is known.
+  CHECK(contains(error_of([&] { call(1024, 1024 + 16, 1); }), "overlaps"));
+  CHECK(contains(error_of([&] { call(0, 4, 1); }), "overlaps"));
+}
+
+TEST_CASE("a known call asks for its workspace again") {
+  const auto device = runtime::open_emulator();
+  kernels::Rows rows(*device);
+  runtime::Buffer memory(*device, 8192 * 4);
+  kernels::RowCall call;
+  call.operation = &kernels::row_operation("layer_norm_gradient");
+  const auto place = [&](uint64_t first, std::vector<int64_t> extents) {
+    int64_t count = 1;
+    for (const int64_t extent : extents) count *= extent;
+    return operand({memory.address() + first, static_cast<size_t>(count * 4)}, std::move(extents));
+  };
+  const std::vector<int64_t> all = {kRows, kColumns}, columns = {kColumns}, of_rows = {kRows};
+  call.tensors = {place(0, all),    place(1024, columns), place(1280, of_rows), place(1536, of_rows),
+                  place(2048, all), place(3072, all),     place(4096, columns), place(4352, columns)};
+  const size_t bytes = rows.workspace_bytes(call);
+  CHECK(bytes > 0);
+  CHECK(rows.workspace_bytes(call) == bytes);
+  runtime::Buffer workspace(*device, bytes);
+  call.workspace = workspace;
+  for (int i = 0; i < 2; ++i) rows(call);
+  call.workspace.bytes = bytes - 1;
+  CHECK(contains(error_of([&] { rows(call); }), "takes a workspace of"));
+  call.workspace = {memory.address(), bytes};
+  CHECK(contains(error_of([&] { rows(call); }), "the workspace"));
+  device->synchronize();
+}
+
+}  // namespace ptxbuilder::test::rows_call_test
