@@ -58,8 +58,8 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def rows(operation, given, numbers, device, extents):
-    required = {name: x for name, x in given.items() if not operation.tensors[name]["optional"]}
-    _check(required, **{name: x for name, x in given.items() if name not in required})
+    required, optional = _rows.by_use(operation, given)
+    _check(required, **optional)
     found = _rows.run(_kit, operation, given, numbers, _rows.wanted_of(operation, extents), device, extents=extents)
     return found if extents else found[0]
 

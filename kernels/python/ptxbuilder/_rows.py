@@ -46,36 +46,38 @@ class Operation:
 
 
 OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
-
-
-def gradient_of(operation):
-    return OPERATIONS.get(operation.name + "_gradient")
-
-
-def kept_for_gradient(operation):
-    """The results that are made where a gradient is asked for: the first, and what that of the gradient reads."""
-    gradient = gradient_of(operation)
-    return tuple(name for name in operation.written if name == operation.written[0] or (gradient and name in gradient.read))
+for _operation in OPERATIONS.values():
+    _operation.gradient = _gradient = OPERATIONS.get(_operation.name + "_gradient")
+    # The results that are made where a gradient is asked for: the first, and what that of the gradient reads.
+    _operation.kept = tuple(name for name in _operation.written if name == _operation.written[0] or (_gradient and name in _gradient.read))
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _results(operation, wanted, extents, names, *described):
-    """Gives what results_of() does, which takes most of the host's time, for (shape, type) each."""
-    return operation.results_of({name: x and (x[0], name_of(x[1])) for name, x in zip(names, described)}, wanted, extents)
+def _plan(operation, wanted, extents, *described):
+    """What follows of a call from the shape and type of each tensor that is read, or None, which takes most of the host's time: the
+    (shape, type's name) of the results, whether that of the first is as the first tensor's, the place of each of the operation's tensors
+    among those that are read and made, and the bits of those that are made."""
+    given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}
+    found, there = operation.results_of(given, wanted, extents), operation.read + wanted
+    places = tuple(there.index(name) if name in there else None for name in operation.tensors)
+    return tuple(found), found[0] == given[operation.read[0]], places, operation.bits_of(wanted)
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
-    """Runs one operation on tensors of any strides, of which `given` has those that are read, by name, and None for what is left out; the
+    """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for what is left out; the
     results that are wanted, as a tuple."""
-    given = {name: None if x is None else kit.compact(x) for name, x in given.items()}
-    first = given[operation.read[0]]
-    found = _results(operation, wanted, extents, tuple(given),
-                     *(None if x is None else (tuple(x.shape), x.dtype) for x in given.values()))
-    results = {name: kit.empty(first, *one) for name, one in zip(wanted, found)}
-    all_of_them = {**given, **results}
-    tensors = tuple(None if x is None else kit.tensor(x) for x in map(all_of_them.get, operation.tensors))
-    _ext.rows(operation.name, tensors, operation.bits_of(wanted), numbers, device_of(device), stream)
-    return tuple(results.values())
+    given = [None if x is None else kit.compact(x) for x in given]
+    found, is_alike, places, bits = _plan(operation, wanted, extents, *[None if x is None else (x.shape, x.dtype) for x in given])
+    first = given[0]
+    is_made = is_alike and kit.IS_ALLOCATED  # by the extension, in less of the host's time
+    results = [True if is_made and i == 0 else kit.empty(first, *one) for i, one in enumerate(found)]
+    tensors = [None if x is None else kit.tensor(x) for x in given]
+    tensors += [x if x is True else kit.tensor(x) for x in results]
+    made = _ext.rows(operation.name, tuple([None if place is None else tensors[place] for place in places]), bits, numbers,
+                     device if device is None else device_of(device), stream)
+    if is_made:
+        results[0] = made
+    return tuple(results)
 
 
 def workspace_of(device, operation, given, numbers, wanted, extents=()):
@@ -85,27 +87,34 @@ def workspace_of(device, operation, given, numbers, wanted, extents=()):
     return _ext.rows_workspace(device, operation.name, tuple(tensors), operation.bits_of(wanted), numbers)
 
 
+def by_use(operation, given):
+    """The tensors that are read by name: those that are asked for, and those that may be left out."""
+    named = dict(zip(operation.read, given))
+    required = {name: x for name, x in named.items() if not operation.tensors[name]["optional"]}
+    return required, {name: x for name, x in named.items() if name not in required}
+
+
 def wanted_of(operation, extents):
     """The results of a call without a gradient: the first, or all where they have extents of their own."""
     return operation.written if extents else operation.written[:1]
 
 
-def _call(name, device, numbers, extents=(), **given):
+def _call(name, device, given, numbers=(), extents=()):
+    """`given` has the tensors that the operation reads, and `numbers` its numbers, in the order of its table."""
     operation = OPERATIONS[name]
-    for word, value in numbers.items():
+    for word, value in zip(operation.numbers, numbers):
         check_number(word, value)
-    first = given[operation.read[0]]
-    return door_of(first).rows(operation, given, tuple(float(x) for x in numbers.values()), device, extents)
+    return door_of(given[0]).rows(operation, given, tuple([float(x) for x in numbers]), device, extents)
 
 
 def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
     """y = x / sqrt(mean(x^2) + epsilon) * weight of each row, the last dimension of x, as a tensor of x's framework and type.
 
     x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. On
-    the framework's current stream, as matmul(). Differentiable once in x and weight, up to 131072 columns of 16 bits, an even number,
-    and 65536 of others. Raises ValueError that names the operand and the rule.
+    the framework's current stream, as matmul(). Differentiable once in x and weight, up to 131072 columns of float32 or of an
+    odd number. Raises ValueError that names the operand and the rule.
     """
-    return _call("rms_norm", device, {"epsilon": epsilon}, x=x, weight=weight)
+    return _call("rms_norm", device, (x, weight), (epsilon,))
 
 
 def rms_scale(x, *, epsilon=1e-6, device=None):
@@ -115,17 +124,17 @@ def rms_scale(x, *, epsilon=1e-6, device=None):
 
     as rms_norm(); it has no gradient.
     """
-    return _call("rms_scale", device, {"epsilon": epsilon}, x=x)
+    return _call("rms_scale", device, (x,), (epsilon,))
 
 
 def layer_norm(x, weight=None, bias=None, *, epsilon=1e-5, device=None):
     """y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias of each row, as rms_norm()."""
-    return _call("layer_norm", device, {"epsilon": epsilon}, x=x, weight=weight, bias=bias)
+    return _call("layer_norm", device, (x, weight, bias), (epsilon,))
 
 
 def softmax(x, *, device=None):
     """y = exp(x) / sum(exp(x)) of each row, as rms_norm(); differentiable once in x, of any width."""
-    return _call("softmax", device, {}, x=x)
+    return _call("softmax", device, (x,))
 
 
 def cross_entropy(x, target, *, device=None):
@@ -134,7 +143,7 @@ def cross_entropy(x, target, *, device=None):
     `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is no
     column has NaN.
     """
-    return _call("cross_entropy", device, {}, x=x, target=target)
+    return _call("cross_entropy", device, (x, target))
 
 
 def rotary(x, cos, sin, *, device=None):
@@ -149,7 +158,7 @@ def rotary(x, cos, sin, *, device=None):
     if len(cos.shape) != 2 or cos.shape[0] != shape[-3]:
         raise ValueError(f"rotary: cos is [positions, columns / 2] = ({shape[-3]}, {shape[-1] // 2}), and is {tuple(cos.shape)}")
     halves = x.reshape(*shape[:-1], 2, shape[-1] // 2)
-    return _call("rotary", device, {}, x=halves, cos=cos, sin=sin).reshape(shape)
+    return _call("rotary", device, (halves, cos, sin)).reshape(shape)
 
 
 def embedding(index, table, *, device=None):
@@ -157,17 +166,17 @@ def embedding(index, table, *, device=None):
 
     The table is of f16, bf16 or float32. It has no gradient.
     """
-    return _call("embedding", device, {}, table=table, index=index)
+    return _call("embedding", device, (table, index))
 
 
 def cumsum(x, *, device=None):
     """The sums of each element of a row, the last dimension of x, and all before it; of x's type, added in float32. It has no gradient."""
-    return _call("cumsum", device, {}, x=x)
+    return _call("cumsum", device, (x,))
 
 
 def transpose(x, *, device=None):
     """The transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
-    return _call("transpose", device, {}, x=x)
+    return _call("transpose", device, (x,))
 
 
 def top_k(x, k, *, device=None):
@@ -179,4 +188,4 @@ def top_k(x, k, *, device=None):
     """
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
         raise ValueError(f"k: {k!r}; it is an integer above 0")
-    return _call("top_k", device, {}, (("k", int(k)),), x=x)
+    return _call("top_k", device, (x,), (), (("k", int(k)),))

@@ -1,4 +1,6 @@
 /* ptxbuilder._ext: operations on the rows of a matrix. */
+#include <string.h>
+
 #include "kernels/python/src/methods.h"
 
 enum { MOST_NUMBERS = 8 };
@@ -8,7 +10,8 @@ typedef struct rows {
   operation call;
 } rows;
 
-/* `tensors` is a tuple with None for one that is left out, and `numbers` one of floats. */
+/* `tensors` is a tuple with None for one that is left out and True for one that is to be made, and `numbers`
+ * one of floats. */
 static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* written, PyObject* numbers) {
   const ptxb_rows init = PTXB_ROWS_INIT;
   ptxb_rows* p = &r->call.rows;
@@ -25,6 +28,11 @@ static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* writ
   for (Py_ssize_t i = 0; i < count; ++i) {
     char words[16];
     PyOS_snprintf(words, sizeof words, "tensor %d", (int)i);
+    r->all[i].is_read_only = false;
+    if (PyTuple_GetItem(tensors, i) == Py_True) {
+      r->call.row_tensors[i] = &r->all[i].tensor;
+      continue;
+    }
     if (!read_optional(PyTuple_GetItem(tensors, i), &r->all[i], words, &r->call.row_tensors[i])) return false;
     if (r->call.row_tensors[i] && (r->call.rows_written >> i & 1) && r->all[i].is_read_only) {
       PyErr_Format(PyExc_ValueError, "%s: it is read-only", words);
@@ -34,11 +42,40 @@ static bool read_rows(rows* r, PyObject* name, PyObject* tensors, PyObject* writ
   return !PyErr_Occurred();
 }
 
-PyDoc_STRVAR(rows_words,
-             "rows(operation, tensors, written, numbers, device, stream)\n\n"
-             "Queues one operation of ROWS on a tuple of its tensors, of which None is left out; `written` "
-             "has a bit for "
-             "each that is written.");
+/* The number of the tensor that is to be made; -1 for none. */
+static int number_made(PyObject* tensors) {
+  for (int i = 0; i < (int)PyTuple_Size(tensors); ++i)
+    if (PyTuple_GetItem(tensors, i) == Py_True) return i;
+  return -1;
+}
+
+/* A new tensor of the shape and type of the first. */
+static managed_tensor* allocate_result(rows* r, int number) {
+  operand* first = &r->all[0];
+  int64_t shape[MOST_RANK];
+  if (number == 0 || !first->api || first->tensor.ndim > MOST_RANK) {
+    fail(
+        "a result that is to be made has the shape and the type of the first tensor, which is a framework's");
+    return NULL;
+  }
+  memcpy(shape, first->tensor.shape, (size_t)first->tensor.ndim * sizeof *shape);
+  managed_tensor* made = allocate(first, first->tensor.dtype, first->tensor.ndim, shape);
+  if (made) r->all[number].tensor = made->tensor, r->all[number].api = first->api;
+  return made;
+}
+
+static bool run_rows(const rows* r, const target* to) {
+  for (size_t i = 0; to->is_staged && i < r->call.rows.tensor_count; ++i)
+    if (r->call.row_tensors[i] && !check_staged(&r->all[i], "a tensor")) return false;
+  return run_operation(&r->call, &r->all[0], to);
+}
+
+PyDoc_STRVAR(
+    rows_words,
+    "rows(operation, tensors, written, numbers, device, stream)\n\n"
+    "Queues one operation of ROWS on a tuple of its tensors, of which None is left out; `written` "
+    "has a bit for each that is written. Where one of them is True, a new tensor as the first takes its "
+    "place, and is given.");
 static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 6) return fail("rows() takes another number of arguments");
@@ -47,14 +84,16 @@ static PyObject* ext_rows(PyObject* self, PyObject* const* args, Py_ssize_t coun
   if (!read_rows(&r, args[0], args[1], args[2], args[3])) return NULL;
   if (!r.call.row_tensors[0]) return fail("the first tensor has to be given");
   if (!choose_target(args[4], args[5], &r.all[0], "the first tensor", &to)) return NULL;
-  for (size_t i = 0; to.is_staged && i < r.call.rows.tensor_count; ++i)
-    if (r.call.row_tensors[i] && !check_staged(&r.all[i], "a tensor")) return NULL;
-  if (!run_operation(&r.call, &r.all[0], &to)) return NULL;
-  for (size_t i = 0; i < r.call.rows.tensor_count; ++i)
-    if (r.call.row_tensors[i] && (r.call.rows_written >> i & 1) &&
-        !note_written(PyTuple_GetItem(args[1], (Py_ssize_t)i), &r.all[i]))
-      return NULL;
-  Py_RETURN_NONE;
+  const int number = number_made(args[1]);
+  managed_tensor* made = NULL;
+  if (number >= 0 && !(made = allocate_result(&r, number))) return NULL;
+  if (!run_rows(&r, &to)) {
+    if (made) made->deleter(made);
+    return NULL;
+  }
+  if (!made) Py_RETURN_NONE;
+  void* object = NULL;
+  return r.all[0].api->object_of(made, &object) ? NULL : object;
 }
 
 PyDoc_STRVAR(

@@ -29,7 +29,7 @@ def _call(operation, given, numbers, wanted, extents=()):
 def _function(name, there, numbers):
     """The first result of the operation, of those arrays that `there` says are given, with its derivative."""
     operation = _rows.OPERATIONS[name]
-    gradient, kept = _rows.gradient_of(operation), _rows.kept_for_gradient(operation)
+    gradient, kept = operation.gradient, operation.kept
     names = [name for name, is_given in zip(operation.read, there) if is_given]
 
     def by_name(given):
@@ -68,8 +68,7 @@ def _jitted(name, there, numbers, extents, *given):
 def rows(operation, given, numbers, device, extents):
     """The operation's first result, or a tuple of all where they have extents of their own."""
     refuse_device(device)
-    required = {name: x for name, x in given.items() if not operation.tensors[name]["optional"]}
-    check_arrays(required, **{name: x for name, x in given.items() if name not in required})
-    arrays = [given.get(name) for name in operation.read]
-    there = tuple(x is not None for x in arrays)
-    return _jitted(operation.name, there, numbers, extents, *(jnp.asarray(x) for x in arrays if x is not None))
+    required, optional = _rows.by_use(operation, given)
+    check_arrays(required, **optional)
+    there = tuple(x is not None for x in given)
+    return _jitted(operation.name, there, numbers, extents, *(jnp.asarray(x) for x in given if x is not None))

@@ -11,13 +11,9 @@ from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_tra
 library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device, str[] words, int[] extents) -> Tensor[]")
 
 
-def _by_name(operation, given):
-    return dict(zip(operation.read, given))
-
-
 def _op(operation, given, numbers, wanted, device, words, extents):
     operation = _rows.OPERATIONS[operation]
-    return list(_rows.run(tensors, operation, _by_name(operation, given), tuple(numbers), tuple(wanted), there(device, given[0]),
+    return list(_rows.run(tensors, operation, given, tuple(numbers), tuple(wanted), there(device, given[0]),
                           extents=tuple(zip(words, extents))))
 
 
@@ -29,18 +25,18 @@ for _place in PLACES:
 def _(operation, given, numbers, wanted, device, words, extents):
     check_meta(*given)
     operation = _rows.OPERATIONS[operation]
-    described = {name: None if x is None else (x.shape, name_of(x.dtype)) for name, x in _by_name(operation, given).items()}
+    described = {name: None if x is None else (x.shape, name_of(x.dtype)) for name, x in zip(operation.read, given)}
     found = operation.results_of(described, wanted, tuple(zip(words, extents)))
     return [given[0].new_empty(shape, dtype=DTYPES[kind]) for shape, kind in found]
 
 
 def _run(operation, given, numbers, wanted, device, extents=()):
-    if is_compiling() or is_watched() or not all(x is None or type(x) in PLAIN for x in given):
+    if is_compiling() or is_watched() or not all([x is None or type(x) in PLAIN for x in given]):
         first = operation.read[0]
         return tuple(torch.ops.ptxbuilder.rows(operation.name, list(given), list(numbers), list(wanted),
                                                place_of(device, given[0], first), [word for word, _ in extents],
                                                [number for _, number in extents]))
-    return _rows.run(tensors, operation, _by_name(operation, given), numbers, wanted, device, extents=extents)
+    return _rows.run(tensors, operation, given, numbers, wanted, device, None, extents)
 
 
 class _Rows(torch.autograd.Function):
@@ -49,19 +45,22 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def forward(name, numbers, device, *given):
         operation = _rows.OPERATIONS[name]
-        return _run(operation, given, numbers, _rows.kept_for_gradient(operation), device)
+        return _run(operation, given, numbers, operation.kept, device)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.name, ctx.numbers, ctx.device, *given = inputs
         ctx.save_for_backward(*given, *output)
         ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad, *_):
         operation = _rows.OPERATIONS[ctx.name]
-        gradient, kept = _rows.gradient_of(operation), _rows.kept_for_gradient(operation)
+        if grad is None:
+            return None, None, None, *(None for _ in operation.read)
+        gradient, kept = operation.gradient, operation.kept
         known = dict(zip(operation.read + kept, ctx.saved_tensors))
         known["d" + kept[0]] = grad.contiguous()
         asked = [f"d{name}" for name, is_asked in zip(operation.read, ctx.needs_input_grad[3:]) if is_asked]
@@ -75,11 +74,10 @@ class _Rows(torch.autograd.Function):
 @tensors.named("ptxbuilder::rows")
 def rows(operation, given, numbers, device, extents):
     """The operation's first result, or a tuple of all where they have extents of their own."""
-    given = tuple(given.get(name) for name in operation.read)
     if is_compiling():
         _check(operation, given)
     try:
-        asks, gradient = requires_grad(*given), _rows.gradient_of(operation)
+        asks, gradient = requires_grad(*given), operation.gradient
         if asks and not gradient:
             raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
         if gradient and (asks or (not is_compiling() and has_transforms() is not None)):
@@ -93,6 +91,5 @@ def rows(operation, given, numbers, device, extents):
 
 
 def _check(operation, given):
-    by_name = _by_name(operation, given)
-    required = {name: x for name, x in by_name.items() if not operation.tensors[name]["optional"]}
-    check_operands(required, **{name: x for name, x in by_name.items() if name not in required})
+    required, optional = _rows.by_use(operation, given)
+    check_operands(required, **optional)

@@ -89,7 +89,10 @@ def is_on_host(x):
 
 
 def empty(like, shape, name):
-    return like.new_empty(shape, dtype=DTYPES[name])
+    dtype = DTYPES[name]
+    if like.shape == shape and like.dtype == dtype and like.is_contiguous():
+        return torch.empty_like(like)  # at half the time
+    return like.new_empty(shape, dtype=dtype)
 
 
 def view(out, shape):
