@@ -138,6 +138,21 @@ for i in range(6):
     check(traced(float(i), x, y, x.size - i), 2 * i * wide(x) * (np.arange(x.size) < x.size - i - 1) + before + 1, 1e-6, "traced scalars", i)
 kit.check(np.array_equal(wide(y), before), "JAX's arrays are not written")
 
+# Operations on rows and their gradients.
+for columns, dtype in ((1000, jnp.bfloat16), (16384, jnp.bfloat16), (4097, jnp.float32)):
+    bound = 2**-16 if dtype == jnp.float32 else 2**-7
+    x, w = drawn(90, columns, dtype=dtype), drawn(columns, dtype=dtype)
+
+    def exact(x, w):
+        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w
+
+    far = x.astype(jnp.float32), w.astype(jnp.float32)
+    check(pb.rms_norm(x, w), wide(exact(*far)), bound, "rms_norm", columns, dtype)
+    check(pb.softmax(x), wide(jax.nn.softmax(far[0], -1)), bound, "softmax", columns, dtype)
+    for got, right in zip(*(jax.jit(jax.grad(lambda x, w: (f(x, w).astype(jnp.float32) * far[0]).sum(), (0, 1)))(*given)
+                            for f, given in ((pb.rms_norm, (x, w)), (exact, far)))):
+        check(got, wide(right), bound, "rms_norm", columns, dtype, "gradient")
+
 # Two GPUs: arrays of the second, and both at once under shard_map.
 if len(jax.devices()) < 2:
     print("left out: two GPUs, of which one is here")

@@ -340,6 +340,31 @@ else:
         got = pb.matmul(x, y).get()
     kit.check(abs(got - x.get().astype("f8") @ y.get().astype("f8")).max() < 0.1, "CuPy")
 
+# ---- Operations on rows and their gradients, of widths that a warp, a CTA and a cluster hold ----
+
+norms = {"rms_norm": (1, lambda x, w: torch.nn.functional.rms_norm(x, x.shape[-1:], w, 1e-6)),
+         "layer_norm": (2, lambda x, w, b: torch.nn.functional.layer_norm(x, x.shape[-1:], w, b)), "softmax": (0, lambda x: x.softmax(-1))}
+for name, (weights, theirs) in norms.items():
+    for columns, dtype in ((1000, BF16), (1024, torch.float16), (4097, BF16), (16384, BF16), (8192, torch.float32), (40000, BF16)):
+        bound = 2**-16 if dtype == torch.float32 else 2**-7
+        for rows in (300, 300, 1):  # the second call is known, of other addresses
+            given = [x.requires_grad_() for x in (drawn(rows, columns, dtype=dtype), *(drawn(columns, dtype=dtype) for _ in range(weights)))]
+            far = [x.detach().double().requires_grad_() for x in given]
+            got, right = getattr(pb, name)(*given), theirs(*far)
+            check(got, right, bound, name, columns, dtype)
+            grad = drawn(rows, columns, dtype=dtype)
+            for a, b in zip(torch.autograd.grad(got, given, grad), torch.autograd.grad(right, far, grad.double())):
+                check(a, b, bound, name, columns, dtype, "gradient")
+with torch.no_grad():
+    x, target, table = drawn(70, 5000), torch.randint(0, 5000, (70,), device="cuda"), torch.randint(0, 70, (3, 40), device="cuda")
+    check(pb.cross_entropy(x, target), torch.nn.functional.cross_entropy(x.double(), target, reduction="none"), 2**-16, "cross_entropy")
+    check(pb.cumsum(x), x.double().cumsum(-1), 2**-7, "cumsum")
+    kit.check(torch.equal(pb.embedding(table, x), x[table]) and torch.equal(pb.transpose(x), x.t()), "embedding, transpose")
+    kit.check(torch.equal(pb.top_k(x, 5)[0], x.topk(5)[0]), "top_k")
+    kit.check(torch.equal(pb.softmax(x[:0]), x[:0]), "no rows")
+    with kit.refused("rms_norm: weight has the shape [columns], and is [50]"):
+        pb.rms_norm(x, x[0, :50].contiguous())
+
 # ---- Processes of their own ----
 
 PRELUDE = "import torch, ptxbuilder as pb; a = torch.randn(512, 512, device='cuda').bfloat16(); "

@@ -78,6 +78,8 @@ calls = {"an empty function": lambda: None,
          "torch.mm(a, b, out=d)": lambda: torch.mm(a, b, out=d), "torch.mm(a, b)": lambda: torch.mm(a, b)}
 q = torch.randn(1, 64, 1, 64, device="cuda").bfloat16()
 calls["pb.attention(q, k, v)"] = lambda: pb.attention(q, q, q)
+calls["pb.rms_norm(a, w)"], calls["F.rms_norm(a, w)"] = lambda: pb.rms_norm(a, bias), lambda: F.rms_norm(a, a.shape[-1:], bias, 1e-6)
+calls["pb.softmax(a)"], calls["F.softmax(a)"] = lambda: pb.softmax(a), lambda: F.softmax(a, -1)
 q_sdpa = q.transpose(1, 2)
 calls["F.scaled_dot_product_attention(q, k, v)"] = lambda: F.scaled_dot_product_attention(q_sdpa, q_sdpa, q_sdpa)
 try:

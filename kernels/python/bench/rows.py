@@ -1,8 +1,10 @@
-"""Operations on rows beside PyTorch's, eager and compiled, and beside a copy that moves as many bytes: bf16, in turns, L2 cold.
+"""Operations on rows beside PyTorch's, eager and compiled, quack's where it is here (scripts/peers/get), and a copy that moves as many
+bytes: bf16, in turns, L2 cold.
 
   rows.py [--columns N,...] [--mib N] [--operations NAME,...] [--warm]
 
-Each number is the part of the copy's rate: bytes read and written once each, over the median time. --warm compiles PyTorch's alone.
+Each number is the part of the copy's rate: bytes read and written once each, over the median time. --warm compiles PyTorch's and quack's
+alone.
 """
 import argparse
 import statistics
@@ -22,6 +24,38 @@ OPERATIONS = {  # by name: ours, PyTorch's, and how often a matrix is moved forw
     "embedding": (pb.embedding, F.embedding, 2, None),
     "transpose": (pb.transpose, lambda x: x.t().contiguous(), 2, None),
 }
+
+
+def quacks():
+    """quack's functions by operation, each with what its operands are made of ours by."""
+    try:
+        from quack.cross_entropy import cross_entropy
+        from quack.rmsnorm import layernorm_bwd, layernorm_fwd, rmsnorm
+        from quack.softmax import softmax
+    except ImportError as error:
+        print("left out: quack:", error)
+        return {}
+
+    class LayerNorm(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w, b):
+            y, scale, mean = layernorm_fwd(x, w, b, 1e-5, True, True)
+            ctx.save_for_backward(x, w, scale, mean)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, w, scale, mean = ctx.saved_tensors
+            return layernorm_bwd(x, w, grad, scale, mean)
+
+    def same(*given):
+        return given
+
+    def of_floats(x, *weights):  # which its layer norm takes alone
+        return x, *(w.detach().float().requires_grad_() for w in weights)
+
+    return {"rms_norm": (lambda x, w: rmsnorm(x, w, eps=1e-5), same), "layer_norm": (LayerNorm.apply, of_floats),
+            "softmax": (softmax, same), "cross_entropy": (lambda x, t: cross_entropy(x, t, reduction="none"), same)}
 
 
 def turned(x, cos, sin):
@@ -96,7 +130,8 @@ def main():
     given = parser.parse_args()
     torch._functorch.config.donated_buffer = False  # each graph is gone through many times
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}; parts of a copy's rate, {given.mib} MiB a matrix")
-    print("| operation | columns | us | ours | eager | compiled | us backward | ours | eager | compiled |\n|" + "---|" * 10)
+    words, peers = ("ours", "eager", "compiled", "quack"), quacks()
+    print("| operation | columns | us | " + " | ".join(words) + " | us backward | " + " | ".join(words) + " |\n|" + "---|" * 12)
     for columns in map(int, given.columns.split(",")):
         rows = (given.mib << 20) // (2 * columns)
         for name in given.operations.split(","):
@@ -106,12 +141,23 @@ def main():
             contenders = {"eager": theirs}
             if not given.no_compile:
                 contenders["compiled"] = torch.compile(theirs, dynamic=False)
+            own = {}
+            if name in peers:
+                function, made_of = peers[name]
+                own["quack"] = [made_of(*inputs) for inputs in sets]
+                try:
+                    for call in calls_of(function, own["quack"][:1]):
+                        call()
+                    contenders["quack"] = function
+                except Exception as error:
+                    print(f"left out: quack's {name} of {columns} columns: {error!r:.100}")
             if given.warm:
-                for call in calls_of(contenders["compiled"], sets[:1])[:1 if moved_back is None else 2]:
-                    call()
+                for word in contenders.keys() - {"eager"}:
+                    for call in calls_of(contenders[word], own.get(word, sets)[:1])[:1 if moved_back is None else 2]:
+                        call()
                 continue
             contenders["ours"] = ours
-            both = {word: calls_of(function, sets) for word, function in contenders.items()}
+            both = {word: calls_of(function, own.get(word, sets)) for word, function in contenders.items()}
             line = [name, columns]
             for way, matrices in enumerate((moved, moved_back)[:1 if moved_back is None else 2]):
                 count = matrices * (given.mib << 20) // 4
@@ -123,8 +169,7 @@ def main():
                     to.copy_(of)
 
                 took = measured({"copy": copy, **{word: calls[way] for word, calls in both.items()}})
-                line += [f"{took['ours']:.1f}"] + [f"{took['copy'] / took[word]:.3f}" if word in took else "" for word in
-                                                   ("ours", "eager", "compiled")]
+                line += [f"{took['ours']:.1f}"] + [f"{took['copy'] / took[word]:.3f}" if word in took else "" for word in words]
                 del copies
             print("| " + " | ".join(map(str, line)) + " |", flush=True)
 
