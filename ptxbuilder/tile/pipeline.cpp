@@ -28,6 +28,8 @@ struct detail::Ring {
   mutable std::vector<int> consuming =
       {};                           // the roles of all calls of consumer(); -1 is a kernel without roles
   mutable bool given_back = false;  // by one consumer for all
+  // Phases of its full barriers complete, and somebody waits for them.
+  mutable bool is_filled = false, is_waited_for = false;
 };
 
 namespace {
@@ -215,6 +217,16 @@ void Pipeline::make(Kernel& kernel, int stages, std::vector<SharedTile> tiles, i
       detail::Ring{stages, consumers, filling_warpgroups, axes, peers, std::move(tiles), barriers});
   kernel.builder().on_finish([ring = ring_, where = Where::here()] {
     AtLine line(where);
+    if (ring->is_filled && !ring->is_waited_for)
+      throw Error(
+          "pipeline: its stages are filled, and no consumer ever waits for them: a stage that nobody waits "
+          "for is "
+          "read too early, or for nothing");
+    if (ring->is_waited_for && !ring->is_filled)
+      throw Error(
+          "pipeline: consumers wait for its stages, which no producer ever acquires or lends, so they would "
+          "wait "
+          "for ever");
     int warpgroups = 0;
     for (int role : ring->consuming) warpgroups += warpgroups_of(role);
     if (ring->consuming.empty() || ring->given_back || warpgroups >= ring->consumers) return;
@@ -259,6 +271,7 @@ void Producer::check_who_fills(std::string_view operation) const {
 Stage Producer::acquire(Where where) {
   AtLine line(where);
   check_who_fills("acquire");
+  ring_->is_filled = true;
   u32 index = stage_;
   barrier_wait(ring_->empty(index), parity_);
   smem full = ring_->full(index);
@@ -318,6 +331,7 @@ void Producer::fills(const Stage& stage, const SharedTile& tile, Where where) {
 
 void Producer::lend(Where where) {
   AtLine line(where);
+  ring_->is_filled = true;
   u32 index = stage_;
   barrier_wait(ring_->empty(index), parity_);
   mbarrier_arrive(ring_->full(index));
@@ -338,6 +352,7 @@ Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::op
 Stage Consumer::wait(Where where) {
   AtLine line(where);
   detail::check_whole_warpgroups("wait");
+  ring_->is_waited_for = true;
   u32 index = stage_;
   smem full = ring_->full(index);
   if (seen_full_) {

@@ -131,6 +131,20 @@ void launched(const std::function<void(Kernel&)>& say) {
   done(k);
 }
 
+// The other end of a pipeline, in a role of its own.
+void consume_in_role(Kernel& k, Pipeline& pipe) {
+  k.warpgroups(1, 0, [&](u32) {
+    Consumer ring = pipe.consumer();
+    ring.release(ring.wait());
+  });
+}
+void fill_in_role(Kernel& k, Pipeline& pipe, SharedTile tile, TensorMap map) {
+  k.warpgroups(1, 0, [&](u32) {
+    Producer ring = pipe.producer();
+    elect([&] { tma_load(tile[ring.acquire()], map, 0, 0); });
+  });
+}
+
 void take_one(Consumer& consumer) { consumer.release(consumer.wait()); }
 
 // A stage that the CTAs of a cluster share along axes.
@@ -726,12 +740,14 @@ TEST_CASE("pipelines") {
         "warpgroup: the producer would wait for ever; `consumers` is how many warpgroups call it"},
        [](bool bad) {
          Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
          SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
          HERE Pipeline pipe(k, 2, {tile}, 2);
          k.warpgroups(bad ? 1 : 2, 0, [&](u32) {
            Consumer consumer = pipe.consumer();
            take_one(consumer);
          });
+         fill_in_role(k, pipe, tile, A);
          done(k);
        }},
       {"no tiles",
@@ -913,12 +929,14 @@ TEST_CASE("pipelines") {
            Producer ring = pipe.producer();
            if_(bad ? tid_x() < 128u : tid_x() == 0u, [&] { HERE tma_load(tile[ring.acquire()], A, 0, 0); });
          });
+         consume_in_role(k, pipe);
          done(k);
        }},
       {"a consumer of one thread",
        {"wait: for all 128 threads of a warpgroup together, but into the elect at misuse_tile_test.cpp:"},
        [](bool bad) {
          Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
          SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
          Pipeline pipe(k, 2, {tile}, 1);
          k.warpgroups(1, 40, [&](u32) {
@@ -926,6 +944,7 @@ TEST_CASE("pipelines") {
            auto body = [&] { HERE ring.release(ring.wait()); };
            bad ? elect(body) : body();
          });
+         fill_in_role(k, pipe, tile, A);
          done(k);
        }},
       {"stages that nobody fills",
@@ -1000,6 +1019,7 @@ TEST_CASE("pipelines") {
            HERE producer.fills(s, bad ? two : one);
            producer.commit(s);
          });
+         consume_in_role(k, pipe);
          done(k);
        }},
       {"a consumer's stage that is committed",
@@ -1031,6 +1051,8 @@ TEST_CASE("pipelines") {
          Stage s = to_second.acquire();
          write_zeros(two[s]);
          HERE(bad ? to_first : to_second).commit(s);
+         Consumer consumer = second.consumer();
+         take_one(consumer);
          done(k);
        }},
       {"a commit of what TMA loads",
@@ -1059,6 +1081,8 @@ TEST_CASE("pipelines") {
            tma_load(tile[s], map, 0, 0);
            HERE write_zeros(bad ? tile[s] : tile[0], marked);
          });
+         Consumer consumer = pipe.consumer();
+         take_one(consumer);
          done(k);
        }},
       {"cp.async to a stage of TMA",
@@ -1077,6 +1101,8 @@ TEST_CASE("pipelines") {
            tma_load(tile[s], map, 0, 0);
            HERE load_async(copy, bad ? tile[s] : tile[0], GlobalTensor(A, {64, 64}).tile(0, 0), tid_x());
          });
+         Consumer consumer = pipe.consumer();
+         take_one(consumer);
          done(k);
        }},
       {"CTAs that share a load to a stage that threads fill",
@@ -1093,6 +1119,8 @@ TEST_CASE("pipelines") {
          const LoadView to = tile[s].when(tid_x() == 0);
          HERE tma_load(bad ? to.multicast(ClusterAxis::x) : to, A, 0, 0);
          producer.commit(s);
+         Consumer consumer = pipe.consumer();
+         take_one(consumer);
          done(k);
        }},
       {"the only stage kept",
@@ -1203,6 +1231,8 @@ TEST_CASE("pipelines") {
            Stage s = producer.acquire();
            HERE tma_load((bad ? other : mine)[s], A, 0, 0);
          });
+         Consumer consumer = pipe.consumer();
+         take_one(consumer);
          done(k);
        }},
       {"an end of a pipeline of a kernel that was moved from",
@@ -1230,6 +1260,29 @@ TEST_CASE("pipelines") {
          Kernel other = std::move(k);
          Compiler compiler({.assemble = false});
          HERE compiler.compile(std::move(bad ? k : other));
+       }},
+      {"stages that nobody waits for",
+       {"pipeline: its stages are filled, and no consumer ever waits for them"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         HERE Pipeline pipe(k, 2, {tile}, 1);
+         fill_in_role(k, pipe, tile, A);
+         if (!bad) consume_in_role(k, pipe);
+         done(k);
+       }},
+      {"stages that nobody fills, and somebody waits for",
+       {"pipeline: consumers wait for its stages, which no producer ever acquires or lends"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({8, 64}, Swizzle128B, 2);
+         HERE Pipeline pipe(k, 2, {tile}, 1);
+         Pipeline other(k, 2, {tile}, 1);
+         fill_in_role(k, bad ? other : pipe, tile, A);
+         consume_in_role(k, pipe);
+         done(k);
        }},
       {"a producer's stage released",
        {"release: a consumer's stage comes from wait()"},
