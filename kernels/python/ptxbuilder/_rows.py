@@ -111,7 +111,7 @@ def rms_norm(x, weight=None, *, epsilon=1e-6, device=None):
     """y = x / sqrt(mean(x^2) + epsilon) * weight of each row, the last dimension of x, as a tensor of x's framework and type.
 
     x is f16, bf16 or float32, with 1 to 262144 columns; `weight` has one number for each, of any of these types, or is left out. On
-    the framework's current stream, as matmul(). Differentiable once in x and weight, up to 131072 columns of float32 or of an
+    the framework's current stream, as matmul(). Differentiable once in x and weight, up to 163840 columns of float32 or of an
     odd number. Raises ValueError that names the operand and the rule.
     """
     return _call("rms_norm", device, (x, weight), (epsilon,))
