@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/ir/memory.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder {
@@ -49,6 +50,15 @@ void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
     if (const auto size = grid[i].size.known(); tiling[i] < 1 || (size && *size % tiling[i] != 0))
       throw Error(fmt::format("nd_loop: a tiling of {} along axis {}{}; it divides the axis", tiling[i], i,
                               size ? fmt::format(", which has {}", *size) : ""));
+}
+
+// Throws Error where not all threads of a CTA take the same steps.
+void check_of_cta(Kernel& k) {
+  if (detail::TileContext::of(k.builder()).role >= 0)
+    throw Error("dynamic_scheduling_loop: inside a role; DynamicSteps is for those");
+  if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
+    throw Error(fmt::format(
+        "dynamic_scheduling_loop: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
 }
 
 u32 round_parity(u32 round, int places) { return round / u32(places) & 1u; }
@@ -210,11 +220,7 @@ void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid
                              const std::function<void(const LoopStep&)>& body, Where where) {
   AtLine line(where);
   detail::check_grid(grid, "dynamic_scheduling_loop");
-  if (detail::TileContext::of(k.builder()).role >= 0)
-    throw Error("dynamic_scheduling_loop: inside a role; DynamicSteps is for those");
-  if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
-    throw Error(fmt::format(
-        "dynamic_scheduling_loop: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+  check_of_cta(k);
   const u32 all = detail::steps_of(grid);
   const WorkCounter from(counter);
   const sptr<u32> place(k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "step")[0].address());
@@ -237,6 +243,52 @@ void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid
            number = number.value() + 1;
            step = next();
          });
+}
+
+void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&)>& body, Where where) {
+  AtLine line(where);
+  check_of_cta(k);
+  k.builder().require(86, isa::Sm::sm_100, "dynamic_scheduling_loop without a counter");
+  std::vector<std::string> names;
+  for (const auto& axis : detail::TileContext::of(k.builder()).axes)  // outermost first
+    if (axis.of == detail::TileContext::Axis::Of::grid) names.push_back(axis.name);
+  if (names.empty()) names = {"z", "y", "x"};
+  const smem answer = k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "next CTA")[0].address();
+  const Barriers answered(k, {1}, {"next CTA known"});
+  Phases phases(answered);
+  sync_threads();
+  std::array<Var<u32>, 3> at = {Var<u32>(ctaid_x()), Var<u32>(ctaid_y()), Var<u32>(ctaid_z())};
+  Var<u32> number(0);
+  Var<pred> goes_on{pred(true)};
+  while_(
+      [&] { return goes_on.value(); },
+      [&] {
+        // The next one is asked for while this one is computed.
+        if_(tid_x() == 0, [&] {
+          constexpr uint32_t kBytes = 16;
+          mbarrier_arrive_expect_tx(answered[0], kBytes);
+          instruction<"clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128">(
+              answer, answered[0]);
+        });
+        std::vector<u32> places;
+        for (size_t axis = names.size(); axis-- > 0;) places.push_back(at[axis].value());
+        const LoopStep step{GridIndex(names, std::move(places)), number};
+        {
+          AuthorsCode authors;
+          body(step);
+        }
+        phases.wait(0);
+        const auto words = load<2>(sptr<u64>(answer));
+        const b128 said = instruction<"mov.b128 pack">(words);
+        const pred is_taken = instruction<"clusterlaunchcontrol.query_cancel.is_canceled.pred.b128">(said);
+        const auto [x, y, z] =
+            instruction<"clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 xyz">(said);
+        at[0] = u32(x), at[1] = u32(y), at[2] = u32(z);
+        goes_on = is_taken;
+        number = number.value() + 1;
+        fence_proxy_async<Space::shared>();  // all have read the answer when the next one is written
+        sync_threads();
+      });
 }
 
 }  // namespace ptxbuilder

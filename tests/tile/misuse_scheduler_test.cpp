@@ -99,6 +99,24 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
            HERE dynamic_scheduling_loop(k, counter, {4}, [](const LoopStep&) {});
          });
        }},
+      {"cluster launch control on a target without it",
+       {"dynamic_scheduling_loop without a counter", "sm_90a"},
+       [](bool bad) {
+         Kernel k("k", ON(bad ? "sm_90a" : "sm_100a"));
+         HERE dynamic_scheduling_loop(k, [](const LoopStep&) {});
+         done(k);
+       }},
+      {"steps of the launch in a role",
+       {"dynamic_scheduling_loop: inside a role"},
+       [](bool bad) {
+         Kernel k("k", ON("sm_100a"));
+         const auto loop = [&] { HERE dynamic_scheduling_loop(k, [](const LoopStep&) {}); };
+         if (bad)
+           k.warpgroups(1, 0, [&](u32) { loop(); });
+         else
+           loop();
+         done(k);
+       }},
       {"steps that all threads of a role take",
        {"dynamic steps", "one thread"},
        [](bool bad) {
