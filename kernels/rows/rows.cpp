@@ -76,8 +76,8 @@ Sources sources_of(const RowCall& call) {
   return sources;
 }
 
-// What does not follow from a call's form: whether that which it writes lies apart from all else, but for
-// what lies in one place, and whether the workspace does.
+// It says what does not follow from a call's form: whether that which it writes lies apart from all else, but
+// for what lies in one place, and whether the workspace does.
 bool lies_apart(const RowCall& call, size_t workspace) {
   const runtime::View own = {call.workspace.address, workspace};
   if (workspace > 0 &&

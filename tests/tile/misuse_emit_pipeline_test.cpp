@@ -58,8 +58,7 @@ void specialized(const Specialized& c, Where where) {
 
 }  // namespace
 
-// Two inputs that share their stages, and what the body does with them; a ring apart with `delay` for the
-// first.
+// This is a pipeline of two inputs, which share their stages.
 void two_inputs(PipelineOptions o, const PipelineBody& body) {
   Kernel k("k");
   auto [X] = k.params<TensorMap>("X");
