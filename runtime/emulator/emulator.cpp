@@ -21,7 +21,7 @@
 namespace ptxbuilder::runtime {
 
 const char* name(Fault fault) {
-  constexpr std::array<const char*, 20> names = {"race",
+  constexpr std::array<const char*, 21> names = {"race",
                                                  "missing fence.proxy.async",
                                                  "mbarrier used before its init is visible",
                                                  "misuse of an mbarrier",
@@ -33,6 +33,7 @@ const char* name(Fault fault) {
                                                  "access out of bounds",
                                                  "misaligned access",
                                                  "uninitialised shared memory",
+                                                 "uninitialised sum",
                                                  "undefined register",
                                                  "divergence",
                                                  "setmaxnreg",

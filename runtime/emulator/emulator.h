@@ -27,6 +27,7 @@ enum class Fault : uint8_t {
   out_of_bounds,
   misaligned,
   uninitialised,       // shared memory read before anything wrote it
+  uninitialised_sum,   // a sum in global memory that neither the host nor a kernel has written
   undefined_register,  // a register whose value counts before the thread has written it
   divergence,          // an .aligned instruction without all lanes, or a .sync with the wrong lanes
   register_budget,     // setmaxnreg beyond what the CTA has, or outside its rules
@@ -59,9 +60,10 @@ class EmulatorError : public Error {
 struct EmulatorOptions {
   // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
   uint64_t seed = 0;
-  // Follows what every thread may rely on, and reports accesses that nothing orders, missing proxy fences,
-  // registers touched under a wgmma, uses of registers that nothing has written, reads of uninitialised
-  // shared memory. Bounds, alignment, barriers, divergence and deadlock are always checked.
+  // Follows what every thread may rely on, and reports accesses of shared and of global memory that nothing
+  // orders, missing proxy fences, registers touched under a wgmma, uses of registers that nothing has
+  // written, reads of uninitialised shared memory, and sums in global memory that nothing has written.
+  // Bounds, alignment, barriers, divergence and deadlock are always checked.
   bool race_check = true;
   // Lines of the PTX that come as late as a schedule lets them: a warp that comes to one is held back until
   // nothing else of its cluster can go on, and so is what the instruction starts. A kernel that waits for

@@ -334,7 +334,7 @@ TEST_CASE("a sum begins with zeros that somebody has written") {
           bench.run({1, 1, 1}, 0, p);
         },
         &what);
-    CHECK(fault == (is_zeroed ? std::nullopt : std::optional(Fault::uninitialised)));
+    CHECK(fault == (is_zeroed ? std::nullopt : std::optional(Fault::uninitialised_sum)));
     if (!is_zeroed) CHECK(what.find("this adds to byte 8448 of the allocation") != std::string::npos);
   }
 }

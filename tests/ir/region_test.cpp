@@ -651,11 +651,10 @@ TEST_CASE("values on the host are as any in C++") {
 }
 
 TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, or nobody can tell") {
-  Subject s;
-  RegisterTile<f32> x(1, strided({16, 64}, 4));
-  if_(s.p[0] == 1u, [&] { store(s.f, x); });
   {
     Subject other;
+    const RegisterTile<f32> x(1, strided({16, 64}, 4));
+    if_(other.p[0] == 1u, [&] { store(other.f, x); });
     const RegisterTile<f32> y = load<f32>(other.f, wgmma_layout(64, 64));
     Var<f32> most(reduce_all(Reduction::max, y));  // the same in all threads
     while_([&] { return most > 3.0F; },
@@ -667,7 +666,9 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
     for_(0, u32(reduce_all(Reduction::max, reduce_rows(Reduction::max, y))), [&](u32) { sync_threads(); });
     done(other.k);
   }
+  Subject s;
   s.k.warpgroups(2, 40, [&](u32 group) {  // by what a warpgroup has for itself, in a Var or in memory
+    const RegisterTile<f32> x(1, strided({16, 64}, 4));
     Var<u32> i(ctaid_x() * 2 + group);
     while_([&] { return i < s.p[0]; },
            [&] {
@@ -681,6 +682,7 @@ TEST_CASE("an operation of a warpgroup in a branch that whole warpgroups take, o
     for_(0, select(group == 0u, s.p[1].value(), u32(4)), [&](u32) { sync_warpgroup(); });
   });
   s.k.warpgroups(2, 40, [&](u32 group) {
+    const RegisterTile<f32> x(1, strided({16, 64}, 4));
     if_(group == 1u, [&] { store(s.f + 1024, x); });
     if_(warp_index() / 4 == 0u, [&] { sync_warpgroup(); });
     if_(tid_x() >= 128u, [&] { store(s.f + 2048, x); });

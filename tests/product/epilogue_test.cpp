@@ -220,7 +220,8 @@ TEST_CASE("a deferred store goes on through the buffers that its panels were sto
   auto [from, D] = k.params<gptr<bf16>, TensorMap>("from", "D");
   const PanelStore panels(DType::bf16, D, tile, {.columns = half.cols});
   DeferredStore out(panels);
-  panels.store_panel(0, RegisterTile<bf16>(0, wgmma_layout(half.rows, half.cols)), 0, 0);
+  panels.store_panel(0, RegisterTile<bf16>(0, wgmma_layout(half.rows, half.cols)), tile.rows,
+                     0);  // outside of D
   out.skip();
   out.take(load(from, wgmma_layout(tile.rows, tile.cols)), 0, 0);
   out.finish();

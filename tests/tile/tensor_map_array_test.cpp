@@ -155,6 +155,7 @@ TEST_CASE("arguments that are no maps of a kernel's recipe are refused") {
   Running running;
   runtime::LoadedKernel kernel = loaded(running, joined());
   const runtime::Buffer memory(*running.device, 32 * 32 * 4);
+  running.device->fill(memory.address(), 0, memory.bytes());
   const runtime::Argument good = runtime::tensor(memory, DType::f32, {32, 32});
   const auto maps = [&](std::string_view parameter, std::vector<runtime::Argument> tensors) {
     return error_of([&] { kernel.tensor_maps(parameter, tensors); });

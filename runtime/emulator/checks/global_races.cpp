@@ -114,7 +114,7 @@ class GlobalRaces final : public Observer {
   void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a) const {
     const std::lock_guard lock(shadow_.mutex());
     if (const auto offset = allocation.first_unwritten(a.address - allocation.address, a.bytes))
-      w.find(Fault::uninitialised,
+      w.find(Fault::uninitialised_sum,
              fmt::format("{} {}, which nothing had written", a.what, name_of(allocation, *offset)), a.lane);
   }
 
