@@ -21,12 +21,14 @@ class Table {
 #define PTXBUILDER_ADD(name) rows.push_back(rows_def::name);
     PTXBUILDER_SHORT_NAMES(PTXBUILDER_ADD)
 #undef PTXBUILDER_ADD
+    std::vector<std::string_view> keys;
     detail::for_each_member([&](const MadeRow& m, std::string_view key, const auto&) {
       rows.push_back(
           {keep(m.name.view()), keep(m.syntax.view()), m.effect, m.ptx_version, m.targets, {}, m.early});
-      by_key.emplace(keep(key), &rows.back());
+      keys.push_back(keep(key));
     });
     for (const Row& row : rows) by_name.emplace(row.name, &row);
+    for (size_t i = 0; i < keys.size(); ++i) by_key.emplace(keys[i], &rows[rows.size() - keys.size() + i]);
   }
 
   std::vector<Row> rows;
