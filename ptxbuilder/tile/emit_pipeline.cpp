@@ -112,6 +112,11 @@ detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<Bloc
                     ? std::make_unique<Pipeline>(k, ring.stages, tiles, computing,
                                                  ThreadProducers{load_threads / hopper::warpgroup_threads})
                     : std::make_unique<Pipeline>(k, ring.stages, tiles, computing, axes);
+    if (rings.size() == 1) continue;
+    // Reports tell the barriers of several rings apart.
+    std::vector<SharedObject>& objects = k.builder().signature().shared;
+    for (size_t barriers = objects.size() - 2; barriers < objects.size(); ++barriers)
+      objects[barriers].name += fmt::format(" of in {}", ring.inputs[0]);
   }
   outputs.reserve(out.size());
   for (size_t i = 0; i < out.size(); ++i) {

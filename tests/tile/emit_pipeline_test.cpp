@@ -451,20 +451,25 @@ TEST_CASE("emulator: a deadlock in a pipeline is told by the author's line and t
     Kernel k("differ");
     auto [X] = k.params<TensorMap>("X");
     const BlockSpec x(X, DType::f32, {8, 32}, [](const GridIndex& i) { return BlockIndex{i["step"], 0}; });
+    const BlockSpec bias(X, DType::f32, {8, 32},
+                         [](const GridIndex&) {
+                           return BlockIndex{0, 0};
+                         },
+                         {.fixed = true});
     int calls = 0;
     const SpecializedOptions o{.stages = 2, .tiles = [&](const std::function<void(const GridIndex&)>& body) {
                                  const uint32_t tiles = differ && ++calls == 2 ? 3 : 2;
                                  for_(0, u32(tiles), [&](u32 i) { body(GridIndex({"tile"}, {i})); });
                                }};
     const Where pipeline = Where::here();
-    emit_pipeline_warp_specialized(k, {{"step", 2}}, {x}, {}, o, [](PipelineStep&) {});
+    emit_pipeline_warp_specialized(k, {{"step", 2}}, {bias, x}, {}, o, [](PipelineStep&) {});
     Running running;
     running.device = runtime::open_emulator();
     const Matrix X_(running, 16, 32, Floats(16 * 32));
     const std::string report = error_of([&] { launch(running, std::move(k), {1}, {X_.map()}); });
     CAPTURE(report);
     CHECK(contains(report, "deadlock") == differ);
-    CHECK(contains(report, "of mbarrier full[0]") == differ);
+    CHECK(contains(report, "of mbarrier full of in 0") == differ);
     CHECK(contains(report, fmt::format("emit_pipeline_test.cpp:{}", pipeline.line + 1)) == differ);
   }
 }
