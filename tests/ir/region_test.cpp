@@ -162,13 +162,18 @@ TEST_CASE("a value is assigned in a branch, a loop or a role") {
          Subject s;
          auto tile = s.k.shared<f32>({1, 128}, SwizzleNone, 2);
          Pipeline pipe(s.k, 2, {tile}, 1);
-         sync_threads();
-         auto ring = pipe.consumer();
-         Stage last = ring.wait();
-         Var<Stage> good(last);
-         for_(0, u32(4), [&](u32) { HERE bad ? void(last = ring.wait()) : void(good = ring.wait()); });
-         ring.release(good);
-         ring.release(last);
+         s.k.warpgroups(1, 0, [&](u32) {
+           auto ring = pipe.producer();
+           elect([&] { bulk_load(tile[ring.acquire()], s.f, u32(0)); });
+         });
+         s.k.warpgroups(1, 0, [&](u32) {
+           auto ring = pipe.consumer();
+           Stage last = ring.wait();
+           Var<Stage> good(last);
+           for_(0, u32(4), [&](u32) { HERE bad ? void(last = ring.wait()) : void(good = ring.wait()); });
+           ring.release(good);
+           ring.release(last);
+         });
          done(s.k);
        }},
       {"a vector that takes another's memory",
