@@ -214,12 +214,12 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
+  const DotProducts dot(
+      a, b, m, n, batches,
+      {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n});
   auto output = [&](size_t i) {
     const size_t batch = i / (m * columns), row = i / columns % m, col = i % columns;
-    DotProduct p = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n};
-    p.a_start = batch * m * k;
-    p.b_start = batch * n * k;
-    return operands.output([&](size_t j) { return dot_product(a, b, row, j, p); }, batch, row, col);
+    return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, col);
   };
   auto start = [&] {
     d.poison();

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "kernels/family/run.h"
 #include "kernels/gemm/config.h"
+#include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
 
@@ -33,12 +36,78 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
+// The same of rows that lie one behind the other, as numbers of f32, which holds those of every input type.
+// Vectors of two doubles are what each x86-64 and aarch64 has.
+inline Dot dot_product(const float* a, const float* b, size_t k) {
+  using Pair [[gnu::vector_size(16)]] = double;
+  constexpr size_t kPairs = 4;
+  Pair sums[kPairs] = {}, magnitudes[kPairs] = {};
+  size_t i = 0;
+  for (; i + 2 * kPairs <= k; i += 2 * kPairs)
+    for (size_t e = 0; e < kPairs; ++e) {
+      const size_t at = i + 2 * e;
+      const Pair product = Pair{a[at], a[at + 1]} * Pair{b[at], b[at + 1]};
+      sums[e] += product;
+      magnitudes[e] += product < 0 ? -product : product;
+    }
+  Dot dot = {0, 0};
+  for (size_t e = 0; e < kPairs; ++e) {
+    dot.sum += sums[e][0] + sums[e][1];
+    dot.magnitude += magnitudes[e][0] + magnitudes[e][1];
+  }
+  for (; i < k; ++i) {
+    const double product = double{a[i]} * double{b[i]};
+    dot.sum += product;
+    dot.magnitude += std::abs(product);
+  }
+  return dot;
+}
+
+// The dot products of a matrix product, of batches one behind the other. Matrices that are not too large are
+// read once, when the first product is asked for.
+class DotProducts {
+ public:
+  DotProducts(const command::Tensor& a, const command::Tensor& b, size_t m, size_t n, size_t batches,
+              const DotProduct& first)
+      : a_(a), b_(b), m_(m), n_(n), batches_(batches), first_(first) {}
+
+  Dot operator()(size_t batch, size_t i, size_t j) const {
+    constexpr size_t kMost = 1 << 26;  // elements of both matrices
+    const size_t k = first_.k;
+    if ((m_ + n_) * k * batches_ <= kMost) {
+      const auto& [a, b] = rows_.get([&] {
+        return std::pair(rows(a_, m_, first_.a_row, first_.a_step),
+                         rows(b_, n_, first_.b_row, first_.b_step));
+      });
+      return dot_product(a.data() + (batch * m_ + i) * k, b.data() + (batch * n_ + j) * k, k);
+    }
+    DotProduct p = first_;
+    p.a_start = batch * m_ * k;
+    p.b_start = batch * n_ * k;
+    return dot_product(a_, b_, i, j, p);
+  }
+
+ private:
+  std::vector<float> rows(const command::Tensor& t, size_t count, size_t row, size_t step) const {
+    std::vector<float> numbers;
+    numbers.reserve(count * batches_ * first_.k);
+    for (size_t batch = 0; batch < batches_; ++batch)
+      for (size_t i = 0; i < count; ++i)
+        for (size_t k = 0; k < first_.k; ++k)
+          numbers.push_back(static_cast<float>(t[batch * count * first_.k + i * row + k * step]));
+    return numbers;
+  }
+
+  const command::Tensor &a_, &b_;
+  size_t m_, n_, batches_;
+  DotProduct first_;
+  mutable runtime::Lazy<std::pair<std::vector<float>, std::vector<float>>> rows_;
+};
+
 // The tolerance is one rounding to the output's type, and what the tensor core's f32 accumulation loses: it
 // aligns the products of a step to the largest and cuts them off, a relative 2^-22 or so of the sum of
 // magnitudes for each of k / 16 steps; 2^-20 of the whole sum bounds what random data show.
-inline command::Expected dot(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
-                             const DotProduct& p, DType output) {
-  const Dot d = dot_product(a, b, i, j, p);
+inline command::Expected expected_of(const Dot& d, DType output) {
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
