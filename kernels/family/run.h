@@ -97,6 +97,8 @@ class Run {
   Run(runtime::Device& device, runtime::LoadedKernel& kernel, RunOptions options)
       : device_(device), kernel_(kernel), options_(options) {}
 
+  bool verifies() const { return options_.verify; }
+
   // Fresh N(0,1) data (integers 16 times that, rounded), the n-th tensor of a run from the n-th stream of the
   // seed; and an output that is yet to be written. Throws Error where the tensors of the run are more than
   // the machine's memory.

@@ -215,7 +215,7 @@ void run(const command::Fields& f, command::Run& run) {
   run.launch(arguments);
 
   const DotProducts dot(
-      a, b, m, n, batches,
+      run, a, b, m, n, batches,
       {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n});
   auto output = [&](size_t i) {
     const size_t batch = i / (m * columns), row = i / columns % m, col = i % columns;

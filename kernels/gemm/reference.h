@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "kernels/family/run.h"
 #include "kernels/gemm/config.h"
-#include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
 
@@ -36,7 +34,7 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
-// The same of rows that lie one behind the other, as numbers of f32, which holds those of every input type.
+// This takes rows that lie one behind the other, as numbers of f32, which holds those of every input type.
 // Vectors of two doubles are what each x86-64 and aarch64 has.
 inline Dot dot_product(const float* a, const float* b, size_t k) {
   using Pair [[gnu::vector_size(16)]] = double;
@@ -63,24 +61,23 @@ inline Dot dot_product(const float* a, const float* b, size_t k) {
   return dot;
 }
 
-// The dot products of a matrix product, of batches one behind the other. Matrices that are not too large are
-// read once, when the first product is asked for.
+// The dot products of a matrix product, of batches one behind the other. A run that verifies reads matrices
+// that are not too large once, ahead of the first.
 class DotProducts {
  public:
-  DotProducts(const command::Tensor& a, const command::Tensor& b, size_t m, size_t n, size_t batches,
-              const DotProduct& first)
-      : a_(a), b_(b), m_(m), n_(n), batches_(batches), first_(first) {}
+  DotProducts(const command::Run& run, const command::Tensor& a, const command::Tensor& b, size_t m, size_t n,
+              size_t batches, const DotProduct& first)
+      : a_(a), b_(b), m_(m), n_(n), first_(first) {
+    constexpr size_t kMost = 1 << 26;  // elements of both matrices
+    if (!run.verifies() || (m + n) * first.k * batches > kMost) return;
+    rows_a_ = rows(a, m, batches, first.a_row, first.a_step);
+    rows_b_ = rows(b, n, batches, first.b_row, first.b_step);
+  }
 
   Dot operator()(size_t batch, size_t i, size_t j) const {
-    constexpr size_t kMost = 1 << 26;  // elements of both matrices
     const size_t k = first_.k;
-    if ((m_ + n_) * k * batches_ <= kMost) {
-      const auto& [a, b] = rows_.get([&] {
-        return std::pair(rows(a_, m_, first_.a_row, first_.a_step),
-                         rows(b_, n_, first_.b_row, first_.b_step));
-      });
-      return dot_product(a.data() + (batch * m_ + i) * k, b.data() + (batch * n_ + j) * k, k);
-    }
+    if (!rows_a_.empty())
+      return dot_product(rows_a_.data() + (batch * m_ + i) * k, rows_b_.data() + (batch * n_ + j) * k, k);
     DotProduct p = first_;
     p.a_start = batch * m_ * k;
     p.b_start = batch * n_ * k;
@@ -88,10 +85,11 @@ class DotProducts {
   }
 
  private:
-  std::vector<float> rows(const command::Tensor& t, size_t count, size_t row, size_t step) const {
+  std::vector<float> rows(const command::Tensor& t, size_t count, size_t batches, size_t row,
+                          size_t step) const {
     std::vector<float> numbers;
-    numbers.reserve(count * batches_ * first_.k);
-    for (size_t batch = 0; batch < batches_; ++batch)
+    numbers.reserve(count * batches * first_.k);
+    for (size_t batch = 0; batch < batches; ++batch)
       for (size_t i = 0; i < count; ++i)
         for (size_t k = 0; k < first_.k; ++k)
           numbers.push_back(static_cast<float>(t[batch * count * first_.k + i * row + k * step]));
@@ -99,9 +97,9 @@ class DotProducts {
   }
 
   const command::Tensor &a_, &b_;
-  size_t m_, n_, batches_;
+  size_t m_, n_;
   DotProduct first_;
-  mutable runtime::Lazy<std::pair<std::vector<float>, std::vector<float>>> rows_;
+  std::vector<float> rows_a_, rows_b_;  // empty where they are not read ahead
 };
 
 // The tolerance is one rounding to the output's type, and what the tensor core's f32 accumulation loses: it

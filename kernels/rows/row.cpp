@@ -321,7 +321,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   std::map<std::string, std::vector<Var<u32>>> next;
   for (const std::string& tensor : ahead) {
     const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
-    // Where a warp has a row, others run while it waits for a number, which would take a register.
+    // A warp that has a row lets others run while it waits for a number, which would take a register.
     if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
   }

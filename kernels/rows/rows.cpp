@@ -133,7 +133,7 @@ struct Rows::State {
     return summed(*c.problem.operation, c.problem.types).size() * bytes_of_part(c, parts(c));
   }
 
-  // Where it `keeps` a launch, it adds it to that.
+  // It adds a launch that it `keeps` to that.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
              PreparedCall* keeps, Where where) {
     kernel.launch(options, arguments.list(), where);

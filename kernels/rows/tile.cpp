@@ -56,8 +56,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   const auto held = [&](int64_t threads, int times) {
     return accesses <= values * times / t.vector * threads;
   };
-  // Where elements are read one by one, CTAs of fewer threads, which have more of them on the way, are
-  // faster.
+  // CTAs of fewer threads, which have more elements on the way, are faster where these are read one by one.
   const auto few = [&](int times) { return ceil_div(accesses, values * times / t.vector * kThreads); };
   t.is_wide = limits.wide > 1 &&
               ((!held(kWarp, 1) && held(kWarp, limits.wide)) || !held(kThreads * warpgroups_of_cta, 1) ||

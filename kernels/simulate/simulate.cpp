@@ -59,7 +59,7 @@ Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* memb
   return said ? *said : required ? *required : Dim3{};
 }
 
-// What a launch leaves out, by the kernel's sidecar.
+// Fills in by the kernel's sidecar what a launch leaves out.
 void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   if (!sidecar) return;
   const auto& [x, y, z] = sidecar->cluster;

@@ -29,7 +29,7 @@ inline void run_product(command::Run& run, const Product& p, const LaunchProduct
       run.normal(input, b_k_major ? std::vector<uint64_t>{k, n} : std::vector<uint64_t>{n, k});
   command::Tensor d = run.output(output, {n, m});
   launch(a, b, d);
-  const DotProducts dot(a, b, m, n, 1, {k, k, 1, b_k_major ? k : 1, b_k_major ? 1 : n});
+  const DotProducts dot(run, a, b, m, n, 1, {k, k, 1, b_k_major ? k : 1, b_k_major ? 1 : n});
   run.check(d, static_cast<double>(k),
             [&, n = n, output = output](size_t i) { return expected_of(dot(0, i / n, i % n), output); });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);

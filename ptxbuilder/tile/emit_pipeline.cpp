@@ -367,7 +367,7 @@ class ComputeEnd {
       outputs_.end_step(state->at);
     });
   }
-  // Where there was no step, nobody has written fixed outputs, nor the sums of products, which are zero.
+  // A run without a step has written neither fixed outputs nor the sums of products, which are zero then.
   void end_run(const GridShape& grid, const GridIndex& tile, const Sums& sums) const {
     const auto outputs = [&] {
       AtLine line(parts_.where);

@@ -50,7 +50,7 @@ class GridIndex {
 
   // The axes of this index ahead of those of another.
   GridIndex with(const GridIndex& inner) const;
-  // The same index, whose errors also say why it has no more axes.
+  // This is the same index, whose errors also say why it has no more axes.
   GridIndex alone(std::string why) const;
 
  private:

@@ -117,10 +117,10 @@ class DynamicSteps {
 void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
                              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 
-// The same by cluster launch control, on sm_100 and later, without a counter: a launch has a CTA for each
-// step, and one that runs takes the places of others that have not begun (PTX ISA, clusterlaunchcontrol). The
-// index is a CTA's in the grid, by the names of Kernel::grid(), or "z", "y", "x". ptxas and the manual hold
-// it right; no device has run it.
+// This does the same by cluster launch control, on sm_100 and later, without a counter: a launch has a CTA
+// for each step, and one that runs takes the places of others that have not begun (PTX ISA,
+// clusterlaunchcontrol). The index is a CTA's in the grid, by the names of Kernel::grid(), or "z", "y", "x".
+// ptxas and the manual hold it right; no device has run it.
 void dynamic_scheduling_loop(Kernel& kernel, const std::function<void(const LoopStep&)>& body,
                              Where where = Where::here());
 

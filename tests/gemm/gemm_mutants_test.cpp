@@ -32,4 +32,48 @@ TEST_CASE("emulator: gemm with clusters and its mutants") {
               {"a stage less is handed back late", counted, 2, add_to(2, 1), {Fault::deadlock}}});
 }
 
+// The last tile's parts are summed up by the CTA that has the first: the others tell it by a mark in global
+// memory.
+TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 256},
+                                 {"k", 192},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"split_last", 2},
+                                 {"sms", 3}});
+  auto becomes = [](const char* opcode) {
+    return [=](Instruction& i) {
+      i.opcode = opcode;
+      return true;
+    };
+  };
+  const char *const mark = "st.release.gpu.global.u64", *const look = "ld.acquire.gpu.global.u64";
+  const std::vector<Mutant> mutants = {
+      {"the mark does not release", mark, 0, becomes("st.relaxed.gpu.global.u64"), {}},
+      {"the mark releases to its CTA alone", mark, 0, becomes("st.release.cta.global.u64"), {}},
+      {"the mark is no strong store", mark, 0, becomes("st.global.u64"), {}},
+      {"whoever looks does not acquire", look, 0, becomes("ld.relaxed.gpu.global.u64"), {}},
+      {"whoever looks acquires of its CTA alone", look, 0, becomes("ld.acquire.cta.global.u64"), {}},
+      {"the mark is not waited for",
+       "setp.eq.b64",
+       0,
+       [](Instruction& i) {
+         i.operands[2] = i.operands[1];
+         return true;
+       },
+       {}}};
+  std::string report;
+  subject.run(subject.text(), 0, 60, report);
+  REQUIRE(report == "right");
+  for (const Mutant& m : mutants) {
+    const std::string text = mutated(subject.text(), m);
+    std::optional<Fault> fault;
+    for (uint64_t seed = 0; seed < 20 && !fault; ++seed) fault = subject.run(text, seed, 1, report);
+    const std::string shown = m.what + ": " + report;
+    CHECK_MESSAGE(fault == Fault::race, shown);
+  }
+}
+
 }  // namespace ptxbuilder::test::gemm_mutants_test

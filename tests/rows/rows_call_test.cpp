@@ -63,7 +63,7 @@ TEST_CASE("a known call takes other addresses and numbers, and is checked where 
   check(1024, 1024, 1, 3);      // in place, which is another form
   check(2048, 2048, 1, 1);
   check(1028, 4096, 1, 3);  // aligned otherwise
-  // What overlaps is refused though the form is known.
+  // An overlap is refused though the form is known.
   CHECK(contains(error_of([&] { call(1024, 1024 + 16, 1); }), "overlaps"));
   CHECK(contains(error_of([&] { call(0, 4, 1); }), "overlaps"));
 }

@@ -54,7 +54,7 @@ for _operation in OPERATIONS.values():
 
 @functools.lru_cache(maxsize=1 << 12)
 def _plan(operation, wanted, extents, *described):
-    """What follows of a call from the shape and type of each tensor that is read, or None, which takes most of the host's time: the
+    """Returns what follows of a call from the shape and type of each tensor that is read, or None, which takes most of the host's time: the
     (shape, type's name) of the results, whether that of the first is as the first tensor's, the place of each of the operation's tensors
     among those that are read and made, and the bits of those that are made."""
     given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}

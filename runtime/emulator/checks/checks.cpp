@@ -3,7 +3,7 @@
 namespace ptxbuilder::runtime::emulator {
 
 void add_checks(Cluster& cluster) {
-  // Where a CTA exits, its reports come in this order.
+  // The reports of a CTA that exits come in this order.
   add_exits(cluster.observers, cluster);
   add_swizzles(cluster.observers, cluster);
   if (!cluster.checks) return;

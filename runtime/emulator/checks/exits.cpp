@@ -1,4 +1,4 @@
-// What a CTA that exits must not leave behind.
+// A CTA that exits leaves behind no copies under way, and no warpgroup that has shared its registers in part.
 #include <fmt/format.h>
 
 #include "runtime/emulator/checks/checks.h"

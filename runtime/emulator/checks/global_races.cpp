@@ -138,7 +138,7 @@ class GlobalRaces final : public Observer {
                       "stands between",
                       a.what, where, earlier),
           a.lane);
-    // Those who store what stands there already race for nothing.
+    // A store of what stands there already races for nothing.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
           fmt::format("{} {} what stands there already, and nothing orders it after the other write: {}",
@@ -151,7 +151,7 @@ class GlobalRaces final : public Observer {
            a.lane);
   }
 
-  // Whether the word gets what it has, or will have once an earlier copy is done.
+  // True where the word gets what it has, or will have once an earlier copy is done.
   bool is_the_same(const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
                    const std::vector<std::byte>& stored) const {
     const Address from = std::max(a.address, clash.address),

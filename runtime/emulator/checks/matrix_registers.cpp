@@ -71,7 +71,8 @@ class MatrixRegisterRules final : public Observer {
 
   static size_t number(Register r) { return static_cast<size_t>(r.at) / 128; }
 
-  // By CTA, warp and register: how many wgmma.fences there were when another instruction last touched it.
+  // This is how many wgmma.fences there were when another instruction last touched a register, by CTA, warp
+  // and register.
   std::vector<std::vector<std::vector<uint32_t>>> touched_;
 };
 

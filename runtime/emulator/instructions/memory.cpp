@@ -70,7 +70,7 @@ bool consecutive(const Warp& w, const AddressOperand& address, Lanes lanes, uint
   return true;
 }
 
-// Of the undefined values among what a lane loads or stores.
+// Follows the undefined values among what a lane loads or stores.
 template <bool store>
 void follow_access(Warp& w, std::span<const Register> data, uint32_t bytes,
                    const UndefinedValues::Place& place, int lane) {
@@ -135,7 +135,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     const bool is_global = !owner && reaches_global(x.space, address);
     if (store && is_global) w.global(address, size, lane, true, "this");
     const uint64_t at = owner ? offset : address;
-    // In shared memory one that is volatile orders both ways.
+    // A volatile access of shared memory orders both ways.
     const bool orders = order != Order::none, both_ways = owner && order == Order::older;
     if (orders && (!store || both_ways)) w.order_before(owner, at, order, x.scope);
     auto values = [&](std::byte* to) {

@@ -161,7 +161,7 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
   });
 }
 
-// What a store writes of a row: whole units of 16 B at its end, so beyond a tensor that ends within one (as
+// A store writes of a row whole units of 16 B at its end, so beyond a tensor that ends within one (as
 // an H100 does).
 uint32_t row_bytes(const MapContents& m, const BoxRow& r) {
   const uint32_t size = m.element_bytes();

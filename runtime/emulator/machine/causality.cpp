@@ -42,17 +42,21 @@ void Causality::fence_proxy(Lanes who) {
   step();
 }
 
+std::shared_ptr<GlobalKnowledge> Causality::own_global() const {
+  return knowledge_.global ? std::make_shared<GlobalKnowledge>(*knowledge_.global)
+                           : std::make_shared<GlobalKnowledge>();
+}
+
 void Causality::publish() {
   if (!is_checked_) return;
-  auto global = knowledge_.global ? std::make_shared<GlobalKnowledge>(*knowledge_.global)
-                                  : std::make_shared<GlobalKnowledge>();
+  auto global = own_global();
   global->published.join(knowledge_.seen);
   global->published.join(knowledge_.told);
   knowledge_.global = std::move(global);
   step();
 }
 
-// What others have told is passed on in any case.
+// It passes on in any case what others have told.
 Knowledge Causality::published() const {
   Knowledge passed;
   passed.global = knowledge_.global;
@@ -62,8 +66,7 @@ Knowledge Causality::published() const {
 
 void Causality::fence_global_proxy() {
   if (!is_checked_) return;
-  auto global = knowledge_.global ? std::make_shared<GlobalKnowledge>(*knowledge_.global)
-                                  : std::make_shared<GlobalKnowledge>();
+  auto global = own_global();
   global->fenced.join(knowledge_.seen);
   global->fenced.join(knowledge_.told);
   for (auto& [cluster, remote] : global->others)

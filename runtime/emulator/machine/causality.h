@@ -1,6 +1,6 @@
-// What one warp may rely on: which deeds of others come before what it does now, and what a release of its
-// own passes on (PTX ISA, "Memory Consistency Model"). Where a launch is not checked, nothing is known of
-// anybody.
+// This is what one warp may rely on: which deeds of others come before what it does now, and what a release
+// of its own passes on (PTX ISA, "Memory Consistency Model"). Where a launch is not checked, nothing is known
+// of anybody.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class Causality {
   void acquire(const Knowledge& k) {
     if (is_checked_) knowledge_.join(k);
   }
-  // What `actor` had done by `time` is done.
+  // The warp knows from now on that what `actor` had done by `time` is done.
   void learn(Actor actor, uint32_t time) { knowledge_.seen.raise(actor, time); }
   // These are told, by an mbarrier or by a word that orders others, what all lanes have done.
   void told(Lanes who, Lanes alive) { lanes_.learn(who, alive); }
@@ -59,8 +59,8 @@ class Causality {
   // other lanes have stored they know once they have met.
   void fence_proxy(Lanes who);
   void fence_inits();  // fence.mbarrier_init
-  // In global memory: a fence of the GPU's scope, or a wider one, and what a relaxed access passes on behind
-  // it; and a fence.proxy.async of generic writes there.
+  // These are for global memory: a fence of the GPU's scope, or a wider one, and what a relaxed access passes
+  // on behind it; and a fence.proxy.async of generic writes there.
   void publish();
   Knowledge published() const;
   void fence_global_proxy();
@@ -73,10 +73,12 @@ class Causality {
     f();
     knowledge_.seen = before;
   }
-  // What the warp does from now on comes behind what it has done.
+  // The warp's further deeds come behind what it has done.
   void step() { knowledge_.seen.raise(actor_, ++time_); }
 
  private:
+  std::shared_ptr<GlobalKnowledge> own_global() const;  // a copy that is to be changed
+
   Actor actor_;
   bool is_checked_;
   uint32_t time_ = 1;

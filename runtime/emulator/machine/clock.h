@@ -32,7 +32,7 @@ class Clock {
     if (actor < times_.size()) times_[actor] = std::min(times_[actor], time);
   }
 
-  // Whether it tells all that `other` does.
+  // True where it tells all that `other` does.
   bool covers(const Clock& other) const {
     for (size_t i = 0; i < other.times_.size(); ++i)
       if (other.times_[i] > (*this)[static_cast<Actor>(i)]) return false;
@@ -46,19 +46,19 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// What one thread may rely on in global memory, beside what it may rely on anyway. Few threads have any, so
-// that it is made once and shared.
+// This is what one thread may rely on in global memory, beside what it may rely on anyway. Few threads have
+// any, so that it is made once and shared.
 struct GlobalKnowledge {
   Clock fenced;     // writes that a fence.proxy.async of global memory has covered
   Clock published;  // deeds that a fence of the GPU's scope or a wider one has covered
-  // What is known of the actors of another cluster of the launch.
+  // This is known of the actors of another cluster of the launch.
   struct Remote {
     Clock seen, fenced;
   };
   std::map<uint64_t, std::shared_ptr<const Remote>> others;  // by cluster
 
   using Pointer = std::shared_ptr<const GlobalKnowledge>;
-  // What both tell; null is nothing.
+  // Returns what both tell; null is nothing.
   static Pointer join(const Pointer& a, const Pointer& b);
 };
 

@@ -33,7 +33,7 @@ void GlobalMemoryOrder::acquire(uint64_t address, const Party& who, Scope scope,
   }
   if (scope != Scope::gpu || !found->second.to_all) return;
   k.global = GlobalKnowledge::join(k.global, found->second.to_all);
-  // What others know of the own cluster is known like the rest of it.
+  // The warp knows of its own cluster what others know of it.
   if (const auto own = k.global->others.find(who.cluster); own != k.global->others.end())
     k.seen.join(own->second->seen);
 }

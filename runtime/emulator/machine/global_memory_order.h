@@ -1,5 +1,5 @@
-// How clusters of a launch order each other through words of global memory: what releases pass on there, by
-// the scopes of both sides (PTX ISA, "Memory Consistency Model").
+// Clusters of a launch order each other through words of global memory: this holds what releases pass on
+// there, by the scopes of both sides (PTX ISA, "Memory Consistency Model").
 #pragma once
 
 #include <mutex>
@@ -25,7 +25,7 @@ class GlobalMemoryOrder {
   void acquire(uint64_t address, const Party& who, Scope scope, Knowledge& k);
 
  private:
-  // What releases of one CTA with one scope have passed on.
+  // Releases of one CTA with one scope have passed this on.
   struct Passed {
     Party by;
     Scope scope;
@@ -33,7 +33,7 @@ class GlobalMemoryOrder {
   };
   struct Word {
     std::vector<Passed> passed;
-    // By releases of the GPU's scope, for other clusters.
+    // Releases of the GPU's scope have passed this on, to other clusters.
     GlobalKnowledge::Pointer to_all;
   };
 

@@ -1,4 +1,4 @@
-// What is known of every word of global memory that a launch has accessed: who wrote it last, and who has
+// This is known of every word of global memory that a launch has accessed: who wrote it last, and who has
 // read it since. Clusters of one launch share it, and so do launches that may overlap.
 #pragma once
 
@@ -37,7 +37,7 @@ struct GlobalDeed {
   bool operator==(const GlobalDeed&) const = default;
 };
 
-// What the one who accesses knows of an earlier deed.
+// The one who accesses knows this of an earlier deed.
 enum class Standing : uint8_t { over, unfenced, unordered };
 
 struct GlobalClash {
@@ -49,7 +49,7 @@ struct GlobalClash {
 
 class GlobalShadow {
  public:
-  // From now on another launch accesses. What launches did before is over for it and forgotten, unless it
+  // Another launch accesses from now on. What launches did before is over for it and forgotten, unless it
   // `may_overlap` the last one.
   void begin(bool may_overlap);
 
@@ -63,7 +63,7 @@ class GlobalShadow {
                                     GlobalDeed deed, bool writes, F standing);
   std::mutex& mutex() { return mutex_; }
 
-  // What a copy is to store, until it has done so.
+  // These keep what a copy is to store, until it has done so.
   void keep(uint32_t actor, uint32_t time, Address address, std::vector<std::byte> bytes);
   void forget(uint32_t actor, uint32_t time);
   // The byte that the deed is to store at an address, if it has not yet.
@@ -144,8 +144,8 @@ std::optional<GlobalClash> GlobalShadow::access(Address allocation, size_t size,
   return std::nullopt;
 }
 
-// Of reads that the reader does not know to be over, some stand for all: a write that is not ordered behind
-// any of them races.
+// Some of the reads that the reader does not know to be over stand for all: a write that is not ordered
+// behind any of them races.
 template <class F>
 void GlobalShadow::add_read(State& state, const GlobalDeed& deed, F standing) {
   std::erase_if(state.reads, [&](const GlobalDeed& read) {

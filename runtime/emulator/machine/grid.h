@@ -1,4 +1,4 @@
-// What one launch is made of, and who takes its reports.
+// A launch is made of this, and these take its reports.
 #pragma once
 
 #include <mutex>
@@ -35,7 +35,7 @@ class Reports {
   std::set<std::tuple<std::string, uint32_t, Fault>> found_;
 };
 
-// The same for all CTAs of a launch.
+// It is the same for all CTAs of a launch.
 struct Grid {
   const Kernel& kernel;
   GlobalMemory& memory;

@@ -1,4 +1,4 @@
-// What a warp has begun and not ended: products, copies, and its part in barriers and pools of its CTA.
+// A warp has begun these and not ended them: products, copies, and its part in barriers and pools of its CTA.
 #pragma once
 
 #include <array>

@@ -36,7 +36,7 @@ struct Allocation {
   // A bit for each word that the host or a kernel has written: memory that is allocated holds anything.
   std::unique_ptr<uint64_t[], decltype(&std::free)> written;
 
-  // Of [offset, offset + count), which lies inside.
+  // Both are of [offset, offset + count), which lies inside.
   void note_written(uint64_t offset, uint64_t count) const;
   std::optional<uint64_t> first_unwritten(uint64_t offset, uint64_t count) const;
 };
@@ -51,8 +51,8 @@ class GlobalMemory {
   // The allocation that holds all of [address, address + bytes); null where none does.
   const Allocation* find(Address address, size_t bytes) const;
 
-  // For the host's copies. Throws Error that says what is wrong with the range. What it writes counts as
-  // written.
+  // This is for the host's copies. Throws Error that says what is wrong with the range. What it writes counts
+  // as written.
   std::byte* host(Address address, size_t bytes, const char* operation, bool writes = false) const;
 
   // "256 B behind the end of allocation 0x700000100 of 1024 B", for an address that is in none.

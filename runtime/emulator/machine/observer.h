@@ -1,4 +1,4 @@
-// Those who watch a cluster run: the checks (runtime/emulator/checks). The machine tells them of what
+// The checks (runtime/emulator/checks) watch a cluster run. The machine tells them of what
 // happens, and none of them changes what it does. An event comes ahead of its effect.
 #pragma once
 
@@ -87,11 +87,11 @@ class Observer {
   virtual ~Observer() = default;
 
   virtual void shared_access(Warp&, const SharedAccess&) {}
-  // The same access by one lane of a warp to its own CTA, for the order among the warp's lanes.
+  // This is the same access by one lane of a warp to its own CTA, for the order among the warp's lanes.
   virtual void lane_access(Warp&, const SharedAccess&, LaneAccess) {}
   virtual void async_access(Warp&, const AsyncAccess&) {}
   virtual void global_access(Warp&, const Allocation&, const GlobalAccess&) {}
-  // All that the deeds of this actor and time store in global memory stands there.
+  // The deeds of this actor and time have stored in global memory all that they store.
   virtual void global_stored(Actor, uint32_t /*time*/) {}
 
   virtual void mbarrier_use(Warp&, const Mbarrier&, int /*lane*/, SignalledBy) {}

@@ -15,14 +15,14 @@ namespace ptxbuilder::runtime::emulator {
 
 class Cta;
 
-// What is undefined among the values of one warp, lane by lane.
+// It knows what is undefined among the values of one warp, lane by lane.
 class UndefinedValues {
  public:
   UndefinedValues(Warp& warp, bool is_checked);
 
-  // Whether the running instruction may have to do with undefined values.
+  // True where the running instruction may have to do with undefined values.
   bool follows() const;
-  // Whether all instructions are followed, since undefined values came from elsewhere than doubtful
+  // True where all instructions are followed, since undefined values came from elsewhere than doubtful
   // registers.
   bool follows_all() const { return follows_all_; }
   // Before an instruction that some lanes execute: reports an undefined value that decides something, and
@@ -32,12 +32,12 @@ class UndefinedValues {
   // The lanes in which a register is undefined; and where that comes from.
   Lanes in(Register r) const;
   Origin origin_of(Register r) const;
-  // What the result is in some lanes, for the handlers of Flow::handled.
+  // Says what the result is in some lanes, for the handlers of Flow::handled.
   void set(Register r, Lanes among, Lanes value, const Origin& origin);
   // These lanes come back from a call, which has restored the registers.
   void define(Register r, Lanes who);
 
-  // Where a lane loads or stores elements: in shared memory where `owner` is not null, else in the lane's
+  // A lane loads or stores elements here: in shared memory where `owner` is not null, else in the lane's
   // local memory where `is_local`.
   struct Place {
     Cta* owner;
@@ -45,7 +45,7 @@ class UndefinedValues {
     bool is_local;
     uint64_t address;  // in local memory
   };
-  // Whether a load from there may bring an undefined value, or the running store stores one.
+  // True where a load from there may bring an undefined value, or the running store stores one.
   bool concern(bool store, const Cta* owner, bool is_local) const;
   // One lane's load or store of an element of `bytes` for each register, ahead of it. Memory that nothing has
   // written is undefined.

@@ -94,7 +94,7 @@ class Warp {
   void post(F f);
 
   // --- where lanes meet ---
-  // For a .sync instruction whose lanes have member masks, these are the groups that are complete now: all
+  // These are, for a .sync instruction whose lanes have member masks, the groups that are complete now: all
   // lanes of a mask but those that have exited. The other lanes wait for theirs. Warp barriers meet in
   // several places, all else at one instruction.
   Groups gather(Lanes executing, const uint32_t* membermask, bool in_several_places = false);
@@ -105,7 +105,7 @@ class Warp {
     causality.meet(lanes, alive);
     return true;
   }
-  // The same, where the lanes learn nothing of each other's accesses yet.
+  // This does the same where the lanes learn nothing of each other's accesses yet.
   bool together(Lanes executing, bool exited_too = true) {
     return (executing == lanes && lanes == (exited_too ? born : alive)) || converge(executing, exited_too);
   }
@@ -128,19 +128,22 @@ class Warp {
     return r == no_register ? 0 : at<uint64_t>(r)[lane];
   }
   const LaneFrame& caller(int lane) const { return frames_[static_cast<size_t>(lane)].back(); }
-  // Where the free part of the lane's local memory begins; and moves that, or reports that there is no more.
+  // top() is where the free part of the lane's local memory begins; reach() moves that, or reports that there
+  // is no more.
   uint64_t top(int lane) const { return top_[static_cast<size_t>(lane)]; }
   void reach(uint64_t end, int lane);
 
   // --- accesses of shared memory, told to those who watch ---
-  // By this thread. `values` writes what is stored, where the same value may be stored by several.
+  // This one is by this thread. `values` writes what is stored, where the same value may be stored by
+  // several.
   void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane, StoredBytes values = {});
-  // The same access, where it is one of the warp's own CTA, among those of the warp's other lanes.
+  // This one is the same access, where it is one of the warp's own CTA, among those of the warp's other
+  // lanes.
   void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane,
                    LaneAccess kind = LaneAccess::plain);
-  // By an asynchronous operation that this thread starts; `what` says for reports what it does.
+  // This one is by an asynchronous operation that this thread starts; `what` says for reports what it does.
   void touch_async(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, Access deed, const char* what);
-  // The same as touch(), of an access that orders others: those of one word do not race with each other.
+  // This one is as touch(), of an access that orders others: those of one word do not race with each other.
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                      StoredBytes values = {});
   // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what

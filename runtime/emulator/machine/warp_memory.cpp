@@ -1,4 +1,4 @@
-// How a warp reaches memory: address spaces, bounds, and who is told of an access.
+// A warp reaches memory here: address spaces, bounds, and who is told of an access.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"

@@ -1,4 +1,4 @@
-// What a warp reports: faults, notes, and the place in the program that each names.
+// A warp reports faults and notes, and the place in the program that each names.
 #include <fmt/format.h>
 
 #include <algorithm>
