@@ -287,8 +287,8 @@ class Bench {
       std::vector<const void*> values;
       for (const Bytes& p : kernel.parameters) values.push_back(p.data());
       device_->launch(*kernel.program, kernel.launch, values);
-      device_->synchronize(limit);
     }
+    device_->synchronize(limit * static_cast<int>(kernels_.size()));  // it is of one launch
   }
 
   Bytes now(size_t buffer) const {

@@ -331,10 +331,12 @@ class EmulatorDevice : public Emulator {
             "{}\n  seed {}{}", e.what(), options_.seed,
             queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size())));
         queue_.clear();
+        has_launch_ahead_ = false;
         if (trace_) trace_->write();
         throw EmulatorError(e.fault(), e.ptx_line(), report);
       }
     }
+    has_launch_ahead_ = false;  // the host has waited for all
     if (trace_) trace_->write();
   }
 
@@ -362,7 +364,8 @@ class EmulatorDevice : public Emulator {
       grid.workspace = memory_.allocate(workspace_bytes, "of a cooperative launch");
       memory_.host(grid.workspace, workspace_bytes, "workspace", true);
     }
-    grid.may_overlap = queued.launch.programmatic_dependent_launch;
+    grid.may_overlap = queued.launch.programmatic_dependent_launch && has_launch_ahead_;
+    has_launch_ahead_ = true;
     shadow_.begin(grid.may_overlap);
     GlobalMemoryOrder order;
     grid.shadow = &shadow_;
@@ -381,6 +384,7 @@ class EmulatorDevice : public Emulator {
   std::unique_ptr<Trace> trace_;
   Reports reports_{options_};
   GlobalShadow shadow_;
+  bool has_launch_ahead_ = false;  // that the host has not waited for
   uint32_t launches_ = 0;
 };
 

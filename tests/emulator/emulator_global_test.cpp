@@ -271,7 +271,8 @@ TEST_CASE("the emulator reports races in global memory, and none in their right 
 
 // ---- a launch that may begin before the one ahead has ended ----
 
-std::optional<Fault> dependent(const std::string& second_body, bool overlaps, std::string* what) {
+std::optional<Fault> dependent(const std::string& second_body, bool overlaps, std::string* what,
+                               bool is_waited_for = false) {
   const std::string text = R"(.version 8.6
 .target sm_90a
 .address_size 64
@@ -300,8 +301,9 @@ setp.eq.u32 %p0, %r0, 0;
           launch.programmatic_dependent_launch = overlaps;
           const void* parameters[] = {&p};
           device->launch(*program, launch, parameters);
-          device->synchronize(std::chrono::seconds(10));
+          if (is_waited_for) device->synchronize(std::chrono::seconds(10));
         }
+        device->synchronize(std::chrono::seconds(10));
       },
       what);
 }
@@ -311,6 +313,7 @@ TEST_CASE("a dependent launch waits ahead of what it reads, and of what it overw
   const std::string wait = "griddepcontrol.wait;\n", read = "ld.global.u32 %r1, [%rd1];\n";
   CHECK(!dependent(wait + read, true, &what));
   CHECK(!dependent(read, false, &what));
+  CHECK(!dependent(read, true, &what, true));  // the host has waited between the two
   CHECK(!dependent("@%p0 griddepcontrol.wait;\nbar.sync 0;\n" + read, true, &what));
   CHECK(dependent(read + wait, true, &what) == Fault::race);
   CHECK_MESSAGE(
