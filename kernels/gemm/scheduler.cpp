@@ -38,9 +38,8 @@ RuleText greatest(const RuleText& a, const RuleText& b) {
 
 template <class Number>
 Number clusters_at_once(int ctas, const Number& multiprocessors) {
-  constexpr int64_t kMeasured[] = {hopper::multiprocessors, 66, 39, 30, 22, 17, 15, 15};
-  return greatest(Number(int64_t{1}),
-                  Number(kMeasured[ctas - 1]) * multiprocessors / Number(int64_t{hopper::multiprocessors}));
+  return greatest(Number(int64_t{1}), Number(int64_t{hopper::clusters_at_once(ctas)}) * multiprocessors /
+                                          Number(int64_t{hopper::multiprocessors}));
 }
 
 // Over numbers, or over the text of rules.

@@ -7,12 +7,18 @@ namespace {
 
 Kernel cross_entropy_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    const Numbers x = row.load("x", -INFINITY);
     const RegisterTile<s32> target = row.load_index("target");
+    const RegisterLayout rows = row.layout().reduced_rows();
+    Var<Numbers> most(Numbers(f32(kLeast), rows)), sum(Numbers(f32(0), rows));
+    row.for_pieces([&](Row& piece) {
+      const Numbers x = piece.load("x", -INFINITY), before = most, now = max(before, part_maximum(x));
+      const Numbers terms = reduce_rows(Reduction::add, exponential(x, piece.spread(now)));
+      sum = row.is_in_pieces() ? fma(sum.value(), exponential(before, now), terms) : terms;
+      most = now;
+    });
     const Numbers of_target = row.load_at("x", target, NAN);
-    const Numbers powers = x * kLog2E, most = part_maximum(powers);
-    const ExponentialSum all = exponential_sum(row, most, exp2(powers - row.spread(most), Approx::yes));
-    const Numbers lse = (all.most + log2(all.sum)) * (1 / kLog2E);
+    const ExponentialSum all = exponential_sum(row, most, sum);
+    const Numbers lse = all.most + log2(all.sum) * (1 / kLog2E);
     row.store_number("loss", select(target < 0, f32(0), lse - of_target));
     row.store_number("lse", lse);
   });
@@ -41,6 +47,7 @@ RowOperation cross_entropy() {
                   {"target", {"rows"}, integer, read, "a column of each row; below 0 the row does not count"},
                   {"loss", {"rows"}, number, written, "of each row; NaN where there is no such column"},
                   {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
+      .limits = {.in_pieces = true},
       .build = cross_entropy_kernel};
 }
 

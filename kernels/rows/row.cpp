@@ -51,14 +51,13 @@ u32 first_column(const RowTile& t) {
   return t.is_shared() ? (ctaid_x() % t.ctas * t.warps + tid_x() / 32) * t.columns_of_warp() : u32(0);
 }
 
-// It gives the place of the threads' rows in a tensor [rows, columns], from `row` on. The parts of a row that
-// warps share are rows of a warpgroup's tile, one behind the other, of which the last ones may have fewer
-// columns.
+// It gives the place of the threads' rows in a tensor [rows, columns], from `row` on, of which the warp's
+// part begins at `column`. The parts of a row that warps share are rows of a warpgroup's tile, one behind the
+// other, of which the last ones may have fewer columns.
 template <class T>
-TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row) {
+TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row, u32 column) {
   if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
-  const u32 column = first_column(t),
-            of_warpgroup = column - tid_x() / 32 % RowTile::kWarps * t.columns_of_warp();
+  const u32 of_warpgroup = column - tid_x() / 32 % RowTile::kWarps * t.columns_of_warp();
   TensorTile<T> tile{{start + (u64(row) * u64(columns) + u64(of_warpgroup)), t.columns_of_warp()}};
   tile.cols = select(row < rows, s32(columns) - s32(column), s32(0));
   tile.vector = t.vector;
@@ -79,13 +78,14 @@ void declare(Kernel& k, Parameters& p, const RowProblem& problem, Where where) {
 
 // It loads a tensor [columns], which is the same for all rows.
 Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
-                   float unsaid) {
+                   float unsaid, u32 column) {
   const RowTile& t = problem.tile;
   const RegisterLayout layout = t.layout();
   const auto& type = problem.types[place_of(*problem.operation, tensor)];
   if (!type) return Numbers(f32(unsaid), layout);
   return with_type(*type, [&]<class T>(T) {
-    const auto row = tile_of(t, parameters.get<gptr<T>>(tensor), 1, parameters.get<u32>("columns"), 0);
+    const auto row =
+        tile_of(t, parameters.get<gptr<T>>(tensor), 1, parameters.get<u32>("columns"), 0, column);
     if (t.is_shared()) return widened(load<T>(row, layout));
     return broadcast(widened(load<T>(row, layout.reduced_cols())), layout);
   });
@@ -94,9 +94,9 @@ Numbers columns_of(const RowProblem& problem, const Parameters& parameters, cons
 // It loads rows of a tensor [rows, columns].
 template <class T>
 RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
-                        float outside, u32 row) {
+                        float outside, u32 row, u32 column) {
   return load<T>(tile_of(problem.tile, parameters.get<gptr<T>>(tensor), parameters.get<u32>("rows"),
-                         parameters.get<u32>("columns"), row),
+                         parameters.get<u32>("columns"), row, column),
                  problem.tile.layout(), T(outside));
 }
 
@@ -123,6 +123,23 @@ Row::Row(const RowProblem& problem, const Parameters& parameters, RowExchange& e
       row_(block * problem.tile.rows()),
       column_(first_column(problem.tile)) {}
 
+Row::Row(const Row& row, u32 piece)
+    : problem_(row.problem_),
+      parameters_(row.parameters_),
+      exchange_(row.exchange_),
+      layout_(row.layout_),
+      row_(row.row_),
+      column_(row.column_ + piece) {}
+
+void Row::for_pieces(const std::function<void(Row&)>& body) {
+  const RowTile& t = problem_.tile;
+  if (!t.is_in_pieces) return body(*this);
+  for_(0, size("columns"), static_cast<uint32_t>(t.warps * t.columns_of_warp()), [&](u32 piece) {
+    Row one(*this, piece);
+    body(one);
+  });
+}
+
 bool Row::has(const std::string& tensor) const {
   return problem_.types[place_of(*problem_.operation, tensor)].has_value();
 }
@@ -135,15 +152,17 @@ DType Row::type_of(const std::string& tensor) const {
 Numbers Row::load(const std::string& tensor, float outside) const {
   const auto loaded = loaded_.find(tensor);
   return with_type(type_of(tensor), [&]<class T>(T) {
-    return widened(loaded != loaded_.end() ? RegisterTile<T>::of_registers(layout_, loaded->second)
-                                           : rows_of<T>(problem_, parameters_, tensor, outside, row_));
+    return widened(loaded != loaded_.end()
+                       ? RegisterTile<T>::of_registers(layout_, loaded->second)
+                       : rows_of<T>(problem_, parameters_, tensor, outside, row_, column_));
   });
 }
 
 void Row::store(const std::string& tensor, const Numbers& x) const {
   with_type(type_of(tensor), [&]<class T>(T) {
     const gptr<T> start = parameters_.get<gptr<T>>(tensor);
-    ptxbuilder::store(tile_of(problem_.tile, start, size("rows"), size("columns"), row_), narrowed<T>(x));
+    ptxbuilder::store(tile_of(problem_.tile, start, size("rows"), size("columns"), row_, column_),
+                      narrowed<T>(x));
   });
 }
 
@@ -154,7 +173,7 @@ Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index
             rows = size(problem_.operation->tensors[place_of(*problem_.operation, tensor)].shape[0]);
   return with_type(type_of(tensor), [&]<class T>(T) {
     const gptr<T> start = parameters_.get<gptr<T>>(tensor);
-    TensorTile<T> tile = tile_of(t, start, rows, size("columns"), row);
+    TensorTile<T> tile = tile_of(t, start, rows, size("columns"), row, column_);
     if (!t.is_shared()) {  // each thread's row begins where it says
       tile = TensorTile<T>{{start + u64(row) * u64(size("columns")), 0}};
       tile.cols = select(row < rows, s32(size("columns")), s32(0));
@@ -165,12 +184,14 @@ Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index
 }
 
 Numbers Row::load_columns(const std::string& tensor, float unsaid) const {
-  return columns_of(problem_, parameters_, tensor, unsaid);
+  return columns_of(problem_, parameters_, tensor, unsaid, column_);
 }
 std::function<Numbers(const Row&)> RowThreads::columns(const std::string& tensor, float unsaid) const {
   if (problem_.tile.is_wide)
     return [tensor, unsaid](const Row& row) { return row.load_columns(tensor, unsaid); };
-  return [all = columns_of(problem_, parameters_, tensor, unsaid)](const Row&) { return all; };
+  return [all = columns_of(problem_, parameters_, tensor, unsaid, first_column(problem_.tile))](const Row&) {
+    return all;
+  };
 }
 
 Numbers Row::load_number(const std::string& tensor) const {
@@ -315,7 +336,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
       return number_of(problem_, parameters_, parameters_.get<gptr<f32>>(tensor), 1, block * t.rows())
           .registers();
     return with_type(*problem_.types[place_of(*problem_.operation, tensor)], [&]<class T>(T) {
-      return rows_of<T>(problem_, parameters_, tensor, 0, block * t.rows()).registers();
+      return rows_of<T>(problem_, parameters_, tensor, 0, block * t.rows(), first_column(t)).registers();
     });
   };
   std::map<std::string, std::vector<Var<u32>>> next;
@@ -346,7 +367,7 @@ void RowThreads::store(const std::string& tensor, const std::optional<RowSums>& 
   if (!sums) return;
   const RowTile& t = problem_.tile;
   const auto to = tile_of(t, parameters_.get<gptr<f32>>(tensor), nctaid_x() / t.ctas,
-                          parameters_.get<u32>("columns"), ctaid_x() / t.ctas);
+                          parameters_.get<u32>("columns"), ctaid_x() / t.ctas, first_column(t));
   const Numbers x = sums->value();
   ptxbuilder::store(to, t.is_shared() ? x : reduce_cols(Reduction::add, x));
 }
@@ -356,11 +377,10 @@ Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThread
   Kernel k(problem.operation->name);
   Parameters parameters;
   declare(k, parameters, problem, where);
-  const RowLimits& limits = problem.operation->limits;
   const std::string blocks =
-      problem.operation->has_sums() ? row_parts_rule(t, limits) : fmt::format("ceil_div(rows, {})", t.rows());
+      problem.operation->has_sums() ? row_parts_rule(t) : fmt::format("ceil_div(rows, {})", t.rows());
   k.grid(t.ctas > 1 ? fmt::format("{} * {}", blocks, t.ctas) : blocks);
-  k.builder().hold_at_once(static_cast<uint32_t>(ctas_at_once(t, limits)));
+  k.builder().hold_at_once(static_cast<uint32_t>(t.at_once));
   RowExchange exchange(k, problem);
   k.warpgroups(t.warpgroups(), 0, [&](u32) {
     RowThreads threads(k, problem, parameters, exchange);

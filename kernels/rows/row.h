@@ -30,12 +30,16 @@ class Row {
   const RegisterLayout& layout() const { return layout_; }
   bool has(const std::string& tensor) const;
   bool is_wide() const { return problem_.tile.is_wide; }
+  bool is_in_pieces() const { return problem_.tile.is_in_pieces; }
   u32 size(const std::string& word) const { return parameters_.get<u32>(word); }
   f32 columns() const { return f32(size("columns")); }
   f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
 
   // It loads rows of a tensor [rows, columns]; `outside` stands behind the last column.
   Numbers load(const std::string& tensor, float outside = 0) const;
+  // It gives the pieces of a row to `body`, one behind the other. A row that its threads have at once is one
+  // piece.
+  void for_pieces(const std::function<void(Row&)>& body);
   // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
@@ -73,6 +77,7 @@ class Row {
   using Loaded = std::map<std::string, std::vector<u32>>;
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);
+  Row(const Row& row, u32 piece);  // that begins so many columns behind the first
   DType type_of(const std::string& tensor) const;
 
   const RowProblem& problem_;

@@ -126,8 +126,7 @@ struct Rows::State {
   }
   int64_t parts(const CheckedRows& c) const {
     if (c.is_empty) return 0;
-    return row_parts(c.problem.tile, c.problem.operation->limits, c.rows(),
-                     device.properties().multiprocessors);
+    return row_parts(c.problem.tile, c.rows(), device.properties().multiprocessors);
   }
   size_t bytes(const CheckedRows& c) const {
     return summed(*c.problem.operation, c.problem.types).size() * bytes_of_part(c, parts(c));

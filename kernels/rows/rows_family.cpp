@@ -55,8 +55,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   for (const RowNumber& n : o.numbers) call.numbers[n.name] = n.unsaid;
   std::vector<command::Tensor> tensors;
   std::vector<runtime::Argument> arguments;
-  const auto parts =
-      static_cast<uint64_t>(row_parts(problem.tile, o.limits, f["rows"], run.multiprocessors()));
+  const auto parts = static_cast<uint64_t>(row_parts(problem.tile, f["rows"], run.multiprocessors()));
   double bytes = 0;
   for (size_t i = 0; i < o.tensors.size(); ++i) {
     const RowTensor& t = o.tensors[i];

@@ -7,10 +7,9 @@ namespace {
 
 Kernel softmax_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    const Numbers powers = row.load("x", -INFINITY) * kLog2E;
-    const Numbers most = part_maximum(powers), y = exp2(powers - row.spread(most), Approx::yes);
-    const ExponentialSum all = exponential_sum(row, most, y);
-    row.store("y", y * row.spread(exp2(most - all.most, Approx::yes) / all.sum));
+    const Numbers x = row.load("x", -INFINITY), most = part_maximum(x), y = exponential(x, row.spread(most));
+    const ExponentialSum all = exponential_sum(row, most, reduce_rows(Reduction::add, y));
+    row.store("y", y * row.spread(exponential(most, all.most) / all.sum));
   });
 }
 

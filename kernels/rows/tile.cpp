@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ptxbuilder/isa/hopper.h"
+
 namespace ptxbuilder::kernels {
 namespace {
 
@@ -12,6 +14,7 @@ constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
 constexpr int64_t kFewWarpgroups = 4;
 constexpr int kMostCtas = 16;
 constexpr int kValuesOfNarrow = 16;
+constexpr int64_t kMostAccessesOfPiece = 16;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -34,17 +37,14 @@ RegisterLayout RowTile::layout() const {
                         fmt::format("rows of {} by {} threads", columns, lanes));
 }
 
-int ctas_at_once(const RowTile& t, const RowLimits& limits) {
-  return std::max(1, limits.threads_at_once / (t.warpgroups() * RegisterLayout::kThreads));
+std::string row_parts_rule(const RowTile& t) {
+  return fmt::format("min(ceil_div(rows, {}), max(1, {} * multiprocessors / {}))", t.rows(),
+                     hopper::clusters_at_once(t.ctas) * t.at_once, hopper::multiprocessors);
 }
-
-std::string row_parts_rule(const RowTile& t, const RowLimits& limits) {
-  return fmt::format("min(ceil_div(rows, {}), max(1, multiprocessors * {} / {}))", t.rows(),
-                     ctas_at_once(t, limits), t.ctas);
-}
-int64_t row_parts(const RowTile& t, const RowLimits& limits, int64_t rows, int64_t multiprocessors) {
-  return std::min(ceil_div(rows, t.rows()),
-                  std::max<int64_t>(1, multiprocessors * ctas_at_once(t, limits) / t.ctas));
+int64_t row_parts(const RowTile& t, int64_t rows, int64_t multiprocessors) {
+  const int64_t at_once =
+      hopper::clusters_at_once(t.ctas) * t.at_once * multiprocessors / hopper::multiprocessors;
+  return std::min(ceil_div(rows, t.rows()), std::max<int64_t>(1, at_once));
 }
 
 RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas, Where where) {
@@ -68,16 +68,21 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   if (columns < 1 || columns > most)
     throw Error(where, fmt::format("rows of {} columns; they have from 1 to {}", columns, most));
   t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
-  if (accesses > of_thread * kWarp) {
+  if (limits.in_pieces && ctas == 0 && accesses > of_thread * kThreads * kFewWarpgroups) {
+    t.is_in_pieces = true;
+    t.warps = RowTile::kWarps * kFewWarpgroups;
+  } else if (accesses > of_thread * kWarp) {
     const int64_t warpgroups = ceil_div(accesses, of_thread * kThreads);
     t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta);
     t.warps = RowTile::kWarps * static_cast<int>(ceil_div(warpgroups, t.ctas));
   }
-  t.vectors = static_cast<int>(ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
+  t.vectors = static_cast<int>(t.is_in_pieces ? std::min(of_thread, kMostAccessesOfPiece)
+                                              : ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
   if (!t.is_shared())
     t.rows_of_thread = std::clamp(static_cast<int>(std::bit_floor(static_cast<unsigned>(
                                       std::min(values, kValuesOfNarrow) / (t.vector * t.vectors)))),
                                   1, limits.rows_of_thread);
+  t.at_once = std::max(1, limits.threads_at_once / (t.warpgroups() * RegisterLayout::kThreads));
   return t;
 }
 

@@ -17,7 +17,9 @@ struct RowTile {
   int lanes = 1;  // a power of two, 32 where several warps share a row
   int warps = 1, ctas = 1;
   int rows_of_thread = 1;
-  bool is_wide = false;  // a thread has more of a row than its registers hold beside sums over rows
+  bool is_wide = false;       // a thread has more of a row than its registers hold beside sums over rows
+  bool is_in_pieces = false;  // the warps pass along a row, of which they have a piece at a time
+  int at_once = 1;            // CTAs that a multiprocessor is to hold
 
   bool is_shared() const { return warps > 1; }  // by warps
   int warpgroups() const { return std::max(1, warps / kWarps); }
@@ -41,17 +43,16 @@ struct RowLimits {
   // It may have so many times as many where that lets a warp or a CTA hold a row that they would not hold
   // else; then RowSums lie in shared memory.
   int wide = 1;
+  // The operation goes over a row once, so that four warpgroups of a CTA may pass along a wide one.
+  bool in_pieces = false;
   int rows_of_thread = 4;      // of narrow rows, at most
   int threads_at_once = 1024;  // of a multiprocessor, which leave a thread so many registers
 };
 
-// A multiprocessor is to hold so many CTAs at once.
-int ctas_at_once(const RowTile& tile, const RowLimits& limits);
-
 // So many groups of CTAs take the rows of an operation that sums over rows: the rule of a launch, and its
 // number.
-std::string row_parts_rule(const RowTile& tile, const RowLimits& limits);
-int64_t row_parts(const RowTile& tile, const RowLimits& limits, int64_t rows, int64_t multiprocessors);
+std::string row_parts_rule(const RowTile& tile);
+int64_t row_parts(const RowTile& tile, int64_t rows, int64_t multiprocessors);
 
 inline constexpr int64_t kMostColumns = 262144;
 

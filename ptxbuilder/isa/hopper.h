@@ -24,6 +24,12 @@ inline constexpr int portable_cluster = 8, largest_cluster = 16;
 
 // NVIDIA H100 Tensor Core GPU Architecture: of the H100 SXM5.
 inline constexpr int multiprocessors = 132;
+// So many clusters of `ctas` CTAs, from 1 to 16, run at once there if each CTA has a multiprocessor to
+// itself: a cluster is within one GPC (cuOccupancyMaxActiveClusters).
+constexpr int clusters_at_once(int ctas) {
+  constexpr int kMeasured[] = {multiprocessors, 66, 39, 30, 22, 17, 15, 15, 9, 8, 7, 7, 7, 7, 7, 7};
+  return kMeasured[ctas - 1];
+}
 
 // PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 inline constexpr int warpgroup_threads = 128;

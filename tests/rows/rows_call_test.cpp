@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/rows/operations.h"
 #include "kernels/rows/rows.h"
@@ -93,6 +94,37 @@ TEST_CASE("a known call asks for its workspace again") {
   call.workspace = {memory.address(), bytes};
   CHECK(contains(error_of([&] { rows(call); }), "the workspace"));
   device->synchronize();
+}
+
+TEST_CASE("exponentials of the least finite numbers are finite") {
+  const auto device = runtime::open_emulator();
+  kernels::Rows rows(*device);
+  runtime::Buffer x(*device, kColumns * 4), y(*device, kColumns * 4), target(*device, 4), loss(*device, 4);
+  const auto row = [&](const runtime::Buffer& memory) { return operand(memory, {1, kColumns}); };
+  const Floats least(kColumns, std::numeric_limits<float>::lowest());
+  device->copy_in(x.address(), least.data(), kColumns * 4);
+  rows({.operation = &kernels::row_operation("softmax"), .tensors = {row(x), row(y)}});
+  const int32_t third = 3;
+  device->copy_in(target.address(), &third, 4);
+  rows({.operation = &kernels::row_operation("cross_entropy"),
+        .tensors = {row(x), kernels::RowOperand{DType::s32, {1}, target}, operand(loss, {1}), {}}});
+  device->synchronize();
+  Floats got(kColumns);
+  device->copy_out(got.data(), y.address(), kColumns * 4);
+  for (const float one : got) CHECK(one == doctest::Approx(1.0 / kColumns));
+  device->copy_out(got.data(), loss.address(), 4);
+  CHECK(std::isfinite(got[0]));
+}
+
+TEST_CASE("no more clusters take rows in turn than run at once") {
+  const kernels::RowOperation& o = kernels::row_operation("rms_norm_gradient");
+  const kernels::RowTile one = kernels::row_tile(16384, 2, 8, o.limits),
+                         four = kernels::row_tile(65536, 2, 8, o.limits);
+  CHECK(one.ctas == 1);
+  CHECK(four.ctas == 4);
+  CHECK(kernels::row_parts(one, 4096, 132) == 132);
+  CHECK(kernels::row_parts(four, 4096, 132) == 30);
+  CHECK(kernels::row_parts(four, 7, 132) == 7);
 }
 
 }  // namespace ptxbuilder::test::rows_call_test
