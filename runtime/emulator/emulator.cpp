@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "ptxbuilder/demangle.h"
@@ -370,6 +371,12 @@ class EmulatorDevice : public Emulator {
     GlobalMemoryOrder order;
     grid.shadow = &shadow_;
     grid.order = &order;
+    std::mt19937_64 engine(options_.seed * 0x2545f4914f6cdd1d + grid.id);
+    constexpr std::array<uint64_t, 4> staleness = {0, 2, 30, 70};  // in percent
+    WeakMemory weak(order, [&engine, percent = staleness[engine() % staleness.size()]](size_t count) {
+      return engine() % 100 < percent ? (engine() >> 8) % count : count - 1;
+    });
+    if (kernel.communicates && options_.race_check && options_.seed != 0) grid.weak = &weak;
     run_grid(grid, deadline, statistics_);
     if (grid.workspace) memory_.release(grid.workspace);
   }

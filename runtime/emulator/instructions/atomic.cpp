@@ -110,11 +110,12 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     uint32_t offset = 0;
     std::byte* place = w.place(address, width * length, x.space, lane, owner, offset);
     const uint64_t at = owner ? offset : address;
+    WeakMemory* weak = owner ? nullptr : w.weak();
     w.order_before(owner, at, x.order, x.scope);
     if (owner) {
       w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
     } else {
-      w.global(address, width * length, lane, true, "this");
+      w.require_writable(address, width * length, lane);
       w.touch_global({.address = address,
                       .bytes = width * length,
                       .writes = true,
@@ -125,6 +126,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
                       .is_strong = true,
                       .scope = x.scope});
     }
+    if (weak) weak->begin_atomic(address, width * length, place);
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
@@ -143,6 +145,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
       if (!d.empty() && d[k] != no_register)
         std::memcpy(w.at<std::byte>(d[k]) + static_cast<uint32_t>(lane) * width, &old, width);
     }
+    if (weak) weak->end_store(w, address, true);
     w.order_after(owner, at, x.order, x.scope, lane);
   });
   for (const LaneAccess kind : {LaneAccess::atomic_checked, LaneAccess::atomic_recorded})

@@ -155,14 +155,36 @@ void execute_proxy_fence(Warp& w, const ProxyFence& x, Lanes lanes) {
 void execute_init_fence(Warp& w, Lanes) { w.causality.fence_inits(); }
 
 struct MemoryFence {
-  bool wide;  // of the GPU, or of the system
+  Scope scope;
+  bool sequential;  // .sc, which membar is as well
 };
 
-void execute_memory_fence(Warp& w, const MemoryFence& x, Lanes) {
-  if (w.grid().kernel.names_semantics) w.causality.fence();
-  if (x.wide) w.causality.publish();
+// Fences of .sc are ordered among themselves as they come here, where their scopes reach both. One of the GPU
+// settles all stores, which is as good: it says nothing to the checks of races.
+void order_sequentially(Warp& w, Scope scope) {
+  constexpr uint64_t nowhere = ~uint64_t{0};
+  GlobalMemoryOrder& order = *w.grid().order;
+  if (scope == Scope::gpu) {
+    w.causality.settle(w.weak()->stores());
+  } else if (const PassedOnPointer passed = order.passed(nowhere)) {
+    Knowledge k;
+    acquire(*passed, w.party(), scope, k);
+    w.causality.acquire(k);
+  }
+  order.release(nowhere, w.party(), std::min(scope, Scope::cluster), w.causality.release());
 }
 
+void execute_memory_fence(Warp& w, const MemoryFence& x, Lanes) {
+  const Kernel& kernel = w.grid().kernel;
+  if (kernel.names_semantics) w.causality.fence(x.scope);
+  if (x.sequential && w.weak()) {
+    order_sequentially(w, x.scope);
+    if (kernel.names_semantics) w.causality.fence(x.scope);  // which passes on that order as well
+  }
+  if (x.scope == Scope::gpu || kernel.communicates) w.causality.publish(x.scope);
+}
+
+template <bool membar>
 void decode_fence(Decode& d) {
   if (d.has("tensormap::generic")) return decode_map_fence(d);
   if (d.has("mbarrier_init")) return d.run<execute_init_fence>();
@@ -171,7 +193,8 @@ void decode_fence(Decode& d) {
     return d.run<execute_proxy_fence>({!global, !shared});
   }
   if (d.has("proxy")) return d.run<execute_nothing>();
-  d.run<execute_memory_fence>({!d.one_of({"gpu", "gl", "sys"}).empty()});
+  const bool wide = !d.one_of({"gpu", "gl", "sys"}).empty();
+  d.run<execute_memory_fence>({wide ? Scope::gpu : take_scope(d), membar || d.has("sc")});
 }
 
 }  // namespace
@@ -219,7 +242,8 @@ void add_barrier(DecodeTable& t) {
   t["bar"] = decode_bar;
   t["barrier"] = decode_bar;
   t["barrier.cluster"] = decode_cluster;
-  t["fence"] = t["membar"] = decode_fence;
+  t["fence"] = decode_fence<false>;
+  t["membar"] = decode_fence<true>;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -133,11 +133,18 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     uint32_t offset = 0;
     std::byte* place = w.place(address, size, x.space, lane, owner, offset);
     const bool is_global = !owner && reaches_global(x.space, address);
-    if (store && is_global) w.global(address, size, lane, true, "this");
+    if (store && is_global) w.require_writable(address, size, lane);
+    WeakMemory* weak = is_global ? w.weak() : nullptr;
     const uint64_t at = owner ? offset : address;
     // A volatile access of shared memory orders both ways.
     const bool orders = order != Order::none, both_ways = owner && order == Order::older;
-    if (orders && (!store || both_ways)) w.order_before(owner, at, order, x.scope);
+    if (weak && !store) {
+      const WeakMemory::Value value = weak->load(w, address, size, place);
+      place = const_cast<std::byte*>(value.bytes);  // it is read alone
+      if (orders) w.order_before(value.passed, order, x.scope);
+    } else if (orders && (!store || both_ways)) {
+      w.order_before(owner, at, order, x.scope);
+    }
     auto values = [&](std::byte* to) {
       if (store) move_lane<T>(w, data, x.register_bytes, lane, to, store);
       return store;
@@ -157,7 +164,9 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
                            lane);
       if (owner) owner->shadow.uninitialised.reset();
     }
+    if (weak && store) place = weak->begin_store(w, address, size, place);
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
+    if (weak && store) weak->end_store(w, address, false);
     if (orders && (store || both_ways)) w.order_after(owner, at, order, x.scope, lane);
   });
   w.undefined.end_store();

@@ -27,9 +27,10 @@ Knowledge Causality::release_of(int lane) {
   return passed;
 }
 
-void Causality::fence() {
-  acquire(to_acquire_);
-  to_acquire_.clear();
+void Causality::fence(Scope scope) {
+  Knowledge& met = to_acquire_[static_cast<size_t>(scope)];
+  acquire(met);
+  met.clear();
   to_release_ = release();
 }
 
@@ -47,21 +48,41 @@ std::shared_ptr<GlobalKnowledge> Causality::own_global() const {
                            : std::make_shared<GlobalKnowledge>();
 }
 
-void Causality::publish() {
+void Causality::publish(Scope scope) {
   if (!is_checked_) return;
+  auto published = std::make_shared<GlobalKnowledge::Published>();
+  published->seen = knowledge_.seen;
+  published->seen.join(knowledge_.told);
   auto global = own_global();
-  global->published.join(knowledge_.seen);
-  global->published.join(knowledge_.told);
+  global->published = {};
+  published->global = std::make_shared<GlobalKnowledge>(*global);
+  if (knowledge_.global) global->published = knowledge_.global->published;
+  // The wider fence covers all that the narrower has.
+  for (size_t s = 0; s <= static_cast<size_t>(scope); ++s) global->published[s] = published;
   knowledge_.global = std::move(global);
   step();
 }
 
-// It passes on in any case what others have told.
-Knowledge Causality::published() const {
+Knowledge Causality::published(Scope scope) const {
   Knowledge passed;
-  passed.global = knowledge_.global;
-  if (passed.global) passed.seen = passed.global->published;
+  if (!knowledge_.global) return passed;
+  const auto& published = knowledge_.global->published[static_cast<size_t>(scope)];
+  if (!published) return passed;
+  passed.seen = published->seen;
+  passed.global = published->global;
+  // A fence.proxy.async behind the fence counts as well.
+  if (!passed.global->fenced.covers(knowledge_.global->fenced)) {
+    auto global = std::make_shared<GlobalKnowledge>(*passed.global);
+    global->fenced = knowledge_.global->fenced;
+    passed.global = std::move(global);
+  }
   return passed;
+}
+
+void Causality::settle(uint64_t store) {
+  auto global = own_global();
+  global->settled = std::max(global->settled, store);
+  knowledge_.global = std::move(global);
 }
 
 void Causality::fence_global_proxy() {

@@ -51,19 +51,27 @@ class Causality {
     unreleased_ |= bit;
   }
 
-  // A relaxed access has met `passed`, which a fence acquires; it passes on what a fence has released.
-  void meets(const Knowledge& passed) { to_acquire_.join(passed); }
+  // A relaxed access has met `passed`, which a fence of the scope acquires; it passes on what a fence has
+  // released.
+  void meets(const Knowledge& passed, Scope scope) { to_acquire_[static_cast<size_t>(scope)].join(passed); }
   const Knowledge& fenced_release() const { return to_release_; }
-  void fence();
+  void fence(Scope scope);
   // fence.proxy.async: the generic writes that these lanes know of become visible to the async proxy. What
   // other lanes have stored they know once they have met.
   void fence_proxy(Lanes who);
   void fence_inits();  // fence.mbarrier_init
-  // These are for global memory: a fence of the GPU's scope, or a wider one, and what a relaxed access passes
-  // on behind it; and a fence.proxy.async of generic writes there.
-  void publish();
-  Knowledge published() const;
+  // These are for global memory: a fence, and what a relaxed access of the scope passes on behind it; a
+  // fence.proxy.async of generic writes there; and a fence.sc, behind which stores up to that one are seen.
+  void publish(Scope scope);
+  Knowledge published(Scope scope) const;
+  bool has_published(Scope scope) const {  // other than what it has for a wider one
+    if (!knowledge_.global) return false;
+    const auto& published = knowledge_.global->published;
+    const auto s = static_cast<size_t>(scope);
+    return published[s] && (s + 1 == published.size() || published[s] != published[s + 1]);
+  }
   void fence_global_proxy();
+  void settle(uint64_t store);
 
   // Calls f as one who also knows what these clocks tell.
   template <class F>
@@ -83,7 +91,8 @@ class Causality {
   bool is_checked_;
   uint32_t time_ = 1;
   Knowledge knowledge_;
-  Knowledge to_acquire_, to_release_;
+  std::array<Knowledge, 3> to_acquire_;  // by scope
+  Knowledge to_release_;
   LaneOrder lanes_;
   // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have
   // accessed it and not released it since; and the time of that meeting.

@@ -7,7 +7,20 @@ GlobalKnowledge::Pointer GlobalKnowledge::join(const Pointer& a, const Pointer& 
   if (!a) return b;
   auto both = std::make_shared<GlobalKnowledge>(*a);
   both->fenced.join(b->fenced);
-  both->published.join(b->published);
+  both->settled = std::max(both->settled, b->settled);
+  for (size_t scope = 0; scope < both->published.size(); ++scope) {
+    std::shared_ptr<const Published>& mine = both->published[scope];
+    const std::shared_ptr<const Published>& theirs = b->published[scope];
+    if (!theirs || mine == theirs) continue;
+    if (!mine) {
+      mine = theirs;
+      continue;
+    }
+    auto joined = std::make_shared<Published>(*mine);
+    joined->seen.join(theirs->seen);
+    joined->global = join(joined->global, theirs->global);
+    mine = std::move(joined);
+  }
   for (const auto& [cluster, theirs] : b->others) {
     std::shared_ptr<const Remote>& mine = both->others[cluster];
     if (mine == theirs) continue;

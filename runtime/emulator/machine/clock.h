@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,15 +50,22 @@ class Clock {
 // This is what one thread may rely on in global memory, beside what it may rely on anyway. Few threads have
 // any, so that it is made once and shared.
 struct GlobalKnowledge {
-  Clock fenced;     // writes that a fence.proxy.async of global memory has covered
-  Clock published;  // deeds that a fence of the GPU's scope or a wider one has covered
+  using Pointer = std::shared_ptr<const GlobalKnowledge>;
+
+  Clock fenced;  // writes that a fence.proxy.async of global memory has covered
   // This is known of the actors of another cluster of the launch.
   struct Remote {
     Clock seen, fenced;
   };
   std::map<uint64_t, std::shared_ptr<const Remote>> others;  // by cluster
+  uint64_t settled = 0;  // stores up to this one come before what it does now; see WeakMemory
+  // A relaxed access behind a fence passes on what was known at the fence.
+  struct Published {
+    Clock seen;
+    Pointer global;
+  };
+  std::array<std::shared_ptr<const Published>, 3> published = {};  // by fences of each scope, or a wider one
 
-  using Pointer = std::shared_ptr<const GlobalKnowledge>;
   // Returns what both tell; null is nothing.
   static Pointer join(const Pointer& a, const Pointer& b);
 };
@@ -71,6 +79,15 @@ struct Knowledge {
   // its lanes that have arrived since.
   Clock told;
   GlobalKnowledge::Pointer global;
+
+  // True where this tells that what an actor of a cluster has done by `time` is done; `is_own` says that the
+  // cluster is that of the one who knows.
+  bool covers(bool is_own, uint64_t cluster, Actor actor, uint32_t time) const {
+    if (is_own) return seen[actor] >= time || told[actor] >= time;
+    if (!global) return false;
+    const auto at = global->others.find(cluster);
+    return at != global->others.end() && at->second->seen[actor] >= time;
+  }
 
   void join(const Knowledge& other) {
     if (other.global) global = GlobalKnowledge::join(global, other.global);

@@ -4,38 +4,69 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-void GlobalMemoryOrder::release(uint64_t address, const Party& who, Scope scope, const Knowledge& k) {
-  const std::lock_guard lock(mutex_);
-  Word& word = words_[address / 4];
-  auto at = std::ranges::find_if(word.passed,
-                                 [&](const Passed& p) { return p.by.cta == who.cta && p.scope == scope; });
-  if (at == word.passed.end()) at = word.passed.insert(at, {who, scope, {}});
-  at->knowledge.join(k);
-  if (scope != Scope::gpu) return;
-  auto remote = std::make_shared<GlobalKnowledge::Remote>();
-  remote->seen = k.seen;
-  remote->seen.join(k.told);
-  if (k.global) remote->fenced = k.global->fenced;
-  auto passed = std::make_shared<GlobalKnowledge>();
-  if (k.global) passed->others = k.global->others;
-  passed->others[who.cluster] = std::move(remote);
-  word.to_all = GlobalKnowledge::join(word.to_all, passed);
+struct PassedOn {
+  // Releases of one CTA with one scope have passed this on.
+  struct Near {
+    Party by;
+    Scope scope;
+    Knowledge knowledge;
+  };
+  std::vector<std::shared_ptr<Near>> near;  // shared by copies; who changes one makes it anew
+  // Releases of the GPU's scope have passed this on, to other clusters.
+  GlobalKnowledge::Pointer to_all;
+};
+
+void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowledge& k) {
+  // Nobody else holds it but where an older value of the word is kept.
+  std::shared_ptr<PassedOn> word = passed.use_count() == 1 ? std::const_pointer_cast<PassedOn>(passed)
+                                   : passed                ? std::make_shared<PassedOn>(*passed)
+                                                           : std::make_shared<PassedOn>();
+  auto at = std::ranges::find_if(word->near,
+                                 [&](const auto& p) { return p->by.cta == who.cta && p->scope == scope; });
+  if (at == word->near.end())
+    word->near.push_back(std::make_shared<PassedOn::Near>(PassedOn::Near{who, scope, k}));
+  else {
+    if (at->use_count() > 1) *at = std::make_shared<PassedOn::Near>(**at);
+    (*at)->knowledge.join(k);
+  }
+  if (scope == Scope::gpu) {
+    auto remote = std::make_shared<GlobalKnowledge::Remote>();
+    remote->seen = k.seen;
+    remote->seen.join(k.told);
+    auto own = std::make_shared<GlobalKnowledge>();
+    if (k.global) {
+      remote->fenced = k.global->fenced;
+      own->others = k.global->others;
+      own->settled = k.global->settled;
+    }
+    own->others[who.cluster] = std::move(remote);
+    word->to_all = GlobalKnowledge::join(word->to_all, own);
+  }
+  passed = std::move(word);
 }
 
-void GlobalMemoryOrder::acquire(uint64_t address, const Party& who, Scope scope, Knowledge& k) {
-  const std::lock_guard lock(mutex_);
-  const auto found = words_.find(address / 4);
-  if (found == words_.end()) return;
-  for (const Passed& p : found->second.passed) {
-    const bool both_reach = p.by.cta == who.cta || (p.by.cluster == who.cluster &&
-                                                    p.scope >= Scope::cluster && scope >= Scope::cluster);
-    if (both_reach) k.join(p.knowledge);
+void acquire(const PassedOn& passed, const Party& who, Scope scope, Knowledge& k) {
+  for (const auto& p : passed.near) {
+    const bool both_reach = p->by.cta == who.cta || (p->by.cluster == who.cluster &&
+                                                     p->scope >= Scope::cluster && scope >= Scope::cluster);
+    if (both_reach) k.join(p->knowledge);
   }
-  if (scope != Scope::gpu || !found->second.to_all) return;
-  k.global = GlobalKnowledge::join(k.global, found->second.to_all);
+  if (scope != Scope::gpu || !passed.to_all) return;
+  k.global = GlobalKnowledge::join(k.global, passed.to_all);
   // The warp knows of its own cluster what others know of it.
   if (const auto own = k.global->others.find(who.cluster); own != k.global->others.end())
     k.seen.join(own->second->seen);
+}
+
+void GlobalMemoryOrder::release(uint64_t address, const Party& who, Scope scope, const Knowledge& k) {
+  const std::lock_guard lock(mutex_);
+  emulator::release(words_[address / 4], who, scope, k);
+}
+
+PassedOnPointer GlobalMemoryOrder::passed(uint64_t address) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = words_.find(address / 4);
+  return found == words_.end() ? nullptr : found->second;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

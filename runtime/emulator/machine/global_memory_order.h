@@ -2,6 +2,7 @@
 // there, by the scopes of both sides (PTX ISA, "Memory Consistency Model").
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -16,29 +17,25 @@ struct Party {
   uint64_t cluster, cta;
 };
 
+// What releases to one word have passed on; null is nothing.
+struct PassedOn;
+using PassedOnPointer = std::shared_ptr<const PassedOn>;
+
+// Both add to what is passed on, or to `k` what it gives to an acquire of `scope`.
+void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowledge& k);
+void acquire(const PassedOn& passed, const Party& who, Scope scope, Knowledge& k);
+
 class GlobalMemoryOrder {
  public:
   // A release of `scope` to the word at an address: whoever acquires there knows `k`.
   void release(uint64_t address, const Party& who, Scope scope, const Knowledge& k);
 
-  // Adds to `k` what an acquire of `scope` at that word gives.
-  void acquire(uint64_t address, const Party& who, Scope scope, Knowledge& k);
+  // What stands at the word at an address passes this on.
+  PassedOnPointer passed(uint64_t address) const;
 
  private:
-  // Releases of one CTA with one scope have passed this on.
-  struct Passed {
-    Party by;
-    Scope scope;
-    Knowledge knowledge;
-  };
-  struct Word {
-    std::vector<Passed> passed;
-    // Releases of the GPU's scope have passed this on, to other clusters.
-    GlobalKnowledge::Pointer to_all;
-  };
-
-  std::mutex mutex_;
-  std::unordered_map<uint64_t, Word> words_;  // by address / 4
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, PassedOnPointer> words_;  // by address / 4
 };
 
 }  // namespace ptxbuilder::runtime::emulator

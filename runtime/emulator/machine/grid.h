@@ -16,6 +16,7 @@ namespace ptxbuilder::runtime::emulator {
 class GlobalMemoryOrder;
 class GlobalShadow;
 class Trace;
+class WeakMemory;
 
 // This passes on what a launch reports while it runs on: notes, once for each instruction, and faults, once
 // for each instruction and kind.
@@ -49,6 +50,7 @@ struct Grid {
   bool may_overlap = false;           // the launch ahead, whose deeds are over behind griddepcontrol.wait
   GlobalShadow* shadow = nullptr;     // of global memory
   GlobalMemoryOrder* order = nullptr;
+  WeakMemory* weak = nullptr;
   Trace* trace = nullptr;
   Reports* reports = nullptr;
   Address workspace = 0;  // of a cooperative launch, zeros when it begins

@@ -6,6 +6,7 @@
 #include "runtime/emulator/machine/cluster.h"
 #include "runtime/emulator/machine/cta.h"
 #include "runtime/emulator/machine/warp.h"
+#include "runtime/emulator/machine/weak_memory.h"
 
 namespace ptxbuilder::runtime::emulator {
 

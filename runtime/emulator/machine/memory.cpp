@@ -7,7 +7,7 @@ namespace ptxbuilder::runtime::emulator {
 Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, bool read_only) {
   align = std::max<size_t>(align, 256);
   next_ = (next_ + align - 1) / align * align;
-  auto* zeros = static_cast<std::byte*>(std::calloc(std::max<size_t>(bytes, 1), 1));
+  auto* zeros = static_cast<std::byte*>(std::calloc(bytes / 16 + 1, 16));  // whole lines of WeakMemory
   auto* written = static_cast<uint64_t*>(std::calloc(bytes / 256 + 1, 8));
   if (!zeros || !written)
     throw Error(fmt::format("device memory: the host has no room for an allocation of {} B", bytes),

@@ -117,7 +117,10 @@ class Warp {
   // --- memory ---
   // Host memory of [address, address + bytes) in `space`, or a report. `cta` and `offset` tell shared memory.
   std::byte* place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& cta, uint32_t& offset);
+  // This is for all writes of global memory but those that weak() orders.
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
+  void require_writable(uint64_t address, uint32_t bytes, int lane);
+  WeakMemory* weak() const { return grid().weak; }  // null where all see one order of stores
   // The CTA and the offset of a shared::cta or shared::cluster address.
   Cta& resolve_shared(uint64_t address, uint32_t& offset, int lane);
   std::byte* local(uint64_t address, int lane) {
@@ -149,7 +152,9 @@ class Warp {
   // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what
   // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has. Of shared
   // memory where `owner` is not null, at an offset; else of global memory, at an address.
+  // An older value of global memory passes on what it did.
   void order_before(Cta* owner, uint64_t at, Order order, Scope scope);
+  void order_before(const PassedOnPointer& passed, Order order, Scope scope);
   void order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane);
   // An access of global memory, which place() or global() has found.
   void touch_global(const GlobalAccess& access) {

@@ -12,6 +12,12 @@ bool inside(uint64_t address, uint64_t bytes, uint64_t size) {
   return address <= size && bytes <= size - address;
 }
 
+constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu};
+
+bool acquires(Order order) {
+  return order == Order::both || order == Order::acquire || order == Order::older;
+}
+
 // An address in front of a space wraps to a large one; -4 tells more.
 std::string shown(uint64_t address) {
   const auto wide = static_cast<int64_t>(address), narrow = int64_t{static_cast<int32_t>(address)};
@@ -111,9 +117,17 @@ std::byte* Warp::global(uint64_t address, uint32_t bytes, int lane, bool writes,
                        grid().memory.describe(address)),
            lane);
   }
-  if (writes && recent_->read_only)
-    fail(Fault::out_of_bounds, fmt::format("this writes to {}, which is constant", recent_->name), lane);
+  if (writes) {
+    require_writable(address, bytes, lane);
+    if (weak() && bytes) weak()->forget(address, bytes);
+  }
   return recent_->bytes.get() + (address - recent_->address);
+}
+
+// global() or place() has found it.
+void Warp::require_writable(uint64_t, uint32_t, int lane) {
+  if (recent_->read_only)
+    fail(Fault::out_of_bounds, fmt::format("this writes to {}, which is constant", recent_->name), lane);
 }
 
 WordOrder* Warp::order_of(Cta& owner, uint32_t offset) {
@@ -122,22 +136,37 @@ WordOrder* Warp::order_of(Cta& owner, uint32_t offset) {
 
 void Warp::order_before(Cta* owner, uint64_t at, Order order, Scope scope) {
   if (!cluster().checks) return;
-  const bool acquires = order == Order::both || order == Order::acquire || order == Order::older;
-  if (owner) {
-    const Knowledge& passed = order_of(*owner, static_cast<uint32_t>(at))->passed;
-    return acquires ? causality.acquire(passed) : causality.meets(passed);
+  if (!owner) return order_before(grid().order->passed(at), order, scope);
+  const Knowledge& passed = order_of(*owner, static_cast<uint32_t>(at))->passed;
+  if (acquires(order)) return causality.acquire(passed);
+  for (const Scope s : scopes) causality.meets(passed, s);
+}
+
+void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope) {
+  if (!cluster().checks || !passed) return;
+  // A fence behind a relaxed access acquires by its own scope.
+  const bool by_fence = !acquires(order);
+  if (by_fence && !grid().kernel.names_semantics) return;
+  for (const Scope s : scopes) {
+    if (s > scope || (!by_fence && s != scope)) continue;
+    Knowledge k;
+    emulator::acquire(*passed, party(), s, k);
+    by_fence ? causality.meets(k, s) : causality.acquire(k);
   }
-  Knowledge passed;
-  grid().order->acquire(at, party(), scope, passed);
-  acquires ? causality.acquire(passed) : causality.meets(passed);
 }
 
 void Warp::order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane) {
   if (!cluster().checks) return;
   const bool releases = order == Order::both || order == Order::release;
-  if (!owner)
-    return grid().order->release(at, party(), scope,
-                                 releases ? causality.release_of(lane) : causality.published());
+  if (!owner) {
+    auto release = [&](Scope s, const Knowledge& k) {
+      weak() ? weak()->release(at, party(), s, k) : grid().order->release(at, party(), s, k);
+    };
+    if (releases) return release(scope, causality.release_of(lane));
+    for (const Scope s : scopes)
+      if (s <= scope && causality.has_published(s)) release(s, causality.published(s));
+    return;
+  }
   order_of(*owner, static_cast<uint32_t>(at))
       ->passed.join(releases || order == Order::older ? causality.release_of(lane)
                                                       : causality.fenced_release());
