@@ -23,15 +23,31 @@ struct Options {
   std::optional<uint64_t> seed;
   double time_limit_seconds = 60;
   bool json = false;
+
+  // What of the schedules a run has seen, in words.
+  std::string extent(const Simulation& s) const {
+    const std::string buffers = fmt::format("buffers of seed {}", simulate.emulator.seed);
+    if (!simulate.schedule.empty()) return fmt::format("schedule {}, {}", simulate.schedule, buffers);
+    if (!simulate.explore)
+      return fmt::format("{} schedules from seed {}", s.schedules, simulate.emulator.seed);
+    return s.explored_all ? fmt::format("explored all {} schedules, {}", s.schedules, buffers)
+                          : fmt::format("explored {} schedules, of more, {}", s.schedules, buffers);
+  }
 };
 
 void print(const Simulation& s, const Options& o) {
   for (const SimulatedFault& f : s.faults) fmt::print(stderr, "error: {}: {}\n", o.ptx, f.report);
-  if (!s.finished) return;
-  fmt::print("{}: {} schedules from seed {}, {} CTAs, {} warp instructions, {} asynchronous operations\n",
-             s.entry, s.schedules, o.simulate.emulator.seed, s.statistics.ctas,
-             s.statistics.warp_instructions, s.statistics.asynchronous_operations);
-  for (const auto& [buffer, elements] : s.printed) fmt::print("  {} = {}\n", buffer, elements);
+  if (!s.finished) {
+    if (o.simulate.explore) fmt::print("{}: {}\n", s.entry, o.extent(s));
+    return;
+  }
+  fmt::print("{}: {}, {} CTAs, {} warp instructions, {} asynchronous operations\n", s.entry, o.extent(s),
+             s.statistics.ctas, s.statistics.warp_instructions, s.statistics.asynchronous_operations);
+  for (const Simulation::Outcome& outcome : s.outcomes)
+    fmt::print("  {} in {} schedules; the first: --schedule {}\n", outcome.printed, outcome.schedules,
+               outcome.first);
+  if (s.outcomes.empty())
+    for (const auto& [buffer, elements] : s.printed) fmt::print("  {} = {}\n", buffer, elements);
   for (const std::string& file : s.written) fmt::print("  wrote {}\n", file);
   for (const BufferComparison& c : s.comparisons) {
     if (c.wrong == 0)
@@ -55,6 +71,9 @@ Json to_json(const Simulation& s) {
     json["faults"].push_back({{"kind", name(f.kind)}, {"ptx_line", f.ptx_line}, {"report", f.report}});
   for (const auto& [buffer, elements] : s.printed)
     json["printed"].push_back({{"buffer", buffer}, {"elements", elements}});
+  for (const Simulation::Outcome& outcome : s.outcomes)
+    json["outcomes"].push_back(
+        {{"printed", outcome.printed}, {"schedules", outcome.schedules}, {"first", outcome.first}});
   for (const BufferComparison& c : s.comparisons)
     json["comparisons"].push_back({{"buffer", c.buffer},
                                    {"count", c.count},
@@ -97,6 +116,7 @@ int run(const Options& asked) {
   const Simulation s = simulate(ptx, file, options);
   json["entry"] = s.entry;
   json.update(to_json(s));
+  if (options.explore) json["explored_all"] = s.explored_all;
   if (o.json)
     fmt::print("{}\n", json.dump());
   else
@@ -115,18 +135,34 @@ Command add(const Arguments& ptxb) {
   app.option("--launch", o->launch, "what it is launched with, see below").required().shown_as("FILE.json");
   app.option("--seed", o->seed, "of the first schedule and of random buffers; fresh unless given")
       .shown_as("N");
-  app.option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
-      .from(1, 100000)
-      .shown_as("N");
-  app.option("--delay", o->simulate.emulator.delayed,
-             "lines of the PTX that come as late as a schedule lets them, as lint --prove names them")
-      .by_comma()
-      .shown_as("LINE,...");
+  const Option seeds =
+      app.option("--seeds", o->simulate.schedules, "schedules that are run, each on fresh buffers")
+          .from(1, 100000)
+          .shown_as("N");
+  const Option explore =
+      app.option("--explore", o->simulate.explore,
+                 "explores up to N schedules, in place of seeds': all that differ, where those are fewer")
+          .from(1, 10'000'000)
+          .shown_as("N");
+  const Option schedule =
+      app.option("--schedule", o->simulate.schedule, "runs the one schedule that --explore has named so")
+          .check([](const std::string& name) { return name.empty() ? "a schedule has a name" : ""; })
+          .shown_as("NAME");
+  const Option delay =
+      app.option("--delay", o->simulate.emulator.delayed,
+                 "lines of the PTX that come as late as a schedule lets them, as lint --prove names them")
+          .by_comma()
+          .shown_as("LINE,...");
   app.option("--race-check", o->simulate.emulator.race_check, "on or off").shown_as("ON|OFF");
-  app.option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches").shown_as("FILE");
-  app.option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
-      .from(1, 1024)
-      .shown_as("N");
+  const Option trace =
+      app.option("--trace", o->simulate.emulator.trace_path, "a Chrome trace of the launches")
+          .shown_as("FILE");
+  const Option threads = app.option("--threads", o->simulate.emulator.threads, "host threads that run CTAs")
+                             .from(1, 1024)
+                             .shown_as("N");
+  schedule.excludes(explore);
+  for (const Option* other : {&seeds, &delay, &trace, &threads})
+    explore.excludes(*other), schedule.excludes(*other);
   add_time_limit(app, o->time_limit_seconds);
   app.flag("--json", o->json, "print one JSON object");
   app.footer(launch_file_help);

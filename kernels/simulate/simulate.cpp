@@ -16,6 +16,7 @@
 #include "ptxbuilder/launch_rule.h"
 #include "runtime/buffer.h"
 #include "runtime/emulator/entry.h"
+#include "runtime/emulator/exploration.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -405,7 +406,7 @@ class Bench {
 };
 
 void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o, const Bench& bench,
-             const Bytes& got, uint64_t seed) {
+             const Bytes& got, const std::string& schedule) {
   const LaunchBuffer& b = file.buffers[o.buffer];
   const bool other = o.equals->kind == Content::Kind::buffer;
   const DType type = other ? file.buffers[o.equals->buffer].dtype : b.dtype;
@@ -419,8 +420,8 @@ void compare(BufferComparison& c, const LaunchFile& file, const LaunchOutput& o,
     c.max_error = std::isnan(error) ? error : std::max(c.max_error, error);
     if (error <= allowed) continue;
     if (c.wrong++ == 0)
-      c.first_wrong = fmt::format("{} is {}, expected {} +- {:.3g} (schedule of seed {})", coordinates(b, i),
-                                  is, wanted, allowed, seed);
+      c.first_wrong = fmt::format("{} is {}, expected {} +- {:.3g} (schedule {})", coordinates(b, i), is,
+                                  wanted, allowed, schedule);
   }
 }
 
@@ -430,6 +431,19 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
     text += fmt::format("{}{}", i ? " " : "",
                         read_element(&data[i * static_cast<size_t>(size_of(b.dtype))], b.dtype));
   return count < b.count() ? text + " ..." : text;
+}
+
+// What the schedule has printed, among what others have.
+void note_outcome(Simulation& s, const LaunchFile& file, const Bench& bench, const std::string& schedule) {
+  std::string printed;
+  for (const LaunchOutput& o : file.outputs)
+    if (const LaunchBuffer& b = file.buffers[o.buffer]; o.print)
+      printed += fmt::format("{}{} = {}", printed.empty() ? "" : ", ", b.name,
+                             elements(b, bench.now(o.buffer), o.print));
+  if (printed.empty()) return;
+  auto at = std::ranges::find(s.outcomes, printed, &Simulation::Outcome::printed);
+  if (at == s.outcomes.end()) at = s.outcomes.insert(at, {printed, 0, schedule});
+  ++at->schedules;
 }
 
 void write_file(const std::filesystem::path& path, const LaunchBuffer& b, const Bytes& data) {
@@ -503,6 +517,12 @@ Simulation simulate(const std::string& ptx, const LaunchFile& file, const Simula
   SimulateOptions options = asked;
   Faults faults(file);
   options.emulator.finding = [&](const runtime::EmulatorError& e) { faults.add(e); };
+  std::optional<runtime::Exploration> exploration;
+  if (!options.schedule.empty())
+    exploration.emplace(options.schedule);
+  else if (options.explore)
+    exploration.emplace(*options.explore);
+  if (exploration) options.emulator.exploration = &*exploration;
   Bench bench(ptx, file, options);
   Simulation s;
   for (const std::string& kernel : bench.kernels()) {
@@ -512,19 +532,27 @@ Simulation simulate(const std::string& ptx, const LaunchFile& file, const Simula
   for (const LaunchOutput& o : file.outputs)
     if (o.equals) s.comparisons.push_back({.buffer = file.buffers[o.buffer].name, .first_wrong = {}});
   s.finished = true;
-  while (s.schedules < options.schedules && s.right() && s.finished) {
-    const uint64_t seed = options.emulator.seed + static_cast<uint64_t>(s.schedules++);
+  auto has_next = [&] { return exploration ? exploration->begin() : s.schedules < options.schedules; };
+  while (s.right() && s.finished && has_next()) {
+    const uint64_t seed = options.emulator.seed + static_cast<uint64_t>(exploration ? 0 : s.schedules);
     try {
       bench.run(seed, options.time_limit);
+    } catch (const runtime::Exploration::Abandoned&) {
+      continue;
     } catch (const runtime::EmulatorError& e) {
       faults.add_last(e);
       s.finished = false;
-      break;
     }
+    ++s.schedules;
+    if (exploration) exploration->end();
+    if (!s.finished) break;
+    const std::string schedule = exploration ? exploration->schedule() : fmt::format("of seed {}", seed);
     size_t n = 0;
     for (const LaunchOutput& o : file.outputs)
-      if (o.equals) compare(s.comparisons[n++], file, o, bench, bench.now(o.buffer), seed);
+      if (o.equals) compare(s.comparisons[n++], file, o, bench, bench.now(o.buffer), schedule);
+    if (exploration) note_outcome(s, file, bench, schedule);
   }
+  if (exploration) s.explored_all = exploration->is_complete();
   s.faults = std::move(faults.all);
   s.statistics = bench.statistics();
   if (!s.finished) {

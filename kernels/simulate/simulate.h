@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct SimulateOptions {
   std::vector<uint64_t> scratch = {};
   runtime::EmulatorOptions emulator;  // its seed is that of the first schedule and of the random buffers
   int schedules = 1;
+  // Explores the schedules, at most so many, in place of those of seeds; or runs the one that an exploration
+  // has named so. Every one has the same random buffers.
+  std::optional<uint64_t> explore = {};
+  std::string schedule = {};
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
 };
 
@@ -43,8 +48,17 @@ struct Simulation {
   bool finished = false;               // no fault ended the last schedule
   runtime::EmulatorStatistics statistics;
   std::vector<BufferComparison> comparisons;  // of all outputs that are compared, over the schedules
+  bool explored_all = false;                  // an exploration has run all schedules that there are
   std::vector<std::pair<std::string, std::string>> printed;  // buffer and elements, of the last schedule
-  std::vector<std::string> written;                          // files
+  // Of an exploration: what is printed, all buffers on one line, in how many schedules, and the first of
+  // them.
+  struct Outcome {
+    std::string printed;
+    uint64_t schedules = 0;
+    std::string first;
+  };
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> written;  // files
 
   bool right() const;
 };

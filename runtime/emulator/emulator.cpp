@@ -12,7 +12,9 @@
 
 #include "ptxbuilder/demangle.h"
 #include "runtime/emulator/decode/decoder.h"
+#include "runtime/emulator/exploration.h"
 #include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/machine/explored_launch.h"
 #include "runtime/emulator/machine/global_shadow.h"
 #include "runtime/emulator/machine/launch.h"
 #include "runtime/emulator/machine/trace.h"
@@ -327,9 +329,13 @@ class EmulatorDevice : public Emulator {
       queue_.pop_front();
       try {
         run(queued, deadline);
+      } catch (const Exploration::Abandoned&) {
+        queue_.clear();
+        has_launch_ahead_ = false;
+        throw;
       } catch (const EmulatorError& e) {
         const std::string report = demangled(fmt::format(
-            "{}\n  seed {}{}", e.what(), options_.seed,
+            "{}\n  {}{}", e.what(), schedule_of(options_),
             queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size())));
         queue_.clear();
         has_launch_ahead_ = false;
@@ -373,11 +379,13 @@ class EmulatorDevice : public Emulator {
     grid.order = &order;
     std::mt19937_64 engine(options_.seed * 0x2545f4914f6cdd1d + grid.id);
     constexpr std::array<uint64_t, 4> staleness = {0, 2, 30, 70};  // in percent
-    WeakMemory weak(order, [&engine, percent = staleness[engine() % staleness.size()]](size_t count) {
-      return engine() % 100 < percent ? (engine() >> 8) % count : count - 1;
+    WeakMemory weak(order, [&engine, percent = staleness[engine() % staleness.size()]](
+                               std::span<const uint64_t> stores, bool /*loads*/) {
+      return engine() % 100 < percent ? (engine() >> 8) % stores.size() : stores.size() - 1;
     });
-    if (kernel.communicates && options_.race_check && options_.seed != 0) grid.weak = &weak;
-    run_grid(grid, deadline, statistics_);
+    const bool is_weak = options_.seed != 0 || options_.exploration;
+    if (kernel.communicates && options_.race_check && is_weak) grid.weak = &weak;
+    (options_.exploration ? run_explored : run_grid)(grid, deadline, statistics_);
     if (grid.workspace) memory_.release(grid.workspace);
   }
 

@@ -12,6 +12,8 @@
 
 namespace ptxbuilder::runtime {
 
+class Exploration;
+
 // What the emulator can find wrong.
 enum class Fault : uint8_t {
   race,              // an access that nothing orders after an earlier one
@@ -65,6 +67,9 @@ struct EmulatorOptions {
   // written, reads of uninitialised shared memory, and sums in global memory that nothing has written.
   // Bounds, alignment, barriers, divergence and deadlock are always checked.
   bool race_check = true;
+  // Picks the schedule in place of the seed, which then stands for other things alone. It lives as long as
+  // the device runs. synchronize() may throw Exploration::Abandoned.
+  Exploration* exploration = nullptr;
   // Lines of the PTX that come as late as a schedule lets them: a warp that comes to one is held back until
   // nothing else of its cluster can go on, and so is what the instruction starts. A kernel that waits for
   // them by reading memory again and again gets them after a while. load() throws Error of a line that has no

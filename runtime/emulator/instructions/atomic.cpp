@@ -126,7 +126,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
                       .is_strong = true,
                       .scope = x.scope});
     }
-    if (weak) weak->begin_atomic(address, width * length, place);
+    bool stores = true;
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
@@ -136,17 +136,20 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
         unsigned __int128 fresh = 0;
         std::memcpy(&fresh, w.at<std::byte>(x.c) + static_cast<uint32_t>(lane) * width, width);
         result = old == operand ? fresh : old;
+        stores = old == operand;
       } else if (op == Reduction::exch) {
         result = operand;
       } else {
         result = reduce(op, type, static_cast<uint64_t>(old), static_cast<uint64_t>(operand));
       }
+      if (weak && k == 0)
+        stores ? weak->begin_atomic(address, width * length, place) : weak->load_newest(w, address);
       std::memcpy(place + k * width, &result, width);
       if (!d.empty() && d[k] != no_register)
         std::memcpy(w.at<std::byte>(d[k]) + static_cast<uint32_t>(lane) * width, &old, width);
     }
-    if (weak) weak->end_store(w, address, true);
-    w.order_after(owner, at, x.order, x.scope, lane);
+    if (weak && stores) weak->end_store(w, address, true);
+    if (stores || !weak) w.order_after(owner, at, x.order, x.scope, lane);
   });
   for (const LaneAccess kind : {LaneAccess::atomic_checked, LaneAccess::atomic_recorded})
     for_lanes(lanes, [&](int lane) {

@@ -33,7 +33,7 @@ Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
 
 // Seed 0 is an even-handed schedule; the others each lean their own way, since a bug hides from most of them.
 void Cluster::choose_policy() {
-  if (grid.seed == 0) {
+  if (grid.seed == 0 || grid.options.exploration) {
     in_order_ = true;
     return;
   }

@@ -17,6 +17,7 @@ namespace ptxbuilder::runtime::emulator {
 // An asynchronous operation, or a step of one, that can complete at any time from now on.
 struct Event {
   std::function<void()> complete;
+  uint64_t number;  // among those of the cluster
 };
 
 struct ActorName {
@@ -56,19 +57,23 @@ class Cluster {
 
   Actor new_actor(ActorName name);
   void post(std::function<void()> complete) {
-    (posts_delayed ? delayed_ : events).push_back({std::move(complete)});
+    (posts_delayed ? delayed_ : events).push_back({std::move(complete), operations});
     ++operations;
   }
   void changed() { ++version; }
   // This is how many instructions of their warp lanes wait where they should meet others.
   uint64_t patience() const { return patience_; }
   void complete_barrier();  // if every warp that runs has arrived
-  uint64_t random(uint64_t below) { return below <= 1 ? 0 : (engine_() >> 11) % below; }
+  // Always 0 where an exploration chooses, which runs the same program again and again.
+  uint64_t random(uint64_t below) {
+    return below <= 1 || grid.options.exploration ? 0 : (engine_() >> 11) % below;
+  }
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what
   uint64_t nanoseconds() const { return steps + idle_; }
 
  private:
+  friend class ExploredLaunch;
   struct Choice {
     Warp* warp;
     size_t fragment;

@@ -36,6 +36,9 @@ class Reports {
   std::set<std::tuple<std::string, uint32_t, Fault>> found_;
 };
 
+// "seed 7", or the name that an exploration gives the schedule.
+std::string schedule_of(const EmulatorOptions& options);
+
 // It is the same for all CTAs of a launch.
 struct Grid {
   const Kernel& kernel;

@@ -177,6 +177,7 @@ class Warp {
  private:
   friend class Cluster;
   friend class Cta;
+  friend class ExploredLaunch;
 
   // Runs the fragment `which` for at most `budget` instructions; returns how many it took.
   uint64_t run(size_t which, uint64_t budget);

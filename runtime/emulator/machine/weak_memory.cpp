@@ -22,7 +22,7 @@ WeakMemory::Line* WeakMemory::line_of(Address address) {
 }
 
 WeakMemory::Line& WeakMemory::make_line(Address address, const std::byte* newest) {
-  if (Line* line = line_of(address)) return *line;
+  if (Line* known = line_of(address)) return *known;
   if (age_.size() >= most_lines) {
     lines_.erase(age_.front());
     age_.pop_front();
@@ -52,6 +52,13 @@ size_t WeakMemory::floor(const Warp& w, const Line& line) {
   return line.least;
 }
 
+size_t WeakMemory::choose(const Line& line, size_t from) const {
+  std::array<uint64_t, most_stores> stores;
+  size_t count = 0;
+  for (size_t i = from; i < line.stores.size(); ++i) stores[count++] = line.stores[i].number;
+  return from + choice_(std::span(stores).first(count), true);
+}
+
 void WeakMemory::note_reader(const Warp& w, Line& line, size_t which) {
   Store& s = line.stores[which];
   if (which <= line.least || knows(w, s.by, s.number)) return;
@@ -74,7 +81,7 @@ WeakMemory::Value WeakMemory::load(const Warp& w, Address address, uint32_t, con
   Line* line = line_of(address);
   if (!line) return {newest, order_.passed(address)};
   const size_t last = line->stores.size() - 1, from = floor(w, *line);
-  const size_t which = from == last ? last : from + choice_(last - from + 1);
+  const size_t which = from == last ? last : choose(*line, from);
   note_reader(w, *line, which);
   if (which == last) return {newest, order_.passed(address)};
   Value value{line->stores[which].line.data() + address % 16, nullptr};
@@ -91,6 +98,10 @@ WeakMemory::Value WeakMemory::load(const Warp& w, Address address, uint32_t, con
   return value;
 }
 
+void WeakMemory::load_newest(const Warp& w, Address address) {
+  if (Line* line = line_of(address)) note_reader(w, *line, line->stores.size() - 1);
+}
+
 void WeakMemory::begin_atomic(Address address, uint32_t bytes, const std::byte* newest) {
   at_ = &make_line(address, newest);
   which_ = at_->stores.size();
@@ -105,7 +116,7 @@ std::byte* WeakMemory::begin_store(const Warp& w, Address address, uint32_t byte
   const Store& last = line.stores.back();
   const bool may_precede =
       which_ > 1 && !last.is_atomic && (mask_ & ~last.mask) == 0 && floor(w, line) < which_ - 1;
-  if (!may_precede || choice_(2) == 1) return newest;
+  if (!may_precede || choice_(std::array<uint64_t, 2>{}, false) == 1) return newest;
   --which_;
   Store store;
   store.line = line.stores[which_ - 1].line;

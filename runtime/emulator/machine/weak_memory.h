@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <random>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -24,9 +24,11 @@ class Warp;
 // access, for the lines that were stored to last: what is forgotten has its newest value alone.
 class WeakMemory {
  public:
-  // Picks one of so many, the last of which is the newest.
-  using Choice = std::function<size_t(size_t)>;
+  // Picks one of these stores, the newest of which is the last, for a load to read; or whether a store comes
+  // first of two or last.
+  using Choice = std::function<size_t(std::span<const uint64_t> stores, bool loads)>;
   WeakMemory(GlobalMemoryOrder& order, Choice choice) : order_(order), choice_(std::move(choice)) {}
+  void choose_by(Choice choice) { choice_ = std::move(choice); }
 
   struct Value {
     const std::byte* bytes;
@@ -40,7 +42,8 @@ class WeakMemory {
   void end_store(const Warp& w, Address address, bool is_atomic);
   // Releases to the value that end_store() has ended.
   void release(Address address, const Party& who, Scope scope, const Knowledge& k);
-  // An atomic operation changes the newest value.
+  // An atomic operation changes the newest value, or reads it alone.
+  void load_newest(const Warp& w, Address address);
   void begin_atomic(Address address, uint32_t bytes, const std::byte* newest);
   // Something else has stored to [address, address + bytes).
   void forget(Address address, uint64_t bytes);
@@ -72,6 +75,7 @@ class WeakMemory {
   Line* line_of(Address address);
   Line& make_line(Address address, const std::byte* newest);
   static bool knows(const Warp& w, const Reader& deed, uint64_t store);
+  size_t choose(const Line& line, size_t from) const;
   static size_t floor(const Warp& w, const Line& line);
   static void note_reader(const Warp& w, Line& line, size_t which);
   void forget_oldest(Line& line);

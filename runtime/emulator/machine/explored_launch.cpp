@@ -1,0 +1,257 @@
+#include "runtime/emulator/machine/explored_launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "runtime/emulator/machine/step_record.h"
+#include "runtime/interrupt.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// A process is a fragment of a warp, named after its first lane, or an asynchronous operation. A step of a
+// fragment is one instruction that others may see, and all behind it that nobody sees.
+class ExploredLaunch {
+ public:
+  ExploredLaunch(const Grid& grid, std::chrono::steady_clock::time_point deadline)
+      : grid_(grid), exploration_(*grid.options.exploration), deadline_(deadline) {
+    for (const std::string& text : grid.kernel.texts) kinds_.push_back(kind_of(text));
+    if (grid.weak)
+      grid.weak->choose_by(
+          [this](std::span<const uint64_t> stores, bool loads) { return choose(stores, loads); });
+  }
+
+  void run(EmulatorStatistics& statistics) {
+    exploration_.begin_launch();
+    const Dim3 g = grid_.launch.grid, c = grid_.launch.cluster;
+    const uint64_t all = uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z),
+                   most = std::max(1u, uint32_t{hopper::multiprocessors} / (c.x * c.y * c.z));
+    uint64_t next = 0;
+    std::vector<uint64_t> processes;
+    for (;;) {
+      std::erase_if(resident_, [&](const auto& cluster) {
+        if (cluster->live_warps > 0 || !cluster->events.empty() || !cluster->delayed_.empty()) return false;
+        count(*cluster, statistics);
+        return true;
+      });
+      while (resident_.size() < most && next < all) {
+        resident_.push_back(std::make_unique<Cluster>(grid_, next++));
+        add_step_record(*resident_.back(), record_);
+      }
+      if (resident_.empty()) return;
+      check_deadline();
+      list_moves();
+      if (moves_.empty()) {
+        unblock();
+        continue;
+      }
+      processes.clear();
+      for (const Move& move : moves_) processes.push_back(move.process);
+      make(moves_[exploration_.pick(processes)]);
+    }
+  }
+
+ private:
+  struct Move {
+    uint64_t process;
+    Cluster* cluster;
+    Warp* warp;    // null for an asynchronous operation
+    size_t which;  // fragment, or event
+  };
+  // `quiet` ones nobody else sees; `wide` ones may touch anything.
+  enum class Kind : uint8_t { quiet, access, wait, fence, wide };
+  // What a process has read since it has changed something, and nothing has changed since.
+  struct Poll {
+    std::map<uint64_t, uint64_t> watched;  // places, and how often they had been changed
+    std::map<uint32_t, Footprint> at;      // what each instruction has read
+    bool waits = false;
+  };
+
+  static Kind kind_of(std::string_view text) {
+    if (text.starts_with("@")) text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
+    auto is = [&](std::initializer_list<std::string_view> any) {
+      return std::ranges::any_of(any, [&](std::string_view word) { return text.starts_with(word); });
+    };
+    if (is({"ld.param", "ld.const", "ld.local", "st.local", "st.param"})) return Kind::quiet;
+    if (is({"mbarrier.test_wait", "mbarrier.try_wait"})) return Kind::wait;
+    if (is({"membar", "fence.sc"})) return Kind::fence;
+    if (is({"mbarrier.init", "mbarrier.inval"})) return Kind::wide;
+    if (is({"ld", "st", "atom", "red", "mbarrier", "multimem", "ldmatrix", "stmatrix", "wmma.load",
+            "wmma.store"}))
+      return Kind::access;
+    if (is({"cp.", "wgmma", "griddepcontrol", "tensormap", "fence.proxy.tensormap", "setmaxnreg", "call"}))
+      return Kind::wide;
+    return Kind::quiet;
+  }
+
+  static uint64_t name_of(const Cluster& cluster, uint64_t what) { return cluster.index << 32 | what; }
+  static uint64_t name_of(const Warp& warp, int lane) {
+    return name_of(warp.cluster(),
+                   uint64_t{warp.cta.rank} << 16 | warp.index << 5 | static_cast<uint32_t>(lane));
+  }
+
+  // Lanes that wait where they should meet others do so here.
+  bool can_go_on(const Warp& warp, const Fragment& f) const {
+    return f.wait != Wait::meeting && f.wait != Wait::others && warp.runnable(f);
+  }
+
+  void list_moves() {
+    moves_.clear();
+    for (const auto& cluster : resident_) {
+      for (Warp* warp : cluster->all_)
+        for (size_t f = 0; f < warp->fragments_.size(); ++f) {
+          const Fragment& fragment = warp->fragments_[f];
+          const uint64_t process = name_of(*warp, __builtin_ctz(fragment.lanes));
+          if (can_go_on(*warp, fragment) && !still_polls(process))
+            moves_.push_back({process, cluster.get(), warp, f});
+        }
+      for (size_t e = 0; e < cluster->events.size(); ++e)
+        moves_.push_back(
+            {name_of(*cluster, uint64_t{1} << 31 | cluster->events[e].number), cluster.get(), nullptr, e});
+    }
+  }
+
+  void make(const Move& move) {
+    record_.clear();
+    Cluster& cluster = *move.cluster;
+    if (!move.warp) {
+      record_.add_anything();
+      record_.stores = true;
+      Event event = std::move(cluster.events[move.which]);
+      cluster.events.erase(cluster.events.begin() + static_cast<std::ptrdiff_t>(move.which));
+      event.complete();
+      return finish(move.process, no_pc);
+    }
+    Warp& warp = *move.warp;
+    const int lane = __builtin_ctz(warp.fragments_[move.which].lanes);
+    const uint32_t pc = warp.fragments_[move.which].pc;
+    const Kind kind = kinds_[pc];
+    record_.footprint.add(Footprint::anything, kind == Kind::wide);
+    record_.stores = kind == Kind::wide;
+    record_.is_wait = kind == Kind::wait;
+    if (kind == Kind::fence && grid_.weak) record_.add_sequential(true);
+    reader_ = {move.process, pc};
+    constexpr uint64_t most_quiet = 1'000'000;
+    size_t f = move.which;
+    for (uint64_t n = 0; n < most_quiet; ++n) {
+      cluster.steps += std::max<uint64_t>(1, warp.run(f, 1));
+      const auto at = std::ranges::find_if(warp.fragments_,
+                                           [&](const Fragment& x) { return (x.lanes >> lane & 1) != 0; });
+      if (at == warp.fragments_.end() || !can_go_on(warp, *at) || kinds_[at->pc] != Kind::quiet) break;
+      f = static_cast<size_t>(at - warp.fragments_.begin());
+      if (n % 4096 == 4095) check_deadline();
+    }
+    if (cluster.histories.size() > cluster.collect_at_) cluster.collect();
+    finish(move.process, pc);
+  }
+
+  // Who has read a value does not read it again by the same instruction where there is a newer one.
+  size_t choose(std::span<const uint64_t> stores, bool loads) {
+    if (!loads) return exploration_.value(stores.size());
+    uint64_t& last = last_read_.try_emplace(reader_, ~uint64_t{0}).first->second;
+    const size_t known = last == stores[0] ? 1 : 0, which = known + exploration_.value(stores.size() - known);
+    last = stores[which];
+    record_.reads_older |= which + 1 < stores.size();
+    return which;
+  }
+
+  void finish(uint64_t process, uint32_t pc) {
+    note_poll(process, pc);
+    exploration_.done(record_.footprint);
+  }
+
+  // Who reads again what it has read, by the same instruction, polls: it lets others go first until one of
+  // them changes something that it has read since it has changed something itself.
+  void note_poll(uint64_t process, uint32_t pc) {
+    Poll& poll = polls_[process];
+    if (record_.changes()) {
+      for (const auto& [place, writes] : record_.footprint.places())
+        if (writes) ++changes_[place];
+      poll = {};
+      idle_ = 0;
+      return;
+    }
+    if (record_.footprint.places().size() <= 1) return;  // it has read nothing
+    const auto before = poll.at.find(pc);
+    if (before != poll.at.end() && same(before->second, record_.footprint) && !record_.reads_older &&
+        !has_changed(poll)) {
+      poll.waits = true;
+      return;
+    }
+    if (record_.reads_older || has_changed(poll)) poll = {};
+    for (const auto& [place, writes] : record_.footprint.places()) poll.watched[place] = changes_[place];
+    if (!record_.reads_older) poll.at[pc] = record_.footprint;
+    idle_ = 0;
+  }
+
+  static bool same(const Footprint& a, const Footprint& b) { return a.places() == b.places(); }
+
+  bool has_changed(const Poll& poll) {
+    return std::ranges::any_of(poll.watched,
+                               [&](const auto& seen) { return changes_[seen.first] != seen.second; });
+  }
+
+  bool still_polls(uint64_t process) {
+    const auto at = polls_.find(process);
+    if (at == polls_.end() || !at->second.waits) return false;
+    if (has_changed(at->second)) at->second = {};
+    return at->second.waits;
+  }
+
+  // Nobody can go on: lanes go on without those that they should meet, or those who poll look once more.
+  void unblock() {
+    bool any = false;
+    for (const auto& cluster : resident_) any |= cluster->part_meetings();
+    if (any) return;
+    for (const auto& cluster : resident_) any |= cluster->end_delay() || cluster->complete_delayed();
+    if (any) return;
+    for (auto& [process, poll] : polls_) {
+      any |= poll.waits;
+      poll.waits = false;
+    }
+    for (const auto& cluster : resident_) {
+      cluster->idle_ += 1000;
+      any |= cluster->wake_pollers();
+    }
+    constexpr int most_idle = 40;
+    if (!any || ++idle_ > most_idle) resident_.front()->deadlock();
+  }
+
+  void count(const Cluster& cluster, EmulatorStatistics& statistics) {
+    statistics.ctas += cluster.ctas.size();
+    statistics.asynchronous_operations += cluster.operations;
+    for (const auto& cta : cluster.ctas)
+      for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed();
+  }
+
+  void check_deadline() {
+    const bool is_late = std::chrono::steady_clock::now() >= deadline_;
+    if (is_late || is_interrupted())
+      throw EmulatorError(Fault::time_limit, 0,
+                          fmt::format("{}: kernel {} was {}", name(Fault::time_limit), grid_.kernel.name,
+                                      is_late ? "not done in time" : "interrupted"));
+  }
+
+  const Grid& grid_;
+  Exploration& exploration_;
+  std::chrono::steady_clock::time_point deadline_;
+  std::vector<Kind> kinds_;  // of instructions
+  std::vector<std::unique_ptr<Cluster>> resident_;
+  std::vector<Move> moves_;
+  StepRecord record_;
+  std::unordered_map<uint64_t, Poll> polls_;                     // by process
+  std::unordered_map<uint64_t, uint64_t> changes_;               // of places
+  std::pair<uint64_t, uint32_t> reader_;                         // process and program counter of the step
+  std::map<std::pair<uint64_t, uint32_t>, uint64_t> last_read_;  // the store that each has read
+  int idle_ = 0;  // rounds in which those who poll have found nothing new
+};
+
+void run_explored(const Grid& grid, std::chrono::steady_clock::time_point deadline,
+                  EmulatorStatistics& statistics) {
+  ++statistics.launches;
+  ExploredLaunch(grid, deadline).run(statistics);
+}
+
+}  // namespace ptxbuilder::runtime::emulator
