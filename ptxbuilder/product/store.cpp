@@ -190,6 +190,7 @@ class Staging {
     std::vector<u32> coordinates = {col, row};
     if (options_.transposed) coordinates = {row, col};
     if (batch) coordinates.push_back(*batch);
+    for (const uint32_t at : options_.outer) coordinates.push_back(u32(at));
     const bool whole = !options_.transposed || passage_.box_cols == at.cols;
     const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols);
     return {detail::tma_store({to}, std::nullopt, from, coordinates), first_col};

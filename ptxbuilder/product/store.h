@@ -33,6 +33,8 @@ struct StoreOptions {
   bool pairs = false;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
+  // Coordinates behind that, which are the same for all.
+  std::vector<uint32_t> outer = {};
   // A panel that TMA does not store as a whole is stored by threads, an element at a time.
   std::optional<ThreadStore> threads = {};
   // Where the staging buffers lie: in the place of a tile, or of a view of one, which is as good as not

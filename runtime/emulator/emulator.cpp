@@ -219,7 +219,8 @@ class EmulatorDevice : public Emulator {
   TensorMap encode_in_scope(const TensorMapView& map) override {
     const TensorMap encoded = encode_map(map);
     const std::lock_guard lock(mutex_);
-    memory_.host(map.address, extent_bytes(map), "tensor map");
+    if (!map_contents(encoded.bytes.data()).slides())
+      memory_.host(map.address, extent_bytes(map), "tensor map");
     return encoded;
   }
 

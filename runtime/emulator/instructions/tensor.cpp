@@ -101,6 +101,7 @@ using RowFunction = std::function<void(const BoxRow&)>;
 constexpr uint32_t shared_align = 128;
 
 void check_tensor(Warp& w, const MapContents& m, int lane) {
+  if (m.slides()) return;
   uint64_t bytes = m.shape[0] * m.element_bytes();
   for (int d = 1; d < m.rank; ++d) bytes += (m.shape[d] - 1) * m.strides[d - 1];
   w.global(m.address, static_cast<uint32_t>(std::min<uint64_t>(bytes, 0xffffffff)), lane, false,

@@ -12,6 +12,12 @@ uint32_t MapContents::box_bytes() const {
   return im2col ? bytes * pixels : bytes;
 }
 
+bool MapContents::slides() const {
+  for (int d = 2; d < rank; ++d)
+    if (strides[d - 1] == strides[d - 2] && shape[d] > 1 && shape[d - 1] > 1) return true;
+  return false;
+}
+
 Type MapContents::type() const {
   switch (dtype) {
     case DType::u8:
