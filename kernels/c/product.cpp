@@ -86,16 +86,20 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
   kernels::GemmOperation operation;
   operation.d = q.d.type;
   const DType type = operation.type_of(row);
-  const std::string of = row.type == kernels::OperandType::f32
-                             ? "float32"
+  const std::string of = row.type == kernels::OperandType::f32 ? "float32"
+                         : row.type == kernels::OperandType::s32
+                             ? "int32"
                              : fmt::format("{} where D is {},", name(type), name(q.d.type));
+  const bool grouped_rows = q.group_ends.address != 0 && !q.groups_of_k;
+  const int64_t batches = row.is_by_batch(grouped_rows) ? q.batches : 1;
   switch (row.shape) {
     case rows:
-      return elements_of_lines(row.name, tensor, type, of, q.m, 1, q.batches, gpu);
+      return elements_of_lines(row.name, tensor, type, of, q.m, 1, batches, gpu);
     case columns:
-      return elements_of_lines(row.name, tensor, type, of, 1, q.n, q.batches, gpu);
     case columns_of_all:
-      return elements_of_lines(row.name, tensor, type, of, 1, q.n, 1, gpu);
+      return elements_of_lines(row.name, tensor, type, of, 1, q.n, batches, gpu);
+    case groups:
+      return elements_of_lines(row.name, tensor, type, of, 1, q.batches, 1, gpu);
     default:
       return one_float(row.name, tensor, gpu);
   }
@@ -108,16 +112,25 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   kernels::MatmulArguments q;
   q.use = use_of(p);
   const bool gates = q.use == kernels::ActivationUse::gate;
-  q.m = d.rows, q.n = gates ? b.columns : d.columns, q.k = a.columns, q.batches = d.batches;
+  const bool grouped_rows = p.group_ends && b.rank() == 3;
+  q.groups_of_k = p.group_ends && !grouped_rows;
+  if (p.group_ends && (a.rank() != 2 || d.rank() != (grouped_rows ? 2 : 3)))
+    throw Error(fmt::format(
+        "group_ends: A, B and D have {}, {} and {} dimensions; with rows in groups they have 2, 3 "
+        "and 2, and with k in groups 2, 2 and 3",
+        a.rank(), b.rank(), d.rank()));
+  q.m = d.rows, q.n = gates ? b.columns : d.columns, q.k = a.columns;
+  q.batches = grouped_rows ? b.batches : d.batches;
   if (gates && d.columns != q.n / 2)
     throw Error(fmt::format("D: {} columns, but a gate of B's {} has {}", d.columns, q.n, q.n / 2));
-  auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names) {
-    if (x.rows != rows || x.columns != columns || x.batches != q.batches)
+  auto expect = [&](const Matrix& x, int64_t rows, int64_t columns, const char* names, bool by_group) {
+    const int64_t batches = p.group_ends && !by_group ? 1 : q.batches;
+    if (x.rows != rows || x.columns != columns || x.batches != batches)
       throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
-                              x.batches, x.rows, x.columns, names, q.batches, rows, columns));
+                              x.batches, x.rows, x.columns, names, batches, rows, columns));
   };
-  expect(a, q.m, q.k, "[m,k]");
-  expect(b, q.k, q.n, "[k,n]");
+  expect(a, q.m, q.k, "[m,k]", false);
+  expect(b, q.k, q.n, "[k,n]", grouped_rows);
   q.a_k_major = a.along_columns();
   q.b_k_major = b.along_rows();
   for (const Matrix* x : {&a, &b})
@@ -139,9 +152,13 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   auto matrix = [&](kernels::DeviceMatrix& to, const char* name, const ptxb_tensor* from) {
     if (!from) return;
     const Matrix x(name, from, gpu);
-    expect(x, q.m, q.n, "[m,n]");
+    expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
+  if (p.group_ends)  // of which others' shapes follow
+    q.group_ends =
+        elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::group_ends)],
+                    p.group_ends, q, gpu);
 #define PTXBUILDER_MATRIX(name, shown, ...) matrix(q.name, #shown, p.name);
 #define PTXBUILDER_VECTOR(name, ...)                                                                  \
   q.name = elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::name)], \

@@ -150,7 +150,14 @@ typedef enum ptxb_use {
  * row: [m] or [m,1], and [n] or [1,n], each with D's batches in front where D has them; and all of it by
  * alpha_in_memory, of one element, and alpha. D is multiplied by d_scale, of one element, before it is
  * rounded, and of 8 bits clamped to its greatest number. Where the greatest |D| before d_scale, unrounded, is
- * greater than amax, of one element, or is a NaN, it takes that place: set it to 0 first. */
+ * greater than amax, of one element, or is a NaN, it takes that place: set it to 0 first.
+ *
+ * Groups: with group_ends, in the device's memory, A [m,k] is multiplied by a matrix of B [groups,k,n] for
+ * each group of rows, into D [m,n]: a group begins where the one before it ends, and may be empty. Rows
+ * behind the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias
+ * [m]. Or, with B [k,n], groups divide k, and D [groups,m,n] has the product of each; of 16-bit types, A of
+ * which the columns and B of which the rows lie side by side. A is then best the transpose of one that lies
+ * as B. Ends that fall, or leave the tensor, count as the nearest that do not. */
 typedef struct ptxb_matmul {
   size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
@@ -163,13 +170,14 @@ typedef struct ptxb_matmul {
   const ptxb_tensor *alpha_in_memory, *row_scales, *column_scales, *d_scale; /* or NULL */
   const ptxb_tensor* amax;                                                   /* or NULL */
   int64_t use;                                                               /* ptxb_use */
-  const ptxb_tensor* row_bias; /* [m] or [m,1], with D's batches in front where D has them; or NULL */
+  const ptxb_tensor* row_bias;   /* [m] or [m,1], with D's batches in front where D has them; or NULL */
+  const ptxb_tensor* group_ends; /* int32 [groups], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL                                                                        \
+        NULL, NULL, PTXB_VALUE, NULL, NULL                                                                  \
   }
 
 /* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel

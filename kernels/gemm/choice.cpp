@@ -103,10 +103,11 @@ double doubt(const GemmTile& t) {
 std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
+    const GemmSize whole = without_groups(o, size, tile);
     // Where all tiles run at once, those that hang over would hold up the rest, as an empty tile does its
     // cluster.
     tile.inside =
-        (one_wave(tile, size, multiprocessors) && hangs_over(tile, size)) || has_empty_tiles(tile, size);
+        (one_wave(tile, whole, multiprocessors) && hangs_over(tile, whole)) || has_empty_tiles(tile, whole);
     const std::optional<TilePlan> t = plan_of(o, tile).plan;
     if (!t) return;
     // A stage more leaves a single buffer for the way out.
@@ -137,9 +138,10 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
       c.cluster_n = cn;
       if (t.ctas_per_sm == 1 && (cm * cn == 2 || (cm == 2 && cn == 2) || t.bm * t.bn <= 128 * 128)) add(c);
     }
-    const double tiles = tiles_of(t, size);
+    const GemmSize whole = without_groups(o, size, t);
+    const double tiles = tiles_of(t, whole);
     if (t.ctas_per_sm == 1 && !t.pingpong)
-      for (const GemmTile& s : divided(t, size, multiprocessors)) add(s);
+      for (const GemmTile& s : divided(t, whole, multiprocessors)) add(s);
     for (int split = 2; split <= 8; ++split) {
       GemmTile s = t;
       s.split_k = split;
@@ -179,7 +181,7 @@ std::optional<TilePlan> tuned(const GemmOperation& o, const GemmSize& size) {
 }
 
 Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
-  if (size.batches == 1)
+  if (size.batches == 1 && !o.group_ends)
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
   // Where there is none, this says why.

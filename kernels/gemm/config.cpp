@@ -43,6 +43,18 @@ std::string refusal_of(const GemmOperation& o) {
     return "gemm: a gate with beta C, whose columns would be two for each of D: add C afterwards";
   if (o.use != ActivationUse::value && o.activation == Activation::none)
     return "gemm: the slope or the gate of no activation; name one";
+  if (o.group_ends && o.batched) return "gemm: groups of batches; take the batches one by one";
+  if (o.grouped_rows() && !o.a_k_major)
+    return "gemm: rows in groups, with A stored along m; TMA loads from multiples of 16 B of a stored row, "
+           "and groups may begin elsewhere: store A as m rows of k";
+  if (o.grouped_k() && (o.a_k_major || o.b_k_major))
+    return fmt::format(
+        "gemm: k in groups, with {} stored along k; TMA loads from multiples of 16 B of a stored row, and "
+        "groups may begin elsewhere: store A as k rows of m and B as k rows of n",
+        o.a_k_major ? "A" : "B");
+  if (o.group_ends && o.d_by_threads)
+    return "gemm: groups with a D that threads store; TMA alone ends a store with its group: give D's rows "
+           "multiples of 16 B";
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
   return "";
@@ -88,7 +100,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   const int sums = is_fp8(o.a) && !o.fast_accumulation ? 2 : 1;
   const int registers = rows * t.bn / 128 * sums;
   // Beside what else a consumer holds, which is more where it adds up with others.
-  const int room = role_registers(t.consumers).consumer - (t.split_last > 1 ? 80 : 40);
+  const int room = role_registers(t.consumers, o.group_ends).consumer - (t.split_last > 1 ? 80 : 40);
   if (registers > room)
     return refuse(
         fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {}{} leave {}: take fewer "
@@ -140,6 +152,11 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (s.extent % s.ctas != 0 || (!s.k_major && s.extent / s.ctas % 8 != 0))
       return refuse(fmt::format("{} {} loaded by {} CTAs; each loads as many{}", s.extent, s.what, s.ctas,
                                 s.k_major ? "" : ", a multiple of 8"));
+  if (o.group_ends && t.split_k > 1)
+    return refuse("split k with groups, whose tiles the host cannot count; take a split of the last tiles");
+  if (o.grouped_k() && (t.pingpong || t.split_last > 1))
+    return refuse(fmt::format("{} with k in groups, whose tiles have not as many stages each",
+                              t.pingpong ? "ping-pong" : "a split of the last tiles"));
   if (t.raster.group < 1) return refuse("a group of no rows");
   if (t.ctas_per_sm < 1) return refuse("no CTA on an SM");
   return "";

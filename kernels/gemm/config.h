@@ -34,8 +34,9 @@ enum class ActivationUse : uint8_t { value, slope, gate };
 
 // D[m,n] = activation(x[m,n]), rounded once, to nearest even, of
 // x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
-// D and C are row-major. A is stored as m rows of k (k-major) or as k rows of m; B as n rows of k or as k
-// rows of n.
+// Rows in groups are x[m,n] = sum_k A[m,k] B[g,n,k] of the group g that row m is in, and k in groups is
+// x[g,m,n], the sum over the group's part of k. D and C are row-major. A is stored as m rows of k (k-major)
+// or as k rows of m; B as n rows of k or as k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
@@ -50,6 +51,9 @@ struct GemmOperation {
   // slope.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #include "kernels/gemm/product.def"
+  // With group_ends: whether these divide k, so that D has a product of each group's part of it. Else they
+  // divide the rows of A and D, and B has a matrix for each group.
+  bool groups_of_k = false;
   // A function of the caller's own, which may read what it likes (UserEpilogue).
   bool user_epilogue = false;
   // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
@@ -57,9 +61,12 @@ struct GemmOperation {
 
   bool has_epilogue() const {
     if (alpha || activation != Activation::none || user_epilogue) return true;
-    return std::ranges::any_of(product_operands,
-                               [&](const ProductOperandRow& row) { return has(row.operand); });
+    return std::ranges::any_of(product_operands, [&](const ProductOperandRow& row) {
+      return row.role != OperandRole::groups && has(row.operand);
+    });
   }
+  bool grouped_rows() const { return group_ends && !groups_of_k; }
+  bool grouped_k() const { return group_ends && groups_of_k; }
   bool has(ProductOperand which) const {
     switch (which) {
       case ProductOperand::c:
@@ -74,7 +81,7 @@ struct GemmOperation {
     return false;
   }
   DType type_of(const ProductOperandRow& row) const {
-    return row.type == OperandType::f32 ? DType::f32 : addend();
+    return row.type == OperandType::f32 ? DType::f32 : row.type == OperandType::s32 ? DType::s32 : addend();
   }
   bool gates() const { return activation != Activation::none && use == ActivationUse::gate; }
   bool has_slope() const { return activation != Activation::none && use == ActivationUse::slope; }
@@ -148,10 +155,12 @@ struct TilePlan : GemmTile {
 struct RoleRegisters {
   int producer, consumer;
 };
-constexpr RoleRegisters role_registers(int consumers) {
+// A producer that walks over groups takes some more.
+constexpr RoleRegisters role_registers(int consumers, bool grouped = false) {
   return consumers == 1   ? RoleRegisters{40, 232}
-         : consumers == 2 ? RoleRegisters{24, 240}
-                          : RoleRegisters{32, 160};
+         : consumers == 3 ? RoleRegisters{32, 160}
+         : grouped        ? RoleRegisters{40, 232}
+                          : RoleRegisters{24, 240};
 }
 
 // Whether each wgmma has half of a tile's columns: it has 256 at most, and of three consumers it has to fit

@@ -1,5 +1,6 @@
 #include "kernels/gemm/epilogue.h"
 
+#include "kernels/gemm/ragged_rows.h"
 #include "ptxbuilder/product/epilogue.h"
 
 namespace ptxbuilder::kernels {
@@ -23,13 +24,15 @@ constexpr ActivationTiles kActivations[] = {
 template <class T>
 class PanelEpilogue {
  public:
-  PanelEpilogue(const GemmOperation& o, const GemmParameters& p, const PanelPlace& at)
+  PanelEpilogue(const GemmOperation& o, const GemmParameters& p, const PanelPlace& at,
+                const std::optional<u32>& rows)
       : o_(o),
         activation_(kActivations[static_cast<size_t>(o.activation)]),
         p_(p),
         at_(at),
         m_(p.get<u32>("M")),
-        n_(p.get<u32>("N")) {}
+        n_(p.get<u32>("N")),
+        rows_(rows.value_or(m_)) {}
 
   RegisterTile<f32> scaled(RegisterTile<f32> x) const {
     if (o_.alpha) x = x * p_.get<f32>("alpha");
@@ -56,7 +59,7 @@ class PanelEpilogue {
       const u32 columns = o_.gates() ? n_ / 2 : n_;
       PanelPlace of_output = at_;
       if (o_.gates()) of_output.col = at_.col / 2;
-      y = amax(y, p_.get<gptr<f32>>(row.shown), m_, columns, of_output);
+      y = amax(y, p_.get<gptr<f32>>(row.shown), rows_, columns, of_output);
     });
     return y;
   }
@@ -90,68 +93,82 @@ class PanelEpilogue {
         if constexpr (std::same_as<Element, f32>) return with(f32(all[0]));
         break;
       case OperandShape::rows:
-        return with(of_rows(of_batch(all, m_), x.layout(), at_));
+        return with(
+            of_rows(o_.grouped_rows() ? GlobalTensor(all, {m_}) : of_batch(all, m_), x.layout(), at_));
       case OperandShape::columns:
         return with(of_columns(of_batch(all, n_), x.layout(), at_));
       case OperandShape::columns_of_all:
-        return with(of_columns(GlobalTensor(all, {n_}), x.layout(), at_));
+        return with(
+            of_columns(o_.grouped_rows() ? of_batch(all, n_) : GlobalTensor(all, {n_}), x.layout(), at_));
       case OperandShape::elements:
         return with(of_elements(matrix(row), x.layout(), place()));
+      case OperandShape::groups:
+        break;
     }
     return x;
   }
   PanelPlace place() const {
     PanelPlace place = at_;
-    if (!place.batch) place.batch = 0;
+    if (!place.batch || o_.grouped_rows()) place.batch = 0;
     return place;
   }
-  // A batch's elements lie behind those of the one before.
+  // A batch's elements lie behind those of the one before. Rows that are in no group have none.
   template <class Element>
   GlobalTensor<Element, 1> of_batch(const gptr<Element>& all, u32 extent) const {
+    if (o_.grouped_rows()) {
+      const pred exists = *at_.batch < p_.get<u32>("groups");
+      return GlobalTensor(all + select(exists, *at_.batch, u32(0)) * extent,
+                          {select(exists, extent, u32(0))});
+    }
     return GlobalTensor(at_.batch ? all + *at_.batch * extent : all, {extent});
   }
   GlobalTensor<T, 3> matrix(const ProductOperandRow& row) const {
     const u32 rows_apart = p_.get<u32>(GemmParameters::stride_of(row));
-    return GlobalTensor(p_.get<gptr<T>>(row.shown), {1, m_, n_}, {u64(m_) * u64(rows_apart), rows_apart, 1});
+    return GlobalTensor(p_.get<gptr<T>>(row.shown), {1, rows_, n_},
+                        {u64(m_) * u64(rows_apart), rows_apart, 1});
   }
 
   const GemmOperation& o_;
   const ActivationTiles& activation_;
   const GemmParameters& p_;
   const PanelPlace& at_;
-  u32 m_, n_;
+  u32 m_, n_, rows_;
 };
 
+}  // namespace
+
 template <class T>
-Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const UserEpilogue& user) {
-  return [&o, &p, &user](const RegisterTile<f32>& sums, const PanelPlace& at) {
-    const PanelEpilogue<T> panel(o, p, at);
-    RegisterTile<f32> x = panel.with_addends(panel.scaled(sums));
-    if (o.user_epilogue) x = user.function(x, at, p);
-    return panel.rescaled(panel.measured(panel.activated(x)));
-  };
+GemmEpilogue::RowsEpilogue GemmEpilogue::rows_epilogue(const GemmOperation& o, const GemmParameters& p,
+                                                       const UserEpilogue& user) {
+  return
+      [&o, &p, &user](const RegisterTile<f32>& sums, const PanelPlace& at, const std::optional<u32>& rows) {
+        const PanelEpilogue<T> panel(o, p, at, rows);
+        RegisterTile<f32> x = panel.with_addends(panel.scaled(sums));
+        if (o.user_epilogue) x = user.function(x, at, p);
+        return panel.rescaled(panel.measured(panel.activated(x)));
+      };
 }
 
 // What becomes of sums; none where they are stored as they are.
-Epilogue epilogue_of(const GemmOperation& o, const GemmParameters& p, const UserEpilogue& user) {
+GemmEpilogue::RowsEpilogue GemmEpilogue::rows_epilogue(const GemmOperation& o, const GemmParameters& p,
+                                                       const UserEpilogue& user) {
   if (!o.has_epilogue()) return nullptr;
   switch (o.addend()) {
     case DType::f16:
-      return epilogue_of<f16>(o, p, user);
+      return rows_epilogue<f16>(o, p, user);
     case DType::bf16:
-      return epilogue_of<bf16>(o, p, user);
+      return rows_epilogue<bf16>(o, p, user);
     default:
-      return epilogue_of<f32>(o, p, user);
+      return rows_epilogue<f32>(o, p, user);
   }
 }
-
-}  // namespace
 
 GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const GemmParameters& p,
                            const UserEpilogue& user, const std::optional<ClusterSum>& cluster,
                            const StagedOperand& x)
     : type_(o.d),
       output_(p.get<TensorMap>("D")),
+      grouped_rows_(o.grouped_rows()),
       cluster_(cluster),
       x_(x),
       options_{.transposed = t.swapped,
@@ -159,9 +176,10 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
                .columns = t.panel_columns,
                .repeats = t.stores_twice,
                .pairs = o.gates()},
-      epilogue_(epilogue_of(o, p, user)) {
+      epilogue_(rows_epilogue(o, p, user)) {
   const TileExtent tile = {t.warpgroup_rows(), t.bn};
-  if (o.batched) options_.batch = u32(0);
+  if (o.batched || o.group_ends) options_.batch = u32(0);
+  if (o.grouped_rows()) options_.outer = {kRowsEnd};
   if (o.d_by_threads) {
     const u32 columns = column(p.get<u32>("N"));
     options_.threads = {p.get<gmem>("d_memory"), p.get<u32>("M"), columns, p.get<u32>("ldd"),
@@ -180,6 +198,27 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
 // Of the output, from one of the product.
 u32 GemmEpilogue::column(u32 of_product) const { return options_.pairs ? of_product / 2 : of_product; }
 
+GemmEpilogue::Place GemmEpilogue::place(const Work& work, u32 row, u32 first_column) const {
+  Place place = {work.x + row, column(work.y + first_column), work.batch};
+  if (!grouped_rows_) return place;
+  u32& of_rows = options_.transposed ? place.y : place.x;
+  of_rows = row_up_to(of_rows, work.group->end);
+  place.batch = work.group->end;
+  return place;
+}
+
+Epilogue GemmEpilogue::epilogue(const Work& work) const {
+  if (!epilogue_) return nullptr;
+  return [this, work](const RegisterTile<f32>& sums, const PanelPlace& at) {
+    if (!grouped_rows_) return epilogue_(sums, at, std::nullopt);
+    PanelPlace of_group = at;
+    u32& row = at.transposed ? of_group.col : of_group.row;
+    row = row - (u32(kRowsEnd) - work.group->end);
+    of_group.batch = work.batch;
+    return epilogue_(sums, of_group, work.group->end);
+  };
+}
+
 void GemmEpilogue::store(Accumulator& sums, const Work& work, u32 row) {
   if (cluster_) return store_sums(cluster_->add(sums, x_.tile[0].address()), work, row);
   if (!global_) return store_sums(sums, work, row);
@@ -188,18 +227,19 @@ void GemmEpilogue::store(Accumulator& sums, const Work& work, u32 row) {
 }
 
 void GemmEpilogue::store_sums(const StoreSource& sums, const Work& work, u32 row) {
-  if (deferred_) return deferred_->take(sums, work.x + row, column(work.y), epilogue_, work.batch);
-  if (panels_) return panels_->store(sums, work.x + row, column(work.y), epilogue_, work.batch);
+  const Place at = place(work, row, cluster_ ? cluster_->first_column() : u32(0));
+  if (deferred_) return deferred_->take(sums, at.x, at.y, epilogue(work), at.batch);
+  if (panels_) return panels_->store(sums, at.x, at.y, epilogue(work), at.batch);
   StoreOptions options = options_;
-  options.batch = work.batch;
-  u32 first_column = cluster_ ? cluster_->first_column() : u32(0);
-  ptxbuilder::store(type_, output_, sums, work.x + row, column(work.y + first_column), epilogue_, options);
+  options.batch = at.batch;
+  ptxbuilder::store(type_, output_, sums, at.x, at.y, epilogue(work), options);
 }
 
 void GemmEpilogue::store_parts(Accumulator& sums, const Work& work, u32 row) {
   global_->give(sums, *work.parts);
   global_->complete(*work.parts, [&](u32 panel, const RegisterTile<f32>& sum) {
-    panels_->store_panel(panel, sum, work.x + row, column(work.y), epilogue_, work.batch);
+    const Place at = place(work, row, 0);
+    panels_->store_panel(panel, sum, at.x, at.y, epilogue(work), at.batch);
   });
   if (deferred_) deferred_->skip();
 }

@@ -10,7 +10,8 @@
 namespace ptxbuilder::kernels {
 
 // A function of the user's on panels of sums, and its parameters, which it gets by name from the kernel's. It
-// comes behind alpha, scales, C and bias, and ahead of the activation.
+// comes behind alpha, scales, C and bias, and ahead of the activation. With rows in groups, the batch of a
+// panel's place is the group.
 //   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
 //                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
 //                          return min(x, p.get<f32>("limit"));
@@ -36,16 +37,33 @@ class GemmEpilogue {
   void finish();
 
  private:
+  // What becomes of a panel's sums, of whose rows those before `rows`, if any, are the work's.
+  using RowsEpilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& at,
+                                                       const std::optional<u32>& rows)>;
+  static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
+                                    const UserEpilogue& user);
+  template <class T>
+  static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
+                                    const UserEpilogue& user);
+
+  // Where the tile of a store begins, as it takes it.
+  struct Place {
+    u32 x, y;
+    std::optional<u32> batch;
+  };
+  Place place(const Work& work, u32 row, u32 first_column) const;
+  Epilogue epilogue(const Work& work) const;
   void store_sums(const StoreSource& sums, const Work& work, u32 row);
   u32 column(u32 of_product) const;
   void store_parts(Accumulator& sums, const Work& work, u32 row);
 
   DType type_;
   TensorMap output_;
+  bool grouped_rows_;
   const std::optional<ClusterSum>& cluster_;
   const StagedOperand& x_;
   StoreOptions options_;
-  Epilogue epilogue_;
+  RowsEpilogue epilogue_;
   std::optional<PanelStore> panels_;  // with split_last
   std::optional<GlobalSum> global_;   // with split_last
   std::optional<DeferredStore> deferred_;

@@ -5,6 +5,7 @@
 #include "kernels/family/family.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
+#include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/gemm/scheduler.h"
 #include "ptxbuilder/isa/hopper.h"
@@ -35,9 +36,12 @@ GemmOperation operation(const command::Fields& f) {
   o.beta = f["beta"] != 0;
   o.activation = static_cast<Activation>(f["activation"]);
   o.use = static_cast<ActivationUse>(f["use"]);
-  o.batched = f["batches"] > 1;
 #define PTXBUILDER_VECTOR(name, ...) o.name = f[#name] != 0;
 #include "kernels/gemm/product.def"
+  o.batched = f["batches"] > 1 && !o.group_ends;
+  o.groups_of_k = f["groups_of_k"] != 0;
+  if (o.groups_of_k && !o.group_ends)
+    throw command::UsageError("field groups_of_k = yes without group_ends, which says where they end");
   return o;
 }
 
@@ -115,8 +119,7 @@ std::string rows_that_need_gaps(const command::Fields& f) {
 Kernel build(const command::Fields& f) {
   Kernel k = gemm(operation(f), tile(f));
   if (f["sms"] == 0) return k;
-  const GemmGridRule grid =
-      gemm_grid_rule(checked(operation(f), tile(f)), operation(f).batched, f.word("sms"));
+  const GemmGridRule grid = gemm_grid_rule(operation(f), checked(operation(f), tile(f)), f.word("sms"));
   k.grid(grid.x, grid.y);
   return k;
 }
@@ -126,22 +129,50 @@ constexpr double kAlpha = 0.75, kBeta = -1.5;
 // The operands of product.def that an operation has.
 struct Operands {
   const GemmOperation& o;
-  size_t m, n, batches;
+  size_t m, n, k, batches;
   ByOperand<std::optional<command::Tensor>> tensors = {};
 
-  Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t batches)
-      : o(operation), m(m), n(n), batches(batches) {
+  Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t k, size_t batches)
+      : o(operation), m(m), n(n), k(k), batches(batches) {
     for (const ProductOperandRow& row : product_operands) {
       if (!o.has(row.operand)) continue;
       const DType type = o.type_of(row);
-      const std::vector<uint64_t> shape =
-          row.is_matrix()
-              ? std::vector<uint64_t>{n, m, batches}
-              : std::vector<uint64_t>{static_cast<uint64_t>(row.count(
-                    static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(batches)))};
-      tensors[row.operand] = row.is_written() ? run.output(type, shape) : run.normal(type, shape);
+      const std::vector<uint64_t> shape = row.is_matrix()
+                                              ? std::vector<uint64_t>{n, m, o.grouped_rows() ? 1 : batches}
+                                              : std::vector<uint64_t>{static_cast<uint64_t>(row.count(
+                                                    static_cast<int64_t>(m), static_cast<int64_t>(n),
+                                                    static_cast<int64_t>(batches), o.grouped_rows()))};
+      tensors[row.operand] = row.role == OperandRole::groups ? ends(run)
+                             : row.is_written()              ? run.output(type, shape)
+                                                             : run.normal(type, shape);
     }
   }
+
+  // Where groups end: of any sizes, of which some are 0, and something may be in none of them.
+  command::Tensor ends(command::Run& run) const {
+    const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
+    const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
+    double all = 1e-9, before = 0;
+    for (size_t i = 0; i <= batches; ++i) all += weight(i);
+    command::Tensor ends = run.output(DType::s32, {batches});
+    const auto extent = static_cast<double>(o.groups_of_k ? k : m);
+    for (size_t i = 0; i < batches; ++i) {
+      before += weight(i);
+      ends.set(i, std::round(before / all * extent));
+    }
+    ends.to_device();
+    return ends;
+  }
+  // The group that row `row` is in; their number for one that is in none.
+  size_t group_of(size_t row) const {
+    size_t group = 0;
+    while (group < batches && end_of(group) <= row) ++group;
+    return group;
+  }
+  size_t end_of(size_t group) const {
+    return static_cast<size_t>((*tensors[ProductOperand::group_ends])[group]);
+  }
+  size_t begin_of(size_t group) const { return group == 0 ? 0 : end_of(group - 1); }
 
   void add_to(std::vector<runtime::Argument>& arguments) const {
     if (o.alpha) arguments.push_back(runtime::scalar(static_cast<float>(kAlpha)));
@@ -155,10 +186,11 @@ struct Operands {
 
   // D before its last factor, where dot(j) is of the product's column j.
   Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
-    auto value = [&](const ProductOperandRow& operand, size_t j) {
+    auto value = [&](const ProductOperandRow& operand, size_t j) -> double {
+      if (operand.is_by_batch(o.grouped_rows()) && batch == batches) return 0;
       const auto at =
           operand.at(static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(batch),
-                     static_cast<int64_t>(row), static_cast<int64_t>(j));
+                     static_cast<int64_t>(row), static_cast<int64_t>(j), o.grouped_rows());
       return (*tensors[operand.operand])[static_cast<size_t>(at)];
     };
     auto x = [&](size_t j) {
@@ -187,25 +219,34 @@ void run(const command::Fields& f, command::Run& run) {
   const GemmOperation o = operation(f);
   size_t m = static_cast<size_t>(f["m"]), n = static_cast<size_t>(f["n"]), k = static_cast<size_t>(f["k"]);
   size_t batches = static_cast<size_t>(f["batches"]);
-  auto shape = [&](size_t inner, size_t outer) {
+  auto shape = [&](size_t inner, size_t outer, bool by_group) {
     std::vector<uint64_t> extents = {inner, outer};
-    if (o.batched) extents.push_back(batches);
+    if (o.batched || (o.group_ends && by_group)) extents.push_back(batches);
     return extents;
   };
-  command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m) : shape(m, k));
-  command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n) : shape(n, k));
+  const bool of_rows = o.grouped_rows(), of_k = o.grouped_k();
+  command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m, false) : shape(m, k, false));
+  command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n, of_rows) : shape(n, k, of_rows));
   const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
-  Operands operands(o, run, m, n, batches);
-  command::Tensor d = run.output(o.d, shape(columns, m));
+  Operands operands(o, run, m, n, k, batches);
+  command::Tensor d = run.output(o.d, shape(columns, m, of_k));
 
+  auto ragged = [](const command::Tensor& x) {
+    const auto row = static_cast<int64_t>(x.shape()[0]);
+    return ragged_rows(x.tensor().memory, x.dtype(), row, row);
+  };
   auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
-  std::vector<runtime::Argument> arguments = {a.tensor(), b.tensor(), d.tensor(),
-                                              u32_of(m),  u32_of(n),  u32_of(k)};
+  std::vector<runtime::Argument> arguments = {of_k ? ragged(a) : a.tensor(),
+                                              of_k ? ragged(b) : b.tensor(),
+                                              of_rows ? ragged(d) : d.tensor(),
+                                              u32_of(m),
+                                              u32_of(n),
+                                              u32_of(k)};
   operands.add_to(arguments);
-  if (o.batched) arguments.push_back(u32_of(batches));
+  if (o.batched || o.group_ends) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
   const int most = f["sms"] ? f.small("sms") : kMostSplitCtas;
-  const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], most);
+  const GemmGrid grid = gemm_grid(chosen, f["m"], f["n"], f["batches"], most, of_rows);
   std::optional<command::Tensor> workspace;
   if (const size_t bytes = gemm_workspace_bytes(chosen, grid)) {
     workspace.emplace(run.output(DType::f32, {bytes / 4}));
@@ -214,11 +255,25 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
-  const DotProducts dot(
-      run, a, b, m, n, batches,
-      {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1, o.b_k_major ? 1 : n});
+  const DotProduct first = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1,
+                            o.b_k_major ? 1 : n};
+  std::optional<DotProducts> dots;
+  if (!o.group_ends) dots.emplace(run, a, b, m, n, batches, first);
+  auto dot = [&](size_t batch, size_t i, size_t j) {
+    if (dots) return (*dots)(batch, i, j);
+    if (of_rows && batch == batches) return Dot{0, 0};
+    DotProduct p = first;
+    if (of_rows) p.b_start = batch * n * k;
+    if (of_k) {
+      const size_t begin = operands.begin_of(batch);
+      p.k = operands.end_of(batch) - begin;
+      p.a_start = begin * m, p.b_start = begin * n;
+    }
+    return dot_product(a, b, i, j, p);
+  };
   auto output = [&](size_t i) {
-    const size_t batch = i / (m * columns), row = i / columns % m, col = i % columns;
+    const size_t row = i / columns % m, col = i % columns;
+    const size_t batch = of_rows ? operands.group_of(row) : i / (m * columns);
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, col);
   };
   auto start = [&] {
@@ -245,9 +300,11 @@ void run(const command::Fields& f, command::Run& run) {
         start);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
-  double db = static_cast<double>(batches);
-  run.measure(2 * dm * dn * dk * db,
-              ((dm * dk + dn * dk) * size_of(o.a) + dm * static_cast<double>(columns) * size_of(o.d)) * db);
+  // Of groups, m or k is that of all.
+  const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
+  run.measure(2 * dm * dn * dk * products,
+              (dm * dk * products + dn * dk * (of_k ? 1 : db)) * size_of(o.a) +
+                  dm * static_cast<double>(columns) * size_of(o.d) * (of_rows ? 1 : db));
 }
 
 const command::Registration registration({
@@ -256,7 +313,8 @@ const command::Registration registration({
     .fields = {{"m", 512, "rows of D"},
                {"n", 512, "columns of D"},
                {"k", 512, "depth of the product"},
-               {"batches", 1, "products, one behind the other"},
+               {"batches", 1, "products, one behind the other, or groups"},
+               {"groups_of_k", 0, "groups divide k, not rows", 1, 1, kSwitch},
                {"a", 0, "type of A", 1, 1, kInputs},
                {"b", 0, "type of B", 1, 1, {"as a", "bf16", "f16", "tf32", "e4m3", "e5m2", "s8", "u8"}},
                {"d", 0, "type of D", 1, 1, kOutputs},

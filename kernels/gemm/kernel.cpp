@@ -3,11 +3,41 @@
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/mainloop.h"
 #include "kernels/gemm/parameters.h"
+#include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/tile/pipeline.h"
 
 namespace ptxbuilder::kernels {
+namespace {
+
+// Where the loads of a tile begin, and the third coordinates of A and B.
+struct LoadPlaces {
+  u32 x, y;
+  std::optional<u32> first_k;
+  std::vector<u32> of_a = {}, of_b = {};  // coordinates behind those of an element of a matrix
+};
+
+// Rows that are in no group have no product: they are loaded from behind A, where TMA reads zeros. Of k in
+// groups a box ends with its group: see row_up_to().
+LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
+                       const std::optional<u32>& batches) {
+  LoadPlaces places = {work.x, work.y, std::nullopt};
+  if (o.grouped_k()) {
+    places.first_k = row_up_to(work.group->begin, work.group->end);
+    places.of_a = places.of_b = {work.group->end, u32(kRowsEnd)};
+  } else if (work.batch) {
+    places.of_b = {*work.batch};
+    if (o.batched) places.of_a = places.of_b;
+  }
+  if (o.grouped_rows()) {
+    u32& row = t.swapped ? places.y : places.x;
+    row = select(*work.batch < *batches, row, m);
+  }
+  return places;
+}
+
+}  // namespace
 
 Kernel gemm(const GemmOperation& o, const GemmTile& given, Where where) { return gemm(o, given, {}, where); }
 
@@ -19,7 +49,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
             static_cast<uint32_t>(t.cluster_n));
   const GemmParameters p(k, o, t, user.parameters, where);
-  const GemmGridRule grid = gemm_grid_rule(t, o.batched);
+  const GemmGridRule grid = gemm_grid_rule(o, t);
   k.grid(grid.x, grid.y);
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
@@ -28,6 +58,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;
   if (o.batched) batches = p.get<u32>("batches");
+  if (o.group_ends) batches = p.get<u32>("groups");
 
   // Their first use would wait for them.
   if_(tid_x() == 0, [&] {
@@ -45,10 +76,13 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (t.pingpong) turns.emplace(k, t.consumers);
   std::optional<ClusterSum> cluster;
   if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
-  const TileScheduler scheduler(o, t, M, N, K, batches);
+  std::optional<GroupSchedule> groups;
+  if (o.group_ends) groups.emplace(k, t, o.groups_of_k ? K : M, *batches, p.get<gptr<s32>>("group_ends"));
+  const TileScheduler scheduler(o, t, M, N, K, batches, groups);
 
   // CTAs that share an SM have what the launch gives them.
-  const RoleRegisters registers = t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers);
+  const RoleRegisters registers =
+      t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.group_ends);
 
   // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
   // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and
@@ -58,12 +92,15 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
     elect([&] {
       auto ring = pipe.producer();
+      if (groups) griddepcontrol_wait();
       scheduler.each_work({0, 1}, [&](const Work& work) {
-        griddepcontrol_wait();
+        if (!groups) griddepcontrol_wait();
+        const LoadPlaces from = load_places(o, t, work, M, batches);
         for_(work.first, work.last, [&](u32 kt) {
           auto s = ring.acquire();
-          X.load(s, y, kt * t.bk, work.x, work.batch);
-          Y.load(s, x, kt * t.bk, work.y, work.batch);
+          const u32 depth = from.first_k ? *from.first_k + kt * t.bk : kt * t.bk;
+          X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
+          Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
         });
       });
       // The next launch may begin where this one has made room. Any sooner, and its CTAs would take the

@@ -23,9 +23,9 @@ void add(Accumulator& to, const Accumulator& from) {
 }
 
 // All stages that the producer fills: with them, CTAs of a cluster need not wait for each other's end. Where
-// tiles are divided, which are few, they do.
-std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler) {
-  if (t.cluster_m * t.cluster_n == 1 || t.split_last > 1) return std::nullopt;
+// tiles are divided, which are few, or in groups, whose tiles nobody has counted, they do.
+std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
+  if (t.cluster_m * t.cluster_n == 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
 }
 
@@ -40,9 +40,10 @@ Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperan
       y_(y),
       depth_(scheduler.depth()),
       promotes_(promotes(o)),
+      may_be_empty_(t.split_k > 1 || o.grouped_k()),
       late_((t.consumers == 1 || t.pingpong) && !promotes_ && t.stages > 1),
       acc_(t.warpgroup_rows(), t.bn, accumulator_type(o.a)),
-      ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler))),
+      ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler, o.group_ends))),
       zeros_(0, acc_.layout()) {
   if (divides_columns(t)) acc_.set_wgmma_columns(t.bn / 2);
   if (promotes_) total_.emplace(t.warpgroup_rows(), t.bn);
@@ -97,7 +98,7 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
     wgmma_wait(0);
     ring_.release_last(rest >= work.last);
   }
-  if (tile_.split_k > 1) if_(work.first >= work.last, [&] { store(acc_, zeros_); });  // of an empty share
+  if (may_be_empty_) if_(work.first >= work.last, [&] { store(acc_, zeros_); });
   if (turn_) ring_.skip(depth_ * (tile_.consumers - 1));
   return promotes_ ? *total_ : acc_;
 }

@@ -29,7 +29,9 @@ class Mainloop {
   const GemmTile& tile_;
   const StagedOperand &x_, &y_;
   u32 depth_;  // stages of a tile
-  bool promotes_, late_;
+  bool promotes_;
+  bool may_be_empty_;  // whether work may have no stages
+  bool late_;
   Accumulator acc_;
   Consumer ring_;
   RegisterTile<f32> zeros_;

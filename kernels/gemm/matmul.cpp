@@ -7,6 +7,7 @@
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/product_form.h"
+#include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
 
 namespace ptxbuilder::kernels {
@@ -26,9 +27,23 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The tensor map has batches where there are several.
-runtime::Argument matrix_tensor(const Operand& x) {
-  return tensor(x, x.outer[kMatrixBatches].extent > 1 ? 2 : 1);
+// How the kernel has a matrix: as rows, as one for each batch or group, or as rows of which boxes end with
+// their group.
+enum class Grouped : uint8_t { no, by_batch, by_rows };
+struct MatrixKinds {
+  Grouped a, b, d;
+};
+MatrixKinds kinds_of(const GemmOperation& o) {
+  using enum Grouped;
+  if (o.grouped_rows()) return {no, by_batch, by_rows};
+  if (o.grouped_k()) return {by_rows, by_rows, by_batch};
+  return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
+}
+runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
+  if (kind != Grouped::by_rows) return tensor(x, kind == Grouped::no ? 1 : 2);
+  const Operand::Dimension& rows = x.outer[kMatrixRows];
+  const int64_t unit = kTma / x.element_bytes();  // of one row the stride is any
+  return ragged_rows(x.memory, x.type, x.columns, rows.extent > 1 ? rows.stride : round_up(x.columns, unit));
 }
 
 // Throws Error for types and storage that no tile can serve.
@@ -87,7 +102,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     return whole;
   }
   GemmGrid more_of(const PlacedProduct& o, const GemmTile& tile) override {
-    return gemm_grid(tile, o.size.m, o.size.n, o.size.batches, multiprocessors_);
+    return gemm_grid(tile, o.size.m, o.size.n, o.size.batches, multiprocessors_, o.operation.grouped_rows());
   }
   std::unique_ptr<runtime::LoadedKernel> loaded(const GemmOperation& operation,
                                                 const GemmTile& tile) override {
@@ -144,22 +159,26 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     const auto pointer = [&](size_t source, runtime::View memory, DType type) {
       arguments.add(source, [&] { return runtime::pointer(memory, type); });
     };
-    const auto read = [&](const Operand& x, size_t source) {
-      if (o.has_product)
-        arguments.add(source_of(x, source, p), [&] { return matrix_tensor(x); });
-      else
-        arguments.add(SourcedArguments::kNone, [&] { return matrix_tensor(outside(x)); });
+    const MatrixKinds kinds = kinds_of(operation);
+    const auto none = [&](const Operand& x, Grouped kind) {
+      arguments.add(SourcedArguments::kNone, [&] { return matrix_tensor(outside(x), kind); });
     };
-    read(o.a, from_a);
-    read(o.b, from_b);
+    const auto read = [&](const Operand& x, Grouped kind, size_t source) {
+      if (o.has_product)
+        arguments.add(source_of(x, source, p), [&] { return matrix_tensor(x, kind); });
+      else
+        none(x, kind);
+    };
+    read(o.a, kinds.a, from_a);
+    read(o.b, kinds.b, from_b);
     const size_t source_of_d = source_of(o.d, from_d, p);
     const int64_t by_tma = operation.d_by_threads ? columns_by_tma(o.d) : o.d.columns;
     if (by_tma > 0) {
       Operand stored = o.d;
       stored.columns = by_tma;
-      arguments.add(source_of_d, [&] { return matrix_tensor(stored); });
+      arguments.add(source_of_d, [&] { return matrix_tensor(stored, kinds.d); });
     } else {
-      arguments.add(SourcedArguments::kNone, [&] { return matrix_tensor(outside(o.d)); });
+      none(o.d, kinds.d);
     }
     for (const int64_t extent : {o.size.m, o.size.n, o.size.k}) number(extent);
     if (operation.d_by_threads) {
@@ -177,7 +196,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     }
     for (const runtime::Argument& one : p.epilogue)
       arguments.add(SourcedArguments::kNone, [&] { return one; });
-    if (operation.batched) number(o.size.batches);
+    if (operation.batched || operation.group_ends) number(o.size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
     // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.

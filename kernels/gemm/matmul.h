@@ -43,6 +43,14 @@ struct DeviceMatrix {
 // e4m3 or e5m2; integers also into s32, with nothing behind the sum. C, bias and inputs are of D's type, or
 // where that has 8 bits, of bf16. D of 8 bits is clamped.
 //
+// Groups: with group_ends, an s32 for each of `batches` groups, which the device alone reads, A and D have m
+// rows in all and B a matrix for each group: a group's rows, which begin where those of the one before it
+// end, are multiplied by its matrix. A group may have no rows. Those behind the last group have a sum of 0.
+// column_scales and bias are n for each group. With groups_of_k, the groups divide k instead, and D has a
+// product for each; what is behind the last of them is not read. A of rows in groups is k_major, and A and B
+// of k in groups are not, which 16-bit types alone may be. Ends that are not in order, or beyond m or k,
+// count as the nearest that are.
+//
 // Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
 // A and B are not read, and with beta = 0 C is not.
 //
@@ -66,6 +74,7 @@ struct MatmulArguments {
   float alpha = 1, beta = 0;
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
+  bool groups_of_k = false;
   // The operands of product.def: m rows of n, of which C is read with a beta and inputs with
   // ActivationUse::slope, whose batches lie without gaps; and elements without gaps, of which there are none
   // where there is no memory.

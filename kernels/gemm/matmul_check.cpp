@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/gemm/product_form.h"
+#include "kernels/gemm/ragged_rows.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -43,10 +44,11 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
   switch (row.operand) {
 #define PTXBUILDER_MATRIX(name, ...) \
   case ProductOperand::name:         \
-    return matrix_operand(row.shown, p.name, p.m, p.n, p.batches);
+    return matrix_operand(row.shown, p.name, p.m, p.n, o.grouped_rows() ? 1 : p.batches);
 #include "kernels/gemm/product.def"
     default:
-      return one_row(row.shown, o.type_of(row), p.memory_of(row.operand), row.count(p.m, p.n, p.batches));
+      return one_row(row.shown, o.type_of(row), p.memory_of(row.operand),
+                     row.count(p.m, p.n, p.batches, o.grouped_rows()));
   }
 }
 
@@ -132,7 +134,7 @@ MovedOperands PlacedProduct::moved() {
   if (has_product && !b.aligned_for_tma()) all.add(b, from_b, true);
   Operand& c = others[ProductOperand::c];
   if (operation.has(ProductOperand::c) && !batches_touch(c)) all.add(c, from(ProductOperand::c), true);
-  if (columns_by_tma(d) < d.columns && !stored_by_threads(d)) all.add(d, from_d, false);
+  if (columns_by_tma(d) < d.columns && !operation.d_by_threads) all.add(d, from_d, false);
   return all;
 }
 
@@ -153,7 +155,8 @@ GemmOperation operation_of(const MatmulArguments& p) {
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
   o.name = p.name.address != 0 && (product || OperandRole::role != OperandRole::factor);
 #include "kernels/gemm/product.def"
-  o.batched = p.batches > 1;
+  o.groups_of_k = o.group_ends && p.groups_of_k;
+  o.batched = p.batches > 1 && !o.group_ends;
   return o;
 }
 
@@ -169,11 +172,20 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.size = {p.m, p.n, o.has_product ? p.k : 1, p.batches};  // without a product, one step over zeros
   o.operation = operation_of(p);
   const GemmOperation& operation = o.operation;
-  o.a = matrix_operand("A", p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, p.batches);
-  o.b = matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, p.batches);
+  if (p.groups_of_k && !operation.group_ends)
+    throw Error(where, "matmul: groups_of_k, but group_ends has no memory, which says where they end");
+  if (const int64_t extent = p.groups_of_k ? p.k : p.m; operation.group_ends && extent > kRowsEnd)
+    throw Error(where, fmt::format("matmul: {} = {}, in groups; it is 2^30 at most: divide the groups",
+                                   p.groups_of_k ? "k" : "m", extent));
+  if (operation.grouped_rows() && p.batches == 0 && p.m > 0)
+    throw Error(where, fmt::format("matmul: {} rows in no group; there is one at least", p.m));
+  const int64_t of_a = operation.group_ends ? 1 : p.batches, of_b = operation.grouped_k() ? 1 : p.batches,
+                of_d = operation.grouped_rows() ? 1 : p.batches;
+  o.a = matrix_operand("A", p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, of_a);
+  o.b = matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
-  o.d = matrix_operand("D", p.d, p.m, operation.d_columns(p.n), p.batches);
+  o.d = matrix_operand("D", p.d, p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
   if (o.has_product) {
     check_memory(kName, o.a, where);
@@ -190,7 +202,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
       check_row(kName, x, where);
   }
   check_overlap(o, where);
-  o.operation.d_by_threads = stored_by_threads(o.d);
+  o.operation.d_by_threads = stored_by_threads(o.d) && !operation.group_ends;
   return o;
 }
 

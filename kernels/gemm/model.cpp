@@ -39,9 +39,12 @@ double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<doubl
 // A product by one tile, and what its parts take.
 class Model {
  public:
-  Model(const GemmOperation& o, const GemmSize& size, const TilePlan& t, int multiprocessors,
+  Model(const GemmOperation& o, const GemmSize& given, const TilePlan& t, int multiprocessors,
         const ModelConstants& c)
       : o_(o), t_(t), c_(c), multiprocessors_(multiprocessors) {
+    const GemmSize size = without_groups(o, given, t);
+    if (o.grouped_rows())
+      others_of_b_ = static_cast<double>((given.batches - 1) * given.n) * static_cast<double>(given.k);
     rows_ = static_cast<double>(rows_of(t, size));
     columns_ = static_cast<double>(columns_of(t, size));
     depth_ = static_cast<double>(size.k);
@@ -214,7 +217,7 @@ class Model {
   // All is read once at least. A wave of tiles reads the rows and columns that its block of the output has;
   // what another wave has read before may lie in L2 still.
   double memory_bytes() const {
-    const double once = (rows_ + columns_) * depth_ * element_;
+    const double once = ((rows_ + columns_) * depth_ + others_of_b_) * element_;
     const double wave = ctas_ / t_.split_k, group = t_.raster.group;
     const double high = t_.raster.columns ? std::min(across_, std::max(1.0, wave / std::min(group, along_)))
                                           : std::min({across_, group, wave}),
@@ -282,6 +285,7 @@ class Model {
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
+  double others_of_b_ = 0;  // elements of matrices of groups beside one
   double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, places_, ctas_, steps_,
       rounds_, rows_aligned_, columns_aligned_;
 };
@@ -297,6 +301,15 @@ Prediction predict(const GemmOperation& o, const GemmSize& size, const TilePlan&
 
 double clock_of(double watts, const ModelConstants& c) {
   return c.clock * std::min(1.0, std::pow(kWatts / watts, c.clock_power));
+}
+
+GemmSize without_groups(const GemmOperation& o, const GemmSize& size, const GemmTile& t) {
+  if (!o.group_ends || size.batches == 0) return size;
+  if (o.groups_of_k)
+    return {size.m, size.n, std::max<int64_t>(1, (size.k + size.batches - 1) / size.batches), size.batches};
+  const int64_t block = t.swapped ? t.bn * t.cluster_n : t.bm * t.cluster_m;
+  const int64_t blocks = std::max(size.m / block + size.batches / 2, std::min(size.m, size.batches));
+  return {std::max(blocks * block, size.m), size.n, size.k, 1};
 }
 
 double tiles_of(const GemmTile& t, const GemmSize& size) {

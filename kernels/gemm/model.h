@@ -9,8 +9,12 @@
 namespace ptxbuilder::kernels {
 
 struct GemmSize {
-  int64_t m = 0, n = 0, k = 0, batches = 1;
+  int64_t m = 0, n = 0, k = 0, batches = 1;  // or groups, which divide m or k
 };
+
+// A product without groups that takes as many tiles, and stages, as one in groups may be expected to take:
+// the last block of tiles of a group of rows is half full in the mean. Others are as they are.
+GemmSize without_groups(const GemmOperation& operation, const GemmSize& size, const GemmTile& tile);
 
 // What the model holds of the GPU. model.def says what each is; what is not a figure of the hardware was
 // fitted to measured times (`ptxb tune model`).

@@ -84,6 +84,7 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
   for (const ProductOperandRow& row : product_operands)
     if (row.role != OperandRole::inputs) add(o.has(row.operand), row.name);
   add(o.batched, "batched");
+  add(o.groups_of_k, "of_k");
   return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), name(o.b), name(o.d),
                      o.b_k_major ? "T" : "N", o.a_k_major ? "N" : "T",
                      o.fast_accumulation ? "fast" : "promoted", epilogue.empty() ? "plain" : epilogue, size.m,

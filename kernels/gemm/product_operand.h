@@ -16,16 +16,18 @@
 namespace ptxbuilder::kernels {
 
 // `addend` is GemmOperation::addend(): D's type, or where that has 8 bits, bf16.
-enum class OperandType : uint8_t { f32, addend };
+enum class OperandType : uint8_t { f32, addend, s32 };
 
 // `rows` and `columns` are elements for each row and column of each batch; `columns_of_all` are shared by all
-// batches, and `elements` are whole matrices.
-enum class OperandShape : uint8_t { one, rows, columns, columns_of_all, elements };
+// batches, `elements` are whole matrices, and `groups` are a number for each group. Where rows are grouped,
+// they are those of one batch, and `columns` and `columns_of_all` are of each group.
+enum class OperandShape : uint8_t { one, rows, columns, columns_of_all, elements, groups };
 
-// Roles come in this order. The sum is multiplied by factors; beta times the residual and then the addends
-// are added; the activation is applied, or its slope at the inputs; the greatest magnitude is written; and
-// the result is multiplied once more before it is rounded. Gradients reach all but the last two.
-enum class OperandRole : uint8_t { factor, residual, addend, inputs, greatest, result_factor };
+// Roles come in this order. Groups say what the sum is of; the sum is multiplied by factors; beta times the
+// residual and then the addends are added; the activation is applied, or its slope at the inputs; the
+// greatest magnitude is written; and the result is multiplied once more before it is rounded. Gradients reach
+// all but the first and the last two.
+enum class OperandRole : uint8_t { groups, factor, residual, addend, inputs, greatest, result_factor };
 
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
@@ -45,29 +47,37 @@ struct ProductOperandRow {
   constexpr bool is_matrix() const { return shape == OperandShape::elements; }
   constexpr bool is_written() const { return role == OperandRole::greatest; }
   // Its elements, without gaps, for `m` rows of `n`.
-  int64_t count(int64_t m, int64_t n, int64_t batches) const {
+  // With `grouped_rows`, batches are groups of the `m` rows.
+  int64_t count(int64_t m, int64_t n, int64_t batches, bool grouped_rows = false) const {
     const int64_t rows = shape == OperandShape::rows || is_matrix() ? m : 1;
-    const int64_t columns = shape == OperandShape::one || shape == OperandShape::rows ? 1 : n;
-    return rows * columns * (is_by_batch() ? batches : 1);
+    const int64_t columns = is_of_columns() || is_matrix() ? n : 1;
+    return rows * columns * (is_by_batch(grouped_rows) ? batches : 1);
   }
-  constexpr bool is_by_batch() const {
+  constexpr bool is_of_columns() const {
+    return shape == OperandShape::columns || shape == OperandShape::columns_of_all;
+  }
+  constexpr bool is_by_batch(bool grouped_rows = false) const {
+    if (grouped_rows) return is_of_columns() || shape == OperandShape::groups;
     return shape != OperandShape::one && shape != OperandShape::columns_of_all;
   }
   // The number among them of the one that counts at a row and column of a batch.
-  int64_t at(int64_t m, int64_t n, int64_t batch, int64_t row, int64_t column) const {
+  int64_t at(int64_t m, int64_t n, int64_t batch, int64_t row, int64_t column,
+             bool grouped_rows = false) const {
+    const int64_t own = is_by_batch(grouped_rows) ? batch : 0;
     switch (shape) {
       case OperandShape::one:
         return 0;
       case OperandShape::rows:
-        return batch * m + row;
+        return own * m + row;
       case OperandShape::columns:
-        return batch * n + column;
       case OperandShape::columns_of_all:
-        return column;
+        return own * n + column;
+      case OperandShape::groups:
+        return own;
       case OperandShape::elements:
         break;
     }
-    return (batch * m + row) * n + column;
+    return (own * m + row) * n + column;
   }
 };
 

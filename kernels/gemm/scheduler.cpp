@@ -23,6 +23,9 @@ struct RuleText {
 RuleText operator*(const RuleText& a, const RuleText& b) {
   return b.text == "1" ? a : a.text == "1" ? b : RuleText(fmt::format("{} * {}", a.text, b.text));
 }
+RuleText operator+(const RuleText& a, const RuleText& b) {
+  return RuleText(fmt::format("({} + {})", a.text, b.text));
+}
 RuleText operator/(const RuleText& a, const RuleText& b) {
   return RuleText(fmt::format("{} / {}", a.text, b.text));
 }
@@ -42,13 +45,19 @@ Number clusters_at_once(int ctas, const Number& multiprocessors) {
                                           Number(int64_t{hopper::multiprocessors}));
 }
 
-// Over numbers, or over the text of rules.
+// Over numbers, or over the text of rules. Of rows in groups each group, and what is in none, may have a
+// block of tiles that is not full.
 template <class Number>
 std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& n, const Number& batches,
-                              const Number& multiprocessors) {
+                              const Number& multiprocessors, bool grouped_rows) {
   auto number = [](int64_t value) { return Number(value); };
-  const Number x = quotient_up(quotient_up(t.swapped ? n : m, number(t.bm)), number(t.cluster_m)) * batches;
-  const Number y = quotient_up(quotient_up(t.swapped ? m : n, number(t.bn)), number(t.cluster_n));
+  auto blocks = [&](const Number& extent, int tile, int cluster, bool in_groups) {
+    const Number whole = quotient_up(quotient_up(extent, number(tile)), number(cluster));
+    return in_groups ? whole + (batches + number(1)) : whole;
+  };
+  Number x = blocks(t.swapped ? n : m, t.bm, t.cluster_m, grouped_rows && !t.swapped);
+  if (!grouped_rows) x = x * batches;
+  const Number y = blocks(t.swapped ? m : n, t.bn, t.cluster_n, grouped_rows && t.swapped);
   if (t.split_k > 1) return {x * y * number(t.split_k), number(1)};
   const int cluster = t.cluster_m * t.cluster_n;
   const Number at_once = clusters_at_once(cluster, multiprocessors) * number(t.ctas_per_sm);
@@ -95,22 +104,24 @@ int active_clusters(int ctas, int multiprocessors) {
   return static_cast<int>(clusters_at_once(ctas, int64_t{multiprocessors}));
 }
 
-GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors) {
-  const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors});
+GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors,
+                   bool grouped_rows) {
+  const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors}, grouped_rows);
   GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y)};
   if (t.split_last == 1 || x == 0) return grid;
   // Where clusters have parts of two blocks of tiles, two give each of these.
   const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
                          quotient_up(quotient_up(t.swapped ? m : n, t.bn), t.cluster_n) * batches;
   const int64_t clusters = x / t.cluster_m;
-  grid.places =
-      static_cast<uint32_t>(std::max(clusters, 2 * (blocks % clusters)) * t.cluster_m * t.cluster_n);
+  const int64_t rest = grouped_rows ? clusters : blocks % clusters;  // the device alone knows that of groups
+  grid.places = static_cast<uint32_t>(std::max(clusters, 2 * rest) * t.cluster_m * t.cluster_n);
   return grid;
 }
 
-GemmGridRule gemm_grid_rule(const GemmTile& t, bool batched, const std::string& multiprocessors) {
-  const auto [x, y] = grid_of(t, RuleText("M"), RuleText("N"), RuleText(batched ? "batches" : "1"),
-                              RuleText(multiprocessors));
+GemmGridRule gemm_grid_rule(const GemmOperation& o, const GemmTile& t, const std::string& multiprocessors) {
+  const char* const batches = o.batched ? "batches" : o.group_ends ? "groups" : "1";
+  const auto [x, y] = grid_of(t, RuleText("M"), RuleText("N"), RuleText(batches), RuleText(multiprocessors),
+                              o.grouped_rows());
   return {x.text, y.text};
 }
 
@@ -135,11 +146,13 @@ u32 TileScheduler::Axis::begin(u32 tile, bool inside) const {
 }
 
 TileScheduler::TileScheduler(const GemmOperation& o, const GemmTile& t, u32 m, u32 n, u32 k,
-                             const std::optional<u32>& batches)
+                             const std::optional<u32>& batches, const std::optional<GroupSchedule>& groups)
     : tile_(t),
       x_(axis(o, t, t.swapped ? n : m, true)),
       y_(axis(o, t, t.swapped ? m : n, false)),
-      batched_(o.batched) {
+      batched_(o.batched || o.grouped_k()),
+      groups_along_y_(o.grouped_rows() && t.swapped),
+      groups_(groups) {
   u32 x_tiles = ceil_div(x_.extent, x_.length);
   cols_ = ceil_div(y_.extent, y_.length);
   batch_rows_ = t.cluster_m > 1 ? ceil_div(x_tiles, t.cluster_m) * t.cluster_m : x_tiles;
@@ -150,8 +163,21 @@ TileScheduler::TileScheduler(const GemmOperation& o, const GemmTile& t, u32 m, u
 u32 TileScheduler::stages_of_cta() const { return tiles_of_cta(rows_, cols_) * depth_; }
 
 void TileScheduler::each_work(Turn turn, const Body& body) const {
+  if (groups_) return tiles_of_groups(turn, body);
   if (tile_.split_k > 1) return share_of_tile(body);
-  if (tile_.split_last > 1) return tiles_and_shares(body);
+  if (tile_.split_last > 1) {
+    std::optional<u32> rows, cols;
+    return tiles_and_shares(
+        [&] {
+          rows = ceil_div(rows_, tile_.cluster_m), cols = ceil_div(cols_, tile_.cluster_n);
+          return *rows * *cols;
+        },
+        [&](u32 number, u32 first, u32 last) {
+          const TileIndex block = grouped_raster(number, *rows, *cols, tile_.raster);
+          return work_at(tile_of_block(block), first, last);
+        },
+        body);
+  }
   for_each_tile(rows_, cols_, tile_.raster, turn, [&](TileIndex at) { body(work_at(at, 0, depth_)); });
 }
 
@@ -164,6 +190,82 @@ Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last) const {
           first,
           last,
           std::nullopt};
+}
+
+// Blocks of a group of rows lie along y where the tile is swapped, and else along x. Those of the same
+// columns of B follow each other, so that each part of B comes from memory once: there is more of it than L2
+// holds.
+Work TileScheduler::work_of_rows(u32 number, const GroupPart& part) const {
+  const Axis &along = groups_along_y_ ? y_ : x_, &across = groups_along_y_ ? x_ : y_;
+  const u32 rows = blocks_of_rows(part.end - part.begin);
+  const u32 others = blocks_across();
+  const TileIndex in_group = grouped_raster(number, rows, others, tile_.raster);
+  const TileIndex at = tile_of_block(groups_along_y_ ? TileIndex{in_group.col, in_group.row} : in_group);
+  const u32 row = part.begin + (groups_along_y_ ? at.col : at.row) * along.length;
+  const u32 other = across.begin(groups_along_y_ ? at.row : at.col, tile_.inside);
+  return {groups_along_y_ ? other : row,
+          groups_along_y_ ? row : other,
+          std::nullopt,
+          0,
+          depth_,
+          std::nullopt,
+          part};
+}
+
+u32 TileScheduler::blocks_of_rows(u32 rows) const {
+  return ceil_div(rows, groups_along_y_ ? y_.length * tile_.cluster_n : x_.length * tile_.cluster_m);
+}
+u32 TileScheduler::blocks_across() const {
+  return groups_along_y_ ? ceil_div(batch_rows_, tile_.cluster_m) : ceil_div(cols_, tile_.cluster_n);
+}
+
+void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
+  const auto walk_k = [&](const Body& each) {
+    for_each_tile(rows_, cols_, tile_.raster, [&](TileIndex at) {
+      Work work = work_at(at, 0, 0);
+      const GroupPart part = groups_->part_of_k(*work.batch);
+      work.last = ceil_div(part.end - part.begin, tile_.bk);
+      work.group = part;
+      each(work);
+    });
+  };
+  const auto walk_rows = [&](const Body& each) {
+    const auto count = [&](u32 rows) { return blocks_of_rows(rows) * blocks_across(); };
+    std::optional<GroupSchedule::Cursor> at;
+    const auto work_of = [&](u32 number) {
+      Work work = work_of_rows(at->number_in_group(number), at->part());
+      work.batch = at->group();
+      return work;
+    };
+    if (tile_.split_last > 1)
+      return tiles_and_shares(
+          [&] {
+            const u32 total = groups_->total(count);
+            at.emplace(*groups_, count);
+            return total;
+          },
+          [&](u32 number, u32 first, u32 last) {
+            at->advance(number);
+            Work work = work_of(number);
+            work.first = first, work.last = last;
+            return work;
+          },
+          each);
+    at.emplace(*groups_, count);
+    const u32 step = tile_.cluster_m == 1 ? nctaid_x() : nctaid_x() / tile_.cluster_m;
+    Var<u32> number(tile_.cluster_m == 1 ? ctaid_x() : ctaid_x() / tile_.cluster_m);
+    Var<pred> more(pred(true));
+    while_([&] { return more.value(); },
+           [&] {
+             at->advance(number);
+             more = at->has(number);
+             if_(more.value(), [&] {
+               each(work_of(number));
+               number = number.value() + step;
+             });
+           });
+  };
+  groups_->each(turn, batched_ ? GroupSchedule::Walk(walk_k) : GroupSchedule::Walk(walk_rows), body);
 }
 
 // Split k: a tile for each cluster, a share of its stages for each CTA of that.
@@ -197,10 +299,12 @@ u32 TileScheduler::cta_in_cluster() const { return cluster_ctaid_y() * tile_.clu
 // the one whose share goes on in the next tile gives, and the other completes. What the shares are is
 // computed where it is needed, for registers of the producer are few. With clusters, all this is said of
 // clusters and the blocks of tiles that their CTAs have side by side: each CTA adds up with its fellows.
-void TileScheduler::tiles_and_shares(const Body& body) const {
+void TileScheduler::tiles_and_shares(const std::function<u32()>& total_of,
+                                     const std::function<Work(u32 number, u32 first, u32 last)>& work_of,
+                                     const Body& body) const {
   const int cm = tile_.cluster_m, cn = tile_.cluster_n;
   const u32 all = cm == 1 ? nctaid_x() : nctaid_x() / cm, id = cm == 1 ? ctaid_x() : ctaid_x() / cm;
-  const u32 rows = ceil_div(rows_, cm), cols = ceil_div(cols_, cn), total = rows * cols;
+  const u32 total = total_of();
   Var<u32> wave(0), piece(0), number(0), first(0), last(0), count(1), rank(0), owners(1), place(0);
   auto whole_wave = [&] { return wave.value() + all <= total; };
   while_([&] { return whole_wave() | (piece.value() < 2); },
@@ -236,8 +340,7 @@ void TileScheduler::tiles_and_shares(const Body& body) const {
                  piece = select(behind & (member < shares.tiles), u32(1), u32(2));
                });
            if_(number.value() < total, [&] {
-             const TileIndex block = grouped_raster(number.value(), rows, cols, tile_.raster);
-             Work work = work_at(tile_of_block(block), first, last);
+             Work work = work_of(number, first, last);
              work.parts = {count.value(), rank.value(), owners.value(),
                            cm * cn == 1 ? place.value() : place.value() * (cm * cn) + cta_in_cluster()};
              body(work);

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "kernels/gemm/config.h"
+#include "kernels/gemm/group_schedule.h"
+#include "kernels/gemm/work.h"
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/product/global_sum.h"
 
 namespace ptxbuilder::kernels {
 
@@ -17,20 +17,21 @@ namespace ptxbuilder::kernels {
 int active_clusters(int ctas, int multiprocessors);
 
 // The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
-// more than there are tiles. With split_last, there are as many more clusters for each, and at most
-// kMostSplitCtas CTAs in all.
+// more than there are tiles, or with groups of rows, `batches` of them, than there may be. With split_last,
+// there are as many more clusters for each, and at most kMostSplitCtas CTAs in all.
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
   uint32_t x, y;
   uint32_t places = 0;  // with split_last, of the sums that CTAs give each other: at most two of each
 };
-GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors);
+GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors,
+                   bool grouped_rows = false);
 
 // The same as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule too.
 struct GemmGridRule {
   std::string x, y;
 };
-GemmGridRule gemm_grid_rule(const GemmTile& tile, bool batched,
+GemmGridRule gemm_grid_rule(const GemmOperation& operation, const GemmTile& tile,
                             const std::string& multiprocessors = "multiprocessors");
 
 // Bytes of the kernel's parameter "workspace", which with split_last is where CTAs leave sums for each other;
@@ -48,27 +49,21 @@ struct TileDivision {
 // `split`: GemmTile::split_last.
 TileDivision tile_division(int64_t tiles, int64_t ctas, int64_t depth, int split);
 
-// What a CTA does next: a tile, or some of its stages.
-struct Work {
-  u32 x, y;  // where the tile begins in the output: x along wgmma's rows, y along its columns
-  std::optional<u32> batch;
-  u32 first, last;  // the tile's stages from `first` to `last` - 1; with split_k there may be none
-  std::optional<TileParts> parts;  // with split_last: who else has stages of it
-};
-
 // Says what each CTA of the grid does, in a kernel with the clusters that the tile names. Every role that
 // asks is told the same work in the same order. The tiles of all batches lie one below the other, and each
-// batch is rounded up to whole clusters.
+// batch is rounded up to whole clusters. Groups of k are batches of the output; groups of rows follow each
+// other, each in whole blocks of a cluster's tiles.
 class TileScheduler {
  public:
-  // `batches` is how many products there are, if the operation has batches.
+  // `batches` is how many products there are, if the operation has batches; of one in groups, these say where
+  // they are.
   TileScheduler(const GemmOperation& operation, const GemmTile& tile, u32 m, u32 n, u32 k,
-                const std::optional<u32>& batches);
+                const std::optional<u32>& batches, const std::optional<GroupSchedule>& groups);
 
   // Stages of a tile.
   u32 depth() const { return depth_; }
   // The stages of all tiles that this CTA does, in all turns together, if tiles are not divided. The number
-  // is the same for all CTAs of a cluster.
+  // is the same for all CTAs of a cluster. Not of groups, which the device counts.
   u32 stages_of_cta() const;
 
   // Runs `body` for each piece of this CTA's work; if tiles are not divided, only for the pieces that
@@ -90,11 +85,18 @@ class TileScheduler {
   u32 cta_in_cluster() const;
   Work work_at(const TileIndex& at, u32 first, u32 last) const;
   void share_of_tile(const Body& body) const;
-  void tiles_and_shares(const Body& body) const;
+  void tiles_and_shares(const std::function<u32()>& total_of,
+                        const std::function<Work(u32 number, u32 first, u32 last)>& work_of,
+                        const Body& body) const;
+  void tiles_of_groups(Turn turn, const Body& body) const;
+  Work work_of_rows(u32 number, const GroupPart& part) const;
+  u32 blocks_of_rows(u32 rows) const;
+  u32 blocks_across() const;
 
   GemmTile tile_;
   Axis x_, y_;
-  bool batched_;
+  bool batched_, groups_along_y_;
+  const std::optional<GroupSchedule>& groups_;
   u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ covers all batches
   u32 depth_ = 0;
 };

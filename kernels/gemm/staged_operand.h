@@ -14,10 +14,11 @@ struct StagedOperand {
   SharedTile tile;
 
   // `shared_along`: the CTAs of the cluster that need the same.
+  // `outer`: coordinates behind those of an element of a matrix.
   void load(const Stage& s, std::optional<ClusterAxis> shared_along, u32 k, u32 start,
-            const std::optional<u32>& batch) const {
+            const std::vector<u32>& outer) const {
     std::vector<u32> at = k_major ? std::vector<u32>{k, start} : std::vector<u32>{start, k};
-    if (batch) at.push_back(*batch);
+    at.insert(at.end(), outer.begin(), outer.end());
     tma_load(shared_along ? tile[s].multicast(*shared_along) : LoadView(tile[s]), map, at);
   }
   // `count` of the extent, from `first`.

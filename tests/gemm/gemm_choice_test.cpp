@@ -50,26 +50,29 @@ TEST_CASE("sizes that no table has get a legal tile that covers them") {
 
 TEST_CASE("the grid's rules yield the grid") {
   struct Values final : RuleValues {
-    std::array<uint64_t, 4> sizes;  // M, N, K, batches
-    explicit Values(std::array<uint64_t, 4> all) : sizes(all) {}
+    std::array<uint64_t, 5> sizes;  // M, N, K, batches, groups
+    explicit Values(std::array<uint64_t, 5> all) : sizes(all) {}
     uint64_t bits(size_t i) const override { return sizes[i]; }
     uint64_t extent(size_t, size_t) const override { return 0; }
     int64_t multiprocessors() const override { return 114; }
   };
   Signature s;
-  s.parameters = {{.name = "M"}, {.name = "N"}, {.name = "K"}, {.name = "batches"}};
+  s.parameters = {{.name = "M"}, {.name = "N"}, {.name = "K"}, {.name = "batches"}, {.name = "groups"}};
   for (const char* text : {"128x256x64_4_2x1", "64x24x64_4_1x1_w1_swap_k3", "128x256x64_4_s5",
                            "128x192x64_5_1x1_pp", "64x32x64_4_1x1_w1_x2", "128x64x64_4_2x4"})
     for (int64_t m : {1, 129, 70000})
-      for (int64_t batches : {1, 3}) {
+      for (int64_t batches : {1, 3, -3}) {
         const GemmTile tile = parse_tile(text);
-        const GemmGrid grid = gemm_grid(tile, m, 520, batches, 114);
+        GemmOperation operation;
+        operation.batched = batches > 1, operation.group_ends = batches < 0;
+        batches = std::abs(batches);
+        const GemmGrid grid = gemm_grid(tile, m, 520, batches, 114, operation.grouped_rows());
         const auto size = static_cast<uint64_t>(m), count = static_cast<uint64_t>(batches);
         for (const char* multiprocessors : {"multiprocessors", "114"}) {
-          const GemmGridRule rule = gemm_grid_rule(tile, batches > 1, multiprocessors);
+          const GemmGridRule rule = gemm_grid_rule(operation, tile, multiprocessors);
           CAPTURE(rule.x);
           s.grid = {rule.x, rule.y, "1"};
-          CHECK(GridRule(s).value(Values({size, 520, 64, count})) ==
+          CHECK(GridRule(s).value(Values({size, 520, 64, count, count})) ==
                 std::array<uint32_t, 3>{grid.x, grid.y, 1});
         }
       }

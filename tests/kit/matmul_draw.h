@@ -50,7 +50,8 @@ struct RandomCase {
 inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});
-#define PTXBUILDER_VECTOR(name, ...) c.name = draw.chance(3);
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
+  if (kernels::OperandRole::role != kernels::OperandRole::groups) c.name = draw.chance(3);
 #include "kernels/gemm/product.def"
   c.activation = static_cast<Activation>(draw.between(0, kernels::activation_words.size() - 1));
   if (c.activation != Activation::none)
@@ -83,6 +84,13 @@ inline MatmulCase draw_product(Draw& draw) {
   c.fast_accumulation = draw.chance(2);
   if (c.d != DType::s32 && !draw.chance(3)) draw_epilogue(draw, c);
   c.size = {1, 1, 1, draw.chance(3) ? draw.between(2, 5) : 1};
+  if (draw.chance(4)) {
+    c.group_ends = true;
+    c.groups_of_k = size_of(c.a) == 2 && draw.chance(2);
+    c.a_k_major = !c.groups_of_k;
+    c.b_k_major = c.b_k_major && !c.groups_of_k;
+    c.size.batches = draw.between(1, 9);
+  }
   c.seed = draw.bits();
   return c;
 }
@@ -139,7 +147,7 @@ inline kernels::Operand placed_output(const MatmulCase& c, const kernels::GemmOp
   kernels::DeviceMatrix d = {
       .type = c.d, .stride = stride, .batch_stride = stride * c.size.m + c.d_lie.batch_gap};
   d.memory.address = GuardedMatrix::kGuard + static_cast<uint64_t>(c.d_lie.offset * size_of(c.d));
-  return matrix_operand("D", d, c.size.m, columns, c.size.batches);
+  return matrix_operand("D", d, c.size.m, columns, operation.grouped_rows() ? 1 : c.size.batches);
 }
 
 inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
@@ -168,7 +176,8 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   c.product.d_lie = draw_lie(draw, c.product.d);
   c.product.inputs_lie = draw_lie(draw, c.operation.addend());
   c.product.inputs_lie.batch_gap = 0;
-  c.operation.d_by_threads = stored_by_threads(placed_output(c.product, c.operation));
+  c.operation.d_by_threads =
+      !c.product.group_ends && stored_by_threads(placed_output(c.product, c.operation));
   c.multiprocessors = draw.of({0, 1, 2, 5});
   return c;
 }

@@ -24,6 +24,7 @@ struct MatmulCase {
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"
+  bool groups_of_k = false;
   float d_scale_is = 1, amax_was = 0;
   Lie a_lie, b_lie, d_lie;
   uint64_t seed = 1;
@@ -37,6 +38,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   p.a_k_major = c.a_k_major, p.b_k_major = c.b_k_major;
   p.alpha = c.alpha, p.beta = c.beta;
   p.activation = c.activation, p.use = c.use;
+  p.groups_of_k = c.groups_of_k;
   p.fast_accumulation = c.fast_accumulation;
   constexpr runtime::Address kSomewhere = 256;
 #define PTXBUILDER_VECTOR(name, ...) \
@@ -52,11 +54,11 @@ class MatmulTrial {
       : device_(device),
         case_(c),
         operation_(operation_of(arguments_without_memory(c))),
-        a_(device, c.a, c.a_k_major ? c.size.m : c.size.k, c.a_k_major ? c.size.k : c.size.m, c.size.batches,
-           c.a_lie),
-        b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n, c.size.batches,
-           c.b_lie),
-        d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), c.size.batches, c.d_lie) {
+        a_(device, c.a, c.a_k_major ? c.size.m : c.size.k, c.a_k_major ? c.size.k : c.size.m,
+           c.group_ends ? 1 : c.size.batches, c.a_lie),
+        b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n,
+           operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
+        d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), batches_of_d(), c.d_lie) {
 #define PTXBUILDER_VECTOR(name, ...) add_operand(kernels::ProductOperand::name, {});
 #define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
 #include "kernels/gemm/product.def"
@@ -70,6 +72,8 @@ class MatmulTrial {
         x.fill(double{c.amax_was});
       else if (row.role == kernels::OperandRole::result_factor)
         x.fill(double{c.d_scale_is});
+      else if (row.role == kernels::OperandRole::groups && operation_.has(row.operand))
+        fill_ends(x, random);
       else if (operation_.has(row.operand))
         x.fill_normal(random);
       else
@@ -131,7 +135,7 @@ class MatmulTrial {
       return fmt::format("byte {} of {} around D was overwritten", at, of_d);
     if (const size_t at = greatest().first_touched(amax); at != amax.size())
       return fmt::format("byte {} of {} around amax was overwritten", at, amax.size());
-    const int64_t rows = case_.size.m * case_.size.batches;
+    const int64_t rows = case_.size.m * batches_of_d();
     std::atomic<int64_t> next = 0;
     std::mutex adding;
     Seen all;
@@ -166,17 +170,38 @@ class MatmulTrial {
     }
   };
 
+  int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
+  // Groups of any sizes, of which many are 0; what is behind the last of them is in none.
+  void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
+    const int64_t extent = operation_.groups_of_k ? case_.size.k : case_.size.m;
+    std::vector<int64_t> ends;
+    for (int64_t g = 0; g < case_.size.batches; ++g)
+      ends.push_back(random() % 3 == 0 && g > 0 ? ends.back()
+                                                : std::uniform_int_distribution<int64_t>(0, extent)(random));
+    if (random() % 2 == 0) ends.back() = extent;
+    std::ranges::sort(ends);
+    x.fill_row(ends);
+  }
+  int64_t end_of(int64_t group) const {
+    return group < 0 ? 0 : static_cast<int64_t>(of(kernels::ProductOperand::group_ends).value(0, 0, group));
+  }
+  // The group of a row; their number for one that is in none.
+  int64_t group_of(int64_t row) const {
+    int64_t group = 0;
+    while (group < case_.size.batches && end_of(group) <= row) ++group;
+    return group;
+  }
   // Elements without gaps are a row. C in place lies as D does.
   void add_operand(kernels::ProductOperand which, const Lie& lie) {
     const kernels::ProductOperandRow& row = kernels::product_operands[static_cast<size_t>(which)];
     const auto& [m, n, k, batches] = case_.size;
     const DType type = operation_.type_of(row);
     if (!row.is_matrix())
-      operands_.emplace_back(device_, type, 1, row.count(m, n, batches), 1, lie);
+      operands_.emplace_back(device_, type, 1, row.count(m, n, batches, operation_.grouped_rows()), 1, lie);
     else if (which == kernels::ProductOperand::c)
-      operands_.emplace_back(device_, type, m, n, batches, case_.in_place ? case_.d_lie : lie);
+      operands_.emplace_back(device_, type, m, n, batches_of_d(), case_.in_place ? case_.d_lie : lie);
     else
-      operands_.emplace_back(device_, type, operation_.has(which) ? m : 0, n, batches, lie);
+      operands_.emplace_back(device_, type, operation_.has(which) ? m : 0, n, batches_of_d(), lie);
   }
   GuardedMatrix& of(kernels::ProductOperand which) { return operands_[static_cast<size_t>(which)]; }
   const GuardedMatrix& of(kernels::ProductOperand which) const {
@@ -189,15 +214,21 @@ class MatmulTrial {
   double value(const kernels::ProductOperandRow& row, int64_t batch, int64_t i, int64_t j) const {
     const auto& [m, n, k, batches] = case_.size;
     const GuardedMatrix& x = of(row.operand);
-    return row.is_matrix() ? x.value(batch, i, j) : x.value(0, 0, row.at(m, n, batch, i, j));
+    const bool grouped_rows = operation_.grouped_rows();
+    if (row.is_matrix()) return x.value(grouped_rows ? 0 : batch, i, j);
+    if (row.is_by_batch(grouped_rows) && batch == batches) return 0;
+    return x.value(0, 0, row.at(m, n, batch, i, j, grouped_rows));
   }
 
   std::vector<kernels::Dot> dots_of(int64_t batch, int64_t i) const {
     std::vector<kernels::Dot> dots(static_cast<size_t>(case_.size.n), kernels::Dot{0, 0});
-    const int64_t depth = case_.alpha != 0 ? case_.size.k : 0;
-    for (int64_t k = 0; k < depth; ++k) {
-      const double a = a_.value(batch, case_.a_k_major ? i : k, case_.a_k_major ? k : i);
-      const float* b = b_.values(batch, case_.b_k_major ? 0 : k, case_.b_k_major ? k : 0);
+    const bool of_k = operation_.grouped_k();
+    if (operation_.grouped_rows() && batch == case_.size.batches) return dots;
+    const int64_t of_a = case_.group_ends ? 0 : batch, of_b = of_k ? 0 : batch;
+    const int64_t depth = case_.alpha == 0 ? 0 : of_k ? end_of(batch) : case_.size.k;
+    for (int64_t k = of_k ? end_of(batch - 1) : 0; k < depth; ++k) {
+      const double a = a_.value(of_a, case_.a_k_major ? i : k, case_.a_k_major ? k : i);
+      const float* b = b_.values(of_b, case_.b_k_major ? 0 : k, case_.b_k_major ? k : 0);
       const int64_t step = case_.b_k_major ? b_.stride() : 1;
       for (kernels::Dot& dot : dots) {
         const double product = a * *b;
@@ -214,8 +245,9 @@ class MatmulTrial {
                     [&](const kernels::ProductOperandRow& row) { return value(row, batch, i, j); });
   }
 
-  void judge_row(const std::vector<std::byte>& got, int64_t batch, int64_t i, const Wanted& wanted,
+  void judge_row(const std::vector<std::byte>& got, int64_t batch_of_d, int64_t i, const Wanted& wanted,
                  Seen& seen) const {
+    const int64_t batch = operation_.grouped_rows() ? group_of(i) : batch_of_d;
     const std::vector<kernels::Dot> dots = dots_of(batch, i);
     const auto x = [&](int64_t j) { return input(dots[static_cast<size_t>(j)], batch, i, j); };
     const double factor = case_.d_scale ? double{case_.d_scale_is} : 1;
@@ -225,7 +257,7 @@ class MatmulTrial {
               ? output_of_gate(operation_, x(2 * j), x(2 * j + 1))
               : output_of(
                     operation_, x(j),
-                    operation_.has_slope() ? of(kernels::ProductOperand::inputs).value(batch, i, j) : 0);
+                    operation_.has_slope() ? of(kernels::ProductOperand::inputs).value(batch_of_d, i, j) : 0);
       if (wanted) {
         const double sum = dots[static_cast<size_t>(j)].sum;
         const double bias = case_.bias ? of(kernels::ProductOperand::bias).value(0, 0, j) : 0;
@@ -236,7 +268,7 @@ class MatmulTrial {
       // To round, and to clamp, keeps the order of numbers.
       const auto [low, high] =
           std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
-      const double value = out().value_in(got, batch, i, j);
+      const double value = out().value_in(got, batch_of_d, i, j);
       seen.stored = std::max(seen.stored, std::abs(value));
       if ((low <= value && value <= high) || seen.wrong++ > 0) continue;
       seen.first = fmt::format("D[{},{},{}] = {}, should be {} to {}", batch, i, j, value, low, high);
@@ -289,6 +321,7 @@ inline std::string text(const MatmulCase& c) {
     s += fmt::format(", {}{}", kernels::activation_words[static_cast<size_t>(c.activation)],
                      uses[static_cast<int>(c.use)]);
   if (c.use == kernels::ActivationUse::slope) s += " of " + text(c.inputs_lie);
+  if (c.groups_of_k) s += " of k";
   if (c.amax) s += fmt::format(", which was {}", c.amax_was);
   if (c.d_scale) s += fmt::format(", D times {}", c.d_scale_is);
   return s;

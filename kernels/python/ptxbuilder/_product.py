@@ -8,8 +8,8 @@ from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, chec
                       untouched, warn_of_work)
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
-# or bf16 where that has 8 bits), its shape "one", "rows", "columns", "columns_of_all" or "elements", and its role "factor", "residual",
-# "addend", "inputs", "greatest" or "result_factor".
+# or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements" or "groups", and its role
+# "groups", "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
 Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None of each row
@@ -28,7 +28,7 @@ def is_traced():
 # Not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
-           slope_of=None, gate=False, row_bias=None):
+           slope_of=None, gate=False, row_bias=None, offs=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -47,6 +47,13 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] of x = alpha A B + bias: half as many columns. With `slope_of`,
     [.., m, n] of C's type, D = x activation'(slope_of): the way back through an activation.
 
+    With `offs`, int32 in the device's memory, A [m, k] has the rows of groups one behind the other, of which group g ends at
+    offs[g], and B is [groups, k, n]: each group is multiplied by its own matrix. It may be empty; rows behind the last group have a
+    product of 0. bias and scale_b are [groups, n] then, scale_a [m]. Or groups divide k, of A [m, k] and B [k, n], and D is
+    [groups, m, n], the product of each group's part: of 16-bit types alone, best with A the transpose of what lies as B does.
+    The host does not read `offs`. Ends that fall or leave the tensor count as the nearest that do not. The gradient is of A and B
+    alone, with nothing behind the sum.
+
     On the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them
     there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b`
     and `slope_of`: then what stands behind the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
@@ -54,7 +61,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias)
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs)
         if d is not NotImplemented:
             return d
     if beta is None:
@@ -65,7 +72,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_together(activation, c, gate, slope_of)
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
-                        amax=amax, row_bias=row_bias)
+                        amax=amax, row_bias=row_bias, offs=offs)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -106,6 +113,56 @@ def with_role(operands, *roles):
     return [(row, x) for row, x in zip(ROWS, operands) if x is not None and row.role in roles]
 
 
+# ---- Groups ----
+
+
+def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, device=None):
+    """torch._grouped_mm, argument by argument, of any framework: one product for each group of rows, of columns or of k.
+
+    [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k]
+    and [k, n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs`
+    [groups, m, k] and [groups, k, n] are multiplied one by one. A bias, [groups, n], is of groups of rows alone. The host reads
+    nothing. Differentiable in both without a bias; ptxbuilder.matmul() takes more behind the sum.
+    """
+    if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
+        if bias is not None:
+            raise ValueError("bias: of groups of columns; it is of groups of rows alone")
+        return grouped_mm(mat_b.swapaxes(0, 1), mat_a.swapaxes(1, 2), offs, None, out_dtype, device=device).swapaxes(0, 1)
+    return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device)
+
+
+def groups_k(a, b, offs):
+    """Whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong."""
+    if name_of(offs.dtype) != "int32" or offs.ndim != 1:
+        raise ValueError(f"offs: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
+    if a.ndim != 2 or b.ndim not in (2, 3):
+        raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; with rows in groups they have 2 and 3, with k in groups 2")
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
+    if b.ndim == 3 and b.shape[0] != offs.shape[0]:
+        raise ValueError(f"B: {b.shape[0]} matrices, but offs has the ends of {offs.shape[0]} groups")
+    return b.ndim == 2
+
+
+def grouped_shape(a, b, offs):
+    return (offs.shape[0], a.shape[0], b.shape[1]) if groups_k(a, b, offs) else (a.shape[0], b.shape[2])
+
+
+def gradients_of_groups(product, turned, a, b, grad, needs):
+    """The gradients of A and B, where they are needed, by product(a, b, like) of the same groups."""
+    if b.ndim == 2:
+        return (turned(product(b, turned(grad), a)) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None)
+    return product(grad, turned(b), a) if needs[0] else None, product(turned(a), grad, b) if needs[1] else None
+
+
+def only_offs(operands, options):
+    """Refuses what has no gradient beside groups."""
+    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role != "groups"]
+    others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
+    for word in others:
+        raise ValueError(NO_GRADIENT.format(f"{word} beside offs"))
+
+
 # ---- How operands lie ----
 
 
@@ -137,7 +194,7 @@ def in_lines(operands, rows, columns):
     the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
-        if x is None or row.shape == "elements":
+        if x is None or row.shape in ("elements", "groups"):
             continue
         if row.type == "f32":
             _check_float32(row.label, x)
@@ -162,11 +219,14 @@ def laid(kit, operands, rows, columns, folded, shape):
         if kind == "rows":
             x = kit.compact(kit.broadcast_to(x, (*batch, m)).reshape(folded[:-1]))
         elif kind == "columns":  # of all rows of all batches, where these are one matrix
-            x = kit.compact(x.reshape(n) if len(folded) == 2 else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
+            x = kit.compact(x.reshape(columns) if operands.offs is not None else x.reshape(n) if len(folded) == 2
+                            else kit.broadcast_to(x, (*batch, n)).reshape(folded[0], n))
         elif kind == "one" and row.role == "factor":
             x = x.reshape(1) if by_word.get("alpha") is None else by_word["alpha"] * x.reshape(1)
             row = ROWS[ALPHA]
         by_word[row.word] = x
+    for row, x in with_role(operands, "groups"):
+        by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
         if x is not None and row.shape == "elements":
             if tuple(x.shape) != tuple(shape):
@@ -183,7 +243,12 @@ def run(kit, a, b, out, operands, options, stream=None):
     a = a.swapaxes(-1, -2) if options.transpose_a else a
     b = b.swapaxes(-1, -2) if options.transpose_b else b
     lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
-    a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
+    of_k = operands.offs is not None and groups_k(a, b, operands.offs)
+    if operands.offs is None:
+        a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
+    else:
+        folded = shape = grouped_shape(a, b, operands.offs)
+        lines = (shape[:-1], (*(shape[:-2] if of_k else b.shape[:1]), shape[-1]))
     operands = laid(kit, operands, *lines, folded, shape)
     device = device_of(options.device)
     if device == _ext.EMULATOR:
@@ -208,13 +273,16 @@ def run(kit, a, b, out, operands, options, stream=None):
     matrices = [i for i, row in enumerate(ROWS) if row.shape == "elements"]
     given = [None if x is None or i in matrices else kit.tensor(x) for i, x in enumerate(operands)]
 
-    def call(a, b_turned, *elements):
+    def as_it_lies(x, is_a):  # rows of k, but of groups of k rows of m and of n
+        return x if is_a != of_k else x.swapaxes(-1, -2)
+
+    def call(a, b, *elements):
         for i, x in zip(matrices, elements):
             given[i] = None if x is None else kit.tensor(x)
-        _ext.product(kit.tensor(a), kit.tensor(b_turned.swapaxes(-1, -2)), result, *values, *given)
+        _ext.product(kit.tensor(as_it_lies(a, True)), kit.tensor(as_it_lies(b, False)), result, *values, *given)
 
     # A copy of B lies along k, as some types have to.
-    as_they_lie(call, kit.compact, a, b.swapaxes(-1, -2), *(operands[i] for i in matrices))
+    as_they_lie(call, kit.compact, as_it_lies(a, True), as_it_lies(b, False), *(operands[i] for i in matrices))
     return out.reshape(shape) if is_made and folded != shape else out
 
 

@@ -97,25 +97,35 @@ static bool check_all_staged(const product* p, PyObject* const* operands) {
   return check_staged(&p->b, "B") && check_staged(&p->d, "D");
 }
 
-/* A new D of A's batches. */
+/* Whether groups divide k. */
+static bool groups_k(const product* p) {
+  return p->call.matmul.group_ends && p->a.tensor.ndim == 2 && p->b.tensor.ndim == 2;
+}
+
+/* A new D of A's batches, or of groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
     fail("D: a product of tuples has to be given one");
     return NULL;
   }
-  const int32_t ndim = p->a.tensor.ndim;
+  int32_t ndim = p->a.tensor.ndim;
   int64_t shape[MOST_RANK];
-  memcpy(shape, p->a.tensor.shape, sizeof(int64_t) * (size_t)ndim);
+  if (groups_k(p))
+    shape[0] = elements_of(&p->operands[OPERAND_group_ends].tensor), shape[1] = p->a.tensor.shape[0],
+    ndim = 3;
+  else
+    memcpy(shape, p->a.tensor.shape, sizeof(int64_t) * (size_t)ndim);
   shape[ndim - 1] = p->b.tensor.shape[p->b.tensor.ndim - 1] / (p->call.matmul.use == PTXB_GATE ? 2 : 1);
   managed_tensor* made = allocate(&p->a, type, ndim, shape);
   if (made) p->d.tensor = made->tensor, p->d.api = p->a.api;
   return made;
 }
 
-/* What the library takes: matrices, or as many of them of each. A matrix B for all batches of A is one
- * product of more rows. */
-static bool is_taken(product* p, const operand* d) {
+/* What the library takes: matrices, or as many of them of each, or with groups the shapes that these have. A
+ * matrix B for all batches of A is one product of more rows. */
+static bool is_taken(product* p, const operand* d, bool is_grouped) {
   const int32_t ndim = p->a.tensor.ndim;
+  if (is_grouped) return ndim == 2 && (p->b.tensor.ndim == 2 || p->b.tensor.ndim == 3);
   if (ndim < 2 || ndim > MOST_RANK || (d && d->tensor.ndim != ndim)) return false;
   if (p->b.tensor.ndim == ndim) return ndim <= 3;
   return p->b.tensor.ndim == 2 && ndim > 2;
@@ -126,7 +136,7 @@ static bool has_batches_of(const operand* a, const operand* o) {
 }
 static bool fold_all(product* p) {
   ptxb_matmul* m = &p->call.matmul;
-  if (p->a.tensor.ndim == p->b.tensor.ndim) return true;
+  if (p->a.tensor.ndim == p->b.tensor.ndim || m->group_ends) return true;
   if (!has_batches_of(&p->a, &p->d)) return false;
   for (int i = 0; i < OPERANDS; ++i) {
     operand* o = &p->operands[i];
@@ -149,7 +159,8 @@ PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, cons
   p->d.is_read_only = false;
   if (out != Py_None && !read_tensor(out, &p->d, "D")) return NULL;
   if (p->d.is_read_only) return fail("D: it is read-only");
-  if (!is_taken(p, out == Py_None ? NULL : &p->d)) return not_taken();
+  if (!is_taken(p, out == Py_None ? NULL : &p->d, operands[OPERAND_group_ends] != Py_None))
+    return not_taken();
   target to;
   if (!read_product(p, operands, numbers) || !choose_target(device, stream, &p->a, "A", &to)) return NULL;
   managed_tensor* made = NULL;

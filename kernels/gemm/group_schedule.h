@@ -1,0 +1,66 @@
+// Which tiles of a product in groups a CTA has, of which the device alone knows the sizes.
+#pragma once
+
+#include <memory>
+
+#include "kernels/gemm/work.h"
+#include "ptxbuilder/tile/scheduler.h"
+
+namespace ptxbuilder::kernels {
+
+// One thread of a CTA, the producer's, finds the CTA's tiles and announces each to the consumers some rounds
+// ahead: to walk over the groups takes loads and divisions, for which products would wait. Whatever the ends
+// of groups hold, a group begins where the one before it ends, and ends there or behind it and within the
+// tensors.
+class GroupSchedule {
+ public:
+  using Body = std::function<void(const Work&)>;
+  using Walk = std::function<void(const Body&)>;
+
+  // `all`: the rows, or with groups of k all of k.
+  GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> ends);
+
+  // Runs `body` for each of this CTA's tiles that belong to `turn`. The first role that calls this is the
+  // producer, which takes them from `walk`; the others read what that announces.
+  void each(Turn turn, const Walk& walk, const Body& body) const;
+
+  // Where a walk over groups of rows is, of which each has some blocks of a cluster's tiles. Behind the last
+  // group there is one more, of the rows that are in none.
+  class Cursor {
+   public:
+    using Count = std::function<u32(u32 rows)>;  // of blocks of a group
+    Cursor(const GroupSchedule& groups, Count count);
+
+    // Goes on to the group that has block `number` of all, which is none before that of the last call; or to
+    // the last group.
+    void advance(u32 number);
+    // Behind advance() to the same.
+    pred has(u32 number) const { return number - before_.value() < count_.value(); }
+    u32 group() const { return group_; }
+    u32 number_in_group(u32 number) const { return number - before_.value(); }
+    GroupPart part() const { return {begin_, end_}; }
+
+   private:
+    const GroupSchedule& groups_;
+    Count count_of_;
+    Var<u32> group_, begin_, end_, before_, count_;
+  };
+  // The blocks of all groups.
+  u32 total(const Cursor::Count& count) const;
+
+  // The part of k that a group has.
+  GroupPart part_of_k(u32 group) const;
+
+ private:
+  u32 end_of(u32 group, u32 begin) const;
+  void announce(u32 round, const Work& work) const;
+
+  GemmTile tile_;
+  u32 all_, groups_;
+  gptr<s32> ends_;
+  bool has_parts_;
+  Announcements places_;
+  std::shared_ptr<bool> announced_ = std::make_shared<bool>(false);
+};
+
+}  // namespace ptxbuilder::kernels
