@@ -76,4 +76,52 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
   }
 }
 
+// Groups of rows, whose tiles store in place of each other where an end or a place is wrong. Consumers read a
+// tile's words in a row: its place, group, stages, and where the group begins and ends.
+TEST_CASE("emulator: gemm of rows in groups and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 72},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  auto more = [](int64_t by) {
+    return [=](Instruction& i) {
+      i.opcode = "add.u32";
+      i.operands[2] = number(by);
+      return true;
+    };
+  };
+  auto becomes = [](const char* opcode) {
+    return [=](Instruction& i) {
+      i.opcode = opcode;
+      return true;
+    };
+  };
+  const char* const word = "redux.sync.max.u32";
+  const std::vector<Mutant> mutants = {
+      {"a group's tail is written over its neighbour", word, 6, more(1), {}},
+      {"a group's last row is left out", word, 6, more(-1), {}},
+      {"a group is stored from the row before its first", word, 0, more(-1), {}},
+      {"a group is stored from its second row", word, 0, more(1), {}},
+      {"a group begins where the one before it does", "max.s32", 1, becomes("min.s32"), {}},
+  };
+  std::string report;
+  subject.run(subject.text(), 0, 60, report);
+  REQUIRE(report == "right");
+  for (const Mutant& m : mutants) {
+    const std::string text = mutated(subject.text(), m);
+    std::optional<Fault> fault;
+    for (uint64_t seed = 0; seed < 20 && !fault && report == "right"; ++seed)
+      fault = subject.run(text, seed, 1, report);
+    const std::string shown = m.what + ": " + report;
+    CHECK_MESSAGE(report != "right", shown);
+    MESSAGE(shown.substr(0, shown.find('\n')));
+    report = "right";
+  }
+}
+
 }  // namespace ptxbuilder::test::gemm_mutants_test

@@ -227,6 +227,22 @@ for words, text in ((dict(b=[[1.0]]), "B: <class 'list'> beside tensors of JAX's
                     (dict(scale_a="x"), "scale_a: <class 'str'> beside tensors of JAX's"), (dict(alpha=None), "alpha: None is a NoneType")):
     with kit.refused(text):
         pb.matmul(**{"a": a, "b": b, **words})
+# Groups, as jax.lax.ragged_dot has them, and their gradients; and groups of k.
+ends = jnp.asarray(reference.ENDS)
+sizes = jnp.diff(ends, prepend=0)
+x, y = (jnp.asarray(random.standard_normal(shape), jnp.bfloat16) for shape in ((reference.ALL, 72), (5, 72, 56)))
+grad = jnp.asarray(random.standard_normal((reference.ALL, 56)), jnp.bfloat16)
+for way in (pb.ragged_dot, jax.jit(pb.ragged_dot)):
+    d, back = jax.vjp(lambda x, y: way(x, y, sizes), x, y)
+    check(d, reference.grouped(wide(x), wide(y), reference.ENDS), 2**-7, "ragged_dot")
+    for got, exact in zip(back(grad), reference.grouped_gradients(wide(x), wide(y), reference.ENDS, wide(grad))):
+        check(got, exact, 2**-7, "gradients of ragged_dot")
+check(jax.jit(pb.grouped_mm)(x.T, grad, ends), reference.grouped(wide(x).T, wide(grad), reference.ENDS), 2**-7, "groups of k")
+check(pb.grouped_mm(x, y, ends, jnp.ones((5, 56), jnp.bfloat16))[:120], 1 + reference.grouped(wide(x), wide(y), reference.ENDS)[:120], 2**-7,
+      "a bias of groups")
+with kit.refused("precision and group_offset: they are None"):
+    pb.ragged_dot(x, y, sizes, precision="highest")
+
 symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
 with kit.refused("an operation is compiled for numbers, not symbols"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)

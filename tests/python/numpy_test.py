@@ -34,7 +34,7 @@ for row in pb._product.ROWS:
 
 # Tools are told of the functions' own types.
 stub = ast.parse(open(pb.__file__ + "i").read())
-for name in ("matmul", "attention", "load", "warm_up"):
+for name in ("matmul", "grouped_mm", "attention", "load", "warm_up"):
     told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
     is_said = {x.name: x.default is not x.empty for x in inspect.signature(getattr(pb, name)).parameters.values() if x.kind is not x.VAR_KEYWORD}
     for args in told:
@@ -458,6 +458,31 @@ assert os.waitpid(pid, 0)[1] == 0
 """
 done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 kit.check(done.returncode == 0, "a child of a process that has used nothing", done.stderr)
+
+# Groups of rows, of columns and of k, however the operands lie; and what is refused.
+ends, a, of_groups = reference.ENDS, drawn(reference.ALL, 72), drawn(len(reference.ENDS), 72, 56)
+
+
+def check_groups(got, exact, *words):
+    kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= 2**-8 * np.abs(exact).max(), "groups", *words)
+
+
+for x, y in ((a, of_groups), (a, np.ascontiguousarray(of_groups.swapaxes(1, 2)).swapaxes(1, 2)), (a.T.copy().T, of_groups[:, :, 1:]),
+             (of_groups.swapaxes(1, 2), a.T), (a.T, drawn(reference.ALL, 33)), (a.T.copy(), drawn(reference.ALL, 40))):
+    check_groups(pb.grouped_mm(x, y, ends, device="emulator"), reference.grouped(wide(x), wide(y), ends), x.shape, y.shape)
+bias, rows, columns = drawn(len(ends), 56), drawn(reference.ALL, dtype=np.float32), drawn(len(ends), 56, dtype=np.float32)
+got = pb.matmul(a, of_groups, offs=ends, bias=bias, scale_a=rows, scale_b=columns, activation="relu", device="emulator")
+group = np.minimum(np.searchsorted(ends, np.arange(reference.ALL), "right"), len(ends) - 1)
+exact = rows[:, None] * columns[group] * reference.grouped(wide(a), wide(of_groups), ends) + wide(bias)[group]
+exact[ends[-1]:] = 0
+check_groups(got, np.maximum(exact, 0), "with all")
+for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), device="emulator"), "offs: (5,) of int64; it is [groups] of int32"),
+                   (lambda: pb.grouped_mm(a, of_groups[:3], ends, device="emulator"), "B: 3 matrices, but offs has the ends of 5 groups"),
+                   (lambda: pb.grouped_mm(a, of_groups[:, 1:], ends, device="emulator"), "B: 71 rows, but A has 72 columns"),
+                   (lambda: pb.matmul(a, of_groups, offs=ends, bias=bias[0], device="emulator"), "bias: [56] of bf16; it is bf16"),
+                   (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"), "16-bit types alone")):
+    with kit.refused(text):
+        call()
 
 # More than one thread at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)

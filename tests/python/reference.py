@@ -133,7 +133,7 @@ def drawn_product(case, random):
     batch = np.broadcast_shapes(a[:-2], b[:-2])
     whole, addend = (*batch, a[-2], b[-1]), "bfloat16" if out.startswith("float8") else out
     shapes = {"one": (1,), "rows": a[:-1], "columns": (*b[:-2], 1, b[-1]), "columns_of_all": b[-1:], "elements": whole}
-    rules = {row.word: (shapes[row.shape], "float32" if row.type == "f32" else addend) for row in ROWS}
+    rules = {row.word: (shapes[row.shape], "float32" if row.type == "f32" else addend) for row in ROWS if row.shape in shapes}
     rules |= {"a": (a, kind), "b": (b, kind), "one_a": ((), "float32"), "one_b": ((1, 1), "float32")}
     names = ["a", "b", *(name for name in beside.split() if name != "amax")]
     tensors = {name.replace("one_", "scale_"): (np.asarray(random.standard_normal(rules[name][0]), np.float32), rules[name][1])
@@ -141,6 +141,32 @@ def drawn_product(case, random):
     if kind == "int8":
         tensors |= {name: (np.rint(16 * tensors[name][0]), kind) for name in "ab"}
     return tensors, {**words, "out_dtype": out}
+
+
+# ---- Products in groups ----
+
+# Where groups end, of rows or of k of which there are `ALL`: some are empty, and the last rows are in none.
+ENDS, ALL = np.array([0, 9, 9, 84, 120], np.int32), 130
+
+
+def grouped(a, b, ends):
+    """A product for each group of rows, of B's columns or of k, of numpy's arrays of float64."""
+    begins = [0, *ends[:-1]]
+    if a.ndim == b.ndim == 2:
+        return np.stack([a[:, begin:end] @ b[begin:end] for begin, end in zip(begins, ends)])
+    if a.ndim == 3:
+        return np.swapaxes(grouped(np.swapaxes(b, 0, 1), np.swapaxes(a, 1, 2), ends), 0, 1)
+    d = np.zeros((a.shape[0], b.shape[2]))
+    for begin, end, one in zip(begins, ends, b):
+        d[begin:end] = a[begin:end] @ one
+    return d
+
+
+def grouped_gradients(a, b, ends, grad):
+    """Those of sum(D grad) by A and by B."""
+    if b.ndim == 2:
+        return grouped(b, np.swapaxes(grad, 1, 2), ends).T, grouped(a.T, grad, ends)
+    return grouped(grad, np.swapaxes(b, 1, 2), ends), grouped(a.T, grad, ends)
 
 
 # They use the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.

@@ -520,6 +520,33 @@ with torch.profiler.profile() as profile:
 seen = {event.name for event in profile.events()}
 kit.check({f"ptxbuilder::{name}" for name in ("matmul", "attention", "launch")} <= seen, seen)
 
+# Groups, by every way, and their gradients.
+ends = torch.from_numpy(reference.ENDS)
+for x, y in ((drawn(reference.ALL, 72), drawn(5, 72, 56)), (drawn(reference.ALL, 72).mT, drawn(reference.ALL, 40)),
+             (drawn(5, 72, 56).mT, drawn(reference.ALL, 72).mT)):
+    def groups(x, y, ends):
+        return pb.grouped_mm(x, y, ends, device="emulator")
+
+    exact = reference.grouped(wide(x), wide(y), reference.ENDS)
+    for way in (groups, by_compiler(groups)):
+        check(way(x, y, ends), torch.from_numpy(exact), 2**-7, "groups", x.shape)
+        given = [x.clone().requires_grad_(), y.clone().requires_grad_()]
+        d = way(*given, ends)
+        grad = torch.randn_like(d)
+        found = torch.autograd.grad(d, given, grad)
+        if x.ndim == 2:
+            for got, expected in zip(found, reference.grouped_gradients(wide(x), wide(y), reference.ENDS, wide(grad))):
+                check(got, torch.from_numpy(expected), 2**-7, "gradients of groups", x.shape)
+bias = drawn(5, 56)
+x, y = drawn(reference.ALL, 72), drawn(5, 72, 56)
+for way in (product, by_compiler(product)):
+    gate = way(x, y, offs=ends, bias=bias, activation="silu", gate=True)
+    z = torch.from_numpy(reference.grouped(wide(x), wide(y), reference.ENDS))
+    z[:120] += bias.double()[torch.searchsorted(ends, torch.arange(120), right=True)]
+    check(gate, torch.nn.functional.silu(z[:, 0::2]) * z[:, 1::2], 2**-7, "a gate of groups")
+with kit.refused("bias beside offs: a product whose gradient is asked for has none"):
+    product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
+
 # These are measured on a GPU, and here in small.
 for name in ("block", "attention", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)

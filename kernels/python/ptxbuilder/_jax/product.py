@@ -6,6 +6,7 @@ import types
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
@@ -33,9 +34,15 @@ def call(a, b, operands, options):
     name = options.out_dtype
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
+    if operands.offs is not None and b.ndim == 2:  # groups of k, which lie as rows of m and of n
+        a = a if flags & _ext.TRANSPOSE_A else turned(a)
+        b = turned(b) if flags & _ext.TRANSPOSE_B else b
+        flags = flags & ~_TRANSPOSES | _ext.TRANSPOSE_A
+
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
-        shape = (*a.shape[:-2], rows, columns // 2 if options.gate else columns)
+        groups = operands.offs.shape if operands.offs is not None and b.ndim == 2 else ()
+        shape = (*groups, *a.shape[:-2], rows, columns // 2 if options.gate else columns)
         of_a, of_b, *given = described(a, b, *operands)
         workspace = _product.workspace_of(traced_device(), of_a, of_b, (shape, name), options, flags, given)
         return shape, flags, a, b, workspace
@@ -283,6 +290,59 @@ def _jitted(t, options):
     return _whole(options)(dict(zip(t, alike(*t.values()))))
 
 
+# ---- In groups ----
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _in_groups(t, options):
+    of_a = turned(t["a"]) if options.transpose_a else t["a"]
+    of_b = turned(t["b"]) if options.transpose_b else t["b"]
+    shape = _product.grouped_shape(of_a, of_b, t["offs"])  # which says what is wrong
+    operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
+    columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
+    operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape)
+    _warn(t["a"], t["b"], options)
+    d, *written = call(t["a"], t["b"], operands, options)
+    return (d, *written)
+
+
+def _keep_groups(t, options):
+    return _in_groups(t, options), t
+
+
+def _gradients_of_groups(options, t, grads):
+    _product.only_offs(Operands(**{word: x for word, x in t.items() if word not in ("a", "b")}), options)
+    plain = Options(1.0, 0.0, None, None, False, False, options.precise, options.tf32, False, None)
+
+    def product(x, y, like):
+        return _in_groups({"a": x, "b": y, "offs": t["offs"]}, plain._replace(out_dtype=name_of(like.dtype)))[0]
+
+    a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
+    da, db = _product.gradients_of_groups(product, turned, a, b, grads[0].astype(a.dtype), (True, True))
+    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word == "offs"}
+    return ({"a": turned(da) if options.transpose_a else da, "b": turned(db) if options.transpose_b else db, **zeros},)
+
+
+_in_groups.defvjp(_keep_groups, _gradients_of_groups)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _jitted_groups(t, options):
+    return _in_groups(dict(zip(t, alike(*t.values()))), options)
+
+
+def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None):
+    """jax.lax.ragged_dot, argument by argument: rows of lhs [m, k] in groups, of the sizes [groups] of integers, by rhs [groups, k, n].
+
+    Rows behind the last group are 0. Differentiable in lhs and rhs. `precision` may be None alone, for f32 is refused, and so may
+    `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, takes more behind the sum.
+    """
+    if precision is not None or group_offset is not None:
+        raise ValueError("precision and group_offset: they are None; 16-bit operands are summed in f32, and all groups are there")
+    offs = jnp.cumsum(group_sizes, dtype=jnp.int32)
+    return _product.matmul(lhs, rhs, offs=offs, out_dtype=preferred_element_type)
+
+
 # ---- For both ----
 
 
@@ -313,6 +373,10 @@ def matmul(a, b, out, operands, options):
     activation_of(options.activation)
     options = Options(float(options.alpha), float(options.beta), options.activation, name, bool(options.transpose_a),
                       bool(options.transpose_b), bool(options.precise), bool(options.tf32), bool(options.gate), None)
+    if operands.offs is not None:
+        given = {word: x for word, x in operands._asdict().items() if x is not None}
+        results = _jitted_groups({"a": a, "b": b, **given}, options)
+        return results if len(results) > 1 else results[0]
     if not _product.has_more(operands, options):
         return general(a, b, operands.bias, operands.c, options)
     given = {word: x for word, x in operands._asdict().items() if x is not None}

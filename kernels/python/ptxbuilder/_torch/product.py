@@ -46,6 +46,10 @@ def matmul(a, b, out, operands, options):
         has_more = _product.has_more(operands, options)
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)
+        if wants and operands.offs is not None:
+            _product.only_offs(operands, options)
+            return torch.ops.ptxbuilder.grouped_mm(turned(a, options.transpose_a), turned(b, options.transpose_b), operands.offs,
+                                                   dtype_of(options.out_dtype), place_of(options.device, a, "A"))
         if wants and has_more:
             return _by_pieces(turned(a, options.transpose_a), turned(b, options.transpose_b), operands, options)
         if is_traced:
@@ -301,11 +305,15 @@ for _place in PLACES:
 def _(a, b, *values, **written):
     operands, options = _split(values, written)
     check_meta(a, b, *operands)
+    dtype = options.out_dtype or OUTPUTS[a.dtype]
+    if operands.offs is not None:
+        shape = _product.grouped_shape(a, b, operands.offs)
+        return a.new_empty(_product.halved(shape) if options.gate else shape, dtype=dtype)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     columns = b.shape[-1] // 2 if options.gate else b.shape[-1]
-    return a.new_empty((*batch, a.shape[-2], columns), dtype=options.out_dtype or OUTPUTS[a.dtype])
+    return a.new_empty((*batch, a.shape[-2], columns), dtype=dtype)
 
 
 @operators.register_fake("ptxbuilder::matmul_out", lib=library)
@@ -318,6 +326,51 @@ def _(a, b, *values, d, **written):
 def _(a, b, *values, out_shape=None, **words):
     """Counts the product alone, as torch.utils.flop_counter counts those of PyTorch."""
     return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
+
+
+# ---- Groups ----
+
+library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtype=None, str? device=None) -> Tensor")
+
+
+def _grouped(a, b, offs, out_dtype=None, device=None):
+    return _op(a, b, None, None, 1.0, 0.0, None, out_dtype, False, False, device, False, *(None if i != _OFFS else offs for i in _READ))
+
+
+def _keep_groups(ctx, inputs, output):
+    a, b, offs, _, device = inputs
+    if a.dtype.itemsize == 1 or output.dtype.itemsize == 1:
+        raise ValueError(NO_GRADIENT.format(f"A of {a.dtype} and D of {output.dtype}, in groups,"))
+    ctx.device = device
+    ctx.save_for_backward(a, b, offs)
+
+
+def _gradients_of_groups(ctx, grad):
+    a, b, offs = ctx.saved_tensors
+
+    def product(x, y, like):
+        return torch.ops.ptxbuilder.grouped_mm(x, y, offs, like.dtype, ctx.device)
+
+    return (*_product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), a, b, grad.to(a.dtype), ctx.needs_input_grad), None, None,
+            None)
+
+
+_OFFS = Operands._fields.index("offs")
+for _place in PLACES:
+    library.impl("grouped_mm", _grouped, _place)
+operators.register_autograd("ptxbuilder::grouped_mm", _gradients_of_groups, setup_context=_keep_groups, lib=library)
+
+
+@operators.register_fake("ptxbuilder::grouped_mm", lib=library)
+def _(a, b, offs, out_dtype=None, device=None):
+    check_meta(a, b, offs)
+    return a.new_empty(_product.grouped_shape(a, b, offs), dtype=out_dtype or OUTPUTS[a.dtype])
+
+
+@register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
+def _(a, b, offs, *values, out_shape=None, **words):
+    """Counts all rows, or all of k, as if the groups had them all."""
+    return 2 * a[-2] * a[-1] * b[-1]
 
 
 class _Operation(torch.autograd.Function):
