@@ -181,13 +181,13 @@ void check_all_threads(std::string_view operation, int threads) {
   judge_at_end_of_loop(operation, kWhole);
 }
 
-void check_one_thread(std::string_view operation, int threads) {
+void check_one_thread(std::string_view operation, int threads, std::string_view advice) {
   ThreadSet in = innermost_body ? innermost_body->threads() : ThreadSet::all();
   if (!in.exact || in.elected || in.may_divide) return;
   for (size_t t = static_cast<size_t>(threads); t < in.may.size(); ++t) in.may[t] = false;
   if (in.may.count() > 1)
-    throw Error(fmt::format("{}: for one thread, but {} of them come; call it in elect()", operation,
-                            in.may.count()));
+    throw Error(
+        fmt::format("{}: for one thread, but {} of them come; {}", operation, in.may.count(), advice));
 }
 
 void check_whole_warps(std::string_view operation) {

@@ -76,7 +76,8 @@ void check_whole_warpgroups(std::string_view operation);
 // Does the same where some of the CTA's `threads` are left out.
 void check_all_threads(std::string_view operation, int threads);
 // Throws Error where more than one of the CTA's `threads` come for certain: `operation` is for one.
-void check_one_thread(std::string_view operation, int threads);
+void check_one_thread(std::string_view operation, int threads,
+                      std::string_view advice = "call it in elect()");
 // Throws Error where lanes of a warp come into the innermost body without the others, or nobody does:
 // `operation` elects one of 32, in a warp that comes as a whole.
 void check_whole_warps(std::string_view operation);

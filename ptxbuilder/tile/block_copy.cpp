@@ -19,13 +19,16 @@ std::string block_text(const BlockSpec& spec) {
   return fmt::format("a block of {} {}", extents, name(spec.dtype()));
 }
 
-// The widest swizzle of whose span a row has a multiple, and by which stages follow each other without a gap.
+// The widest swizzle of whose span a row has a multiple, and by which stages and the panels of a row follow
+// each other without a gap.
 Swizzle swizzle_for(int row_bytes, int rows) {
   constexpr int kRows = 8;  // after so many a swizzle repeats
-  for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32})
-    if (row_bytes % span_bytes(swizzle) == 0 &&
-        int64_t{rows} * row_bytes % (kRows * span_bytes(swizzle)) == 0)
+  for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
+    const int span = span_bytes(swizzle);
+    if (row_bytes % span == 0 && int64_t{rows} * row_bytes % (kRows * span) == 0 &&
+        (row_bytes == span || rows * span % hopper::tensor_shared_alignment == 0))
       return swizzle;
+  }
   return Swizzle::none;
 }
 
@@ -51,12 +54,19 @@ SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std:
     refuse("CTAs share what TMA loads alone, not what threads copy");
   if (spec.by_threads() && spec.options().fill != OobFill::zero)
     refuse("threads find zeros outside of the tensor, and nothing else");
-  const Swizzle swizzle = spec.options().swizzle.value_or(swizzle_for(row_bytes, spec.shape().rows()));
+  const Swizzle swizzle = spec.options().swizzle.value_or(
+      spec.shape().panel_cols() > 0 ? Swizzle::none : swizzle_for(row_bytes, spec.shape().rows()));
   const int64_t bytes = int64_t{stages} * spec.shape().rows() * row_bytes;
   if (bytes > hopper::shared_bytes)
     refuse(fmt::format("{} stages of it take {} B of shared memory, which has {}", stages, bytes,
                        hopper::shared_bytes));
-  const TileShape shape{spec.shape().rows(), spec.shape().cols()};
+  const int stage_bytes = spec.shape().rows() * row_bytes;
+  if (stages > 1 && stage_bytes % hopper::tensor_shared_alignment != 0)
+    refuse(fmt::format(
+        "a stage of it has {} B, and stages are multiples of {} B, where each begins: take more rows "
+        "or columns, which lie outside of the tensor where it has fewer",
+        stage_bytes, hopper::tensor_shared_alignment));
+  const TileShape shape{spec.shape().rows(), spec.shape().cols(), spec.shape().panel_cols()};
   if (row_bytes % kUnit != 0)
     return SharedTile::for_threads(kernel.builder(), spec.dtype(), shape, stages, name);
   return kernel.shared(spec.dtype(), shape, swizzle, stages, name);
@@ -130,6 +140,11 @@ void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view,
                                    bool may_be_async,
                                    const std::function<void(const TiledCopy&)>& copy) const {
   const int rows = spec_.shape().rows(), cols = spec_.shape().cols(), size = size_of(spec_.dtype());
+  if (tile.col_stride.known() != 1)
+    throw Error(
+        fmt::format("{}: {}: elements of a row of its GlobalTensor do not lie side by side; give the "
+                    "transposed() one where those of a column do",
+                    name_, block_text(spec_)));
   // The widest accesses that divide a row and, of as many threads as there are or a part of them.
   for (int elements = std::min(tile.vector, kUnit / size); elements > 0; elements /= 2)
     for (int threads = threads_; threads > 0 && cols % elements == 0; threads /= 2) {

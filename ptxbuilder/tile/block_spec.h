@@ -17,16 +17,18 @@ using IndexMap = std::function<BlockIndex(const GridIndex&)>;
 // The extents of a block, outermost first; all but the last two are 1.
 class BlockShape {
  public:
-  BlockShape(std::initializer_list<int> extents) : extents_(extents) {}   // NOLINT
-  BlockShape(TileShape tile) : extents_{tile.rows, tile.cols} {}          // NOLINT
-  BlockShape(std::vector<int> extents) : extents_(std::move(extents)) {}  // NOLINT
+  BlockShape(std::initializer_list<int> extents) : extents_(extents) {}                         // NOLINT
+  BlockShape(TileShape tile) : extents_{tile.rows, tile.cols}, panel_cols_(tile.panel_cols) {}  // NOLINT
+  BlockShape(std::vector<int> extents) : extents_(std::move(extents)) {}                        // NOLINT
 
   const std::vector<int>& extents() const { return extents_; }
   int rows() const { return extents_.size() < 2 ? 1 : extents_[extents_.size() - 2]; }
   int cols() const { return extents_.back(); }
+  int panel_cols() const { return panel_cols_; }  // of its tile in shared memory, as in TileShape
 
  private:
   std::vector<int> extents_;
+  int panel_cols_ = 0;
 };
 
 struct BlockOptions {

@@ -68,10 +68,11 @@ detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<Bloc
     throw Error(fmt::format("{}: in {}: {}", operation, input, rule));
   };
   if (!in_role() && (open_body & Region::kKernel) == 0)
-    throw Error(
-        fmt::format("{}: inside a branch or a loop; its barriers are made once, so give it the loop's steps "
-                    "as an axis of the grid, or as SpecializedOptions::tiles",
-                    operation));
+    throw Error(fmt::format(
+        "{}: inside a branch or a loop; its barriers are made once, so give it the loop's steps "
+        "as an axis of the grid, or as SpecializedOptions::tiles, which DynamicSteps::order() makes "
+        "of a counter's",
+        operation));
   if (stages < 1) throw Error(fmt::format("{}: {} stages; at least one", operation, stages));
   if (in.empty()) throw Error(fmt::format("{}: no inputs; a pipeline has one at least", operation));
   for (size_t i = 0; i < in.size(); ++i) {
@@ -294,6 +295,7 @@ struct StepState {
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
   bool manual_wait = false, manual_release = false;
+  bool is_over = false;  // the pipeline, of which a copy of the step may be left
 };
 
 // The warpgroups that run the body.
@@ -355,6 +357,7 @@ class ComputeEnd {
         AuthorsCode authors;
         body(step);
       }
+      state->is_over = true;
       if (!manual_release_) bar_warp_sync(0xffffffff);  // all lanes have read
       for (size_t r = 0; r < parts_.rings.size(); ++r) {
         if (fixed[r]) continue;
@@ -402,51 +405,56 @@ class ComputeEnd {
 
 }  // namespace detail
 
+detail::StepState& PipelineStep::state() const {
+  if (state_->is_over) throw Error("a step of a pipeline whose body has ended");
+  return *state_;
+}
 const GridIndex& PipelineStep::index() const { return state_->at; }
 u32 PipelineStep::number() const { return state_->number; }
 u32 PipelineStep::warpgroup() const { return state_->warpgroup; }
 
 void PipelineStep::wait(int number, Where where) {
   AtLine line(where);
-  if (!state_->manual_wait)
-    throw Error("wait: for a pipeline with manual_wait; the others wait ahead of the body");
-  const size_t ring = state_->ring(number, "wait");
-  state_->check_in_step("wait");
-  std::optional<Where>& waited = state_->waited[static_cast<size_t>(number)];
+  detail::StepState& s = state();
+  if (!s.manual_wait) throw Error("wait: for a pipeline with manual_wait; the others wait ahead of the body");
+  const size_t ring = s.ring(number, "wait");
+  s.check_in_step("wait");
+  std::optional<Where>& waited = s.waited[static_cast<size_t>(number)];
   if (waited)
     throw Error(
         fmt::format("wait: input {} is waited for already, at {}; once a step", number, to_string(*waited)));
   waited = Where::here();
-  if (!state_->stages[ring]) state_->wait(ring);  // else it has come with another of its stage
+  if (!s.stages[ring]) s.wait(ring);  // else it has come with another of its stage
 }
 
 void PipelineStep::release(int number, Where where) {
   AtLine line(where);
-  if (!state_->manual_release)
+  detail::StepState& s = state();
+  if (!s.manual_release)
     throw Error("release: for a pipeline with manual_release; the others hand stages back behind the body");
-  const size_t ring = state_->ring(number, "release");
-  state_->check_in_step("release");
-  if (!state_->stages[ring])
-    throw Error(fmt::format("release: of input {}, which is not waited for", number));
-  std::optional<Where>& released = state_->released[ring];
+  const size_t ring = s.ring(number, "release");
+  s.check_in_step("release");
+  if (!s.stages[ring]) throw Error(fmt::format("release: of input {}, which is not waited for", number));
+  std::optional<Where>& released = s.released[ring];
   if (released)
     throw Error(fmt::format(
         "release: of input {}, whose stage is handed back already, at {}{}", number, to_string(*released),
-        state_->parts.rings[ring].inputs.size() > 1 ? "; inputs of the same delay_release share their stages"
-                                                    : "; once a step"));
+        s.parts.rings[ring].inputs.size() > 1 ? "; inputs of the same delay_release share their stages"
+                                              : "; once a step"));
   released = Where::here();
-  state_->consumers[ring].release(*state_->stages[ring]);
+  s.consumers[ring].release(*s.stages[ring]);
 }
 
 const TileView& PipelineStep::in(int number, Where where) const {
   AtLine line(where);
-  if (number < 0 || number >= static_cast<int>(state_->ins.size()))
-    throw Error(fmt::format("in: number {} of {} inputs", number, state_->ins.size()));
-  const auto& view = state_->ins[static_cast<size_t>(number)];
+  detail::StepState& s = state();
+  if (number < 0 || number >= static_cast<int>(s.ins.size()))
+    throw Error(fmt::format("in: number {} of {} inputs", number, s.ins.size()));
+  const auto& view = s.ins[static_cast<size_t>(number)];
   if (!view)
     throw Error(
         fmt::format("in: input {} is not waited for; with manual_wait, call wait({})", number, number));
-  if (const auto& released = state_->released[state_->parts.ring_of[static_cast<size_t>(number)]])
+  if (const auto& released = s.released[s.parts.ring_of[static_cast<size_t>(number)]])
     throw Error(fmt::format("in: input {} is handed back already, at {}, and may be loaded over", number,
                             to_string(*released)));
   return *view;
@@ -454,9 +462,10 @@ const TileView& PipelineStep::in(int number, Where where) const {
 
 const TileView& PipelineStep::out(int number, Where where) const {
   AtLine line(where);
-  if (number < 0 || number >= static_cast<int>(state_->outs.size()))
-    throw Error(fmt::format("out: number {} of {} outputs", number, state_->outs.size()));
-  return state_->outs[static_cast<size_t>(number)];
+  detail::StepState& s = state();
+  if (number < 0 || number >= static_cast<int>(s.outs.size()))
+    throw Error(fmt::format("out: number {} of {} outputs", number, s.outs.size()));
+  return s.outs[static_cast<size_t>(number)];
 }
 
 void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
@@ -465,12 +474,16 @@ void emit_pipeline(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in, 
   if (!body) throw Error("emit_pipeline: it has no body");
   detail::check_grid(grid, "emit_pipeline");
   if (detail::in_role())
-    throw Error("emit_pipeline: inside a role; emit_pipeline_warp_specialized makes roles of its own");
+    throw Error(
+        "emit_pipeline: inside a role; emit_pipeline_warp_specialized, outside of them, makes roles of its "
+        "own");
   const int threads = static_cast<int>(k.signature().threads);
   if (threads % hopper::warpgroup_threads != 0)
     throw Error(fmt::format("emit_pipeline: a CTA of {} threads; whole warpgroups, of {}, run it", threads,
                             hopper::warpgroup_threads));
-  detail::TileContext::of(k.builder()).use_threads("emit_pipeline");
+  detail::TileContext::of(k.builder())
+      .use_threads("emit_pipeline",
+                   "make it an emit_pipeline_warp_specialized too, whose roles load and compute");
   const detail::PipelineParts parts(k, "emit_pipeline", std::move(in), std::move(out), o.stages, threads,
                                     threads / hopper::warpgroup_threads, false, o.manual_release);
   if (detail::cluster_size(k.builder()) > 1)

@@ -40,6 +40,7 @@ class PipelineStep {
  private:
   friend class detail::ComputeEnd;
   explicit PipelineStep(std::shared_ptr<detail::StepState> state) : state_(std::move(state)) {}
+  detail::StepState& state() const;  // throws Error behind the body
   std::shared_ptr<detail::StepState> state_;
 };
 
@@ -54,7 +55,13 @@ struct PipelineOptions {
 // Runs `body` for each step of the grid, in all threads of the CTA, which are whole warpgroups, and outside
 // of roles. The blocks of the next steps are loaded while it runs, and what it has written to outputs leaves
 // behind the next step's work. Shared memory, barriers and their bytes follow from the specs. CTAs each run
-// the whole grid: what a CTA has for itself is in the index maps, which may use any values.
+// the whole grid: what a CTA has for itself is in the index maps, which may use any values. Register tiles
+// are of one warpgroup, so that in a CTA of several the body reads and writes its part of a block by
+// addresses.
+//
+// Behind it, blocks of outputs may still be on their way: who reads them in the kernel, in another pipeline
+// or another CTA, comes behind wait_stores(0, StoreWait::written) of the thread that sent them, and then a
+// barrier or a signal.
 //
 //   emit_pipeline(k, {columns / 64}, {{X, DType::f32, {64, 64}, [&](auto i) { return BlockIndex{row, i[0]};
 //   }}},
@@ -70,7 +77,8 @@ void emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec>
 template <class T>
 T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
                 const PipelineOptions& options, const T& init,
-                const std::function<T(PipelineStep&, const T&)>& body, Where where = Where::here()) {
+                const std::type_identity_t<std::function<T(PipelineStep&, const T&)>>& body,
+                Where where = Where::here()) {
   AtLine line(where);
   Var<T> carry(init);
   emit_pipeline(kernel, grid, std::move(in), std::move(out), options,
@@ -137,6 +145,9 @@ class PipelineCompute {
 //
 // Pallas' START, STEADY and STOP are the first, the middle and the last tiles of
 // SpecializedOptions::tiles: stages and their phases run on from tile to tile.
+//
+// A kernel may have several of these, each with roles of its own, whose registers fit together
+// (compute_registers), but none beside an emit_pipeline, which all threads of a CTA run.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const std::function<void(PipelineCompute&)>& compute,

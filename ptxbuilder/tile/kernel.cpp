@@ -33,8 +33,8 @@ void finish_roles(Builder& builder) {
   if (const auto& used = context.threads_used; used && static_cast<int>(used->threads) != threads)
     throw Error(used->where,
                 fmt::format("{}: outside of roles, for a CTA of {} threads, but the roles make it one of {}, "
-                            "all of whose threads would come here; move it into a role",
-                            used->operation, used->threads, threads));
+                            "all of whose threads would come here; {}",
+                            used->operation, used->threads, threads, used->advice));
 
   int total = 0;
   std::string sum;
@@ -119,9 +119,10 @@ TileContext& TileContext::of(Builder& builder) {
   return static_cast<TileContext&>(*builder.attachment());
 }
 
-void TileContext::use_threads(std::string_view operation) {
+void TileContext::use_threads(std::string_view operation, std::string_view advice) {
   if (role < 0 && !threads_used)
-    threads_used = {std::string(operation), Builder::current().signature().threads, Where::here()};
+    threads_used = {std::string(operation), Builder::current().signature().threads, Where::here(),
+                    std::string(advice)};
 }
 
 void TileContext::end_role() {

@@ -409,10 +409,11 @@ struct TileContext : Builder::Attachment {
     std::string operation;
     uint32_t threads;
     Where where;
+    std::string advice;
   };
   std::optional<ThreadsUsed> threads_used;
   // Notes one, unless a role is being emitted.
-  void use_threads(std::string_view operation);
+  void use_threads(std::string_view operation, std::string_view advice = "move it into a role");
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;
@@ -438,7 +439,8 @@ struct TileContext : Builder::Attachment {
     std::string name;
     int number;  // x, y or z
   };
-  std::vector<Axis> axes;  // those that have names
+  std::vector<Axis> axes;                             // those that have names
+  std::map<const llvm::Value*, Where> work_counters;  // and the lines of the loops that take from them
   std::optional<u32> warpgroup_of_role;
   // Throws Error for a name that is taken, or none.
   void name_axis(Axis axis);

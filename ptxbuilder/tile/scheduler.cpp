@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder {
@@ -52,8 +53,22 @@ void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
                               size ? fmt::format(", which has {}", *size) : ""));
 }
 
+// Throws Error where another loop of the kernel takes from the counter, so that it would count for both.
+void claim_counter(Kernel& k, gptr<u32> counter) {
+  const auto [other, is_new] =
+      detail::TileContext::of(k.builder()).work_counters.emplace(counter.handle(), Where::here());
+  if (!is_new)
+    throw Error(
+        fmt::format("a counter of steps that the loop at {} takes from already; each loop has its own",
+                    to_string(other->second)));
+}
+
 // Throws Error where not all threads of a CTA take the same steps.
 void check_of_cta(Kernel& k) {
+  if (detail::TileContext::of(k.builder()).role < 0 && (detail::open_body & detail::Region::kKernel) == 0)
+    throw Error(
+        fmt::format("dynamic_scheduling_loop: inside the {}; all threads of all CTAs take its steps, once",
+                    detail::OpenBody::innermost()->describe()));
   if (detail::TileContext::of(k.builder()).role >= 0)
     throw Error("dynamic_scheduling_loop: inside a role; DynamicSteps is for those");
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
@@ -145,6 +160,7 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
   if (const int ctas = detail::cluster_size(k.builder()); ctas > 1)
     throw Error(fmt::format(
         "dynamic steps: in a cluster of {} CTAs, each of which would take steps of its own", ctas));
+  claim_counter(k, counter);
   if (reading_warpgroups < 1)
     throw Error(fmt::format("dynamic steps: {} warpgroups read them; at least one", reading_warpgroups));
   constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, of which one word is used
@@ -190,7 +206,10 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
                     step = s.announcements.read(round)[0];
                   });
   }
-  detail::check_one_thread("dynamic steps", hopper::cta_threads);
+  detail::check_one_thread(
+      "dynamic steps", hopper::cta_threads,
+      "call it in elect(), as the role of a pipeline that loads by TMA does; blocks that "
+      "threads copy do not go with it");
   const auto next = [&] {
     const u32 step = s.counter.take(s.steps);
     s.announcements.begin(round)[0] = step;
@@ -210,9 +229,9 @@ void DynamicSteps::each(const std::function<void(u32)>& body, Where where) const
 }
 
 std::function<void(const std::function<void(const GridIndex&)>&)> DynamicSteps::order(
-    std::function<GridIndex(u32)> index) const {
-  return [steps = *this, index = std::move(index)](const std::function<void(const GridIndex&)>& body) {
-    steps.each([&](u32 step) { body(index(step)); });
+    std::function<GridIndex(u32)> index, Where where) const {
+  return [steps = *this, index = std::move(index), where](const std::function<void(const GridIndex&)>& body) {
+    steps.each([&](u32 step) { body(index(step)); }, where);
   };
 }
 
@@ -221,6 +240,7 @@ void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid
   AtLine line(where);
   detail::check_grid(grid, "dynamic_scheduling_loop");
   check_of_cta(k);
+  claim_counter(k, counter);
   const u32 all = detail::steps_of(grid);
   const WorkCounter from(counter);
   const sptr<u32> place(k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "step")[0].address());

@@ -43,7 +43,8 @@ inline void nd_loop(const GridShape& grid, const Collective& who,
 // This also hands a value from step to step, and returns the last.
 template <class T>
 T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options, const T& init,
-          const std::function<T(const LoopStep&, const T&)>& body, Where where = Where::here()) {
+          const std::type_identity_t<std::function<T(const LoopStep&, const T&)>>& body,
+          Where where = Where::here()) {
   AtLine line(where);
   Var<T> carry(init);
   nd_loop(grid, who, options, [&](const LoopStep& step) { carry = body(step, carry.value()); });
@@ -52,8 +53,8 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
 
 // This is a number in global memory from which CTAs take the numbers of their work. It is zero before the
 // first launch, and again after each: every CTA takes one number too many, and with the last of these none is
-// to come. Launches that overlap need one each. One thread of each CTA of a grid along x calls take(), until
-// it gets a number that is not below `all`, and not again.
+// to come. Launches that overlap need one each, and so do the loops of a kernel. One thread of each CTA of a
+// grid along x calls take(), until it gets a number that is not below `all`, and not again.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
@@ -104,16 +105,17 @@ class DynamicSteps {
 
   // A role calls this once.
   void each(const std::function<void(u32 step)>& body, Where where = Where::here()) const;
-  // This is that order for a pipeline, whose tiles have the index that `index` says.
-  std::function<void(const std::function<void(const GridIndex&)>&)> order(
-      std::function<GridIndex(u32)> index) const;
+  // This is that order for a pipeline that loads by TMA, whose tiles have the index that `index` says.
+  std::function<void(const std::function<void(const GridIndex&)>&)> order(std::function<GridIndex(u32)> index,
+                                                                          Where where = Where::here()) const;
 
  private:
   struct State;
   std::shared_ptr<State> state_;
 };
 
-// All threads of a CTA take steps from a counter here, outside of roles, and meet between two steps.
+// All threads of a CTA take steps from a counter here, outside of roles, branches and loops, and meet between
+// two steps.
 void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
                              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 

@@ -86,6 +86,11 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view op
   auto divide = [&](int extent, int dimension, int into, int bytes) {
     if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
   };
+  if (tile.panels() > 1 && tile.panel_bytes() % kSharedAlignment != 0)
+    throw Error(fmt::format(
+        "{}: a {} has panels of {} B, and each begins where TMA wants a multiple of {} B: take more "
+        "rows, a swizzle as wide as a row, or none",
+        operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
   divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
   boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
   divide(rows, 1, box.rows, row_bytes);

@@ -66,13 +66,12 @@ void check(const Running& running, Kernel kernel, runtime::Dim3 grid,
 }
 
 // y = x + 1 of a matrix in blocks, one CTA: over a grid of two named axes.
-Kernel plus_one(int rows, int cols, int block_rows, int block_cols, PipelineOptions o) {
+Kernel plus_one(int rows, int cols, const BlockShape& shape, PipelineOptions o) {
   Kernel k("plus_one");
   auto [X, Y] = k.params<TensorMap, TensorMap>("X", "Y");
   const auto block = [](const GridIndex& i) { return BlockIndex{i["row"], i["col"]}; };
-  const BlockSpec x(X, DType::f32, {block_rows, block_cols}, block),
-      y(Y, DType::f32, {block_rows, block_cols}, block);
-  emit_pipeline(k, {{"row", rows / block_rows}, {"col", cols / block_cols}}, {x}, {y}, o,
+  const BlockSpec x(X, DType::f32, shape, block), y(Y, DType::f32, shape, block);
+  emit_pipeline(k, {{"row", rows / shape.rows()}, {"col", cols / shape.cols()}}, {x}, {y}, o,
                 [&](PipelineStep& s) {
                   if (o.manual_wait) s.wait(0);
                   const auto v = load<f32>(s.in(0));
@@ -98,12 +97,21 @@ TEST_CASE("emit_pipeline runs a body over a grid, ahead of which blocks are load
   for (const int stages : {1, 2, 4})
     for (const bool manual : {false, true}) {
       CAPTURE(stages);
-      check(running, plus_one(kRows, kCols, 8, 32, {stages, manual, manual}), {1}, {X.map(), Y.map()},
+      check(running, plus_one(kRows, kCols, {8, 32}, {stages, manual, manual}), {1}, {X.map(), Y.map()},
             Y.buffer, wanted);
     }
   // Blocks wider than a swizzle, and the whole matrix in one step.
-  check(running, plus_one(kRows, kCols, 16, 96, {2}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
-  check(running, plus_one(kRows, kCols, 32, 96, {3}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
+  check(running, plus_one(kRows, kCols, {16, 96}, {2}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
+  check(running, plus_one(kRows, kCols, {32, 96}, {3}), {1}, {X.map(), Y.map()}, Y.buffer, wanted);
+  check(running, plus_one(kRows, kCols, TileShape{8, 96, 32}, {2}), {1}, {X.map(), Y.map()}, Y.buffer,
+        wanted);
+  // Blocks of so few rows that panels of a swizzle would begin where TMA takes none.
+  const Floats wide = numbers_from(4 * 128, 3);
+  Floats one_more = wide;
+  for (float& v : one_more) ++v;
+  const Matrix W(running, 4, 128, wide);
+  Matrix V(running, 4, 128, wide);
+  check(running, plus_one(4, 128, {1, 128}, {2}), {1}, {W.map(), V.map()}, V.buffer, one_more);
 }
 
 // Each CTA has some rows: y = x + bias, sum = of its blocks' columns; the count of blocks is carried.
@@ -136,7 +144,7 @@ TEST_CASE("emit_pipeline: fixed blocks, a carry, CTAs that have different number
                       },
                       {.fixed = true});
   const u32 mine = select(ctaid_x() < 3, (blocks + 2 - min(ctaid_x(), u32(2))) / 3, u32(0));
-  const f32 count = emit_pipeline<f32>(
+  const f32 count = emit_pipeline(
       k, {mine}, {rows, fixed}, {sum}, {.stages = 3}, f32(0), [&](PipelineStep& s, const f32& before) {
         const auto v = load<f32>(s.in(0)) + load<f32>(s.in(1));
         if_(

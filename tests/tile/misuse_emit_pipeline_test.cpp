@@ -90,6 +90,18 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
        [](bool bad) {
          HERE copying({.block = {bad ? 256 : 16, 128}}, marked);
        }},
+      {"a swizzle whose panels do not begin where TMA takes them",
+       {"tma_load", "panels of 64 B", "a multiple of 128 B"},
+       [](bool bad) {
+         HERE copying(
+             {.block = {bad ? 1 : 2, 128}, .in = {.swizzle = Swizzle64B}, .out = {.swizzle = SwizzleNone}},
+             marked);
+       }},
+      {"stages that do not begin where TMA takes them",
+       {"in 0", "a stage of it has 64 B", "multiples of 128 B"},
+       [](bool bad) {
+         HERE copying({.block = {1, bad ? 16 : 128}}, marked);
+       }},
       {"rows of 8 bytes by TMA",
        {"in 0", "rows have 8 B", "GlobalTensor"},
        [](bool bad) {
@@ -236,8 +248,34 @@ TEST_CASE("misuse inside of a pipeline's body") {
                   }},
              Where::here());
        }},
+      {"a step that is kept behind its body",
+       {"a step of a pipeline whose body has ended"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [X] = k.params<TensorMap>("X");
+         const BlockSpec x(X, DType::f32, {8, 32}, [](const GridIndex& i) { return BlockIndex{i[0], 0}; });
+         std::optional<PipelineStep> kept;
+         emit_pipeline(k, {4}, {x}, {}, {}, [&](PipelineStep& s) {
+           kept = s;
+           kept->in(0);
+         });
+         HERE if (bad) kept->in(0);
+         done(k);
+       }},
+      {"a column-major matrix whose blocks threads copy",
+       {"in 0", "do not lie side by side", "transposed()"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [x] = k.params<gptr<f32>>("x");
+         const GlobalTensor all(x, {64, 64}, {1, 64});
+         const IndexMap index = [](const GridIndex& i) { return BlockIndex{i[0], 0}; };
+         const BlockSpec block =
+             bad ? BlockSpec(all, {8, 32}, index) : BlockSpec(all.transposed(), {8, 32}, index);
+         HERE emit_pipeline(k, {4}, {block}, {}, {}, [](PipelineStep&) {});
+         done(k);
+       }},
       {"a pipeline inside a loop",
-       {"emit_pipeline: inside a branch or a loop", "an axis of the grid"},
+       {"emit_pipeline: inside a branch or a loop", "an axis of the grid", "DynamicSteps::order()"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");
@@ -356,7 +394,7 @@ TEST_CASE("misuse of waits and releases by the body") {
 TEST_CASE("misuse of operations for a CTA in a kernel that gets roles") {
   check_cases({
       {"emit_pipeline ahead of a role",
-       {"emit_pipeline: outside of roles", "128 threads", "one of 256"},
+       {"emit_pipeline: outside of roles", "128 threads", "one of 256", "emit_pipeline_warp_specialized too"},
        [](bool bad) {
          Kernel k("k");
          auto [X] = k.params<TensorMap>("X");

@@ -1,6 +1,7 @@
 // Misuse of named axes, loops over grids, orders of tiles and steps from a counter: each case throws an Error
 // that names the rule, the values and the line, and has a twin that is accepted.
 #include "misuse_kit.h"
+#include "ptxbuilder/tile/emit_pipeline.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/scheduler.h"
 #include "ptxbuilder/tile/semaphore.h"
@@ -97,6 +98,55 @@ TEST_CASE("misuse of named axes and loops, and its accepted twins") {
            auto [counter] = k.params<gptr<u32>>("counter");
            if (bad) k.cluster(2);
            HERE dynamic_scheduling_loop(k, counter, {4}, [](const LoopStep&) {});
+         });
+       }},
+      {"steps from a counter in a branch",
+       {"dynamic_scheduling_loop: inside the if_", "all threads of all CTAs"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter] = k.params<gptr<u32>>("counter");
+           const auto loop = [&, counter = counter] {
+             HERE dynamic_scheduling_loop(k, counter, {4}, [](const LoopStep&) {});
+           };
+           if (bad)
+             if_(ctaid_x() < 2, loop);
+           else
+             loop();
+         });
+       }},
+      {"two loops over one counter",
+       {"a counter of steps that the loop at", "takes from already"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [counter, other] = k.params<gptr<u32>, gptr<u32>>("counter", "other");
+           dynamic_scheduling_loop(k, counter, {4}, [](const LoopStep&) {});
+           HERE dynamic_scheduling_loop(k, bad ? counter : other, {4}, [](const LoopStep&) {});
+         });
+       }},
+      {"a turn that none takes",
+       {"for_each_tile: turn 2 of 2"},
+       [](bool bad) {
+         with_kernel([&](Kernel&) {
+           HERE for_each_tile(4, 4, {}, Turn{u32(bad ? 2 : 1), 2}, [](TileIndex) {});
+         });
+       }},
+      {"turns of none",
+       {"for_each_tile: turn 0 of 0"},
+       [](bool bad) {
+         with_kernel([&](Kernel&) { HERE for_each_tile(4, 4, {}, Turn{0, bad ? 0 : 1}, [](TileIndex) {}); });
+       }},
+      {"tiles from a counter for a pipeline whose blocks threads copy",
+       {"dynamic steps: for one thread, but 128", "blocks that threads copy do not go with it"},
+       [](bool bad) {
+         with_kernel([&](Kernel& k) {
+           auto [x, X, counter] = k.params<gptr<f32>, TensorMap, gptr<u32>>("x", "X", "counter");
+           const DynamicSteps steps(k, counter, 4, 1);
+           const IndexMap index = [](const GridIndex& i) { return BlockIndex{i["tile"], i[1]}; };
+           const BlockSpec block = bad ? BlockSpec(GlobalTensor(x, {64, 64}), {8, 32}, index)
+                                       : BlockSpec(X, DType::f32, {8, 32}, index);
+           SpecializedOptions o;
+           HERE o.tiles = steps.order([](u32 i) { return GridIndex({"tile"}, {i}); });
+           emit_pipeline_warp_specialized(k, {2}, {block}, {}, o, [](PipelineStep&) {});
          });
        }},
       {"cluster launch control on a target without it",

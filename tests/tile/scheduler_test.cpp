@@ -108,12 +108,12 @@ TEST_CASE("nd_loop: a grid of 2 x 3 among four, sizes of the host and of the dev
     k.grid({{"cta", "4"}});
     const GridShape grid = device_sizes ? GridShape{{"m", m}, {"n", n}} : GridShape{{"m", rows}, {"n", cols}};
     const u32 cta = axis_index("cta");
-    const u32 sum = nd_loop<u32>(grid, collective({"cta"}), {.tiling = tiling}, u32(0),
-                                 [&, out = out](const LoopStep& s, const u32& before) {
-                                   const u32 value = s.index["m"] * 10 + s.index["n"];
-                                   out[cta * kMost + s.number] = value;
-                                   return before + value;
-                                 });
+    const u32 sum = nd_loop(grid, collective({"cta"}), {.tiling = tiling}, u32(0),
+                            [&, out = out](const LoopStep& s, const u32& before) {
+                              const u32 value = s.index["m"] * 10 + s.index["n"];
+                              out[cta * kMost + s.number] = value;
+                              return before + value;
+                            });
     out[cta * kMost + (kMost - 1)] = sum;
     on_schedules(
         running, std::move(k), {kCtas}, 20, kCtas * kMost,
