@@ -30,7 +30,8 @@ const char* const launch_file_help =
   "buffers": [{"name": "a", "dtype": "bf16", "shape": [64, 128], "init": ...}]; init is "zeros" (the default),
       "poison" (all bits set, a NaN), "iota" (0, 1, 2, ...), "normal" (N(0, 1); "seed": N repeats it), a number
       for all, a list of numbers, {"file": "raw bytes, or NAME.npy"}, {"formula": "a[i] * 2"} over the buffers
-      ahead, or {"struct": [parameters with "at": bytes, ...]}, by which pointers and tensor maps lie in memory.
+      ahead, or {"struct": [parameters with "at": bytes, ...]}, by which pointers and tensor maps lie in memory,
+      of which all else is zeros or, by "file" beside "struct", what a file holds.
       "symbol": "name" is a __device__ or __constant__ variable, whose first bytes the buffer is; without "init"
       it begins as the PTX says.
   "parameters", in order, each one of
@@ -370,8 +371,9 @@ class Reader {
   }
 
   void fill_structure(LaunchBuffer& b, const Node& node) const {
-    node.members({"struct"});
+    node.members({"struct", "file"});
     b.content.kind = Content::Kind::structure;
+    if (auto file = node.find("file")) of_file(b.content, *file, b);
     b.content.members = members(node.at("struct"), b.bytes(), uint64_t{1} << 32);
   }
 

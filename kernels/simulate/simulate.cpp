@@ -199,8 +199,10 @@ Bytes make(const Content& content, const LaunchBuffer& b, const std::vector<Laun
   switch (content.kind) {
     case Content::Kind::zeros:
     case Content::Kind::buffer:
-    case Content::Kind::structure:
     case Content::Kind::kept:
+      break;
+    case Content::Kind::structure:
+      if (!content.file.empty()) data = read_file(content.file, content.skipped, b.bytes());
       break;
     case Content::Kind::formula: {
       const std::vector<double> values = content.formula->values(b.shape, [&](size_t other, uint64_t i) {

@@ -1,6 +1,7 @@
 // libcuda.so.1 on the emulator, for programs that launch exported kernels and have no GPU: as much of the
 // driver as they call, and its memory, streams and events. What is queued is done when the call returns. As
 // on a GPU, nothing works any more once a kernel has gone wrong.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -126,8 +127,26 @@ runtime::Launch launch_of(const LaunchConfig& config, const runtime::Entry& entr
   return launch;
 }
 
-Status run(PtxKernel& f, const LaunchConfig& config, void** parameters) {
+// Pointers to each parameter, of which "extra" has the bytes, one behind the other.
+std::vector<void*> unpacked(const runtime::Entry& entry, void** extra) {
+  constexpr auto pointer_follows = uintptr_t{1};
+  std::vector<void*> parameters;
+  for (void** e = extra; e && *e; e += 2) {
+    if (reinterpret_cast<uintptr_t>(*e) != pointer_follows) continue;
+    uint64_t offset = 0;
+    for (const EntryParameter& p : entry.parameters) {
+      offset = (offset + p.align - 1) / p.align * p.align;
+      parameters.push_back(static_cast<std::byte*>(e[1]) + offset);
+      offset += p.bytes;
+    }
+  }
+  return parameters;
+}
+
+Status run(PtxKernel& f, const LaunchConfig& config, void** parameters, void** extra) {
   return guarded([&] {
+    std::vector<void*> of_extra;
+    if (!parameters && !(of_extra = unpacked(f.entry, extra)).empty()) parameters = of_extra.data();
     const runtime::Launch launch = launch_of(config, f.entry);
     const auto& [grid, block, cluster, shared, overlaps, cooperative, stream, checked] = launch;
     auto& program =
@@ -162,6 +181,24 @@ extern "C" {
 
 // The name of the kernel that was launched last: which of an export's it was.
 const char* ptxbuilder_last_kernel() { return last_kernel.c_str(); }
+
+// A name without a version is that of the newest.
+Status cuGetProcAddress_v2(const char* symbol, void** address, int, uint64_t, int* found) {
+  return guarded(
+      [&] {
+        Dl_info own;
+        void* self = dladdr(reinterpret_cast<void*>(&settled), &own)  // which nobody else can be
+                         ? dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD)
+                         : nullptr;
+        *address = nullptr;
+        for (const char* version : {"_v2", ""})
+          if (!*address && self) *address = dlsym(self, (std::string(symbol) + version).c_str());
+        constexpr int not_found = 1;
+        if (found) *found = *address ? 0 : not_found;
+        if (!*address) throw Error(fmt::format("the emulator's driver has no {}", symbol));
+      },
+      Status::not_found);
+}
 
 Status cuInit(unsigned) { return settled(); }
 Status cuDriverGetVersion(int* version) { return give(version, 13000); }
@@ -324,14 +361,14 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, 
   });
 }
 
-Status cuLaunchKernelEx(const LaunchConfig* config, PtxKernel* function, void** parameters, void**) {
-  return run(*function, *config, parameters);
+Status cuLaunchKernelEx(const LaunchConfig* config, PtxKernel* function, void** parameters, void** extra) {
+  return run(*function, *config, parameters, extra);
 }
 Status cuLaunchKernel(PtxKernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                      cu::Stream stream, void** parameters, void**) {
+                      cu::Stream stream, void** parameters, void** extra) {
   return run(*function, {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
-             parameters);
+             parameters, extra);
 }
 
 }  // extern "C"

@@ -99,7 +99,7 @@ install(FILES runtime/sidecar.md kernels/command/commands.md ${PROJECT_BINARY_DI
 install(FILES runtime/sidecar.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(DIRECTORY ${licenses} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
-install(TARGETS ptxb ptxbuilder_emulated_driver EXPORT ptxbuilder-tools
+install(TARGETS ptxb ptxbuilder_emulated_driver ptxbuilder_recorder EXPORT ptxbuilder-tools
         RUNTIME COMPONENT command LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ptxbuilder COMPONENT command)
 install(EXPORT ptxbuilder-tools NAMESPACE ptxbuilder:: DESTINATION ${package_folder} FILE ptxbuilder-tools-targets.cmake
         COMPONENT tools)

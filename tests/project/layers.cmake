@@ -3,7 +3,7 @@
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
-    runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator
+    runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator runtime/record
     kernels/family kernels/call kernels/rows kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
 # Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
@@ -18,6 +18,7 @@ set(allowed_runtime/emulator/checks ${allowed_runtime/emulator/machine} runtime/
 set(allowed_runtime/emulator/decode ${allowed_runtime/emulator/machine} ptxbuilder/ptx runtime/emulator/decode)
 set(allowed_runtime/emulator/instructions ${allowed_runtime/emulator/decode} runtime/emulator/instructions)
 set(allowed_runtime/emulator ${allowed_runtime/emulator/instructions})
+set(allowed_runtime/record ptxbuilder ptxbuilder/ptx ptxbuilder/compile runtime runtime/emulator runtime/record)
 set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_ptxbuilder/isa ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx)
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)

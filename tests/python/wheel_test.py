@@ -47,6 +47,7 @@ modules = {os.path.relpath(path, f"{top}/kernels/python") for ending in (".py", 
 others = {name for name in names if ".dist-info/" not in name} - modules
 kit.check(modules <= set(names) and others == {
     f"ptxbuilder-{version}.data/scripts/ptxb", f"ptxbuilder-{version}.data/data/lib/ptxbuilder/libcuda.so.1",
+    f"ptxbuilder-{version}.data/data/lib/ptxbuilder/libptxb_record.so",
     *(f"ptxbuilder/{x}" for x in ("_ext.abi3.so", soname))}, names)
 folder = f"ptxbuilder-{version}.dist-info"
 problems = shipped.problems_of_licenses(lambda name: archive.read(f"{folder}/licenses/linked_in/{name}").decode())
@@ -94,6 +95,7 @@ run(python, "-c", code, env=alone, cwd=work)
 # Its libraries export what they should, and they and the command take nothing but libc, and know no folder of the build.
 for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), (f"{work}/venv/bin/ptxb", None, ""),
                               (f"{work}/venv/lib/ptxbuilder/libcuda.so.1", r"cu\w+|ptxbuilder_last_kernel", ""),
+                              (f"{work}/venv/lib/ptxbuilder/libptxb_record.so", r"cu\w+|dlsym", ""),
                               (f"{site}/ptxbuilder/_ext.abi3.so", r"PyInit__ext", soname)):
     name = os.path.basename(path)
     if exports:

@@ -1,0 +1,111 @@
+// `ptxb record`: a program's launches as PTX and launch files, by libptxb_record.so.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "kernels/family/commands.h"
+#include "ptxbuilder/error.h"
+
+namespace ptxbuilder::command::record_command {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::vector<std::string> program, ptx;
+  std::string folder = "ptxb-record", kernel;
+  uint64_t most = 10, megabytes = 256;
+};
+
+// It lies beside this program where that is installed, or was built.
+fs::path library() {
+  constexpr const char* name = "libptxb_record.so";
+  std::error_code none;
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", none).parent_path().parent_path();
+  for (const fs::path& folder :
+       {prefix / PTXBUILDER_LIBRARY_FOLDER / "ptxbuilder", prefix / "runtime/record"})
+    if (fs::exists(folder / name, none)) return folder / name;
+  throw Error(fmt::format("record: {} is neither in {} nor in {}", name,
+                          (prefix / PTXBUILDER_LIBRARY_FOLDER / "ptxbuilder").string(),
+                          (prefix / "runtime/record").string()));
+}
+
+// Where Triton and torch's compiler keep what they have compiled.
+std::vector<std::string> caches() {
+  std::vector<std::string> all;
+  auto of = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return std::string(value ? value : "");
+  };
+  if (const std::string cache = of("TRITON_CACHE_DIR"); !cache.empty()) all.push_back(cache);
+  if (const std::string home = of("HOME"); !home.empty()) all.push_back(home + "/.triton/cache");
+  if (const std::string user = of("USER"); !user.empty()) all.push_back("/tmp/torchinductor_" + user);
+  std::erase_if(all, [](const std::string& folder) { return !fs::is_directory(folder); });
+  return all;
+}
+
+void set(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 1); }
+
+// Does not return but by an Error: the program goes on in this process.
+int run(const Options& o) {
+  std::string folders;
+  std::vector<std::string> all = o.ptx;
+  for (const std::string& cache : caches()) all.push_back(cache);
+  for (const std::string& folder : all) {
+    if (!fs::is_directory(folder)) throw Error(fmt::format("--ptx {}: it is no folder", folder));
+    folders += (folders.empty() ? "" : ":") + fs::absolute(folder).string();
+  }
+  const char* before = std::getenv("LD_PRELOAD");
+  set("LD_PRELOAD", library().string() + (before && *before ? fmt::format(":{}", before) : ""));
+  set("PTXB_RECORD_FOLDER", fs::absolute(o.folder).string());
+  set("PTXB_RECORD_KERNEL", o.kernel);
+  set("PTXB_RECORD_MAX", std::to_string(o.most));
+  set("PTXB_RECORD_BYTES", std::to_string(o.megabytes << 20));
+  set("PTXB_RECORD_PTX", folders);
+  set("PTXB_RECORD_PROCESS", std::to_string(getpid()));
+  std::vector<char*> words;
+  for (const std::string& word : o.program) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  throw Error(fmt::format("record: {} cannot be run: {}", o.program[0], std::strerror(errno)));
+}
+
+Command add(const Arguments& ptxb) {
+  const Arguments app =
+      ptxb.command("record", "a running program's launches as PTX and JSON files, which `ptxb sim` runs");
+  auto o = std::make_shared<Options>();
+  app.option("program", o->program, "the program and its arguments, behind --")
+      .required()
+      .shown_as("-- PROGRAM ...");
+  app.option("-o,--output", o->folder, "a folder for each launch is made here")
+      .with_default()
+      .shown_as("DIR");
+  app.option("--kernel", o->kernel, "kernels with this in their names alone").shown_as("NAME");
+  app.option("--max", o->most, "launches that are recorded, at most")
+      .with_default()
+      .from(1, 1000000)
+      .shown_as("N");
+  app.option("--mb", o->megabytes,
+             "of one allocation; of a larger one as much is kept from where a pointer points on")
+      .with_default()
+      .from(1, 16384)
+      .shown_as("MB");
+  app.option("--ptx", o->ptx,
+             "folders where PTX lies beside the .cubin that the program loads, as in Triton's cache")
+      .by_comma()
+      .shown_as("DIR,...");
+  app.footer(
+      "Each launch becomes a folder with kernel.ptx, launch.json, and the bytes of the buffers that its "
+      "pointers and\n"
+      "tensor maps reach, before and after: ptxb sim DIR/0-k/kernel.ptx --launch DIR/0-k/launch.json runs "
+      "it, and\n"
+      "compares. Where the program has loaded a cubin alone, what there is to do is told for each kernel.");
+  return {app, [o] { return run(*o); }};
+}
+
+const CommandRegistration registration(add);
+
+}  // namespace ptxbuilder::command::record_command

@@ -1,0 +1,118 @@
+// What a program has told the driver of its modules, memory and tensor maps; of the launches that are wanted,
+// a folder each, which `ptxb sim` runs: NAME.ptx, launch.json, and the bytes of buffers before and after.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/driver.h"
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/entry.h"
+#include "runtime/record/images.h"
+#include "runtime/tensor_map.h"
+
+namespace ptxbuilder::runtime::record {
+
+// A module, a library, a function or a kernel: a handle of the driver's.
+using Handle = const void*;
+
+struct Wanted {
+  std::filesystem::path folder = "ptxb-record";
+  std::string kernel = {};     // a part of its name, as its author or as the PTX wrote it; "" for all
+  uint64_t launches = 10;      // the most that are recorded
+  uint64_t bytes = 256 << 20;  // of one allocation; of a larger one as much from where a pointer points on
+  std::vector<std::filesystem::path> ptx = {};
+  // What `ptxb record` has set in the environment.
+  static Wanted from_environment();
+};
+
+// The driver's own calls that the recorder needs; those that a driver lacks are null.
+struct DriverCalls {
+  cu::Status (*synchronize)() = nullptr;
+  cu::Status (*copy_out)(void*, cu::DevicePtr, size_t) = nullptr;
+  cu::Status (*address_range)(cu::DevicePtr*, size_t*, cu::DevicePtr) = nullptr;
+  cu::Status (*is_capturing)(cu::Stream, int*) = nullptr;
+  cu::Status (*module_global)(cu::DevicePtr*, size_t*, Handle, const char*) = nullptr;
+  cu::Status (*library_global)(cu::DevicePtr*, size_t*, Handle, const char*) = nullptr;
+};
+
+struct LaunchShape {
+  Dim3 grid, block;
+  std::optional<Dim3> cluster;
+  uint32_t shared_bytes = 0;
+  bool cooperative = false;
+  cu::Stream stream = nullptr;
+};
+
+struct RecordedMap {
+  TensorMapArguments arguments;
+  std::optional<Im2col> im2col;
+};
+
+class Recorder {
+ public:
+  Recorder(Wanted wanted, DriverCalls driver);
+
+  void loaded(Handle module, Image image, bool is_library);
+  void linked(std::string cubin, std::string ptx) { sources_.linked(std::move(cubin), std::move(ptx)); }
+  void module_of(Handle library, Handle module);
+  void found(Handle module, Handle function, const std::string& name);
+  void is_function_of(Handle kernel, Handle function);
+  void allocated(Address address, size_t bytes) { allocations_[address] = bytes; }
+  void released(Address address) { allocations_.erase(address); }
+  void encoded(const void* map, RecordedMap recorded);
+
+  // Ahead of a launch, and behind it. `parameters` are pointers to each, or null where `packed` has all of
+  // them.
+  struct Launch;
+  std::shared_ptr<Launch> begin(Handle function, const LaunchShape& shape, void** parameters,
+                                const std::byte* packed);
+  void end(Launch& launch);
+
+  // What is told when the program ends.
+  std::string summary() const;
+
+ private:
+  struct Module {
+    Image image;
+    Handle handle;
+    bool is_library;
+  };
+  struct Function {
+    std::shared_ptr<const Module> module;
+    std::string name;
+  };
+  struct Place {
+    size_t buffer;
+    uint64_t offset;
+  };
+
+  bool is_wanted(const std::string& kernel) const;
+  void note(const std::string& kernel, const std::string& why);
+  std::optional<std::pair<Address, size_t>> allocation_of(Address address) const;
+  std::optional<Place> place_of(Launch& launch, Address address);
+  void add_variables(Launch& launch, const Module& module, const std::string& ptx);
+  std::string value(Launch& launch, const std::byte* bytes, size_t count, const std::string& at);
+  std::string map_value(Launch& launch, const RecordedMap& map, const std::string& at);
+  void scan(Launch& launch, size_t buffer);
+
+  Wanted wanted_;
+  DriverCalls driver_;
+  PtxSources sources_;
+  std::map<Handle, std::shared_ptr<const Module>> modules_;
+  std::map<Handle, Function> functions_;
+  std::map<Address, size_t> allocations_;
+  std::map<std::array<std::byte, 128>, RecordedMap> maps_;
+  std::set<std::string> noted_;
+  uint64_t recorded_ = 0, seen_ = 0;
+};
+
+}  // namespace ptxbuilder::runtime::record
