@@ -1,0 +1,129 @@
+"""Recording on a GPU: programs of several kinds run under `ptxb record`, and what it writes runs by `ptxb sim`.
+
+  python3 tests/record/record_gpu.py PTXB
+
+A kernel that the driver links from PTX, a product by tensor maps, a program of CUDA's runtime by nvcc, a kernel of Triton and one of
+PyTorch; each is left out where its tools are not there. Exit code 0: all replay, 1: some do not, 77: there is no GPU.
+"""
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RUNTIME = """
+#include <cstdio>
+__device__ float scale = 3;
+struct Pair { const float* x; float* y; };
+__global__ void scaled(Pair p, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) p.y[i] = scale * p.x[i];
+}
+int main() {
+  const int n = 1000;
+  float host[n], *x, *y;
+  for (int i = 0; i < n; ++i) host[i] = i;
+  cudaMalloc(&x, sizeof host), cudaMalloc(&y, sizeof host);
+  cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);
+  cudaMemset(y, 0, sizeof host);
+  scaled<<<8, 128>>>(Pair{x, y}, n);
+  cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
+  std::printf("%g %s\\n", host[999], cudaGetErrorString(cudaGetLastError()));
+  return host[999] == 2997 ? 0 : 1;
+}
+"""
+TRITON = """
+import torch, triton, triton.language as tl
+@triton.jit
+def add_kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+x = torch.arange(1000, device="cuda", dtype=torch.float32)
+y = torch.zeros_like(x)
+add_kernel[(8,)](x, y, 1000, BLOCK=128)
+assert torch.equal(y, x + 1)
+"""
+TORCH = """
+import torch
+x = torch.arange(1000, device="cuda", dtype=torch.float32)
+torch.cuda.synchronize()
+print((x * 2).sum().item())
+"""
+
+
+def run(words, **options):
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=200, **options)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+class Trial:
+    def __init__(self, ptxb, work):
+        self.ptxb, self.work, self.failed = ptxb, work, 0
+
+    def say(self, name, is_right, words):
+        self.failed += not is_right
+        print(f"{'right' if is_right else 'WRONG'}: {name}: {words}", flush=True)
+
+    def record(self, name, program, kernel, tolerance=None, **options):
+        """Records the first launch of a kernel, and replays it. Rounding may differ by `tolerance` times what is expected."""
+        folder = f"{self.work}/{name}"
+        code, words = run([self.ptxb, "record", "-o", folder, "--kernel", kernel, "--max", "1", "--mb", "64", "--", *program], **options)
+        made = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        if code or not made:
+            return self.say(name, False, f"exit code {code}: {words[-800:]}")
+        launch = f"{folder}/{made[0]}/launch.json"
+        with open(launch) as file:
+            text = file.read()
+        comments = "".join(line for line in text.splitlines(True) if line.startswith("//"))
+        launch_of = json.loads(text[len(comments):])
+        for output in launch_of["outputs"] if tolerance else []:
+            output.update(tolerance=tolerance, relative=tolerance)
+        with open(launch, "w") as file:
+            json.dump(launch_of, file)
+        code, replayed = run([self.ptxb, "sim", f"{folder}/{made[0]}/kernel.ptx", "--launch", launch, "--time-limit", "150"])
+        is_right = code == 0 and "elements are right" in replayed
+        self.say(name, is_right, re.sub(r"\s+", " ", replayed if is_right else words + replayed)[-800:])
+
+
+def main():
+    if not os.path.exists("/dev/nvidiactl"):
+        print("SKIPPED: there is no GPU")
+        return 77
+    ptxb = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as work:
+        trial = Trial(ptxb, work)
+        common = ["--verify", "--device", "cuda", "--assembler", "driver", "--no-cache"]
+        trial.record("linked", [ptxb, "run", "saxpy", "--n", "1000", *common], "saxpy")
+        trial.record("tensor_maps", [ptxb, "run", "gemm_tma_mma_sync", "--m", "128", "--n", "128", "--k", "64", *common], "gemm", 0.02)
+        if nvcc := shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc"):
+            with open(f"{work}/scaled.cu", "w") as file:
+                file.write(RUNTIME)
+            for name, options in {"runtime": [], "shared_runtime": ["-cudart", "shared"]}.items():
+                code, words = run([nvcc, "-gencode", "arch=compute_90,code=[compute_90,sm_90]", *options, "-o", f"{work}/{name}.out",
+                                   f"{work}/scaled.cu"])
+                if code:
+                    trial.say(name, False, words)
+                else:
+                    trial.record(name, [f"{work}/{name}.out"], "scaled")
+        for name, needs, text, kernel in (("triton", ("torch", "triton"), TRITON, "add_kernel"), ("torch", ("torch",), TORCH, "")):
+            if any(importlib.util.find_spec(module) is None for module in needs):
+                print(f"left out: {name}: this Python has not all of {', '.join(needs)}")
+                continue
+            with open(f"{work}/{name}.py", "w") as file:
+                file.write(text)
+            environment = {**os.environ, "TRITON_CACHE_DIR": f"{work}/cache"}
+            if name == "triton":
+                trial.record(name, [sys.executable, f"{work}/{name}.py"], kernel, env=environment)
+                continue
+            # PyTorch's own kernels are cubins for most GPUs: then it is said what to do.
+            code, words = run([ptxb, "record", "-o", f"{work}/torch", "--", sys.executable, f"{work}/{name}.py"], env=environment)
+            is_told = "and no PTX" in words or "launches are in" in words
+            trial.say(name, code == 0 and "999000" in words and is_told, re.sub(r"\s+", " ", words)[-800:])
+    return 1 if trial.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
