@@ -132,6 +132,43 @@ TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, 
     CHECK_MESSAGE(what.find(part) != std::string::npos, what);
 }
 
+TEST_CASE("emulator: reports name the chain of inlined calls, of both accesses of a race") {
+  const std::string text = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p) {
+.reg .b32 %r<4>; .reg .b64 %rd<3>;
+.loc 1 40 7
+ld.param.u64 %rd0, [p];
+mov.u32 %r0, %ctaid.x;
+.loc 1 41 3
+.loc 2 20 5, function_name $inner, inlined_at 1 41 3
+.loc 2 10 9, function_name $outer + 4, inlined_at 2 20 5
+st.global.b32 [%rd0], %r0;
+.loc 1 42 3
+.loc 2 30 5, function_name $inner, inlined_at 1 42 3
+ld.global.b32 %r1, [%rd0];
+.loc 1 43 3
+st.global.b32 [%rd0+4], %r0;
+ret;
+}
+.file 1 "kernel.cu"
+.file 2 "tile.h"
+)";
+  std::vector<std::string> found;
+  EmulatorOptions options;
+  options.finding = [&](const EmulatorError& e) { found.emplace_back(e.what()); };
+  Bench bench(text, 1, options);
+  bench.run({2, 1, 1}, 0, bench.upload(std::vector<uint32_t>(4)));
+  auto has = [&](const std::string& part) {
+    return std::ranges::any_of(found,
+                               [&](const std::string& f) { return f.find(part) != std::string::npos; });
+  };
+  CHECK(has("wrote it at line 12 (tile.h:10, inlined at tile.h:20, inlined at kernel.cu:41), and nothing"));
+  CHECK(has("from tile.h:10\n  inlined at tile.h:20\n  inlined at kernel.cu:41\n  kernel k"));
+  CHECK(has("from kernel.cu:43\n  kernel k"));
+}
+
 TEST_CASE("emulator: long instructions do not put off the limit") {
   EmulatorOptions options;
   options.seed = 3;  // which has the longest turns

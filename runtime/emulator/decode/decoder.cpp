@@ -118,13 +118,42 @@ void Decoder::walk(const std::vector<ptx_text::Statement>& statements, size_t sc
 void Decoder::directive(const ptx_text::Directive& d, size_t scope, const std::string& last_label) {
   if (d.tokens[0] == ".loc") {
     const uint32_t line = to_number(d.tokens[2]);
-    auto file = file_numbers_.find(to_number(d.tokens[1]));
     if (line == 0) return;  // made by the compiler
-    source_.file = file == file_numbers_.end() ? uint16_t{0xffff} : file->second;
+    source_.file = file_number(d.tokens[1]);
     source_.line = line;
+    source_.call = inlined_call(d);
   } else if (d.tokens[0] == ".branchtargets") {
     for (size_t i = 1; i < d.tokens.size(); i += 2) scopes_[scope].tables[last_label].push_back(d.tokens[i]);
   }
+}
+
+uint16_t Decoder::file_number(const std::string& token) const {
+  const auto file = file_numbers_.find(to_number(token));
+  return file == file_numbers_.end() ? uint16_t{0xffff} : file->second;
+}
+
+// Where the function of a .loc was inlined: in a line that an earlier .loc may have told to be inlined
+// itself.
+int32_t Decoder::inlined_call(const ptx_text::Directive& d) {
+  auto place = [&](size_t first) {
+    return std::tuple(to_number(d.tokens[first]), to_number(d.tokens[first + 1]),
+                      to_number(d.tokens[first + 2]));
+  };
+  const auto word = std::ranges::find(d.tokens, "inlined_at");
+  int32_t number = -1;
+  if (word != d.tokens.end()) {
+    const auto first = static_cast<size_t>(word - d.tokens.begin()) + 1;
+    const auto caller = calls_of_places_.find(place(first));
+    const InlinedCall call{file_number(d.tokens[first]), to_number(d.tokens[first + 1]),
+                           caller == calls_of_places_.end() ? -1 : caller->second};
+    std::vector<InlinedCall>& all = kernel_.inlined_calls;
+    const auto [known, is_new] =
+        numbers_of_calls_.try_emplace(std::tuple(call.file, call.line, call.call), all.size());
+    if (is_new) all.push_back(call);
+    number = static_cast<int32_t>(known->second);
+  }
+  calls_of_places_[place(1)] = number;
+  return number;
 }
 
 // An instruction with its vector registers spelled out: %v becomes {%v.x, %v.y}.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 #include "ptxbuilder/isa/nearest.h"
@@ -252,6 +253,8 @@ class Decoder {
   void declare(const ptx_text::Declaration& d, size_t scope);
   void name_symbol(size_t scope, const ptx_text::Declarator& name, const Symbol& symbol);
   void directive(const ptx_text::Directive& d, size_t scope, const std::string& last_label);
+  uint16_t file_number(const std::string& token) const;
+  int32_t inlined_call(const ptx_text::Directive& d);
   void decode_all(uint32_t from);
   void decode_one(uint32_t pc);
   void link_calls();
@@ -308,6 +311,9 @@ class Decoder {
   std::vector<Jump> jumps_;  // of each instruction
   std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
+  // By file, line and column of a .loc, and by file, line and caller: indices in Kernel::inlined_calls.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, int32_t> calls_of_places_;
+  std::map<std::tuple<uint16_t, uint32_t, int32_t>, size_t> numbers_of_calls_;
 
  public:
   // Adds a call, and returns its index in Kernel::calls.

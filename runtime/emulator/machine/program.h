@@ -144,6 +144,14 @@ struct SourceLine {
   uint32_t ptx = 0;   // line of the PTX text
   uint16_t file = 0;  // index in Kernel::files; files.size() or more if the file is unknown
   uint32_t line = 0;  // of .loc
+  int32_t call = -1;  // where that was inlined, an index in Kernel::inlined_calls
+};
+
+// A call of the author's source that has been inlined.
+struct InlinedCall {
+  uint16_t file = 0;  // as of SourceLine
+  uint32_t line = 0;
+  int32_t call = -1;  // where the caller was inlined in its turn
 };
 
 // A named stretch of a memory space.
@@ -227,6 +235,7 @@ struct Kernel {
   std::map<uint64_t, uint32_t> by_address;  // routines that calls by register may reach
   Register frame;                  // where the running function's frame begins, 8 B; see frames_apart()
   std::vector<std::string> files;  // .file names
+  std::vector<InlinedCall> inlined_calls;
 
   uint32_t entry = 0;
   uint32_t register_bytes = 0;       // of one warp's registers
@@ -263,14 +272,20 @@ struct Kernel {
   static constexpr uint32_t no_number = ~0u;
   uint32_t number(Register r) const { return r.at < 0 ? no_number : numbers[static_cast<size_t>(r.at) / 4]; }
 
-  // The line of PTX of an instruction, and that of the author's source where it is known: "line 158
-  // (gemm.cpp:41)".
+  // The line of PTX of an instruction, and those of the author's source where they are known: "line 158
+  // (tile.h:41, inlined at gemm.cpp:20)".
   std::string place(uint32_t pc) const {
     const SourceLine& at = lines[pc];
     std::string text = "line " + std::to_string(at.ptx);
-    if (at.line != 0 && at.file < files.size())
-      text += " (" + files[at.file] + ":" + std::to_string(at.line) + ")";
-    return text;
+    if (at.line == 0 || at.file >= files.size()) return text;
+    text += " (" + source(at.file, at.line);
+    for (int32_t call = at.call; call >= 0; call = inlined_calls[static_cast<size_t>(call)].call)
+      text += ", inlined at " + source(inlined_calls[static_cast<size_t>(call)].file,
+                                       inlined_calls[static_cast<size_t>(call)].line);
+    return text + ")";
+  }
+  std::string source(uint16_t file, uint32_t line) const {  // "gemm.cpp:41"
+    return (file < files.size() ? files[file] : "?") + ":" + std::to_string(line);
   }
 
   std::string register_name(Register r) const {  // for reports

@@ -56,9 +56,12 @@ std::string Warp::report(const std::string& message, int lane, uint32_t at) cons
   if (at != no_pc) {
     const SourceLine& source = kernel.lines[at];
     text += fmt::format("\n  at PTX line {}: {}", source.ptx, kernel.texts[at]);
-    if (source.line)
-      text += fmt::format("\n  from {}:{}",
-                          source.file < kernel.files.size() ? kernel.files[source.file] : "?", source.line);
+    if (source.line) text += fmt::format("\n  from {}", kernel.source(source.file, source.line));
+    for (int32_t call = source.call; call >= 0;) {
+      const InlinedCall& site = kernel.inlined_calls[static_cast<size_t>(call)];
+      text += fmt::format("\n  inlined at {}", kernel.source(site.file, site.line));
+      call = site.call;
+    }
   }
   text += fmt::format("\n  kernel {}, CTA ({}, {}, {}), warp {}", kernel.name, cta.id.x, cta.id.y, cta.id.z,
                       index);
