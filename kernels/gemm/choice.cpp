@@ -72,8 +72,13 @@ bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
 
 // The tile in clusters, and with as many CTAs for each tile of the last wave as there may be, if that does
 // not fill the SMs, or fewer, who have less to add up.
-std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors) {
+std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors, bool grouped) {
   std::vector<GemmTile> all;
+  if (grouped) {  // whose last wave nobody knows
+    all.push_back(tile);
+    all.back().split_last = 8;
+    return all;
+  }
   for (auto [cm, cn] : {std::pair(1, 1), {2, 1}, {1, 2}, {2, 2}}) {
     GemmTile t = tile;
     t.cluster_m = cm;
@@ -141,7 +146,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     const GemmSize whole = without_groups(o, size, t);
     const double tiles = tiles_of(t, whole);
     if (t.ctas_per_sm == 1 && !t.pingpong)
-      for (const GemmTile& s : divided(t, whole, multiprocessors)) add(s);
+      for (const GemmTile& s : divided(t, whole, multiprocessors, o.group_ends)) add(s);
     for (int split = 2; split <= 8; ++split) {
       GemmTile s = t;
       s.split_k = split;

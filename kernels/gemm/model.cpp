@@ -36,6 +36,24 @@ int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? si
 
 double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
 
+// What tiles take in groups, of the time that they would take without: on an H100 80GB HBM3 (driver
+// 580.159.04, 2026-11-27) as `gemm --group_ends yes --bench` has it of 8, 32 and 64 groups of 8192 rows in
+// all. CTAs of a cluster wait for each other where matrices come from memory, and warpgroups in turn for
+// tiles that are found while they multiply.
+double times_in_groups(const GemmOperation& o, const GemmTile& t) {
+  if (!o.group_ends) return 1;
+  double times = 1;
+  if (t.cluster_m * t.cluster_n > 1) times *= 1.2;
+  if (t.pingpong) times *= 1.1;
+  if (t.bm > 128) times *= 1.1;
+  if (t.swapped && !o.groups_of_k) times *= 1.04;
+  return times;
+}
+
+// Rounds beside whole ones of tiles whose number is not known: half of one is idle in the mean, and less
+// where CTAs divide the last tiles.
+constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
+
 // A product by one tile, and what its parts take.
 class Model {
  public:
@@ -60,7 +78,9 @@ class Model {
     // A last round of few tiles is shorter: they have more of L2 and of the power. CTAs that an SM holds
     // share its tensor cores, but fill each other's gaps.
     const double whole = ceil_div(tiles_, ctas_), even = tiles_ / ctas_;
-    rounds_ = (whole - c.idle_round * (whole - even)) * (ctas_ > multiprocessors ? t.ctas_per_sm : 1);
+    const double rounds =
+        o.grouped_rows() && even > 1 ? even + kOpenRound : whole - c.idle_round * (whole - even);
+    rounds_ = rounds * (ctas_ > multiprocessors ? t.ctas_per_sm : 1);
     rows_k_major_ = t.swapped ? o.b_k_major : o.a_k_major;
     columns_k_major_ = t.swapped ? o.a_k_major : o.b_k_major;
     rows_aligned_ = aligned(rows_k_major_, rows_of(t, size), size.k);
@@ -169,7 +189,7 @@ class Model {
                         : (t_.cluster_m > 1) == (columns_ >= rows_) ? 1
                                                                     : 2;
     const bool within_sectors = std::min(rows_aligned_, columns_aligned_) < 32;
-    return by_cluster[rows][cluster] *
+    return by_cluster[rows][cluster] * times_in_groups(o_, t_) *
            (within_sectors && rows == 5 && cluster > 0 && cluster < 3 ? c.sectors_256 : 1) *
            (divides_columns(t_) ? c.half_columns : 1) *
            (t_.split_k > 1                               ? c.divided_steps
@@ -188,6 +208,7 @@ class Model {
 
   // Steps of the CTA that has the most.
   double divided_steps() const {
+    if (o_.grouped_rows() && tiles_ > places_) return (tiles_ / places_ + kOpenDivided) * steps_;
     const TileDivision d = division();
     const auto steps = static_cast<int64_t>(steps_);
     return static_cast<double>(d.waves * steps + (d.rest > 0 ? (steps * d.tiles + d.ctas - 1) / d.ctas : 0));

@@ -274,4 +274,27 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
   CHECK(error_of([&] { checked(o, {}); }).find("A of e4m3 stored along m") != std::string::npos);
 }
 
+TEST_CASE("tiles of groups are chosen by how many rows, or how much of k, a group may be expected to have") {
+  GemmOperation rows, k;
+  rows.group_ends = k.group_ends = k.groups_of_k = true;
+  k.a_k_major = k.b_k_major = false;
+  const GemmTile tile = parse_tile("128x256x64_4");
+  CHECK(without_groups(rows, {8192, 4096, 7168, 8}, tile).m == 8192 + 8 / 2 * 128);
+  CHECK(without_groups(rows, {64, 4096, 7168, 32}, tile).m == 32 * 128);
+  CHECK(without_groups(rows, {3, 4096, 7168, 32}, tile).m == 16 * 128);
+  CHECK(without_groups(k, {4096, 7168, 8200, 8}, tile).k == 1025);
+  const auto chosen = [](const GemmOperation& o, const GemmSize& size) {
+    return choose(o, size, kMultiprocessors);
+  };
+  const GemmTile large = chosen(rows, {32768, 4096, 7168, 8}), few = chosen(rows, {64, 4096, 7168, 32});
+  CHECK(large.bm * large.bn == 128 * 256);
+  CHECK((few.swapped ? few.bn : few.bm) <= 64);
+  CHECK(chosen(k, {4096, 7168, 8192, 8}).split_last == 1);
+  for (const GemmOperation& o : {rows, k})
+    for (int64_t groups : {1, 300}) {
+      const GemmTile one = chosen(o, {groups, 72, 64, groups});
+      CHECK(one == checked(o, one));
+    }
+}
+
 }  // namespace ptxbuilder::test::gemm_choice_test
