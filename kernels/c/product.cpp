@@ -131,8 +131,9 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   };
   expect(a, q.m, q.k, "[m,k]", false);
   expect(b, q.k, q.n, "[k,n]", grouped_rows);
-  q.a_k_major = a.along_columns();
-  q.b_k_major = b.along_rows();
+  // One of a single row or column lies both ways, of which groups of k take one.
+  q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();
+  q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
     if (!x->along_columns() && !x->along_rows())
       throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,

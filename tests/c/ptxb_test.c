@@ -360,6 +360,64 @@ static void check_epilogues(unsigned seed) {
   discard_epilogue(&e);
 }
 
+/* Rows in groups, each by a matrix of its own, of which the first, of no rows, does not count; and the same
+ * rows of A and D as k in groups. */
+static void check_groups(unsigned seed) {
+  enum { M = 40, N = 24, K = 16, GROUPS = 3 };
+  static const int32_t ends[GROUPS] = {0, 13, 33};
+  Matrix a, b, d, e, by_k;
+  make(&a, bf16, M, K, K, 1, 0);
+  make(&b, bf16, GROUPS * K, N, N, 1, 0);
+  make(&d, f32, M, N, N, 1, 0);
+  make(&e, bf16, M, N, N, 1, 0);
+  make(&by_k, f32, GROUPS * K, N, N, 1, 0);
+  fill(&a, &seed), fill(&b, &seed), fill(&e, &seed);
+  void* memory;
+  OK(ptxb_allocate(device, sizeof ends, &memory));
+  OK(ptxb_copy_in(device, memory, ends, sizeof ends));
+  const ptxb_dtype s32 = {PTXB_INT, 32, 1};
+  int64_t groups = GROUPS, shape[3] = {GROUPS, K, N}, turned_shape[2] = {K, M}, turned[2] = {1, K};
+  ptxb_tensor of_ends = {.data = memory, .ndim = 1, .dtype = s32, .shape = &groups};
+  ptxb_tensor of_b = b.tensor, of_a = a.tensor, of_d = by_k.tensor;
+  of_b.ndim = of_d.ndim = 3, of_b.shape = of_d.shape = shape, of_b.strides = of_d.strides = NULL;
+  of_a.shape = turned_shape, of_a.strides = turned;
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &a.tensor, p.b = &of_b, p.d = &d.tensor, p.group_ends = &of_ends;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  int wrong = 0;
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K && i < ends[2]; ++k)
+        sum += value(&a, i, k) * value(&b, (i < ends[1] ? 1 : 2) * K + k, j);
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  p.a = &of_a, p.b = &e.tensor, p.d = &of_d;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, by_k.host, by_k.tensor.data, by_k.bytes));
+  for (int64_t i = 0; i < GROUPS * K; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      const int64_t g = i / K;
+      for (int64_t m = g == 0 ? 0 : ends[g - 1]; m < ends[g]; ++m)
+        sum += value(&a, m, i % K) * value(&e, m, j);
+      wrong += value(&by_k, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  REFUSED((p.a = &a.tensor, ptxb_matmul_run(device, &p, NULL, 0, NULL)),
+          "A: 1 batches of 40 x 16, but D and A make");
+  p.a = &a.tensor, p.b = &of_b, p.d = &of_d;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: A, B and D have 2, 3 and 3 dimensions");
+  p.d = &d.tensor, groups = 2;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it is int32");
+  OK(ptxb_free(device, memory));
+  discard(&a), discard(&b), discard(&d), discard(&e), discard(&by_k);
+}
+
 static void check_epilogue_mistakes(void) {
   Epilogue e;
   make_epilogue(&e, bf16, bf16, kN, 1);
@@ -1077,6 +1135,7 @@ int main(int count, char** words) {
   check_attention(1, count < 2);
   check_repeated(seed);
   check_epilogues(seed);
+  check_groups(seed);
   check_rows(seed);
   check_epilogue_mistakes();
   check_older_struct(seed);

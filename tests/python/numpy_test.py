@@ -468,7 +468,8 @@ def check_groups(got, exact, *words):
 
 
 for x, y in ((a, of_groups), (a, np.ascontiguousarray(of_groups.swapaxes(1, 2)).swapaxes(1, 2)), (a.T.copy().T, of_groups[:, :, 1:]),
-             (of_groups.swapaxes(1, 2), a.T), (a.T, drawn(reference.ALL, 33)), (a.T.copy(), drawn(reference.ALL, 40))):
+             (of_groups.swapaxes(1, 2), a.T), (a.T, drawn(reference.ALL, 33)), (a.T.copy(), drawn(reference.ALL, 40)),
+             (a.T, drawn(reference.ALL, 1)), (a[:, :1].T, drawn(reference.ALL, 8)), (a[:, :1], of_groups[:, :1])):
     check_groups(pb.grouped_mm(x, y, ends, device="emulator"), reference.grouped(wide(x), wide(y), ends), x.shape, y.shape)
 bias, rows, columns = drawn(len(ends), 56), drawn(reference.ALL, dtype=np.float32), drawn(len(ends), 56, dtype=np.float32)
 got = pb.matmul(a, of_groups, offs=ends, bias=bias, scale_a=rows, scale_b=columns, activation="relu", device="emulator")
