@@ -7,19 +7,26 @@ namespace {
 
 Kernel cross_entropy_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    const RegisterTile<s32> target = row.load_index("target");
+    std::optional<RegisterTile<s32>> target;
+    std::optional<Numbers> of_target;
+    const auto load_target = [&] {
+      target = row.load_index("target");
+      of_target = row.load_at("x", *target, NAN);
+    };
     const RegisterLayout rows = row.layout().reduced_rows();
     Var<Numbers> most(Numbers(f32(kLeast), rows)), sum(Numbers(f32(0), rows));
     row.for_pieces([&](Row& piece) {
-      const Numbers x = piece.load("x", -INFINITY), before = most, now = max(before, part_maximum(x));
+      const Numbers x = piece.load("x", -INFINITY);
+      if (!row.is_in_pieces()) load_target();  // while x is on its way
+      const Numbers before = most, now = max(before, part_maximum(x));
       const Numbers terms = reduce_rows(Reduction::add, exponential(x, piece.spread(now)));
       sum = row.is_in_pieces() ? fma(sum.value(), exponential(before, now), terms) : terms;
       most = now;
     });
-    const Numbers of_target = row.load_at("x", target, NAN);
+    if (row.is_in_pieces()) load_target();
     const ExponentialSum all = exponential_sum(row, most, sum);
     const Numbers lse = all.most + log2(all.sum) * (1 / kLog2E);
-    row.store_number("loss", select(target < 0, f32(0), lse - of_target));
+    row.store_number("loss", select(*target < 0, f32(0), lse - *of_target));
     row.store_number("lse", lse);
   });
 }

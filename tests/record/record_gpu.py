@@ -95,7 +95,7 @@ def main():
     ptxb = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as work:
         trial = Trial(ptxb, work)
-        common = ["--verify", "--device", "cuda", "--assembler", "driver", "--no-cache"]
+        common = ["--device", "cuda", "--assembler", "driver", "--no-cache"]
         trial.record("linked", [ptxb, "run", "saxpy", "--n", "1000", *common], "saxpy")
         trial.record("tensor_maps", [ptxb, "run", "gemm_tma_mma_sync", "--m", "128", "--n", "128", "--k", "64", *common], "gemm", 0.02)
         if nvcc := shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc"):
@@ -112,14 +112,14 @@ def main():
             if any(importlib.util.find_spec(module) is None for module in needs):
                 print(f"left out: {name}: this Python has not all of {', '.join(needs)}")
                 continue
-            with open(f"{work}/{name}.py", "w") as file:
+            with open(f"{work}/{name}_program.py", "w") as file:
                 file.write(text)
             environment = {**os.environ, "TRITON_CACHE_DIR": f"{work}/cache"}
             if name == "triton":
-                trial.record(name, [sys.executable, f"{work}/{name}.py"], kernel, env=environment)
+                trial.record(name, [sys.executable, f"{work}/{name}_program.py"], kernel, env=environment)
                 continue
             # PyTorch's own kernels are cubins for most GPUs: then it is said what to do.
-            code, words = run([ptxb, "record", "-o", f"{work}/torch", "--", sys.executable, f"{work}/{name}.py"], env=environment)
+            code, words = run([ptxb, "record", "-o", f"{work}/torch", "--", sys.executable, f"{work}/{name}_program.py"], env=environment)
             is_told = "and no PTX" in words or "launches are in" in words
             trial.say(name, code == 0 and "999000" in words and is_told, re.sub(r"\s+", " ", words)[-800:])
     return 1 if trial.failed else 0
