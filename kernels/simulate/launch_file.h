@@ -34,8 +34,8 @@ struct LaunchParameter {
 // What the elements of a buffer are, at first or as expected.
 struct Content {
   // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes, or a .npy. buffer:
-  // another's. structure: scalars, pointers and tensor maps at their places, zeros or a file between. kept: what the
-  // module says of its variable.
+  // another's. structure: scalars, pointers and tensor maps at their places, zeros or a file between. kept:
+  // what the module says of its variable.
   enum class Kind : uint8_t {
     zeros,
     poison,

@@ -131,11 +131,9 @@ def part_kernels(work, prefix, source, cxx, build_folder):
     with open(f"{folder}/emulated_driver") as file:
         emulated = {**os.environ, "LD_LIBRARY_PATH": file.read()}
     expect(run(f"{folder}/exported", env=emulated), "saxpy: 0 \n", "scale: the same")
-    ptxb = f"{prefix}/bin/ptxb"
-    expect(run(ptxb, "record", "-o", f"{folder}/recorded", "--kernel", "saxpy", "--", f"{folder}/exported", env=emulated), "saxpy: 0 \n",
-           "ptxb record: 1 of ")
-    recorded = f"{folder}/recorded/0-saxpy"
-    expect(run(ptxb, "sim", f"{recorded}/kernel.ptx", "--launch", f"{recorded}/launch.json"), "elements are right")
+    # The program loads kernels and launches none.
+    expect(run(f"{prefix}/bin/ptxb", "record", "-o", f"{folder}/recorded", "--", f"{folder}/exported", env=emulated), "saxpy: 0 \n",
+           "ptxb record: nothing is recorded of 0 launches\n")
     expect(run(scale, "--n", "0", code=2), "field n = 0: it must be at least 1")
     with open(f"{folder}/saxpy_files/saxpy.json") as sidecar:
         expect(sidecar.read(), '"threads": 64', "ceil_div(count, 64)")
