@@ -40,8 +40,11 @@ F driver_call(const char* name) {
   return reinterpret_cast<F>(driver_symbol(name));
 }
 
-// Both serve to the end of the process, whose threads may still call then.
-std::recursive_mutex& mutex = *new std::recursive_mutex;
+// They serve to the end of the process, whose threads may still call then, and from its beginning.
+std::recursive_mutex& mutex() {
+  static auto& made = *new std::recursive_mutex;
+  return made;
+}
 
 bool is_in_use = false;
 
@@ -56,7 +59,10 @@ Recorder& recorder() {
        .module_global =
            driver_call<Status (*)(DevicePtr*, size_t*, Handle, const char*)>("cuModuleGetGlobal_v2"),
        .library_global =
-           driver_call<Status (*)(DevicePtr*, size_t*, Handle, const char*)>("cuLibraryGetGlobal")});
+           driver_call<Status (*)(DevicePtr*, size_t*, Handle, const char*)>("cuLibraryGetGlobal"),
+       .function_name = driver_call<Status (*)(const char**, Handle)>("cuFuncGetName"),
+       .function_module = driver_call<Status (*)(Handle*, Handle)>("cuFuncGetModule"),
+       .library_module = driver_call<Status (*)(Handle*, Handle)>("cuLibraryGetModule")});
   return made;
 }
 
@@ -67,7 +73,7 @@ Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) 
   if (!call) return Status::not_supported;
   const Status status = call(arguments...);
   if (status == Status::success) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(mutex());
     tell(recorder());
   }
   return status;
@@ -81,7 +87,7 @@ Status launched(Handle function, const record::LaunchShape& shape, void** parame
   constexpr auto pointer_follows = uintptr_t{1};
   for (void** e = parameters ? nullptr : extra; e && *e; e += 2)
     if (reinterpret_cast<uintptr_t>(*e) == pointer_follows) packed = static_cast<const std::byte*>(e[1]);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(mutex());
   const auto launch = recorder().begin(function, shape, parameters, packed);
   const Status status = call();
   if (launch) recorder().end(*launch);
@@ -134,7 +140,10 @@ std::string file_at(const char* path) {
 }
 
 // PTX that a linker is given, by the linker.
-std::map<Handle, std::string>& links = *new std::map<Handle, std::string>;
+std::map<Handle, std::string>& links() {
+  static auto& made = *new std::map<Handle, std::string>;
+  return made;
+}
 
 }  // namespace
 
@@ -187,11 +196,11 @@ Status cuLinkAddData_v2(Handle state, int type, void* data, size_t bytes, const 
                         JitOption* options, void** values) {
   const std::string text(static_cast<const char*>(data), bytes);
   return PASS(cuLinkAddData_v2, (void)r;
-              if (type == static_cast<int>(JitInput::ptx)) links[state] = text.c_str(), state, type, data,
+              if (type == static_cast<int>(JitInput::ptx)) links()[state] = text.c_str(), state, type, data,
               bytes, name, count, options, values);
 }
 Status cuLinkComplete(Handle state, void** cubin, size_t* bytes) {
-  return PASS(cuLinkComplete, r.linked(std::string(record::image_at(*cubin).bytes), links[state]), state,
+  return PASS(cuLinkComplete, r.linked(std::string(record::image_at(*cubin).bytes), links()[state]), state,
               cubin, bytes);
 }
 
@@ -350,7 +359,7 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
 
 // Of the program that was named, also where it has called no driver; of its children, where they have.
 [[gnu::destructor]] void tell_summary() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(mutex());
   const char* named = std::getenv("PTXB_RECORD_PROCESS");
   if (is_in_use)
     std::fputs(recorder().summary().c_str(), stderr);

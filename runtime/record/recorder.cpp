@@ -109,6 +109,30 @@ void Recorder::encoded(const void* map, RecordedMap recorded) {
   maps_.insert_or_assign(bytes, std::move(recorded));
 }
 
+// What is known of a function; of one that the program has found by other calls, what the driver says.
+const Recorder::Function* Recorder::function_of(Handle handle) {
+  if (const auto at = functions_.find(handle); at != functions_.end()) return &at->second;
+  const char* name = nullptr;
+  Handle module = nullptr;
+  if (!driver_.function_name || !driver_.function_module ||
+      driver_.function_name(&name, handle) != cu::Status::success || !name ||
+      driver_.function_module(&module, handle) != cu::Status::success)
+    return nullptr;
+  if (!modules_.contains(module) && driver_.library_module) {
+    std::vector<Handle> libraries;
+    for (const auto& [known, loaded] : modules_)
+      if (loaded->is_library && loaded->handle == known) libraries.push_back(known);
+    for (const Handle library : libraries) {
+      Handle of = nullptr;
+      if (driver_.library_module(&of, library) == cu::Status::success && of == module)
+        module_of(library, module);
+    }
+  }
+  found(module, handle, name);
+  const auto at = functions_.find(handle);
+  return at == functions_.end() ? nullptr : &at->second;
+}
+
 bool Recorder::is_wanted(const std::string& kernel) const {
   return kernel.find(wanted_.kernel) != std::string::npos ||
          demangled(kernel).find(wanted_.kernel) != std::string::npos;
@@ -265,17 +289,18 @@ void Recorder::add_variables(Launch& launch, const Module& module, const std::st
 std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchShape& shape,
                                                   void** parameters, const std::byte* packed) {
   ++seen_;
-  const auto at = functions_.find(function);
-  if (at == functions_.end()) {
+  const Function* known = function_of(function);
+  if (!known) {
     note("a kernel", "the program has found it by a call that is not recorded, and nothing is known of it");
     return nullptr;
   }
-  const Function& f = at->second;
+  const Function& f = *known;
   if (!is_wanted(f.name) || recorded_ >= wanted_.launches) return nullptr;
   try {
+    // It is an error to ask for the default stream while another one is captured.
     int capturing = 0;
-    if (driver_.is_capturing && driver_.is_capturing(shape.stream, &capturing) == cu::Status::success &&
-        capturing)
+    if (driver_.is_capturing &&
+        (driver_.is_capturing(shape.stream, &capturing) != cu::Status::success || capturing))
       throw Error(
           "this launch goes into a graph, whose launches are not recorded: run the program without graphs");
     const std::string ptx = sources_.find(f.module->image, f.name);

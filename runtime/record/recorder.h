@@ -42,6 +42,9 @@ struct DriverCalls {
   cu::Status (*is_capturing)(cu::Stream, int*) = nullptr;
   cu::Status (*module_global)(cu::DevicePtr*, size_t*, Handle, const char*) = nullptr;
   cu::Status (*library_global)(cu::DevicePtr*, size_t*, Handle, const char*) = nullptr;
+  cu::Status (*function_name)(const char**, Handle) = nullptr;
+  cu::Status (*function_module)(Handle*, Handle) = nullptr;
+  cu::Status (*library_module)(Handle*, Handle) = nullptr;
 };
 
 struct LaunchShape {
@@ -95,6 +98,7 @@ class Recorder {
     uint64_t offset;
   };
 
+  const Function* function_of(Handle handle);
   bool is_wanted(const std::string& kernel) const;
   void note(const std::string& kernel, const std::string& why);
   std::optional<std::pair<Address, size_t>> allocation_of(Address address) const;
