@@ -152,7 +152,8 @@ TileScheduler::TileScheduler(const GemmOperation& o, const GemmTile& t, u32 m, u
       y_(axis(o, t, t.swapped ? m : n, false)),
       batched_(o.batched || o.grouped_k()),
       groups_along_y_(o.grouped_rows() && t.swapped),
-      groups_(groups) {
+      groups_(groups),
+      batches_(batches) {
   u32 x_tiles = ceil_div(x_.extent, x_.length);
   cols_ = ceil_div(y_.extent, y_.length);
   batch_rows_ = t.cluster_m > 1 ? ceil_div(x_tiles, t.cluster_m) * t.cluster_m : x_tiles;
@@ -220,13 +221,19 @@ u32 TileScheduler::blocks_across() const {
 }
 
 void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
+  const int cm = tile_.cluster_m;
+  const u32 first = cm == 1 ? ctaid_x() : ctaid_x() / cm, step = cm == 1 ? nctaid_x() : nctaid_x() / cm;
+  // Tiles of a group take equally long, and those of others do not: each group has a raster of its own, so
+  // that all CTAs have about as many of each.
   const auto walk_k = [&](const Body& each) {
-    for_each_tile(rows_, cols_, tile_.raster, [&](TileIndex at) {
-      Work work = work_at(at, 0, 0);
-      const GroupPart part = groups_->part_of_k(*work.batch);
-      work.last = ceil_div(part.end - part.begin, tile_.bk);
-      work.group = part;
-      each(work);
+    const u32 rows = ceil_div(batch_rows_, cm), cols = ceil_div(cols_, tile_.cluster_n),
+              of_group = rows * cols;
+    for_(first, of_group * *batches_, step, [&](u32 number) {
+      const u32 group = number / of_group;
+      const TileIndex at = tile_of_block(grouped_raster(number - group * of_group, rows, cols, tile_.raster));
+      const GroupPart part = groups_->part_of_k(group);
+      each({x_.begin(at.row, tile_.inside), y_.begin(at.col, tile_.inside), group, 0,
+            ceil_div(part.end - part.begin, tile_.bk), std::nullopt, part});
     });
   };
   const auto walk_rows = [&](const Body& each) {
@@ -252,8 +259,7 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
           },
           each);
     at.emplace(*groups_, count);
-    const u32 step = tile_.cluster_m == 1 ? nctaid_x() : nctaid_x() / tile_.cluster_m;
-    Var<u32> number(tile_.cluster_m == 1 ? ctaid_x() : ctaid_x() / tile_.cluster_m);
+    Var<u32> number(first);
     Var<pred> more(pred(true));
     while_([&] { return more.value(); },
            [&] {

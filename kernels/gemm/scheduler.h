@@ -97,6 +97,7 @@ class TileScheduler {
   Axis x_, y_;
   bool batched_, groups_along_y_;
   const std::optional<GroupSchedule>& groups_;
+  std::optional<u32> batches_;
   u32 batch_rows_ = 0, rows_ = 0, cols_ = 0;  // in tiles; rows_ covers all batches
   u32 depth_ = 0;
 };
