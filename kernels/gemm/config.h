@@ -51,8 +51,8 @@ struct GemmOperation {
   // slope.
 #define PTXBUILDER_VECTOR(name, ...) bool name = false;
 #include "kernels/gemm/product.def"
-  // With group_ends: whether these divide k, so that D has a product of each group's part of it. Else they
-  // divide the rows of A and D, and B has a matrix for each group.
+  // It says that group_ends divide k, so that D has a product of each group's part of it. Else they divide
+  // the rows of A and D, and B has a matrix for each group.
   bool groups_of_k = false;
   // A function of the caller's own, which may read what it likes (UserEpilogue).
   bool user_epilogue = false;

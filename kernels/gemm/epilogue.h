@@ -37,7 +37,7 @@ class GemmEpilogue {
   void finish();
 
  private:
-  // What becomes of a panel's sums, of whose rows those before `rows`, if any, are the work's.
+  // It makes of a panel's sums what is stored; of its rows those before `rows`, if any, are the work's.
   using RowsEpilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& at,
                                                        const std::optional<u32>& rows)>;
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
@@ -46,7 +46,7 @@ class GemmEpilogue {
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                     const UserEpilogue& user);
 
-  // Where the tile of a store begins, as it takes it.
+  // A store takes the tile's beginning so.
   struct Place {
     u32 x, y;
     std::optional<u32> batch;

@@ -148,7 +148,7 @@ struct Operands {
     }
   }
 
-  // Where groups end: of any sizes, of which some are 0, and something may be in none of them.
+  // Groups end there; they have any sizes, some of which are 0, and something may be in none of them.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
@@ -300,7 +300,7 @@ void run(const command::Fields& f, command::Run& run) {
         start);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
-  // Of groups, m or k is that of all.
+  // The m or k of groups is that of all.
   const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
   run.measure(2 * dm * dn * dk * products,
               (dm * dk * products + dn * dk * (of_k ? 1 : db)) * size_of(o.a) +

@@ -1,4 +1,4 @@
-// Which tiles of a product in groups a CTA has, of which the device alone knows the sizes.
+// This finds a CTA's tiles of a product in groups, whose sizes the device alone knows.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class GroupSchedule {
   // producer, which takes them from `walk`; the others read what that announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
-  // Where a walk over groups of rows is, of which each has some blocks of a cluster's tiles. Behind the last
-  // group there is one more, of the rows that are in none.
+  // This is where a walk over groups of rows is, each of which has some blocks of a cluster's tiles. Behind
+  // the last group there is one more, of the rows that are in none.
   class Cursor {
    public:
     using Count = std::function<u32(u32 rows)>;  // of blocks of a group
@@ -34,7 +34,7 @@ class GroupSchedule {
     // Goes on to the group that has block `number` of all, which is none before that of the last call; or to
     // the last group.
     void advance(u32 number);
-    // Behind advance() to the same.
+    // Says whether there is that block; call it behind advance() to the same number.
     pred has(u32 number) const { return number - before_.value() < count_.value(); }
     u32 group() const { return group_; }
     u32 number_in_group(u32 number) const { return number - before_.value(); }

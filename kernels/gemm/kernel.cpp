@@ -11,15 +11,15 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Where the loads of a tile begin, and the third coordinates of A and B.
+// The loads of a tile begin here.
 struct LoadPlaces {
   u32 x, y;
   std::optional<u32> first_k;
   std::vector<u32> of_a = {}, of_b = {};  // coordinates behind those of an element of a matrix
 };
 
-// Rows that are in no group have no product: they are loaded from behind A, where TMA reads zeros. Of k in
-// groups a box ends with its group: see row_up_to().
+// Rows that are in no group have no product: they are loaded from behind A, where TMA reads zeros. A box
+// of k in groups ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches) {
   LoadPlaces places = {work.x, work.y, std::nullopt};

@@ -27,8 +27,8 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// How the kernel has a matrix: as rows, as one for each batch or group, or as rows of which boxes end with
-// their group.
+// The kernel has a matrix as rows, as one for each batch or group, or as rows of which boxes end with their
+// group.
 enum class Grouped : uint8_t { no, by_batch, by_rows };
 struct MatrixKinds {
   Grouped a, b, d;

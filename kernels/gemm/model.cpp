@@ -36,7 +36,7 @@ int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? si
 
 double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
 
-// What tiles take in groups, of the time that they would take without: on an H100 80GB HBM3 (driver
+// Tiles take so many times as long in groups as they would without: on an H100 80GB HBM3 (driver
 // 580.159.04, 2026-11-27) as `gemm --group_ends yes --bench` has it of 8, 32 and 64 groups of 8192 rows in
 // all. CTAs of a cluster wait for each other where matrices come from memory, and warpgroups in turn for
 // tiles that are found while they multiply.
@@ -50,8 +50,8 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
-// Rounds beside whole ones of tiles whose number is not known: half of one is idle in the mean, and less
-// where CTAs divide the last tiles.
+// Where nobody knows how many tiles there are, half of a round is idle in the mean, and less where CTAs divide
+// the last tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
 // A product by one tile, and what its parts take.

@@ -1,4 +1,4 @@
-// What a CTA of a matrix product does next.
+// This is what a CTA of a matrix product does next.
 #pragma once
 
 #include <optional>

@@ -548,7 +548,7 @@ with kit.refused("bias beside offs: a product whose gradient is asked for has no
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
 # These are measured on a GPU, and here in small.
-for name in ("block", "attention", "training"):
+for name in ("block", "attention", "groups", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])
 kit.end()

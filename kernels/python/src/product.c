@@ -97,7 +97,7 @@ static bool check_all_staged(const product* p, PyObject* const* operands) {
   return check_staged(&p->b, "B") && check_staged(&p->d, "D");
 }
 
-/* Whether groups divide k. */
+/* It says whether groups divide k. */
 static bool groups_k(const product* p) {
   return p->call.matmul.group_ends && p->a.tensor.ndim == 2 && p->b.tensor.ndim == 2;
 }

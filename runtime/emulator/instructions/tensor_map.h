@@ -29,9 +29,9 @@ struct MapContents {
   uint32_t extent(int d) const { return (box[d] + element_strides[d] - 1u) / element_strides[d]; }
   uint32_t box_bytes() const;
   Type type() const;  // of the elements, for reducing copies
-  // Whether two dimensions have one stride, so that the same rows are reached by many coordinates, and by
-  // others what lies beyond the memory that a kernel means: rows that end where a coordinate says, as of
-  // Triton's ragged tensors. Then each row that is copied is held against memory, and not the whole map.
+  // It says whether two dimensions have one stride, so that the same rows are reached by many coordinates,
+  // and by others what lies beyond the memory that a kernel means: rows that end where a coordinate says, as
+  // of Triton's ragged tensors. Then each row that is copied is held against memory, and not the whole map.
   bool slides() const;
 };
 
