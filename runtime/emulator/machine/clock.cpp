@@ -2,9 +2,25 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+bool GlobalKnowledge::covers(const GlobalKnowledge& other) const {
+  if (settled < other.settled || !fenced.covers(other.fenced)) return false;
+  for (size_t scope = 0; scope < published.size(); ++scope)
+    if (other.published[scope] && published[scope] != other.published[scope]) return false;
+  auto at = others.begin();
+  for (const auto& [cluster, theirs] : other.others) {
+    while (at != others.end() && at->first < cluster) ++at;
+    if (at == others.end() || at->first != cluster) return false;
+    const Remote& mine = *at->second;
+    if (&mine != theirs.get() && !(mine.seen.covers(theirs->seen) && mine.fenced.covers(theirs->fenced)))
+      return false;
+  }
+  return true;
+}
+
 GlobalKnowledge::Pointer GlobalKnowledge::join(const Pointer& a, const Pointer& b) {
   if (!b || a == b) return a;
   if (!a) return b;
+  if (a->covers(*b)) return a;  // as where a warp polls a word that nobody has stored to since
   auto both = std::make_shared<GlobalKnowledge>(*a);
   both->fenced.join(b->fenced);
   both->settled = std::max(both->settled, b->settled);

@@ -66,6 +66,8 @@ struct GlobalKnowledge {
   };
   std::array<std::shared_ptr<const Published>, 3> published = {};  // by fences of each scope, or a wider one
 
+  // True where it tells all that `other` does, as far as that is told at a glance.
+  bool covers(const GlobalKnowledge& other) const;
   // Returns what both tell; null is nothing.
   static Pointer join(const Pointer& a, const Pointer& b);
 };
