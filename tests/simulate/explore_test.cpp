@@ -13,17 +13,17 @@ namespace ptxbuilder::test::explore_test {
 using namespace command;
 namespace {
 
-// A kernel of one thread in each CTA around `body`: %rd1 is memory of zeros, %r1 the CTA.
+// A kernel of one thread, or more, in each CTA around `body`: %rd1 is memory of zeros, %r1 the CTA.
 Simulation explore(const std::string& body, uint32_t ctas, uint64_t most, const std::string& outputs,
-                   const std::string& schedule = {}) {
+                   const std::string& schedule = {}, uint32_t threads = 1) {
   const std::string ptx =
       ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
       ".reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>;\n"
       "ld.param.u64 %rd1, [p]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 1;\n" +
       body + "ret;\n}\n";
-  const std::string file = fmt::format(R"({{"grid": {}, "block": 1,
+  const std::string file = fmt::format(R"({{"grid": {}, "block": {},
 "buffers": [{{"name": "m", "dtype": "u32", "shape": [64]}}], "parameters": [{{"pointer": "m"}}], "outputs": [{}]}})",
-                                       ctas, outputs);
+                                       ctas, threads, outputs);
   SimulateOptions options;
   if (schedule.empty())
     options.explore = most;
@@ -116,6 +116,22 @@ TEST_CASE("a deadlock that few schedules have is found, and its schedule shows i
   const Simulation right = explore(ordered, 2, 1000, "");
   CHECK(right.explored_all);
   CHECK(right.faults.empty());
+}
+
+TEST_CASE("lanes that part go on where a barrier waits for them, or a lock that one of them holds") {
+  // The lanes from 20 on of the second warp return ahead of the barrier.
+  const Simulation returned = explore(
+      ".shared .align 4 .b8 s[256]; mov.u32 %r2, %tid.x; setp.gt.u32 %p2, %r2, 51; @%p2 ret;\n"
+      "mov.u32 %r3, s; shl.b32 %r4, %r2, 2; add.u32 %r4, %r4, %r3; st.shared.u32 [%r4], %r2;\nbar.sync 0;\n"
+      "ld.shared.u32 %r5, [s+204]; setp.ne.u32 %p2, %r2, 0; @%p2 bra E; st.global.u32 [%rd1], %r5;\nE:\n",
+      1, 100, print(1), {}, 64);
+  CHECK(returned.explored_all);
+  CHECK(returned.faults.empty());
+  REQUIRE(returned.outcomes.size() == 1);
+  CHECK(returned.outcomes[0].printed == "m = 51 ...");
+  const Simulation locked = explore(lock, 1, 20, equals("select(i == 0, 4, 0)"), {}, 4);
+  CHECK(locked.right());
+  CHECK(locked.faults.empty());
 }
 
 TEST_CASE("of a program with too many schedules, those are run that preempt where accesses clash") {

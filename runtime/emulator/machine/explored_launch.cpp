@@ -92,9 +92,10 @@ class ExploredLaunch {
                    uint64_t{warp.cta.rank} << 16 | warp.index << 5 | static_cast<uint32_t>(lane));
   }
 
-  // Lanes that wait where they should meet others do so here.
+  // Lanes that wait where they should meet others do so until these need them, or nobody else can go on.
   bool can_go_on(const Warp& warp, const Fragment& f) const {
-    return f.wait != Wait::meeting && f.wait != Wait::others && warp.runnable(f);
+    if (f.wait == Wait::meeting) return f.until == 0;
+    return f.wait != Wait::others && warp.runnable(f);
   }
 
   void list_moves() {
