@@ -141,7 +141,7 @@ Command add(const Arguments& ptxb) {
           .shown_as("N");
   const Option explore =
       app.option("--explore", o->simulate.explore,
-                 "explores up to N schedules, in place of seeds': all that differ, where those are fewer")
+                 "explores up to N schedules, in place of seeds': all, where there are not more than N / 2")
           .from(1, 10'000'000)
           .shown_as("N");
   const Option schedule =
