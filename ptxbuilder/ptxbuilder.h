@@ -38,6 +38,7 @@
 #include "ptxbuilder/tile/kernel.h"
 #include "ptxbuilder/tile/parameters.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/raster.h"
 #include "ptxbuilder/tile/scheduler.h"
 #include "ptxbuilder/tile/semaphore.h"

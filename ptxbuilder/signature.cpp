@@ -188,6 +188,23 @@ std::vector<std::pair<std::string, std::string>> read_configuration(const Json& 
   return all;
 }
 
+std::optional<ProfileFormat> read_profile(const Json& json, const std::string& file_name) {
+  if (!json.contains("profile")) return std::nullopt;
+  const std::string path = file_name + ".profile";
+  const Reader in(json.at("profile"), path);
+  ProfileFormat profile;
+  profile.events = in.get_unsigned<uint32_t>("events");
+  profile.names = in.get<std::vector<std::string>>("names");
+  const Json& roles = in.at("roles");
+  if (!roles.is_array()) throw Error(fmt::format("{}.roles: expected a list", path));
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const Reader role(roles[i], fmt::format("{}.roles[{}]", path, i));
+    profile.roles.push_back({role.get<std::string>("name"), role.get_unsigned<uint32_t>("first_warp"),
+                             role.get_unsigned<uint32_t>("warps")});
+  }
+  return profile;
+}
+
 std::vector<SharedObject> read_shared(const Json& json, const std::string& file_name) {
   std::vector<SharedObject> objects;
   if (!json.contains("shared")) return objects;
@@ -268,6 +285,12 @@ std::string to_json(const Signature& s) {
   for (const auto& [name, value] : s.configuration) json["configuration"][name] = value;
   if (s.overlaps) json["overlaps"] = true;
   if (s.cooperative) json["cooperative"] = true;
+  if (s.profile) {
+    json["profile"] = {{"events", s.profile->events}, {"names", s.profile->names}, {"roles", Json::array()}};
+    for (const ProfileFormat::Role& role : s.profile->roles)
+      json["profile"]["roles"].push_back(
+          {{"name", role.name}, {"first_warp", role.first_warp}, {"warps", role.warps}});
+  }
   if (s.registers) json["registers"] = *s.registers;
   if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;
   if (s.stack_bytes) json["stack_bytes"] = *s.stack_bytes;
@@ -306,6 +329,7 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
   s.configuration = read_configuration(json, file_name);
   if (json.contains("overlaps")) s.overlaps = in.get<bool>("overlaps");
   if (json.contains("cooperative")) s.cooperative = in.get<bool>("cooperative");
+  s.profile = read_profile(json, file_name);
   s.registers = in.get_optional_unsigned<uint32_t>("registers");
   s.spill_bytes = in.get_optional_unsigned<uint32_t>("spill_bytes");
   s.stack_bytes = in.get_optional_unsigned<uint32_t>("stack_bytes");

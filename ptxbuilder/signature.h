@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ptxbuilder/dtype.h"
+#include "ptxbuilder/profile_format.h"
 
 namespace ptxbuilder {
 
@@ -103,6 +104,8 @@ struct Signature {
   bool overlaps = false;
   // Its CTAs wait for each other, so that all of them have to run at once: it is launched cooperatively.
   bool cooperative = false;
+  // It records a profile, to the buffer that its last parameter points to (runtime/profile.h).
+  std::optional<ProfileFormat> profile = {};
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

@@ -8,4 +8,6 @@
 #include "runtime/device.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
+#include "runtime/perfetto.h"
+#include "runtime/profile.h"
 #include "runtime/tensor_map.h"

@@ -163,6 +163,7 @@ Builder::State::~State() {
 }
 
 void Builder::State::create_function() {
+  if (last_parameter) signature.parameters.push_back(*last_parameter);
   std::vector<llvm::Type*> types;
   for (const Parameter& p : signature.parameters) {
     if (p.is_address())
@@ -373,8 +374,13 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
         fmt::format("{}: parameters are declared once, before the first instruction", signature().kernel));
   check_is_kernel("params");
   check_names("parameter", parameters);
-  for (const Parameter& p : parameters)
+  for (const Parameter& p : parameters) {
     if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields);
+    if (state_->last_parameter && p.name == state_->last_parameter->name)
+      throw Error(
+          fmt::format("parameter '{}': the name is that of the library's own, behind the author's", p.name));
+  }
+  const size_t count = parameters.size();
   signature().parameters = std::move(parameters);
   state_->line = state_->parameters_where = where;
   if (state_->is_hosted()) {
@@ -385,7 +391,7 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
   }
   std::vector<Value> values;
   emit_at_entry([&] {
-    for (size_t i = 0; i < signature().parameters.size(); ++i)
+    for (size_t i = 0; i < count; ++i)
       state_->append_parameter(signature().parameters[i], state_->function->getArg(static_cast<unsigned>(i)),
                                values);
   });
@@ -393,6 +399,13 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
 }
 
 Where Builder::parameters_where() const { return state_->parameters_where; }
+
+void Builder::add_last_parameter(Parameter parameter) { state().last_parameter = std::move(parameter); }
+
+gmem Builder::last_parameter() const {
+  const llvm::Function* function = state().function_or_create();
+  return gmem(function->getArg(static_cast<unsigned>(function->arg_size() - 1)));
+}
 
 size_t Builder::parameter_index(TensorMap map) const {
   constexpr unsigned kAnyDepth = 0;

@@ -57,6 +57,10 @@ class Builder {
   // values, where a struct yields the values of its fields, and an 8-bit integer is 32 bits wide.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
+  // A parameter of the library's own behind those of the author, or the only one: a pointer. Call it before
+  // they are declared, and not on a front end's function. last_parameter() is its value.
+  void add_last_parameter(Parameter parameter);
+  gmem last_parameter() const;
   // The index of the parameter that is this tensor map; its recipe is in signature().parameters.
   size_t parameter_index(TensorMap map) const;
 

@@ -97,6 +97,7 @@ struct Builder::State {
   };
   std::map<std::string, File> files;
   Where begun, parameters_where;
+  std::optional<Parameter> last_parameter;                  // of the library's own
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
   Where constant_line;  // of the last constant since, which is nearer to an assignment that knows none

@@ -69,6 +69,11 @@ void check_tensor_maps(Builder& builder) {
                       builder.signature().kernel, p.name, p.name));
 }
 
+std::string role_in_words(const TileContext::Role& role) {
+  return role.count == 1 ? fmt::format("warpgroup {}", role.first)
+                         : fmt::format("warpgroups {} to {}", role.first, role.first + role.count - 1);
+}
+
 // The rules of the grid, which name parameters, against these.
 void check_grid(Builder& builder) {
   if (!builder.signature().grid) return;
@@ -181,6 +186,7 @@ int warpgroups_in_role() {
 
 Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     : builder_(std::move(name), std::move(options), where) {
+  TileContext::of(builder_).profiling = detail::begin_profiling(builder_);
   begin(where);
 }
 
@@ -214,6 +220,14 @@ void Kernel::begin(Where where) {
       AtLine line(context.barrier_where);
       detail::meet_cluster();
       context.meet_at_end = false;
+    }
+    if (context.profiling) {
+      if (!context.roles.empty()) {
+        const TileContext::Role& last = context.roles.back();
+        Builder::current().signature().threads =
+            static_cast<uint32_t>(hopper::warpgroup_threads * (last.first + last.count));
+      }
+      detail::end_profiling(*context.profiling);
     }
   });
   builder_.on_finish([] {
@@ -312,6 +326,7 @@ void Kernel::cluster(std::initializer_list<ClusterExtent> axes, Where where) {
 void Kernel::warpgroups(std::string axis, int count, int registers, const std::function<void(u32)>& body,
                         WarpIndex index, Where where) {
   AtLine line(where);
+  TileContext::of(builder_).role_name = axis;
   warpgroups(
       count, registers,
       [&](u32 warpgroup) {
@@ -451,12 +466,16 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
       context.warp_of_role.emplace(uniform_warp_index());
       own = *context.warp_of_role / 4;
     }
+    std::string name = std::exchange(context.role_name, {});
+    if (name.empty()) name = role_in_words(context.roles.back());
+    if (context.profiling) detail::begin_profiled_role(*context.profiling, name, first, count);
     {
       AuthorsCode authors;
       body(count == 1 ? u32(0) : own - first);
     }
     context.warp_of_role.reset();
     context.end_role();
+    if (context.profiling) detail::end_profiled_role(*context.profiling);
     context.products.end_role();
     context.role = -1;
   };
@@ -482,11 +501,9 @@ void sync_threads(Where where) {
   if (context.role >= 0) {
     const TileContext::Role& role = context.roles[static_cast<size_t>(context.role)];
     throw Error(
-        fmt::format("sync_threads: inside the role of warpgroup{} ({}), where it would wait for the "
+        fmt::format("sync_threads: inside the role of {} ({}), where it would wait for the "
                     "threads of the other roles too; let the role's meet at a k.named_barrier({})",
-                    role.count == 1 ? fmt::format(" {}", role.first)
-                                    : fmt::format("s {} to {}", role.first, role.first + role.count - 1),
-                    to_string(role.where), 128 * role.count));
+                    role_in_words(role), to_string(role.where), 128 * role.count));
   }
   detail::check_all_threads("sync_threads", static_cast<int>(Builder::current().signature().threads));
   bar_sync_all(0);

@@ -11,6 +11,7 @@
 #include "ptxbuilder/plan/record.h"
 #include "ptxbuilder/tile/named_barrier.h"
 #include "ptxbuilder/tile/product_groups.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/shared_tile.h"
 
 namespace ptxbuilder {
@@ -442,6 +443,8 @@ struct TileContext : Builder::Attachment {
   std::vector<Axis> axes;                             // those that have names
   std::map<const llvm::Value*, Where> work_counters;  // and the lines of the loops that take from them
   std::optional<u32> warpgroup_of_role;
+  std::string role_name;                 // of the axis that the next role lies along
+  std::shared_ptr<Profiling> profiling;  // null unless the kernel is profiled
   // Throws Error for a name that is taken, or none.
   void name_axis(Axis axis);
   const Axis& axis(std::string_view name) const;

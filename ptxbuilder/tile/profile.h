@@ -1,0 +1,83 @@
+// Regions and marks of a kernel, which a profile shows over the time of each warp.
+//
+//   auto s = region("wait", [&] { return ring.acquire(); });
+//   region("load", [&] { tma_load(sA[s], A, kt * 64, m); });
+//   mark("tile", tile.row);
+//
+// They emit nothing but their body, unless the kernel is built while a ProfileScope is open.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "ptxbuilder/ir/builder.h"
+
+namespace ptxbuilder {
+
+// Kernels that are begun on this thread while it lives are profiled. Such a kernel has one more parameter at
+// the end, the pointer "profile", 8 bytes more of shared memory for each warp, and signature().profile;
+// runtime/profile.h makes the buffer for it and reads it. A Kernel on a front end's function is never
+// profiled.
+class ProfileScope {
+ public:
+  // A warp has room for so many events, of 16 bytes in global memory. It counts those beyond. Throws Error
+  // unless they are 32 to 2^20.
+  explicit ProfileScope(uint32_t events = 1024, Where where = Where::here());
+  ~ProfileScope();
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+
+ private:
+  uint32_t outer_;
+};
+
+namespace detail {
+
+void in_region(std::string_view name, const std::function<void()>& body, Where where);
+
+// What a kernel in the making knows of its profile.
+class Profiling;
+// Begins one where a scope is open; null otherwise.
+std::shared_ptr<Profiling> begin_profiling(Builder& builder);
+void begin_profiled_role(Profiling& profiling, std::string name, int first_warpgroup, int warpgroups);
+void end_profiled_role(Profiling& profiling);
+void end_profiling(Profiling& profiling);
+
+}  // namespace detail
+
+// Runs `body`, and returns what it returns. Where the kernel is profiled, one lane of each warp that comes
+// here records when the body begins and ends; regions may contain others. A kernel has up to 255 names of
+// roles, regions and marks. Throws Error when the name is empty, and for one name too many.
+template <std::invocable<> Body>
+auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
+  using Result = std::invoke_result_t<Body>;
+  if constexpr (std::is_void_v<Result>) {
+    detail::in_region(name, std::forward<Body>(body), where);
+  } else if constexpr (std::is_reference_v<Result>) {
+    std::remove_reference_t<Result>* result = nullptr;
+    detail::in_region(
+        name, [&] { result = std::addressof(body()); }, where);
+    return static_cast<Result>(*result);
+  } else {
+    std::optional<Result> result;
+    detail::in_region(
+        name, [&] { result.emplace(body()); }, where);
+    return *std::move(result);
+  }
+}
+
+// Records a value at this time, which is that of the warp's first lane here. Throws Error as region() does.
+void mark(std::string_view name, u32 value, Where where = Where::here());
+void mark(std::string_view name, s32 value, Where where = Where::here());
+void mark(std::string_view name, f32 value, Where where = Where::here());
+
+// Names the role that is being emitted, as "producer". Throws Error outside of roles, and for an empty name.
+void name_role(std::string name, Where where = Where::here());
+
+}  // namespace ptxbuilder

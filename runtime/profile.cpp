@@ -1,0 +1,350 @@
+#include "runtime/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <span>
+
+namespace ptxbuilder::runtime {
+namespace {
+
+using namespace profile_format;
+using Recorded = profile_format::Event;  // which is not the runtime's own Event
+
+const ProfileFormat& format_of(const Signature& signature) {
+  if (!signature.profile)
+    throw Error(fmt::format("profile: the kernel '{}' records none; build it while a ProfileScope is open",
+                            signature.kernel));
+  return *signature.profile;
+}
+
+uint32_t warps_of(const Signature& signature) { return (signature.threads + 31) / 32; }
+
+uint64_t units(const Signature& signature, uint64_t ctas) {
+  return kCalibrationUnits +
+         ctas * warps_of(signature) * (uint64_t{kHeaderUnits} + format_of(signature).events);
+}
+
+template <class T>
+T at(std::span<const std::byte> memory, uint64_t unit) {
+  T value;
+  std::memcpy(&value, memory.data() + unit * kUnitBytes, sizeof value);
+  return value;
+}
+
+double middle(std::vector<double> values, double part = 0.5) {
+  if (values.empty()) return 0;
+  const auto place = values.begin() + static_cast<ptrdiff_t>(part * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+double nanoseconds_between(uint64_t from, uint64_t to) {
+  return static_cast<double>(static_cast<int64_t>(to - from));
+}
+
+// Multiprocessors count clocks of their own. All tick alike, as the time that they share shows; that time
+// ticks more coarsely, so a reading of it lags by up to a tick, and the one that lags least aligns a
+// multiprocessor.
+class Clocks {
+ public:
+  explicit Clocks(const std::vector<Header>& headers) {
+    double clocks = 0, nanoseconds = 0;
+    for (const Header& h : headers) {
+      clocks += nanoseconds_between(h.first_clock, h.last_clock);
+      nanoseconds += nanoseconds_between(h.first_nanoseconds, h.last_nanoseconds);
+    }
+    period = clocks > 0 && nanoseconds > 0 ? nanoseconds / clocks : 1;
+    if (headers.empty()) return;
+    for (const Header& h : headers) {
+      Anchor& anchor = anchors_.try_emplace(h.sm, Anchor{h.first_clock, -1e300}).first->second;
+      for (const auto& [clock, nanoseconds] :
+           {std::pair(h.first_clock, h.first_nanoseconds), std::pair(h.last_clock, h.last_nanoseconds)})
+        anchor.time = std::max(anchor.time, nanoseconds_between(headers[0].first_nanoseconds, nanoseconds) -
+                                                period * nanoseconds_between(anchor.clock, clock));
+    }
+  }
+
+  double time(uint32_t sm, uint64_t clock) const {
+    const Anchor& anchor = anchors_.at(sm);
+    return anchor.time + period * nanoseconds_between(anchor.clock, clock);
+  }
+
+  double period = 1;  // of a clock, in nanoseconds
+
+ private:
+  struct Anchor {
+    uint64_t clock;
+    double time;
+  };
+  std::map<uint32_t, Anchor> anchors_;
+};
+
+// What recording takes, in clocks: of an event, and in an empty region.
+struct Cost {
+  double event = 0, empty_region = 0;
+
+  explicit Cost(std::span<const std::byte> memory) {
+    std::vector<double> periods, insides;
+    for (uint64_t i = 2; i + 3 < kCalibrationUnits; i += 2) {  // the first ones fill caches
+      const auto begin = at<Recorded>(memory, i), end = at<Recorded>(memory, i + 1),
+                 next = at<Recorded>(memory, i + 2);
+      insides.push_back(nanoseconds_between(begin.clock, end.clock));
+      periods.push_back(nanoseconds_between(begin.clock, next.clock));
+    }
+    event = middle(periods) / 2;
+    empty_region = middle(insides);
+  }
+};
+
+// Makes a track's regions and marks of its events.
+class TrackReader {
+ public:
+  TrackReader(Profile::Track& track, const Clocks& clocks, const Cost& cost)
+      : track_(track), clocks_(clocks), cost_(cost) {}
+
+  void take(const Recorded& event) {
+    const double time = clocks_.time(track_.sm, event.clock);
+    const uint32_t name = event.name - 1u;
+    switch (event.kind) {
+      case EventKind::begin:
+        ++seen_;
+        open_.push_back({track_.regions.size(), seen_});
+        track_.regions.push_back({name, static_cast<int>(open_.size()) - 1, time, time, 0, false});
+        return;
+      case EventKind::end:
+        end(name, time);
+        ++seen_;
+        return;
+      case EventKind::mark_u32:
+        return mark(name, time, event.payload);
+      case EventKind::mark_s32:
+        return mark(name, time, static_cast<int32_t>(event.payload));
+      case EventKind::mark_f32: {
+        float value;
+        std::memcpy(&value, &event.payload, sizeof value);
+        return mark(name, time, value);
+      }
+    }
+  }
+
+  // What is open ends with the warp.
+  void finish() {
+    while (!open_.empty()) close(track_.end, false);
+  }
+
+ private:
+  struct Open {
+    size_t region;
+    uint64_t seen;  // events before its content
+  };
+
+  void mark(uint32_t name, double time, double value) {
+    ++seen_;
+    track_.marks.push_back({name, time, value});
+  }
+
+  // An end whose begin was lost, or is that of lanes that have gone apart, ends nothing.
+  void end(uint32_t name, double time) {
+    if (std::none_of(open_.begin(), open_.end(),
+                     [&](const Open& open) { return track_.regions[open.region].name == name; }))
+      return;
+    while (track_.regions[open_.back().region].name != name) close(time, false);
+    close(time, true);
+  }
+
+  void close(double time, bool ended) {
+    const Open open = open_.back();
+    open_.pop_back();
+    Profile::Region& region = track_.regions[open.region];
+    region.end = std::max(time, region.begin);
+    region.ended = ended;
+    const double cost = cost_.empty_region + static_cast<double>(seen_ - open.seen) * cost_.event;
+    region.net = std::max(0.0, region.end - region.begin - clocks_.period * cost);
+  }
+
+  Profile::Track& track_;
+  const Clocks& clocks_;
+  const Cost& cost_;
+  std::vector<Open> open_;
+  uint64_t seen_ = 0;
+};
+
+// The name of the first region of a warp that has a role is the role's.
+bool is_role(const Profile& profile, const Profile::Track& track, const Profile::Region& region) {
+  return track.role >= 0 && region.depth == 0 && &region == track.regions.data() &&
+         profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
+}
+
+std::string in_words(double nanoseconds) {
+  return nanoseconds < 1e4 ? fmt::format("{:.0f} ns", nanoseconds)
+                           : fmt::format("{:.1f} us", nanoseconds * 1e-3);
+}
+
+}  // namespace
+
+Profile decode_profile(const Signature& signature, std::span<const std::byte> memory) {
+  const ProfileFormat& format = format_of(signature);
+  const uint32_t warps = warps_of(signature);
+  const uint64_t part = uint64_t{kHeaderUnits} + format.events, all = memory.size() / kUnitBytes;
+  if (all < kCalibrationUnits)
+    throw Error(fmt::format("profile: memory of {} B, which is less than any profile has", memory.size()));
+  const auto refuse = [&](const std::string& what) {
+    throw Error(
+        fmt::format("profile: the memory is not what the kernel '{}' records: {}", signature.kernel, what));
+  };
+  Profile profile;
+  profile.kernel = signature.kernel;
+  profile.names = format.names;
+  profile.room = format.events;
+  for (const ProfileFormat::Role& role : format.roles) profile.roles.push_back(role.name);
+
+  std::vector<Header> headers;
+  std::vector<uint64_t> indices;
+  for (uint64_t i = 0; kCalibrationUnits + (i + 1) * part <= all; ++i) {
+    const auto header = at<Header>(memory, kCalibrationUnits + i * part);
+    if (header.started > 1) refuse(fmt::format("warp {} has started {} times", i, header.started));
+    if (header.started == 0) continue;  // the grid is smaller
+    if (header.last_clock == 0) {
+      ++profile.unfinished;
+      continue;
+    }
+    headers.push_back(header);
+    indices.push_back(i);
+  }
+  const Clocks clocks(headers);
+  const Cost cost(memory);
+  profile.clock_period = clocks.period;
+  profile.event_cost = clocks.period * cost.event;
+  double first = 0, last = 0;
+  for (size_t n = 0; n < headers.size(); ++n) {
+    const Header& h = headers[n];
+    const auto warp = static_cast<uint32_t>(indices[n] % warps);
+    Profile::Track track{h.sm,
+                         static_cast<uint32_t>(indices[n] / warps),
+                         warp,
+                         -1,
+                         clocks.time(h.sm, h.first_clock),
+                         clocks.time(h.sm, h.last_clock),
+                         std::min(h.events, format.events),
+                         0,
+                         {},
+                         {}};
+    track.lost = h.events - track.recorded;
+    for (size_t r = 0; r < format.roles.size(); ++r)
+      if (warp >= format.roles[r].first_warp && warp - format.roles[r].first_warp < format.roles[r].warps)
+        track.role = static_cast<int>(r);
+    TrackReader reader(track, clocks, cost);
+    for (uint32_t e = 0; e < track.recorded; ++e) {
+      const auto event = at<Recorded>(memory, kCalibrationUnits + indices[n] * part + kHeaderUnits + e);
+      if (event.kind < EventKind::begin || event.kind > EventKind::mark_f32 || event.name == 0 ||
+          event.name > format.names.size())
+        refuse(fmt::format("event {} of warp {} is of kind {} and name {}", e, indices[n],
+                           static_cast<int>(event.kind), event.name));
+      reader.take(event);
+    }
+    reader.finish();
+    first = n == 0 ? track.begin : std::min(first, track.begin);
+    last = n == 0 ? track.end : std::max(last, track.end);
+    profile.recorded += track.recorded;
+    profile.lost += track.lost;
+    profile.tracks.push_back(std::move(track));
+  }
+  for (Profile::Track& track : profile.tracks) {
+    track.begin -= first, track.end -= first;
+    for (Profile::Region& region : track.regions) region.begin -= first, region.end -= first;
+    for (Profile::Mark& m : track.marks) m.time -= first;
+  }
+  profile.time = last - first;
+  return profile;
+}
+
+std::vector<Profile::Row> Profile::rows() const {
+  struct Found {
+    std::vector<double> times;
+    double total = 0;
+  };
+  std::map<int, std::map<std::string, Found>> found;  // by role and region
+  for (const Track& track : tracks) {
+    auto& of_role = found[track.role];
+    auto add = [&](const std::string& region, double time) {
+      Found& f = of_role[region];
+      f.times.push_back(time);
+      f.total += time;
+    };
+    const bool has_role = !track.regions.empty() && is_role(*this, track, track.regions[0]);
+    if (!has_role) add("", std::max(0.0, track.end - track.begin - event_cost * track.recorded));
+    std::vector<std::string> paths;
+    for (const Region& region : track.regions) {
+      if (has_role && &region == track.regions.data()) {
+        paths = {""};
+        add("", region.net);
+        continue;
+      }
+      paths.resize(static_cast<size_t>(region.depth));
+      const std::string& outer = paths.empty() ? std::string() : paths.back();
+      paths.push_back(outer.empty() ? names[region.name] : outer + "/" + names[region.name]);
+      add(paths.back(), region.net);
+    }
+  }
+  std::vector<Row> rows;
+  for (const auto& [role, regions] : found) {
+    const std::string name = role < 0 ? "all warps" : roles[static_cast<size_t>(role)];
+    const double whole = regions.at("").total;
+    const size_t first = rows.size();
+    for (const auto& [region, f] : regions)
+      rows.push_back({name, region, f.times.size(), f.total, whole > 0 ? f.total / whole : 0, middle(f.times),
+                      middle(f.times, 0.95)});
+    std::stable_sort(rows.begin() + static_cast<ptrdiff_t>(first), rows.end(),
+                     [](const Row& a, const Row& b) {
+                       return a.region.empty() > b.region.empty() ||
+                              (a.region.empty() == b.region.empty() && a.total > b.total);
+                     });
+  }
+  return rows;
+}
+
+std::string Profile::summary() const {
+  std::string text = fmt::format(
+      "profile of {}: {} in {} warps, {} events; an event costs {:.1f} ns, which the times below leave out; "
+      "a clock "
+      "is {:.3f} ns\n",
+      kernel, in_words(time), tracks.size(), recorded, event_cost, clock_period);
+  if (lost)
+    text += fmt::format("{} events are lost: a warp has room for {}, and some had more\n", lost, room);
+  if (unfinished) text += fmt::format("{} warps did not come to their end, and are left out\n", unfinished);
+  size_t width = 20;
+  const std::vector<Row> all = rows();
+  for (const Row& row : all) width = std::max({width, row.role.size(), row.region.size() + 2});
+  text += fmt::format("{:{}} {:>9} {:>12} {:>8} {:>11} {:>11}\n", "role, region", width, "count", "total",
+                      "share", "p50", "p95");
+  for (const Row& row : all)
+    text += fmt::format("{:{}} {:9} {:>12} {:7.1f}% {:>11} {:>11}\n",
+                        row.region.empty() ? row.role : "  " + row.region, width, row.count,
+                        in_words(row.total), 100 * row.share, in_words(row.p50), in_words(row.p95));
+  if (std::all_of(all.begin(), all.end(), [](const Row& row) { return row.region.empty(); }))
+    text += "no regions: region(\"name\", ...) in the kernel makes them\n";
+  return text;
+}
+
+ProfileBuffer::ProfileBuffer(Device& device, const Signature& signature, Dim3 grid, Where where)
+    : signature_(signature) {
+  CallersLine line(where);
+  const uint64_t ctas = uint64_t{grid.x} * grid.y * grid.z, all = units(signature, ctas);
+  if (all > UINT32_MAX)
+    throw Error(fmt::format(
+        "profile: {} CTAs of {} warps with room for {} events each take {:.1f} GB; a buffer "
+        "has {:.1f} GB at most: take fewer events",
+        ctas, warps_of(signature), signature.profile->events, static_cast<double>(all) * kUnitBytes * 1e-9,
+        static_cast<double>(UINT32_MAX) * kUnitBytes * 1e-9));
+  buffer_ = Buffer(device, all * kUnitBytes);
+  buffer_.fill(0);
+}
+
+ProfileBuffer::operator Argument() const { return pointer(buffer_, DType::u64); }
+
+Profile ProfileBuffer::read() const { return decode_profile(signature_, buffer_.copy_out<std::byte>()); }
+
+}  // namespace ptxbuilder::runtime

@@ -1,0 +1,262 @@
+// The reader of profiles, on memory whose times are known, and the form that Perfetto reads.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "error_kit.h"
+#include "runtime/perfetto.h"
+#include "runtime/profile.h"
+
+namespace ptxbuilder::test::profile_decode_test {
+namespace {
+
+using namespace profile_format;
+using runtime::Profile;
+
+constexpr uint32_t kEvents = 40, kUnits = kHeaderUnits + kEvents;
+constexpr double kPeriod = 0.5;         // of a clock, in nanoseconds
+constexpr uint64_t kTick = 1000;        // of the shared time
+constexpr uint64_t kStart = 7'000'123;  // of the kernel, in shared time
+
+Signature signature() {
+  Signature s;
+  s.kernel = "known";
+  s.threads = 64;
+  s.profile = ProfileFormat{kEvents, {"role", "wait", "inner", "value"}, {{"role", 0, 1}}};
+  return s;
+}
+
+// Memory as two CTAs of two warps write it, each on a multiprocessor whose clock began at another time.
+class Memory {
+ public:
+  explicit Memory(size_t warps) : bytes_((kCalibrationUnits + warps * kUnits) * kUnitBytes) {
+    // An event costs 10 clocks, of which 4 lie in an empty region.
+    for (uint32_t i = 0; i < kCalibrationUnits; ++i)
+      put(i,
+          profile_format::Event{i % 2 ? EventKind::end : EventKind::begin, 0, 0, 0, i / 2 * 20 + i % 2 * 4});
+  }
+
+  // `begin` and `end` are nanoseconds from the kernel's start.
+  void warp(size_t i, uint32_t sm, uint64_t begin, uint64_t end) {
+    Header h{1, sm, 0, 0, clock(sm, begin), shared(begin), clock(sm, end), shared(end), {}};
+    put(kCalibrationUnits + i * kUnits, h);
+  }
+  void event(size_t warp, EventKind kind, uint8_t name, uint32_t sm, uint64_t time, uint32_t payload = 0) {
+    auto header = get<Header>(kCalibrationUnits + warp * kUnits);
+    put(kCalibrationUnits + warp * kUnits + kHeaderUnits + header.events,
+        profile_format::Event{kind, name, 0, payload, clock(sm, time)});
+    ++header.events;
+    put(kCalibrationUnits + warp * kUnits, header);
+  }
+  std::vector<std::byte>& bytes() { return bytes_; }
+
+  template <class T>
+  void put(size_t unit, const T& value) {
+    std::memcpy(bytes_.data() + unit * kUnitBytes, &value, sizeof value);
+  }
+  template <class T>
+  T get(size_t unit) const {
+    T value;
+    std::memcpy(&value, bytes_.data() + unit * kUnitBytes, sizeof value);
+    return value;
+  }
+
+ private:
+  static uint64_t clock(uint32_t sm, uint64_t time) {
+    return sm * 1'000'000'007ull + static_cast<uint64_t>(static_cast<double>(time) / kPeriod);
+  }
+  static uint64_t shared(uint64_t time) { return (kStart + time) / kTick * kTick; }
+
+  std::vector<std::byte> bytes_;
+};
+
+// Two multiprocessors, of which the second begins 300 ns later; all four warps end after 4 ms or more.
+Memory known() {
+  Memory m(4);
+  const std::array<std::pair<uint64_t, uint64_t>, 4> spans = {
+      {{0, 4'000'877}, {577, 4'000'900}, {300, 4'000'301}, {877, 5'000'000}}};
+  for (size_t i = 0; i < 4; ++i) m.warp(i, i < 2 ? 3 : 90, spans[i].first, spans[i].second);
+  for (const size_t warp : {0, 2}) {
+    const uint32_t sm = warp ? 90 : 3;
+    m.event(warp, EventKind::begin, 1, sm, 1000);
+    m.event(warp, EventKind::begin, 2, sm, 2000);
+    m.event(warp, EventKind::begin, 3, sm, 2100);
+    m.event(warp, EventKind::mark_f32, 4, sm, 2150, 0x3fc00000);
+    m.event(warp, EventKind::end, 3, sm, 2400);
+    m.event(warp, EventKind::end, 2, sm, 3000);
+    m.event(warp, EventKind::end, 1, sm, 3'900'000);
+  }
+  m.event(3, EventKind::begin, 2, 90, 5000);
+  return m;
+}
+
+bool about(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
+
+// One message of protocol buffers: its numbers and texts by field, in order.
+struct Decoded {
+  std::multimap<uint32_t, uint64_t> numbers;
+  std::multimap<uint32_t, std::string> texts;
+
+  explicit Decoded(const std::string& bytes) {
+    for (size_t at = 0; at < bytes.size();) {
+      const uint64_t key = varint(bytes, at);
+      const auto field = static_cast<uint32_t>(key >> 3);
+      if ((key & 7) == 0) {
+        numbers.emplace(field, varint(bytes, at));
+      } else if ((key & 7) == 1) {
+        uint64_t bits;
+        std::memcpy(&bits, bytes.data() + at, 8);
+        numbers.emplace(field, bits);
+        at += 8;
+      } else {
+        REQUIRE((key & 7) == 2);
+        const uint64_t size = varint(bytes, at);
+        REQUIRE(at + size <= bytes.size());
+        texts.emplace(field, bytes.substr(at, size));
+        at += size;
+      }
+    }
+  }
+  uint64_t number(uint32_t field) const {
+    REQUIRE(numbers.count(field) == 1);
+    return numbers.find(field)->second;
+  }
+  Decoded message(uint32_t field) const {
+    REQUIRE(texts.count(field) == 1);
+    return Decoded(texts.find(field)->second);
+  }
+  std::string text(uint32_t field) const {
+    REQUIRE(texts.count(field) == 1);
+    return texts.find(field)->second;
+  }
+
+ private:
+  static uint64_t varint(const std::string& bytes, size_t& at) {
+    uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      REQUIRE(at < bytes.size());
+      const auto byte = static_cast<unsigned char>(bytes[at++]);
+      value |= uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "clocks of multiprocessors are aligned by the time that they share, and the cost of events is known") {
+  Memory m = known();
+  const Profile p = runtime::decode_profile(signature(), m.bytes());
+  REQUIRE(p.tracks.size() == 4);
+  CHECK(about(p.clock_period, kPeriod, 0.001 * kPeriod));
+  CHECK(about(p.event_cost, 10 * kPeriod, 0.02));
+  CHECK(about(p.time, 5e6, 4000));
+  CHECK(p.tracks[0].role == 0);
+  CHECK(p.tracks[1].role == -1);
+  CHECK(p.tracks[2].cta == 1);
+  CHECK(p.tracks[2].sm == 90);
+  // The same moments on both, up to a tick of the shared time and what the rate is off by.
+  for (size_t r = 0; r < 3; ++r)
+    CHECK(about(p.tracks[0].regions[r].begin, p.tracks[2].regions[r].begin, static_cast<double>(kTick)));
+  for (const size_t track : {0, 2}) {
+    const auto& regions = p.tracks[track].regions;
+    REQUIRE(regions.size() == 3);
+    CHECK(regions[2].depth == 2);
+    CHECK(about(regions[2].end - regions[2].begin, 300, 1));
+    CHECK(about(regions[2].net, 300 - kPeriod * (4 + 10), 1));       // an empty region's, and a mark's
+    CHECK(about(regions[1].net, 1000 - kPeriod * (4 + 3 * 10), 2));  // and those of a region in it
+    CHECK(p.tracks[track].marks.at(0).value == 1.5);
+  }
+  CHECK_FALSE(p.tracks[3].regions.at(0).ended);
+  CHECK(p.tracks[3].regions[0].end == p.tracks[3].end);
+  const std::vector<Profile::Row> rows = p.rows();
+  REQUIRE(rows.size() == 5);
+  CHECK(rows[0].role == "all warps");
+  CHECK(rows[1].region == "wait");
+  CHECK(rows[2].role == "role");
+  CHECK(rows[2].region.empty());
+  CHECK(rows[2].share == 1);
+  CHECK(rows[3].region == "wait");
+  CHECK(rows[3].count == 2);
+  CHECK(rows[4].region == "wait/inner");
+  CHECK(about(rows[4].p50, 293, 1));
+}
+
+TEST_CASE("memory that is no profile is refused, and a warp that did not end is left out") {
+  Memory m = known();
+  auto header = m.get<Header>(kCalibrationUnits + kUnits);
+  header.last_clock = 0;
+  m.put(kCalibrationUnits + kUnits, header);
+  const Profile p = runtime::decode_profile(signature(), m.bytes());
+  CHECK(p.tracks.size() == 3);
+  CHECK(p.unfinished == 1);
+  CHECK(p.summary().find("1 warps did not come to their end") != std::string::npos);
+  const auto refused = [&] { return error_of([&] { runtime::decode_profile(signature(), m.bytes()); }); };
+  auto event = m.get<profile_format::Event>(kCalibrationUnits + kHeaderUnits);
+  event.name = 5;
+  m.put(kCalibrationUnits + kHeaderUnits, event);
+  CHECK(refused().find("event 0 of warp 0 is of kind 1 and name 5") != std::string::npos);
+  header.started = 9;
+  m.put(kCalibrationUnits + kUnits, header);
+  CHECK(refused().find("warp 1 has started 9 times") != std::string::npos);
+  m.bytes().resize(100);
+  CHECK(refused().find("memory of 100 B") != std::string::npos);
+}
+
+TEST_CASE("Perfetto's form: processes, tracks, names, slices in order, and marks with values") {
+  Memory m = known();
+  const Profile p = runtime::decode_profile(signature(), m.bytes());
+  const Decoded trace(runtime::perfetto_trace(p));
+  std::map<uint64_t, std::string> names, tracks;
+  std::map<uint64_t, uint64_t> parents;
+  std::vector<std::string> events;
+  uint64_t last = 0;
+  for (const auto& [field, bytes] : trace.texts) {
+    CHECK(field == 1);
+    const Decoded packet(bytes);
+    CHECK(packet.number(10) == 1);
+    if (packet.texts.count(12)) {
+      CHECK(packet.number(13) == 1);
+      for (const auto& [f, name] : packet.message(12).texts)
+        names[Decoded(name).number(1)] = Decoded(name).text(2);
+    } else if (packet.texts.count(60)) {
+      const Decoded d = packet.message(60);
+      if (d.texts.count(3))
+        tracks[d.number(1)] = d.message(3).text(6);
+      else
+        tracks[d.number(1)] = d.text(2), parents[d.number(1)] = d.number(5);
+      last = 0;
+    } else {
+      const Decoded e = packet.message(11);
+      CHECK(packet.number(13) == 2);
+      std::string text = fmt::format("{} {}", tracks.at(e.number(11)), e.number(9));
+      if (e.numbers.count(10)) text += " " + names.at(e.number(10));
+      if (e.numbers.count(10) && e.number(9) == 3) {
+        const uint64_t bits = e.message(4).number(5);
+        double value;
+        std::memcpy(&value, &bits, 8);
+        text += fmt::format(" {} {}", e.message(4).text(10), value);
+      } else {
+        CHECK(packet.number(8) >= last);
+        last = packet.number(8);
+      }
+      events.push_back(text);
+    }
+  }
+  const std::string track = "CTA 0 warp 0, role";
+  const std::vector<std::string> first = {
+      track + " 1 role", track + " 1 wait", track + " 1 inner",          track + " 2",
+      track + " 2",      track + " 2",      track + " 3 value value 1.5"};
+  REQUIRE(events.size() == 16);
+  CHECK(std::vector<std::string>(events.begin(), events.begin() + 7) == first);
+  CHECK(events[14] == "CTA 1 warp 1 1 wait");
+  CHECK(tracks.size() == 6);
+  CHECK(parents.size() == 4);
+  CHECK(tracks.at(parents.begin()->second) == "multiprocessor 3");
+}
+
+}  // namespace ptxbuilder::test::profile_decode_test

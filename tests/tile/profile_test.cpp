@@ -1,0 +1,215 @@
+// Regions and marks: what a profiled kernel records on a device, and what one that is not has of them.
+//
+//   profile_test [--device=emulator|cuda|auto]
+#include "ptxbuilder/tile/profile.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "copy_kit.h"
+#include "library_kit.h"
+#include "runtime/perfetto.h"
+
+namespace ptxbuilder::test::profile_test {
+namespace {
+
+constexpr uint32_t kRounds = 5, kCtas = 3;
+
+// A role whose one thread goes through two regions, one in the other, in each round, and one whose warps have
+// one. Without `regions` it does the same.
+Kernel worker(bool regions) {
+  Kernel k("worker");
+  auto [to] = k.params<gptr<u32>>("out");
+  const gptr<u32> out = to;
+  auto in = [&](std::string_view name, const std::function<void()>& body) {
+    regions ? region(name, body) : body();
+  };
+  k.warpgroups("first", 1, 40, [&](u32) {
+    elect([&] {
+      for_(0, u32(kRounds), [&](u32 round) {
+        in("round", [&] {
+          if (regions) mark("number", round);
+          in("add", [&] { out[ctaid_x()] = out[ctaid_x()] + round; });
+        });
+      });
+    });
+  });
+  k.warpgroups(2, 232, [&](u32) {
+    if (regions) name_role("others");
+    u32 i = regions ? region("index", [&] { return tid_x() + 100; }) : tid_x() + 100;
+    out[kCtas + ctaid_x() * 384 + tid_x()] = i;
+    if (regions) mark("negative", s32(-7));
+    if (regions) mark("half", f32(0.5f));
+  });
+  return k;
+}
+
+Kernel profiled(const std::function<Kernel()>& make, uint32_t events = 64) {
+  const ProfileScope scope(events);
+  return make();
+}
+
+runtime::Profile run(Running& running, Kernel k, std::vector<uint32_t>& out) {
+  Compiled compiled = running.compile(std::move(k));
+  runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+  runtime::Buffer memory(*running.device, 4 * out.size());
+  memory.fill(0);
+  runtime::ProfileBuffer profile(*running.device, compiled.signature, {kCtas});
+  for (int launch = 0; launch < 2; ++launch)  // of which the last is read
+    kernel.launch({.grid = {kCtas}}, {runtime::pointer(memory, DType::u32), profile});
+  running.device->synchronize();
+  out = memory.copy_out<uint32_t>();
+  return profile.read();
+}
+
+// How often each name of regions is in the tracks of a role, by depth.
+std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const std::string& role) {
+  std::map<std::string, size_t> found;
+  for (const auto& track : profile.tracks)
+    if (profile.roles[static_cast<size_t>(track.role)] == role)
+      for (const auto& region : track.regions)
+        ++found[fmt::format("{} {}", region.depth, profile.names[region.name])];
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel that is not profiled has nothing of its regions") {
+  Kernel with = worker(true);
+  const std::string ptx = ptx_of(with);
+  Kernel without = worker(false);
+  const auto code = [](const std::string& text) {  // without the lines, which differ
+    std::string kept;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      if (!contains(line, ".loc") && !contains(line, ".file")) kept += line + "\n";
+    return kept;
+  };
+  CHECK(code(ptx) == code(ptx_of(without)));
+  CHECK_FALSE(with.signature().profile);
+  CHECK(with.signature().parameters.size() == 1);
+  Kernel on = profiled([] { return worker(true); });
+  CHECK(contains(ptx_of(on), "%globaltimer"));
+  CHECK(on.signature().parameters.back().name == "profile");
+  CHECK(signature_from_json(to_json(on.signature()), "worker.json") == on.signature());
+}
+
+TEST_CASE("regions nest, marks have values, and roles have names") {
+  Running running;
+  std::vector<uint32_t> out(kCtas * 385);
+  const runtime::Profile profile = run(running, profiled([] { return worker(true); }), out);
+  for (uint32_t cta = 0; cta < kCtas; ++cta) CHECK(out[cta] == 2 * (kRounds * (kRounds - 1) / 2));
+  CHECK(profile.lost == 0);
+  CHECK(profile.unfinished == 0);
+  CHECK(profile.roles == std::vector<std::string>{"first", "others"});
+  CHECK(profile.tracks.size() == kCtas * 12);
+  CHECK(regions_of(profile, "first") == std::map<std::string, size_t>{{"0 first", kCtas * 4},
+                                                                      {"1 round", kCtas * kRounds},
+                                                                      {"2 add", kCtas * kRounds}});
+  CHECK(regions_of(profile, "others") ==
+        std::map<std::string, size_t>{{"0 others", kCtas * 8}, {"1 index", kCtas * 8}});
+  CHECK(profile.event_cost > 0);
+  for (const auto& track : profile.tracks) {
+    std::vector<double> values;
+    for (const auto& m : track.marks) values.push_back(m.value);
+    if (track.role == 1) CHECK(values == std::vector<double>{-7, 0.5});
+    if (track.role == 0 && track.warp == 0) CHECK(values == std::vector<double>{0, 1, 2, 3, 4});
+    CHECK(track.begin >= 0);
+    CHECK(track.end <= profile.time);
+    double end = track.begin;
+    for (const auto& region : track.regions) {
+      CHECK(region.ended);
+      CHECK(region.begin >= track.begin);
+      CHECK(region.end <= track.end);
+      CHECK(region.net <= region.end - region.begin);
+      if (region.depth == 1) CHECK(region.begin >= end);
+      if (region.depth == 1) end = region.end;
+    }
+  }
+  const std::string summary = profile.summary();
+  for (const char* part :
+       {"profile of worker", "an event costs", "first", "  round", "  round/add", "others"})
+    CHECK(contains(summary, part));
+  CHECK_FALSE(contains(summary, "lost"));
+  CHECK(contains(runtime::perfetto_trace(profile), "CTA 2 warp 11, others"));
+}
+
+TEST_CASE("a full buffer counts what it loses, and the kernel goes on") {
+  Running running;
+  std::vector<uint32_t> out(kCtas);
+  const auto many = [] {
+    Kernel k("many");
+    auto [to] = k.params<gptr<u32>>("out");
+    const gptr<u32> out = to;
+    for_(0, u32(50), [&](u32) {
+      region("again", [&] { if_(tid_x() == 0, [&] { out[ctaid_x()] = out[ctaid_x()] + 1; }); });
+    });
+    return k;
+  };
+  const runtime::Profile profile = run(running, profiled(many, 33), out);
+  CHECK(out == std::vector<uint32_t>(kCtas, 100));
+  CHECK(profile.roles.empty());
+  CHECK(profile.recorded == kCtas * 4 * 33);
+  CHECK(profile.lost == kCtas * 4 * (100 - 33));
+  for (const auto& track : profile.tracks) {
+    CHECK(track.regions.size() == 17);
+    CHECK_FALSE(track.regions.back().ended);
+    CHECK(track.regions.back().end == track.end);
+  }
+  CHECK(contains(profile.summary(), "804 events are lost: a warp has room for 33"));
+}
+
+TEST_CASE("what regions refuse") {
+  const std::string at = "profile_test.cpp";
+  for (const bool on : {false, true}) {
+    std::optional<ProfileScope> scope;
+    if (on) scope.emplace(64);
+    Kernel k("wrong");
+    auto [out] = k.params<gptr<u32>>("out");
+    CHECK(contains(error_of([&] { region("", [] {}); }), "region: its name is empty (" + at));
+    CHECK(contains(error_of([&] { mark("", u32(1)); }), "mark: its name is empty (" + at));
+    CHECK(contains(error_of([&] { name_role("x"); }), "name_role: outside of roles (" + at));
+    CHECK(contains(error_of([&] { region("left", [] { throw Error("gone"); }); }), "gone"));
+    CHECK(contains(error_of([&] { k.finish(); }),
+                   "left unfinished by an exception out of the body of this region: gone"));
+  }
+  CHECK(contains(error_of([] { ProfileScope scope(31); }),
+                 "room for 31 events of a warp; it is 32 to 1048576 (" + at));
+  CHECK(contains(error_of([] { ProfileScope scope((1 << 20) + 1); }), "it is 32 to 1048576"));
+  const ProfileScope scope;
+  CHECK(contains(error_of([] {
+                   Kernel k("taken");
+                   k.params<gptr<u32>>("profile");
+                 }),
+                 "parameter 'profile': the name is that of the library's own"));
+  Kernel k("names");
+  auto [out] = k.params<gptr<u32>>("out");
+  for (int i = 0; i < 255; ++i) region(fmt::format("r{}", i), [] {});
+  region("r7", [] {});
+  CHECK(contains(error_of([] { region("more", [] {}); }),
+                 "the kernel has 255 names of roles, regions and marks"));
+  CHECK(contains(error_of([] { mark("more", u32(1)); }), "'more' is one more (" + std::string(at)));
+}
+
+TEST_CASE("a kernel without parameters can be profiled, and one that is not is refused a buffer") {
+  Running running;
+  Kernel k = profiled([] {
+    Kernel none("none");
+    region("nothing", [] { sync_threads(); });
+    return none;
+  });
+  Compiled compiled = running.compile(std::move(k));
+  runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
+  runtime::ProfileBuffer buffer(*running.device, compiled.signature, {1});
+  kernel.launch({.grid = {1}}, {buffer});
+  running.device->synchronize();
+  CHECK(buffer.read().tracks.size() == 4);
+  Kernel off("off");
+  CHECK(contains(error_of([&] { runtime::ProfileBuffer(*running.device, off.signature(), {1}); }),
+                 "the kernel 'off' records none; build it while a ProfileScope is open"));
+  CHECK(contains(error_of([&] { runtime::ProfileBuffer(*running.device, compiled.signature, {1 << 26}); }),
+                 "take fewer events"));
+}
+
+}  // namespace ptxbuilder::test::profile_test
