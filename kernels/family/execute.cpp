@@ -10,6 +10,7 @@
 #include "kernels/family/assembling.h"
 #include "ptxbuilder/compile/nvdisasm.h"
 #include "runtime/compile/load.h"
+#include "runtime/perfetto.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -99,6 +100,48 @@ Json to_json(const Timing& t) {
           {"gbytes_per_s", t.bytes / t.median * 1e-3}};
 }
 
+Json to_json(const runtime::Profile& p, const std::string& file) {
+  Json rows = Json::array();
+  for (const runtime::Profile::Row& row : p.rows())
+    rows.push_back({{"role", row.role},
+                    {"region", row.region},
+                    {"count", row.count},
+                    {"total_ns", row.total},
+                    {"share", row.share},
+                    {"p50_ns", row.p50},
+                    {"p95_ns", row.p95}});
+  return {{"file", file},
+          {"time_ns", p.time},
+          {"warps", p.tracks.size()},
+          {"events", p.recorded},
+          {"lost", p.lost},
+          {"unfinished_warps", p.unfinished},
+          {"event_ns", p.event_cost},
+          {"clock_ns", p.clock_period},
+          {"rows", rows}};
+}
+
+// Before anything runs, so that a file that cannot be written costs no time.
+void check_profile(const ExecuteOptions& options, bool runs) {
+  if (options.profile.empty()) return;
+  if (!runs) throw Error("a profile is of a run: give --verify or --bench beside --profile");
+  if (!std::ofstream(options.profile, std::ios::binary | std::ios::app))
+    throw Error(fmt::format("{}: cannot be written", options.profile));
+}
+
+// The profile of the last launch.
+void tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
+  if (options.profile.empty()) return;
+  const runtime::Profile profile = run.profile();
+  std::ofstream file(options.profile, std::ios::binary);
+  file << runtime::perfetto_trace(profile);
+  if (!file.flush()) throw Error(fmt::format("{}: cannot be written", options.profile));
+  json["profile"] = to_json(profile, options.profile);
+  if (options.json) return;
+  fmt::print("  wrote {}, for ui.perfetto.dev\n{}", options.profile, profile.summary());
+  if (profile.lost) fmt::print("--profile-events N gives a warp more room\n");
+}
+
 std::string sass_of(const Built& built, const ExecuteOptions& options) {
   if (built.compiled.cubin.empty())
     throw Error(fmt::format("SASS is a cubin's, and there is none: assembler {}", built.assembler));
@@ -165,6 +208,7 @@ Ran run_built(Built& built, runtime::Device& device, const Family& family, const
     json["bench"] = to_json(*run.timing());
     if (!options.json) print(*run.timing());
   }
+  tell_profile(run, options, json);
   return {run.verdict(), run.timing()};
 }
 
@@ -226,6 +270,8 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
             bool for_gpu) {
   Built built;
   auto start = Clock::now();
+  std::optional<ProfileScope> profiled;
+  if (!options.profile.empty()) profiled.emplace(options.profile_events);
   Kernel kernel = command::build(family, fields);
   for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
   built.build_milliseconds = milliseconds_since(start);
@@ -268,6 +314,7 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     return Outcome::good;
   }
   const bool runs = options.run.verify || options.run.bench;
+  check_profile(options, runs);
   std::unique_ptr<runtime::Device> device;
   if (runs) device = runtime::open_device(options.device, "sm_90a", emulator_options(options), Where{});
   const bool for_gpu = runs && !dynamic_cast<runtime::Emulator*>(device.get());

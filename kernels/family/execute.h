@@ -26,8 +26,10 @@ struct ExecuteOptions {
   Assembler assembler = Assembler::automatic;
   CompilerOptions compiler;
   RunOptions run;
-  std::string emit;      // the folder for the files; "" for none
-  std::string ptx_file;  // PTX that runs as well, in the kernel's place; "" for none
+  std::string emit;     // the folder for the files; "" for none
+  std::string profile;  // the file for what the kernel records of itself; "" where it records nothing
+  uint32_t profile_events = 1024;  // that a warp has room for
+  std::string ptx_file;            // PTX that runs as well, in the kernel's place; "" for none
   // This tells how that differs from the kernel, and is needed where it is given. A program that does nothing
   // but run kernels has none.
   EditedDifference (*compare)(const std::string& kernel, const std::string& ptx, const std::string& edited,

@@ -151,10 +151,19 @@ Tensor Run::output(DType dtype, std::vector<uint64_t> shape, Where where) {
 }
 
 void Run::launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead, Where where) {
+  if (kernel_.signature().profile) {
+    profile_.emplace(device_, kernel_.signature(), kernel_.grid(arguments, where), where);
+    arguments.push_back(*profile_);
+  }
   queue_ = [this, arguments = std::move(arguments), ahead = std::move(ahead), where] {
     if (ahead) ahead();
     kernel_.launch({}, arguments, where);
   };
+}
+
+runtime::Profile Run::profile() const {
+  if (!profile_) throw Error("profile: the kernel was not launched, or records nothing");
+  return profile_->read();
 }
 
 void Run::check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,

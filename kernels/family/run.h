@@ -12,6 +12,7 @@
 
 #include "ptxbuilder/dtype.h"
 #include "runtime/loaded_kernel.h"
+#include "runtime/profile.h"
 
 namespace ptxbuilder::command {
 
@@ -110,6 +111,9 @@ class Run {
   void launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead = nullptr,
               Where where = Where::here());
 
+  // What the kernel recorded in the last launch. Throws Error where it records nothing or was not launched.
+  runtime::Profile profile() const;
+
   // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
   // operations: all elements where that takes seconds, else a random sample. It is called once for each, and
   // serves all schedules. `start` runs before each launch that is checked. Of several outputs each has a
@@ -139,6 +143,7 @@ class Run {
   uint64_t streams_ = 0;
   double host_bytes_ = 0;  // of the tensors so far
   std::function<void()> queue_;
+  std::optional<runtime::ProfileBuffer> profile_;         // of a kernel that records
   std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // of its tensors
   std::optional<std::pair<double, double>> work_;         // what measure() was told
   std::vector<Expected> references_;  // of the elements that are checked, where several schedules are

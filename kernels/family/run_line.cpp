@@ -65,11 +65,21 @@ void add_run_options(const Arguments& app, RunWords& words) {
   add_device_options(app, words);
   app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
       .shown_as("FILE");
+  const Option profile =
+      app.option(
+             "--profile", words.options.profile,
+             "time the kernel's regions by its own clock, warp by warp: a summary, and a trace for Perfetto")
+          .shown_as("FILE");
+  app.option("--profile-events", words.options.profile_events, "that a warp has room for")
+      .from(profile_format::kLeastEvents, profile_format::kMostEvents)
+      .with_default()
+      .shown_as("N");
   if (words.options.compare == nullptr) return;
   app.option(
          "--ptx", words.options.ptx_file,
          "PTX that was edited by hand: it runs in the kernel's place and beside it, with their differences")
-      .shown_as("FILE");
+      .shown_as("FILE")
+      .excludes(profile);
 }
 
 void add_emit_option(const Arguments& app, RunWords& words) {

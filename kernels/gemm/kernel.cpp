@@ -7,6 +7,7 @@
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -88,6 +89,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and
   // the producer with its first tile at hand.
   k.warpgroups(1, registers.producer, [&](u32) {
+    name_role("producer");
     std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
     elect([&] {
@@ -97,10 +99,12 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
         if (!groups) griddepcontrol_wait();
         const LoadPlaces from = load_places(o, t, work, M, batches);
         for_(work.first, work.last, [&](u32 kt) {
-          auto s = ring.acquire();
+          auto s = region("wait", [&] { return ring.acquire(); });
           const u32 depth = from.first_k ? *from.first_k + kt * t.bk : kt * t.bk;
-          X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
-          Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
+          region("load", [&] {
+            X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
+            Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
+          });
         });
       });
       // The next launch may begin where this one has made room. Any sooner, and its CTAs would take the
@@ -110,6 +114,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   });
 
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
+    name_role("consumer");
     griddepcontrol_wait();
     Mainloop mainloop(o, t, X, Y, pipe, scheduler);
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
@@ -117,7 +122,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {
       u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // the warpgroup's, of the tile
       Accumulator& sums = mainloop.run(work, row, epilogue.deferred());
-      epilogue.store(sums, work, row);
+      region("epilogue", [&] { epilogue.store(sums, work, row); });
     });
     epilogue.finish();
   });

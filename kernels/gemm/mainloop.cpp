@@ -1,6 +1,7 @@
 #include "kernels/gemm/mainloop.h"
 
 #include "ptxbuilder/product/mma.h"
+#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -60,24 +61,28 @@ void Mainloop::multiply(const Stage& s, u32 row) {
 }
 
 void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
-  auto s = ring_.wait();
-  multiply(s, row);
-  meanwhile();
-  wgmma_wait(0);
+  auto s = region("wait", [&] { return ring_.wait(); });
+  region("wgmma", [&] {
+    multiply(s, row);
+    meanwhile();
+    wgmma_wait(0);
+  });
   ring_.release(s);
   if (promotes_) add(*total_, acc_);
 }
 
 void Mainloop::late_step(u32 row, u32 kt, u32 first) {
-  auto s = ring_.wait();
-  multiply(s, row);
-  ring_.peek();
-  wgmma_wait(1);
+  auto s = region("wait", [&] { return ring_.wait(); });
+  region("wgmma", [&] {  // the products before these end
+    multiply(s, row);
+    ring_.peek();
+    wgmma_wait(1);
+  });
   ring_.release_previous(s, kt == first);
 }
 
 Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
-  if (turn_) turn_->wait();
+  if (turn_) region("turn", [&] { turn_->wait(); });
   acc_.zero();
   if (promotes_) store(*total_, zeros_);
   // The tile before is stored under the first steps, as many as there are. None of them is late: behind the

@@ -5,6 +5,7 @@
 #include "ptxbuilder/product/collective.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/raster.h"
 
 namespace ptxbuilder::kernels {
@@ -23,6 +24,7 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
   u32 rows = ceil_div(M, c.bm), cols = ceil_div(N, c.bn), depth = ceil_div(K, c.bk);
 
   k.warpgroups(1, 40, [&](u32) {
+    name_role("producer");
     elect([&] {
       auto ring = pipe.producer();  // runs on through the tiles of both
       for_each_tile(rows, cols, group, [&](TileIndex tile) {
@@ -34,17 +36,19 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
     });
   });
   k.warpgroups(kConsumers, 232, [&](u32 wg) {
+    name_role("consumer");
     auto ring = pipe.consumer();
     auto turn = turns.of(wg);
     Accumulator acc(c.bm, c.bn);
     ring.skip(wg * depth);  // the tile before is the other's
     for_each_tile(rows, cols, group, Turn{wg, kConsumers}, [&](TileIndex tile) {
-      turn.wait();  // the tensor cores are this consumer's
+      region("turn", [&] { turn.wait(); });  // the tensor cores are this consumer's
       acc.zero();
       mainloop(acc, ring, depth, [&](const Stage& s) { return std::pair(sA[s], c.b_operand(sB[s])); });
       turn.pass();
       ring.skip((kConsumers - 1) * depth);
-      store(c.output, D, acc, tile.row * c.bm, tile.col * c.bn);  // while the other multiplies
+      region("store",  // while the other multiplies
+             [&] { store(c.output, D, acc, tile.row * c.bm, tile.col * c.bn); });
     });
   });
   return k;

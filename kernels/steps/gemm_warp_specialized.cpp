@@ -4,6 +4,7 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/raster.h"
 
 namespace ptxbuilder::kernels {
@@ -18,26 +19,32 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
   auto [row, col] = grouped_raster(16);             // CTAs side by side share their loads in L2
   u32 m = row * c.bm, n = col * c.bn;
 
-  k.warpgroups(1, 40, [&](u32) {  // producer: one warpgroup, 40 registers a thread
+  k.warpgroups(1, 40, [&](u32) {  // one warpgroup, 40 registers a thread
+    name_role("producer");
     elect([&] {
       auto ring = pipe.producer();
       for_(0, ceil_div(K, c.bk), [&](u32 kt) {
-        auto s = ring.acquire();           // wait until empty, then expect the bytes
-        tma_load(sA[s], A, kt * c.bk, m);  // the tile knows its barrier
-        c.load_b(sB[s], B, kt * c.bk, n);  // the same, as B is stored
+        auto s = region("wait", [&] { return ring.acquire(); });  // until empty, then expect the bytes
+        region("load", [&] {
+          tma_load(sA[s], A, kt * c.bk, m);  // the tile knows its barrier
+          c.load_b(sB[s], B, kt * c.bk, n);  // the same, as B is stored
+        });
       });
     });
   });
-  k.warpgroups(c.bm / 64, 232, [&](u32 wg) {  // consumers: 64 rows each
+  k.warpgroups(c.bm / 64, 232, [&](u32 wg) {  // 64 rows each
+    name_role("consumer");
     auto ring = pipe.consumer();
     Accumulator acc(64, c.bn);
     for_(0, ceil_div(K, c.bk), [&](u32) {
-      auto s = ring.wait();
-      wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });  // fence ... commit
-      wgmma_wait(0);
+      auto s = region("wait", [&] { return ring.wait(); });
+      region("wgmma", [&] {
+        wgmma_group([&] { mma(acc, sA[s].rows(wg * 64, 64), c.b_operand(sB[s])); });  // fence ... commit
+        wgmma_wait(0);
+      });
       ring.release(s);
     });
-    store(c.output, D, acc, m + wg * 64, n);  // to shared memory, proxy fence, TMA store
+    region("store", [&] { store(c.output, D, acc, m + wg * 64, n); });  // to shared memory, fence, TMA store
   });
   return k;
 }

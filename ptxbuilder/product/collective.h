@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder {
 
@@ -18,9 +19,11 @@ inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& 
                           Where where = Where::here()) {
   AtLine line(where);
   for_(first, last, [&](u32 step) {
-    const Stage stage = ring.acquire();
-    AuthorsCode authors;
-    fill(stage, step);
+    const Stage stage = region("wait", [&] { return ring.acquire(); });
+    region("load", [&] {
+      AuthorsCode authors;
+      fill(stage, step);
+    });
   });
 }
 
@@ -38,7 +41,7 @@ inline void consumer_loop(Consumer& ring, u32 first, u32 last, const FillStage& 
                           Where where = Where::here()) {
   AtLine line(where);
   for_(first, last, [&](u32 step) {
-    const Stage stage = ring.wait();
+    const Stage stage = region("wait", [&] { return ring.wait(); });
     {
       AuthorsCode authors;
       use(stage, step);
@@ -54,14 +57,16 @@ inline void mainloop(Accumulator& sums, Consumer& ring, u32 steps,
   AtLine line(where);
   consumer_loop(ring, 0, steps, [&](const Stage& stage, u32) {
     AtLine inner(where);
-    wgmma_group([&] {
-      const auto [a, b] = [&] {
-        AuthorsCode authors;
-        return operands(stage);
-      }();
-      mma(sums, a, b);
+    region("wgmma", [&] {
+      wgmma_group([&] {
+        const auto [a, b] = [&] {
+          AuthorsCode authors;
+          return operands(stage);
+        }();
+        mma(sums, a, b);
+      });
+      wgmma_wait(0);
     });
-    wgmma_wait(0);
   });
 }
 

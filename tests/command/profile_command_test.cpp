@@ -1,0 +1,101 @@
+// --profile of the kernels' executables, on the emulator.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "command_kit.h"
+#include "ptxbuilder/file_text.h"
+
+namespace ptxbuilder::test::profile_command_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / fmt::format("ptxbuilder_profile_test_{}", getpid());
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  std::string str(const char* name) const { return (path / name).string(); }
+};
+
+const std::string kRun = " --device emulator --assembler none --no-cache --profile ";
+
+}  // namespace
+
+TEST_CASE("a profile has the regions of each role, whose times add up to the role's") {
+  const Folder folder;
+  const std::string file = folder.str("trace");
+  const struct {
+    const char* words;
+    std::vector<std::string> producer, consumer;
+    int stages;  // that a consumer's warp goes through, over all CTAs
+  } cases[] = {
+      {"gemm_warp_specialized --m 264 --n 256 --k 256", {"wait", "load"}, {"wait", "wgmma", "store"}, 3 * 4},
+      {"gemm_pingpong --m 264 --n 128 --k 200 --ctas 1",
+       {"wait", "load"},
+       {"turn", "wait", "wgmma", "store"},
+       6},
+      {"gemm --m 264 --n 256 --k 256", {"wait", "load"}, {"wait", "wgmma", "epilogue"}, 0}};
+  for (const auto& c : cases) {
+    CAPTURE(c.words);
+    const Ran ran = run(c.words + kRun + file + " --json");
+    REQUIRE_MESSAGE(ran.code == 0, ran.output);
+    const auto json = nlohmann::json::parse(ran.output);
+    CHECK(json["verify"]["wrong"] == 0);
+    const auto& profile = json["profile"];
+    CHECK(profile["file"] == file);
+    CHECK(profile["lost"] == 0);
+    CHECK(profile["unfinished_warps"] == 0);
+    CHECK(profile["event_ns"] > 0);
+    for (const char* role : {"producer", "consumer"}) {
+      CAPTURE(role);
+      std::vector<std::string> regions = role == std::string("producer") ? c.producer : c.consumer;
+      double share = 0;
+      for (const auto& row : profile["rows"])
+        if (row["role"] == role && row["region"] != "") {
+          share += row["share"].get<double>();
+          std::erase(regions, row["region"].get<std::string>());
+          if (row["region"] == "wgmma" && c.stages) CHECK(row["count"] == 8 * c.stages);
+          CHECK(row["p50_ns"] <= row["p95_ns"]);
+        }
+      CHECK_MESSAGE(regions.empty(), regions[0]);
+      CHECK(share > 0);
+      CHECK(share <= 1.001);
+    }
+    CHECK(file_text(file).size() > 1000);
+  }
+}
+
+TEST_CASE("a kernel without regions has its warps' time, and a full buffer says what to do") {
+  const Folder folder;
+  const Ran none = run("saxpy --m 10 --n 10" + kRun + folder.str("trace"));
+  CHECK(none.code == 0);
+  CHECK(contains(none, "wrote " + folder.str("trace") + ", for ui.perfetto.dev"));
+  CHECK(contains(none, "all warps "));
+  CHECK(contains(none, "no regions: region(\"name\", ...) in the kernel makes them"));
+  const Ran full = run("gemm_warp_specialized --m 128 --n 256 --k 1024" + kRun + folder.str("trace") +
+                       " --profile-events 32");
+  CHECK(full.code == 0);
+  CHECK(contains(full, "events are lost: a warp has room for 32"));
+  CHECK(contains(full, "--profile-events N gives a warp more room"));
+}
+
+TEST_CASE("a profile that cannot be had is refused before anything runs") {
+  const Folder folder;
+  const Ran unwritable = run("saxpy" + kRun + folder.str("no/trace"));
+  CHECK(unwritable.code == 1);
+  CHECK(contains(unwritable, folder.str("no/trace") + ": cannot be written"));
+  const Ran idle = run("saxpy --emit " + folder.str("emitted") + kRun + folder.str("trace"));
+  CHECK(idle.code == 1);
+  CHECK(contains(idle, "a profile is of a run: give --verify or --bench beside --profile"));
+  const Ran few = run("saxpy --profile-events 31" + kRun + folder.str("trace"));
+  CHECK(few.code == 2);
+  CHECK(contains(few, "--profile-events"));
+  const Ran edited = run("ptxb run saxpy --ptx x.ptx" + kRun + folder.str("trace"));
+  CHECK(edited.code == 2);
+  CHECK(contains(edited, "--profile excludes --ptx"));
+}
+
+}  // namespace ptxbuilder::test::profile_command_test
