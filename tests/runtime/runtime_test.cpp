@@ -624,12 +624,17 @@ TEST_CASE("broken sidecars are refused with the member's name") {
                "scale.json.configuration.bm: the value 64 has the wrong type");
   check_broken("\"shared\": [", "\"configuration\": 1, \"shared\": [",
                "scale.json.configuration: expected an object");
+  check_broken("\"shared\": [", "\"profile\": 1, \"shared\": [", "scale.json.profile: expected an object");
+  check_broken("\"shared\": [", "\"profile\": {\"events\": 64, \"names\": [], \"roles\": 1}, \"shared\": [",
+               "scale.json.profile.roles: expected a list");
 }
 
 TEST_CASE("the page of sidecars has each member and each word of them") {
   Signature all = example();
   all.threads_y = 2, all.grid = {"1", "1", "1"}, all.configuration = {{"bm", "128"}};
   all.overlaps = all.cooperative = true;
+  all.profile = ProfileFormat{64, {"wait"}, {{"loads", 0, 4}}};
+  CHECK(signature_from_json(to_json(all), "all.json").profile == all.profile);
   all.registers = all.spill_bytes = all.stack_bytes = 0;
   all.parameters[0].meaning = "what is scaled";
   all.parameters.push_back({.name = "maps",
