@@ -73,23 +73,25 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-// Two multiprocessors, of which the second begins 300 ns later; all four warps end after 4 ms or more.
+// Two multiprocessors, of which the second begins 300 us later; all four warps end after 4 ms or more.
 Memory known() {
   Memory m(4);
   const std::array<std::pair<uint64_t, uint64_t>, 4> spans = {
-      {{0, 4'000'877}, {577, 4'000'900}, {300, 4'000'301}, {877, 5'000'000}}};
+      {{0, 4'000'877}, {577, 4'000'900}, {300'300, 4'000'301}, {300'877, 5'000'000}}};
   for (size_t i = 0; i < 4; ++i) m.warp(i, i < 2 ? 3 : 90, spans[i].first, spans[i].second);
   for (const size_t warp : {0, 2}) {
     const uint32_t sm = warp ? 90 : 3;
-    m.event(warp, EventKind::begin, 1, sm, 1000);
-    m.event(warp, EventKind::begin, 2, sm, 2000);
-    m.event(warp, EventKind::begin, 3, sm, 2100);
-    m.event(warp, EventKind::mark_f32, 4, sm, 2150, 0x3fc00000);
-    m.event(warp, EventKind::end, 3, sm, 2400);
-    m.event(warp, EventKind::end, 2, sm, 3000);
+    m.event(warp, EventKind::begin, 1, sm, 401'000);
+    m.event(warp, EventKind::begin, 2, sm, 402'000);
+    m.event(warp, EventKind::begin, 3, sm, 402'100);
+    m.event(warp, EventKind::mark_f32, 4, sm, 402'150, 0x3fc00000);
+    m.event(warp, EventKind::end, 3, sm, 402'400);
+    m.event(warp, EventKind::begin, 3, sm, 402'500);
+    m.event(warp, EventKind::end, 3, sm, 402'600);
+    m.event(warp, EventKind::end, 2, sm, 403'000);
     m.event(warp, EventKind::end, 1, sm, 3'900'000);
   }
-  m.event(3, EventKind::begin, 2, 90, 5000);
+  m.event(3, EventKind::begin, 2, 90, 405'000);
   return m;
 }
 
@@ -160,15 +162,15 @@ TEST_CASE(
   CHECK(p.tracks[2].cta == 1);
   CHECK(p.tracks[2].sm == 90);
   // The same moments on both, up to a tick of the shared time and what the rate is off by.
-  for (size_t r = 0; r < 3; ++r)
+  for (size_t r = 0; r < 4; ++r)
     CHECK(about(p.tracks[0].regions[r].begin, p.tracks[2].regions[r].begin, static_cast<double>(kTick)));
   for (const size_t track : {0, 2}) {
     const auto& regions = p.tracks[track].regions;
-    REQUIRE(regions.size() == 3);
+    REQUIRE(regions.size() == 4);
     CHECK(regions[2].depth == 2);
     CHECK(about(regions[2].end - regions[2].begin, 300, 1));
     CHECK(about(regions[2].net, 300 - kPeriod * (4 + 10), 1));       // an empty region's, and a mark's
-    CHECK(about(regions[1].net, 1000 - kPeriod * (4 + 3 * 10), 2));  // and those of a region in it
+    CHECK(about(regions[1].net, 1000 - kPeriod * (4 + 5 * 10), 2));  // and those of two regions in it
     CHECK(p.tracks[track].marks.at(0).value == 1.5);
   }
   CHECK_FALSE(p.tracks[3].regions.at(0).ended);
@@ -183,7 +185,9 @@ TEST_CASE(
   CHECK(rows[3].region == "wait");
   CHECK(rows[3].count == 2);
   CHECK(rows[4].region == "wait/inner");
-  CHECK(about(rows[4].p50, 293, 1));
+  CHECK(rows[4].count == 4);
+  CHECK(about(rows[4].p50, 98, 1));
+  CHECK(about(rows[4].p95, 293, 1));
 }
 
 TEST_CASE("memory that is no profile is refused, and a warp that did not end is left out") {
@@ -249,11 +253,12 @@ TEST_CASE("Perfetto's form: processes, tracks, names, slices in order, and marks
   }
   const std::string track = "CTA 0 warp 0, role";
   const std::vector<std::string> first = {
-      track + " 1 role", track + " 1 wait", track + " 1 inner",          track + " 2",
-      track + " 2",      track + " 2",      track + " 3 value value 1.5"};
-  REQUIRE(events.size() == 16);
-  CHECK(std::vector<std::string>(events.begin(), events.begin() + 7) == first);
-  CHECK(events[14] == "CTA 1 warp 1 1 wait");
+      track + " 1 role", track + " 1 wait",  track + " 1 inner",
+      track + " 2",      track + " 1 inner", track + " 2",
+      track + " 2",      track + " 2",       track + " 3 value value 1.5"};
+  REQUIRE(events.size() == 20);
+  CHECK(std::vector<std::string>(events.begin(), events.begin() + 9) == first);
+  CHECK(events[18] == "CTA 1 warp 1 1 wait");
   CHECK(tracks.size() == 6);
   CHECK(parents.size() == 4);
   CHECK(tracks.at(parents.begin()->second) == "multiprocessor 3");
