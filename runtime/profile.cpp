@@ -138,7 +138,8 @@ class TrackReader {
  private:
   struct Open {
     size_t region;
-    uint64_t seen;  // events before its content
+    uint64_t seen;     // events before its content
+    double inner = 0;  // the net time of the regions right in it
   };
 
   void mark(uint32_t name, double time, double value) {
@@ -162,7 +163,9 @@ class TrackReader {
     region.end = std::max(time, region.begin);
     region.ended = ended;
     const double cost = cost_.empty_region + static_cast<double>(seen_ - open.seen) * cost_.event;
-    region.net = std::max(0.0, region.end - region.begin - clocks_.period * cost);
+    // Where recording took less than it does as a rule, a region still is as long as those in it.
+    region.net = std::max(open.inner, region.end - region.begin - clocks_.period * cost);
+    if (!open_.empty()) open_.back().inner += region.net;
   }
 
   Profile::Track& track_;
@@ -275,7 +278,11 @@ std::vector<Profile::Row> Profile::rows() const {
       f.total += time;
     };
     const bool has_role = !track.regions.empty() && is_role(*this, track, track.regions[0]);
-    if (!has_role) add("", std::max(0.0, track.end - track.begin - event_cost * track.recorded));
+    if (!has_role) {
+      double inner = 0;
+      for (const Region& region : track.regions) inner += region.depth == 0 ? region.net : 0;
+      add("", std::max(inner, track.end - track.begin - event_cost * track.recorded));
+    }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
       if (has_role && &region == track.regions.data()) {
@@ -320,10 +327,18 @@ std::string Profile::summary() const {
   for (const Row& row : all) width = std::max({width, row.role.size(), row.region.size() + 2});
   text += fmt::format("{:{}} {:>9} {:>12} {:>8} {:>11} {:>11}\n", "role, region", width, "count", "total",
                       "share", "p50", "p95");
-  for (const Row& row : all)
+  double covered = 0;  // of the role's time, by regions that lie in no other
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Row& row = all[i];
     text += fmt::format("{:{}} {:9} {:>12} {:7.1f}% {:>11} {:>11}\n",
                         row.region.empty() ? row.role : "  " + row.region, width, row.count,
                         in_words(row.total), 100 * row.share, in_words(row.p50), in_words(row.p95));
+    if (!row.region.empty() && row.region.find('/') == std::string::npos) covered += row.share;
+    if (i + 1 < all.size() && all[i + 1].role == row.role) continue;
+    if (covered > 0)
+      text += fmt::format("{:{}} {:30.1f}%\n", "  (in no region)", width, 100 * std::max(0.0, 1 - covered));
+    covered = 0;
+  }
   if (std::all_of(all.begin(), all.end(), [](const Row& row) { return row.region.empty(); }))
     text += "no regions: region(\"name\", ...) in the kernel makes them\n";
   return text;

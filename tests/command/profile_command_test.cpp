@@ -62,6 +62,7 @@ TEST_CASE("a profile has the regions of each role, as often as they are entered"
         }
       CHECK_MESSAGE(regions.empty(), regions[0]);
       CHECK(share >= 0);
+      CHECK(share <= 1.001);
     }
     CHECK(file_text(file).size() > 1000);
   }

@@ -188,6 +188,8 @@ TEST_CASE(
   CHECK(rows[4].count == 4);
   CHECK(about(rows[4].p50, 98, 1));
   CHECK(about(rows[4].p95, 293, 1));
+  const std::string rest = fmt::format("{:20} {:30.1f}%", "  (in no region)", 47.2);
+  CHECK_MESSAGE(p.summary().find(rest) != std::string::npos, p.summary());
 }
 
 TEST_CASE("memory that is no profile is refused, and a warp that did not end is left out") {
