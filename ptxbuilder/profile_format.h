@@ -1,4 +1,4 @@
-// What a profiled kernel writes to memory: the form that its code and the host's reader agree on.
+// A profiled kernel writes to memory in this form, on which its code and the host's reader agree.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder {
 
-// What the host needs beside the buffer; it is part of the kernel's signature.
+// The host needs this beside the buffer; it is part of the kernel's signature.
 struct ProfileFormat {
   // A role of the kernel, by its first warp in the CTA.
   struct Role {

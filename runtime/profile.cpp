@@ -82,7 +82,7 @@ class Clocks {
   std::map<uint32_t, Anchor> anchors_;
 };
 
-// What recording takes, in clocks: of an event, and in an empty region.
+// Recording takes so many clocks: for an event, and in an empty region.
 struct Cost {
   double event = 0, empty_region = 0;
 
@@ -130,7 +130,7 @@ class TrackReader {
     }
   }
 
-  // What is open ends with the warp.
+  // Ends with the warp what is still open.
   void finish() {
     while (!open_.empty()) close(track_.end, false);
   }
@@ -163,7 +163,7 @@ class TrackReader {
     region.end = std::max(time, region.begin);
     region.ended = ended;
     const double cost = cost_.empty_region + static_cast<double>(seen_ - open.seen) * cost_.event;
-    // Where recording took less than it does as a rule, a region still is as long as those in it.
+    // A region is as long as those in it, also where recording took less than it does as a rule.
     region.net = std::max(open.inner, region.end - region.begin - clocks_.period * cost);
     if (!open_.empty()) open_.back().inner += region.net;
   }

@@ -30,7 +30,7 @@ struct Profile {
     std::vector<Region> regions;  // by their begin
     std::vector<Mark> marks;
   };
-  // What the regions of one name and one place in others took, over all warps of a role.
+  // A row tells what the regions of one name and one place in others took, over all warps of a role.
   struct Row {
     std::string role, region;  // as "wait" or "tile/wait"; "" stands for the role itself
     size_t count;
@@ -47,7 +47,7 @@ struct Profile {
   uint64_t recorded = 0, lost = 0, room = 0;  // events; a warp has room for so many
   uint64_t unfinished = 0;                    // warps that did not come to their end; they have no track
 
-  // By role, and in it by time.
+  // They come by role, and in it by time.
   std::vector<Row> rows() const;
   std::string summary() const;  // these in words, as a table
 };
@@ -67,7 +67,7 @@ class ProfileBuffer {
   Buffer buffer_;
 };
 
-// What is in such memory. Throws Error where it is not what a kernel of this signature writes.
+// Reads such memory. Throws Error where it is not what a kernel of this signature writes.
 Profile decode_profile(const Signature& signature, std::span<const std::byte> memory);
 
 }  // namespace ptxbuilder::runtime

@@ -121,7 +121,7 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
           {"rows", rows}};
 }
 
-// Before anything runs, so that a file that cannot be written costs no time.
+// Comes before anything runs, so that a file that cannot be written costs no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
   if (!runs) throw Error("a profile is of a run: give --verify or --bench beside --profile");
@@ -129,7 +129,7 @@ void check_profile(const ExecuteOptions& options, bool runs) {
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
 
-// The profile of the last launch.
+// Writes and prints the profile of the last launch.
 void tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
   if (options.profile.empty()) return;
   const runtime::Profile profile = run.profile();

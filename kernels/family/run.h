@@ -111,7 +111,8 @@ class Run {
   void launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead = nullptr,
               Where where = Where::here());
 
-  // What the kernel recorded in the last launch. Throws Error where it records nothing or was not launched.
+  // Reads what the kernel recorded in the last launch. Throws Error where it records nothing or was not
+  // launched.
   runtime::Profile profile() const;
 
   // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`

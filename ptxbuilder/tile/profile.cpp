@@ -26,7 +26,7 @@ void check_name(std::string_view what, std::string_view name) {
 
 pred is_first_lane() { return laneid() == 0; }
 
-// Which lanes of a warp come to the code that is being emitted, where one does.
+// This says which lanes of a warp come to the code that is being emitted, if any does.
 enum class Lanes : uint8_t { one, some, all };
 
 Lanes lanes_that_come() {
@@ -140,7 +140,7 @@ void Profiling::write(EventKind kind, uint8_t name, u32 payload) {
   instruction<"st.global.v2.u64">.when(count < format_.events)(to, {what, *clock});
 }
 
-// At the kernel's entry, where there is no control flow yet.
+// Emits at the kernel's entry, where there is no control flow yet.
 void Profiling::start() {
   Builder& builder = Builder::current();
   const uint32_t warps = (builder.signature().threads + 31) / 32;

@@ -41,7 +41,7 @@ namespace detail {
 
 void in_region(std::string_view name, const std::function<void()>& body, Where where);
 
-// What a kernel in the making knows of its profile.
+// A kernel in the making keeps here what it knows of its profile.
 class Profiling;
 // Begins one where a scope is open; null otherwise.
 std::shared_ptr<Profiling> begin_profiling(Builder& builder);

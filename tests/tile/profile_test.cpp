@@ -63,7 +63,7 @@ runtime::Profile run(Running& running, Kernel k, std::vector<uint32_t>& out) {
   return profile.read();
 }
 
-// How often each name of regions is in the tracks of a role, by depth.
+// Counts how often each name of regions is in the tracks of a role, by depth.
 std::map<std::string, size_t> regions_of(const runtime::Profile& profile, const std::string& role) {
   std::map<std::string, size_t> found;
   for (const auto& track : profile.tracks)
