@@ -55,8 +55,8 @@ struct Profile {
 // The memory that a profiled kernel records to: the last argument of its launches, of which the last is read.
 class ProfileBuffer {
  public:
-  // For launches on `grid` or a smaller one. Throws Error where the kernel is not profiled, and where its
-  // warps have more room for events than can be addressed.
+  // It is for launches on `grid` or a smaller one. Throws Error where the kernel is not profiled, and where
+  // its warps have more room for events than can be addressed.
   ProfileBuffer(Device& device, const Signature& signature, Dim3 grid, Where where = Where::here());
 
   operator Argument() const;  // NOLINT: an argument of a launch

@@ -33,7 +33,7 @@ fs::path library() {
                           (prefix / "runtime/record").string()));
 }
 
-// Where Triton and torch's compiler keep what they have compiled.
+// Triton and torch's compiler keep here what they have compiled, or will.
 std::vector<std::string> caches() {
   std::vector<std::string> all;
   auto of = [](const char* variable) {
@@ -43,7 +43,6 @@ std::vector<std::string> caches() {
   if (const std::string cache = of("TRITON_CACHE_DIR"); !cache.empty()) all.push_back(cache);
   if (const std::string home = of("HOME"); !home.empty()) all.push_back(home + "/.triton/cache");
   if (const std::string user = of("USER"); !user.empty()) all.push_back("/tmp/torchinductor_" + user);
-  std::erase_if(all, [](const std::string& folder) { return !fs::is_directory(folder); });
   return all;
 }
 
@@ -52,12 +51,12 @@ void set(const char* variable, const std::string& value) { setenv(variable, valu
 // Does not return but by an Error: the program goes on in this process.
 int run(const Options& o) {
   std::string folders;
+  for (const std::string& folder : o.ptx)
+    if (!fs::is_directory(folder)) throw Error(fmt::format("--ptx {}: it is no folder", folder));
   std::vector<std::string> all = o.ptx;
   for (const std::string& cache : caches()) all.push_back(cache);
-  for (const std::string& folder : all) {
-    if (!fs::is_directory(folder)) throw Error(fmt::format("--ptx {}: it is no folder", folder));
+  for (const std::string& folder : all)
     folders += (folders.empty() ? "" : ":") + fs::absolute(folder).string();
-  }
   const char* before = std::getenv("LD_PRELOAD");
   set("LD_PRELOAD", library().string() + (before && *before ? fmt::format(":{}", before) : ""));
   set("PTXB_RECORD_FOLDER", fs::absolute(o.folder).string());

@@ -47,7 +47,7 @@ struct ProductOperandRow {
   constexpr bool is_matrix() const { return shape == OperandShape::elements; }
   constexpr bool is_written() const { return role == OperandRole::greatest; }
   // Its elements, without gaps, for `m` rows of `n`.
-  // With `grouped_rows`, batches are groups of the `m` rows.
+  // Batches are groups of the `m` rows with `grouped_rows`.
   int64_t count(int64_t m, int64_t n, int64_t batches, bool grouped_rows = false) const {
     const int64_t rows = shape == OperandShape::rows || is_matrix() ? m : 1;
     const int64_t columns = is_of_columns() || is_matrix() ? n : 1;

@@ -23,7 +23,7 @@ inline u32 row_up_to(u32 row, u32 end) { return row + (u32(kRowsEnd) - end); }
 inline runtime::Argument ragged_rows(runtime::View memory, DType type, int64_t columns, int64_t stride) {
   const auto bytes = static_cast<uint64_t>(size_of(type)), row = static_cast<uint64_t>(stride) * bytes;
   const uint64_t back = (uint64_t{1} << 34) * bytes - row;
-  // What the coordinates reach beyond these rows is no memory of the matrix's.
+  // The coordinates reach beyond these rows, where there is no memory of the matrix's.
   return runtime::tensor({memory.address, std::numeric_limits<size_t>::max()}, type,
                          {static_cast<uint64_t>(columns), kRowsEnd, kRowsEnd + 1, kRowsEnd + 1},
                          {row, row, back});

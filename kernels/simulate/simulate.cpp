@@ -435,7 +435,7 @@ std::string elements(const LaunchBuffer& b, const Bytes& data, size_t count) {
   return count < b.count() ? text + " ..." : text;
 }
 
-// What the schedule has printed, among what others have.
+// It notes what the schedule has printed, among what others have.
 void note_outcome(Simulation& s, const LaunchFile& file, const Bench& bench, const std::string& schedule) {
   std::string printed;
   for (const LaunchOutput& o : file.outputs)

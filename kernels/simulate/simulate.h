@@ -50,7 +50,7 @@ struct Simulation {
   std::vector<BufferComparison> comparisons;  // of all outputs that are compared, over the schedules
   bool explored_all = false;                  // an exploration has run all schedules that there are
   std::vector<std::pair<std::string, std::string>> printed;  // buffer and elements, of the last schedule
-  // Of an exploration: what is printed, all buffers on one line, in how many schedules, and the first of
+  // An exploration finds what is printed, all buffers on one line, in how many schedules, and the first of
   // them.
   struct Outcome {
     std::string printed;

@@ -37,7 +37,7 @@ Lanes lanes_that_come() {
   return threads.divides_warps() ? Lanes::some : Lanes::all;
 }
 
-// All lanes of this warp meet, of a CTA of so many threads.
+// The lanes of this warp meet, of a CTA of so many threads.
 void meet_warp(uint32_t threads) {
   const uint32_t rest = threads % 32;
   if (rest == 0) return bar_warp_sync(0xffffffff);

@@ -114,7 +114,7 @@ class DynamicSteps {
   std::shared_ptr<State> state_;
 };
 
-// All threads of a CTA take steps from a counter here, outside of roles, branches and loops, and meet between
+// The threads of a CTA take steps from a counter here, outside of roles, branches and loops, and meet between
 // two steps.
 void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
                              const std::function<void(const LoopStep&)>& body, Where where = Where::here());

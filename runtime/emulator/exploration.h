@@ -1,5 +1,5 @@
-// All schedules of a small program, one after the other, or the telling ones of a large one: dynamic
-// partial-order reduction by source sets and sleep sets (Abdulla and others, POPL 2014).
+// An exploration runs all schedules of a small program, one after the other, or the telling ones of a large
+// one: dynamic partial-order reduction by source sets and sleep sets (Abdulla and others, POPL 2014).
 #pragma once
 
 #include <cstdint>
@@ -53,10 +53,10 @@ class Exploration {
 
   // --- what the machine asks ---
   void begin_launch();
-  // Of the processes that can go on the one that does, by its number in the list. A process has one name in
+  // It picks the process that goes on, by its number in the list of those that can. A process has one name in
   // all schedules.
   size_t pick(std::span<const uint64_t> processes);
-  // One of `count` values, the last of which is the plain one.
+  // It picks one of `count` values, the last of which is the plain one.
   size_t value(size_t count);
   // The process that was picked last has done its step.
   void done(const Footprint& footprint);
@@ -100,7 +100,7 @@ class Exploration {
   Deviations asked_;  // of the schedule under way, unless exhausting
   std::deque<Deviations> planned_;
   std::set<Deviations> known_;  // that were ever planned
-  // Of the schedule under way, and of its launch.
+  // These are of the schedule under way, and of its launch.
   std::vector<Sleeper> asleep_;
   std::unordered_map<uint64_t, size_t> numbers_;  // of processes
   std::vector<uint64_t> names_;                   // of processes

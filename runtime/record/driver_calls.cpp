@@ -342,7 +342,7 @@ void* own_call(std::string_view name) {
   return nullptr;
 }
 
-// What stands in the place of what cuGetProcAddress() has found by a name without its version.
+// This takes the place of what cuGetProcAddress() has found by a name without its version.
 void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (!function || !*function) return;
   constexpr uint64_t per_thread_stream = 2;
@@ -357,7 +357,8 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   }
 }
 
-// Of the program that was named, also where it has called no driver; of its children, where they have.
+// The program that was named is told of, also where it has called no driver, and its children where they
+// have.
 [[gnu::destructor]] void tell_summary() {
   const std::lock_guard lock(mutex());
   const char* named = std::getenv("PTXB_RECORD_PROCESS");

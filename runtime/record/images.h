@@ -22,8 +22,8 @@ struct Image {
   }
 };
 
-// What cuModuleLoadData() and the like are given: a text that ends with a zero, a cubin, a fatbin, or a
-// wrapper around one, each of which says how long it is.
+// It finds what cuModuleLoadData() and the like are given: a text that ends with a zero, a cubin, a fatbin,
+// or a wrapper around one, each of which says how long it is.
 Image image_at(const void* data);
 
 class PtxSources {

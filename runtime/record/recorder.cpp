@@ -109,7 +109,8 @@ void Recorder::encoded(const void* map, RecordedMap recorded) {
   maps_.insert_or_assign(bytes, std::move(recorded));
 }
 
-// What is known of a function; of one that the program has found by other calls, what the driver says.
+// It tells what is known of a function; of one that the program has found by other calls, what the driver
+// says.
 const Recorder::Function* Recorder::function_of(Handle handle) {
   if (const auto at = functions_.find(handle); at != functions_.end()) return &at->second;
   const char* name = nullptr;

@@ -1,5 +1,6 @@
-// What a program has told the driver of its modules, memory and tensor maps; of the launches that are wanted,
-// a folder each, which `ptxb sim` runs: NAME.ptx, launch.json, and the bytes of buffers before and after.
+// A recorder keeps what a program tells the driver of its modules, memory and tensor maps; of launches that
+// are wanted, a folder each, which `ptxb sim` runs: NAME.ptx, launch.json, and the bytes of buffers before
+// and after.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ struct Wanted {
   uint64_t launches = 10;      // the most that are recorded
   uint64_t bytes = 256 << 20;  // of one allocation; of a larger one as much from where a pointer points on
   std::vector<std::filesystem::path> ptx = {};
-  // What `ptxb record` has set in the environment.
+  // They are those that `ptxb record` has set in the environment.
   static Wanted from_environment();
 };
 
@@ -80,7 +81,7 @@ class Recorder {
                                 const std::byte* packed);
   void end(Launch& launch);
 
-  // What is told when the program ends.
+  // This is told when the program ends.
   std::string summary() const;
 
  private:

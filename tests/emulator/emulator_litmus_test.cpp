@@ -107,7 +107,7 @@ class Trial {
         bench_(ptx(c), c.together ? 32 * threads() : 32, options(exploration)),
         memory_(bench_.upload(std::vector<uint32_t>(256))) {}
 
-  // What the loads gave, and behind a blank what the locations hold in the end.
+  // It gives what the loads gave, and behind a blank what the locations hold in the end.
   std::string outcome(uint64_t seed);
 
  private:

@@ -161,7 +161,7 @@ TEST_CASE(
   CHECK(p.tracks[1].role == -1);
   CHECK(p.tracks[2].cta == 1);
   CHECK(p.tracks[2].sm == 90);
-  // The same moments on both, up to a tick of the shared time and what the rate is off by.
+  // These are the same moments on both, up to a tick of the shared time and what the rate is off by.
   for (size_t r = 0; r < 4; ++r)
     CHECK(about(p.tracks[0].regions[r].begin, p.tracks[2].regions[r].begin, static_cast<double>(kTick)));
   for (const size_t track : {0, 2}) {

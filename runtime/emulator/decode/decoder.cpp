@@ -132,8 +132,8 @@ uint16_t Decoder::file_number(const std::string& token) const {
   return file == file_numbers_.end() ? uint16_t{0xffff} : file->second;
 }
 
-// Where the function of a .loc was inlined: in a line that an earlier .loc may have told to be inlined
-// itself.
+// It tells where the function of a .loc was inlined: in a line that an earlier .loc may have told to be
+// inlined itself.
 int32_t Decoder::inlined_call(const ptx_text::Directive& d) {
   auto place = [&](size_t first) {
     return std::tuple(to_number(d.tokens[first]), to_number(d.tokens[first + 1]),

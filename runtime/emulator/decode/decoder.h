@@ -311,7 +311,8 @@ class Decoder {
   std::vector<Jump> jumps_;  // of each instruction
   std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
-  // By file, line and column of a .loc, and by file, line and caller: indices in Kernel::inlined_calls.
+  // These are indices in Kernel::inlined_calls, by file, line and column of a .loc, and by file, line and
+  // caller.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, int32_t> calls_of_places_;
   std::map<std::tuple<uint16_t, uint32_t, int32_t>, size_t> numbers_of_calls_;
 

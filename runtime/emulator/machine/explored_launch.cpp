@@ -62,7 +62,7 @@ class ExploredLaunch {
   };
   // `quiet` ones nobody else sees; `wide` ones may touch anything.
   enum class Kind : uint8_t { quiet, access, wait, fence, wide };
-  // What a process has read since it has changed something, and nothing has changed since.
+  // These a process has read since it has changed something, and nothing has changed since.
   struct Poll {
     std::map<uint64_t, uint64_t> watched;  // places, and how often they had been changed
     std::map<uint32_t, Footprint> at;      // what each instruction has read

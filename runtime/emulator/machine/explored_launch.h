@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// As run_grid() does. Throws Exploration::Abandoned as well.
+// It does what run_grid() does. Throws Exploration::Abandoned as well.
 void run_explored(const Grid& grid, std::chrono::steady_clock::time_point deadline,
                   EmulatorStatistics& statistics);
 

@@ -17,7 +17,7 @@ struct Party {
   uint64_t cluster, cta;
 };
 
-// What releases to one word have passed on; null is nothing.
+// This is what releases to one word have passed on; null is nothing.
 struct PassedOn;
 using PassedOnPointer = std::shared_ptr<const PassedOn>;
 
@@ -30,7 +30,7 @@ class GlobalMemoryOrder {
   // A release of `scope` to the word at an address: whoever acquires there knows `k`.
   void release(uint64_t address, const Party& who, Scope scope, const Knowledge& k);
 
-  // What stands at the word at an address passes this on.
+  // The value of the word at an address passes this on.
   PassedOnPointer passed(uint64_t address) const;
 
  private:

@@ -1,4 +1,4 @@
-// What one step of an explored schedule touches, as the observers of its cluster tell it.
+// This is what one step of an explored schedule touches, as the observers of its cluster tell it.
 #pragma once
 
 #include <vector>

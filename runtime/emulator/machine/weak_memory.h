@@ -34,7 +34,7 @@ class WeakMemory {
     const std::byte* bytes;
     PassedOnPointer passed;  // to who acquires the value
   };
-  // What the warp loads from an address, where memory holds `newest`.
+  // It gives what the warp loads from an address, where memory holds `newest`.
   Value load(const Warp& w, Address address, uint32_t bytes, const std::byte* newest);
   // A store writes its bytes to what this returns, which is `newest` or an older value of the line. Behind
   // the bytes comes end_store(), and then released(), which tells where the store passes on what it releases.
@@ -63,7 +63,7 @@ class WeakMemory {
     std::array<std::byte, 16> line = {};  // behind the store
     std::vector<Reader> readers = {};     // that nothing but the load tells of the store
     uint64_t word = 0;                    // address / 4 of a store that may release
-    // What the word passed on ahead of the store; and behind it, of one that was not the newest.
+    // The word passed this on ahead of the store; and behind it, of one that was not the newest.
     PassedOnPointer before = {}, own = {};
   };
   struct Line {
