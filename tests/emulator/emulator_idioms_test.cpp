@@ -349,4 +349,58 @@ TEST_CASE("idioms of handing data over are silent as they are right, and named w
   MESSAGE(plants, " plants, ", twins, " right programs");
 }
 
+// The report of a launch that is not done in time.
+std::string late(const std::string& body, uint32_t ctas, uint64_t seed) {
+  std::string text = kernel(body, 1);
+  text.insert(text.find(".visible"), ".visible .global .align 4 .b8 flags[64];\n");
+  EmulatorOptions options;
+  options.seed = seed;
+  Bench bench(text, 128, options);
+  const Address p = bench.upload(std::vector<uint32_t>(4096));
+  try {
+    bench.run_for(std::chrono::milliseconds(20), {ctas, 1, 1}, 0, p);
+  } catch (const TimeoutError& e) {
+    return e.what();
+  }
+  return "it was done";
+}
+
+TEST_CASE("a launch that is out of time says who polls what, and of a slow one that nobody does") {
+  const auto says = [](const std::string& report, const std::string& what) {
+    CHECK_MESSAGE(report.find(what) != std::string::npos, report);
+  };
+  const std::string not_first = "@!%p0 bra E;\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra E;\n";
+  const std::string of_flag =
+      "polls byte 8192 of the allocation 0x700000000 of 16384 B, where it reads 0 each time: line ";
+  for (const uint64_t seed : {1, 2, 4}) {
+    for (const std::string load :
+         {"ld.acquire.gpu.global.u32 %r11, [%rd1]", "ld.volatile.global.u32 %r11, [%rd1]",
+          "atom.global.cas.b32 %r11, [%rd1], 1, 0"}) {
+      const std::string report =
+          late(not_first + "W: " + load + ";\nsetp.eq.u32 %p5, %r11, 0;\n@%p5 bra W;\nE:", 3, seed);
+      says(report, "CTA (1, 0, 0) warp 0 lane 0 (and 1 more) " + of_flag);
+      says(report, ": " + load);
+    }
+    // All lanes look at a word of their own, of a variable that has a name.
+    const std::string lanes =
+        "mov.u64 %rd8, flags;\nand.b32 %r10, %r0, 3;\nmul.wide.u32 %rd9, %r10, 4;\n"
+        "add.u64 %rd8, %rd8, %rd9;\n";
+    says(late(lanes + poll("W", acquire, "%rd8+8", "eq.u32 {}, 0"), 1, seed),
+         "CTA (0, 0, 0) warp 0 lane 0 (and 3 more) polls flags+8, where it reads 0 each time");
+    // One CTA counts, and would set the flag at last, which another waits for.
+    const std::string count =
+        "A: mov.u32 %r10, 0;\nC: ld.volatile.global.u32 %r12, [%rd0];\nld.global.u32 %r13, [%rd0];\n"
+        "add.u32 %r10, %r10, 1;\nsetp.lt.u32 %p2, %r10, 0x7fffffff;\n@%p2 bra C;\n"
+        "st.release.gpu.global.u32 [%rd1], 1;\nE:";
+    const std::string waiter = late("@!%p0 bra E;\nsetp.eq.u32 %p2, %r1, 0;\n@%p2 bra A;\n" +
+                                        poll("W", acquire, "%rd1", "eq.u32 {}, 0") + "bra E;\n" + count,
+                                    2, seed);
+    says(waiter, "CTA (1, 0, 0) warp 0 lane 0 " + of_flag);
+    CHECK_MESSAGE(waiter.find("CTA (0, 0, 0) warp 0 lane 0 polls") == std::string::npos, waiter);
+    const std::string slow = late("@!%p0 bra E;\n" + count, 1, seed);
+    says(slow, "time limit");
+    CHECK_MESSAGE(slow.find("polls") == std::string::npos, slow);
+  }
+}
+
 }  // namespace ptxbuilder::runtime::emulator_idioms_test

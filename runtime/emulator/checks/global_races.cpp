@@ -104,25 +104,19 @@ class GlobalRaces final : public Observer {
     return scope == Scope::gpu || by.cta == me.cta || (scope == Scope::cluster && by.cluster == me.cluster);
   }
 
-  static std::string name_of(const Allocation& allocation, uint64_t offset) {
-    return allocation.name.empty() ? fmt::format("byte {} of the allocation {:#x} of {} B", offset,
-                                                 allocation.address, allocation.size)
-                                   : fmt::format("{}+{}", allocation.name, offset);
-  }
-
   // Memory that is allocated holds anything: a sum begins with zeros that somebody has written.
   void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a) const {
     const std::lock_guard lock(shadow_.mutex());
     if (const auto offset = allocation.first_unwritten(a.address - allocation.address, a.bytes))
       w.find(Fault::uninitialised_sum,
-             fmt::format("{} {}, which nothing had written", a.what, name_of(allocation, *offset)), a.lane);
+             fmt::format("{} {}, which nothing had written", a.what, allocation.name_of(*offset)), a.lane);
   }
 
   void report(const Warp& w, const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
               const std::vector<std::byte>& stored) const {
     const Fault fault = clash.standing == Standing::unfenced ? Fault::proxy_fence : Fault::race;
     if (w.grid().reports->has_found(w.grid().kernel.name, w.here(), fault)) return;
-    const std::string where = name_of(allocation, clash.address - allocation.address);
+    const std::string where = allocation.name_of(clash.address - allocation.address);
     const GlobalActor& by = shadow_[clash.earlier.actor];
     const bool is_prior = by.launch != cluster_.grid.id;
     const std::vector<SourceLine>& lines = w.grid().kernel.lines;

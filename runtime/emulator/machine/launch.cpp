@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/emulator/machine/polls.h"
 #include "runtime/interrupt.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -87,13 +88,14 @@ class Share {
     next_look_ = std::min(now + std::chrono::milliseconds(20), deadline_);
     const bool is_late = now >= deadline_;
     if (!is_late && !is_interrupted()) return;
+    const std::string picture = resident_.empty() ? "" : resident_.front()->picture();
     throw EmulatorError(
         Fault::time_limit, 0,
         fmt::format(
-            "{}: kernel {} was {}; {} of {} CTAs were{}", name(Fault::time_limit), grid_.kernel.name,
+            "{}: kernel {} was {}; {} of {} CTAs were{}{}", name(Fault::time_limit), grid_.kernel.name,
             is_late ? "not done in time, of which synchronize(), or --time-limit, gives more" : "interrupted",
-            done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()),
-            resident_.empty() ? "" : resident_.front()->picture()));
+            done_.load(), all_ * (resident_.empty() ? 1 : resident_[0]->ctas.size()), picture,
+            describe_polls(resident_)));
   }
 
   const Grid& grid_;

@@ -4,6 +4,11 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+std::string Allocation::name_of(uint64_t offset) const {
+  return name.empty() ? fmt::format("byte {} of the allocation {:#x} of {} B", offset, address, size)
+                      : fmt::format("{}+{}", name, offset);
+}
+
 Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, bool read_only) {
   align = std::max<size_t>(align, 256);
   next_ = (next_ + align - 1) / align * align;

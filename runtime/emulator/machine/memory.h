@@ -39,6 +39,7 @@ struct Allocation {
   // Both are of [offset, offset + count), which lies inside.
   void note_written(uint64_t offset, uint64_t count) const;
   std::optional<uint64_t> first_unwritten(uint64_t offset, uint64_t count) const;
+  std::string name_of(uint64_t offset) const;  // "flags+8", for reports
 };
 
 // Addresses are handed out once and never again, with a gap between allocations, and are the same in every

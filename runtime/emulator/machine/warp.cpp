@@ -29,6 +29,13 @@ Warp::Warp(Cta& the_cta, uint32_t the_index)
   top_.fill(kernel.local_bytes);
 }
 
+uint64_t Warp::state() const {
+  const auto hash = [](const std::byte* bytes, size_t count) {
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes), count});
+  };
+  return hash(registers_, grid().kernel.register_bytes) * 31 + hash(local_.data(), local_.size());
+}
+
 bool Warp::runnable(const Fragment& f) const {
   switch (f.wait) {
     case Wait::none:

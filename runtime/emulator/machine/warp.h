@@ -51,6 +51,8 @@ class Warp {
   ClusterArrival cluster_arrival;
   RegisterShare register_share;
   Lanes carry = 0;  // the CC register of each lane
+  // A hash of its registers and its local memory: what it does next depends on nothing else of its own.
+  uint64_t state() const;
 
   // --- registers ---
   template <class T>

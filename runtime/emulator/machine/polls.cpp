@@ -1,0 +1,104 @@
+#include "runtime/emulator/machine/polls.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+// A read that one instruction of a warp makes again and again, by the first of its lanes.
+struct Poll {
+  int lane = 32;
+  uint64_t address = 0, value = 0, state = 0;
+  std::string place = {};  // of the address
+  uint32_t times = 0;      // in a row, with the warp in this state
+  uint64_t last = 0;       // as of Warp::executed()
+  uint64_t period = 0;
+};
+
+using PollsOfWarps = std::map<std::pair<const Warp*, uint32_t>, Poll>;
+
+class PollObserver final : public Observer {
+ public:
+  explicit PollObserver(PollsOfWarps& polls) : polls_(polls) {}
+
+  void global_access(Warp& w, const Allocation& allocation, const GlobalAccess& a) override {
+    const uint64_t offset = a.address - allocation.address;
+    if (!a.writes || a.updates)
+      add(w, a.lane, a.address, allocation.bytes.get() + offset, a.bytes,
+          [&] { return allocation.name_of(offset); });
+  }
+  void shared_access(Warp& w, const SharedAccess& a) override {
+    if (!a.writes)
+      add(w, a.lane, a.offset, a.cta.shared.data() + a.offset, a.bytes, [&] { return a.cta.name(a.offset); });
+  }
+
+ private:
+  template <class Name>
+  void add(const Warp& w, int lane, uint64_t address, const std::byte* bytes, uint32_t count, Name name) {
+    Poll& poll = polls_[{&w, w.here()}];
+    if (lane < 0 || lane > poll.lane) return;
+    uint64_t value = 0;
+    std::memcpy(&value, bytes, std::min<size_t>(count, sizeof value));
+    const uint64_t state = w.state();
+    if (poll.lane != lane || poll.address != address || poll.value != value || poll.state != state)
+      poll = {lane, address, value, state, name(), 0, w.executed(), 0};
+    ++poll.times;
+    poll.period = std::max(poll.period, w.executed() - poll.last);
+    poll.last = w.executed();
+  }
+
+  PollsOfWarps& polls_;
+};
+
+}  // namespace
+
+std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters) {
+  constexpr uint64_t steps = 4'000, least_times = 8, most_lines = 8;
+  constexpr auto patience = std::chrono::milliseconds(200);
+  PollsOfWarps polls;
+  for (const auto& cluster : clusters) cluster->observers.add(std::make_unique<PollObserver>(polls));
+  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto goes_on = [&] { return std::chrono::steady_clock::now() < end; };
+  try {
+    for (int round = 0; round < 8; ++round)
+      for (const auto& cluster : clusters)
+        if (goes_on()) cluster->run(steps, goes_on);
+  } catch (const EmulatorError&) {
+    // The launch has run out of time, and this is what is reported.
+  }
+  // A warp that has read no more for two rounds of its loop has left it.
+  constexpr uint64_t burst = 1'000;
+  struct Line {
+    const Warp* warp;
+    const Poll* poll;
+    size_t warps;
+  };
+  std::map<std::pair<uint32_t, std::string>, Line> lines;
+  for (const auto& [key, poll] : polls) {
+    const auto [warp, pc] = key;
+    if (poll.times < least_times || !warp->alive) continue;
+    if (warp->executed() - poll.last > 2 * poll.period + burst) continue;
+    Line& line = lines.try_emplace({pc, poll.place}, warp, &poll, 0).first->second;
+    ++line.warps;
+    const auto order = [](const Warp& w) { return std::tuple(w.cta.id.z, w.cta.id.y, w.cta.id.x, w.index); };
+    if (order(*warp) < order(*line.warp)) line.warp = warp, line.poll = &poll;
+  }
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [key, line] : lines) {
+    if (++shown > most_lines) return text + "\n  ...";
+    const Warp& w = *line.warp;
+    const Kernel& kernel = w.grid().kernel;
+    text +=
+        fmt::format("\n  CTA ({}, {}, {}) warp {} lane {}{} polls {}, where it reads {} each time: {}: {}",
+                    w.cta.id.x, w.cta.id.y, w.cta.id.z, w.index, line.poll->lane,
+                    line.warps > 1 ? fmt::format(" (and {} more)", line.warps - 1) : "", line.poll->place,
+                    line.poll->value, kernel.place(key.first), kernel.texts[key.first]);
+  }
+  return text;
+}
+
+}  // namespace ptxbuilder::runtime::emulator

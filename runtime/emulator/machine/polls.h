@@ -1,0 +1,17 @@
+// Which warps of a launch that is out of time do nothing but read a word again and again.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "runtime/emulator/machine/machine.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// Runs the clusters for some more steps, and describes each warp that polls: it reads the same value of the
+// same word at the same instruction, and its registers are the same each time, so that only another's store
+// can let it go on. A loop that counts is none, however slow it is. Empty where nobody polls.
+std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters);
+
+}  // namespace ptxbuilder::runtime::emulator
