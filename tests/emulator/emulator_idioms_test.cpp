@@ -403,4 +403,21 @@ TEST_CASE("a launch that is out of time says who polls what, and of a slow one t
   }
 }
 
+TEST_CASE("CTAs that wait for one at work take few instructions") {
+  const std::string text = kernel(
+      "setp.ne.u32 %p2, %r1, 0;\n@%p2 bra B;\nmov.u32 %r10, 0;\nL: add.u32 %r10, %r10, 1;\n"
+      "setp.lt.u32 %p2, %r10, 2000;\n@%p2 bra L;\nB: bar.sync 0;\n@!%p0 bra D;\n"
+      "red.release.gpu.global.add.u32 [%rd2], 1;\n" +
+          poll("W", acquire, "%rd2", "ne.u32 {}, 16") + "D: bar.sync 1;",
+      1);
+  for (const uint64_t seed : {0, 1, 2, 3}) {
+    EmulatorOptions options;
+    options.seed = seed;
+    Bench bench(text, 128, options);
+    const Address p = bench.upload(std::vector<uint32_t>(4096));
+    bench.run({16, 1, 1}, 0, p);
+    CHECK(bench.device().statistics().warp_instructions < 80'000);  // 24'000 of them are the loop's
+  }
+}
+
 }  // namespace ptxbuilder::runtime::emulator_idioms_test

@@ -131,6 +131,8 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);
+      if (!owner && !d.empty() && k == 0 && lane == __builtin_ctz(lanes))
+        w.strong_read(address, place, width);
       std::memcpy(&operand, w.at<std::byte>(b[k]) + static_cast<uint32_t>(lane) * width, width);
       if (op == Reduction::cas) {
         unsigned __int128 fresh = 0;

@@ -166,6 +166,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     }
     if (weak && store) place = weak->begin_store(w, address, size, place);
     move_lane<T>(w, data, x.register_bytes, lane, place, store);
+    if (!store && orders && is_global && lane == __builtin_ctz(lanes)) w.strong_read(address, place, size);
     if (weak && store) weak->end_store(w, address, false);
     if (orders && (store || both_ways)) w.order_after(owner, at, order, x.scope, lane);
   });

@@ -89,6 +89,13 @@ bool Cluster::pick(Choice& choice) {
   return false;
 }
 
+size_t Cluster::runnable_fragments() const {
+  size_t count = 0;
+  for (const Warp* warp : all_)
+    for (const Fragment& f : warp->fragments_) count += warp->runnable(f);
+  return count;
+}
+
 void Cluster::complete_one() {
   const size_t which = in_order_ ? 0 : random(events.size());
   Event event = std::move(events[which]);
@@ -150,6 +157,7 @@ bool Cluster::end_delay() {
 
 Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes_on) {
   const uint64_t end = steps + budget;
+  size_t polls = 0;  // turns in a row that ended in one
   for (uint32_t turn = 1; steps < end; ++turn) {
     if (turn % 4 == 0 && !goes_on()) return Outcome::running;
     if (live_warps == 0) {
@@ -165,6 +173,8 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
       steps += std::max<uint64_t>(1, choice.warp->run(choice.fragment, 1 + random(2 * burst_)));
       if (grid.trace) grid.trace->ran(*choice.warp, began, steps, choice.warp->pc);
       if (histories.size() > collect_at_) collect();
+      polls = choice.warp->polls_ ? polls + 1 : 0;
+      if (polls && events.empty() && polls >= runnable_fragments()) return Outcome::running;
       continue;
     }
     if (!events.empty()) {

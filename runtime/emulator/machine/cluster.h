@@ -80,6 +80,7 @@ class Cluster {
   };
   void choose_policy();
   bool pick(Choice& choice);
+  size_t runnable_fragments() const;
   void complete_one();
   bool complete_delayed();
   bool wake_pollers();

@@ -38,6 +38,10 @@ struct Fragment {
   uint32_t object = 0;      // barrier id, shared address or count of registers, for reports
   uint32_t phase = 0;       // of the mbarrier
   Lanes wanted = 0;         // the member mask
+
+  // The last strong read of global memory, which is a poll where the next one is the same.
+  uint32_t read_pc = no_pc;
+  uint64_t read_address = 0, read_value = 0;
 };
 
 // A point where lanes that diverged at a branch are likely to meet again. Nothing but the speed of the

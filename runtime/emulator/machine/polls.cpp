@@ -56,20 +56,20 @@ class PollObserver final : public Observer {
 }  // namespace
 
 std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters) {
-  constexpr uint64_t steps = 4'000, least_times = 8, most_lines = 8;
+  constexpr uint64_t steps = 1'000, least_times = 8, most_lines = 8;
   constexpr auto patience = std::chrono::milliseconds(200);
   PollsOfWarps polls;
   for (const auto& cluster : clusters) cluster->observers.add(std::make_unique<PollObserver>(polls));
   const auto end = std::chrono::steady_clock::now() + patience;
   const auto goes_on = [&] { return std::chrono::steady_clock::now() < end; };
   try {
-    for (int round = 0; round < 8; ++round)
+    for (int round = 0; round < 64; ++round)
       for (const auto& cluster : clusters)
         if (goes_on()) cluster->run(steps, goes_on);
   } catch (const EmulatorError&) {
     // The launch has run out of time, and this is what is reported.
   }
-  // A warp that has read no more for two rounds of its loop has left it.
+  // A warp that has read no more for two passes of its loop has left it.
   constexpr uint64_t burst = 1'000;
   struct Line {
     const Warp* warp;

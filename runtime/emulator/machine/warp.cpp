@@ -76,7 +76,7 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
     }
     f.wait = Wait::none;
   }
-  stop_ = false;
+  stop_ = polls_ = false;
   look_ahead();
   const Instruction* code = grid().kernel.code.data();
   uint64_t count = 0;
@@ -141,6 +141,16 @@ void Warp::pause(Wait wait) {
   fragment().wait = wait;
   fragment().version = cluster().version;
   stop_ = true;
+}
+
+void Warp::strong_read(uint64_t address, const std::byte* bytes, uint32_t count) {
+  uint64_t value = 0;
+  std::memcpy(&value, bytes, std::min<size_t>(count, sizeof value));
+  Fragment& f = fragment();
+  if (f.read_pc == here() && f.read_address == address && f.read_value == value) stop_ = polls_ = true;
+  f.read_pc = here();
+  f.read_address = address;
+  f.read_value = value;
 }
 
 void Warp::split_off(Lanes who, uint32_t at) {

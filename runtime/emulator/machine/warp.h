@@ -95,6 +95,10 @@ class Warp {
   template <class F>
   void post(F f);
 
+  // A strong read of global memory by the first of the executing lanes. One that finds what it found before
+  // ends the turn, since only another's store lets the warp go on.
+  void strong_read(uint64_t address, const std::byte* bytes, uint32_t count);
+
   // --- where lanes meet ---
   // These are, for a .sync instruction whose lanes have member masks, the groups that are complete now: all
   // lanes of a mask but those that have exited. The other lanes wait for theirs. Warp barriers meet in
@@ -203,7 +207,8 @@ class Warp {
   std::byte* registers_ = nullptr;  // the first; constants lie before it
   std::vector<Fragment> fragments_;
   size_t current_ = 0;  // the fragment that runs
-  bool stop_ = false;   // it has to wait, or has ended
+  bool stop_ = false;   // it has to wait, polls, or has ended
+  bool polls_ = false;  // its last turn ended so
   uint64_t executed_ = 0;
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting
   uint32_t meet_depth_ = 0;
