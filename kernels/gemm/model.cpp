@@ -50,8 +50,8 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
-// Where nobody knows how many tiles there are, half of a round is idle in the mean, and less where CTAs
-// divide the last tiles.
+// Half of a round is idle in the mean where nobody knows how many tiles there are, and less where CTAs divide
+// the last tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
 // A product by one tile, and what its parts take.

@@ -59,7 +59,7 @@ struct PipelineOptions {
 // are of one warpgroup, so that in a CTA of several the body reads and writes its part of a block by
 // addresses.
 //
-// Behind it, blocks of outputs may still be on their way: who reads them in the kernel, in another pipeline
+// Blocks of outputs may still be on their way behind it: who reads them in the kernel, in another pipeline
 // or another CTA, comes behind wait_stores(0, StoreWait::written) of the thread that sent them, and then a
 // barrier or a signal.
 //

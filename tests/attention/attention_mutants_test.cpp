@@ -51,12 +51,6 @@ Subject heads_as_rows() {
            {"causal", 1}}};
 }
 
-Change becomes(const char* opcode) {
-  return [=](Instruction& i) {
-    i.opcode = opcode;
-    return true;
-  };
-}
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";

@@ -1,9 +1,6 @@
 // Races in global memory: each correct program passes on every schedule, and each with one piece left out or
 // put in another's place is reported on some.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
-#include "emulator_kit.h"
+#include "plants_kit.h"
 
 namespace ptxbuilder::runtime::emulator_global_test {
 namespace {
@@ -32,30 +29,6 @@ ret;
 )",
                      cluster > 1 ? fmt::format(".reqnctapercluster {}, 1, 1", cluster) : "", body);
 }
-
-std::optional<Fault> outcome(const std::string& text, uint32_t ctas, std::string* what, uint64_t seeds = 10) {
-  for (uint64_t seed = 0; seed < seeds; ++seed) {
-    EmulatorOptions options;
-    options.seed = seed;
-    const auto fault = fault_of(
-        [&] {
-          Bench bench(text, 64, options);
-          const Address p = bench.upload(std::vector<uint32_t>(4096));
-          bench.run({ctas, 1, 1}, 0, p);
-        },
-        what);
-    if (fault) return fault;
-  }
-  return std::nullopt;
-}
-
-constexpr Fault none = Fault(255);  // that is right as well
-
-struct Leave {
-  const char* out;      // this piece
-  const char* instead;  // and put this there
-  Fault fault = Fault::race;
-};
 
 struct Row {
   const char* what;
@@ -247,26 +220,9 @@ const std::vector<Row>& rows() {
 }
 
 TEST_CASE("the emulator reports races in global memory, and none in their right twins") {
-  size_t plants = 0, twins = 0;
-  for (const Row& row : rows()) {
-    std::string what;
-    const auto right = outcome(kernel(row.body, row.cluster), row.ctas, &what, 20);
-    const std::string shown = std::string(row.what) + ": " + what;
-    CHECK_MESSAGE(!right, shown);
-    ++twins;
-    for (const Leave& leave : row.leave) {
-      std::string mutant = row.body;
-      const size_t at = mutant.find(leave.out);
-      REQUIRE_MESSAGE(at != std::string::npos, leave.out);
-      mutant.replace(at, std::strlen(leave.out), leave.instead);
-      if (mutant == row.body) continue;
-      const auto fault = outcome(kernel(mutant, row.cluster), row.ctas, &what);
-      const std::string says = fmt::format("{}, '{}' for '{}': {}", row.what, leave.instead, leave.out, what);
-      CHECK_MESSAGE((leave.fault == none ? !fault : fault == leave.fault), says);
-      ++(leave.fault == none ? twins : plants);
-    }
-  }
-  MESSAGE(plants, " plants, ", twins, " right programs");
+  Plants plants(kernel, 64, std::chrono::seconds(60));
+  for (const Row& row : rows()) plants.check(row, 20, 10);
+  plants.tell();
 }
 
 // ---- a launch that may begin before the one ahead has ended ----

@@ -1,9 +1,6 @@
 // Idioms by which warps and CTAs hand data to each other, such as rings, locks, trees and signal pads: each
 // is silent as it is right, and named with one piece put wrong.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
-
-#include "emulator_kit.h"
+#include "plants_kit.h"
 
 namespace ptxbuilder::runtime::emulator_idioms_test {
 namespace {
@@ -31,31 +28,6 @@ ret;
 )",
                      cluster > 1 ? fmt::format(".reqnctapercluster {}, 1, 1", cluster) : "", body);
 }
-
-std::optional<Fault> outcome(const std::string& text, uint32_t ctas, std::string* what, uint64_t seeds) {
-  for (uint64_t seed = 0; seed < seeds; ++seed) {
-    EmulatorOptions options;
-    options.seed = seed;
-    const auto fault = fault_of(
-        [&] {
-          Bench bench(text, 128, options);
-          const Address p = bench.upload(std::vector<uint32_t>(4096));
-          bench.run_for(std::chrono::seconds(5), {ctas, 1, 1}, 0, p);
-        },
-        what);
-    if (fault) return fault;
-  }
-  return std::nullopt;
-}
-
-constexpr Fault none = Fault(255);  // that is right as well
-constexpr Fault some = Fault(254);  // which one it is depends on the schedule
-
-struct Leave {
-  std::string out;      // this piece
-  std::string instead;  // and put this there
-  Fault fault = Fault::race;
-};
 
 struct Row {
   const char* what;
@@ -323,30 +295,10 @@ const Row in_global_memory[] = {
 }  // namespace
 
 TEST_CASE("idioms of handing data over are silent as they are right, and named with a piece put wrong") {
-  size_t plants = 0, twins = 0;
-  const auto check = [&](const Row& row) {
-    std::string what;
-    const auto right = outcome(kernel(row.body, row.cluster), row.ctas, &what, 12);
-    const std::string shown = fmt::format("{}: {}", row.what, what);
-    CHECK_MESSAGE(!right, shown);
-    ++twins;
-    for (const Leave& leave : row.leave) {
-      std::string mutant = row.body;
-      const size_t at = mutant.find(leave.out);
-      REQUIRE_MESSAGE(at != std::string::npos, leave.out);
-      mutant.replace(at, leave.out.size(), leave.instead);
-      const auto fault = outcome(kernel(mutant, row.cluster), row.ctas, &what, 12);
-      const std::string says = fmt::format("{}, '{}' for '{}': {}", row.what, leave.instead, leave.out, what);
-      CHECK_MESSAGE((leave.fault == none   ? !fault
-                     : leave.fault == some ? fault.has_value()
-                                           : fault == leave.fault),
-                    says);
-      ++(leave.fault == none ? twins : plants);
-    }
-  };
-  for (const Row& row : in_shared_memory) check(row);
-  for (const Row& row : in_global_memory) check(row);
-  MESSAGE(plants, " plants, ", twins, " right programs");
+  Plants plants(kernel, 128, std::chrono::seconds(5));
+  for (const Row& row : in_shared_memory) plants.check(row, 12, 12);
+  for (const Row& row : in_global_memory) plants.check(row, 12, 12);
+  plants.tell();
 }
 
 // The report of a launch that is not done in time.

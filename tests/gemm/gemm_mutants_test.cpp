@@ -3,6 +3,27 @@
 
 namespace ptxbuilder::test::gemm_mutants_test {
 
+namespace {
+
+void check_right(const Subject& subject) {
+  std::string report;
+  subject.run(subject.text(), 0, 60, report);
+  REQUIRE(report == "right");
+}
+
+// Runs a mutant by seeds until it has a fault or, if those count, wrong results.
+std::optional<Fault> first_fault(const Subject& subject, const Mutant& m, bool or_wrong_results,
+                                 std::string& report) {
+  const std::string text = mutated(subject.text(), m);
+  std::optional<Fault> fault;
+  report = "right";
+  for (uint64_t seed = 0; seed < 20 && !fault && !(or_wrong_results && report != "right"); ++seed)
+    fault = subject.run(text, seed, 1, report);
+  return fault;
+}
+
+}  // namespace
+
 // CTAs of a cluster do not meet at the end: whoever counts the stages hands back those that are filled again,
 // and no other.
 TEST_CASE("emulator: gemm with clusters and its mutants") {
@@ -43,12 +64,6 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
                                  {"consumers", 1},
                                  {"split_last", 2},
                                  {"sms", 3}});
-  auto becomes = [](const char* opcode) {
-    return [=](Instruction& i) {
-      i.opcode = opcode;
-      return true;
-    };
-  };
   const char *const mark = "st.release.gpu.global.u64", *const look = "ld.acquire.gpu.global.u64";
   const std::vector<Mutant> mutants = {
       {"the mark does not release", mark, 0, becomes("st.relaxed.gpu.global.u64"), {}},
@@ -64,13 +79,10 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
          return true;
        },
        {}}};
-  std::string report;
-  subject.run(subject.text(), 0, 60, report);
-  REQUIRE(report == "right");
+  check_right(subject);
   for (const Mutant& m : mutants) {
-    const std::string text = mutated(subject.text(), m);
-    std::optional<Fault> fault;
-    for (uint64_t seed = 0; seed < 20 && !fault; ++seed) fault = subject.run(text, seed, 1, report);
+    std::string report;
+    const std::optional<Fault> fault = first_fault(subject, m, false, report);
     const std::string shown = m.what + ": " + report;
     CHECK_MESSAGE(fault == Fault::race, shown);
   }
@@ -95,12 +107,6 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
       return true;
     };
   };
-  auto becomes = [](const char* opcode) {
-    return [=](Instruction& i) {
-      i.opcode = opcode;
-      return true;
-    };
-  };
   const char* const word = "redux.sync.max.u32";
   const std::vector<Mutant> mutants = {
       {"a group's tail is written over its neighbour", word, 6, more(1), {}},
@@ -109,18 +115,13 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
       {"a group is stored from its second row", word, 0, more(1), {}},
       {"a group begins where the one before it does", "max.s32", 1, becomes("min.s32"), {}},
   };
-  std::string report;
-  subject.run(subject.text(), 0, 60, report);
-  REQUIRE(report == "right");
+  check_right(subject);
   for (const Mutant& m : mutants) {
-    const std::string text = mutated(subject.text(), m);
-    std::optional<Fault> fault;
-    for (uint64_t seed = 0; seed < 20 && !fault && report == "right"; ++seed)
-      fault = subject.run(text, seed, 1, report);
+    std::string report;
+    first_fault(subject, m, true, report);
     const std::string shown = m.what + ": " + report;
     CHECK_MESSAGE(report != "right", shown);
     MESSAGE(shown.substr(0, shown.find('\n')));
-    report = "right";
   }
 }
 

@@ -47,6 +47,13 @@ inline Change set_operand(size_t operand, int64_t value) {
   };
 }
 
+inline Change becomes(const char* opcode) {
+  return [=](Instruction& i) {
+    i.opcode = opcode;
+    return true;
+  };
+}
+
 // The wait becomes one that has succeeded.
 inline bool do_not_wait(Instruction& i) {
   i.opcode = "setp.eq.u32";

@@ -139,7 +139,7 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
     // A volatile access of shared memory orders both ways.
     const bool orders = order != Order::none, both_ways = owner && order == Order::older;
     if (weak && !store) {
-      const WeakMemory::Value value = weak->load(w, address, size, place);
+      const WeakMemory::Value value = weak->load(w, address, place);
       place = const_cast<std::byte*>(value.bytes);  // it is read alone
       if (orders) w.order_before(value.passed, order, x.scope);
     } else if (orders && (!store || both_ways)) {

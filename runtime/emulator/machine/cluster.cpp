@@ -206,6 +206,13 @@ void Cluster::collect() {
   collect_at_ = std::max<size_t>(collect_at_, 2 * histories.size());
 }
 
+void Cluster::count_in(EmulatorStatistics& statistics) const {
+  statistics.ctas += ctas.size();
+  statistics.asynchronous_operations += operations;
+  for (const auto& cta : ctas)
+    for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed();
+}
+
 std::string Cluster::describe(const Access& access, bool wrote) const {
   const ActorName& name = actors[access.actor];
   const std::string at = grid.kernel.place(access.pc);

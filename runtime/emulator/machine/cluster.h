@@ -68,6 +68,8 @@ class Cluster {
   uint64_t random(uint64_t below) {
     return below <= 1 || grid.options.exploration ? 0 : (engine_() >> 11) % below;
   }
+  // Adds what it has done.
+  void count_in(EmulatorStatistics& statistics) const;
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what
   uint64_t nanoseconds() const { return steps + idle_; }

@@ -33,7 +33,7 @@ class ExploredLaunch {
     for (;;) {
       std::erase_if(resident_, [&](const auto& cluster) {
         if (cluster->live_warps > 0 || !cluster->events.empty() || !cluster->delayed_.empty()) return false;
-        count(*cluster, statistics);
+        cluster->count_in(statistics);
         return true;
       });
       while (resident_.size() < most && next < all) {
@@ -218,13 +218,6 @@ class ExploredLaunch {
     }
     constexpr int most_idle = 40;
     if (!any || ++idle_ > most_idle) resident_.front()->deadlock();
-  }
-
-  void count(const Cluster& cluster, EmulatorStatistics& statistics) {
-    statistics.ctas += cluster.ctas.size();
-    statistics.asynchronous_operations += cluster.operations;
-    for (const auto& cta : cluster.ctas)
-      for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed();
   }
 
   void check_deadline() {

@@ -74,10 +74,7 @@ class Share {
   }
 
   void count(const Cluster& c, EmulatorStatistics& statistics) {
-    statistics.ctas += c.ctas.size();
-    statistics.asynchronous_operations += c.operations;
-    for (const auto& cta : c.ctas)
-      for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed();
+    c.count_in(statistics);
     const uint64_t so_far = done_ += c.ctas.size();
     if (grid_.options.progress) grid_.options.progress(so_far, all_ * c.ctas.size());
   }

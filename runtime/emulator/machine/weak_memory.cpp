@@ -77,7 +77,7 @@ void WeakMemory::forget_oldest(Line& line) {
   line.least = line.least > 0 ? line.least - 1 : 0;
 }
 
-WeakMemory::Value WeakMemory::load(const Warp& w, Address address, uint32_t, const std::byte* newest) {
+WeakMemory::Value WeakMemory::load(const Warp& w, Address address, const std::byte* newest) {
   Line* line = line_of(address);
   if (!line) return {newest, order_.passed(address)};
   const size_t last = line->stores.size() - 1, from = floor(w, *line);

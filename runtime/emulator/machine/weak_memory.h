@@ -35,7 +35,7 @@ class WeakMemory {
     PassedOnPointer passed;  // to who acquires the value
   };
   // It gives what the warp loads from an address, where memory holds `newest`.
-  Value load(const Warp& w, Address address, uint32_t bytes, const std::byte* newest);
+  Value load(const Warp& w, Address address, const std::byte* newest);
   // A store writes its bytes to what this returns, which is `newest` or an older value of the line. Behind
   // the bytes comes end_store(), and then released(), which tells where the store passes on what it releases.
   std::byte* begin_store(const Warp& w, Address address, uint32_t bytes, std::byte* newest);
