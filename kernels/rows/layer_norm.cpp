@@ -7,12 +7,16 @@ namespace {
 
 Kernel layer_norm_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    const Numbers x = row.load("x");
     // Squares are summed about the mean of each part, and moved to that of all.
-    const Numbers count(row.columns_of_part(), x.layout().reduced_rows());
-    const Numbers of_part = reduce_rows(Reduction::add, x) / max(count, 1.f);
-    const Numbers near = row.inside(x - row.spread(of_part));
-    const RowParts parts = row.exchange({count, of_part, reduce_rows(Reduction::add, near * near)});
+    const Numbers count(row.columns_of_part(), row.layout().reduced_rows());
+    const auto of_piece = [](Row& piece) { return piece.load("x"); };
+    const Numbers of_part =
+        reduce_rows(Reduction::add, row.over_pieces(Reduction::add, of_piece)) / max(count, 1.f);
+    const Numbers squares = row.over_pieces(Reduction::add, [&](Row& piece) {
+      const Numbers near = piece.inside(of_piece(piece) - piece.spread(of_part));
+      return near * near;
+    });
+    const RowParts parts = row.exchange({count, of_part, reduce_rows(Reduction::add, squares)});
     const Numbers mean =
         parts.reduce(Reduction::add, [](const auto& part) { return part[0] * part[1]; }) / row.columns();
     const Numbers square = parts.reduce(Reduction::add, [&](const auto& part) {
@@ -20,8 +24,10 @@ Kernel layer_norm_kernel(const RowProblem& problem) {
       return part[2] + part[0] * apart * apart;
     });
     const Numbers scale = rsqrt(square / row.columns() + row.number("epsilon"));
-    row.store("y", fma((x - row.spread(mean)) * row.spread(scale), row.load_columns("weight", 1),
-                       row.load_columns("bias", 0)));
+    row.for_pieces([&](Row& piece) {
+      piece.store("y", fma((of_piece(piece) - piece.spread(mean)) * piece.spread(scale),
+                           piece.load_columns("weight", 1), piece.load_columns("bias", 0)));
+    });
     row.store_number("mean", mean);
     row.store_number("scale", scale);
   });
@@ -75,7 +81,7 @@ RowOperation layer_norm() {
                       {"mean", {"rows"}, number, written_if_given, "the mean"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(variance(x) + epsilon)"}},
           .numbers = {{"epsilon", 1e-5F, "what is added to the variance"}},
-          .limits = {.values = 32, .values_of_words = 20},
+          .limits = {.values = 32, .values_of_words = 20, .waiting = 1},
           .build = layer_norm_kernel};
 }
 

@@ -7,9 +7,14 @@ namespace {
 
 Kernel rms_norm_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    const Numbers x = row.load("x");
-    const Numbers scale = rsqrt(row.sum(x * x) / row.columns() + row.number("epsilon"));
-    row.store("y", x * row.spread(scale) * row.load_columns("weight", 1));
+    const Numbers squares = row.over_pieces(Reduction::add, [](Row& piece) {
+      const Numbers x = piece.load("x");
+      return x * x;
+    });
+    const Numbers scale = rsqrt(row.sum(squares) / row.columns() + row.number("epsilon"));
+    row.for_pieces([&](Row& piece) {
+      piece.store("y", piece.load("x") * piece.spread(scale) * piece.load_columns("weight", 1));
+    });
     row.store_number("scale", scale);
   });
 }
@@ -50,7 +55,7 @@ RowOperation rms_norm() {
                       {"y", {"rows", "columns"}, of_first, written, "rows of mean square 1, times weight"},
                       {"scale", {"rows"}, number, written_if_given, "1 / sqrt(mean(x^2) + epsilon)"}},
           .numbers = {{"epsilon", 1e-6F, "what is added to the mean square"}},
-          .limits = {.values_of_words = 24},
+          .limits = {.values_of_words = 24, .waiting = 1},
           .build = rms_norm_kernel};
 }
 

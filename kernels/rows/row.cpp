@@ -48,7 +48,8 @@ RegisterTile<T> narrowed(const Numbers& x) {
 
 // It gives the first column of the warp.
 u32 first_column(const RowTile& t) {
-  return t.is_shared() ? (ctaid_x() % t.ctas * t.warps + tid_x() / 32) * t.columns_of_warp() : u32(0);
+  return t.is_shared() ? (ctaid_x() % t.ctas * (t.pieces * t.warps) + tid_x() / 32) * t.columns_of_warp()
+                       : u32(0);
 }
 
 // It gives the place of the threads' rows in a tensor [rows, columns], from `row` on, of which the warp's
@@ -123,21 +124,52 @@ Row::Row(const RowProblem& problem, const Parameters& parameters, RowExchange& e
       row_(block * problem.tile.rows()),
       column_(first_column(problem.tile)) {}
 
-Row::Row(const Row& row, u32 piece)
+Row::Row(const Row& row, u32 column)
     : problem_(row.problem_),
       parameters_(row.parameters_),
       exchange_(row.exchange_),
       layout_(row.layout_),
       row_(row.row_),
-      column_(row.column_ + piece) {}
+      column_(row.column_ + column),
+      waiting_(row.waiting_) {}
 
 void Row::for_pieces(const std::function<void(Row&)>& body) {
   const RowTile& t = problem_.tile;
-  if (!t.is_in_pieces) return body(*this);
-  for_(0, size("columns"), static_cast<uint32_t>(t.warps * t.columns_of_warp()), [&](u32 piece) {
-    Row one(*this, piece);
-    body(one);
+  if (t.is_in_pieces) {
+    for_(0, size("columns"), static_cast<uint32_t>(t.columns_of_piece()), [&](u32 column) {
+      Row one(*this, column);
+      body(one);
+    });
+  } else if (t.waits()) {
+    for (int piece = 0; piece < t.pieces; ++piece) {
+      waiting_->wait(piece);
+      Row one(*this, u32(piece * t.columns_of_piece()));
+      one.piece_ = piece;
+      body(one);
+    }
+  } else {
+    body(*this);
+  }
+}
+
+Numbers Row::over_pieces(Reduction operation, const std::function<Numbers(Row&)>& of) {
+  std::optional<Numbers> all;
+  for_pieces([&](Row& piece) {
+    const Numbers one = of(piece);
+    all = !all ? one : operation == Reduction::add ? *all + one : max(*all, one);
   });
+  return *all;
+}
+
+void Row::send_for(Kernel& kernel) {
+  std::vector<WaitingRow::Tensor> tensors;
+  for (const RowTensor& t : problem_.operation->tensors)
+    if (t.use == RowTensor::Use::read && t.shape == std::vector<std::string>{"rows", "columns"})
+      tensors.push_back(
+          {t.name, type_of(t.name),
+           parameters_.get<gmem>(t.name) +
+               u64(row_) * u64(size("columns")) * static_cast<uint64_t>(size_of(type_of(t.name)))});
+  waiting_ = std::make_shared<WaitingRow>(kernel, problem_.tile, tensors, column_, size("columns"));
 }
 
 bool Row::has(const std::string& tensor) const {
@@ -150,11 +182,18 @@ DType Row::type_of(const std::string& tensor) const {
 }
 
 Numbers Row::load(const std::string& tensor, float outside) const {
-  const auto loaded = loaded_.find(tensor);
   return with_type(type_of(tensor), [&]<class T>(T) {
-    return widened(loaded != loaded_.end()
-                       ? RegisterTile<T>::of_registers(layout_, loaded->second)
-                       : rows_of<T>(problem_, parameters_, tensor, outside, row_, column_));
+    if (waiting_) {
+      const Numbers x = widened(RegisterTile<T>::of_registers(layout_, waiting_->load(tensor, piece_)));
+      return outside == 0 ? x : select(is_inside(), x, f32(outside));
+    }
+    auto loaded = loaded_.find(tensor);
+    if (loaded == loaded_.end())
+      loaded =
+          loaded_
+              .emplace(tensor, rows_of<T>(problem_, parameters_, tensor, outside, row_, column_).registers())
+              .first;
+    return widened(RegisterTile<T>::of_registers(layout_, loaded->second));
   });
 }
 
@@ -260,17 +299,24 @@ Numbers Row::reduce(Reduction operation, const Numbers& x) {
 }
 
 f32 Row::columns_of_part() const {
-  const s32 left = s32(size("columns")) - s32(column_);
-  return f32(min(max(left, s32(0)), s32(problem_.tile.columns_of_warp())));
+  const RowTile& t = problem_.tile;
+  std::optional<s32> all;
+  for (int piece = 0; piece < t.pieces; ++piece) {
+    const s32 left =
+        s32(size("columns")) - s32(column_ + static_cast<uint32_t>(piece * t.columns_of_piece()));
+    const s32 one = min(max(left, s32(0)), s32(t.columns_of_warp()));
+    all = all ? *all + one : one;
+  }
+  return f32(*all);
 }
 
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
 
-Numbers Row::inside(const Numbers& x) const {
+RegisterTile<pred> Row::is_inside() const {
   // An access has all of its elements inside, or none.
-  const RegisterTile<u32> access = column() & ~static_cast<uint32_t>(problem_.tile.vector - 1);
-  return select(access < size("columns"), x, f32(0));
+  return (column() & ~static_cast<uint32_t>(problem_.tile.vector - 1)) < size("columns");
 }
+Numbers Row::inside(const Numbers& x) const { return select(is_inside(), x, f32(0)); }
 
 RowSums::RowSums(Kernel& kernel, const RowTile& t)
     : layout_(t.layout()), threads_(t.warpgroups() * RegisterLayout::kThreads) {
@@ -328,6 +374,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   const u32 first = ctaid_x() / t.ctas;
   const auto one = [&](u32 block, const Row::Loaded& loaded) {
     Row row(problem_, parameters_, exchange_, block, loaded);
+    if (t.waits()) row.send_for(kernel_);
     body(row);
   };
   if (!problem_.operation->has_sums()) return one(first, {});

@@ -10,10 +10,12 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "kernels/rows/exchange.h"
+#include "kernels/rows/waiting_row.h"
 #include "ptxbuilder/registers/tile.h"
 #include "ptxbuilder/tile/parameters.h"
 
@@ -35,11 +37,14 @@ class Row {
   f32 columns() const { return f32(size("columns")); }
   f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
 
-  // It loads rows of a tensor [rows, columns]; `outside` stands behind the last column.
+  // It loads rows of a tensor [rows, columns], once; `outside` stands behind the last column.
   Numbers load(const std::string& tensor, float outside = 0) const;
   // It gives the pieces of a row to `body`, one behind the other. A row that its threads have at once is one
-  // piece.
+  // piece. A row that waits in shared memory (RowLimits) may be gone over again.
   void for_pieces(const std::function<void(Row&)>& body);
+  // It adds up what `of` makes of the pieces, or finds the greatest, element by element. It is for a row that
+  // is at hand as a whole, in registers or in shared memory.
+  Numbers over_pieces(Reduction operation, const std::function<Numbers(Row&)>& of);
   // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
@@ -77,15 +82,19 @@ class Row {
   using Loaded = std::map<std::string, std::vector<u32>>;
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);
-  Row(const Row& row, u32 piece);  // that begins so many columns behind the first
+  Row(const Row& row, u32 column);  // that begins so many columns behind the first
+  void send_for(Kernel& kernel);    // what waits in shared memory
   DType type_of(const std::string& tensor) const;
+  RegisterTile<pred> is_inside() const;
 
   const RowProblem& problem_;
   const Parameters& parameters_;
   RowExchange& exchange_;
   const RegisterLayout layout_;
-  const Loaded loaded_;     // before this row's turn
+  mutable Loaded loaded_;   // before this row's turn, or by load()
   const u32 row_, column_;  // the first of this warp's part
+  std::shared_ptr<WaitingRow> waiting_;
+  int piece_ = 0;  // of what waits
 };
 
 // Sums over the rows that a CTA takes, of the columns of each thread: in its registers or, where it has more

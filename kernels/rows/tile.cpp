@@ -15,6 +15,7 @@ constexpr int64_t kFewWarpgroups = 4;
 constexpr int kMostCtas = 16;
 constexpr int kValuesOfNarrow = 16;
 constexpr int64_t kMostAccessesOfPiece = 16;
+constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // of a row that waits, of one thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -68,16 +69,27 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   if (columns < 1 || columns > most)
     throw Error(where, fmt::format("rows of {} columns; they have from 1 to {}", columns, most));
   t.lanes = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::min(kWarp, accesses))));
-  if (limits.in_pieces && ctas == 0 && accesses > of_thread * kThreads * kFewWarpgroups) {
+  const bool is_beyond_few = ctas == 0 && accesses > of_thread * kThreads * kFewWarpgroups;
+  if (limits.in_pieces && is_beyond_few) {
     t.is_in_pieces = true;
     t.warps = RowTile::kWarps * kFewWarpgroups;
+  } else if (limits.waiting > 0 && is_beyond_few && t.vector * bytes >= kLeastCopy) {
+    t.warps = RowTile::kWarps * kFewWarpgroups;
+    const int64_t of_piece = std::max(1, kBytesOfPiece / (t.vector * bytes)),
+                  most = kMostPieces / limits.waiting,
+                  ctas_needed = ceil_div(accesses, of_piece * most * kThreads * kFewWarpgroups);
+    t.vectors = static_cast<int>(of_piece);
+    t.ctas = static_cast<int>(std::min<int64_t>(
+        kMostCtas, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ctas_needed)))));
+    t.pieces = static_cast<int>(ceil_div(accesses, of_piece * kThreads * kFewWarpgroups * t.ctas));
   } else if (accesses > of_thread * kWarp) {
     const int64_t warpgroups = ceil_div(accesses, of_thread * kThreads);
     t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta);
     t.warps = RowTile::kWarps * static_cast<int>(ceil_div(warpgroups, t.ctas));
   }
-  t.vectors = static_cast<int>(t.is_in_pieces ? std::min(of_thread, kMostAccessesOfPiece)
-                                              : ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
+  if (!t.waits())
+    t.vectors = static_cast<int>(t.is_in_pieces ? std::min(of_thread, kMostAccessesOfPiece)
+                                                : ceil_div(accesses, int64_t{t.lanes} * t.warps * t.ctas));
   if (!t.is_shared())
     t.rows_of_thread = std::clamp(static_cast<int>(std::bit_floor(static_cast<unsigned>(
                                       std::min(values, kValuesOfNarrow) / (t.vector * t.vectors)))),

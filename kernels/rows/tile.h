@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A thread has `vectors` accesses of `vector` elements along each of its rows, and `lanes` threads of a warp
-// stand beside each other along a row. A warp has some narrow rows, or `warps` of a CTA and `ctas` of a
-// cluster share one.
+// A thread has `vectors` accesses of `vector` elements along each of its rows, or `pieces` times as many, and
+// `lanes` threads of a warp stand beside each other along a row. A warp has some narrow rows, or `warps` of a
+// CTA and `ctas` of a cluster share one.
 struct RowTile {
   int vector = 1, vectors = 1;
   int lanes = 1;  // a power of two, 32 where several warps share a row
@@ -19,12 +19,16 @@ struct RowTile {
   int rows_of_thread = 1;
   bool is_wide = false;       // a thread has more of a row than its registers hold beside sums over rows
   bool is_in_pieces = false;  // the warps pass along a row, of which they have a piece at a time
+  int pieces = 1;             // of a thread's part of a row, which waits in shared memory if it has several
   int at_once = 1;            // CTAs that a multiprocessor is to hold
 
   bool is_shared() const { return warps > 1; }  // by warps
+  bool waits() const { return pieces > 1; }     // in shared memory
   int warpgroups() const { return std::max(1, warps / kWarps); }
+  // They count what is in registers at a time.
   int values_of_thread() const { return vector * vectors * rows_of_thread; }
   int columns_of_warp() const { return vector * vectors * lanes; }
+  int columns_of_piece() const { return warps * columns_of_warp(); }
   int rows() const {
     return is_shared() ? 1 : RegisterLayout::kThreads / lanes * rows_of_thread;
   }  // of a CTA
@@ -45,6 +49,9 @@ struct RowLimits {
   int wide = 1;
   // The operation goes over a row once, so that four warpgroups of a CTA may pass along a wide one.
   bool in_pieces = false;
+  // It takes a row's elements piece by piece, by Row::for_pieces() and over_pieces(), so that a wide row of
+  // so many tensors may wait in shared memory.
+  int waiting = 0;
   int rows_of_thread = 4;      // of narrow rows, at most
   int threads_at_once = 1024;  // of a multiprocessor, which leave a thread so many registers
 };

@@ -1,0 +1,47 @@
+// A row whose parts wait in shared memory: each thread sends for what is its own there, and reads it as often
+// as it needs, with few registers and without a meeting.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/rows/tile.h"
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::kernels {
+
+class WaitingRow {
+ public:
+  struct Tensor {
+    std::string name;
+    DType type;
+    gmem start;  // of the row
+  };
+
+  // It sends for all pieces of the tile, in their order. The threads of a warp begin at `column`; behind
+  // `columns` are zeros.
+  WaitingRow(Kernel& kernel, const RowTile& tile, const std::vector<Tensor>& tensors, u32 column,
+             u32 columns);
+
+  // It waits for this piece and those before.
+  void wait(int piece);
+  // It gives this thread's elements of a piece, in the order of the tile's layout.
+  std::vector<u32> load(const std::string& tensor, int piece) const;
+
+ private:
+  // The places of a thread lie side by side with those of the others, one access behind the other.
+  struct Place {
+    smem first;  // of this thread
+    int copies;  // of an access, of up to 16 bytes each
+    int bytes;   // of a copy
+  };
+  smem address(const Place& place, int piece, int vector, int copy) const;
+
+  const RowTile tile_;
+  std::map<std::string, Place> places_;
+  int arrived_ = 0;  // pieces
+};
+
+}  // namespace ptxbuilder::kernels
