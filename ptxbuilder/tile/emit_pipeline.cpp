@@ -259,7 +259,8 @@ struct StepState {
         stages(parts.rings.size()),
         released(parts.rings.size()),
         waited(parts.inputs.size()),
-        ins(parts.inputs.size()) {
+        ins(parts.inputs.size()),
+        taken(parts.outputs.size()) {
     for (size_t i = 0; i < parts.outputs.size(); ++i) outs.push_back(outputs.view(i));
   }
 
@@ -294,6 +295,7 @@ struct StepState {
   std::vector<std::optional<Where>> waited;    // by input, the same
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
+  std::vector<bool> taken;  // by output: out() was called
   bool manual_wait = false, manual_release = false;
   bool is_over = false;  // the pipeline, of which a copy of the step may be left
 };
@@ -358,6 +360,12 @@ class ComputeEnd {
         body(step);
       }
       state->is_over = true;
+      for (size_t i = 0; i < parts_.outputs.size(); ++i)
+        if (!state->taken[i])
+          throw Error(
+              fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is "
+                          "what was in shared memory before",
+                          parts_.operation, i));
       if (!manual_release_) bar_warp_sync(0xffffffff);  // all lanes have read
       for (size_t r = 0; r < parts_.rings.size(); ++r) {
         if (fixed[r]) continue;
@@ -465,6 +473,7 @@ const TileView& PipelineStep::out(int number, Where where) const {
   detail::StepState& s = state();
   if (number < 0 || number >= static_cast<int>(s.outs.size()))
     throw Error(fmt::format("out: number {} of {} outputs", number, s.outs.size()));
+  s.taken[static_cast<size_t>(number)] = true;
   return s.outs[static_cast<size_t>(number)];
 }
 

@@ -95,6 +95,10 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
   AtLine line(where);
   detail::check_grid(grid, "nd_loop");
   check_tiling(grid, options.tiling);
+  // The steps of a part of a tile would be left out.
+  for (size_t i = 0; i < options.tiling.size(); ++i)
+    if (!grid[i].size.known() && options.tiling[i] > 1)
+      if_(grid[i].size.value() % static_cast<uint32_t>(options.tiling[i]) != 0, [] { trap(); });
   Var<u32> number(0);
   for_(who.index, detail::steps_of(grid), who.size, [&](u32 step) {
     const LoopStep at{index_of(grid, options.tiling, step), number};

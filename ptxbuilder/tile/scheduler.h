@@ -33,7 +33,8 @@ struct LoopOptions {
 //   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...
 //   });
 //
-// Throws Error that names the axis without steps, and the tiling that does not divide its axis.
+// Throws Error that names the axis without steps, and the tiling that does not divide its axis; where the
+// device alone knows the axis, it traps.
 void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options,
              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 inline void nd_loop(const GridShape& grid, const Collective& who,

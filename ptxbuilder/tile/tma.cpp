@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/ir/cluster_value.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/multicast.h"
 
@@ -96,6 +97,19 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view op
   divide(rows, 1, box.rows, row_bytes);
   divide(all, 1, rows, row_bytes);
   return boxes;
+}
+
+// Throws Error if the CTAs of a group are known to give different coordinates of the block that they share.
+void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coordinates,
+                     std::string_view operation) {
+  for (size_t axis = 0; axis < groups.axes.size(); ++axis)
+    for (size_t i = 0; i < coordinates.size() && groups.axes[axis] && groups.extents[axis] > 1; ++i)
+      if (differs_along(coordinates[i], axis, groups.extents))
+        throw Error(fmt::format(
+            "{}: multicast along {} of the cluster, where each CTA fetches its part of one block for all, "
+            "and "
+            "coordinate {} differs between them; give all the same block, or load it without multicast",
+            operation, "xyz"[axis], i));
 }
 
 // The tensor map for a view that comes in `parts`.
@@ -256,6 +270,7 @@ void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& co
   const TileView& place = to.view.place();
   CopyRecord record = plan(false, from, place, multicast_groups(to.view.multicast_axes()), coordinates,
                            to.view.fill(), "tma_load");
+  check_multicast(record.groups, coordinates, "tma_load");
   std::optional<GroupMember> member;
   if (record.groups.count() > 1) member = group_member(record.groups);
   const isa::Row& row = isa::cp_async_bulk_tensor_load(
@@ -283,6 +298,7 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
         "goes; a prefetch completes on nothing and writes nothing");
   const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
                                      coordinates, std::nullopt, "tma_prefetch");
+  check_multicast(prefetched.groups, coordinates, "tma_prefetch");
   Index part = 0;
   if (prefetched.groups.count() > 1) part = group_member(prefetched.groups).place;
   const isa::Row& row = isa::cp_async_bulk_tensor_prefetch({static_cast<int>(coordinates.size())});

@@ -168,6 +168,7 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
          HERE copying({.options = {.manual_release = true},
                        .body =
                            [bad](PipelineStep& s) {
+                             s.out(0);
                              if (!bad) s.release(0);
                            }},
                       marked);
@@ -260,6 +261,29 @@ TEST_CASE("misuse inside of a pipeline's body") {
            kept->in(0);
          });
          HERE if (bad) kept->in(0);
+         done(k);
+       }},
+      {"an output that the body never asks for",
+       {"emit_pipeline: the body never asks for out(0)"},
+       [](bool bad) {
+         Copying c;
+         if (bad) c.body = [](PipelineStep& s) { s.in(0); };
+         HERE copying(c, Where::here());
+       }},
+      {"CTAs that share a block by multicast, and name different ones",
+       {"tma_load: multicast along x of the cluster", "coordinate 1 differs between them"},
+       [](bool bad) {
+         Kernel k("k");
+         k.cluster({{"pair", 2}});
+         auto [X] = k.params<TensorMap>("X");
+         // The number of the cluster is the same in both.
+         const u32 first = ctaid_x() - axis_index("pair");
+         const BlockSpec x(X, DType::f32, {16, 32},
+                           [&](const GridIndex& i) {
+                             return BlockIndex{bad ? ctaid_x() : first / 2u, i[0]};
+                           },
+                           {.multicast = ClusterAxis::x});
+         HERE emit_pipeline(k, {4}, {x}, {}, {}, [](PipelineStep&) {});
          done(k);
        }},
       {"a column-major matrix whose blocks threads copy",

@@ -139,6 +139,18 @@ TEST_CASE("nd_loop: a grid of 2 x 3 among four, sizes of the host and of the dev
   run(false, {}, 1, 1, {{0}, {}, {}, {}});
 }
 
+TEST_CASE("nd_loop: a tiling that does not divide an axis which the device knows is a trap") {
+  Running running;
+  const auto run = [&](uint32_t size) {
+    Kernel k("loop");
+    auto [m] = k.params<u32>("m");
+    nd_loop({{"m", m}}, {}, {.tiling = {2}}, [](const LoopStep&) {});
+    launch(running, std::move(k), {1}, {runtime::scalar(size)});
+  };
+  run(4);
+  CHECK(contains(error_of([&] { run(5); }), "trap"));
+}
+
 TEST_CASE("named axes of the grid, the cluster and a role") {
   Running running;
   Kernel k("axes");
