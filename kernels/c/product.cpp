@@ -98,6 +98,12 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
     case columns:
     case columns_of_all:
       return elements_of_lines(row.name, tensor, type, of, 1, q.n, batches, gpu);
+    case rows_by_k:
+    case columns_by_k:
+    case blocks: {
+      const auto [lines, length] = row.of_batch(q.m, q.n, q.k);
+      return elements_of_lines(row.name, tensor, type, of, lines, length, batches, gpu);
+    }
     case groups:
       return elements_of_lines(row.name, tensor, type, of, 1, q.batches, 1, gpu);
     default:

@@ -157,7 +157,14 @@ typedef enum ptxb_use {
  * behind the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias
  * [m]. Or, with B [k,n], groups divide k, and D [groups,m,n] has the product of each; of 16-bit types, A of
  * which the columns and B of which the rows lie side by side. A is then best the transpose of one that lies
- * as B. Ends that fall, or leave the tensor, count as the nearest that do not. */
+ * as B. Ends that fall, or leave the tensor, count as the nearest that do not.
+ *
+ * Block scales, of 8-bit floats: each 128 of k of a row of A counts times a factor of its own, and of B those
+ * of a column, or blocks of 128 of k by 128 columns. The factors are float32 without gaps: a_scales_1x128
+ * [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns lie side by side, or b_scales_128x128
+ * [n/128,k/128], quotients rounded up, with batches in front as A's and B's, or with B's groups. A and B have
+ * them both or neither. Sums of 128 of k then go to f32 sums of their own, whatever `precise` says. With
+ * groups they are of groups of rows alone. */
 typedef struct ptxb_matmul {
   size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
@@ -170,14 +177,17 @@ typedef struct ptxb_matmul {
   const ptxb_tensor *alpha_in_memory, *row_scales, *column_scales, *d_scale; /* or NULL */
   const ptxb_tensor* amax;                                                   /* or NULL */
   int64_t use;                                                               /* ptxb_use */
-  const ptxb_tensor* row_bias;   /* [m] or [m,1], with D's batches in front where D has them; or NULL */
-  const ptxb_tensor* group_ends; /* int32 [groups], or NULL */
+  const ptxb_tensor* row_bias;         /* [m] or [m,1], with D's batches in front where D has them; or NULL */
+  const ptxb_tensor* group_ends;       /* int32 [groups], or NULL */
+  const ptxb_tensor* a_scales_1x128;   /* float32, [k/128,m]; or NULL */
+  const ptxb_tensor* b_scales_128x128; /* float32, [n/128,k/128]; or NULL */
+  const ptxb_tensor* b_scales_1x128;   /* float32, [k/128,n]; or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL                                                                  \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL                                                \
   }
 
 /* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel

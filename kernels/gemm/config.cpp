@@ -14,6 +14,21 @@ namespace {
 constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 constexpr int kMostStages = 16;
 
+std::string refusal_of_scales(const GemmOperation& o) {
+  const bool of_b = o.b_scales_1x128 || o.b_scales_128x128;
+  if (!o.a_scales_1x128 && !of_b) return "";
+  if (!is_fp8(o.a) || !is_fp8(o.b))
+    return fmt::format("gemm: block scales of {} and {}; they are of e4m3 and e5m2", name(o.a), name(o.b));
+  if (o.a_scales_1x128 != of_b)
+    return fmt::format("gemm: block scales of {} alone; A has 1x128 and B 1x128 or 128x128: give both",
+                       of_b ? "B" : "A");
+  if (o.b_scales_1x128 && o.b_scales_128x128)
+    return "gemm: block scales of B of 1x128 and of 128x128; give one of them";
+  if (o.grouped_k())
+    return "gemm: block scales with k in groups, which begin and end within blocks: take groups of rows";
+  return "";
+}
+
 std::string refusal_of(const GemmOperation& o) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
   if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
@@ -55,8 +70,28 @@ std::string refusal_of(const GemmOperation& o) {
   if (o.group_ends && o.d_by_threads)
     return "gemm: groups with a D that threads store; TMA alone ends a store with its group: give D's rows "
            "multiples of 16 B";
+  if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
+  return "";
+}
+
+// Says what of the tile does not go with block scales.
+std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
+  if (!o.has_block_scales()) return "";
+  if (t.swapped)
+    return "rows along n, with block scales, which are those of rows of A in the rows of a tile: take no "
+           "swap";
+  if (t.bk != kScaleBlock)
+    return fmt::format("depth {} with block scales; a stage has the {} of k of a scale", t.bk, kScaleBlock);
+  if (t.warpgroup_rows() != hopper::wgmma_rows)
+    return fmt::format("{} rows of a warpgroup, with block scales; it has {}: take more consumers",
+                       t.warpgroup_rows(), hopper::wgmma_rows);
+  if (t.bn > 256 || fresh_columns(t) % 8 != 0)
+    return fmt::format("{} columns with block scales; beyond 192 they are a multiple of 16 up to 256", t.bn);
+  if (o.b_scales_128x128 && t.bn % 32 != 0 && 32 % t.bn != 0)
+    return fmt::format("{} columns with scales of 128 columns; they are a multiple of 32, or divide it",
+                       t.bn);
   return "";
 }
 
@@ -97,15 +132,19 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
         fmt::format("{} columns of an operand that is not k-major; they must be a multiple of 16, the 32 B "
                     "of the narrowest swizzle",
                     t.bn));
-  const int sums = is_fp8(o.a) && !o.fast_accumulation ? 2 : 1;
-  const int registers = rows * t.bn / 128 * sums;
+  if (std::string refusal = refusal_of_scales(o, t); !refusal.empty()) return refuse(refusal);
+  const int registers = (rows * t.bn + (o.has_block_scales() ? rows * fresh_columns(t)
+                                        : o.promotes()       ? rows * t.bn
+                                                             : 0)) /
+                        128;
   // Beside what else a consumer holds, which is more where it adds up with others.
-  const int room = role_registers(t.consumers, o.group_ends).consumer - (t.split_last > 1 ? 80 : 40);
+  const int beside = t.split_last > 1 ? 80 : o.has_block_scales() ? 32 : 40;
+  const int room = role_registers(t.consumers, o.group_ends).consumer - beside;
   if (registers > room)
     return refuse(
         fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {}{} leave {}: take fewer "
                     "columns or more consumers",
-                    rows, t.bn, sums == 2 ? ", twice," : "", registers, t.consumers,
+                    rows, t.bn, o.promotes() ? ", twice," : "", registers, t.consumers,
                     t.split_last > 1 ? " with a split of the last tiles" : "", room));
   // Before anything is multiplied by it, so that bytes fit an int.
   const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
@@ -162,14 +201,30 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-constexpr int kBuffer = 8192;  // of a consumer's way out
+constexpr int kBuffer = 8192;   // of a consumer's way out
+constexpr int kScaleLine = 32;  // scales of 128 bytes
+
+int scale_bytes(const GemmOperation& o, const GemmTile& t) {
+  if (!o.has_block_scales()) return 0;
+  const ScaleTiles scales = scale_tiles(o, t);
+  return scales.of_a.bytes() + scales.of_b.bytes();
+}
 
 int stage_bytes(const GemmOperation& o, const GemmTile& t) { return (t.bm + t.bn) * t.bk * size_of(o.a); }
 
 int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   const int room = (hopper::shared_bytes + hopper::reserved_shared_bytes) / t.ctas_per_sm -
                    hopper::reserved_shared_bytes - kBarrierBytes - buffers * kBuffer * t.consumers;
-  return std::min(room / stage_bytes(o, t), kMostStages);
+  return std::min(room / (stage_bytes(o, t) + scale_bytes(o, t)), kMostStages);
+}
+
+// Nothing hides a tile's way out with block scales, whose sums leave no registers for it to wait in: it waits
+// in shared memory, beside fewer stages, of which these are enough.
+constexpr int kFewStages = 3, kMostBuffers = 4;
+int most_buffers(const GemmOperation& o, const GemmTile& t) {
+  if (!o.has_block_scales() || t.split_last > 1) return 2;
+  const int panels = t.warpgroup_rows() / 64 * ((o.d_columns(t.bn) * size_of(o.d) + 127) / 128);
+  return std::clamp(panels, 2, kMostBuffers);
 }
 
 // A panel that a CTA completes takes, one behind the other, the latency of L2 and of a store, and what the
@@ -199,9 +254,9 @@ int panel_columns(const GemmOperation& o, const GemmTile& t) {
 
 bool defers_store(const GemmOperation& o, const GemmTile& t) {
   const int sums = t.warpgroup_rows() * t.bn / 128;
-  return size_of(o.d) == 2 && !o.d_by_threads && !(size_of(o.a) == 1 && !o.fast_accumulation) &&
-         !t.pingpong && t.split_k == 1 && t.consumers <= 2 && t.ctas_per_sm == 1 &&
-         sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) && !(o.batched && o.has_epilogue());
+  return size_of(o.d) == 2 && !o.d_by_threads && !o.promotes() && !t.pingpong && t.split_k == 1 &&
+         t.consumers <= 2 && t.ctas_per_sm == 1 && sums + sums / 2 <= (o.has_epilogue() ? 144 : 192) &&
+         !(o.batched && o.has_epilogue());
 }
 
 bool stores_twice(const GemmOperation& o, const TilePlan& t) {
@@ -278,16 +333,27 @@ GemmTile parse_tile(const std::string& whole) {
   return t;
 }
 
+ScaleTiles scale_tiles(const GemmOperation& o, const GemmTile& t) {
+  const auto line = [](int scales) { return (scales + kScaleLine - 1) / kScaleLine * kScaleLine; };
+  const int blocks = (t.bn + 2 * kScaleBlock - scale_unit(t) - 1) / kScaleBlock;
+  // Rows of a group begin anywhere.
+  return {{1, line(t.bm + (o.grouped_rows() ? kScalesOfBox - 1 : 0))},
+          o.b_scales_1x128 ? ScaleTiles::Shape{1, line(t.bn)} : ScaleTiles::Shape{blocks, kScaleLine}};
+}
+
 Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (std::string refusal = refusal_of(operation); !refusal.empty()) return {std::nullopt, refusal};
   TilePlan t{given};
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
   // A second sum of an element would read what the first one stored, or differ from it in its last bits.
-  if (operation.beta || operation.user_epilogue || t.split_last > 1) t.inside = false;
+  // A tile that was moved would begin within a block of scales.
+  if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales())
+    t.inside = false;
   if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
   t.stage_bytes = stage_bytes(operation, t);
   const int beside_two = stages_that_fit(operation, t, 2), fit = stages_that_fit(operation, t, 1);
-  if (t.stages == 0) t.stages = beside_two;
+  const int buffers = most_buffers(operation, t), beside_most = stages_that_fit(operation, t, buffers);
+  if (t.stages == 0) t.stages = beside_most >= kFewStages ? beside_most : beside_two;
   if (t.stages < 1 || t.stages > fit)
     return {std::nullopt,
             fmt::format("gemm {}: {} stages of {} B in {} B, beside what the way out takes; at most {} "
@@ -299,7 +365,7 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
                                       "stages or a smaller tile",
                                       text(given), partial, t.stages)};
   t.panel_columns = panel_columns(operation, t);
-  t.staging_buffers = t.stages > beside_two ? 1 : 2;
+  t.staging_buffers = t.stages <= beside_most ? buffers : t.stages > beside_two ? 1 : 2;
   t.defers_store = defers_store(operation, t);
   t.stores_twice = stores_twice(operation, t);
   return {t, ""};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,13 +36,14 @@ enum class ActivationUse : uint8_t { value, slope, gate };
 // D[m,n] = activation(x[m,n]), rounded once, to nearest even, of
 // x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
 // Rows in groups are x[m,n] = sum_k A[m,k] B[g,n,k] of the group g that row m is in, and k in groups is
-// x[g,m,n], the sum over the group's part of k. D and C are row-major. A is stored as m rows of k (k-major)
-// or as k rows of m; B as n rows of k or as k rows of n.
+// x[g,m,n], the sum over the group's part of k. With block scales A[m,k] counts times its factor of row m,
+// and B[n,k] times its factor of row n or of 128 rows, of the 128 of k that k is in. D and C are row-major. A
+// is stored as m rows of k (k-major) or as k rows of m; B as n rows of k or as k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
   // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it; else every 128
-  // of k go to f32 sums of their own.
+  // of k go to f32 sums of their own, as they do with block scales in any case.
   bool fast_accumulation = true;
   bool alpha = false, beta = false;  // whether the kernel has these factors, of the sum and of C
   Activation activation = Activation::none;
@@ -62,9 +64,13 @@ struct GemmOperation {
   bool has_epilogue() const {
     if (alpha || activation != Activation::none || user_epilogue) return true;
     return std::ranges::any_of(product_operands, [&](const ProductOperandRow& row) {
-      return row.role != OperandRole::groups && has(row.operand);
+      return row.role > OperandRole::block_factor && has(row.operand);
     });
   }
+  // Whether the sums of 128 of k are multiplied by factors of their own.
+  bool has_block_scales() const { return a_scales_1x128; }
+  // Whether they go to f32 sums of their own.
+  bool promotes() const { return is_fp8(a) && (!fast_accumulation || has_block_scales()); }
   bool grouped_rows() const { return group_ends && !groups_of_k; }
   bool grouped_k() const { return group_ends && groups_of_k; }
   bool has(ProductOperand which) const {
@@ -137,7 +143,7 @@ struct TilePlan : GemmTile {
   // that divide a tile each complete and store some panels.
   int panel_columns = 0;
   // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for
-  // more.
+  // more. With block scales up to four, which hold a tile's way out while the next one begins.
   int staging_buffers = 0;
   // A tile's sums wait in registers, rounded, to be stored under the next tile's products. This is set where
   // they fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns
@@ -166,6 +172,23 @@ constexpr RoleRegisters role_registers(int consumers, bool grouped = false) {
 // Whether each wgmma has half of a tile's columns: it has 256 at most, and of three consumers it has to fit
 // the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
+
+// With block scales the sums of 128 of k have registers beside all others: of so many columns at a time.
+constexpr int fresh_columns(const GemmTile& t) { return t.bn > 192 ? t.bn / 2 : t.bn; }
+// So many columns of a tile have one factor of a block of B, wherever the tile begins.
+constexpr int scale_unit(const GemmTile& t) { return std::gcd(t.bn, kScaleBlock); }
+// TMA takes so many scales at least, and its boxes begin at multiples of them: 16 bytes.
+inline constexpr int kScalesOfBox = 4;
+// The scales of a stage in shared memory: one for each row of A, and for each column of B or for each block
+// that a tile reaches into, of which a line has several along k. A stage has multiples of 128 bytes.
+struct ScaleTiles {
+  struct Shape {
+    int rows, cols;
+    int bytes() const { return rows * cols * 4; }
+  };
+  Shape of_a, of_b;
+};
+ScaleTiles scale_tiles(const GemmOperation& operation, const GemmTile& tile);
 
 // Either there is a plan, or the refusal says what does not go with what, and what to change.
 struct Planned {

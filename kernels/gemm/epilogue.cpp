@@ -103,6 +103,9 @@ class PanelEpilogue {
       case OperandShape::elements:
         return with(of_elements(matrix(row), x.layout(), place()));
       case OperandShape::groups:
+      case OperandShape::rows_by_k:
+      case OperandShape::columns_by_k:
+      case OperandShape::blocks:
         break;
     }
     return x;

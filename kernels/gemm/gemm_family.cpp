@@ -38,6 +38,7 @@ GemmOperation operation(const command::Fields& f) {
   o.use = static_cast<ActivationUse>(f["use"]);
 #define PTXBUILDER_VECTOR(name, ...) o.name = f[#name] != 0;
 #include "kernels/gemm/product.def"
+  if (o.has_block_scales()) o.fast_accumulation = false;
   o.batched = f["batches"] > 1 && !o.group_ends;
   o.groups_of_k = f["groups_of_k"] != 0;
   if (o.groups_of_k && !o.group_ends)
@@ -137,11 +138,16 @@ struct Operands {
     for (const ProductOperandRow& row : product_operands) {
       if (!o.has(row.operand)) continue;
       const DType type = o.type_of(row);
-      const std::vector<uint64_t> shape = row.is_matrix()
-                                              ? std::vector<uint64_t>{n, m, o.grouped_rows() ? 1 : batches}
-                                              : std::vector<uint64_t>{static_cast<uint64_t>(row.count(
-                                                    static_cast<int64_t>(m), static_cast<int64_t>(n),
-                                                    static_cast<int64_t>(batches), o.grouped_rows()))};
+      const auto lines =
+          row.of_batch(static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(k));
+      std::vector<uint64_t> shape = {static_cast<uint64_t>(
+          row.count(static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(k),
+                    static_cast<int64_t>(batches), o.grouped_rows()))};
+      if (row.is_matrix()) shape = {n, m, o.grouped_rows() ? 1 : batches};
+      if (row.role == OperandRole::block_factor) {
+        shape = {scales_apart(lines.length), static_cast<uint64_t>(lines.lines)};
+        if (o.batched || (o.grouped_rows() && row.is_by_batch(true))) shape.push_back(batches);
+      }
       tensors[row.operand] = row.role == OperandRole::groups ? ends(run)
                              : row.is_written()              ? run.output(type, shape)
                                                              : run.normal(type, shape);
@@ -179,9 +185,31 @@ struct Operands {
     for (const ProductOperandRow& row : product_operands) {
       if (!o.has(row.operand)) continue;
       if (row.role == OperandRole::residual) arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
-      arguments.push_back(tensors[row.operand]->pointer());
+      arguments.push_back(row.role == OperandRole::block_factor ? tensors[row.operand]->tensor()
+                                                                : tensors[row.operand]->pointer());
       if (row.is_matrix()) arguments.push_back(runtime::scalar(static_cast<uint32_t>(n)));
     }
+  }
+
+  // Lines of block scales begin at multiples of 16 bytes.
+  static uint64_t scales_apart(int64_t length) {
+    return static_cast<uint64_t>((length + kScalesOfBox - 1) / kScalesOfBox * kScalesOfBox);
+  }
+  // The factor of the products from `depth` of k on, 128 of them at most.
+  double block_factor(size_t batch, size_t row, size_t col, size_t depth) const {
+    double factor = 1;
+    for (const ProductOperandRow& operand : product_operands) {
+      if (operand.role != OperandRole::block_factor || !o.has(operand.operand)) continue;
+      const auto all_m = static_cast<int64_t>(m), all_n = static_cast<int64_t>(n),
+                 all_k = static_cast<int64_t>(k);
+      const auto at =
+          operand.at_depth(all_m, all_n, all_k, static_cast<int64_t>(batch), static_cast<int64_t>(row),
+                           static_cast<int64_t>(col), static_cast<int64_t>(depth), o.grouped_rows());
+      factor *= (*tensors[operand.operand])[static_cast<uint64_t>(at.line) *
+                                                scales_apart(operand.of_batch(all_m, all_n, all_k).length) +
+                                            static_cast<uint64_t>(at.element)];
+    }
+    return factor;
   }
 
   // D before its last factor, where dot(j) is of the product's column j.
@@ -258,18 +286,21 @@ void run(const command::Fields& f, command::Run& run) {
   const DotProduct first = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1,
                             o.b_k_major ? 1 : n};
   std::optional<DotProducts> dots;
-  if (!o.group_ends) dots.emplace(run, a, b, m, n, batches, first);
+  if (!o.group_ends && !o.has_block_scales()) dots.emplace(run, a, b, m, n, batches, first);
   auto dot = [&](size_t batch, size_t i, size_t j) {
     if (dots) return (*dots)(batch, i, j);
     if (of_rows && batch == batches) return Dot{0, 0};
     DotProduct p = first;
-    if (of_rows) p.b_start = batch * n * k;
+    if (!o.group_ends) p.a_start = batch * m * k;
+    if (!of_k) p.b_start = batch * n * k;
     if (of_k) {
       const size_t begin = operands.begin_of(batch);
       p.k = operands.end_of(batch) - begin;
       p.a_start = begin * m, p.b_start = begin * n;
     }
-    return dot_product(a, b, i, j, p);
+    if (!o.has_block_scales()) return dot_product(a, b, i, j, p);
+    return scaled_dot_product(a, b, i, j, p,
+                              [&](size_t depth) { return operands.block_factor(batch, i, j, depth); });
   };
   auto output = [&](size_t i) {
     const size_t row = i / columns % m, col = i % columns;

@@ -1,5 +1,6 @@
 #include "kernels/gemm/kernel.h"
 
+#include "kernels/gemm/block_scales.h"
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/mainloop.h"
 #include "kernels/gemm/parameters.h"
@@ -62,8 +63,12 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (o.group_ends) batches = p.get<u32>("groups");
 
   // Their first use would wait for them.
+  std::vector<TensorMap> maps = {A, B, D};
+  for (const ProductOperandRow& row : product_operands)
+    if (row.role == OperandRole::block_factor && o.has(row.operand))
+      maps.push_back(p.get<TensorMap>(row.shown));
   if_(tid_x() == 0, [&] {
-    for (TensorMap map : {A, B, D}) prefetch_tensormap(map);
+    for (TensorMap map : maps) prefetch_tensormap(map);
   });
 
   // wgmma's rows, X, and columns, Y, of the output.
@@ -71,7 +76,13 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
                                     : staged_operand(k, "A", A, o.a, o.a_k_major, t.bm, t);
   const StagedOperand Y = t.swapped ? staged_operand(k, "A", A, o.a, o.a_k_major, t.bn, t)
                                     : staged_operand(k, "B", B, o.b, o.b_k_major, t.bn, t);
-  Pipeline pipe(k, t.stages, {X.tile, Y.tile}, t.pingpong ? 1 : t.consumers,
+  std::optional<BlockScales> scales;
+  std::vector<SharedTile> staged = {X.tile, Y.tile};
+  if (o.has_block_scales()) {
+    scales.emplace(k, o, t, p);
+    for (const SharedTile& tile : scales->tiles()) staged.push_back(tile);
+  }
+  Pipeline pipe(k, t.stages, staged, t.pingpong ? 1 : t.consumers,
                 t.split_k > 1 ? Producers::own : Producers::cluster);
   std::optional<Turns> turns;
   if (t.pingpong) turns.emplace(k, t.consumers);
@@ -104,6 +115,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
           region("load", [&] {
             X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
             Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
+            if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
           });
         });
       });
@@ -116,7 +128,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     name_role("consumer");
     griddepcontrol_wait();
-    Mainloop mainloop(o, t, X, Y, pipe, scheduler);
+    Mainloop mainloop(o, t, X, Y, pipe, scheduler, scales);
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {

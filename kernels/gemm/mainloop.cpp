@@ -10,10 +10,6 @@ DType accumulator_type(DType input) {
   return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
 }
 
-bool promotes(const GemmOperation& o) {
-  return size_of(o.a) == 1 && accumulator_type(o.a) == DType::f32 && !o.fast_accumulation;
-}
-
 // Adds 8 columns at a time: all at once would take as many registers again.
 void add(Accumulator& to, const Accumulator& from) {
   for (int row = 0; row < from.m(); row += 64)
@@ -35,18 +31,21 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
 // hands each back late; where two share them, the other one does.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
-                   const Pipeline& pipe, const TileScheduler& scheduler)
+                   const Pipeline& pipe, const TileScheduler& scheduler,
+                   const std::optional<BlockScales>& scales)
     : tile_(t),
       x_(x),
       y_(y),
+      scales_(scales),
       depth_(scheduler.depth()),
-      promotes_(promotes(o)),
+      promotes_(o.promotes()),
       may_be_empty_(t.split_k > 1 || o.grouped_k()),
       late_((t.consumers == 1 || t.pingpong) && !promotes_ && t.stages > 1),
-      acc_(t.warpgroup_rows(), t.bn, accumulator_type(o.a)),
+      acc_(scales ? hopper::wgmma_rows : t.warpgroup_rows(), scales ? fresh_columns(t) : t.bn,
+           accumulator_type(o.a)),
       ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler, o.group_ends))),
-      zeros_(0, acc_.layout()) {
-  if (divides_columns(t)) acc_.set_wgmma_columns(t.bn / 2);
+      zeros_(0, wgmma_layout(t.warpgroup_rows(), t.bn)) {
+  if (divides_columns(t) && !scales) acc_.set_wgmma_columns(t.bn / 2);
   if (promotes_) total_.emplace(t.warpgroup_rows(), t.bn);
 }
 
@@ -81,6 +80,23 @@ void Mainloop::late_step(u32 row, u32 kt, u32 first) {
   ring_.release_previous(s, kt == first);
 }
 
+// While the sums of one warpgroup are multiplied by their factors, the others' products run.
+void Mainloop::scaled_step(const Work& work, u32 row, u32 kt) {
+  auto s = region("wait", [&] { return ring_.wait(); });
+  std::optional<BlockScales::Factors> factors;
+  for (int col = 0; col < total_->n(); col += acc_.n()) {
+    acc_.zero();
+    region("wgmma", [&] {
+      wgmma_group([&] { mma(acc_, x_.view(s, row, acc_.m()), y_.view(s, col, acc_.n())); });
+      if (!factors) factors.emplace(scales_->factors(s, kt, work, row));
+      wgmma_wait(0);
+    });
+    region("scale", [&] { scales_->add(*total_, acc_, *factors, col); });
+  }
+  scales_->read();
+  ring_.release(s);
+}
+
 Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
   if (turn_) region("turn", [&] { turn_->wait(); });
   acc_.zero();
@@ -93,7 +109,9 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
         work.first + i < work.last, [&] { step(row, [&] { under->step(i); }); }, [&] { under->step(i); });
   u32 rest = work.first + shadows;
   for_(rest, work.last, [&](u32 kt) {
-    if (late_)
+    if (scales_)
+      scaled_step(work, row, kt);
+    else if (late_)
       late_step(row, kt, rest);
     else
       step(row, [] {});
@@ -103,7 +121,7 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
     wgmma_wait(0);
     ring_.release_last(rest >= work.last);
   }
-  if (may_be_empty_) if_(work.first >= work.last, [&] { store(acc_, zeros_); });
+  if (may_be_empty_ && !scales_) if_(work.first >= work.last, [&] { store(acc_, zeros_); });
   if (turn_) ring_.skip(depth_ * (tile_.consumers - 1));
   return promotes_ ? *total_ : acc_;
 }

@@ -1,6 +1,7 @@
 // The products of a consumer of gemm(): the sums of a tile over the stages that the producer fills.
 #pragma once
 
+#include "kernels/gemm/block_scales.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/accumulator.h"
@@ -10,9 +11,11 @@ namespace ptxbuilder::kernels {
 
 class Mainloop {
  public:
-  // Of a warpgroup that multiplies `x`'s rows by all of `y`, to be made in its role.
+  // Of a warpgroup that multiplies `x`'s rows by all of `y`, to be made in its role; `scales`, if the
+  // operation has them.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
-           const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler);
+           const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
+           const std::optional<BlockScales>& scales);
 
   // With ping-pong: the warpgroups multiply one after the other, of which this is number `index`.
   void take_turns(const Turns& turns, u32 index);
@@ -25,9 +28,11 @@ class Mainloop {
   void multiply(const Stage& stage, u32 row);
   void step(u32 row, const std::function<void()>& meanwhile);
   void late_step(u32 row, u32 kt, u32 first);
+  void scaled_step(const Work& work, u32 row, u32 kt);
 
   const GemmTile& tile_;
   const StagedOperand &x_, &y_;
+  const std::optional<BlockScales>& scales_;
   u32 depth_;  // stages of a tile
   bool promotes_;
   bool may_be_empty_;  // whether work may have no stages

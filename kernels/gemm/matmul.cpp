@@ -191,7 +191,15 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       if (!operation.has(row.operand)) continue;
       if (row.role == OperandRole::residual) real(from_beta, p.beta);
       const Operand& x = o.others[row.operand];
-      pointer(source_of(x, from(row.operand), p), x.memory, x.type);
+      const size_t source = source_of(x, from(row.operand), p);
+      if (row.role == OperandRole::block_factor) {
+        const bool has_batches =
+            operation.batched || (operation.grouped_rows() && row.is_by_batch(operation.grouped_rows()));
+        arguments.add(source,
+                      [&] { return matrix_tensor(x, has_batches ? Grouped::by_batch : Grouped::no); });
+        continue;
+      }
+      pointer(source, x.memory, x.type);
       if (row.is_matrix()) number(x.outer[kMatrixRows].stride);
     }
     for (const runtime::Argument& one : p.epilogue)

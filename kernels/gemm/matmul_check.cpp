@@ -39,6 +39,13 @@ void check_extent(const char* name, int64_t value, Where where) {
                                    name, value));
 }
 
+// Lines of which TMA loads parts.
+Operand block_factors(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
+  const auto [lines, length] = row.of_batch(p.m, p.n, p.k);
+  return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = DType::f32}, lines, length,
+                        row.is_by_batch(o.grouped_rows()) ? p.batches : 1);
+}
+
 // An operand as it is given. Elements without gaps are a row, whose type follows from D's.
 Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   switch (row.operand) {
@@ -47,8 +54,9 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
     return matrix_operand(row.shown, p.name, p.m, p.n, o.grouped_rows() ? 1 : p.batches);
 #include "kernels/gemm/product.def"
     default:
+      if (row.role == OperandRole::block_factor) return block_factors(row, p, o);
       return one_row(row.shown, o.type_of(row), p.memory_of(row.operand),
-                     row.count(p.m, p.n, p.batches, o.grouped_rows()));
+                     row.count(p.m, p.n, p.k, p.batches, o.grouped_rows()));
   }
 }
 
@@ -134,6 +142,10 @@ MovedOperands PlacedProduct::moved() {
   if (has_product && !b.aligned_for_tma()) all.add(b, from_b, true);
   Operand& c = others[ProductOperand::c];
   if (operation.has(ProductOperand::c) && !batches_touch(c)) all.add(c, from(ProductOperand::c), true);
+  for (const ProductOperandRow& row : product_operands)
+    if (row.role == OperandRole::block_factor && operation.has(row.operand) &&
+        !others[row.operand].aligned_for_tma())
+      all.add(others[row.operand], from(row.operand), true);
   if (columns_by_tma(d) < d.columns && !operation.d_by_threads) all.add(d, from_d, false);
   return all;
 }
@@ -152,9 +164,11 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.beta = p.beta != 0;
   o.activation = p.activation;
   o.use = p.use;
-#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
-  o.name = p.name.address != 0 && (product || OperandRole::role != OperandRole::factor);
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...)                              \
+  o.name = p.name.address != 0 && (product || (OperandRole::role != OperandRole::factor && \
+                                               OperandRole::role != OperandRole::block_factor));
 #include "kernels/gemm/product.def"
+  if (o.has_block_scales()) o.fast_accumulation = false;
   o.groups_of_k = o.group_ends && p.groups_of_k;
   o.batched = p.batches > 1 && !o.group_ends;
   return o;
@@ -198,6 +212,8 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
     Operand& x = o.others[row.operand] = other_operand(row, p, operation);
     if (row.is_matrix())
       check_matrix(row, p, operation, x, where);
+    else if (row.role == OperandRole::block_factor)
+      check_memory(kName, x, where);
     else
       check_row(kName, x, where);
   }

@@ -30,7 +30,10 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   for (const ProductOperandRow& row : product_operands) {
     if (!o.has(row.operand)) continue;
     if (row.role == OperandRole::residual) add("beta", scalar, DType::f32, "a factor of C");
-    add(row.shown, pointer, o.type_of(row), row.meaning);
+    if (row.role == OperandRole::block_factor)
+      add(row.shown, tensor_map, DType::u32, row.meaning);
+    else
+      add(row.shown, pointer, o.type_of(row), row.meaning);
     if (row.is_matrix())
       add(stride_of(row), scalar, DType::u32,
           fmt::format("elements from a row of {} to the next", row.shown));

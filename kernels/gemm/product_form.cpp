@@ -18,7 +18,8 @@ bool is_aligned(const MatmulArguments& p) {
   uint64_t matrices = p.a.memory.address | p.b.memory.address | p.d.memory.address | p.workspace.address,
            vectors = 0;
 #define PTXBUILDER_MATRIX(name, ...) matrices |= p.name.memory.address;
-#define PTXBUILDER_VECTOR(name, ...) vectors |= p.name.address;
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
+  (OperandRole::role == OperandRole::block_factor ? matrices : vectors) |= p.name.address;
 #include "kernels/gemm/product.def"
   return matrices % kTma == 0 && vectors % kElement == 0;
 }
@@ -67,7 +68,7 @@ ProductKey key_of(const PlacedProduct& product) {
   const GemmSize& size = product.size;
   ProductKey words = {static_cast<uint64_t>(size.m), static_cast<uint64_t>(size.n),
                       static_cast<uint64_t>(size.k), static_cast<uint64_t>(size.batches)};
-  static_assert(sizeof product.operation <= 3 * sizeof words[0]);
+  static_assert(sizeof product.operation <= 4 * sizeof words[0]);
   std::memcpy(&words[4], &product.operation, sizeof product.operation);
   return words;
 }

@@ -20,14 +20,37 @@ enum class OperandType : uint8_t { f32, addend, s32 };
 
 // `rows` and `columns` are elements for each row and column of each batch; `columns_of_all` are shared by all
 // batches, `elements` are whole matrices, and `groups` are a number for each group. Where rows are grouped,
-// they are those of one batch, and `columns` and `columns_of_all` are of each group.
-enum class OperandShape : uint8_t { one, rows, columns, columns_of_all, elements, groups };
+// they are those of one batch, and `columns` and `columns_of_all` are of each group. `rows_by_k` and
+// `columns_by_k` have a number for each row or column for each 128 of k, one of these behind the other, and
+// `blocks` have one for each 128 of k for each 128 columns, one of those behind the other.
+enum class OperandShape : uint8_t {
+  one,
+  rows,
+  columns,
+  columns_of_all,
+  elements,
+  groups,
+  rows_by_k,
+  columns_by_k,
+  blocks
+};
+inline constexpr int kScaleBlock = 128;
 
-// Roles come in this order. Groups say what the sum is of; the sum is multiplied by factors; beta times the
-// residual and then the addends are added; the activation is applied, or its slope at the inputs; the
-// greatest magnitude is written; and the result is multiplied once more before it is rounded. Gradients reach
-// all but the first and the last two.
-enum class OperandRole : uint8_t { groups, factor, residual, addend, inputs, greatest, result_factor };
+// Roles come in this order. Groups say what the sum is of; the sum of each 128 of k is multiplied by block
+// factors before it is added up; the sum is multiplied by factors; beta times the residual and then the
+// addends are added; the activation is applied, or its slope at the inputs; the greatest magnitude is
+// written; and the result is multiplied once more before it is rounded. Gradients reach all but the first two
+// and the last two.
+enum class OperandRole : uint8_t {
+  groups,
+  block_factor,
+  factor,
+  residual,
+  addend,
+  inputs,
+  greatest,
+  result_factor
+};
 
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
@@ -46,18 +69,45 @@ struct ProductOperandRow {
 
   constexpr bool is_matrix() const { return shape == OperandShape::elements; }
   constexpr bool is_written() const { return role == OperandRole::greatest; }
-  // Its elements, without gaps, for `m` rows of `n`.
+  // Its elements, without gaps, for `m` rows of `n` that are sums of `k`.
   // Batches are groups of the `m` rows with `grouped_rows`.
-  int64_t count(int64_t m, int64_t n, int64_t batches, bool grouped_rows = false) const {
-    const int64_t rows = shape == OperandShape::rows || is_matrix() ? m : 1;
-    const int64_t columns = is_of_columns() || is_matrix() ? n : 1;
-    return rows * columns * (is_by_batch(grouped_rows) ? batches : 1);
+  int64_t count(int64_t m, int64_t n, int64_t k, int64_t batches, bool grouped_rows = false) const {
+    const auto [lines, length] = of_batch(m, n, k);
+    return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
+  }
+  // Those of a batch, as lines of so many: a line, but for matrices and what has several along k.
+  struct Lines {
+    int64_t lines, length;
+  };
+  Lines of_batch(int64_t m, int64_t n, int64_t k) const {
+    const auto blocks_of = [](int64_t extent) { return (extent + kScaleBlock - 1) / kScaleBlock; };
+    switch (shape) {
+      case OperandShape::rows:
+        return {1, m};
+      case OperandShape::columns:
+      case OperandShape::columns_of_all:
+        return {1, n};
+      case OperandShape::elements:
+        return {m, n};
+      case OperandShape::rows_by_k:
+        return {blocks_of(k), m};
+      case OperandShape::columns_by_k:
+        return {blocks_of(k), n};
+      case OperandShape::blocks:
+        return {blocks_of(n), blocks_of(k)};
+      case OperandShape::one:
+      case OperandShape::groups:
+        break;
+    }
+    return {1, 1};
   }
   constexpr bool is_of_columns() const {
     return shape == OperandShape::columns || shape == OperandShape::columns_of_all;
   }
   constexpr bool is_by_batch(bool grouped_rows = false) const {
-    if (grouped_rows) return is_of_columns() || shape == OperandShape::groups;
+    if (grouped_rows)
+      return is_of_columns() || shape == OperandShape::groups || shape == OperandShape::columns_by_k ||
+             shape == OperandShape::blocks;
     return shape != OperandShape::one && shape != OperandShape::columns_of_all;
   }
   // The number among them of the one that counts at a row and column of a batch.
@@ -75,9 +125,24 @@ struct ProductOperandRow {
       case OperandShape::groups:
         return own;
       case OperandShape::elements:
+      case OperandShape::rows_by_k:
+      case OperandShape::columns_by_k:
+      case OperandShape::blocks:
         break;
     }
     return (own * m + row) * n + column;
+  }
+  // The line among all, and the element of it, of a block factor that counts there from `depth` of `k` on,
+  // which is a multiple of 128.
+  struct Place {
+    int64_t line, element;
+  };
+  Place at_depth(int64_t m, int64_t n, int64_t k, int64_t batch, int64_t row, int64_t column, int64_t depth,
+                 bool grouped_rows = false) const {
+    const int64_t own = is_by_batch(grouped_rows) ? batch * of_batch(m, n, k).lines : 0;
+    const int64_t block = depth / kScaleBlock;
+    if (shape == OperandShape::blocks) return {own + column / kScaleBlock, block};
+    return {own + block, shape == OperandShape::rows_by_k ? row : column};
   }
 };
 

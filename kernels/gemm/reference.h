@@ -34,6 +34,23 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
+// The same with a factor of the products of each 128 of k, from `depth` on.
+inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
+                              DotProduct p, const std::function<double(size_t depth)>& factor) {
+  Dot all = {0, 0};
+  const size_t k = p.k;
+  for (size_t depth = 0; depth < k; depth += kScaleBlock) {
+    p.k = std::min<size_t>(k - depth, kScaleBlock);
+    const Dot dot = dot_product(a, b, i, j, p);
+    const double by = factor(depth);
+    all.sum += by * dot.sum;
+    all.magnitude += std::abs(by) * dot.magnitude;
+    p.a_start += kScaleBlock * p.a_step;
+    p.b_start += kScaleBlock * p.b_step;
+  }
+  return all;
+}
+
 // This takes rows that lie one behind the other, as numbers of f32, which holds those of every input type.
 // Vectors of two doubles are what each x86-64 and aarch64 has.
 inline Dot dot_product(const float* a, const float* b, size_t k) {
@@ -150,7 +167,7 @@ inline const detail::ActivationReference& reference_of(Activation activation) {
 // about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
 inline double lost_share(const GemmOperation& o) {
   if (is_int8(o.a)) return 0;
-  if (size_of(o.a) == 1) return o.fast_accumulation ? 0x1p-10 : 0x1p-12;
+  if (size_of(o.a) == 1) return o.promotes() ? 0x1p-12 : 0x1p-10;
   return 0x1p-20;
 }
 

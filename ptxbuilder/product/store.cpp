@@ -60,8 +60,8 @@ class Staging {
           fmt::format("store: pairs of a tile of {} columns{}; they lie along the output's rows, in a "
                       "multiple of 16 columns",
                       tile.cols, options.transposed ? ", transposed" : ""));
-    if (options.buffers < 1 || options.buffers > 2)
-      throw Error(fmt::format("store: {} buffers of each warpgroup; 1 or 2", options.buffers));
+    if (options.buffers < 1 || options.buffers > 4)
+      throw Error(fmt::format("store: {} buffers of each warpgroup; 1 to 4", options.buffers));
     if (tile_.rows % hopper::wgmma_rows != 0 || tile_.cols % 8 != 0 ||
         (!options.transposed && tile_.cols * size_of(type) % 16 != 0))
       throw Error(

@@ -20,7 +20,7 @@ struct ThreadStore {
 struct StoreOptions {
   // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
   bool transposed = false;
-  // Staging buffers of each warpgroup, 1 or 2. With one, writing waits for the copy before it.
+  // Staging buffers of each warpgroup, 1 to 4. With one, writing waits for the copy before it.
   int buffers = 2;
   // Of a panel; they divide the output's. 0: as many as a buffer takes.
   int columns = 0;

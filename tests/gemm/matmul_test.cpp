@@ -41,13 +41,13 @@ runtime::Device& device() {
 }
 
 // Small tiles, of which there are several even in small products.
-kernels::GemmTile small_tile(const kernels::GemmOperation&, const kernels::GemmSize& size, int) {
+kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size, int) {
   kernels::GemmTile t;
   t.bm = 64;
   t.bn = 32;
   t.consumers = 1;
   t.stages = 2;
-  t.swapped = size.m < size.n;
+  t.swapped = size.m < size.n && !operation.has_block_scales();
   return t;
 }
 
@@ -509,7 +509,7 @@ TEST_CASE("a product with every operand is known as a plain one is, and takes th
   MatmulCase c = sized(64, 72, 64, 2);
   c.activation = Activation::silu, c.use = kernels::ActivationUse::slope, c.beta = 0.5F;
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
-  c.name = kernels::OperandRole::role != kernels::OperandRole::groups;
+  c.name = kernels::OperandRole::role > kernels::OperandRole::block_factor;
 #include "kernels/gemm/product.def"
   IdleDevice idle;
   Matmul product(idle);
@@ -529,7 +529,7 @@ TEST_CASE("a product with every operand is known as a plain one is, and takes th
   const MatmulArguments p = known.arguments();
   matmul()(p);
   for (const kernels::ProductOperandRow& row : kernels::product_operands) {
-    if (row.role == kernels::OperandRole::groups) continue;  // of another product
+    if (row.role <= kernels::OperandRole::block_factor) continue;  // of another product
     CAPTURE(std::string(row.name));
     MatmulArguments q = p;
     q.memory_of(row.operand).address = p.d.memory.address;
@@ -539,6 +539,44 @@ TEST_CASE("a product with every operand is known as a plain one is, and takes th
     q = p, q.amax.address = p.memory_of(row.operand).address;
     CHECK_ERROR(matmul()(q), fmt::format("amax overlaps {}", row.shown));
   }
+}
+
+// Of m and of blocks of k that are no multiple of 4, TMA does not take scales as they lie.
+TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
+  MatmulCase c = sized(72, 144, 400);
+  c.a = c.b = DType::e4m3;
+  c.a_scales_1x128 = c.b_scales_128x128 = true;
+  check_case(c);
+  c.size = {67, 300, 512, 2}, c.alpha = 0.5F, c.bias = true, c.d = DType::f32;
+  check_case(c);
+  c.b_scales_128x128 = false, c.b_scales_1x128 = true;
+  check_case(c);
+  c.group_ends = true, c.size.batches = 5, c.activation = Activation::silu,
+  c.use = kernels::ActivationUse::gate;
+  check_case(c);
+  c.size = {8, 0, 128, 1}, c.group_ends = false;
+  check_case(c);
+
+  MatmulCase wrong = sized(64, 64, 128);
+  const auto refused = [&](const std::string& words) {
+    MatmulTrial trial(device(), wrong);
+    CHECK_ERROR(matmul()(trial.arguments()), words);
+  };
+  wrong.a_scales_1x128 = wrong.b_scales_128x128 = true;
+  refused("block scales of bf16 and bf16");
+  wrong.a = wrong.b = DType::e4m3, wrong.b_scales_128x128 = false;
+  refused("block scales of A alone");
+  wrong.a_scales_1x128 = false, wrong.b_scales_1x128 = true;
+  refused("block scales of B alone");
+  wrong.a_scales_1x128 = wrong.b_scales_128x128 = true;
+  refused("block scales of B of 1x128 and of 128x128");
+  wrong.b_scales_1x128 = false;
+  MatmulTrial trial(device(), wrong);
+  MatmulArguments p = trial.arguments();
+  p.a_scales_1x128.bytes -= 4;
+  CHECK_ERROR(matmul()(p), "a_scales_1x128");
+  p = trial.arguments(), p.b_scales_128x128.address = p.d.memory.address;
+  CHECK_ERROR(matmul()(p), "D overlaps b_scales_128x128");
 }
 
 TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {

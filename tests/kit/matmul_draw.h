@@ -51,7 +51,7 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
-  if (kernels::OperandRole::role != kernels::OperandRole::groups) c.name = draw.chance(3);
+  if (kernels::OperandRole::role > kernels::OperandRole::block_factor) c.name = draw.chance(3);
 #include "kernels/gemm/product.def"
   c.activation = static_cast<Activation>(draw.between(0, kernels::activation_words.size() - 1));
   if (c.activation != Activation::none)
@@ -90,6 +90,10 @@ inline MatmulCase draw_product(Draw& draw) {
     c.a_k_major = !c.groups_of_k;
     c.b_k_major = c.b_k_major && !c.groups_of_k;
     c.size.batches = draw.between(1, 9);
+  }
+  if (is_fp8(c.a) && draw.chance(2)) {
+    c.a_scales_1x128 = true;
+    (draw.chance(3) ? c.b_scales_1x128 : c.b_scales_128x128) = true;
   }
   c.seed = draw.bits();
   return c;

@@ -197,7 +197,8 @@ class MatmulTrial {
     const auto& [m, n, k, batches] = case_.size;
     const DType type = operation_.type_of(row);
     if (!row.is_matrix())
-      operands_.emplace_back(device_, type, 1, row.count(m, n, batches, operation_.grouped_rows()), 1, lie);
+      operands_.emplace_back(device_, type, 1, row.count(m, n, k, batches, operation_.grouped_rows()), 1,
+                             lie);
     else if (which == kernels::ProductOperand::c)
       operands_.emplace_back(device_, type, m, n, batches_of_d(), case_.in_place ? case_.d_lie : lie);
     else
@@ -220,8 +221,21 @@ class MatmulTrial {
     return x.value(0, 0, row.at(m, n, batch, i, j, grouped_rows));
   }
 
+  // The factor of the products from `depth` of k on, 128 of them at most.
+  double block_factor(int64_t batch, int64_t i, int64_t j, int64_t depth) const {
+    const auto& [m, n, k, batches] = case_.size;
+    double factor = 1;
+    for (const kernels::ProductOperandRow& row : kernels::product_operands) {
+      if (row.role != kernels::OperandRole::block_factor || !operation_.has(row.operand)) continue;
+      const auto at = row.at_depth(m, n, k, batch, i, j, depth, operation_.grouped_rows());
+      factor *= of(row.operand).value(0, 0, at.line * row.of_batch(m, n, k).length + at.element);
+    }
+    return factor;
+  }
+
   std::vector<kernels::Dot> dots_of(int64_t batch, int64_t i) const {
     std::vector<kernels::Dot> dots(static_cast<size_t>(case_.size.n), kernels::Dot{0, 0});
+    std::vector<double> factors(dots.size(), 1);
     const bool of_k = operation_.grouped_k();
     if (operation_.grouped_rows() && batch == case_.size.batches) return dots;
     const int64_t of_a = case_.group_ends ? 0 : batch, of_b = of_k ? 0 : batch;
@@ -230,8 +244,12 @@ class MatmulTrial {
       const double a = a_.value(of_a, case_.a_k_major ? i : k, case_.a_k_major ? k : i);
       const float* b = b_.values(of_b, case_.b_k_major ? 0 : k, case_.b_k_major ? k : 0);
       const int64_t step = case_.b_k_major ? b_.stride() : 1;
-      for (kernels::Dot& dot : dots) {
-        const double product = a * *b;
+      if (k % kernels::kScaleBlock == 0 && operation_.has_block_scales())
+        for (size_t j = 0; j < factors.size(); ++j)
+          factors[j] = block_factor(batch, i, static_cast<int64_t>(j), k);
+      for (size_t j = 0; j < dots.size(); ++j) {
+        kernels::Dot& dot = dots[j];
+        const double product = factors[j] * a * *b;
         dot.sum += product, dot.magnitude += std::abs(product);
         b += step;
       }

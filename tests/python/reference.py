@@ -103,7 +103,7 @@ def shapes(case, batch=2):
 # ---- Products with all that may stand beside them ----
 
 # All that a product may read beside A and B, and that has a gradient.
-EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "greatest", "result_factor"))
+EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "block_factor", "greatest", "result_factor"))
 # Shapes of A and B, their type, D's, the tensors beside, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
@@ -167,6 +167,17 @@ def grouped_gradients(a, b, ends, grad):
     if b.ndim == 2:
         return grouped(b, np.swapaxes(grad, 1, 2), ends).T, grouped(a.T, grad, ends)
     return grouped(grad, np.swapaxes(b, 1, 2), ends), grouped(a.T, grad, ends)
+
+
+# ---- Products of 8-bit floats with scales of blocks ----
+
+
+def in_blocks(a, b, scale_a, scale_b):
+    """A product of numpy's arrays of float64 with scales of 128 of k: of A's rows, and of B's columns or of 128 columns."""
+    of_a = np.repeat(np.swapaxes(scale_a, -1, -2), 128, -1)[..., :a.shape[-1]]
+    if scale_b.shape[-1] != b.shape[-1]:
+        scale_b = np.repeat(np.swapaxes(scale_b, -1, -2), 128, -1)[..., :b.shape[-1]]
+    return (a * of_a) @ (b * np.repeat(scale_b, 128, -2)[..., :b.shape[-2], :])
 
 
 # They use the arithmetic of `lib`, which is numpy, torch or jax.numpy, and knows the derivatives.

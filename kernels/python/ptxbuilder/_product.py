@@ -8,8 +8,9 @@ from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, chec
                       untouched, warn_of_work)
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
-# or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements" or "groups", and its role
-# "groups", "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
+# or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
+# "columns_by_k" or "blocks", and its role "groups", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
+# "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
 Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None of each row
@@ -28,7 +29,7 @@ def is_traced():
 # Not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
-           slope_of=None, gate=False, row_bias=None, offs=None):
+           slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -54,6 +55,11 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     The host does not read `offs`. Ends that fall or leave the tensor count as the nearest that do not. The gradient is of A and B
     alone, with nothing behind the sum.
 
+    8-bit floats may have scales of blocks, float32 too: of each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and of B either
+    `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] of B. What does
+    not lie without gaps is copied. The sum of each 128 of k is multiplied by them before it goes to sums of float32. scaled_mm() takes them
+    as PyTorch has them. They have no gradient.
+
     On the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them
     there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b`
     and `slope_of`: then what stands behind the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
@@ -61,7 +67,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs)
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, scale_a_1x128, scale_b_128x128,
+                          scale_b_1x128)
         if d is not NotImplemented:
             return d
     if beta is None:
@@ -72,7 +79,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_together(activation, c, gate, slope_of)
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
-                        amax=amax, row_bias=row_bias, offs=offs)
+                        amax=amax, row_bias=row_bias, offs=offs, scale_a_1x128=scale_a_1x128, scale_b_128x128=scale_b_128x128,
+                        scale_b_1x128=scale_b_1x128)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -111,6 +119,42 @@ def by_label(operands):
 def with_role(operands, *roles):
     """(row, tensor) of each operand of the roles that is there."""
     return [(row, x) for row, x in zip(ROWS, operands) if x is not None and row.role in roles]
+
+
+# ---- Scales ----
+
+_RECIPES = {"TensorWise": "scale_{}", "RowWise": "scale_{}", "BlockWise1x128": "scale_{}_1x128", "BlockWise128x128": "scale_{}_128x128"}
+
+
+def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
+              output_dtype="bf16", contraction_dim=(), use_fast_accum=False, *, device=None):
+    """torch.nn.functional.scaled_mm, argument by argument, of any framework: [m, k] by [k, n], of 8-bit floats with scales.
+
+    A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, of B alone, BlockWise128x128; blocks come
+    together, and of more than one scale, such as of blocks of 16 or 32, there is none. Scales lie as PyTorch's: 1x128 of A are
+    [m, k/128] and of B [n, k/128], whose columns lie side by side, and 128x128 [k/128 and up to three more, n/128] likewise. Others are
+    copied. ptxbuilder.matmul() takes more behind the sum.
+    """
+    for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
+        if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
+            raise ValueError(f"{which}: {swizzle}; scales of Hopper's products have no swizzle")
+    if len(contraction_dim):
+        raise ValueError(f"contraction_dim: {contraction_dim}; it is (), for A's columns are summed up with B's rows")
+    words = {}
+    for which, recipe, scale in (("a", scale_recipe_a, scale_a), ("b", scale_recipe_b, scale_b)):
+        name = getattr(recipe, "name", recipe)
+        word = _RECIPES.get(name, "").format(which) if isinstance(name, str) else ""
+        if not word or word == "scale_a_128x128":
+            raise ValueError(f"scale_recipe_{which}: {recipe}; it is {', '.join(x for x in _RECIPES if which == 'b' or '128x' not in x)}")
+        if name.startswith("BlockWise"):
+            if scale.ndim != 2:
+                raise ValueError(f"scale_{which}: {scale.ndim} dimensions; scales of blocks have 2")
+            scale = scale.swapaxes(0, 1)
+        blocks = -(-mat_a.shape[-1] // 128)
+        if name == "BlockWise128x128" and blocks <= scale.shape[1] < blocks + 4:
+            scale = scale[:, :blocks]
+        words[word] = scale
+    return matmul(mat_a, mat_b, bias=bias, out_dtype=output_dtype, precise=not use_fast_accum, device=device, **words)
 
 
 # ---- Groups ----
@@ -194,7 +238,7 @@ def in_lines(operands, rows, columns):
     the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
-        if x is None or row.shape in ("elements", "groups"):
+        if x is None or row.shape in ("elements", "groups") or row.role == "block_factor":
             continue
         if row.type == "f32":
             _check_float32(row.label, x)
@@ -211,8 +255,20 @@ def in_lines(operands, rows, columns):
     return all_in_lines
 
 
-def laid(kit, operands, rows, columns, folded, shape):
-    """The operands as the extension takes them beside a product that is folded."""
+def block_factors(operands, rows, columns, depth):
+    """The factors of blocks of k, as (row, tensor), whose shapes are those of A and B."""
+    blocks = -(-depth // 128)
+    for row, x in with_role(operands, "block_factor"):
+        _check_float32(row.label, x)
+        batch, *line = {"rows_by_k": (rows[:-1], blocks, rows[-1]), "columns_by_k": (columns[:-1], blocks, columns[-1]),
+                        "blocks": (columns[:-1], -(-columns[-1] // 128), blocks)}[row.shape]
+        if tuple(x.shape) != (*batch, *line):
+            raise ValueError(f"{row.label}: its shape is {tuple(x.shape)}; it is {(*batch, *line)}")
+        yield row, x
+
+
+def laid(kit, operands, rows, columns, folded, shape, depth):
+    """The operands as the extension takes them beside a product of `depth` that is folded."""
     *batch, m, n = shape
     by_word = {}
     for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
@@ -225,6 +281,16 @@ def laid(kit, operands, rows, columns, folded, shape):
             x = x.reshape(1) if by_word.get("alpha") is None else by_word["alpha"] * x.reshape(1)
             row = ROWS[ALPHA]
         by_word[row.word] = x
+    for row, x in block_factors(operands, tuple(rows), tuple(columns), depth):
+        if operands.offs is None and batch:
+            lines = x.shape[-2:]
+            if len(folded) == 3:
+                x = kit.broadcast_to(x, (*batch, *lines)).reshape(folded[0], *lines)
+            elif row.shape == "rows_by_k":  # of all rows of all batches, which are one matrix
+                x = kit.broadcast_to(x, (*batch, *lines)).reshape(-1, *lines).swapaxes(0, 1).reshape(lines[0], folded[0])
+            else:
+                x = x.reshape(lines)
+        by_word[row.word] = kit.compact(x)
     for row, x in with_role(operands, "groups"):
         by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
@@ -249,7 +315,7 @@ def run(kit, a, b, out, operands, options, stream=None):
     else:
         folded = shape = grouped_shape(a, b, operands.offs)
         lines = (shape[:-1], (*(shape[:-2] if of_k else b.shape[:1]), shape[-1]))
-    operands = laid(kit, operands, *lines, folded, shape)
+    operands = laid(kit, operands, *lines, folded, shape, a.shape[-1])
     device = device_of(options.device)
     if device == _ext.EMULATOR:
         warn_of_work(math.prod(folded) * a.shape[-1])

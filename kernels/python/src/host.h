@@ -40,8 +40,27 @@ enum {
   OPERANDS,
   HAS_OPERAND = 32
 };
-enum { SHAPE_one, SHAPE_rows, SHAPE_columns, SHAPE_columns_of_all, SHAPE_elements, SHAPE_groups };
-enum { ROLE_groups, ROLE_factor, ROLE_residual, ROLE_addend, ROLE_inputs, ROLE_greatest, ROLE_result_factor };
+enum {
+  SHAPE_one,
+  SHAPE_rows,
+  SHAPE_columns,
+  SHAPE_columns_of_all,
+  SHAPE_elements,
+  SHAPE_groups,
+  SHAPE_rows_by_k,
+  SHAPE_columns_by_k,
+  SHAPE_blocks
+};
+enum {
+  ROLE_groups,
+  ROLE_block_factor,
+  ROLE_factor,
+  ROLE_residual,
+  ROLE_addend,
+  ROLE_inputs,
+  ROLE_greatest,
+  ROLE_result_factor
+};
 typedef struct operand_row {
   const char *word, *label;        /* Python's word, and what errors call it */
   const char *type, *shape, *role; /* in words */

@@ -204,7 +204,8 @@ def folded(a, b, transpose_a, transpose_b):
 def _laid(a, b, operands, options):
     """A, B, operands and options as a call takes them, and the product's shape."""
     of_a, of_b, transpose_a, transpose_b, whole, shape = folded(a, b, options.transpose_a, options.transpose_b)
-    operands = _product.laid(_KIT, operands, (*a.shape[:-2], shape[-2]), (*b.shape[:-2], shape[-1]), whole, shape)
+    operands = _product.laid(_KIT, operands, (*a.shape[:-2], shape[-2]), (*b.shape[:-2], shape[-1]), whole, shape,
+                              a.shape[-2 if options.transpose_a else -1])
     return of_a, of_b, operands, options._replace(transpose_a=transpose_a, transpose_b=transpose_b), shape
 
 
@@ -237,6 +238,8 @@ def _whole(options):
 
     def pieces(t):
         operands = operands_of(t)
+        for row, _ in _product.with_role(operands, "block_factor"):
+            raise ValueError(f"{row.word}: under jax.vmap, which would take one product for each: give A and B batches")
         a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
         lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
         x = general(t["a"], t["b"], None, None, options._replace(**_BARE, alpha=1.0, out_dtype="float32", gate=False))
@@ -274,7 +277,7 @@ def _whole(options):
     @functools.partial(function.defjvp, symbolic_zeros=True)
     def _(primals, tangents):
         (t,), (tangents,) = primals, tangents
-        for row, _ in _product.with_role(operands_of(t), "greatest", "result_factor"):
+        for row, _ in _product.with_role(operands_of(t), "block_factor", "greatest", "result_factor"):
             raise ValueError(NO_GRADIENT.format(row.word))
         if name in _GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
@@ -300,7 +303,7 @@ def _in_groups(t, options):
     shape = _product.grouped_shape(of_a, of_b, t["offs"])  # which says what is wrong
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
     columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
-    operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape)
+    operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape, of_a.shape[-1])
     _warn(t["a"], t["b"], options)
     d, *written = call(t["a"], t["b"], operands, options)
     return (d, *written)

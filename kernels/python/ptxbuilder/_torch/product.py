@@ -121,7 +121,7 @@ _FUNCTIONS = {
 def _by_pieces(a, b, operands, options):
     """The product, whose derivative is ours, and behind it PyTorch's functions, which have theirs."""
     dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
-    refused = [row.word for row, _ in _product.with_role(operands, "greatest", "result_factor")]
+    refused = [row.word for row, _ in _product.with_role(operands, "block_factor", "greatest", "result_factor")]
     for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
         raise ValueError((NO_BATCH if is_vmapped() else NO_GRADIENT).format(name))
     if options.activation not in _FUNCTIONS:

@@ -1,0 +1,53 @@
+// The scales of blocks of A and B in gemm(): they come with the stages of the ring, and multiply the sums of
+// each 128 of k.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/gemm/parameters.h"
+#include "kernels/gemm/work.h"
+#include "ptxbuilder/product/accumulator.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder::kernels {
+
+class BlockScales {
+ public:
+  BlockScales(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
+              const GemmParameters& parameters);
+
+  // These are what a stage has beside A and B.
+  std::vector<SharedTile> tiles() const { return {a_, b_}; }
+
+  // Loads those of stage `kt` of a tile. `of_a` and `of_b` are coordinates behind those of a scale; of rows
+  // in groups there are so many `groups`.
+  void load(const Stage& stage, u32 kt, const Work& work, const std::optional<u32>& groups,
+            const std::vector<u32>& of_a, const std::vector<u32>& of_b) const;
+
+  // A stage's sums are multiplied by these: of A by two numbers of each thread, for its rows, and of B by one
+  // for each block that the tile reaches into, or by one for each column, which are read where they lie.
+  struct Factors {
+    RegisterTile<f32> rows;
+    std::vector<f32> blocks;
+    std::optional<smem> columns;
+  };
+  // Those of a warpgroup's rows of the tile, from `row` on.
+  Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
+
+  // A stage goes back to the producer when all lanes of a warp have read what they need of it.
+  void read() const;
+
+  // Adds sums times their factors to the total, whose columns from `first` on they are.
+  void add(Accumulator& total, const Accumulator& sums, const Factors& factors, int first) const;
+
+ private:
+  int columns_;  // of the tile
+  int unit_;     // columns that have the same factor of a block
+  bool by_column_, grouped_;
+  u32 m_;
+  TensorMap map_of_a_, map_of_b_;
+  SharedTile a_, b_;
+};
+
+}  // namespace ptxbuilder::kernels
