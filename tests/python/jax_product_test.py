@@ -243,6 +243,16 @@ check(pb.grouped_mm(x, y, ends, jnp.ones((5, 56), jnp.bfloat16))[:120], 1 + refe
 with kit.refused("precision and group_offset: they are None"):
     pb.ragged_dot(x, y, sizes, precision="highest")
 
+# Scales of blocks.
+x, y = (jnp.asarray(random.standard_normal(shape), jnp.float8_e4m3fn) for shape in ((64, 384), (384, 144)))
+of_x, of_y = (jnp.asarray(random.uniform(0.5, 2, shape), jnp.float32) for shape in ((3, 64), (2, 3)))
+exact = reference.in_blocks(wide(x), wide(y), np.asarray(of_x), np.asarray(of_y))
+for way in (pb.matmul, jax.jit(pb.matmul, static_argnames="out_dtype")):
+    check(way(x, y, scale_a_1x128=of_x, scale_b_128x128=of_y, out_dtype="f32"), exact, 2**-9, "blocks")
+check(pb.scaled_mm(x, y, of_x.T, "BlockWise1x128", of_y.T, "BlockWise128x128"), exact, 2**-7, "scaled_mm")
+with kit.refused("under jax.vmap"):
+    jax.vmap(lambda x: pb.matmul(x, y, scale_a_1x128=of_x, scale_b_128x128=of_y))(x[None])
+
 symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
 with kit.refused("an operation is compiled for numbers, not symbols"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)

@@ -34,7 +34,7 @@ for row in pb._product.ROWS:
 
 # Tools are told of the functions' own types.
 stub = ast.parse(open(pb.__file__ + "i").read())
-for name in ("matmul", "grouped_mm", "attention", "load", "warm_up"):
+for name in ("matmul", "grouped_mm", "scaled_mm", "attention", "load", "warm_up"):
     told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
     is_said = {x.name: x.default is not x.empty for x in inspect.signature(getattr(pb, name)).parameters.values() if x.kind is not x.VAR_KEYWORD}
     for args in told:
@@ -484,6 +484,52 @@ for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), d
                    (lambda: pb.grouped_mm(drawn(8, 64, dtype=E4M3), drawn(64, 16, dtype=E4M3), ends, device="emulator"), "16-bit types alone")):
     with kit.refused(text):
         call()
+
+# Scales of blocks, dense, in batches and in groups, as the library and as PyTorch lay them; and what is refused.
+def scales(*shape):
+    return random.uniform(0.5, 2, shape).astype(np.float32)
+
+
+def check_blocks(got, a, b, of_a, of_b):
+    exact = reference.in_blocks(wide(a), wide(b), of_a, of_b)
+    kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= 2**-8 * np.abs(exact).max(), "blocks", a.shape, b.shape)
+
+
+a, b = drawn(67, 400, dtype=E4M3), drawn(400, 144, dtype=E4M3)
+of_a, of_b, of_blocks = scales(4, 67), scales(4, 144), scales(2, 4)
+for name, x in (("1x128", of_b), ("128x128", of_blocks)):
+    check_blocks(pb.matmul(a, b, scale_a_1x128=of_a, device="emulator", **{f"scale_b_{name}": x}), a, b, of_a, x)
+padded = np.zeros((2, 8), np.float32)
+padded[:, :4] = of_blocks
+for recipe, x, as_torch in (("BlockWise1x128", of_b, of_b.T), ("BlockWise128x128", of_blocks, of_blocks.T), ("BlockWise128x128", of_blocks, padded[:, :7].T)):
+    check_blocks(pb.scaled_mm(a, b, of_a.T.copy(), "BlockWise1x128", as_torch, recipe, device="emulator"), a, b, of_a, x)
+batches = np.stack([a, -a, a])
+of_batches = scales(3, 4, 67)
+check_blocks(pb.matmul(batches, b, scale_a_1x128=of_batches, scale_b_128x128=of_blocks, device="emulator"), batches, b, of_batches, of_blocks)
+of_b = scales(3, 2, 4)
+check_blocks(pb.matmul(batches, np.stack([b, b, -b]), scale_a_1x128=of_batches, scale_b_128x128=of_b, device="emulator"), batches, np.stack([b, b, -b]),
+             of_batches, of_b)
+x, y, of_x, of_y = drawn(reference.ALL, 272, dtype=E4M3), drawn(len(ends), 272, 136, dtype=E4M3), scales(3, reference.ALL), scales(len(ends), 2, 3)
+exact = np.zeros((reference.ALL, 136))
+for group, (begin, end) in enumerate(zip((0, *ends[:-1]), ends)):
+    exact[begin:end] = reference.in_blocks(wide(x)[begin:end], wide(y)[group], of_x[:, begin:end], of_y[group])
+of_x[:, ends[-1]:] = np.nan  # of rows that are in no group, whose product is 0
+check_groups(pb.matmul(x, y, offs=ends, scale_a_1x128=of_x, scale_b_128x128=of_y, device="emulator"), exact, "blocks")
+one = np.ones((), np.float32)
+rows = scales(67, 1)
+got = pb.scaled_mm(a, b, rows, "RowWise", one, "TensorWise", output_dtype="f32", device="emulator")
+kit.check(np.abs(got - rows * (wide(a) @ wide(b))).max() < 1e-2 * np.abs(got).max(), "scales of rows")
+for words, text in ((dict(scale_a_1x128=of_a[:3], scale_b_128x128=of_blocks), "scale_a_1x128: its shape is (3, 67); it is (4, 67)"),
+                    (dict(scale_a_1x128=of_a), "block scales of A alone"), (dict(scale_b_128x128=of_blocks), "block scales of B alone"),
+                    (dict(scale_a_1x128=of_a, scale_b_128x128=of_blocks.astype(float)), "scale_b_128x128: it is of float64")):
+    with kit.refused(text):
+        pb.matmul(a, b, device="emulator", **words)
+for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a: BlockWise128x128; it is TensorWise, RowWise, BlockWise1x128"),
+                      (("BlockWise1x128", "BlockWise1x32"), "scale_recipe_b: BlockWise1x32"), ((3, 4), "scale_recipe_a: 3")):
+    with kit.refused(text):
+        pb.scaled_mm(a, b, of_a.T, recipes[0], of_blocks.T, recipes[1], device="emulator")
+with kit.refused("swizzle_a: SWIZZLE_32_4_4"):
+    pb.scaled_mm(a, b, of_a.T, "BlockWise1x128", of_blocks.T, "BlockWise128x128", "SWIZZLE_32_4_4", device="emulator")
 
 # More than one thread at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)

@@ -547,6 +547,25 @@ for way in (product, by_compiler(product)):
 with kit.refused("bias beside offs: a product whose gradient is asked for has none"):
     product(x.clone().requires_grad_(), y, offs=ends, bias=bias)
 
+# Scales of blocks, by every way.
+x, y = (torch.randn(shape).to(torch.float8_e4m3fn) for shape in ((64, 384), (144, 384)))
+of_x, of_y = torch.rand(3, 64) + 0.5, torch.rand(2, 3) + 0.5
+exact = torch.from_numpy(reference.in_blocks(wide(x), wide(y).T, of_x.numpy(), of_y.numpy()))
+recipes = ("BlockWise1x128", "BlockWise128x128")
+if hasattr(torch.nn.functional, "ScalingType"):
+    recipes = tuple(getattr(torch.nn.functional.ScalingType, name) for name in recipes)
+
+
+def in_blocks(x, y, of_x, of_y):
+    return pb.scaled_mm(x, y.mT, of_x, recipes[0], of_y, recipes[1], output_dtype=torch.float32, device="emulator")
+
+
+for way in (in_blocks, by_compiler(in_blocks)):
+    check(way(x, y, of_x.mT, of_y.mT), exact, 2**-9, "blocks")
+    check(way(x, y, of_x.mT.contiguous(), of_y.mT.contiguous()), exact, 2**-9, "blocks that lie otherwise")
+with kit.refused("scale_a_1x128: a product whose gradient is asked for has none"):
+    product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
+
 # These are measured on a GPU, and here in small.
 for name in ("block", "attention", "groups", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
