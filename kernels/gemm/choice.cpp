@@ -130,7 +130,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     const int unit = narrowest[t.swapped];
     if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // wider than the output
     add(t);
-    if (t.consumers == 1 && t.ctas_per_sm == 1) {  // half as many barriers
+    if (t.consumers == 1 && t.ctas_per_sm == 1 && !o.has_block_scales()) {  // half as many barriers
       GemmTile deep = t;
       deep.bk = 256 / size_of(o.a);
       add(deep);

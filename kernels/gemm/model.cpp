@@ -50,6 +50,15 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
+// With block scales clusters do not help as they do else: products wait for the sums to be added up, and not
+// for L2 (the same GPU and day, the table in GEMM.md).
+double times_with_scales(const GemmOperation& o, const GemmTile& t) {
+  if (!o.has_block_scales()) return 1;
+  const bool alone = t.cluster_m * t.cluster_n == 1;
+  if (t.consumers == 3) return alone ? 1.08 : 1;
+  return alone || t.bn <= 128 ? 0.94 : 1.02;
+}
+
 // Half of a round is idle in the mean where nobody knows how many tiles there are, and less where CTAs divide
 // the last tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
@@ -134,6 +143,7 @@ class Model {
                                 : t_.consumers == 1 ? c_.single_clocks
                                 : t_.consumers == 2 ? c_.step_clocks
                                                     : c_.third_clocks) +
+                               (o_.has_block_scales() ? c_.scale_clocks * t_.bn : 0) +
                                (ctas > 2   ? c_.large_cluster_step_clocks
                                 : ctas > 1 ? c_.cluster_step_clocks
                                            : 0);
@@ -189,7 +199,7 @@ class Model {
                         : (t_.cluster_m > 1) == (columns_ >= rows_) ? 1
                                                                     : 2;
     const bool within_sectors = std::min(rows_aligned_, columns_aligned_) < 32;
-    return by_cluster[rows][cluster] * times_in_groups(o_, t_) *
+    return by_cluster[rows][cluster] * times_in_groups(o_, t_) * times_with_scales(o_, t_) *
            (within_sectors && rows == 5 && cluster > 0 && cluster < 3 ? c.sectors_256 : 1) *
            (divides_columns(t_) ? c.half_columns : 1) *
            (t_.split_k > 1                               ? c.divided_steps
@@ -278,7 +288,8 @@ class Model {
     if (!t_.swapped && !twice && row % 64 != 0) out += c_.narrow_box / (row % 32 != 0 ? 1 : 2);
     if (t_.staging_buffers == 1)
       out += c_.single_buffer * t_.warpgroup_rows() / 64 * t_.bn * size_of(o_.d) / 128;
-    const double shown = t_.pingpong ? c_.shown_pingpong
+    const double shown = t_.pingpong             ? c_.shown_pingpong
+                         : o_.has_block_scales() ? (t_.staging_buffers * 128 >= row ? c_.shown_staged : 1)
                          : size_of(o_.d) == 2 && t_.consumers <= 2 && t_.bm * t_.bn <= 128 * 256
                              ? c_.shown_deferred
                              : 1;
