@@ -35,6 +35,10 @@ class BlockScales {
   // Those of a warpgroup's rows of the tile, from `row` on.
   Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
 
+  // Stages of a turn of the loop: four are up to 14 % faster than one, and eight 2 % more, but take ptxas
+  // seconds. Factors of columns, of which ptxas would load those of all ahead, have no registers for that.
+  int stages_of_turn() const { return by_column_ ? 1 : 4; }
+
   // A stage goes back to the producer when all lanes of a warp have read what they need of it.
   void read() const;
 

@@ -108,6 +108,14 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
     if_(
         work.first + i < work.last, [&] { step(row, [&] { under->step(i); }); }, [&] { under->step(i); });
   u32 rest = work.first + shadows;
+  if (scales_) {
+    const int each = scales_->stages_of_turn();
+    const u32 turns = (work.last - rest) / each * each;
+    for_(rest, rest + turns, each, [&](u32 kt) {
+      for (int i = 0; i < each; ++i) scaled_step(work, row, kt + i);
+    });
+    rest = rest + turns;
+  }
   for_(rest, work.last, [&](u32 kt) {
     if (scales_)
       scaled_step(work, row, kt);

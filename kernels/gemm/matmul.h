@@ -51,6 +51,11 @@ struct DeviceMatrix {
 // of k in groups are not, which 16-bit types alone may be. Ends that are not in order, or beyond m or k,
 // count as the nearest that are.
 //
+// Block scales, of e4m3 and e5m2: A[m,k] counts times a_scales_1x128[k/128][m], and B[n,k] times
+// b_scales_1x128[k/128][n] or b_scales_128x128[n/128][k/128], for each batch, or of B each group of rows. A
+// and B have them both. The sum of each 128 of k is multiplied by them, and goes to sums of f32 whatever
+// fast_accumulation says. Scales that do not lie at multiples of 16 bytes, line by line, are copied as A is.
+//
 // Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
 // A and B are not read, and with beta = 0 C is not.
 //

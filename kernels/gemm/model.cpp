@@ -54,9 +54,10 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
 // for L2 (the same GPU and day, the table in GEMM.md).
 double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return 1;
-  const bool alone = t.cluster_m * t.cluster_n == 1;
-  if (t.consumers == 3) return alone ? 1.08 : 1;
-  return alone || t.bn <= 128 ? 0.94 : 1.02;
+  const int ctas = t.cluster_m * t.cluster_n;
+  if (t.consumers == 3) return ctas == 1 ? 1.06 : 0.98;
+  if (t.bn <= 128) return ctas <= 2 ? 0.93 : 1;
+  return ctas > 1 ? 1.04 : t.bn <= 192 ? 0.93 : 0.96;
 }
 
 // Half of a round is idle in the mean where nobody knows how many tiles there are, and less where CTAs divide
