@@ -22,6 +22,18 @@ std::optional<Fault> first_fault(const Subject& subject, const Mutant& m, bool o
   return fault;
 }
 
+// Every mutant gives wrong results or has a fault.
+void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
+  check_right(subject);
+  for (const Mutant& m : mutants) {
+    std::string report;
+    first_fault(subject, m, true, report);
+    const std::string shown = m.what + ": " + report;
+    CHECK_MESSAGE(report != "right", shown);
+    MESSAGE(shown.substr(0, shown.find('\n')));
+  }
+}
+
 }  // namespace
 
 // CTAs of a cluster do not meet at the end: whoever counts the stages hands back those that are filled again,
@@ -115,14 +127,26 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
       {"a group is stored from its second row", word, 0, more(1), {}},
       {"a group begins where the one before it does", "max.s32", 1, becomes("min.s32"), {}},
   };
-  check_right(subject);
-  for (const Mutant& m : mutants) {
-    std::string report;
-    first_fault(subject, m, true, report);
-    const std::string shown = m.what + ": " + report;
-    CHECK_MESSAGE(report != "right", shown);
-    MESSAGE(shown.substr(0, shown.find('\n')));
-  }
+  check_wrong(subject, mutants);
+}
+
+// Six blocks of k: four follow each other in a turn of the loop, and a box of B's scales has four.
+TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
+  const Subject subject("gemm", {{"m", 136},
+                                 {"n", 200},
+                                 {"k", 768},
+                                 {"a", 4},
+                                 {"a_scales_1x128", 1},
+                                 {"b_scales_128x128", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  check_wrong(subject,
+              {{"scales of B are those of another 128 columns", "shr.u32", 6, set_operand(2, 6), {}},
+               {"scales of B are those of the first blocks of k", "and.b32", 1, set_operand(2, 0), {}},
+               {"the last stage takes the scale of the one before", "and.b32", 5, set_operand(2, 0), {}},
+               {"rows take the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
 }  // namespace ptxbuilder::test::gemm_mutants_test
