@@ -360,6 +360,60 @@ static void check_epilogues(unsigned seed) {
   discard_epilogue(&e);
 }
 
+/* A and B of ones in e4m3, so that sums are those of the scales, each of which is a power of two. */
+static void check_block_scales(void) {
+  enum { M = 24, N = 136, K = 272, BLOCKS = 3, WIDE = 2 };
+  Matrix d;
+  make(&d, f32, M, N, N, 1, 0);
+  unsigned char ones[N * K];
+  float of_a[BLOCKS * M], of_b[WIDE * BLOCKS];
+  memset(ones, 0x38, sizeof ones);
+  for (int i = 0; i < BLOCKS * M; ++i) of_a[i] = (float)(1 << i % 5);
+  for (int i = 0; i < WIDE * BLOCKS; ++i) of_b[i] = (float)(1 << i);
+  void *matrix, *scales_of_a, *scales_of_b;
+  OK(ptxb_allocate(device, sizeof ones, &matrix));
+  OK(ptxb_allocate(device, sizeof of_a, &scales_of_a));
+  OK(ptxb_allocate(device, sizeof of_b, &scales_of_b));
+  OK(ptxb_copy_in(device, matrix, ones, sizeof ones));
+  OK(ptxb_copy_in(device, scales_of_a, of_a, sizeof of_a));
+  OK(ptxb_copy_in(device, scales_of_b, of_b, sizeof of_b));
+  const ptxb_dtype e4m3 = {PTXB_E4M3, 8, 1};
+  int64_t a_shape[2] = {M, K}, b_shape[2] = {K, N}, along_k[2] = {1, K}, a_lines[2] = {BLOCKS, M},
+          b_lines[2] = {WIDE, BLOCKS};
+  const ptxb_tensor a = {.data = matrix, .ndim = 2, .dtype = e4m3, .shape = a_shape},
+                    b = {.data = matrix, .ndim = 2, .dtype = e4m3, .shape = b_shape, .strides = along_k},
+                    sa = {.data = scales_of_a, .ndim = 2, .dtype = f32, .shape = a_lines},
+                    sb = {.data = scales_of_b, .ndim = 2, .dtype = f32, .shape = b_lines};
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &a, p.b = &b, p.d = &d.tensor, p.a_scales_1x128 = &sa, p.b_scales_128x128 = &sb;
+  size_t bytes;
+  OK(ptxb_matmul_workspace(device, &p, &bytes));
+  CHECK(bytes > 0); /* lines of three scales, which TMA does not take */
+  void* workspace;
+  OK(ptxb_allocate(device, bytes, &workspace));
+  OK(ptxb_matmul_run(device, &p, workspace, bytes, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  int wrong = 0;
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K; ++k) sum += of_a[k / 128 * M + i] * of_b[j / 128 * BLOCKS + k / 128];
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  a_lines[0] = 2;
+  REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL),
+          "a_scales_1x128: [2,24] of f32; it is float32");
+  p.a_scales_1x128 = NULL;
+  REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "block scales of B alone");
+  OK(ptxb_free(device, matrix));
+  OK(ptxb_free(device, scales_of_a));
+  OK(ptxb_free(device, scales_of_b));
+  OK(ptxb_free(device, workspace));
+  discard(&d);
+}
+
 /* Rows in groups, each by a matrix of its own, of which the first, of no rows, does not count; and the same
  * rows of A and D as k in groups. */
 static void check_groups(unsigned seed) {
@@ -1135,6 +1189,7 @@ int main(int count, char** words) {
   check_attention(1, count < 2);
   check_repeated(seed);
   check_epilogues(seed);
+  check_block_scales();
   check_groups(seed);
   check_rows(seed);
   check_epilogue_mistakes();
