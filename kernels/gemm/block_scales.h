@@ -32,7 +32,7 @@ class BlockScales {
     std::vector<f32> blocks;
     std::optional<smem> columns;
   };
-  // Those of a warpgroup's rows of the tile, from `row` on.
+  // Reads those of a warpgroup's rows of the tile, from `row` on.
   Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
 
   // Stages of a turn of the loop: four are up to 14 % faster than one, and eight 2 % more, but take ptxas

@@ -67,9 +67,9 @@ struct GemmOperation {
       return row.role > OperandRole::block_factor && has(row.operand);
     });
   }
-  // Whether the sums of 128 of k are multiplied by factors of their own.
+  // Says whether the sums of 128 of k are multiplied by factors of their own.
   bool has_block_scales() const { return a_scales_1x128; }
-  // Whether they go to f32 sums of their own.
+  // Says whether they go to f32 sums of their own.
   bool promotes() const { return is_fp8(a) && (!fast_accumulation || has_block_scales()); }
   bool grouped_rows() const { return group_ends && !groups_of_k; }
   bool grouped_k() const { return group_ends && groups_of_k; }

@@ -39,7 +39,7 @@ void check_extent(const char* name, int64_t value, Where where) {
                                    name, value));
 }
 
-// Lines of which TMA loads parts.
+// TMA loads parts of their lines.
 Operand block_factors(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   const auto [lines, length] = row.of_batch(p.m, p.n, p.k);
   return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = DType::f32}, lines, length,

@@ -75,7 +75,7 @@ struct ProductOperandRow {
     const auto [lines, length] = of_batch(m, n, k);
     return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
   }
-  // Those of a batch, as lines of so many: a line, but for matrices and what has several along k.
+  // A batch has them in lines of so many: one line, but for matrices and what has several along k.
   struct Lines {
     int64_t lines, length;
   };
