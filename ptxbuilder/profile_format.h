@@ -16,7 +16,7 @@ struct ProfileFormat {
     bool operator==(const Role&) const = default;
   };
 
-  uint32_t events = 0;             // that each warp has room for
+  uint32_t events = 0;             // that each warp has room for; lanes that go apart have a quarter more
   std::vector<std::string> names;  // of roles, regions and marks, from number 1 on
   std::vector<Role> roles;
 
@@ -24,18 +24,20 @@ struct ProfileFormat {
 };
 
 // The buffer consists of units of 16 bytes: kCalibrationUnits events of an empty region, and then for each
-// CTA, x fastest, and each of its warps a header and its events.
+// CTA, x fastest, and each of its warps a header, its events, and those of lanes that went apart.
 namespace profile_format {
 
 constexpr uint32_t kUnitBytes = 16, kCalibrationUnits = 32, kHeaderUnits = 4;
+constexpr uint32_t apart_events(uint32_t events) { return events / 4; }
+constexpr uint32_t warp_units(uint32_t events) { return kHeaderUnits + events + apart_events(events); }
 constexpr uint32_t kMostNames = 255;  // an event has 8 bits for the number of a name
 constexpr uint32_t kLeastEvents = kCalibrationUnits, kMostEvents = 1 << 20;
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address
 
 struct Header {
   uint32_t started, sm;  // 1 when the warp began, and the multiprocessor that it runs on
-  uint32_t events;       // recorded and lost, when it ended
-  uint32_t unused;
+  uint32_t events;       // recorded and lost by the warp's leader, when it ended
+  uint32_t apart;        // the same by lanes that went apart
   // The multiprocessor's clock and the time that all of them share, at both ends.
   uint64_t first_clock, first_nanoseconds;
   uint64_t last_clock, last_nanoseconds;  // 0 of a warp that did not come to its end

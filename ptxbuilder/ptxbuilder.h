@@ -32,6 +32,7 @@
 #include "ptxbuilder/registers/tile.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/bulk.h"
+#include "ptxbuilder/tile/check.h"
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/emit_pipeline.h"
@@ -44,4 +45,5 @@
 #include "ptxbuilder/tile/semaphore.h"
 #include "ptxbuilder/tile/tma.h"
 #include "ptxbuilder/tile/tma_tensor.h"
+#include "ptxbuilder/tile/watchdog.h"
 #include "ptxbuilder/version.h"

@@ -188,6 +188,28 @@ std::vector<std::pair<std::string, std::string>> read_configuration(const Json& 
   return all;
 }
 
+constexpr std::array<std::string_view, 6> kSites = {"mbarrier", "barrier", "cluster",
+                                                    "counter",  "check",   "print"};
+
+Json write_roles(const std::vector<ProfileFormat::Role>& roles) {
+  Json json = Json::array();
+  for (const ProfileFormat::Role& role : roles)
+    json.push_back({{"name", role.name}, {"first_warp", role.first_warp}, {"warps", role.warps}});
+  return json;
+}
+
+std::vector<ProfileFormat::Role> read_roles(const Reader& in, const std::string& path) {
+  std::vector<ProfileFormat::Role> all;
+  const Json& roles = in.at("roles");
+  if (!roles.is_array()) throw Error(fmt::format("{}.roles: expected a list", path));
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const Reader role(roles[i], fmt::format("{}.roles[{}]", path, i));
+    all.push_back({role.get<std::string>("name"), role.get_unsigned<uint32_t>("first_warp"),
+                   role.get_unsigned<uint32_t>("warps")});
+  }
+  return all;
+}
+
 std::optional<ProfileFormat> read_profile(const Json& json, const std::string& file_name) {
   if (!json.contains("profile")) return std::nullopt;
   const std::string path = file_name + ".profile";
@@ -195,14 +217,40 @@ std::optional<ProfileFormat> read_profile(const Json& json, const std::string& f
   ProfileFormat profile;
   profile.events = in.get_unsigned<uint32_t>("events");
   profile.names = in.get<std::vector<std::string>>("names");
-  const Json& roles = in.at("roles");
-  if (!roles.is_array()) throw Error(fmt::format("{}.roles: expected a list", path));
-  for (size_t i = 0; i < roles.size(); ++i) {
-    const Reader role(roles[i], fmt::format("{}.roles[{}]", path, i));
-    profile.roles.push_back({role.get<std::string>("name"), role.get_unsigned<uint32_t>("first_warp"),
-                             role.get_unsigned<uint32_t>("warps")});
-  }
+  profile.roles = read_roles(in, path);
   return profile;
+}
+
+std::optional<ReportFormat> read_report(const Json& json, const std::string& file_name) {
+  if (!json.contains("report")) return std::nullopt;
+  const std::string path = file_name + ".report";
+  const Reader in(json.at("report"), path);
+  ReportFormat report;
+  report.watchdog_milliseconds = in.get_unsigned<uint32_t>("watchdog_milliseconds");
+  report.messages = in.get_unsigned<uint32_t>("messages");
+  report.roles = read_roles(in, path);
+  const Json& sites = in.at("sites");
+  if (!sites.is_array()) throw Error(fmt::format("{}.sites: expected a list", path));
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const Reader site(sites[i], fmt::format("{}.sites[{}]", path, i));
+    report.sites.push_back({site.get_enum<ReportFormat::Site::Kind>("kind", kSites),
+                            site.get<std::string>("line"), site.get<std::string>("text"),
+                            site.get<std::string>("types")});
+  }
+  return report;
+}
+
+Json write(const ReportFormat& report) {
+  Json sites = Json::array();
+  for (const ReportFormat::Site& site : report.sites)
+    sites.push_back({{"kind", kSites[static_cast<size_t>(site.kind)]},
+                     {"line", site.line},
+                     {"text", site.text},
+                     {"types", site.types}});
+  return {{"watchdog_milliseconds", report.watchdog_milliseconds},
+          {"messages", report.messages},
+          {"roles", write_roles(report.roles)},
+          {"sites", sites}};
 }
 
 std::vector<SharedObject> read_shared(const Json& json, const std::string& file_name) {
@@ -286,11 +334,10 @@ std::string to_json(const Signature& s) {
   if (s.overlaps) json["overlaps"] = true;
   if (s.cooperative) json["cooperative"] = true;
   if (s.profile) {
-    json["profile"] = {{"events", s.profile->events}, {"names", s.profile->names}, {"roles", Json::array()}};
-    for (const ProfileFormat::Role& role : s.profile->roles)
-      json["profile"]["roles"].push_back(
-          {{"name", role.name}, {"first_warp", role.first_warp}, {"warps", role.warps}});
+    json["profile"] = {
+        {"events", s.profile->events}, {"names", s.profile->names}, {"roles", write_roles(s.profile->roles)}};
   }
+  if (s.report) json["report"] = write(*s.report);
   if (s.registers) json["registers"] = *s.registers;
   if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;
   if (s.stack_bytes) json["stack_bytes"] = *s.stack_bytes;
@@ -330,6 +377,7 @@ Signature signature_from_json(const std::string& text, const std::string& file_n
   if (json.contains("overlaps")) s.overlaps = in.get<bool>("overlaps");
   if (json.contains("cooperative")) s.cooperative = in.get<bool>("cooperative");
   s.profile = read_profile(json, file_name);
+  s.report = read_report(json, file_name);
   s.registers = in.get_optional_unsigned<uint32_t>("registers");
   s.spill_bytes = in.get_optional_unsigned<uint32_t>("spill_bytes");
   s.stack_bytes = in.get_optional_unsigned<uint32_t>("stack_bytes");

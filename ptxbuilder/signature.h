@@ -10,6 +10,7 @@
 
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/profile_format.h"
+#include "ptxbuilder/report_format.h"
 
 namespace ptxbuilder {
 
@@ -106,6 +107,9 @@ struct Signature {
   bool cooperative = false;
   // It records a profile, to the buffer that its last parameter points to (runtime/profile.h).
   std::optional<ProfileFormat> profile = {};
+  // It reports waits that do not end, and what it checks and prints, to memory of the host: its last
+  // parameter, which runtime::LoadedKernel passes, and not whoever launches.
+  std::optional<ReportFormat> report = {};
 
   // From ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <typeinfo>
 
 #include "runtime/cuda_program.h"
@@ -17,7 +18,10 @@ using std::chrono::milliseconds;
 class CudaDevice final : public Device {
  public:
   CudaDevice(const std::string& target, const std::string& library, std::optional<int> ordinal)
-      : context_(target, library, ordinal), queue_(context_), properties_(read_properties()) {}
+      : context_(target, library, ordinal),
+        queue_(
+            context_, [this] { return about_failure(); }, [this] { tell_work_done(); }),
+        properties_(read_properties()) {}
 
   DeviceProperties properties() const override { return properties_; }
 
@@ -45,6 +49,7 @@ class CudaDevice final : public Device {
   }
   void* stream() const override { return queue_.stream(); }
   void make_current() override { context_.make_current(); }
+  std::unique_ptr<MappedMemory> map_memory(size_t bytes) override;
   std::unique_ptr<OwnedStream> create_stream() override;
   std::unique_ptr<Event> create_event() override;
   std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work) override;
@@ -207,6 +212,40 @@ void CudaDevice::launch_in_scope(Program& program, const Launch& launch,
   if (status != Status::success)
     queue_.expect(status, fmt::format("cuLaunchKernelEx of kernel '{}'", signature.kernel));
   queue_.note_launch(cuda_program.name());
+}
+
+class CudaMappedMemory final : public MappedMemory {
+ public:
+  CudaMappedMemory(CudaQueue& queue, size_t bytes) : queue_(queue) {
+    queue.check_usable();
+    const CudaContext::Scope scope(queue.context());
+    const RelaxedCapture any_capture(queue.driver());
+    const cu::Driver& driver = queue.driver();
+    if (!driver.mem_host_alloc.available() || !driver.mem_host_get_device_pointer.available() ||
+        !driver.mem_free_host.available())
+      throw Error("map_memory: this driver has no memory of the host's that kernels reach");
+    driver.mem_host_alloc(&host_, bytes, cu::kHostAllocPortable | cu::kHostAllocDeviceMap);
+    std::memset(host_, 0, bytes);
+    cu::DevicePtr address = 0;
+    driver.mem_host_get_device_pointer(&address, host_, 0);
+    address_ = address;
+    bytes_ = {static_cast<std::byte*>(host_), bytes};
+  }
+  // That of a device that has failed is left to the end of the process, like all else.
+  ~CudaMappedMemory() override {
+    const RelaxedCapture any_capture(queue_.driver());
+    if (!queue_.settle()) return;
+    const CudaContext::Scope scope(queue_.context());
+    (void)queue_.driver().mem_free_host.status(host_);
+  }
+
+ private:
+  CudaQueue& queue_;
+  void* host_ = nullptr;
+};
+
+std::unique_ptr<MappedMemory> CudaDevice::map_memory(size_t bytes) {
+  return std::make_unique<CudaMappedMemory>(queue_, bytes);
 }
 
 class CudaStream final : public OwnedStream {

@@ -49,7 +49,9 @@ bool ends_context(Status status) {
 
 }  // namespace
 
-CudaQueue::CudaQueue(CudaContext& context) : context_(context) {
+CudaQueue::CudaQueue(CudaContext& context, std::function<std::string()> about_failure,
+                     std::function<void()> work_done)
+    : context_(context), about_failure_(std::move(about_failure)), work_done_(std::move(work_done)) {
   const CudaContext::Scope scope(context_);
   const RelaxedCapture any_capture(driver());
   driver().stream_create(&stream_, cu::kStreamNonBlocking);
@@ -87,21 +89,24 @@ std::string CudaQueue::fail(const std::string& why) {
 void CudaQueue::expect(Status status, std::string_view call) {
   if (status == Status::success) return;
   if (!ends_context(status)) driver().loaded.fail(call, status);
-  throw Error(fail(fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}",
-                               last_kernel(), call, driver().loaded.explain(status))),
+  throw Error(fail(fmt::format("kernel '{}' or one queued before it failed, as {} reported: {}{}",
+                               last_kernel(), call, driver().loaded.explain(status), about_failure_())),
               Error::Kind::device);
 }
 
 void CudaQueue::finish(Status status, milliseconds limit) {
   if (status != Status::not_ready) return expect(status, "waiting for the stream");
   context_.abandon();
+  const std::string waits = about_failure_();
   throw TimeoutError(fail(fmt::format(
       "kernel '{}' was not done after {} ms: it may wait for an mbarrier or a grid dependency that nothing "
-      "completes; only the end of this process stops it",
-      last_kernel(), limit.count())));
+      "completes; only the end of this process stops it{}",
+      last_kernel(), limit.count(),
+      waits.empty() ? "; built with --watchdog, or while a WatchdogScope is open, it names its waits"
+                    : waits)));
 }
 
-void CudaQueue::wait(milliseconds limit, Stream stream) {
+void CudaQueue::wait_silently(milliseconds limit, Stream stream) {
   check_usable();
   const CudaContext::Scope scope(context_);
   finish(poll([&] { return driver().stream_query.status(handle(stream)); }, limit), limit);
@@ -109,15 +114,21 @@ void CudaQueue::wait(milliseconds limit, Stream stream) {
   finish(driver().stream_synchronize.status(handle(stream)), limit);
 }
 
+void CudaQueue::wait(milliseconds limit, Stream stream) {
+  wait_silently(limit, stream);
+  work_done_();
+}
+
 void CudaQueue::wait(cu::Event event, milliseconds limit) {
   check_usable();
   const CudaContext::Scope scope(context_);
   finish(poll([&] { return driver().event_query.status(event); }, limit), limit);
+  work_done_();
 }
 
 bool CudaQueue::settle() noexcept {
   try {
-    wait();
+    wait_silently(kLimit, {});
   } catch (const Error&) {
     return false;  // failure_ keeps the reason for the next call that may throw
   }

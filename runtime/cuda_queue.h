@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -19,7 +20,9 @@ class CudaQueue {
   // Of every wait that the caller sets no limit for.
   static constexpr std::chrono::milliseconds kLimit = std::chrono::seconds(30);
 
-  explicit CudaQueue(CudaContext& context);
+  // `about_failure` gives what an error of a launch ends with, and `work_done` is called behind a wait.
+  CudaQueue(CudaContext& context, std::function<std::string()> about_failure,
+            std::function<void()> work_done);
   ~CudaQueue();
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;
@@ -53,11 +56,14 @@ class CudaQueue {
   void note_launch(const std::string* kernel) { last_kernel_.store(kernel, std::memory_order_relaxed); }
 
  private:
+  void wait_silently(std::chrono::milliseconds limit, Stream stream);  // calls no work_done
   void finish(cu::Status status, std::chrono::milliseconds limit);
   std::string last_kernel() const;
   [[nodiscard]] std::string fail(const std::string& why);
 
   CudaContext& context_;
+  std::function<std::string()> about_failure_;
+  std::function<void()> work_done_;
   cu::Stream stream_ = nullptr;
   std::atomic<const std::string*> last_kernel_ = nullptr;  // most recently queued
   std::atomic<bool> failed_ = false;

@@ -36,6 +36,34 @@ void Device::launch(Program& program, const Launch& launch, std::span<const void
   launch_in_scope(program, launch, parameters);
 }
 
+std::unique_ptr<MappedMemory> Device::map_memory(size_t) {
+  throw Error("map_memory: this device has no memory of the host's that kernels reach");
+}
+
+void Device::add_reporter(std::weak_ptr<Reporter> reporter) {
+  const std::lock_guard lock(reporters_mutex_);
+  std::erase_if(reporters_, [](const auto& known) { return known.expired(); });
+  reporters_.push_back(std::move(reporter));
+}
+
+std::vector<std::shared_ptr<Reporter>> Device::reporters() const {
+  const std::lock_guard lock(reporters_mutex_);
+  std::vector<std::shared_ptr<Reporter>> all;
+  for (const auto& reporter : reporters_)
+    if (auto lives = reporter.lock()) all.push_back(std::move(lives));
+  return all;
+}
+
+std::string Device::about_failure() const {
+  std::string text;
+  for (const auto& reporter : reporters()) text += reporter->about_failure();
+  return text;
+}
+
+void Device::tell_work_done() const {
+  for (const auto& reporter : reporters()) reporter->work_done();
+}
+
 std::unique_ptr<Event> Device::create_event() { return std::make_unique<InOrderEvent>(*this); }
 
 std::unique_ptr<Graph> Device::capture(const std::function<void(Stream)>&) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,6 +140,30 @@ class Program {
   virtual std::string log() const { return ""; }
 };
 
+// Memory of the host that kernels of the device reach too, and that the host can read while they run and when
+// they have failed. It must not outlive its device.
+class MappedMemory {
+ public:
+  virtual ~MappedMemory() = default;
+  Address address() const { return address_; }  // of the first byte, in a kernel
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ protected:
+  Address address_ = 0;
+  std::span<std::byte> bytes_;
+};
+
+// Somebody who knows what kernels tell the host beside their results. Any thread may ask, also several at
+// once.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  // Lines for the error of a launch that failed or did not end, each behind a line's end; empty for none.
+  virtual std::string about_failure() = 0;
+  // The device is done with what was queued somewhere. Throws Error where a kernel has reported one.
+  virtual void work_done() = 0;
+};
+
 // Any thread may use it at any time, also several at once. What a thread has as its current CUDA context is
 // the same behind every call as before.
 class Device {
@@ -203,6 +228,11 @@ class Device {
     synchronize(limit);
   }
 
+  // Zeros. Throws Error on a device that has none.
+  virtual std::unique_ptr<MappedMemory> map_memory(size_t bytes);
+  // As long as it lives, the reporter is asked when work is done, and when a launch has failed.
+  void add_reporter(std::weak_ptr<Reporter> reporter);
+
   // Calls `queue` `warm_up` times uncounted, then `count` times, and returns the device time of each of
   // these in microseconds. Throws Error on a device whose clock says nothing about speed.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
@@ -234,8 +264,16 @@ class Device {
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 
+  // What all reporters say of a failure.
+  std::string about_failure() const;
+  void tell_work_done() const;
+
  private:
+  std::vector<std::shared_ptr<Reporter>> reporters() const;
+
   std::shared_ptr<const void> alive_ = std::make_shared<char>();
+  mutable std::mutex reporters_mutex_;
+  std::vector<std::weak_ptr<Reporter>> reporters_;
 };
 
 }  // namespace ptxbuilder::runtime

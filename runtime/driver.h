@@ -131,6 +131,7 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
+constexpr unsigned kHostAllocPortable = 1, kHostAllocDeviceMap = 2;
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
@@ -211,6 +212,12 @@ struct Driver {
   Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
   Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};
   Entry<DevicePtr> mem_free{loaded, "cuMemFree_v2"};
+  // Kernels that report need these, and nothing else does.
+  Entry<void**, size_t, unsigned> mem_host_alloc{loaded, "cuMemHostAlloc",
+                                                 Entry<void**, size_t, unsigned>::Need::optional};
+  Entry<DevicePtr*, void*, unsigned /*0*/> mem_host_get_device_pointer{
+      loaded, "cuMemHostGetDevicePointer_v2", Entry<DevicePtr*, void*, unsigned>::Need::optional};
+  Entry<void*> mem_free_host{loaded, "cuMemFreeHost", Entry<void*>::Need::optional};
   Entry<DevicePtr, const void*, size_t, Stream> memcpy_htod_async{loaded, "cuMemcpyHtoDAsync_v2"};
   Entry<void*, DevicePtr, size_t, Stream> memcpy_dtoh_async{loaded, "cuMemcpyDtoHAsync_v2"};
   Entry<DevicePtr, unsigned char, size_t, Stream> memset_d8_async{loaded, "cuMemsetD8Async"};

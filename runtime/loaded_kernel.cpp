@@ -91,6 +91,10 @@ LoadedKernel::LoadedKernel(Device& device, const std::string& image, Signature s
     grid_.emplace(signature_);
     multiprocessors_ = device.properties().multiprocessors;
   }
+  if (signature_.report) {
+    report_ = std::make_shared<KernelReport>(device, signature_);
+    device.add_reporter(report_);
+  }
   for (const Parameter& p : signature_.parameters) {
     offsets_.push_back(bytes_);
     field_offsets_.push_back(p.field_offsets());
@@ -168,8 +172,12 @@ void LoadedKernel::launch(const LaunchOptions& options, std::span<const Argument
   for (size_t i = 0; i < arguments.size(); ++i) check_type(i, arguments[i]);
   Values values(*this);
   const Device::Scope scope(*device_);
-  const auto filled = values.fill([&](size_t i, std::byte* bytes) { return value(i, arguments[i], bytes); });
+  Address report = 0;
+  const auto filled = values.fill([&](size_t i, std::byte* bytes) -> const void* {
+    return i < arguments.size() ? value(i, arguments[i], bytes) : &report;
+  });
   const Dim3 ctas = grid_ && is_missing(options.grid) ? grid(arguments, where) : options.grid;
+  if (report_) report = report_->memory_for(ctas);
   device_->launch_in_scope(*program_, launch_of(options, ctas), filled);
 }
 
@@ -244,7 +252,8 @@ PreparedLaunch LoadedKernel::prepare(const LaunchOptions& options, std::span<con
         refuse(i, e.what());
       }
   }
-  return {*this, launch, arguments};
+  return {*this, launch, arguments,
+          report_ ? std::optional(report_->memory_for(options.grid)) : std::nullopt};
 }
 
 void PreparedLaunch::operator()(std::span<const uint64_t> values, Stream stream, Where where) const {
@@ -252,13 +261,14 @@ void PreparedLaunch::operator()(std::span<const uint64_t> values, Stream stream,
   kernel_->launch_prepared(*this, values, stream);
 }
 
-PreparedLaunch::Last::Last(std::span<const Argument> arguments)
-    : values(arguments.size()), pointers(arguments.size()) {
+PreparedLaunch::Last::Last(std::span<const Argument> arguments, std::optional<Address> its_report)
+    : values(arguments.size()), report(its_report.value_or(0)), pointers(arguments.size()) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].kind == Parameter::Kind::tensor_map) maps.push_back({i});
     pointers[i] = &values[i];
   }
   for (const Map& map : maps) pointers[map.parameter] = &map.encoded;
+  if (its_report) pointers.push_back(&report);
 }
 
 void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<const uint64_t> values,
@@ -267,7 +277,8 @@ void LoadedKernel::launch_prepared(const PreparedLaunch& prepared, std::span<con
   const Device::Scope scope(*device_);
   const Taken taken(prepared.last_->taken);  // until the driver has read what it holds
   std::optional<PreparedLaunch::Last> own;
-  PreparedLaunch::Last& last = taken.is_mine ? *prepared.last_ : own.emplace(prepared.arguments_);
+  PreparedLaunch::Last& last =
+      taken.is_mine ? *prepared.last_ : own.emplace(prepared.arguments_, prepared.report_);
   std::copy(values.begin(), values.end(), last.values.begin());
   for (PreparedLaunch::Last::Map& map : last.maps)
     if (map.address != values[map.parameter])
@@ -290,8 +301,17 @@ void LoadedKernel::encode(PreparedLaunch::Last::Map& map, const Argument& tensor
   map.address = address;
 }
 
+void LoadedKernel::on_print(std::function<void(const std::string&)> print) {
+  if (report_) report_->on_print(std::move(print));
+}
+
+// The last one of a kernel that reports is the runtime's own.
+std::span<const Parameter> LoadedKernel::authors_parameters() const {
+  return std::span(signature_.parameters).first(signature_.parameters.size() - (report_ ? 1 : 0));
+}
+
 void LoadedKernel::check_count(size_t given) const {
-  const std::span<const Parameter> parameters = signature_.parameters;
+  const std::span<const Parameter> parameters = authors_parameters();
   if (given == parameters.size()) return;
   const std::string counts = fmt::format("kernel '{}' takes {} arguments ({}), {} are given",
                                          signature_.kernel, parameters.size(), names(parameters), given);

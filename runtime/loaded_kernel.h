@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "ptxbuilder/launch_rule.h"
 #include "runtime/argument.h"
 #include "runtime/device.h"
+#include "runtime/report.h"
 
 namespace ptxbuilder::runtime {
 
@@ -54,11 +56,13 @@ class PreparedLaunch {
  private:
   friend class LoadedKernel;
   // `launch` is checked.
-  PreparedLaunch(const LoadedKernel& kernel, const Launch& launch, std::span<const Argument> arguments)
+  PreparedLaunch(const LoadedKernel& kernel, const Launch& launch, std::span<const Argument> arguments,
+                 std::optional<Address> report)
       : kernel_(&kernel),
         launch_(launch),
         arguments_(arguments.begin(), arguments.end()),
-        last_(std::make_unique<Last>(arguments)) {}
+        report_(report),
+        last_(std::make_unique<Last>(arguments, report)) {}
 
   // What the driver took at the last launch: the next one with the same addresses takes the same tensor maps.
   // A thread that finds it taken by another makes one of its own.
@@ -68,17 +72,19 @@ class PreparedLaunch {
       std::optional<Address> address = {};  // for which it is encoded
       TensorMap encoded = {};
     };
-    explicit Last(std::span<const Argument> arguments);
+    Last(std::span<const Argument> arguments, std::optional<Address> report);
 
     std::atomic_flag taken = ATOMIC_FLAG_INIT;
-    std::vector<uint64_t> values;  // by parameter
+    std::vector<uint64_t> values;  // by parameter of the author's
     std::vector<Map> maps;
+    Address report;                     // where the kernel has one more parameter, for it
     std::vector<const void*> pointers;  // to these, by parameter
   };
 
   const LoadedKernel* kernel_;
   Launch launch_;
   std::vector<Argument> arguments_;
+  std::optional<Address> report_;
   std::unique_ptr<Last> last_;
 };
 
@@ -96,6 +102,10 @@ class LoadedKernel {
                                 Where where = Where::here());
 
   const Signature& signature() const { return signature_; }
+
+  // Gets each line that the kernel prints, which otherwise goes to standard output; see print() of
+  // ptxbuilder/tile/check.h. Of a kernel that prints nothing it does nothing.
+  void on_print(std::function<void(const std::string&)> print);
 
   // What the driver's compiler said of PTX text; empty for a cubin.
   std::string log() const { return program_->log(); }
@@ -136,6 +146,7 @@ class LoadedKernel {
 
   void launch_prepared(const PreparedLaunch& prepared, std::span<const uint64_t> values, Stream stream) const;
   void encode(PreparedLaunch::Last::Map& map, const Argument& tensor, Address address) const;
+  std::span<const Parameter> authors_parameters() const;
   void check_count(size_t given) const;
   void check_type(size_t i, const Argument& argument) const;
   const void* value(size_t i, const Argument& argument, std::byte* bytes) const;
@@ -153,7 +164,8 @@ class LoadedKernel {
   std::vector<std::vector<int>> field_offsets_;
   size_t bytes_ = 0;
   std::optional<GridRule> grid_;
-  int multiprocessors_ = 0;  // of the device, where there is a rule
+  std::shared_ptr<KernelReport> report_;  // of a kernel that reports
+  int multiprocessors_ = 0;               // of the device, where there is a rule
 };
 
 }  // namespace ptxbuilder::runtime

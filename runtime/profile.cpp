@@ -23,8 +23,7 @@ const ProfileFormat& format_of(const Signature& signature) {
 uint32_t warps_of(const Signature& signature) { return (signature.threads + 31) / 32; }
 
 uint64_t units(const Signature& signature, uint64_t ctas) {
-  return kCalibrationUnits +
-         ctas * warps_of(signature) * (uint64_t{kHeaderUnits} + format_of(signature).events);
+  return kCalibrationUnits + ctas * warps_of(signature) * warp_units(format_of(signature).events);
 }
 
 template <class T>
@@ -191,7 +190,7 @@ std::string in_words(double nanoseconds) {
 Profile decode_profile(const Signature& signature, std::span<const std::byte> memory) {
   const ProfileFormat& format = format_of(signature);
   const uint32_t warps = warps_of(signature);
-  const uint64_t part = uint64_t{kHeaderUnits} + format.events, all = memory.size() / kUnitBytes;
+  const uint64_t part = warp_units(format.events), all = memory.size() / kUnitBytes;
   if (all < kCalibrationUnits)
     throw Error(fmt::format("profile: memory of {} B, which is less than any profile has", memory.size()));
   const auto refuse = [&](const std::string& what) {
@@ -231,17 +230,25 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
                          -1,
                          clocks.time(h.sm, h.first_clock),
                          clocks.time(h.sm, h.last_clock),
-                         std::min(h.events, format.events),
+                         std::min(h.events, format.events) + std::min(h.apart, apart_events(format.events)),
                          0,
                          {},
                          {}};
-    track.lost = h.events - track.recorded;
+    track.lost = h.events + h.apart - track.recorded;
     for (size_t r = 0; r < format.roles.size(); ++r)
       if (warp >= format.roles[r].first_warp && warp - format.roles[r].first_warp < format.roles[r].warps)
         track.role = static_cast<int>(r);
     TrackReader reader(track, clocks, cost);
-    for (uint32_t e = 0; e < track.recorded; ++e) {
-      const auto event = at<Recorded>(memory, kCalibrationUnits + indices[n] * part + kHeaderUnits + e);
+    const uint64_t first_unit = kCalibrationUnits + indices[n] * part + kHeaderUnits;
+    std::vector<Recorded> events;
+    for (uint32_t e = 0; e < std::min(h.events, format.events); ++e)
+      events.push_back(at<Recorded>(memory, first_unit + e));
+    for (uint32_t e = 0; events.size() < track.recorded; ++e)
+      events.push_back(at<Recorded>(memory, first_unit + format.events + e));
+    std::stable_sort(events.begin(), events.end(),
+                     [](const Recorded& a, const Recorded& b) { return a.clock < b.clock; });
+    for (size_t e = 0; e < events.size(); ++e) {
+      const Recorded& event = events[e];
       if (event.kind < EventKind::begin || event.kind > EventKind::mark_f32 || event.name == 0 ||
           event.name > format.names.size())
         refuse(fmt::format("event {} of warp {} is of kind {} and name {}", e, indices[n],

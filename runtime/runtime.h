@@ -10,4 +10,5 @@
 #include "runtime/open_device.h"
 #include "runtime/perfetto.h"
 #include "runtime/profile.h"
+#include "runtime/report.h"
 #include "runtime/tensor_map.h"

@@ -182,6 +182,13 @@ Option Arguments::flag(const std::string& names, bool& to, const std::string& he
   return Option(app_->add_flag(names, to, help));
 }
 
+Option Arguments::number_flag(const std::string& name, uint32_t& to, uint32_t given,
+                              const std::string& help) const {
+  CLI::Option* added = app_->add_flag(fmt::format("{}{{{}}}", name, given), to, help);
+  added->check(complaint_of_integer<uint32_t>, "", kInteger)->check(complaint_of_digits);
+  return Option(added);
+}
+
 Option Arguments::choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                          const std::string& help) const {
   auto read = [&to, words, names](const std::string& word) {

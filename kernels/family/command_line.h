@@ -58,6 +58,8 @@ class Arguments {
   template <class T>
   Option option(const std::string& names, T& to, const std::string& help) const;
   Option flag(const std::string& names, bool& to, const std::string& help) const;
+  // This is a flag with a number, `given` unless it says another, as --watchdog and --watchdog=50.
+  Option number_flag(const std::string& name, uint32_t& to, uint32_t given, const std::string& help) const;
   // One of some words, each of which stands for a number.
   Option choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                 const std::string& help) const;

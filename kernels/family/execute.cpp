@@ -9,6 +9,8 @@
 
 #include "kernels/family/assembling.h"
 #include "ptxbuilder/compile/nvdisasm.h"
+#include "ptxbuilder/tile/check.h"
+#include "ptxbuilder/tile/watchdog.h"
 #include "runtime/compile/load.h"
 #include "runtime/perfetto.h"
 
@@ -183,6 +185,12 @@ Ran run_built(Built& built, runtime::Device& device, const Family& family, const
   if (!loaded.log().empty() && !options.json)
     fmt::print("  the driver compiled it in {:.1f} ms: {} registers\n", json["load_ms"].get<double>(),
                *compiled.signature.registers);
+  loaded.on_print([&](const std::string& line) {
+    if (options.json)
+      json["printed"].push_back(line);
+    else
+      fmt::print("  {}\n", line);
+  });
   RunOptions run_options = options.run;
   if (emulator) run_options.choose_schedule = [emulator](uint64_t seed) { emulator->seed(seed); };
   const runtime::EmulatorStatistics before =
@@ -272,6 +280,10 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   auto start = Clock::now();
   std::optional<ProfileScope> profiled;
   if (!options.profile.empty()) profiled.emplace(options.profile_events);
+  std::optional<WatchdogScope> watched;
+  if (options.watchdog) watched.emplace(options.watchdog);
+  std::optional<ChecksScope> checked;
+  if (options.checks) checked.emplace();
   Kernel kernel = command::build(family, fields);
   for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
   built.build_milliseconds = milliseconds_since(start);

@@ -65,11 +65,14 @@ void add_run_options(const Arguments& app, RunWords& words) {
   add_device_options(app, words);
   app.option("--trace", words.options.emulator.trace_path, "a Chrome trace of the emulator's launches")
       .shown_as("FILE");
-  const Option profile =
-      app.option(
-             "--profile", words.options.profile,
-             "time the kernel's regions by its own clock, warp by warp: a summary, and a trace for Perfetto")
-          .shown_as("FILE");
+  app.number_flag("--watchdog", words.options.watchdog, 1000,
+                  "tell who waits for what where a wait of the kernel takes longer, in ms: --watchdog=MS")
+      .from(1, report_format::kMostMilliseconds);
+  app.flag("--checks", words.options.checks, "the kernel's check() and print() tell what they find");
+  const Option profile = app.option("--profile", words.options.profile,
+                                    "time the kernel's regions by its own clock, warp by warp: a summary, "
+                                    "and a trace for Perfetto")
+                             .shown_as("FILE");
   app.option("--profile-events", words.options.profile_events, "that a warp has room for")
       .from(profile_format::kLeastEvents, profile_format::kMostEvents)
       .with_default()

@@ -101,7 +101,7 @@ void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& 
           mapa(smem(place + k), lane), bit_cast<u32>(own[k].value(0)), mapa(arrived, lane));
   });
   const u32 parity = phases_->parity(turn);
-  while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(arrived, parity); }, [] {});
+  barrier_wait_cluster(arrived, parity);
   phases_->skip(turn);
 }
 

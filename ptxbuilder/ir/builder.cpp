@@ -163,7 +163,7 @@ Builder::State::~State() {
 }
 
 void Builder::State::create_function() {
-  if (last_parameter) signature.parameters.push_back(*last_parameter);
+  signature.parameters.insert(signature.parameters.end(), own_parameters.begin(), own_parameters.end());
   std::vector<llvm::Type*> types;
   for (const Parameter& p : signature.parameters) {
     if (p.is_address())
@@ -376,9 +376,10 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
   check_names("parameter", parameters);
   for (const Parameter& p : parameters) {
     if (p.kind == Parameter::Kind::structure) check_names(fmt::format("{}: field", p.name), p.fields);
-    if (state_->last_parameter && p.name == state_->last_parameter->name)
-      throw Error(
-          fmt::format("parameter '{}': the name is that of the library's own, behind the author's", p.name));
+    for (const Parameter& own : state_->own_parameters)
+      if (p.name == own.name)
+        throw Error(fmt::format("parameter '{}': the name is that of the library's own, behind the author's",
+                                p.name));
   }
   const size_t count = parameters.size();
   signature().parameters = std::move(parameters);
@@ -400,11 +401,16 @@ std::vector<Value> Builder::declare_parameters(std::vector<Parameter> parameters
 
 Where Builder::parameters_where() const { return state_->parameters_where; }
 
-void Builder::add_last_parameter(Parameter parameter) { state().last_parameter = std::move(parameter); }
+void Builder::add_own_parameter(Parameter parameter) {
+  state().own_parameters.push_back(std::move(parameter));
+}
 
-gmem Builder::last_parameter() const {
+gmem Builder::own_parameter(std::string_view name) const {
   const llvm::Function* function = state().function_or_create();
-  return gmem(function->getArg(static_cast<unsigned>(function->arg_size() - 1)));
+  const std::vector<Parameter>& all = signature().parameters;
+  const auto found =
+      std::find_if(all.rbegin(), all.rend(), [&](const Parameter& p) { return p.name == name; });
+  return gmem(function->getArg(static_cast<unsigned>(all.rend() - found - 1)));
 }
 
 size_t Builder::parameter_index(TensorMap map) const {
@@ -526,6 +532,17 @@ bool Builder::known_at(Value value, const Place& place) const {
   if (!instruction) return true;
   const auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
   return llvm::DominatorTree(*state().function).dominates(instruction, marker);
+}
+
+void Builder::on_instruction(std::function<void(When, const isa::Row&, std::span<const Argument>)> observer) {
+  state().on_instruction.push_back(std::move(observer));
+}
+
+void Builder::State::tell(When when, const isa::Row& row, std::span<const Argument> arguments) {
+  if (is_observed) return;
+  is_observed = true;
+  for (const auto& observer : on_instruction) observer(when, row, arguments);
+  is_observed = false;
 }
 
 void Builder::on_loop(std::function<void(bool)> observer) { state().on_loop = std::move(observer); }

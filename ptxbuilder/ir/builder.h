@@ -57,10 +57,11 @@ class Builder {
   // values, where a struct yields the values of its fields, and an 8-bit integer is 32 bits wide.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
-  // A parameter of the library's own behind those of the author, or the only one: a pointer. Call it before
-  // they are declared, and not on a front end's function. last_parameter() is its value.
-  void add_last_parameter(Parameter parameter);
-  gmem last_parameter() const;
+  // This adds a parameter of the library's own, a pointer, behind those of the author and those that were
+  // added before. Call it before the author's are declared, and not on a front end's function.
+  // own_parameter() is its value.
+  void add_own_parameter(Parameter parameter);
+  gmem own_parameter(std::string_view name) const;
   // The index of the parameter that is this tensor map; its recipe is in signature().parameters.
   size_t parameter_index(TensorMap map) const;
 
@@ -131,6 +132,12 @@ class Builder {
   // `observer` is told when the body of a for_ or while_ loop begins, and when it ends. The condition of a
   // while_ counts as part of the body.
   void on_loop(std::function<void(bool begins)> observer);
+
+  // `observer` is told of each instruction of a row before it is emitted, and again behind it. What it emits
+  // itself is told to nobody.
+  enum class When : uint8_t { before, behind };
+  void on_instruction(
+      std::function<void(When when, const isa::Row& row, std::span<const Argument> arguments)> observer);
 
   // A multiprocessor is to hold so many CTAs at once: ptxas gives a thread no more registers than they leave
   // (PTX ISA, .minnctapersm). It is one unless said.

@@ -291,6 +291,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   if (guard && !guard->handle())
     throw Error(fmt::format("{}: the guard is a null pointer, not a value", row.name));
   if (guard) check_is_ours(s, guard->handle());
+  s.tell(When::before, row, arguments);
   AsmCall call(s.ir, row, arguments, guard ? guard->handle() : nullptr);
   check_cta_group(*s.function, call.text());
   s.barrier_ids.check_text(call.text());
@@ -299,6 +300,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   llvm::CallInst* intrinsic = row.intrinsic.empty() ? nullptr : call_intrinsic(s.ir, row);
   const std::vector<llvm::Value*> results = intrinsic ? std::vector<llvm::Value*>{intrinsic} : call.emit();
   if (s.is_hosted()) note_row(intrinsic ? *intrinsic : call.made(), row);
+  s.tell(When::behind, row, arguments);
   return {results.begin(), results.end()};
 }
 

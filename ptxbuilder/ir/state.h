@@ -81,6 +81,9 @@ struct Builder::State {
   uint32_t ctas_at_once = 1;  // that a multiprocessor is to hold
   std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
+  std::vector<std::function<void(When, const isa::Row&, std::span<const Argument>)>> on_instruction;
+  bool is_observed = false;  // while an observer of instructions runs
+  void tell(When when, const isa::Row& row, std::span<const Argument> arguments);
   std::unique_ptr<Builder::Attachment> attachment;
   int register_files = 0;
   bool finished = false;
@@ -97,7 +100,7 @@ struct Builder::State {
   };
   std::map<std::string, File> files;
   Where begun, parameters_where;
-  std::optional<Parameter> last_parameter;                  // of the library's own
+  std::vector<Parameter> own_parameters;                    // of the library, behind the author's
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
   Where constant_line;  // of the last constant since, which is nearer to an assignment that knows none

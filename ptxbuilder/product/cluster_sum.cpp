@@ -58,7 +58,7 @@ RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where wh
   bar_warp_sync(0xffffffff);
   u32 lane = laneid(), ctas = ctas_;
   mbarrier_arrive_release_cluster.when(lane < ctas)(mapa(written_[0], lane % ctas));
-  while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(written_[0], 0); }, [] {});
+  barrier_wait_cluster(written_[0], 0);
 
   const int share = groups / ctas_;
   u32 first = cluster_ctaid_x() * share;

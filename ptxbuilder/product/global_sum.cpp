@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/tile/watchdog.h"
 
 namespace ptxbuilder {
 namespace {
@@ -99,7 +100,9 @@ void GlobalSum::wait(const TileParts& parts) const {
            if_(rank.value() != parts.rank, [&] {
              constexpr AcquireForm form = {Scope::gpu, DType::u64};
              const gmem given = mark(parts.rank, place_of(parts, rank.value()));
-             while_([&] { return ld_acquire<form>(given) != u64(kMark); }, [] { nanosleep(20); });
+             detail::wait_while(
+                 {.counter = given, .is_wide = true, .what = "the mark of another part of the sum"},
+                 [&] { return ld_acquire<form>(given) != u64(kMark); }, [] { nanosleep(20); });
              (gptr<u64>(given))[0] = u64(0);
            });
            rank = rank.value() + 128;

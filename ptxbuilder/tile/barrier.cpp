@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/tile/multicast.h"
+#include "ptxbuilder/tile/watchdog.h"
 
 namespace ptxbuilder {
 namespace {
@@ -73,7 +74,14 @@ smem Barriers::operator[](u32 index) const {
 
 void barrier_wait(smem barrier, u32 parity, Where where) {
   AtLine line(where);
-  while_([&] { return !mbarrier_try_wait_parity(barrier, parity); }, [] {});
+  detail::wait_while({.barrier = barrier, .expected = parity},
+                     [&] { return !mbarrier_try_wait_parity(barrier, parity); });
+}
+
+void barrier_wait_cluster(smem barrier, u32 parity, Where where) {
+  AtLine line(where);
+  detail::wait_while({.barrier = barrier, .expected = parity},
+                     [&] { return !mbarrier_try_wait_parity_acquire_cluster(barrier, parity); });
 }
 
 Phases::Phases(const Barriers& barriers, FirstWait first, Where where)
@@ -98,10 +106,7 @@ void Phases::wait(u32 index, Where where) {
   AtLine line(where);
   smem barrier = barriers_[index];
   u32 parity = this->parity(index);
-  if (barriers_.of_cluster())  // what threads of other CTAs did before they arrived is to be seen
-    while_([&] { return !mbarrier_try_wait_parity_acquire_cluster(barrier, parity); }, [] {});
-  else
-    barrier_wait(barrier, parity);
+  barriers_.of_cluster() ? barrier_wait_cluster(barrier, parity) : barrier_wait(barrier, parity);
   skip(index);
 }
 

@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/launch_rule.h"
+#include "ptxbuilder/tile/report.h"
 
 namespace ptxbuilder {
 namespace {
@@ -187,6 +188,7 @@ int warpgroups_in_role() {
 Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     : builder_(std::move(name), std::move(options), where) {
   TileContext::of(builder_).profiling = detail::begin_profiling(builder_);
+  TileContext::of(builder_).reporting = detail::begin_reporting(builder_);
   begin(where);
 }
 
@@ -221,14 +223,13 @@ void Kernel::begin(Where where) {
       detail::meet_cluster();
       context.meet_at_end = false;
     }
-    if (context.profiling) {
-      if (!context.roles.empty()) {
-        const TileContext::Role& last = context.roles.back();
-        Builder::current().signature().threads =
-            static_cast<uint32_t>(hopper::warpgroup_threads * (last.first + last.count));
-      }
-      detail::end_profiling(*context.profiling);
+    if ((context.profiling || context.reporting) && !context.roles.empty()) {
+      const TileContext::Role& last = context.roles.back();
+      Builder::current().signature().threads =
+          static_cast<uint32_t>(hopper::warpgroup_threads * (last.first + last.count));
     }
+    if (context.profiling) detail::end_profiling(*context.profiling);
+    if (context.reporting) context.reporting->end();
   });
   builder_.on_finish([] {
     Builder& builder = Builder::current();
@@ -468,6 +469,7 @@ void Kernel::warpgroups(int count, int registers, const std::function<void(u32)>
     }
     std::string name = std::exchange(context.role_name, {});
     if (name.empty()) name = role_in_words(context.roles.back());
+    if (context.reporting) context.reporting->add_role(name, first, count);
     if (context.profiling) detail::begin_profiled_role(*context.profiling, name, first, count);
     {
       AuthorsCode authors;

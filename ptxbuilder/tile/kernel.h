@@ -393,6 +393,8 @@ u32 warp_uniform(u32 value, Where where = Where::here());
 
 namespace detail {
 
+class Reporting;  // see report.h
+
 // What the tile layer keeps with a kernel in the making.
 struct TileContext : Builder::Attachment {
   struct Role {
@@ -445,6 +447,7 @@ struct TileContext : Builder::Attachment {
   std::optional<u32> warpgroup_of_role;
   std::string role_name;                 // of the axis that the next role lies along
   std::shared_ptr<Profiling> profiling;  // null unless the kernel is profiled
+  std::shared_ptr<Reporting> reporting;  // null unless it watches its waits or checks its values
   // Throws Error for a name that is taken, or none.
   void name_axis(Axis axis);
   const Axis& axis(std::string_view name) const;

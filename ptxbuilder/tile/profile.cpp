@@ -7,7 +7,7 @@
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/isa/hopper.h"
-#include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/report.h"
 
 namespace ptxbuilder {
 namespace {
@@ -18,7 +18,7 @@ using detail::TileContext;
 // The room for events of the innermost scope; 0 without one.
 constinit thread_local uint32_t scope_events = 0;
 
-constexpr uint32_t kSlotBytes = 8;  // of a warp in shared memory: events so far, and the unit of its first
+constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory: the events of lanes that went apart
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
@@ -35,13 +35,6 @@ Lanes lanes_that_come() {
   const detail::ThreadSet& threads = body->threads();
   if (threads.elected) return Lanes::one;
   return threads.divides_warps() ? Lanes::some : Lanes::all;
-}
-
-// The lanes of this warp meet, of a CTA of so many threads.
-void meet_warp(uint32_t threads) {
-  const uint32_t rest = threads % 32;
-  if (rest == 0) return bar_warp_sync(0xffffffff);
-  bar_warp_sync(select(tid_x() >> 5 == threads / 32, u32((uint32_t{1} << rest) - 1), u32(0xffffffff)));
 }
 
 }  // namespace
@@ -61,23 +54,46 @@ class Profiling {
 
  private:
   smem slot();
-  gmem unit(u32 index) const { return Builder::current().last_parameter() + u64(index) * kUnitBytes; }
-  u32 first_unit() { return instruction<"ld.shared.u32">(slot() + 4); }
+  llvm::Value* variable(llvm::Value*& known);
+  pred leads();
+  gmem unit(u32 index) const {
+    return Builder::current().own_parameter(kParameter) + u64(index) * kUnitBytes;
+  }
   uint8_t add_name(std::string_view what, std::string name);
-  void write(EventKind kind, uint8_t name, u32 payload);
+  void write(EventKind kind, uint8_t name, u32 payload, std::optional<pred> leads);
+  void write_apart(EventKind kind, uint8_t name, u32 payload);
   void start();
   void calibrate();
 
   ProfileFormat format_;
   std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
   uint8_t role_ = 0;                                     // the number of the one that is being emitted
-  llvm::Value* slot_ = nullptr;                          // a variable, which start() sets
+  // Variables of a thread, which start() sets: the events of its warp so far, and the unit of the first.
+  llvm::Value *count_ = nullptr, *first_ = nullptr;
+  std::optional<uint32_t> slots_;  // in shared memory, for lanes that go apart
+  bool elects_ = false;
 };
 
+// The count of events of lanes that go apart, in shared memory that is allocated when the first is recorded.
 smem Profiling::slot() {
   Builder& builder = Builder::current();
-  if (!slot_) slot_ = builder.declare_variable(Class::smem);
-  return smem(builder.load_variable(slot_, Class::smem));
+  constexpr int kMostWarps = hopper::cta_threads / 32;
+  if (!slots_) slots_ = builder.allocate_shared("profile", kSlotBytes, kMostWarps, kSlotBytes);
+  return builder.shared_base() + ((tid_x() >> 5) * kSlotBytes + *slots_);
+}
+
+llvm::Value* Profiling::variable(llvm::Value*& known) {
+  if (!known) known = Builder::current().declare_variable(Class::u32);
+  return known;
+}
+
+// The lane that records for its warp, which is the one that elect() takes. Where a CTA ends in the midst of a
+// warp, nothing is elected.
+pred Profiling::leads() {
+  const Builder& builder = Builder::current();
+  if (builder.signature().threads % 32 != 0) return is_first_lane();
+  elects_ = true;
+  return elect_sync(0xffffffff);
 }
 
 uint8_t Profiling::add_name(std::string_view what, std::string name) {
@@ -112,73 +128,106 @@ void Profiling::end_role() {
 }
 
 // Lanes of a warp may run apart whenever they like, so which one records is settled by the code alone where
-// whole warps come, or one lane.
+// whole warps come, or one lane. That lane is the same everywhere, so that it counts events in a register.
 void Profiling::record(EventKind kind, uint8_t name, u32 payload) {
-  const auto write_here = [&] { write(kind, name, payload); };
   switch (lanes_that_come()) {
     case Lanes::one:
-      return write_here();
+      return write(kind, name, payload, std::nullopt);
     case Lanes::all:
-      return if_(is_first_lane(), write_here);
+      return write(kind, name, payload, leads());
     case Lanes::some:
       break;
   }
   const u32 together = instruction<"activemask.b32">();
-  if_((together & instruction<"mov.u32 %lanemask_lt">()) == 0, write_here);
+  if_((together & instruction<"mov.u32 %lanemask_lt">()) == 0, [&] { write_apart(kind, name, payload); });
   bar_warp_sync(together);
 }
 
+namespace {
+
+u64 what_of(EventKind kind, uint8_t name, u32 payload) {
+  return u64(uint64_t{name} << 8 | static_cast<uint64_t>(kind)) | u64(payload) << 32;
+}
+
+}  // namespace
+
 // The clock is read last where a region begins and first where it ends, so that little of what recording
-// takes lies in the region. Lanes that have gone apart may come here at once.
-void Profiling::write(EventKind kind, uint8_t name, u32 payload) {
+// takes lies in the region.
+void Profiling::write(EventKind kind, uint8_t name, u32 payload, std::optional<pred> leads) {
+  Builder& builder = Builder::current();
+  std::optional<u64> clock;
+  if (kind == EventKind::end) clock = clock64();
+  const u32 count(builder.load_variable(variable(count_), Class::u32));
+  const u32 first(builder.load_variable(variable(first_), Class::u32));
+  const pred fits = count < format_.events;
+  const gmem to = unit(first + count);
+  builder.store_variable(count_, (count + 1).handle());
+  const u64 what = what_of(kind, name, payload);
+  if (!clock) clock = clock64();
+  instruction<"st.global.v2.u64">.when(leads ? fits & *leads : fits)(to, {what, *clock});
+}
+
+// Lanes that have gone apart may come here at once.
+void Profiling::write_apart(EventKind kind, uint8_t name, u32 payload) {
+  Builder& builder = Builder::current();
   std::optional<u64> clock;
   if (kind == EventKind::end) clock = clock64();
   const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), 1);
-  const gmem to = unit(first_unit() + count);
-  const u64 what = u64(uint64_t{name} << 8 | static_cast<uint64_t>(kind)) | u64(payload) << 32;
+  const u32 first(builder.load_variable(variable(first_), Class::u32));
+  const gmem to = unit(first + format_.events + count);
+  const u64 what = what_of(kind, name, payload);
   if (!clock) clock = clock64();
-  instruction<"st.global.v2.u64">.when(count < format_.events)(to, {what, *clock});
+  instruction<"st.global.v2.u64">.when(count < apart_events(format_.events))(to, {what, *clock});
 }
 
 // Emits at the kernel's entry, where there is no control flow yet.
 void Profiling::start() {
   Builder& builder = Builder::current();
-  const uint32_t warps = (builder.signature().threads + 31) / 32;
-  const uint32_t offset = builder.allocate_shared("profile", kSlotBytes, static_cast<int>(warps), kSlotBytes);
+  const uint32_t threads = builder.signature().threads, warps = (threads + 31) / 32;
+  if (elects_ && threads % 32 != 0)
+    throw Error(
+        fmt::format("profile: regions stand ahead of threads({}), which ends in the midst of a warp; call it "
+                    "before them",
+                    threads));
   builder.emit_at_entry([&] {
     const u32 warp = tid_x() >> 5, cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
-    const smem own = builder.shared_base() + (warp * kSlotBytes + offset);
-    builder.store_variable(slot_, own.handle());
-    const u32 header = (cta * warps + warp) * (kHeaderUnits + format_.events) + kCalibrationUnits;
+    const u32 header = (cta * warps + warp) * warp_units(format_.events) + kCalibrationUnits;
+    builder.store_variable(variable(first_), (header + kHeaderUnits).handle());
+    builder.store_variable(variable(count_), u32(0).handle());
     const pred first = is_first_lane();
-    instruction<"st.shared.v2.u32">.when(first)(own, {u32(0), header + kHeaderUnits});
+    if (slots_) instruction<"st.shared.u32">.when(first)(slot(), u32(0));
     instruction<"st.global.v2.u32">.when(first)(unit(header), {u32(1), smid()});
     const u64 clock = clock64(), nanoseconds = globaltimer();
     instruction<"st.global.v2.u64">.when(first)(unit(header + 1), {clock, nanoseconds});
     instruction<"st.global.v2.u64">.when(first)(unit(header + 2), {u64(0), u64(0)});
-    meet_warp(builder.signature().threads);
+    meet_warp(threads);
   });
 }
 
 void Profiling::end() {
-  meet_warp(Builder::current().signature().threads);
-  if_(is_first_lane(), [&] {
+  Builder& builder = Builder::current();
+  meet_warp(builder.signature().threads);
+  if_(leads(), [&] {
     const u64 clock = clock64(), nanoseconds = globaltimer();
-    const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), 0);
-    const gmem header = unit(first_unit() - kHeaderUnits);
+    const u32 count(builder.load_variable(variable(count_), Class::u32));
+    const u32 first(builder.load_variable(variable(first_), Class::u32));
+    const gmem header = unit(first - kHeaderUnits);
     instruction<"st.global.v2.u64">(header + offsetof(Header, last_clock), {clock, nanoseconds});
-    instruction<"st.global.u32">(header + offsetof(Header, events), count);
+    const u32 apart = slots_ ? instruction<"ld.shared.u32">(slot()) : u32(0);
+    instruction<"st.global.v2.u32">(header + offsetof(Header, events), {count, apart});
   });
   calibrate();
   start();
-  Builder::current().signature().profile = format_;
+  builder.signature().profile = format_;
 }
 
 // The first warp of all, when it is done with the kernel, finds out what an event costs. Its events have room
 // for as many as it records, so the condition is one that lets in whole warps for certain.
 void Profiling::calibrate() {
   const auto empty_regions = [&] {
-    if_(is_first_lane(), [&] { instruction<"st.shared.v2.u32">(slot(), {u32(0), u32(0)}); });
+    Builder& builder = Builder::current();
+    builder.store_variable(variable(first_), u32(0).handle());
+    builder.store_variable(variable(count_), u32(0).handle());
     for_(0, u32(kCalibrationUnits / 2), [&](u32) {
       record(EventKind::begin, 0);
       record(EventKind::end, 0);
@@ -194,7 +243,10 @@ std::shared_ptr<Profiling> begin_profiling(Builder& builder) {
   buffer.kind = Parameter::Kind::pointer;
   buffer.dtype = DType::u64;
   buffer.meaning = "where the kernel records its profile";
-  builder.add_last_parameter(std::move(buffer));
+  builder.add_own_parameter(std::move(buffer));
+  // What is added takes registers where there may be none to spare.
+  builder.waive("spills");
+  builder.waive("stack");
   return std::make_shared<Profiling>(scope_events);
 }
 
@@ -263,6 +315,7 @@ void name_role(std::string name, Where where) {
   check_name("name_role", name);
   TileContext& context = TileContext::of(Builder::current());
   if (context.role < 0) throw Error("name_role: outside of roles");
+  if (context.reporting) context.reporting->name_role(name);
   if (context.profiling) context.profiling->name_role(std::move(name));
 }
 

@@ -21,9 +21,9 @@
 namespace ptxbuilder {
 
 // Kernels that are begun on this thread while it lives are profiled. Such a kernel has one more parameter at
-// the end, the pointer "profile", 8 bytes more of shared memory for each warp, and signature().profile;
-// runtime/profile.h makes the buffer for it and reads it. A Kernel on a front end's function is never
-// profiled.
+// the end, the pointer "profile", signature().profile and, where lanes of a warp record that go apart, 128
+// bytes more of shared memory; runtime/profile.h makes the buffer for it and reads it. A Kernel on a front
+// end's function is never profiled.
 class ProfileScope {
  public:
   // A warp has room for so many events, of 16 bytes in global memory. It counts those beyond. Throws Error

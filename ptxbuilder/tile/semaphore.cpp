@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ptxbuilder/tile/watchdog.h"
+
 namespace ptxbuilder {
 namespace {
 
@@ -26,7 +28,8 @@ u32 Semaphore::read(Where where) const {
 
 void Semaphore::wait(u32 count, Where where) const {
   AtLine line(where);
-  while_([&] { return read() < count; }, [] {});
+  detail::wait_while({.counter = counter_, .expected = count, .what = "a semaphore"},
+                     [&] { return read() < count; });
 }
 
 void Semaphore::take(u32 count, Where where) const {
@@ -37,17 +40,19 @@ void Semaphore::take(u32 count, Where where) const {
     return result_of(isa::atom_acquire_cas(scope_), {counter_, expected, rest});
   };
   Var<pred> taken(pred(false));
-  while_([&] { return !pred(taken); },
-         [&] {
-           if_(
-               u32(seen) >= count,
-               [&] {
-                 const u32 before = seen, now = exchange();
-                 taken = now == before;
-                 seen = now;
-               },
-               [&] { seen = read(); });
-         });
+  detail::wait_while(
+      {.counter = counter_, .expected = count, .what = "a semaphore to take from"},
+      [&] { return !pred(taken); },
+      [&] {
+        if_(
+            u32(seen) >= count,
+            [&] {
+              const u32 before = seen, now = exchange();
+              taken = now == before;
+              seen = now;
+            },
+            [&] { seen = read(); });
+      });
 }
 
 void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where) {
@@ -75,7 +80,8 @@ void GridBarrier::sync(Where where) const {
     const pred first = (ctaid_x() | ctaid_y() | ctaid_z()) == 0;
     const u32 before = atom_acq_rel_gpu_global_add_u32(arrived_, select(first, 0x80000001u - ctas, u32(1)));
     constexpr AcquireForm form = {Scope::gpu, DType::u32};
-    while_([&] { return ((ld_acquire<form>(arrived_) ^ before) >> 31) == 0; }, [] {});
+    detail::wait_while({.counter = arrived_, .expected = ctas, .what = report_format::kGridBarrier},
+                       [&] { return ((ld_acquire<form>(arrived_) ^ before) >> 31) == 0; });
   });
   sync_threads();
 }

@@ -261,6 +261,13 @@ class EmulatorDevice : public Emulator {
       if (e.fault() == Fault::time_limit) throw TimeoutError(e.what());
       throw;
     }
+    tell_work_done();
+  }
+
+  std::unique_ptr<MappedMemory> map_memory(size_t bytes) override;
+  std::byte* host(Address address, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return memory_.host(address, bytes, "map_memory", true);
   }
 
   std::vector<double> time(int, int, const std::function<void()>&) override {
@@ -336,8 +343,9 @@ class EmulatorDevice : public Emulator {
         throw;
       } catch (const EmulatorError& e) {
         const std::string report = demangled(fmt::format(
-            "{}\n  {}{}", e.what(), schedule_of(options_),
-            queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size())));
+            "{}\n  {}{}{}", e.what(), schedule_of(options_),
+            queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size()),
+            about_failure()));
         queue_.clear();
         has_launch_ahead_ = false;
         if (trace_) trace_->write();
@@ -403,6 +411,22 @@ class EmulatorDevice : public Emulator {
   bool has_launch_ahead_ = false;  // that the host has not waited for
   uint32_t launches_ = 0;
 };
+
+class EmulatedMappedMemory final : public MappedMemory {
+ public:
+  EmulatedMappedMemory(EmulatorDevice& device, size_t bytes) : device_(device) {
+    address_ = device.allocate(bytes);
+    bytes_ = {device.host(address_, bytes), bytes};
+  }
+  ~EmulatedMappedMemory() override { device_.release(address_); }
+
+ private:
+  EmulatorDevice& device_;
+};
+
+std::unique_ptr<MappedMemory> EmulatorDevice::map_memory(size_t bytes) {
+  return std::make_unique<EmulatedMappedMemory>(*this, bytes);
+}
 
 class EmulatorDevice::RecordedGraph final : public Graph {
  public:

@@ -82,6 +82,19 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
   CHECK(contains(full, "--profile-events N gives a warp more room"));
 }
 
+TEST_CASE("a kernel that is watched and checked computes the same, and words that are none are refused") {
+  for (const char* kernel :
+       {"gemm_warp_specialized --m 264 --n 256 --k 256", "gemm --m 264 --n 256 --k 256"}) {
+    const Ran ran =
+        run(std::string(kernel) + " --device emulator --assembler none --no-cache --watchdog --checks");
+    CHECK(ran.code == 0);
+    CHECK(contains(ran, "verified"));
+  }
+  const Ran none = run("saxpy --watchdog=0 --device emulator");
+  CHECK(none.code == 2);
+  CHECK(contains(none, "--watchdog"));
+}
+
 TEST_CASE("a profile that cannot be had is refused before anything runs") {
   const Folder folder;
   const Ran unwritable = run("saxpy" + kRun + folder.str("no/trace"));

@@ -179,6 +179,9 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   CHECK_ENTRY(mem_get_info, cuMemGetInfo);
   CHECK_ENTRY(mem_alloc, cuMemAlloc);
   CHECK_ENTRY(mem_free, cuMemFree);
+  CHECK_ENTRY(mem_host_alloc, cuMemHostAlloc);
+  CHECK_ENTRY(mem_host_get_device_pointer, cuMemHostGetDevicePointer);
+  CHECK_ENTRY(mem_free_host, cuMemFreeHost);
   CHECK_ENTRY(memcpy_htod_async, cuMemcpyHtoDAsync);
   CHECK_ENTRY(memcpy_dtoh_async, cuMemcpyDtoHAsync);
   CHECK_ENTRY(memset_d8_async, cuMemsetD8Async);

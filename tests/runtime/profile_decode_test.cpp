@@ -16,7 +16,7 @@ namespace {
 using namespace profile_format;
 using runtime::Profile;
 
-constexpr uint32_t kEvents = 40, kUnits = kHeaderUnits + kEvents;
+constexpr uint32_t kEvents = 40, kUnits = warp_units(kEvents);
 constexpr double kPeriod = 0.5;         // of a clock, in nanoseconds
 constexpr uint64_t kTick = 1000;        // of the shared time
 constexpr uint64_t kStart = 7'000'123;  // of the kernel, in shared time

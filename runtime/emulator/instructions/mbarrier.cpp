@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ptxbuilder/report_format.h"
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/machine/trace.h"
 
@@ -242,6 +243,15 @@ void decode_tx(Decode& d) {
   d.run<handler>({d.address(d.operand(0)), d.source(1, Type::u32)});
 }
 
+// Writes what the hardware has in the place of an mbarrier, as far as it is known. A kernel may look at it
+// where it has waited in vain.
+void write_word(const Mbarrier& m) {
+  const uint64_t word =
+      report_format::encode({static_cast<uint32_t>(m.phase & 1), static_cast<uint32_t>(m.pending),
+                             static_cast<uint32_t>(m.count), static_cast<int32_t>(m.tx)});
+  std::memcpy(m.cta->shared.data() + m.offset, &word, sizeof word);
+}
+
 // test_wait and try_wait.
 struct PhaseWait {
   AddressOperand addr;
@@ -288,6 +298,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   w.set_predicate(x.wait_complete, lanes, passed);
   if (passed && x.acquires) w.causality.told(passed, w.alive);
   if (!waited) return;
+  write_word(*waited);
   // Whoever is told to wait asks again once something has changed: a poll that cannot succeed is not worth a
   // step.
   w.pause(Wait::mbarrier);

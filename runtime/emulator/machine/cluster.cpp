@@ -158,6 +158,14 @@ bool Cluster::end_delay() {
 Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes_on) {
   const uint64_t end = steps + budget;
   size_t polls = 0;  // turns in a row that ended in one
+  // Who waits for an mbarrier may have a limit of time, also while others read memory again and again.
+  if (version != seen_version_) {
+    seen_version_ = version;
+    seen_at_ = steps;
+  } else if (steps - seen_at_ > 100'000) {
+    wake_pollers();
+    seen_at_ = steps;
+  }
   for (uint32_t turn = 1; steps < end; ++turn) {
     if (turn % 4 == 0 && !goes_on()) return Outcome::running;
     if (live_warps == 0) {
@@ -184,11 +192,13 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
     if (part_meetings() || end_delay() || complete_delayed()) continue;
     if (stale_version_ != version) stale_rounds_ = 0;
     stale_version_ = version;
-    idle_ += 1000;
+    // Time passes ever faster where nobody sleeps, so that a limit of the kernel's own, of whatever length,
+    // is reached.
+    const bool sleeps = std::ranges::any_of(all_, [](const Warp* warp) {
+      return std::ranges::any_of(warp->fragments_, [](const Fragment& f) { return f.wait == Wait::sleep; });
+    });
+    idle_ += sleeps ? 1000 : uint64_t{1000} << std::min<uint32_t>(stale_rounds_, 24);
     if (!wake_pollers() || ++stale_rounds_ > 40) {
-      bool sleeps = false;
-      for (Warp* warp : all_)
-        for (Fragment& f : warp->fragments_) sleeps |= f.wait == Wait::sleep;
       if (!sleeps) deadlock();
       stale_rounds_ = 0;
       return Outcome::stalled;

@@ -1,0 +1,102 @@
+// A kernel that watches its waits or checks its values writes to memory of the host in this form, on which
+// its code and the host's reader agree.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/profile_format.h"
+
+namespace ptxbuilder {
+
+// The host needs this beside the memory; it is part of the kernel's signature.
+struct ReportFormat {
+  // A site is a line of the kernel that reports: one that waits, or one that has a message.
+  struct Site {
+    enum class Kind : uint8_t { mbarrier, barrier, cluster, counter, check, print };
+
+    Kind kind = Kind::mbarrier;
+    std::string line;        // "gemm.cpp:41"
+    std::string text;        // what is waited for, or a message with {} for each value
+    std::string types = {};  // of a message's values, a letter each: u, s, f, p
+    bool operator==(const Site&) const = default;
+  };
+
+  uint32_t watchdog_milliseconds = 0;  // that a wait may take; 0 where waits are not watched
+  uint32_t messages = 0;               // that there is room for; 0 where the kernel has none
+  std::vector<Site> sites;             // from number 1 on
+  std::vector<ProfileFormat::Role> roles;
+
+  bool operator==(const ReportFormat&) const = default;
+};
+
+// The memory consists of a header, the messages, and a slot for each warp of the first kMostCtas CTAs, which
+// those behind them share.
+namespace report_format {
+
+constexpr const char* kReportParameter = "report";  // the kernel's last: the memory's address
+constexpr uint32_t kHeaderBytes = 64, kWarpSlotBytes = 64, kMessageBytes = 64, kMostValues = 6;
+constexpr const char* kGridBarrier = "the grid's barrier";  // the text of a site that waits at one
+constexpr uint32_t kMostCtas = 1 << 16;
+constexpr uint32_t kMostMilliseconds = 1 << 20, kMostMessages = 1 << 20;
+
+struct ReportHeader {
+  uint32_t messages;  // written and lost
+  uint32_t unused[15];
+};
+static_assert(sizeof(ReportHeader) == kHeaderBytes);
+
+// A warp runs from its first instruction on; `at_barrier` is written ahead of a barrier that has no limit of
+// time, and `waits` when a wait is over its limit.
+enum class WarpState : uint32_t { none, runs, at_barrier, waits, ended };
+
+struct Slot {
+  WarpState state;
+  uint32_t site;
+  uint32_t cta;  // counted along x, y and z
+  uint32_t sm;
+  uint32_t lanes;     // that wait
+  uint32_t expected;  // the parity, or the least value of a counter
+  uint32_t object;    // the mbarrier's offset in dynamic shared memory
+  uint32_t unused;
+  uint64_t counter;  // its address
+  uint64_t word;     // what the mbarrier or the counter held
+  uint32_t unused_too[4];
+};
+static_assert(sizeof(Slot) == kWarpSlotBytes);
+
+struct ReportedMessage {
+  uint32_t site;  // 0 until it is complete
+  uint32_t cta, thread, unused;
+  uint64_t values[kMostValues];
+};
+static_assert(sizeof(ReportedMessage) == kMessageBytes);
+
+// What an mbarrier's word in shared memory says on Hopper. The counts are kept as what they lack to 2^20, as
+// ptxas' code for mbarrier.init and mbarrier.pending_count has it.
+//    63      62 ... 43        42 ... 21    20 ... 1          0
+//    parity  2^20 - pending   bytes        2^20 - expected   0
+struct MbarrierWord {
+  uint32_t parity, pending, expected;
+  int32_t bytes;  // that are expected and have not come
+};
+
+constexpr MbarrierWord decode(uint64_t word) {
+  constexpr uint32_t kCounts = 1 << 20;
+  const auto count = [&](int shift) {
+    return (kCounts - static_cast<uint32_t>(word >> shift)) & (kCounts - 1);
+  };
+  const auto bytes = static_cast<int64_t>(word << 21) >> 42;  // of 22 bits with a sign
+  return {static_cast<uint32_t>(word >> 63), count(43), count(1), static_cast<int32_t>(bytes)};
+}
+
+constexpr uint64_t encode(const MbarrierWord& m) {
+  const auto count = [](uint32_t n, int shift) { return uint64_t{(0u - n) & 0xfffff} << shift; };
+  return uint64_t{m.parity} << 63 | count(m.pending, 43) |
+         (uint64_t{static_cast<uint32_t>(m.bytes)} & 0x3fffff) << 21 | count(m.expected, 1);
+}
+
+}  // namespace report_format
+
+}  // namespace ptxbuilder

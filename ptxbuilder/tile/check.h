@@ -1,0 +1,86 @@
+// Checks and prints of values inside a kernel, which the host tells with their line.
+//
+//   check(row < rows, "row {} of {}", row, rows);
+//   print("stage {} begins at {}", stage, offset);
+//   check_finite(sum);
+//
+// They emit nothing, unless the kernel is built while a ChecksScope is open. Every thread that comes has a
+// message of its own.
+#pragma once
+
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder {
+
+// Kernels that are begun on this thread while it lives check and print. Such a kernel has one more parameter,
+// "report", which runtime::LoadedKernel passes. Messages go to memory of the host by stores, so that roles
+// with few registers and code beside wgmma have them too. A check that fails does not stop the kernel: it is
+// an Error of the synchronize() that waits for the launch.
+class ChecksScope {
+ public:
+  // There is room for so many messages of a launch; those beyond are counted. Throws Error unless it is 1 to
+  // 2^20.
+  explicit ChecksScope(uint32_t messages = 1024, Where where = Where::here());
+  ~ChecksScope();
+  ChecksScope(const ChecksScope&) = delete;
+  ChecksScope& operator=(const ChecksScope&) = delete;
+
+  // The room of the innermost scope; 0 where none is open.
+  static uint32_t messages();
+
+ private:
+  uint32_t outer_;
+};
+
+namespace detail {
+
+// A value of a message, as its bits and a letter for how they are read.
+struct MessageValue {
+  Value value;
+  char type;
+
+  MessageValue(u32 v) : value(v), type('u') {}    // NOLINT: meant to be implicit
+  MessageValue(s32 v) : value(v), type('s') {}    // NOLINT
+  MessageValue(u64 v) : value(v), type('U') {}    // NOLINT
+  MessageValue(s64 v) : value(v), type('S') {}    // NOLINT
+  MessageValue(f32 v) : value(v), type('f') {}    // NOLINT
+  MessageValue(f64 v) : value(v), type('F') {}    // NOLINT
+  MessageValue(pred v) : value(v), type('p') {}   // NOLINT
+  MessageValue(gmem v) : value(v), type('x') {}   // NOLINT
+  MessageValue(smem v) : value(v), type('X') {}   // NOLINT
+  MessageValue(f16 v) : MessageValue(f32(v)) {}   // NOLINT
+  MessageValue(bf16 v) : MessageValue(f32(v)) {}  // NOLINT
+};
+
+// The message of a format string that is checked against the number of values, and of the caller's line.
+struct MessageText {
+  std::string_view text;
+  Where where;
+  MessageText(const char* t, Where w = Where::here()) : text(t), where(w) {}         // NOLINT
+  MessageText(std::string_view t, Where w = Where::here()) : text(t), where(w) {}    // NOLINT
+  MessageText(const std::string& t, Where w = Where::here()) : text(t), where(w) {}  // NOLINT
+};
+
+void check(pred holds, const MessageText& text, std::vector<MessageValue> values);
+void print(const MessageText& text, std::vector<MessageValue> values);
+
+}  // namespace detail
+
+// Tells the host when `holds` is false in a thread that comes here. `text` has a {} for each of up to six
+// values. Throws Error where it has not.
+template <class... V>
+void check(pred holds, detail::MessageText text, V... values) {
+  detail::check(holds, text, {detail::MessageValue(values)...});
+}
+
+// Tells the host the values of each thread that comes here.
+template <class... V>
+void print(detail::MessageText text, V... values) {
+  detail::print(text, {detail::MessageValue(values)...});
+}
+
+// Checks that `value` is neither a NaN nor infinite, and that it lies in [least, greatest].
+void check_finite(f32 value, Where where = Where::here());
+void check_range(f32 value, float least, float greatest, Where where = Where::here());
+
+}  // namespace ptxbuilder

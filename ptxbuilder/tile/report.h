@@ -1,0 +1,49 @@
+// What a kernel in the making knows of its reports to the host: of waits that do not end, and of values that
+// it checks or prints. The layer below watchdog.h and check.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::detail {
+
+class Reporting {
+ public:
+  explicit Reporting(ReportFormat format) : format_(std::move(format)) {}
+
+  const ReportFormat& format() const { return format_; }
+  bool watches() const { return format_.watchdog_milliseconds > 0; }
+  bool checks() const { return format_.messages > 0; }
+
+  // The number of a site with the line that is open, which is new unless there is one like it.
+  uint32_t site(ReportFormat::Site::Kind kind, std::string text, std::string types = {});
+  void add_role(std::string name, int first_warpgroup, int warpgroups);
+  void name_role(std::string name) { format_.roles.back().name = std::move(name); }
+  // Emits what each warp writes when it begins, and when it is done with the kernel.
+  void end();
+
+  // The address of `bytes` behind the start of this warp's slot, and of the memory.
+  gmem slot(uint32_t bytes = 0) const;
+  gmem memory() const;
+  // Writes the first half of the slot, for this warp or, where it comes apart, one of its lanes.
+  void write_state(report_format::WarpState state, uint32_t site) const;
+
+ private:
+  ReportFormat format_;
+};
+
+// Begins one where a scope of a watchdog or of checks is open; null otherwise.
+std::shared_ptr<Reporting> begin_reporting(Builder& builder);
+
+// The one whose kernel is being emitted; null where it reports nothing.
+Reporting* reporting();
+
+// One of the lanes that come here together.
+pred is_leader();
+// The lanes of this warp meet, of a CTA of so many threads.
+void meet_warp(uint32_t threads);
+
+}  // namespace ptxbuilder::detail

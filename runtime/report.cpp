@@ -1,0 +1,391 @@
+#include "runtime/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace ptxbuilder::runtime {
+namespace {
+
+using namespace report_format;
+using Site = ReportFormat::Site;
+
+uint64_t volume(Dim3 d) { return uint64_t{d.x} * d.y * d.z; }
+
+uint64_t bytes_for(const Signature& signature, uint64_t ctas) {
+  const uint64_t warps = (signature.threads + 31) / 32;
+  return kHeaderBytes + uint64_t{signature.report->messages} * kMessageBytes +
+         (signature.report->watchdog_milliseconds
+              ? std::min<uint64_t>(ctas, kMostCtas) * warps * kWarpSlotBytes
+              : 0);
+}
+
+template <class T>
+T read_at(std::span<const std::byte> memory, uint64_t offset) {
+  T value{};
+  if (offset + sizeof value <= memory.size()) std::memcpy(&value, memory.data() + offset, sizeof value);
+  return value;
+}
+
+std::string cta_in_words(uint32_t cta, Dim3 grid) {
+  return fmt::format("CTA ({}, {}, {})", cta % grid.x, cta / grid.x % grid.y, cta / grid.x / grid.y);
+}
+
+template <class T>
+T as(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+std::string value_in_words(char type, uint64_t bits) {
+  switch (type) {
+    case 's':
+    case 'S':
+      return fmt::format("{}", static_cast<int64_t>(bits));
+    case 'f':
+      return fmt::format("{}", as<float>(bits));
+    case 'F':
+      return fmt::format("{}", as<double>(bits));
+    case 'p':
+      return bits ? "true" : "false";
+    case 'x':
+    case 'X':
+      return fmt::format("{:#x}", bits);
+    default:
+      return fmt::format("{}", bits);
+  }
+}
+
+std::string filled(const Site& site, const ReportedMessage& message) {
+  std::string text;
+  size_t value = 0;
+  for (size_t i = 0; i < site.text.size(); ++i) {
+    if (site.text.compare(i, 2, "{}") != 0 || value >= site.types.size() || value >= kMostValues) {
+      text += site.text[i];
+      continue;
+    }
+    text += value_in_words(site.types[value], message.values[value]);
+    ++value, ++i;
+  }
+  return text;
+}
+
+// A warp of a launch that waits.
+struct Waiting {
+  uint32_t warp;  // in its CTA
+  Slot slot;
+  const Site* site;
+  std::string role;
+};
+
+// What the slots of a launch tell.
+class Picture {
+ public:
+  Picture(const Signature& signature, Dim3 grid, std::span<const std::byte> memory)
+      : signature_(signature), report_(*signature.report), grid_(grid) {
+    const uint32_t warps = (signature.threads + 31) / 32;
+    const uint64_t first = kHeaderBytes + uint64_t{report_.messages} * kMessageBytes;
+    const uint64_t count = std::min<uint64_t>(volume(grid), kMostCtas) * warps;
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto slot = read_at<Slot>(memory, first + i * kWarpSlotBytes);
+      const auto warp = static_cast<uint32_t>(i % warps);
+      const bool waits = slot.state == WarpState::waits || slot.state == WarpState::at_barrier;
+      if (waits && slot.site >= 1 && slot.site <= report_.sites.size())
+        waiting_.push_back({warp, slot, &report_.sites[slot.site - 1], role_of(warp)});
+      else if (slot.state == WarpState::ended)
+        ended_.push_back({warp, slot, nullptr, role_of(warp)});
+      else if (slot.state == WarpState::runs)
+        ++running_;
+    }
+    // Those over their limit come first: they are why others wait.
+    std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
+      return (a.slot.state == WarpState::waits) > (b.slot.state == WarpState::waits);
+    });
+  }
+
+  std::string text() const {
+    if (waiting_.empty()) return {};
+    std::string all =
+        fmt::format("\n  watchdog: {} warps wait, {} run elsewhere, {} have ended; a wait may take {} ms",
+                    waiting_.size(), running_, ended_.size(), report_.watchdog_milliseconds);
+    std::vector<const Waiting*> told;
+    constexpr size_t kMost = 16;
+    for (const Waiting& w : waiting_) {
+      if (std::any_of(told.begin(), told.end(), [&](const Waiting* other) { return is_like(w, *other); }))
+        continue;
+      told.push_back(&w);
+      if (told.size() > kMost) {
+        all += "\n  ...";
+        break;
+      }
+      all += "\n  " + line(w);
+    }
+    for (const Waiting* w : told)
+      if (w->site->kind == Site::Kind::mbarrier) all += "\n  " + mbarrier(*w);
+    all += ended_in_words();
+    return all + "\n  likely: " + likely(*told.front());
+  }
+
+ private:
+  std::string role_of(uint32_t warp) const {
+    for (const ProfileFormat::Role& role : report_.roles)
+      if (warp >= role.first_warp && warp - role.first_warp < role.warps) return role.name;
+    return {};
+  }
+
+  std::string warp_in_words(const Waiting& w) const {
+    return fmt::format("{} warp {}{}", cta_in_words(w.slot.cta, grid_), w.warp,
+                       w.role.empty() ? "" : " (" + w.role + ")");
+  }
+
+  std::string object(const Waiting& w) const {
+    for (const SharedObject& o : signature_.shared)
+      if (w.slot.object >= o.offset && w.slot.object < o.offset + o.bytes * o.stages)
+        return o.stages > 1 ? fmt::format("{}[{}]", o.name, (w.slot.object - o.offset) / o.bytes) : o.name;
+    return fmt::format("at byte {} of dynamic shared memory", w.slot.object);
+  }
+
+  static bool is_like(const Waiting& a, const Waiting& b) {
+    return a.slot.state == b.slot.state && a.slot.site == b.slot.site && a.role == b.role &&
+           (a.slot.state == WarpState::at_barrier ||
+            (a.slot.object == b.slot.object && a.slot.expected == b.slot.expected));
+  }
+
+  std::string line(const Waiting& w) const {
+    size_t more = 0, ctas = 0;
+    uint32_t last = w.slot.cta;
+    for (const Waiting& other : waiting_) {
+      if (&other == &w || !is_like(other, w)) continue;
+      ++more;
+      if (other.slot.cta != last) ++ctas;
+      last = other.slot.cta;
+    }
+    std::string text = warp_in_words(w);
+    if (more) text += fmt::format(" and {} more{}", more, ctas ? fmt::format(", of {} CTAs,", ctas + 1) : "");
+    text += more ? " wait " : " waits ";
+    switch (w.site->kind) {
+      case Site::Kind::mbarrier:
+        text += fmt::format("for phase parity {} of mbarrier {}", w.slot.expected & 1, object(w));
+        break;
+      case Site::Kind::counter:
+        text += w.site->text == kGridBarrier
+                    ? fmt::format("for {} at {:#x}, to which {} CTAs have not come", w.site->text,
+                                  w.slot.counter, missing_ctas(w))
+                    : fmt::format("for {} at {:#x}, which is {} and is to be {}", w.site->text,
+                                  w.slot.counter, w.slot.word, w.slot.expected);
+        break;
+      default:
+        text += "at " + w.site->text;
+    }
+    return text + ", " + w.site->line;
+  }
+
+  std::string mbarrier(const Waiting& w) const {
+    if (!is_initialised(w))
+      return fmt::format("mbarrier {} holds {:#018x}, which is no mbarrier", object(w), w.slot.word);
+    const MbarrierWord m = decode(w.slot.word);
+    std::string text =
+        fmt::format("mbarrier {} of {} is in the phase of parity {}: {} of {} arrivals are missing",
+                    object(w), cta_in_words(w.slot.cta, grid_), w.slot.expected & 1, m.pending, m.expected);
+    if (m.bytes > 0) text += fmt::format(", {} B are expected and have not come", m.bytes);
+    if (m.bytes < 0) text += fmt::format(", {} B more have come than were expected", -m.bytes);
+    return text;
+  }
+
+  std::string ended_in_words() const {
+    std::string text;
+    const uint32_t cta = waiting_.front().slot.cta;
+    std::vector<uint32_t> warps;
+    for (const Waiting& w : ended_)
+      if (w.slot.cta == cta) warps.push_back(w.warp);
+    for (size_t i = 0; i < warps.size();) {
+      size_t j = i;
+      while (j + 1 < warps.size() && warps[j + 1] == warps[j] + 1 &&
+             role_of(warps[j + 1]) == role_of(warps[i]))
+        ++j;
+      const std::string role = role_of(warps[i]);
+      text +=
+          fmt::format("\n  {} warp{} {}{}{} ended", cta_in_words(cta, grid_),
+                      i == j ? fmt::format(" {}", warps[i]) : fmt::format("s {} to {}", warps[i], warps[j]),
+                      role.empty() ? "" : fmt::format("({}) ", role), i == j ? "has" : "have", "");
+      i = j + 1;
+    }
+    return text;
+  }
+
+  // Each CTA adds 1 to the counter, and the first what lacks to 2^31 (GridBarrier::sync).
+  static uint64_t missing_ctas(const Waiting& w) {
+    constexpr uint64_t kAll = uint64_t{1} << 31;
+    const uint64_t come = w.slot.word & (kAll - 1);
+    return come > kAll / 2 ? kAll - come : w.slot.expected - come;
+  }
+
+  // A barrier that was never initialised, or was written over.
+  static bool is_initialised(const Waiting& w) {
+    const MbarrierWord m = decode(w.slot.word);
+    return (w.slot.word & 1) == 0 && m.expected > 0 && m.pending <= m.expected;
+  }
+
+  // The roles of the CTA's warps that have ended, but those that still wait.
+  std::string gone(uint32_t cta) const {
+    std::string roles;
+    for (const ProfileFormat::Role& role : report_.roles) {
+      const auto is_of = [&](const Waiting& w) { return w.slot.cta == cta && w.role == role.name; };
+      if (std::any_of(waiting_.begin(), waiting_.end(), is_of)) continue;
+      if (std::any_of(ended_.begin(), ended_.end(), is_of)) roles += (roles.empty() ? "" : ", ") + role.name;
+    }
+    return roles;
+  }
+
+  std::string likely(const Waiting& w) const {
+    const std::string left = gone(w.slot.cta);
+    switch (w.site->kind) {
+      case Site::Kind::mbarrier:
+        return likely_of_mbarrier(w, left);
+      case Site::Kind::counter:
+        if (w.site->text == kGridBarrier)
+          return "some CTAs do not come to the grid's barrier: they have left, wait elsewhere, or do not run "
+                 "yet";
+        return fmt::format(
+            "{} fewer signals came than are waited for: a signal is missing, or who gives it has left or "
+            "does not run at the same time",
+            w.slot.expected > w.slot.word ? fmt::format("{}", w.slot.expected - w.slot.word) : "some");
+      case Site::Kind::cluster:
+        return "a CTA of the cluster does not come to its barrier: it has left, or waits elsewhere";
+      default: {
+        const auto here = std::count_if(waiting_.begin(), waiting_.end(), [&](const Waiting& other) {
+          return other.slot.cta == w.slot.cta && other.slot.site == w.slot.site;
+        });
+        return fmt::format("{} warps have come there, which is fewer than it is for{}", here,
+                           left.empty() ? "" : ": the role " + left + " has left");
+      }
+    }
+  }
+
+  std::string likely_of_mbarrier(const Waiting& w, const std::string& left) const {
+    if (!is_initialised(w))
+      return "the mbarrier is not initialised where it is waited for, or its place was written over: its "
+             "init, "
+             "with a fence.mbarrier_init and a barrier of the threads, comes before all use";
+    const MbarrierWord m = decode(w.slot.word);
+    const std::string name = object(w);
+    if (m.bytes > 0 && m.pending == 0)
+      return fmt::format(
+          "{} is to get {} B more than its copies bring: the bytes of expect_tx are too many, or a "
+          "copy is missing",
+          name, m.bytes);
+    if (m.bytes < 0)
+      return fmt::format(
+          "{} has got {} B more than were expected: the bytes of expect_tx are too few, or it is "
+          "missing",
+          name, -m.bytes);
+    if (m.bytes > 0) return fmt::format("{} lacks bytes and arrivals: copies are not issued", name);
+    if (m.pending < m.expected)
+      return fmt::format("{} is initialised for {} arrivals and gets {}: the count is too great{}", name,
+                         m.expected, m.expected - m.pending,
+                         left.empty() ? ", or some who arrive wait themselves"
+                                      : ", or the role " + left + " has left too early");
+    if (!left.empty())
+      return fmt::format("nobody arrives at {} in this phase: the role {} has left", name, left);
+    return fmt::format(
+        "nobody has arrived at {} in this phase: who arrives waits itself, or the parity is that of a "
+        "phase too far ahead",
+        name);
+  }
+
+  const Signature& signature_;
+  const ReportFormat& report_;
+  Dim3 grid_;
+  std::vector<Waiting> waiting_, ended_;
+  size_t running_ = 0;
+};
+
+}  // namespace
+
+std::string describe_waits(const Signature& signature, Dim3 grid, std::span<const std::byte> memory) {
+  if (!signature.report || !signature.report->watchdog_milliseconds || volume(grid) == 0) return {};
+  return Picture(signature, grid, memory).text();
+}
+
+KernelMessages read_messages(const Signature& signature, Dim3 grid, std::span<const std::byte> memory) {
+  KernelMessages all;
+  const uint32_t room = signature.report->messages, written = read_at<ReportHeader>(memory, 0).messages;
+  all.lost = written > room ? written - room : 0;
+  for (uint32_t i = 0; i < std::min(written, room); ++i) {
+    const auto message = read_at<ReportedMessage>(memory, kHeaderBytes + uint64_t{i} * kMessageBytes);
+    if (message.site < 1 || message.site > signature.report->sites.size()) continue;  // not complete
+    const Site& site = signature.report->sites[message.site - 1];
+    all.messages.push_back({site.kind == Site::Kind::check,
+                            fmt::format("{}: {} thread {}: {}", site.line, cta_in_words(message.cta, grid),
+                                        message.thread, filled(site, message))});
+  }
+  return all;
+}
+
+KernelReport::KernelReport(Device& device, const Signature& signature)
+    : device_(device), signature_(signature) {}
+
+Address KernelReport::memory_for(Dim3 grid) {
+  const std::lock_guard lock(mutex_);
+  if (memories_.empty() || memories_.back().ctas < std::min<uint64_t>(volume(grid), kMostCtas)) {
+    const uint64_t ctas = volume(grid);
+    memories_.push_back({grid, device_.map_memory(bytes_for(signature_, ctas)), ctas});
+  }
+  memories_.back().grid = grid;
+  return memories_.back().mapped->address();
+}
+
+void KernelReport::on_print(std::function<void(const std::string&)> print) {
+  const std::lock_guard lock(mutex_);
+  print_ = std::move(print);
+}
+
+std::string KernelReport::about_failure() {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const Memory& m : memories_) {
+    for (const auto& message : read_messages(signature_, m.grid, m.mapped->bytes()).messages)
+      text += fmt::format("\n  {} {}", message.is_check ? "check failed" : "printed", message.text);
+    text += describe_waits(signature_, m.grid, m.mapped->bytes());
+  }
+  return text;
+}
+
+void KernelReport::work_done() {
+  const std::lock_guard lock(mutex_);
+  if (signature_.report->messages == 0) return;
+  std::vector<std::string> failed;
+  uint64_t lost = 0;
+  for (const Memory& m : memories_) {
+    const std::span<std::byte> bytes = m.mapped->bytes();
+    const KernelMessages all = read_messages(signature_, m.grid, bytes);
+    if (read_at<ReportHeader>(bytes, 0).messages == 0) continue;
+    std::fill_n(bytes.begin(), kHeaderBytes + uint64_t{signature_.report->messages} * kMessageBytes,
+                std::byte{0});
+    lost += all.lost;
+    for (const auto& message : all.messages)
+      if (message.is_check)
+        failed.push_back(message.text);
+      else if (print_)
+        print_(message.text);
+      else
+        fmt::print("{}\n", message.text);
+  }
+  constexpr size_t kMost = 10;
+  const std::string without = lost ? fmt::format("\n  {} messages had no room", lost) : "";
+  if (failed.empty()) {
+    if (lost && print_)
+      print_(fmt::format("{} messages of kernel {} had no room", lost, signature_.kernel));
+    else if (lost)
+      fmt::print("{} messages of kernel {} had no room\n", lost, signature_.kernel);
+    return;
+  }
+  std::string text = fmt::format("kernel {}: {} checks failed", signature_.kernel, failed.size());
+  for (size_t i = 0; i < std::min(failed.size(), kMost); ++i) text += "\n  " + failed[i];
+  if (failed.size() > kMost) text += "\n  ...";
+  throw Error(text + without, Error::Kind::device);
+}
+
+}  // namespace ptxbuilder::runtime

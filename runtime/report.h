@@ -1,0 +1,57 @@
+// What kernels report to the host beside their results: waits that do not end, checks that fail, and prints.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ptxbuilder/signature.h"
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime {
+
+// The memory that a kernel reports to, which its LoadedKernel passes to each launch, and what is in it.
+class KernelReport final : public Reporter {
+ public:
+  // The kernel has a signature().report.
+  KernelReport(Device& device, const Signature& signature);
+
+  // For a launch on `grid`. The memory lives as long as this.
+  Address memory_for(Dim3 grid);
+  // Gets the lines that the kernel prints; standard output has them unless it is set.
+  void on_print(std::function<void(const std::string&)> print);
+
+  std::string about_failure() override;
+  void work_done() override;
+
+ private:
+  struct Memory {
+    Dim3 grid;  // of the last launch
+    std::unique_ptr<MappedMemory> mapped;
+    uint64_t ctas;  // that it is for
+  };
+
+  Device& device_;
+  Signature signature_;
+  std::mutex mutex_;
+  std::vector<Memory> memories_;  // of which launches take the last
+  std::function<void(const std::string&)> print_;
+};
+
+// Tells, of the memory of a launch on `grid`, who waits for what and why; empty where nothing waits.
+std::string describe_waits(const Signature& signature, Dim3 grid, std::span<const std::byte> memory);
+
+// The messages of a launch. `lost` had no room.
+struct KernelMessages {
+  struct Message {
+    bool is_check;  // that failed
+    std::string text;
+  };
+  std::vector<Message> messages;
+  uint32_t lost = 0;
+};
+KernelMessages read_messages(const Signature& signature, Dim3 grid, std::span<const std::byte> memory);
+
+}  // namespace ptxbuilder::runtime
