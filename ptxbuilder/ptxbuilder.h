@@ -36,6 +36,7 @@
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/cooperative_copy.h"
 #include "ptxbuilder/tile/emit_pipeline.h"
+#include "ptxbuilder/tile/jitter.h"
 #include "ptxbuilder/tile/kernel.h"
 #include "ptxbuilder/tile/parameters.h"
 #include "ptxbuilder/tile/pipeline.h"

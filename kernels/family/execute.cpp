@@ -10,6 +10,7 @@
 #include "kernels/family/assembling.h"
 #include "ptxbuilder/compile/nvdisasm.h"
 #include "ptxbuilder/tile/check.h"
+#include "ptxbuilder/tile/jitter.h"
 #include "ptxbuilder/tile/watchdog.h"
 #include "runtime/compile/load.h"
 #include "runtime/perfetto.h"
@@ -284,6 +285,8 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   if (options.watchdog) watched.emplace(options.watchdog);
   std::optional<ChecksScope> checked;
   if (options.checks) checked.emplace();
+  std::optional<JitterScope> shaken;
+  if (options.jitter) shaken.emplace(*options.jitter);
   Kernel kernel = command::build(family, fields);
   for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
   built.build_milliseconds = milliseconds_since(start);

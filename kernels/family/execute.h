@@ -30,6 +30,7 @@ struct ExecuteOptions {
   std::string profile;  // the file for what the kernel records of itself; "" where it records nothing
   uint32_t profile_events = 1024;  // that a warp has room for
   uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0 for any time
+  std::optional<uint64_t> jitter;  // the seed of its delays
   bool checks = false;             // the kernel checks and prints
   std::string ptx_file;            // PTX that runs as well, in the kernel's place; "" for none
   // This tells how that differs from the kernel, and is needed where it is given. A program that does nothing

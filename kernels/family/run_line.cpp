@@ -69,6 +69,8 @@ void add_run_options(const Arguments& app, RunWords& words) {
                   "tell who waits for what where a wait of the kernel takes longer, in ms: --watchdog=MS")
       .from(1, report_format::kMostMilliseconds);
   app.flag("--checks", words.options.checks, "the kernel's check() and print() tell what they find");
+  app.option("--jitter", words.options.jitter, "short sleeps where the kernel's threads deal with each other")
+      .shown_as("SEED");
   const Option profile = app.option("--profile", words.options.profile,
                                     "time the kernel's regions by its own clock, warp by warp: a summary, "
                                     "and a trace for Perfetto")

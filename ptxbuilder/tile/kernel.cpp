@@ -6,6 +6,7 @@
 
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/launch_rule.h"
+#include "ptxbuilder/tile/jitter.h"
 #include "ptxbuilder/tile/report.h"
 
 namespace ptxbuilder {
@@ -189,6 +190,7 @@ Kernel::Kernel(std::string name, BuilderOptions options, Where where)
     : builder_(std::move(name), std::move(options), where) {
   TileContext::of(builder_).profiling = detail::begin_profiling(builder_);
   TileContext::of(builder_).reporting = detail::begin_reporting(builder_);
+  detail::begin_jitter(builder_);
   begin(where);
 }
 

@@ -82,17 +82,21 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
   CHECK(contains(full, "--profile-events N gives a warp more room"));
 }
 
-TEST_CASE("a kernel that is watched and checked computes the same, and words that are none are refused") {
+TEST_CASE(
+    "a kernel that is watched, checked and shaken computes the same, and words that are none are refused") {
   for (const char* kernel :
        {"gemm_warp_specialized --m 264 --n 256 --k 256", "gemm --m 264 --n 256 --k 256"}) {
-    const Ran ran =
-        run(std::string(kernel) + " --device emulator --assembler none --no-cache --watchdog --checks");
+    const Ran ran = run(std::string(kernel) +
+                        " --device emulator --assembler none --no-cache --watchdog --checks --jitter 3");
     CHECK(ran.code == 0);
     CHECK(contains(ran, "verified"));
   }
   const Ran none = run("saxpy --watchdog=0 --device emulator");
   CHECK(none.code == 2);
   CHECK(contains(none, "--watchdog"));
+  const Ran word = run("saxpy --jitter often --device emulator");
+  CHECK(word.code == 2);
+  CHECK(contains(word, "--jitter"));
 }
 
 TEST_CASE("a profile that cannot be had is refused before anything runs") {
