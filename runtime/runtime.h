@@ -10,5 +10,6 @@
 #include "runtime/open_device.h"
 #include "runtime/perfetto.h"
 #include "runtime/profile.h"
+#include "runtime/profile_svg.h"
 #include "runtime/report.h"
 #include "runtime/tensor_map.h"

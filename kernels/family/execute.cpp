@@ -14,6 +14,7 @@
 #include "ptxbuilder/tile/watchdog.h"
 #include "runtime/compile/load.h"
 #include "runtime/perfetto.h"
+#include "runtime/profile_svg.h"
 
 namespace ptxbuilder::command {
 namespace {
@@ -137,11 +138,13 @@ void tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
   if (options.profile.empty()) return;
   const runtime::Profile profile = run.profile();
   std::ofstream file(options.profile, std::ios::binary);
-  file << runtime::perfetto_trace(profile);
+  const bool is_picture = std::filesystem::path(options.profile).extension() == ".svg";
+  file << (is_picture ? runtime::profile_svg(profile) : runtime::perfetto_trace(profile));
   if (!file.flush()) throw Error(fmt::format("{}: cannot be written", options.profile));
   json["profile"] = to_json(profile, options.profile);
   if (options.json) return;
-  fmt::print("  wrote {}, for ui.perfetto.dev\n{}", options.profile, profile.summary());
+  fmt::print("  wrote {}{}\n{}", options.profile, is_picture ? "" : ", for ui.perfetto.dev",
+             profile.summary());
   if (profile.lost) fmt::print("--profile-events N gives a warp more room\n");
 }
 

@@ -73,7 +73,7 @@ void add_run_options(const Arguments& app, RunWords& words) {
       .shown_as("SEED");
   const Option profile = app.option("--profile", words.options.profile,
                                     "time the kernel's regions by its own clock, warp by warp: a summary, "
-                                    "and a trace for Perfetto")
+                                    "and a trace for Perfetto, or a picture where FILE ends in .svg")
                              .shown_as("FILE");
   app.option("--profile-events", words.options.profile_events, "that a warp has room for")
       .from(profile_format::kLeastEvents, profile_format::kMostEvents)

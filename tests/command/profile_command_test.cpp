@@ -99,6 +99,19 @@ TEST_CASE(
   CHECK(contains(word, "--jitter"));
 }
 
+TEST_CASE("a profile in a file that ends in .svg is a picture of each role and a CTA's warps") {
+  const Folder folder;
+  const Ran ran = run("gemm_pingpong --m 264 --n 128 --k 200 --ctas 1" + kRun + folder.str("turns.svg"));
+  CHECK(ran.code == 0);
+  CHECK(contains(ran, "wrote " + folder.str("turns.svg") + "\n"));
+  const std::string svg = file_text(folder.str("turns.svg"));
+  CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  CHECK(svg.ends_with("</svg>\n"));
+  for (const char* part :
+       {">producer</text>", ">consumer</text>", ">turn</text>", "<title>wgmma: ", "CTA 0 over "})
+    CHECK_MESSAGE(svg.find(part) != std::string::npos, part);
+}
+
 TEST_CASE("a profile that cannot be had is refused before anything runs") {
   const Folder folder;
   const Ran unwritable = run("saxpy" + kRun + folder.str("no/trace"));

@@ -1,0 +1,14 @@
+// A profile as a picture: the shares of each role's regions, and a CTA's warps over time.
+#pragma once
+
+#include <string>
+
+#include "runtime/profile.h"
+
+namespace ptxbuilder::runtime {
+
+// The text of an SVG file. It has the rows of summary(), with a bar for each share, and below them the
+// regions of the CTA that began first: a line for each warpgroup, of its first warp.
+std::string profile_svg(const Profile& profile);
+
+}  // namespace ptxbuilder::runtime
