@@ -183,6 +183,9 @@ class Picture {
   }
 
   std::string mbarrier(const Waiting& w) const {
+    // An H100 reads it as 0.
+    if (w.slot.word == 0)
+      return fmt::format("mbarrier {}: the device does not show what it lacks", object(w));
     if (!is_initialised(w))
       return fmt::format("mbarrier {} holds {:#018x}, which is no mbarrier", object(w), w.slot.word);
     const MbarrierWord m = decode(w.slot.word);
@@ -265,6 +268,12 @@ class Picture {
   }
 
   std::string likely_of_mbarrier(const Waiting& w, const std::string& left) const {
+    if (w.slot.word == 0)
+      return left.empty()
+                 ? fmt::format(
+                       "arrivals or bytes are missing at {}: run it on the emulator, which says which",
+                       object(w))
+                 : fmt::format("the role {} has left, whose arrivals may be missing at {}", left, object(w));
     if (!is_initialised(w))
       return "the mbarrier is not initialised where it is waited for, or its place was written over: its "
              "init, "
