@@ -140,7 +140,11 @@ TEST_CASE("misuse of emit_pipeline, and its accepted twins") {
        [](bool bad) {
          HERE copying({.in = {.delay_release = bad ? 1 : 0},
                        .options = {.manual_release = true},
-                       .body = [](PipelineStep& s) { s.release(0); }},
+                       .body =
+                           [](PipelineStep& s) {
+                             s.out(0);
+                             s.release(0);
+                           }},
                       marked);
        }},
       {"an output that is kept",
