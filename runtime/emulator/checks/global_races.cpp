@@ -17,8 +17,7 @@ class GlobalRaces final : public Observer {
 
   void global_access(Warp& w, const Allocation& allocation, const GlobalAccess& a) override {
     if (allocation.read_only) return;
-    if (a.updates) require_written(w, allocation, a);
-    const GlobalDeed deed{number_of(a.deed.actor),
+    const GlobalDeed deed{actor_of(a.deed.actor),
                           a.deed.time,
                           w.grid().kernel.lines[a.deed.pc].ptx,
                           0,
@@ -29,37 +28,39 @@ class GlobalRaces final : public Observer {
     auto standing = [&](const GlobalDeed& earlier, bool wrote) {
       return this->standing(w.causality.knowledge(), me, deed, earlier, wrote);
     };
-    {
-      const std::lock_guard lock(shadow_.mutex());
-      if (a.writes) allocation.note_written(a.address - allocation.address, a.bytes);
-      std::vector<std::byte> stored;  // empty where it is not known
-      const Address end = a.address + a.bytes;
-      for (Address from = a.address; from < end;) {
-        const auto clash = shadow_.access(allocation.address, allocation.size, from,
-                                          static_cast<uint32_t>(end - from), deed, a.writes, standing);
-        if (!clash) break;
-        if (stored.empty()) {
+    std::vector<std::byte> stored;  // empty where it is not known
+    const Address end = a.address + a.bytes;
+    for (Address from = a.address; from < end;) {
+      const Address page_end = (from / GlobalShadow::page_bytes + 1) * GlobalShadow::page_bytes;
+      const Address piece_end = std::min(end, page_end);
+      const std::lock_guard lock(shadow_.lock_of(from));
+      if (a.updates) require_written(w, allocation, a, from, piece_end);
+      if (a.writes) allocation.note_written(from - allocation.address, piece_end - from);
+      while (from < piece_end) {
+        const auto clash =
+            shadow_.access(from, static_cast<uint32_t>(piece_end - from), deed, a.writes, standing);
+        if (clash && stored.empty()) {
           stored.resize(a.bytes);
           if (!a.values(stored.data())) stored.clear();
         }
-        report(w, allocation, a, *clash, stored);
-        from = clash->address + 4;
+        if (clash) report(w, allocation, a, *clash, stored);
+        from = clash ? clash->address + 4 : piece_end;
       }
     }
     if (a.writes && a.deed.async)
       if (std::vector<std::byte> stored(a.bytes); a.values(stored.data()))
-        shadow_.keep(deed.actor, deed.time, a.address, std::move(stored));
+        shadow_.keep(deed, a.address, std::move(stored));
   }
 
   void global_stored(Actor actor, uint32_t time) override {
-    if (actor < numbers_.size() && numbers_[actor] != 0) shadow_.forget(numbers_[actor], time);
+    if (actor < actors_.size() && actors_[actor]) shadow_.forget(*actors_[actor], time);
   }
 
  private:
-  // The number of a cluster's actor among those of all.
-  uint32_t number_of(Actor local) {
-    if (local >= numbers_.size()) numbers_.resize(std::max<size_t>(local + 1, cluster_.actors.size()), 0);
-    if (numbers_[local] == 0) {
+  // A cluster's actor among those of all.
+  const GlobalActor* actor_of(Actor local) {
+    if (local >= actors_.size()) actors_.resize(std::max<size_t>(local + 1, cluster_.actors.size()));
+    if (!actors_[local]) {
       const ActorName& name = cluster_.actors[local];
       const Cta& cta = *name.cta;
       const std::string of_cta = fmt::format("CTA ({}, {}, {})", cta.id.x, cta.id.y, cta.id.z);
@@ -74,16 +75,16 @@ class GlobalRaces final : public Observer {
         default:
           text = "a copy of " + of_cta;
       }
-      numbers_[local] =
+      actors_[local] =
           shadow_.add({cluster_.grid.id, cluster_.index, cluster_.index * cluster_.ctas.size() + cta.rank,
                        local, std::move(text)});
     }
-    return numbers_[local];
+    return actors_[local];
   }
 
   Standing standing(const Knowledge& k, const Party& me, const GlobalDeed& deed, const GlobalDeed& earlier,
                     bool wrote) const {
-    const GlobalActor& by = shadow_[earlier.actor];
+    const GlobalActor& by = *earlier.actor;
     if (by.launch != cluster_.grid.id) return k.seen[prior_launch] > 0 ? Standing::over : Standing::unordered;
     const bool is_near = by.cluster == cluster_.index;
     if (deed.is_strong && earlier.is_strong && reaches(deed.scope, by, me) && reaches(earlier.scope, by, me))
@@ -105,9 +106,9 @@ class GlobalRaces final : public Observer {
   }
 
   // Memory that is allocated holds anything: a sum begins with zeros that somebody has written.
-  void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a) const {
-    const std::lock_guard lock(shadow_.mutex());
-    if (const auto offset = allocation.first_unwritten(a.address - allocation.address, a.bytes))
+  static void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a,
+                              Address from, Address end) {
+    if (const auto offset = allocation.first_unwritten(from - allocation.address, end - from))
       w.find(Fault::uninitialised_sum,
              fmt::format("{} {}, which nothing had written", a.what, allocation.name_of(*offset)), a.lane);
   }
@@ -117,7 +118,9 @@ class GlobalRaces final : public Observer {
     const Fault fault = clash.standing == Standing::unfenced ? Fault::proxy_fence : Fault::race;
     if (w.grid().reports->has_found(w.grid().kernel.name, w.here(), fault)) return;
     const std::string where = allocation.name_of(clash.address - allocation.address);
-    const GlobalActor& by = shadow_[clash.earlier.actor];
+    const Address first = std::max(a.address, clash.address);
+    const int lane = a.each ? a.lane + static_cast<int>((first - a.address) / a.each) : a.lane;
+    const GlobalActor& by = *clash.earlier.actor;
     const bool is_prior = by.launch != cluster_.grid.id;
     const std::vector<SourceLine>& lines = w.grid().kernel.lines;
     const auto pc = std::ranges::find(lines, clash.earlier.line, &SourceLine::ptx) - lines.begin();
@@ -131,18 +134,18 @@ class GlobalRaces final : public Observer {
           fmt::format("{} {} through the async proxy, but {}, and no fence.proxy.async of global memory "
                       "stands between",
                       a.what, where, earlier),
-          a.lane);
+          lane);
     // A store of what stands there already races for nothing.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
           fmt::format("{} {} what stands there already, and nothing orders it after the other write: {}",
                       a.what, where, earlier),
-          a.lane);
+          lane);
     w.find(fault,
            fmt::format(
                "{} {}, but {}, and {}", a.what, where, earlier,
                is_prior ? "no griddepcontrol.wait stands ahead of this" : "nothing orders this after that"),
-           a.lane);
+           lane);
   }
 
   // True where the word gets what it has, or will have once an earlier copy is done.
@@ -160,7 +163,7 @@ class GlobalRaces final : public Observer {
 
   const Cluster& cluster_;
   GlobalShadow& shadow_;
-  std::vector<uint32_t> numbers_;  // by actor of the cluster; 0 where it has none yet
+  std::vector<const GlobalActor*> actors_;  // by actor of the cluster; null where it has none yet
 };
 
 }  // namespace

@@ -43,6 +43,8 @@ class Races final : public Observer {
   void lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) override;
 
  private:
+  static void check_lanes(const Warp& w, const SharedAccess& a, int lane, bool is_atomic, const LaneMark& m,
+                          uint32_t at, uint32_t from, uint32_t to);
   static std::optional<Clash> record(Cta& cta, Access made, uint32_t begin, uint32_t end, bool writes,
                                      const Knowledge& k) {
     return writes ? cta.shadow.write(made, begin, end - begin, k)
@@ -111,6 +113,7 @@ void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
   for (std::optional<Clash> more = clash; more;) {
     clash = *more;
     const uint32_t from = std::max(a.offset, clash.offset), to = std::min(end, clash.offset + 4);
+    const int lane = a.each ? a.lane + static_cast<int>((from - a.offset) / a.each) : a.lane;
     const bool is_same = is_known && clash.earlier_wrote && !clash.earlier.async &&
                          clash.conflict == Conflict::unordered &&
                          std::equal(stored.begin() + (from - a.offset), stored.begin() + (to - a.offset),
@@ -119,9 +122,9 @@ void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
       w.note(fmt::format("this writes to {} what stands there already, and nothing orders it after the other "
                          "write: {}",
                          a.cta.name(clash.offset), w.cluster().describe(clash.earlier, true)),
-             a.lane);
+             lane);
     else
-      find(w, clash, a.cta, a.writes ? "this writes" : "this reads", a.lane);
+      find(w, clash, a.cta, a.writes ? "this writes" : "this reads", lane);
     if (a.writes) a.cta.shadow.agree(w.access(), from, to - from);
     more = to < end ? record(a.cta, w.access(), to, end, a.writes, known) : std::nullopt;
   }
@@ -151,15 +154,12 @@ bool one_writer(const LaneMark& m) {
   return std::bit_cast<uint32_t>(m.writers) == m.writers[0] * 0x01010101u;
 }
 
-void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
-  const int lane = a.lane;
-  const Lanes bit = Lanes{1} << lane;
-  const bool atomic = kind == LaneAccess::atomic_checked || kind == LaneAccess::atomic_recorded,
-             checked = kind != LaneAccess::recorded && kind != LaneAccess::atomic_recorded,
-             recorded = kind != LaneAccess::checked && kind != LaneAccess::atomic_checked;
+// Looks for other lanes of the warp that have accessed bytes [from, to) of a word, which nothing has ordered.
+void Races::check_lanes(const Warp& w, const SharedAccess& a, int lane, bool is_atomic, const LaneMark& m,
+                        uint32_t at, uint32_t from, uint32_t to) {
   const LaneOrder& order = w.causality.lanes();
-  const uint32_t pc = w.here(), end = a.offset + a.bytes;
-  auto clash = [&](uint32_t at, int other, const char* verb, uint32_t pc_of_other) {
+  const uint32_t pc = w.here();
+  auto clash = [&](int other, const char* verb, uint32_t pc_of_other) {
     w.find(Fault::race,
            fmt::format("this {} {}, but lane {} of this warp {} it at {}, and nothing orders the two: no "
                        "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
@@ -167,42 +167,60 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
                        w.grid().kernel.place(pc_of_other)),
            lane);
   };
-  for (uint32_t at = a.offset / 4 * 4; at < end; at += 4) {
-    LaneMark& m = marks_[a.cta.rank][at];
-    const uint32_t from = std::max(at, a.offset) - at, to = std::min(at + 4, end) - at;
-    const bool mine = m.wrote && m.writer_warp == w.index;
-    if (checked && mine && m.wrote_pc != pc && !(atomic && m.atomic))
-      for (uint32_t b = from; b < (one_writer(m) ? from + 1 : to); ++b)
-        if (const int other = m.writers[b];
-            other != LaneMark::nobody && other != lane && !order.knows(lane, other, m.wrote)) {
-          clash(at, other, "wrote", m.wrote_pc);
-          break;
-        }
-    if (a.writes) {
-      if (checked && m.read && m.reader_warp == w.index && m.read_pc != pc)
-        for (Lanes rest = m.readers & ~bit; rest; rest &= rest - 1)
-          if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
-            clash(at, other, "read", m.read_pc);
-      if (!recorded) continue;
-      // Lanes that write parts of a word by one instruction are all known, else the last.
-      const bool joins = mine && to - from < 4 && m.wrote == order.now() && m.wrote_pc == pc;
-      const auto writers = m.writers;
-      m = {order.now(), pc, 0, 0, 0, atomic, static_cast<uint8_t>(w.index), 0, {}};
-      if (to - from == 4) {
-        m.writers.fill(static_cast<uint8_t>(lane));
-        continue;
+  if (m.wrote && m.writer_warp == w.index && m.wrote_pc != pc && !(is_atomic && m.atomic))
+    for (uint32_t b = from; b < (one_writer(m) ? from + 1 : to); ++b)
+      if (const int other = m.writers[b];
+          other != LaneMark::nobody && other != lane && !order.knows(lane, other, m.wrote)) {
+        clash(other, "wrote", m.wrote_pc);
+        break;
       }
-      for (uint32_t b = 0; b < 4; ++b)
-        m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
-                       : joins             ? writers[b]
-                                           : LaneMark::nobody;
-    } else if (to - from == 4) {  // of readers of parts of a word it is not known which
-      if (m.read != order.now() || m.reader_warp != w.index) m.readers = 0;
-      m.read = order.now();
-      m.read_pc = pc;
-      m.readers |= bit;
-      m.reader_warp = static_cast<uint8_t>(w.index);
+  if (a.writes && m.read && m.reader_warp == w.index && m.read_pc != pc)
+    for (Lanes rest = m.readers & ~(Lanes{1} << lane); rest; rest &= rest - 1)
+      if (const int other = __builtin_ctz(rest); !order.knows(lane, other, m.read))
+        clash(other, "read", m.read_pc);
+}
+
+void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
+  const bool is_atomic = kind == LaneAccess::atomic_checked || kind == LaneAccess::atomic_recorded,
+             is_checked = kind != LaneAccess::recorded && kind != LaneAccess::atomic_recorded,
+             is_recorded = kind != LaneAccess::checked && kind != LaneAccess::atomic_checked;
+  const LaneOrder& order = w.causality.lanes();
+  const uint32_t pc = w.here(), now = order.now(), end = a.offset + a.bytes;
+  const auto warp = static_cast<uint8_t>(w.index);
+  LaneMarks& marks = marks_[a.cta.rank];
+  int lane = a.lane;
+  for (uint32_t offset = a.offset; offset < end; ++lane) {
+    const uint32_t end_of_lane = a.each ? offset + a.each : end;
+    for (uint32_t at = offset / 4 * 4; at < end_of_lane; at += 4) {
+      LaneMark& m = marks[at];
+      const uint32_t from = std::max(at, offset) - at, to = std::min(at + 4, end_of_lane) - at;
+      const uint32_t last = a.writes ? std::max(m.wrote, m.read) : m.wrote;
+      if (is_checked && !order.all_know(last)) [[unlikely]]
+        check_lanes(w, a, lane, is_atomic, m, at, from, to);
+      if (a.writes) {
+        if (!is_recorded) continue;
+        if (to - from == 4) {
+          m = {now, pc, 0, 0, 0, is_atomic, warp, 0, {}};
+          m.writers.fill(static_cast<uint8_t>(lane));
+          continue;
+        }
+        // Lanes that write parts of a word by one instruction are all known, else the last.
+        const bool joins = m.wrote == now && m.writer_warp == warp && m.wrote_pc == pc;
+        const auto writers = m.writers;
+        m = {now, pc, 0, 0, 0, is_atomic, warp, 0, {}};
+        for (uint32_t b = 0; b < 4; ++b)
+          m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
+                         : joins             ? writers[b]
+                                             : LaneMark::nobody;
+      } else if (to - from == 4) {  // of readers of parts of a word it is not known which
+        if (m.read != now || m.reader_warp != warp) m.readers = 0;
+        m.read = now;
+        m.read_pc = pc;
+        m.readers |= Lanes{1} << lane;
+        m.reader_warp = warp;
+      }
     }
+    offset = end_of_lane;
   }
 }
 

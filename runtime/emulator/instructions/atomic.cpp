@@ -115,7 +115,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     if (owner) {
       w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
     } else {
-      w.require_writable(address, width * length, lane);
+      w.require_writable(lane);
       w.touch_global({.address = address,
                       .bytes = width * length,
                       .writes = true,
@@ -156,7 +156,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   for (const LaneAccess kind : {LaneAccess::atomic_checked, LaneAccess::atomic_recorded})
     for_lanes(lanes, [&](int lane) {
       if (const uint32_t offset = places[static_cast<size_t>(lane)]; offset != nowhere)
-        w.touch_lanes(w.cta, offset, width * length, true, lane, kind);
+        w.touch_lanes({w.cta, offset, width * length, true, lane}, kind);
     });
   w.causality.told(lanes, w.alive);
 }

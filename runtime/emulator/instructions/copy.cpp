@@ -314,7 +314,7 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
     }
     w.touch_async(*owner, p.offset, bytes, true, {w.copies.actor, sequence, w.here(), false, 0},
                   "this copy writes");
-    w.touch_lanes(*owner, p.offset, bytes, true, lane);
+    w.touch_lanes({*owner, p.offset, bytes, true, lane});
     pieces->push_back(p);
   });
   ++w.cta.touching;

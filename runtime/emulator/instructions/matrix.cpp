@@ -45,9 +45,9 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
       Cta* owner;
       uint32_t offset;
       std::byte* place = w.place(address, 16, x.space, lane, owner, offset);
-      if (owner) w.touch(*owner, offset, 16, store, lane);
+      if (owner) w.touch({*owner, offset, 16, store, lane});
       if (owner) {
-        w.touch_lanes(*owner, offset, 16, store, lane, store ? LaneAccess::checked : LaneAccess::plain);
+        w.touch_lanes({*owner, offset, 16, store, lane}, store ? LaneAccess::checked : LaneAccess::plain);
         if (store) rows[count++] = {owner, offset, lane};
       }
       if (!store && owner && owner->shadow.uninitialised) {
@@ -83,7 +83,7 @@ void execute_rows(Warp& w, const MatrixAccess& x, Lanes lanes) {
   }
   w.causality.meet(w.lanes, w.alive);
   for (size_t k = 0; k < count; ++k)
-    w.touch_lanes(*rows[k].owner, rows[k].offset, 16, true, rows[k].lane, LaneAccess::recorded);
+    w.touch_lanes({*rows[k].owner, rows[k].offset, 16, true, rows[k].lane}, LaneAccess::recorded);
 }
 
 void decode_rows(Decode& d, bool store) {

@@ -144,7 +144,7 @@ void execute_init(Warp& w, const Init& x, Lanes lanes) {
           fmt::format("mbarrier {} is initialised again without mbarrier.inval; the first init is at line {}",
                       owner->name(offset), line_of(w, there->second->init.pc)),
           lane);
-    w.touch(*owner, offset, 8, true, lane);
+    w.touch({*owner, offset, 8, true, lane});
     auto m = std::make_unique<Mbarrier>();
     m->cta = owner;
     m->offset = offset;
@@ -172,7 +172,7 @@ void execute_inval(Warp& w, const Inval& x, Lanes lanes) {
     Cta& owner = *m.cta;
     const uint32_t offset = m.offset;
     owner.mbarriers.erase(offset);
-    w.touch(owner, offset, 8, true, lane);
+    w.touch({owner, offset, 8, true, lane});
   });
 }
 

@@ -61,13 +61,35 @@ void move_lane(Warp& w, std::span<const Register> registers, int width, int lane
   }
 }
 
-// Shared accesses of all lanes one behind the other are recorded as one.
-bool consecutive(const Warp& w, const AddressOperand& address, Lanes lanes, uint32_t bytes) {
-  if (lanes != all_lanes || address.base_bytes != 4) return false;
-  const uint32_t* base = w.at<uint32_t>(address.base);
-  for (uint32_t k = 1; k < 32; ++k)
-    if (base[k] != base[0] + k * bytes) return false;
-  return true;
+// Lanes that access memory together: `count` of them, from the first on, each `each` bytes behind the one
+// ahead; or all the same bytes, where `each` is 0.
+struct Together {
+  int first = 0;
+  uint32_t count = 0, each = 0;
+};
+
+// The distance between the addresses of neighbours among `count` lanes: 0, `bytes`, or none of these.
+template <class T>
+std::optional<uint32_t> distance(const T* base, uint32_t count, uint32_t bytes) {
+  const auto step = static_cast<T>(base[1] - base[0]);
+  if (step != 0 && step != bytes) return std::nullopt;
+  T differs = 0;
+  for (uint32_t k = 1; k < count; ++k) differs |= base[k] - base[k - 1] - step;
+  if (differs) return std::nullopt;
+  return static_cast<uint32_t>(step);
+}
+
+std::optional<Together> together(const Warp& w, const AddressOperand& address, Lanes lanes, uint32_t bytes) {
+  const int first = __builtin_ctz(lanes);
+  const Lanes run = lanes >> first;
+  if ((run & (run + 1)) != 0) return std::nullopt;  // there are gaps between them
+  const auto count = static_cast<uint32_t>(__builtin_popcount(run));
+  if (count == 1 || address.base_bytes == 0) return Together{first, count, 0};
+  const std::optional<uint32_t> each = address.base_bytes == 4
+                                           ? distance(w.at<uint32_t>(address.base) + first, count, bytes)
+                                           : distance(w.at<uint64_t>(address.base) + first, count, bytes);
+  if (!each) return std::nullopt;
+  return Together{first, count, *each};
 }
 
 // Follows the undefined values among what a lane loads or stores.
@@ -83,17 +105,60 @@ bool reaches_global(Space space, uint64_t address) {
 }
 
 template <bool store>
-void touch_global(Warp& w, uint64_t address, uint32_t bytes, int lane, Order order, Scope scope,
-                  StoredBytes values) {
-  w.touch_global({.address = address,
-                  .bytes = bytes,
-                  .writes = store,
-                  .deed = w.access(),
-                  .what = store ? "this writes" : "this reads",
-                  .lane = lane,
-                  .is_strong = order != Order::none,
-                  .scope = scope,
-                  .values = values});
+GlobalAccess global_access(const Warp& w, uint64_t address, uint32_t bytes, int lane) {
+  return {.address = address,
+          .bytes = bytes,
+          .writes = store,
+          .deed = w.access(),
+          .what = store ? "this writes" : "this reads",
+          .lane = lane};
+}
+
+// Executes a plain access of lanes that access memory together. False where one alone has to say what is
+// wrong, or where memory is none that all see alike.
+template <class T, bool store>
+bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> data, const Together& t) {
+  const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
+  const uint64_t address = w.address(x.address, t.first);
+  const uint32_t whole = t.each ? t.each * t.count : size;
+  if (address % size) return false;
+  Cta* owner;
+  uint32_t offset = 0;
+  std::byte* place = w.place_together(address, whole, x.space, owner, offset);
+  if (!place) return false;
+  const bool is_global = !owner && reaches_global(x.space, address);
+  if (is_global && (w.weak() || (store && !w.may_write()))) return false;
+  const auto each_lane = [&](std::byte* at, bool stores) {
+    for (uint32_t k = 0; k < t.count; ++k)
+      move_lane<T>(w, data, x.register_bytes, t.first + static_cast<int>(k), at + k * t.each, stores);
+  };
+  const auto values = [&](std::byte* to) {
+    if (store) each_lane(to, true);
+    return store;
+  };
+  if (owner) {
+    const SharedAccess access{*owner, offset, whole, store, t.first, values, t.each};
+    w.touch(access);
+    for (uint32_t k = 0; k < (t.each ? 1 : t.count); ++k)
+      w.touch_lanes({*owner, offset, whole, store, t.first + static_cast<int>(k), {}, t.each});
+  } else if (is_global) {
+    GlobalAccess access = global_access<store>(w, address, whole, t.first);
+    access.each = t.each;
+    access.values = values;
+    w.touch_global(access);
+  }
+  if (w.undefined.concern(store, owner, false))
+    for (uint32_t k = 0; k < t.count; ++k)
+      follow_access<store>(w, data, sizeof(T), {owner, offset + k * t.each, false, 0},
+                           t.first + static_cast<int>(k));
+  if (owner) owner->shadow.uninitialised.reset();
+  if (data.size() == 1 && x.register_bytes == sizeof(T) && t.each != 0 && data[0] != no_register) {
+    std::byte* values_of = w.at<std::byte>(data[0]) + static_cast<size_t>(t.first) * sizeof(T);
+    store ? std::memcpy(place, values_of, whole) : std::memcpy(values_of, place, whole);
+  } else {
+    each_lane(place, store);
+  }
+  return true;
 }
 
 template <class T, bool store>
@@ -101,39 +166,20 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
   const auto data = w.listed(x.data);
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
   const Order order = w.instruction->guesses ? Order::relaxed : x.order;
-  if (x.space == Space::shared && order == Order::none && consecutive(w, x.address, lanes, size)) {
-    const uint64_t first = w.address(x.address, 0);
-    Cta* owner;
-    uint32_t offset;
-    require_aligned(w, first, size, 0);
-    w.place(first + 31 * size, size, Space::shared, 31, owner, offset);
-    std::byte* place = w.place(first, 32 * size, Space::shared, 0, owner, offset);
-    w.touch(*owner, offset, 32 * size, store, 0, [&](std::byte* to) {
-      for (int lane = 0; store && lane < 32; ++lane)
-        move_lane<T>(w, data, x.register_bytes, lane, to + static_cast<uint32_t>(lane) * size, store);
-      return store;
-    });
-    for (int lane = 0; lane < 32; ++lane)
-      w.touch_lanes(*owner, offset + static_cast<uint32_t>(lane) * size, size, store, lane);
-    if (w.undefined.concern(store, owner, false))
-      for (int lane = 0; lane < 32; ++lane)
-        follow_access<store>(w, data, sizeof(T),
-                             {owner, offset + static_cast<uint32_t>(lane) * size, false, 0}, lane);
-    owner->shadow.uninitialised.reset();
-    for (int lane = 0; lane < 32; ++lane)
-      move_lane<T>(w, data, x.register_bytes, lane, place + static_cast<uint32_t>(lane) * size, store);
-    w.undefined.end_store();
-    return;
-  }
+  const bool is_plain = order == Order::none;
+  if (is_plain)
+    if (const auto t = together(w, x.address, lanes, size); t && !(store && t->each == 0 && t->count > 1))
+      if (execute_together<T, store>(w, x, data, *t)) return w.undefined.end_store();
   if (x.order != Order::none) w.causality.told(lanes, w.alive);
   for_lanes(lanes, [&](int lane) {
+    if (is_plain && execute_together<T, store>(w, x, data, {lane, 1, 0})) return;
     const uint64_t address = w.address(x.address, lane);
     require_aligned(w, address, size, lane);
     Cta* owner;
     uint32_t offset = 0;
     std::byte* place = w.place(address, size, x.space, lane, owner, offset);
     const bool is_global = !owner && reaches_global(x.space, address);
-    if (store && is_global) w.require_writable(address, size, lane);
+    if (store && is_global) w.require_writable(lane);
     WeakMemory* weak = is_global ? w.weak() : nullptr;
     const uint64_t at = owner ? offset : address;
     // A volatile access of shared memory orders both ways.
@@ -150,12 +196,16 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
       return store;
     };
     if (owner) {
-      order == Order::none ? w.touch(*owner, offset, size, store, lane, values)
+      order == Order::none ? w.touch({*owner, offset, size, store, lane, values})
                            : w.touch_ordered(*owner, offset, size, store, lane, order, values);
     } else if (is_global) {
-      touch_global<store>(w, address, size, lane, order, x.scope, values);
+      GlobalAccess access = global_access<store>(w, address, size, lane);
+      access.is_strong = order != Order::none;
+      access.scope = x.scope;
+      access.values = values;
+      w.touch_global(access);
     }
-    if (owner && order == Order::none) w.touch_lanes(*owner, offset, size, store, lane);
+    if (owner && order == Order::none) w.touch_lanes({*owner, offset, size, store, lane});
     const bool local =
         x.space == Space::local || (x.space == Space::generic && in_window(address, local_window));
     if (w.undefined.concern(store, owner, local)) {

@@ -45,7 +45,7 @@ std::byte* changed_map(Warp& w, uint64_t address, Space space, int lane, bool re
   uint32_t offset = 0;
   std::byte* place = w.place(address, map_bytes, space, lane, owner, offset);
   if (owner) {
-    w.touch(*owner, offset, map_bytes, true, lane);
+    w.touch({*owner, offset, map_bytes, true, lane});
     return place;
   }
   w.global(address, map_bytes, lane, true, "this");
@@ -150,7 +150,7 @@ void execute_copy_map(Warp& w, const CopyMap& x, Lanes lanes) {
   Cta* owner;
   uint32_t offset;
   const std::byte* from = w.place(w.address(x.src, lane), map_bytes, Space::shared, lane, owner, offset);
-  w.touch(*owner, offset, map_bytes, false, lane);
+  w.touch({*owner, offset, map_bytes, false, lane});
   std::memcpy(changed_map(w, w.address(x.dst, lane), Space::global, lane, true), from, map_bytes);
 }
 

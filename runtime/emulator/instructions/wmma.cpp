@@ -65,8 +65,8 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
     const uint64_t address = first + uint64_t{line} * stride * m.bytes;
     std::byte* place = w.place(address, bytes, x.space, 0, owner, offset);
     if (owner) {
-      w.touch(*owner, offset, bytes, store, 0);
-      w.touch_lanes(*owner, offset, bytes, store, 0);  // see execute_rows() of ldmatrix
+      w.touch({*owner, offset, bytes, store, 0});
+      w.touch_lanes({*owner, offset, bytes, store, 0});  // see execute_rows() of ldmatrix
       touched.emplace_back(owner, offset);
       owner->shadow.uninitialised.reset();
     } else {
@@ -86,7 +86,7 @@ void execute_wmma_access(Warp& w, const WmmaAccess& x, Lanes lanes) {
   });
   w.causality.meet(w.lanes, w.alive);
   for (const auto& [owner, offset] : touched)
-    if (store) w.touch_lanes(*owner, offset, static_cast<uint32_t>(length * m.bytes), true, 0);
+    if (store) w.touch_lanes({*owner, offset, static_cast<uint32_t>(length * m.bytes), true, 0});
 }
 
 struct WmmaProduct {

@@ -44,11 +44,10 @@ class Causality {
     met_time_ = time_;
     step();
   }
-  // A lane accesses shared memory.
-  void accesses(int lane, bool writes) {
-    const Lanes bit = Lanes{1} << lane;
-    if (writes) unfenced_ |= bit;
-    unreleased_ |= bit;
+  // These lanes access shared memory.
+  void accesses(Lanes who, bool writes) {
+    if (writes) unfenced_ |= who;
+    unreleased_ |= who;
   }
 
   // A relaxed access has met `passed`, which a fence of the scope acquires; it passes on what a fence has

@@ -210,9 +210,9 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
 }
 
 void Cluster::collect() {
-  std::vector<std::vector<uint32_t>*> cells;
-  for (auto& cta : ctas) cells.push_back(&cta->shadow.cells());
-  histories.collect(cells);
+  histories.collect([&](auto renumber) {
+    for (auto& cta : ctas) cta->shadow.renumber(renumber);
+  });
   collect_at_ = std::max<size_t>(collect_at_, 2 * histories.size());
 }
 

@@ -2,9 +2,11 @@
 // read it since. Clusters of one launch share it, and so do launches that may overlap.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "runtime/device.h"
 #include "runtime/emulator/machine/clock.h"
+#include "runtime/emulator/machine/interned.h"
 #include "runtime/emulator/machine/program.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -23,14 +26,15 @@ struct GlobalActor {
   uint64_t cluster = 0, cta = 0;  // of the launch
   Actor local = 0;
   std::string name = {};  // "warp 3 of CTA (1, 0, 0)"
+  uint32_t number = 0;    // among all
 };
 
 // One deed on a word. It is over for whoever has seen `time` of the actor.
 struct GlobalDeed {
-  uint32_t actor = 0;  // index of a GlobalActor
-  uint32_t time = 0;   // 0: there was none
-  uint32_t line = 0;   // of the PTX
-  uint8_t bytes = 0;   // of the word's four, one bit for each
+  const GlobalActor* actor = nullptr;
+  uint32_t time = 0;  // 0: there was none
+  uint32_t line = 0;  // of the PTX
+  uint8_t bytes = 0;  // of the word's four, one bit for each
   bool is_async = false, is_strong = false;
   Scope scope = Scope::gpu;  // of a strong one
 
@@ -47,99 +51,118 @@ struct GlobalClash {
   bool earlier_wrote;
 };
 
+// Host threads share it: each page has a lock, which others have too.
 class GlobalShadow {
  public:
+  static constexpr uint64_t page_bytes = 4096;  // no page has parts of two allocations
+
   // Another launch accesses from now on. What launches did before is over for it and forgotten, unless it
   // `may_overlap` the last one.
   void begin(bool may_overlap);
 
-  uint32_t add(GlobalActor actor);
-  const GlobalActor& operator[](uint32_t actor) const { return actors_[actor]; }
+  const GlobalActor* add(GlobalActor actor);
 
-  // Records an access of [address, address + bytes) of an allocation. `standing` says what the one who
-  // accesses knows of an earlier deed. Returns the first clash, behind whose word the rest is not recorded.
+  // Who calls access() holds the lock of the page.
+  std::mutex& lock_of(Address address) { return part_of(address).mutex; }
+  // Records an access of [address, address + bytes) of one page. `standing` says what the one who accesses
+  // knows of an earlier deed. Returns the first clash, behind whose word the rest is not recorded.
   template <class F>
-  std::optional<GlobalClash> access(Address allocation, size_t size, Address address, uint32_t bytes,
-                                    GlobalDeed deed, bool writes, F standing);
-  std::mutex& mutex() { return mutex_; }
+  std::optional<GlobalClash> access(Address address, uint32_t bytes, GlobalDeed deed, bool writes,
+                                    F standing);
 
   // These keep what a copy is to store, until it has done so.
-  void keep(uint32_t actor, uint32_t time, Address address, std::vector<std::byte> bytes);
-  void forget(uint32_t actor, uint32_t time);
+  void keep(const GlobalDeed& deed, Address address, std::vector<std::byte> bytes);
+  void forget(const GlobalActor& actor, uint32_t time);
   // The byte that the deed is to store at an address, if it has not yet.
   std::optional<std::byte> kept(const GlobalDeed& deed, Address address) const;
 
  private:
   struct State {
     GlobalDeed write;
-    std::vector<GlobalDeed> reads;
+    ShortList<GlobalDeed, 2> reads;
 
     bool operator==(const State&) const = default;
+    uint64_t hash() const;
   };
   // The last step of one kind: the same deed on a word of the same state has the same result.
   struct Step {
     GlobalDeed deed;
     uint32_t state = ~0u, result = 0;
   };
+  using Page = std::array<uint32_t, page_bytes / 4>;  // a state for each word
+  struct Part {
+    std::mutex mutex;
+    Interned<State> states;
+    std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;  // by address / page_bytes
+    Page* last_page = nullptr;
+    uint64_t last_number = 0;
+    Step read, write;
+    size_t collect_at = least_states;
+
+    Page& page(uint64_t number);
+    void clear();
+    void collect();  // forgets states that no word has
+  };
+  static constexpr size_t least_states = 1 << 12;
+
+  Part& part_of(Address address) { return parts_[address / page_bytes % parts_.size()]; }
   template <class F>
   static void add_read(State& state, const GlobalDeed& deed, F standing);
-  static size_t hash(const State& state);
-  uint32_t intern(State state);
-  void collect();  // forgets states that no word has
 
-  std::mutex mutex_;
-  std::vector<GlobalActor> actors_ = std::vector<GlobalActor>(1);  // actor 0 is nobody
-  std::vector<State> states_ = std::vector<State>(1);
-  std::unordered_multimap<size_t, uint32_t> ids_;
-  std::unordered_map<Address, std::vector<uint32_t>> cells_;  // of each allocation, a state for each word
-  Step read_, write_;
+  std::array<Part, 64> parts_;
   struct Store {
     Address address;
     std::vector<std::byte> bytes;
   };
+  mutable std::mutex mutex_;  // of what follows
+  std::deque<GlobalActor> actors_;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Store>> in_flight_;  // by actor and time
-  size_t collect_at_ = 1 << 17;
 };
 
 template <class F>
-std::optional<GlobalClash> GlobalShadow::access(Address allocation, size_t size, Address address,
-                                                uint32_t bytes, GlobalDeed deed, bool writes, F standing) {
-  if (states_.size() > collect_at_) collect();
-  std::vector<uint32_t>& cells = cells_[allocation];
-  if (cells.empty()) cells.resize(size / 4 + 1);
-  Step& last = writes ? write_ : read_;
-  const uint64_t begin = address - allocation, end = begin + bytes;
-  for (uint64_t at = begin / 4 * 4; at < end; at += 4) {
-    const uint32_t from = at < begin ? static_cast<uint32_t>(begin - at) : 0,
-                   to = static_cast<uint32_t>(std::min<uint64_t>(4, end - at));
+std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes, GlobalDeed deed, bool writes,
+                                                F standing) {
+  Part& part = part_of(address);
+  if (part.states.size() > part.collect_at) part.collect();
+  Page& page = part.page(address / page_bytes);
+  Step& last = writes ? part.write : part.read;
+  const Address first = address / page_bytes * page_bytes;
+  const auto begin = static_cast<uint32_t>(address - first), end = begin + bytes;
+  for (uint32_t at = begin / 4 * 4; at < end; at += 4) {
+    const uint32_t from = at < begin ? begin - at : 0, to = std::min(4u, end - at);
     deed.bytes = static_cast<uint8_t>(((1u << to) - 1) & ~((1u << from) - 1));
-    uint32_t& cell = cells[at / 4];
+    uint32_t& cell = page[at / 4];
     if (cell != last.state || deed != last.deed) {
-      const uint32_t before = cell;
       std::optional<GlobalClash> clash;
       auto check = [&](const GlobalDeed& earlier, bool wrote) {
         if (clash || earlier.time == 0 || (earlier.bytes & deed.bytes) == 0) return;
         if (const Standing s = standing(earlier, wrote); s != Standing::over)
-          clash = GlobalClash{s, allocation + at, earlier, wrote};
+          clash = GlobalClash{s, first + at, earlier, wrote};
       };
-      State next = states_[before];
+      State next = part.states[cell];
       check(next.write, true);
       if (writes) {
         for (const GlobalDeed& read : next.reads) check(read, false);
-        std::erase_if(next.reads, [&](const GlobalDeed& read) { return (read.bytes & ~deed.bytes) == 0; });
+        next.reads.erase_if([&](const GlobalDeed& read) { return (read.bytes & ~deed.bytes) == 0; });
         next.write = deed;
       } else {
         add_read(next, deed, standing);
       }
-      cell = intern(std::move(next));
+      const uint32_t before = cell;
+      cell = part.states.intern(std::move(next));
       if (clash) {
         last = {};
         return clash;
       }
       last = {deed, before, cell};
-      continue;
+    } else {
+      cell = last.result;
     }
-    cell = last.result;
+    if (deed.bytes != 15) continue;
+    // Whole words of the same state behind it have the same result.
+    const size_t more = run_of(&cell + 1, (end - at) / 4 - 1, last.state);
+    std::fill_n(&cell + 1, more, last.result);
+    at += static_cast<uint32_t>(more) * 4;
   }
   return std::nullopt;
 }
@@ -148,15 +171,16 @@ std::optional<GlobalClash> GlobalShadow::access(Address allocation, size_t size,
 // behind any of them races.
 template <class F>
 void GlobalShadow::add_read(State& state, const GlobalDeed& deed, F standing) {
-  std::erase_if(state.reads, [&](const GlobalDeed& read) {
+  state.reads.erase_if([&](const GlobalDeed& read) {
     return read.actor == deed.actor ||
            ((read.bytes & ~deed.bytes) == 0 && standing(read, true) == Standing::over && !deed.is_async);
   });
   constexpr size_t kMost = 4;
+  const uint32_t number = deed.actor->number;
   if (state.reads.size() < kMost)
     state.reads.push_back(deed);
-  else if (deed.actor % 8 == 0)
-    state.reads[deed.actor / 8 % kMost] = deed;
+  else if (number % 8 == 0)
+    state.reads[number / 8 % kMost] = deed;
 }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -39,11 +39,12 @@ const Allocation* GlobalMemory::find(Address address, size_t bytes) const {
 }
 
 void Allocation::note_written(uint64_t offset, uint64_t count) const {
-  for (uint64_t word = offset / 4; word < (offset + count + 3) / 4; ++word)
-    if (word % 64 == 0 && (word + 64) * 4 <= offset + count)
-      written[word / 64] = ~uint64_t{0}, word += 63;
-    else
-      written[word / 64] |= uint64_t{1} << (word % 64);
+  const uint64_t first = offset / 4, last = (offset + count - 1) / 4;  // words
+  if (count == 0) return;
+  for (uint64_t at = first / 64; at <= last / 64; ++at) {
+    const uint64_t from = at == first / 64 ? first % 64 : 0, to = at == last / 64 ? last % 64 : 63;
+    written[at] |= ~uint64_t{0} >> (63 - to) & ~uint64_t{0} << from;
+  }
 }
 
 std::optional<uint64_t> Allocation::first_unwritten(uint64_t offset, uint64_t count) const {

@@ -37,14 +37,15 @@ class StoredBytes {
   bool (*write_)(const void*, std::byte*) = nullptr;
 };
 
-// An access of [offset, offset + bytes) of a CTA's shared memory by a thread, or by all threads of a warp one
-// behind the other.
+// An access of [offset, offset + bytes) of a CTA's shared memory by a thread, or by threads of a warp one
+// behind the other, who access `each` bytes from `lane` on.
 struct SharedAccess {
   Cta& cta;
   uint32_t offset, bytes;
   bool writes;
   int lane;
   StoredBytes values = {};
+  uint32_t each = 0;  // 0 where it is one thread's
 };
 
 // An access by an asynchronous operation, at any time from now on. `deed` is who has done it when.
@@ -56,8 +57,8 @@ struct AsyncAccess {
   const char* what;  // "this copy writes"
 };
 
-// An access of [address, address + bytes) of global memory. `deed` is who has done it when, as of the
-// cluster.
+// An access of [address, address + bytes) of global memory, by a thread, or by threads of a warp one behind
+// the other, who access `each` bytes from `lane` on. `deed` is who has done it when, as of the cluster.
 struct GlobalAccess {
   Address address;
   uint32_t bytes;
@@ -65,6 +66,7 @@ struct GlobalAccess {
   Access deed;
   const char* what;  // "this reads"
   int lane = -1;
+  uint32_t each = 0;       // 0 where it is one thread's, or a copy's
   bool updates = false;    // it reads what it writes, as a reduction does
   bool is_strong = false;  // it does not race with strong ones of a scope that both reach
   Scope scope = Scope::gpu;

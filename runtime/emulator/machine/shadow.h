@@ -1,11 +1,12 @@
 // What is known of every word of shared memory: who wrote it last, and who has read it since.
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/emulator/machine/clock.h"
+#include "runtime/emulator/machine/interned.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -29,38 +30,30 @@ struct Clash {
   bool earlier_wrote;
 };
 
-// States are shared between words and made once, so that a tile of one history costs one check and a store
-// per word.
-class Histories {
- public:
-  struct State {
-    Access write;
-    uint8_t initialised = 0;  // bytes ever written
-    std::vector<Access> reads;
+// What has happened to a word. Words share histories: a tile of one history costs one check and a store per
+// word.
+struct WordHistory {
+  Access write;
+  uint8_t initialised = 0;  // bytes ever written
+  ShortList<Access, 2> reads;
 
-    bool operator==(const State&) const = default;
-  };
+  bool operator==(const WordHistory&) const = default;
+  uint64_t hash() const;
+};
+using Histories = Interned<WordHistory>;
 
-  Histories() : states_(1) {}
-
-  const State& operator[](uint32_t id) const { return states_[id]; }
-  uint32_t intern(State state);
-  size_t size() const { return states_.size(); }
-
-  // Keeps the states that `cells` name, and renumbers them there.
-  void collect(const std::vector<std::vector<uint32_t>*>& cells);
-
- private:
-  static size_t hash(const State& state);
-
-  std::vector<State> states_;
-  std::unordered_multimap<size_t, uint32_t> ids_;
+// The history of a word that shares it with no other, as where threads access memory in strides: it is
+// written over where it stands.
+struct OwnHistory {
+  Access write, read;       // one read at most
+  uint8_t initialised = 0;  // as of WordHistory
 };
 
 // The shadow of one CTA's shared memory.
 class Shadow {
  public:
-  Shadow(Histories& histories, uint32_t bytes) : histories_(histories), cells_((bytes + 3) / 4, 0) {}
+  Shadow(Histories& histories, uint32_t bytes)
+      : histories_(histories), cells_((bytes + 3) / 4, 0), own_(bytes / 4 / block_words + 1) {}
 
   // Records an access of [offset, offset + bytes) by one who has `knowledge`. Returns the first conflict,
   // after which the rest is not recorded.
@@ -80,10 +73,12 @@ class Shadow {
   // What stands there now is undefined.
   void forget(uint32_t offset, uint32_t bytes);
 
-  // The states of all words, to be renumbered.
-  std::vector<uint32_t>& cells() {
+  // Calls f(number) for the history of each word that shares it, to be renumbered.
+  template <class F>
+  void renumber(F f) {
     forget_steps();
-    return cells_;
+    for (uint32_t& cell : cells_)
+      if (cell != is_own) f(cell);
   }
   void forget_steps() { read_ = write_ = {}; }
 
@@ -95,14 +90,22 @@ class Shadow {
     const Knowledge* by = nullptr;
     uint32_t state = ~0u, result = 0;
   };
-  template <class Check>
+  static constexpr uint32_t is_own = ~0u, block_words = 64, most_news = 8;
+  template <class Check, class Own>
   std::optional<Clash> each(Access access, uint32_t offset, uint32_t bytes, const Knowledge* by, Step& last,
-                            Check&& step);
+                            Check&& step, Own&& own_step);
+  OwnHistory& own(uint32_t at) { return own_[at / 4 / block_words][at / 4 % block_words]; }
+  const OwnHistory& own(uint32_t at) const { return own_[at / 4 / block_words][at / 4 % block_words]; }
+  WordHistory history(uint32_t at) const;
+  bool make_own(uint32_t at);
+  void share(uint32_t at);
 
   Histories& histories_;
   uint32_t at_ = 0;  // the word that is looked at
   Step read_, write_;
-  std::vector<uint32_t> cells_;  // a state of `histories_` for each word
+  uint32_t news_ = 0;            // accesses in a row that made a history which no word had
+  std::vector<uint32_t> cells_;  // the number of each word's history, or is_own
+  std::vector<std::unique_ptr<OwnHistory[]>> own_;
 };
 
 }  // namespace ptxbuilder::runtime::emulator

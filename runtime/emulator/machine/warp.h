@@ -123,9 +123,14 @@ class Warp {
   // --- memory ---
   // Host memory of [address, address + bytes) in `space`, or a report. `cta` and `offset` tell shared memory.
   std::byte* place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& cta, uint32_t& offset);
+  // The same for all that lanes of the warp access together; null where any lane would be reported, or where
+  // it takes more to know.
+  std::byte* place_together(uint64_t address, uint32_t bytes, Space space, Cta*& cta, uint32_t& offset);
   // This is for all writes of global memory but those that weak() orders.
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
-  void require_writable(uint64_t address, uint32_t bytes, int lane);
+  // These say of what place(), place_together() or global() has found whether it may be written.
+  bool may_write() const { return !recent_->read_only; }
+  void require_writable(int lane) const;
   WeakMemory* weak() const { return grid().weak; }  // null where all see one order of stores
   // The CTA and the offset of a shared::cta or shared::cluster address.
   Cta& resolve_shared(uint64_t address, uint32_t& offset, int lane);
@@ -143,13 +148,11 @@ class Warp {
   void reach(uint64_t end, int lane);
 
   // --- accesses of shared memory, told to those who watch ---
-  // This one is by this thread. `values` writes what is stored, where the same value may be stored by
-  // several.
-  void touch(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane, StoredBytes values = {});
+  // This one is by this thread, or by several.
+  void touch(const SharedAccess& access);
   // This one is the same access, where it is one of the warp's own CTA, among those of the warp's other
   // lanes.
-  void touch_lanes(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, int lane,
-                   LaneAccess kind = LaneAccess::plain);
+  void touch_lanes(const SharedAccess& access, LaneAccess kind = LaneAccess::plain);
   // This one is by an asynchronous operation that this thread starts; `what` says for reports what it does.
   void touch_async(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, Access deed, const char* what);
   // This one is as touch(), of an access that orders others: those of one word do not race with each other.
@@ -201,6 +204,7 @@ class Warp {
   void call_for(Lanes who);
   void require_no_mbarrier(Cta& cta, uint32_t offset, uint32_t bytes, const char* what, int lane) const;
   const Observers::List& observers_of_global() const;
+  const Allocation* allocation_of(uint64_t address, uint32_t bytes);  // null where there is none
   static WordOrder* order_of(Cta& owner, uint32_t offset);
   std::string report(const std::string& message, int lane, uint32_t at) const;
 

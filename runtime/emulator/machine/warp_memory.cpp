@@ -107,26 +107,55 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
   }
 }
 
-std::byte* Warp::global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what) {
-  if (!recent_ || address - recent_->address > recent_->size ||
-      bytes > recent_->size - (address - recent_->address)) {
+const Allocation* Warp::allocation_of(uint64_t address, uint32_t bytes) {
+  if (!recent_ || !inside(address - recent_->address, bytes, recent_->size))
     recent_ = grid().memory.find(address, bytes);
-    if (!recent_)
-      fail(Fault::out_of_bounds,
-           fmt::format("{} reaches {} B at the global address {:#x}, {}", what, bytes, address,
-                       grid().memory.describe(address)),
-           lane);
+  return recent_;
+}
+
+std::byte* Warp::place_together(uint64_t address, uint32_t bytes, Space space, Cta*& where,
+                                uint32_t& offset) {
+  where = nullptr;
+  if (space == Space::generic) {
+    if (in_window(address, local_window) || in_window(address, param_window)) return nullptr;
+    space = in_window(address, shared_window) ? Space::cluster : Space::global;
   }
+  switch (space) {
+    case Space::shared:
+    case Space::cluster: {
+      if (in_window(address, shared_window)) address -= shared_window;
+      const uint64_t begin = grid().kernel.uses_reserved ? 0 : shared_reserved;
+      if (address < begin || address + bytes > cta.shared.size()) return nullptr;
+      where = &cta;
+      offset = static_cast<uint32_t>(address);
+      return cta.shared.data() + address;
+    }
+    case Space::local:
+      return nullptr;
+    case Space::param:
+      return inside(address, bytes, grid().parameters.size())
+                 ? const_cast<std::byte*>(grid().parameters.data()) + address
+                 : nullptr;
+    default:
+      return allocation_of(address, bytes) ? recent_->bytes.get() + (address - recent_->address) : nullptr;
+  }
+}
+
+std::byte* Warp::global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what) {
+  if (!allocation_of(address, bytes))
+    fail(Fault::out_of_bounds,
+         fmt::format("{} reaches {} B at the global address {:#x}, {}", what, bytes, address,
+                     grid().memory.describe(address)),
+         lane);
   if (writes) {
-    require_writable(address, bytes, lane);
+    require_writable(lane);
     if (weak() && bytes) weak()->forget(address, bytes);
   }
   return recent_->bytes.get() + (address - recent_->address);
 }
 
-// global() or place() has found it.
-void Warp::require_writable(uint64_t, uint32_t, int lane) {
-  if (recent_->read_only)
+void Warp::require_writable(int lane) const {
+  if (!may_write())
     fail(Fault::out_of_bounds, fmt::format("this writes to {}, which is constant", recent_->name), lane);
 }
 
@@ -182,20 +211,19 @@ void Warp::require_no_mbarrier(Cta& owner, uint32_t offset, uint32_t bytes, cons
          lane);
 }
 
-void Warp::touch(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, StoredBytes values) {
-  if (writes) {
-    ++owner.writes;
-    require_no_mbarrier(owner, offset, bytes, "this writes", lane);
+void Warp::touch(const SharedAccess& a) {
+  if (a.writes) {
+    ++a.cta.writes;
+    require_no_mbarrier(a.cta, a.offset, a.bytes, "this writes", a.lane);
   }
-  for (Observer* o : cluster().observers.shared_access)
-    o->shared_access(*this, {owner, offset, bytes, writes, lane, values});
+  for (Observer* o : cluster().observers.shared_access) o->shared_access(*this, a);
 }
 
-void Warp::touch_lanes(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, LaneAccess kind) {
-  if (&owner != &cta || !cluster().checks) return;
-  causality.accesses(lane, writes);
-  for (Observer* o : cluster().observers.lane_access)
-    o->lane_access(*this, {owner, offset, bytes, writes, lane}, kind);
+void Warp::touch_lanes(const SharedAccess& a, LaneAccess kind) {
+  if (&a.cta != &cta || !cluster().checks) return;
+  const uint32_t count = a.each ? a.bytes / a.each : 1;
+  causality.accesses((all_lanes >> (32 - count)) << a.lane, a.writes);
+  for (Observer* o : cluster().observers.lane_access) o->lane_access(*this, a, kind);
 }
 
 void Warp::touch_async(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, Access deed,
@@ -212,9 +240,10 @@ void Warp::touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool write
                          StoredBytes values) {
   WordOrder* word = order_of(owner, offset);
   if (!word || ((order == Order::both || order == Order::older) && !word->used && word->passed.told.empty()))
-    return touch(owner, offset, bytes, writes, lane, values);
-  causality.assuming({&word->passed.seen, &word->passed.told, &word->users},
-                     [&] { touch(owner, offset, bytes, writes, lane, values); });
+    return touch({owner, offset, bytes, writes, lane, values});
+  causality.assuming({&word->passed.seen, &word->passed.told, &word->users}, [&] {
+    touch({owner, offset, bytes, writes, lane, values});
+  });
   owner.shadow.forget_steps();  // they knew more than is known from here on
   word->used = true;
   word->users.raise(causality.actor(), causality.time());
