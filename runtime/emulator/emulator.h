@@ -75,8 +75,8 @@ struct EmulatorOptions {
   // them by reading memory again and again gets them after a while. load() throws Error of a line that has no
   // instruction.
   std::vector<uint32_t> delayed = {};
-  // Host threads for the CTAs of one launch. Kernels whose CTAs talk to each other through global memory run
-  // on one, so that a seed has one result.
+  // Host threads for the CTAs of one launch. A seed has one result with any number of them: where the order
+  // of CTAs counts, they run at once only up to where it does.
   int threads = 1;
   // This is where to write a Chrome trace (chrome://tracing, ui.perfetto.dev) of every launch; empty for
   // none.

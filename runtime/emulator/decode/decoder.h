@@ -155,6 +155,7 @@ class Decode {
   Predicate decides;
   uint8_t flow_bytes = 0;
   Jump jump;
+  void turn(Turn turn) { out_.turn = turn; }
 
  private:
   Instruction& out_;
@@ -329,7 +330,9 @@ class Decoder {
   uint32_t add_targets(const std::vector<uint32_t>& targets);  // the first one's index in Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
   const Kernel& kernel() const { return kernel_; }
-  void communicates() { kernel_.communicates = true; }
+  void communicates() { kernel_.communicates = kernel_.takes_turns = true; }
+  void takes_turns() { kernel_.takes_turns = true; }
+  void allocates() { kernel_.allocates = true; }
   void names_semantics() { kernel_.names_semantics = true; }
   void asks_registers(uint32_t count) { kernel_.role_registers = std::max(kernel_.role_registers, count); }
 };

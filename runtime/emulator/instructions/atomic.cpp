@@ -94,13 +94,47 @@ struct Atomic {
   Scope scope;
 };
 
+// Adds operands, which lie side by side, to what stands in global memory.
+void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operands) {
+  const auto width = static_cast<uint32_t>(bytes(x.type)), length = x.b.size;
+  std::byte* place = w.grid().memory.find(address, width * length)->at(address);
+  WeakMemory* weak = w.weak();
+  if (weak) weak->begin_atomic(address, width * length, place);
+  for (uint32_t k = 0; k < length; ++k) {
+    uint64_t old = 0, operand = 0;
+    std::memcpy(&old, place + k * width, width);
+    std::memcpy(&operand, operands + k * width, width);
+    const uint64_t result = reduce(x.op, x.type, old, operand);
+    std::memcpy(place + k * width, &result, width);
+  }
+  if (weak) weak->end_store(w, address, true);
+}
+
+// Of the lanes of an instruction that adds to global memory, ahead of the turn.
+struct PutOff {
+  std::vector<uint64_t> addresses = {};
+  std::vector<std::byte> operands = {};
+
+  void add(Warp& w, const Atomic& x, uint64_t address, int lane) {
+    const auto width = static_cast<uint32_t>(bytes(x.type));
+    addresses.push_back(address);
+    for (const Register r : w.listed(x.b)) {
+      const std::byte* at = w.at<std::byte>(r) + static_cast<uint32_t>(lane) * width;
+      operands.insert(operands.end(), at, at + width);
+    }
+    w.cluster().ahead->note(address, uint64_t{width} * x.b.size);
+  }
+};
+
 void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   const Reduction op = x.op;
   const Type type = x.type;
   const auto b = w.listed(x.b), d = w.listed(x.d);
   const auto width = static_cast<uint32_t>(bytes(type)), length = x.b.size;
   constexpr uint32_t nowhere = ~0u;
+  if (w.cluster().ahead && w.causality.has_published()) return w.await_turn();
   std::array<uint32_t, 32> places;  // of each lane in the CTA's shared memory
+  PutOff sums;
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))
@@ -111,7 +145,8 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     std::byte* place = w.place(address, width * length, x.space, lane, owner, offset);
     const uint64_t at = owner ? offset : address;
     WeakMemory* weak = owner ? nullptr : w.weak();
-    w.order_before(owner, at, x.order, x.scope);
+    const bool is_ahead = !owner && w.cluster().ahead;
+    if (!is_ahead) w.order_before(owner, at, x.order, x.scope);
     if (owner) {
       w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
     } else {
@@ -128,6 +163,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     }
     bool stores = true;
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
+    if (is_ahead) return sums.add(w, x, address, lane);
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);
@@ -159,6 +195,12 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
         w.touch_lanes({w.cta, offset, width * length, true, lane}, kind);
     });
   w.causality.told(lanes, w.alive);
+  if (!sums.addresses.empty())
+    w.cluster().ahead->put_off([&w, &x, sums = std::move(sums)] {
+      const size_t each = sums.operands.size() / sums.addresses.size();
+      for (size_t k = 0; k < sums.addresses.size(); ++k)
+        add_to(w, x, sums.addresses[k], sums.operands.data() + k * each);
+    });
 }
 
 void decode_atomic(Decode& d, bool returns) {
@@ -177,7 +219,11 @@ void decode_atomic(Decode& d, bool returns) {
   Space symbol = Space::generic;
   const AddressOperand address = d.address(d.operand(first), 0, &symbol);
   if (space == Space::generic) space = symbol;
-  if (space != Space::cluster && space != Space::shared) d.decoder.communicates();
+  if (space != Space::cluster && space != Space::shared) {
+    d.decoder.communicates();
+    const bool adds = !returns && (order == Order::relaxed || order == Order::older);
+    d.turn(adds ? Turn::sums : Turn::waits);
+  }
   Atomic x{address,      d.list(d.sources(Decode::parts(d.operand(first + 1)), type)),
            {},           no_register,
            op,           type,

@@ -189,12 +189,15 @@ void decode_fence(Decode& d) {
   if (d.has("tensormap::generic")) return decode_map_fence(d);
   if (d.has("mbarrier_init")) return d.run<execute_init_fence>();
   if (d.has("async")) {
+    d.turn(Turn::late);
     const bool global = d.has("global"), shared = d.has("shared::cta") || d.has("shared::cluster");
     return d.run<execute_proxy_fence>({!global, !shared});
   }
   if (d.has("proxy")) return d.run<execute_nothing>();
   const bool wide = !d.one_of({"gpu", "gl", "sys"}).empty();
-  d.run<execute_memory_fence>({wide ? Scope::gpu : take_scope(d), membar || d.has("sc")});
+  const bool sequential = membar || d.has("sc");
+  d.turn(sequential ? Turn::waits : Turn::late);
+  d.run<execute_memory_fence>({wide ? Scope::gpu : take_scope(d), sequential});
 }
 
 }  // namespace

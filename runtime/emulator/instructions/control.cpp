@@ -329,11 +329,14 @@ void decode_call(Decode& d) {
   const CallOperands x{d.decoder.add_call(d, callee, results, arguments)};
   const std::string name = d.decoder.provided_by_emulator(callee.text);
   if (name == "vprintf") {
+    d.turn(Turn::waits);
     d.run<execute_vprintf>(x);
   } else if (name == "__assertfail") {
     d.run<execute_assertfail>(x);
   } else if (name == "malloc") {
     d.decoder.communicates();  // CTAs share the heap
+    d.decoder.allocates();
+    d.turn(Turn::waits);
     d.run<execute_malloc>(x);
   } else if (name == "free") {
     d.run<execute_nothing>();

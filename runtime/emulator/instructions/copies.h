@@ -31,6 +31,11 @@ void finish_load(Warp& w, const std::vector<Landing>& landings, uint32_t bytes);
 void touch_source(Warp& w, const std::vector<Landing>& landings, Address from, uint32_t bytes);
 void touch_target(Warp& w, Address to, uint32_t bytes, int lane, bool reduces, StoredBytes values);
 
+// Says when a copy to global memory may go on that is decoded: one that reduces adds by add_in_turn().
+void adds_in_turn(Decode& d, bool reduces);
+// Adds to [to, to + bytes) of global memory now, or when the cluster has its turn.
+void add_in_turn(Warp& w, Address to, uint64_t bytes, std::function<void()> add);
+
 // A copy out of shared memory in the thread's open bulk group: `take` reads the source, then `give` writes
 // what it took. Each happens at a later time of its own.
 void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std::function<void()> give);

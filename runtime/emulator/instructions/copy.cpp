@@ -88,6 +88,18 @@ Access store_access(Warp& w, int lane) {
   return {copies.actor, copies.open, w.here(), true, 0};
 }
 
+void adds_in_turn(Decode& d, bool reduces) {
+  if (reduces) d.decoder.takes_turns();
+  d.turn(reduces ? Turn::sums : Turn::stores);
+}
+
+void add_in_turn(Warp& w, Address to, uint64_t bytes, std::function<void()> add) {
+  Sums* sums = w.cluster().ahead.get();
+  if (!sums) return add();
+  sums->note(to, bytes);
+  sums->put_off(std::move(add));
+}
+
 void post_store(Warp& w, int lane, Cta& source, std::function<void()> take, std::function<void()> give) {
   ThreadCopies& copies = w.bulk_of(static_cast<uint32_t>(lane));
   const uint32_t group = copies.open;
@@ -249,11 +261,12 @@ void execute_bulk_store(Warp& w, const BulkStore& x, Lanes lanes) {
         [=] { data->assign(source->shared.begin() + offset, source->shared.begin() + offset + bytes); },
         [&w, &x, data, to, bytes, lane] {
           if (bytes == 0) return;
-          std::byte* place = w.global(to, bytes, lane, true, "this copy");
           if (x.reduction)
-            reduce_into(place, data->data(), bytes, x.reduction->op, x.reduction->type);
-          else
-            std::memcpy(place, data->data(), bytes);
+            return add_in_turn(w, to, bytes, [&w, &x, data, to, bytes, lane] {
+              reduce_into(w.global(to, bytes, lane, true, "this copy"), data->data(), bytes, x.reduction->op,
+                          x.reduction->type);
+            });
+          std::memcpy(w.global(to, bytes, lane, true, "this copy"), data->data(), bytes);
         });
   });
 }
@@ -263,7 +276,10 @@ void decode_bulk(Decode& d, bool reducing) {
   if (reducing) reduction = {take_reduction(d), d.type()};
   const AddressOperand dst_mem = d.address(d["dst"]), src_mem = d.address(d["src"]);
   const Register size = d.source(d["bytes"], Type::u32);
-  if (d.has("bulk_group")) return d.run<execute_bulk_store>({dst_mem, src_mem, size, reduction});
+  if (d.has("bulk_group")) {
+    adds_in_turn(d, reducing);
+    return d.run<execute_bulk_store>({dst_mem, src_mem, size, reduction});
+  }
   const ptx_text::Operand* mask = d.find("cta_mask");
   d.run<execute_bulk_load>({dst_mem, src_mem, d.address(d["bar"]), size,
                             mask ? d.source(*mask, Type::b16) : no_register, reduction, !d.has("global")});
@@ -376,6 +392,7 @@ void decode_cp_async(Decode& d) {
   CpAsync x{d.address(d["dst"]), d.address(d["src"]), static_cast<uint32_t>(d.immediate(2)), no_register, {}};
   if (const ptx_text::Operand* bytes = d.find("bytes")) x.src_size = d.source(*bytes, Type::u32);
   if (const ptx_text::Operand* ignore = d.find("ignore")) x.ignore_src = d.predicate(*ignore);
+  d.turn(Turn::late);
   d.run<execute_cp_async>(x);
 }
 

@@ -167,6 +167,11 @@ void execute_access(Warp& w, const MemoryAccess& x, Lanes lanes) {
   const auto size = static_cast<uint32_t>(sizeof(T) * data.size());
   const Order order = w.instruction->guesses ? Order::relaxed : x.order;
   const bool is_plain = order == Order::none;
+  if (!store && w.cluster().ahead && !w.cluster().ahead->empty()) {
+    bool awaits = false;
+    for_lanes(lanes, [&](int lane) { awaits |= w.awaits_sum(w.address(x.address, lane), size); });
+    if (awaits) return w.await_turn();
+  }
   if (is_plain)
     if (const auto t = together(w, x.address, lanes, size); t && !(store && t->each == 0 && t->count > 1))
       if (execute_together<T, store>(w, x, data, *t)) return w.undefined.end_store();
@@ -283,8 +288,9 @@ void decode_access(Decode& d, bool store) {
   // .param of a call is the thread's own memory, .param of the entry is the launch's; and a variable that is
   // named says its space itself.
   if ((space == Space::param && symbol == Space::local) || space == Space::generic) space = symbol;
-  if (strong && (space == Space::global || space == Space::generic) && (scoped || !store))
-    d.decoder.communicates();
+  const bool may_be_global = space == Space::global || space == Space::generic;
+  if (strong && may_be_global && (scoped || !store)) d.decoder.communicates();
+  if (may_be_global) d.turn(strong ? Turn::waits : store ? Turn::stores : Turn::free);
   auto parts = Decode::parts(data);
   if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
     d.reject(fmt::format("{} B in one access; sm_90 has up to 16", all));

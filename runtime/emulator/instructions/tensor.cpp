@@ -210,12 +210,12 @@ void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
           for_each([&](const BoxRow& r) {
             if (r.last <= r.first) return;
             const uint32_t n = row_bytes(m, r);
-            std::byte* to = w.global(r.address, n, lane, true, "this copy");
             const std::byte* from = data->data() + r.linear + r.first * m.element_bytes();
             if (x.reduction)
-              reduce_into(to, from, n, *x.reduction, m.type());
-            else
-              std::memcpy(to, from, n);
+              return add_in_turn(w, r.address, n, [&w, &x, m, data, from, n, lane, at = r.address] {
+                reduce_into(w.global(at, n, lane, true, "this copy"), from, n, *x.reduction, m.type());
+              });
+            std::memcpy(w.global(r.address, n, lane, true, "this copy"), from, n);
           });
         });
   });
@@ -249,6 +249,7 @@ void decode_tensor(Decode& d, bool reduces) {
   std::optional<Reduction> reduction;
   if (reduces) reduction = take_reduction(d);
   if (d.has("bulk_group")) {
+    adds_in_turn(d, reduces);
     const TensorStore x{take_box(d, d.operand(0), nullptr), d.address(d["src"]), reduction};
     return mode == Mode::tile ? d.run<execute_store<Mode::tile>>(x)
                               : d.run<execute_store<Mode::im2col_no_offs>>(x);

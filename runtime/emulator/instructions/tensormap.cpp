@@ -136,6 +136,7 @@ void decode_replace(Decode& d) {
     d.refuse("dimension 4 of global_stride; there are 0 to 3");
   x.new_val = d.source(d["value"], d.type());
   d.decoder.communicates();
+  d.turn(Turn::waits);
   d.run<execute_replace>(x);
 }
 
@@ -156,6 +157,7 @@ void execute_copy_map(Warp& w, const CopyMap& x, Lanes lanes) {
 
 void decode_copy_map(Decode& d) {
   d.decoder.communicates();
+  d.turn(Turn::waits);
   d.run<execute_copy_map>({d.address(d.operand(0)), d.address(d.operand(1))});
 }
 

@@ -193,6 +193,7 @@ Fragment2D fragment(Decode& d, char matrix, const Shape& s, Type type, const ptx
 }
 
 void decode_wmma_access(Decode& d, bool store) {
+  d.turn(store ? Turn::stores : Turn::late);
   WmmaAccess x{};
   x.by_column = d.has("col");
   x.space = d.has("global")                           ? Space::global

@@ -69,6 +69,7 @@ class Causality {
     const auto s = static_cast<size_t>(scope);
     return published[s] && (s + 1 == published.size() || published[s] != published[s + 1]);
   }
+  bool has_published() const { return knowledge_.global && knowledge_.global->published[0]; }
   void fence_global_proxy();
   void settle(uint64_t store);
 

@@ -179,6 +179,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
     if (pick(choice)) {
       const uint64_t began = steps;
       steps += std::max<uint64_t>(1, choice.warp->run(choice.fragment, 1 + random(2 * burst_)));
+      if (awaits_turn) return Outcome::running;
       if (grid.trace) grid.trace->ran(*choice.warp, began, steps, choice.warp->pc);
       if (histories.size() > collect_at_) collect();
       polls = choice.warp->polls_ ? polls + 1 : 0;
@@ -207,6 +208,11 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
   // Nor does an operation wait for ever while a warp polls memory.
   if (!events.empty()) complete_one();
   return Outcome::running;
+}
+
+void Cluster::begin_turn() {
+  awaits_turn = false;
+  if (const std::unique_ptr<Sums> sums = std::move(ahead)) sums->add();
 }
 
 void Cluster::collect() {

@@ -11,6 +11,7 @@
 #include "runtime/emulator/machine/cta.h"
 #include "runtime/emulator/machine/in_flight.h"
 #include "runtime/emulator/machine/observer.h"
+#include "runtime/emulator/machine/sums.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -47,13 +48,17 @@ class Cluster {
   Barrier barrier;                                      // barrier.cluster
   std::unordered_map<uint64_t, MapChange> map_changes;  // by address
   uint32_t live_warps = 0;
-  bool posts_delayed = false;  // whether a delayed instruction, or what it has started, runs
+  bool posts_delayed = false;   // whether a delayed instruction, or what it has started, runs
+  std::unique_ptr<Sums> ahead;  // while it runs ahead of its turn: the sums that are put off
+  bool awaits_turn = false;     // it has come to what wants its turn
 
   // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
   // for another CTA. `goes_on` is asked often; where it says no, the launch ends.
   enum class Outcome : uint8_t { running, stalled, finished };
   Outcome run(uint64_t budget, const std::function<bool()>& goes_on);
   [[noreturn]] void deadlock();
+  // Its turn has come: does what it has put off.
+  void begin_turn();
 
   Actor new_actor(ActorName name);
   void post(std::function<void()> complete) {

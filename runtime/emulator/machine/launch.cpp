@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/emulator/machine/polls.h"
+#include "runtime/emulator/machine/turns.h"
 #include "runtime/interrupt.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -30,6 +31,12 @@ class Share {
     // Short turns let CTAs that talk to each other interleave finely; long ones are faster.
     constexpr uint64_t slices[] = {200'000, 3'000, 40'000, 400'000}, of_talkers[] = {200'000, 20, 3'000, 300};
     slice_ = (grid.kernel.communicates ? of_talkers : slices)[grid.seed % 4];
+    if (grid.kernel.takes_turns) {
+      const auto threads = static_cast<size_t>(grid.kernel.allocates ? 1 : std::max(1, grid.options.threads));
+      turns_ = std::make_unique<Turns>(grid, all, threads, slice_, [this] {
+        return !cancelled_ && std::chrono::steady_clock::now() < deadline_ && !is_interrupted();
+      });
+    }
     const Dim3 c = grid.launch.cluster;
     most_ = std::max(1u, uint32_t{hopper::multiprocessors} / (c.x * c.y * c.z));
   }
@@ -68,7 +75,7 @@ class Share {
  private:
   bool admit() {
     if (next_ >= all_ || resident_.size() >= most_) return false;
-    resident_.push_back(std::make_unique<Cluster>(grid_, next_));
+    resident_.push_back(turns_ ? turns_->take() : std::make_unique<Cluster>(grid_, next_));
     next_ += step_;
     return true;
   }
@@ -105,6 +112,7 @@ class Share {
   std::mt19937_64 engine_{grid_.seed};
   size_t most_;
   int stalls_ = 0;
+  std::unique_ptr<Turns> turns_;  // where the order of clusters counts
 };
 
 }  // namespace
@@ -113,8 +121,7 @@ void run_grid(const Grid& grid, std::chrono::steady_clock::time_point deadline,
               EmulatorStatistics& statistics) {
   const Dim3 g = grid.launch.grid, c = grid.launch.cluster;
   const uint64_t clusters = uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);
-  const auto threads =
-      static_cast<uint64_t>(grid.kernel.communicates ? 1 : std::max(1, grid.options.threads));
+  const auto threads = static_cast<uint64_t>(grid.kernel.takes_turns ? 1 : std::max(1, grid.options.threads));
   std::atomic<bool> cancelled = false;
   std::atomic<uint64_t> done = 0;
   ++statistics.launches;

@@ -19,6 +19,12 @@ inline Party Warp::party() const {
 }
 inline const Observers::List& Warp::observers_of_global() const { return cluster().observers.global_access; }
 
+inline WeakMemory* Warp::weak() const { return cluster().ahead ? nullptr : grid().weak; }
+inline bool Warp::awaits_sum(uint64_t address, uint32_t bytes) const {
+  const Sums* sums = cluster().ahead.get();
+  return sums && !sums->empty() && sums->touches(address, bytes);
+}
+
 template <class F>
 void Warp::post(F f) {
   cluster().post([this, i = instruction, f = std::move(f)] {

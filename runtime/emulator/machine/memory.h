@@ -39,6 +39,7 @@ struct Allocation {
   // Both are of [offset, offset + count), which lies inside.
   void note_written(uint64_t offset, uint64_t count) const;
   std::optional<uint64_t> first_unwritten(uint64_t offset, uint64_t count) const;
+  std::byte* at(Address inside) const { return bytes.get() + (inside - address); }
   std::string name_of(uint64_t offset) const;  // "flags+8", for reports
 };
 

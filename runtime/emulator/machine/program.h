@@ -69,6 +69,15 @@ using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
 
 // What a warp needs to know of every instruction, its handler, and the handler's operands, which are a
 // struct of the handler's own.
+// What a cluster that runs ahead of its turn (machine/ahead.h) does where it comes to an instruction.
+enum class Turn : uint8_t {
+  free,    // goes on: nobody sees it, or the instruction looks itself
+  stores,  // of global memory: goes on where all see one order of stores, and no sum of its own is put off
+  sums,    // goes on, and the sum is put off until its turn
+  late,    // goes on where no sum of its own is put off: it may read or publish one
+  waits    // waits for its turn: what others do decides, or is decided by, when it comes
+};
+
 struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
   Register guard;
@@ -77,6 +86,7 @@ struct Instruction {
   bool watched = false;         // names a register that may be undefined
   bool guesses = false;         // loads what swaps alone take, which compare it
   bool delayed = false;         // comes as late as it can
+  Turn turn = Turn::free;
 
   // Sets the handler that executes this instruction, and the handler's operands.
   template <auto handler>
@@ -263,6 +273,9 @@ struct Kernel {
   bool uses_reserved = false;      // it asks where the shared memory lies that is reserved for libraries
   bool names_semantics = false;    // some access is .relaxed, .acquire or .release
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
+  bool takes_turns =
+      false;  // it does, or adds to global memory: what it computes may depend on the order of CTAs
+  bool allocates = false;  // it calls malloc
 
   // This says whether each call has a frame of its own in local memory, as recursion, calls by address and
   // alloca need it. Else the variables of all functions lie side by side, and the frame begins at 0.

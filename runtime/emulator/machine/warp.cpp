@@ -107,6 +107,10 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
       is_late = false;
       cluster().posts_delayed = true;
     }
+    if (i.turn != Turn::free && wants_turn(i.turn)) [[unlikely]] {
+      await_turn();
+      break;
+    }
     if (i.touches_matrix)
       for (Observer* o : cluster().observers.matrix_touch) o->matrix_touch(*this);
     i.execute(*this, i, executing);
@@ -130,6 +134,26 @@ void Warp::delay() {
   constexpr uint64_t most_steps = 200'000;
   fragment().until_step = cluster().steps + most_steps;
   retry(Wait::others);
+}
+
+bool Warp::wants_turn(Turn turn) const {
+  const Sums* sums = cluster().ahead.get();
+  if (!sums) return false;
+  switch (turn) {
+    case Turn::stores:
+      return grid().weak || !sums->empty();
+    case Turn::sums:
+      return sums->is_full();
+    case Turn::late:
+      return !sums->empty();
+    default:
+      return turn == Turn::waits;
+  }
+}
+
+void Warp::await_turn() {
+  cluster().awaits_turn = true;
+  retry(Wait::none);
 }
 
 void Warp::retry(Wait wait) {

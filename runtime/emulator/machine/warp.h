@@ -83,6 +83,10 @@ class Warp {
   // --- where control goes ---
   // The instruction is to be executed again once something in the cluster has changed.
   void retry(Wait wait);
+  // The instruction is to be executed again when its cluster, which runs ahead, has its turn.
+  void await_turn();
+  // It reads global memory where its cluster has put off a sum.
+  bool awaits_sum(uint64_t address, uint32_t bytes) const;
   // The instruction is done, but its fragment may not go on before then.
   void pause(Wait wait);
   // Makes a fragment of its own of some lanes of the running one, which goes on at `at`.
@@ -131,7 +135,9 @@ class Warp {
   // These say of what place(), place_together() or global() has found whether it may be written.
   bool may_write() const { return !recent_->read_only; }
   void require_writable(int lane) const;
-  WeakMemory* weak() const { return grid().weak; }  // null where all see one order of stores
+  // Null where all see one order of stores, as they do what nobody has stored to since the launch began: a
+  // cluster that runs ahead of its turn reads nothing else.
+  WeakMemory* weak() const;
   // The CTA and the offset of a shared::cta or shared::cluster address.
   Cta& resolve_shared(uint64_t address, uint32_t& offset, int lane);
   std::byte* local(uint64_t address, int lane) {
@@ -193,6 +199,7 @@ class Warp {
   bool runnable(const Fragment& f) const;
   void fill_special_registers();
   void delay();
+  bool wants_turn(Turn turn) const;
   bool converge(Lanes executing, bool exited_too);
   bool meet();
   void settle();

@@ -1,0 +1,51 @@
+// Sums in global memory that a cluster puts off while it runs ahead of its turn, since their order decides
+// how they are rounded: operations that add to memory and give nothing back, and reductions of bulk copies.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Sums {
+ public:
+  // Where the cluster has the turn already, and only does what it would do ahead of it, it need not wait.
+  explicit Sums(bool has_turn) : has_turn_(has_turn) {}
+
+  // Something is added to [address, address + bytes), by what is put off.
+  void note(Address address, uint64_t bytes) {
+    for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
+      if (line != last_line_) lines_.insert(last_line_ = line);
+    bytes_ += bytes;
+  }
+  void put_off(std::function<void()> add) {
+    if (has_turn_) return add();
+    adds_.push_back(std::move(add));
+  }
+  bool empty() const { return bytes_ == 0; }
+  bool is_full() const { return bytes_ > most_bytes; }
+  // True where a sum of some of these bytes is put off.
+  bool touches(Address address, uint64_t bytes) const {
+    for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
+      if (lines_.contains(line)) return true;
+    return false;
+  }
+  // Adds all, in the order in which they were put off.
+  void add() const {
+    for (const auto& add : adds_) add();
+  }
+
+ private:
+  static constexpr uint64_t line_bytes = 128, most_bytes = uint64_t{16} << 20;
+
+  bool has_turn_;
+  std::vector<std::function<void()>> adds_;
+  std::unordered_set<uint64_t> lines_;
+  uint64_t last_line_ = ~uint64_t{0}, bytes_ = 0;
+};
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,55 @@
+// The order of the clusters of a launch where it decides what they compute. One cluster has the turn at a
+// time, and the order does not depend on the number of host threads. Ahead of its first turn each runs until
+// it comes to what wants the turn, on any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/emulator/machine/cluster.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Turns {
+ public:
+  // `threads` counts the one that calls take() as well. A cluster runs ahead for `budget` instructions, and
+  // stops soon where `goes_on` says no.
+  Turns(const Grid& grid, uint64_t clusters, size_t threads, uint64_t budget, std::function<bool()> goes_on);
+  ~Turns();
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  // The next cluster, whose turn comes: it has run ahead. What it failed with is thrown.
+  std::unique_ptr<Cluster> take();
+
+ private:
+  struct Ahead {
+    std::unique_ptr<Cluster> cluster;
+    std::exception_ptr failure;
+    bool is_done = false;
+  };
+
+  void run_ahead(uint64_t index, Ahead& ahead) const;
+  void work();
+
+  const Grid& grid_;
+  const uint64_t clusters_, budget_, window_;
+  const bool is_alone_;  // no other thread runs clusters ahead
+  const std::function<bool()> goes_on_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Ahead>> ahead_;  // of the clusters taken_, taken_ + 1, ...
+  uint64_t taken_ = 0;
+  bool is_over_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace ptxbuilder::runtime::emulator
