@@ -73,8 +73,8 @@ struct ReportedMessage {
 };
 static_assert(sizeof(ReportedMessage) == kMessageBytes);
 
-// What an mbarrier's word in shared memory says on Hopper. The counts are kept as what they lack to 2^20, as
-// ptxas' code for mbarrier.init and mbarrier.pending_count has it.
+// This is what an mbarrier's word in shared memory says on Hopper. The counts are kept as what they lack to
+// 2^20, as ptxas' code for mbarrier.init and mbarrier.pending_count has it.
 //    63      62 ... 43        42 ... 21    20 ... 1          0
 //    parity  2^20 - pending   bytes        2^20 - expected   0
 struct MbarrierWord {

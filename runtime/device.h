@@ -228,9 +228,9 @@ class Device {
     synchronize(limit);
   }
 
-  // Zeros. Throws Error on a device that has none.
+  // The memory is zero. Throws Error on a device that has none.
   virtual std::unique_ptr<MappedMemory> map_memory(size_t bytes);
-  // As long as it lives, the reporter is asked when work is done, and when a launch has failed.
+  // The reporter, as long as it lives, is asked when work is done, and when a launch has failed.
   void add_reporter(std::weak_ptr<Reporter> reporter);
 
   // Calls `queue` `warm_up` times uncounted, then `count` times, and returns the device time of each of
@@ -264,7 +264,7 @@ class Device {
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 
-  // What all reporters say of a failure.
+  // It gives what all reporters say of a failure.
   std::string about_failure() const;
   void tell_work_done() const;
 

@@ -80,7 +80,7 @@ struct Waiting {
   std::string role;
 };
 
-// What the slots of a launch tell.
+// This is what the slots of a launch tell.
 class Picture {
  public:
   Picture(const Signature& signature, Dim3 grid, std::span<const std::byte> memory)
@@ -99,7 +99,7 @@ class Picture {
       else if (slot.state == WarpState::runs)
         ++running_;
     }
-    // Those over their limit come first: they are why others wait.
+    // Waits over their limit come first: they are why others wait.
     std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
       return (a.slot.state == WarpState::waits) > (b.slot.state == WarpState::waits);
     });

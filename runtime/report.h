@@ -1,4 +1,4 @@
-// What kernels report to the host beside their results: waits that do not end, checks that fail, and prints.
+// Kernels report this to the host beside their results: waits that do not end, checks that fail, and prints.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class KernelReport final : public Reporter {
   // The kernel has a signature().report.
   KernelReport(Device& device, const Signature& signature);
 
-  // For a launch on `grid`. The memory lives as long as this.
+  // It gives the memory for a launch on `grid`, which lives as long as this.
   Address memory_for(Dim3 grid);
   // Gets the lines that the kernel prints; standard output has them unless it is set.
   void on_print(std::function<void(const std::string&)> print);

@@ -173,7 +173,7 @@ constexpr RoleRegisters role_registers(int consumers, bool grouped = false) {
 // the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
 
-// With block scales the sums of 128 of k have registers beside all others: of so many columns at a time.
+// Sums of 128 of k that block scales multiply have registers beside all others, of so many columns at a time.
 constexpr int fresh_columns(const GemmTile& t) { return t.bn > 192 ? t.bn / 2 : t.bn; }
 // So many columns of a tile have one factor of a block of B, wherever the tile begins.
 constexpr int scale_unit(const GemmTile& t) { return std::gcd(t.bn, kScaleBlock); }

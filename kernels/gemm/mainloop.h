@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 
 class Mainloop {
  public:
-  // Of a warpgroup that multiplies `x`'s rows by all of `y`, to be made in its role; `scales`, if the
+  // It is made in the role of a warpgroup that multiplies `x`'s rows by all of `y`; `scales` are there if the
   // operation has them.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,

@@ -50,8 +50,8 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
-// With block scales clusters do not help as they do else: products wait for the sums to be added up, and not
-// for L2 (the same GPU and day, the table in GEMM.md).
+// Clusters do not help products with block scales as they do others: those wait for the sums to be added up,
+// and not for L2 (the same GPU and day, the table in GEMM.md).
 double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return 1;
   const int ctas = t.cluster_m * t.cluster_n;

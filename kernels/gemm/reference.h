@@ -34,7 +34,7 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
-// The same with a factor of the products of each 128 of k, from `depth` on.
+// This sums with a factor of the products of each 128 of k, from `depth` on.
 inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
                               DotProduct p, const std::function<double(size_t depth)>& factor) {
   Dot all = {0, 0};

@@ -33,7 +33,8 @@ class Barriers {
 
 // Spins until the phase of `parity` (0 for the first) has completed.
 void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
-// The same, behind which this thread sees what threads of other CTAs of the cluster did before they arrived.
+// This also waits, and behind it this thread sees what threads of other CTAs of the cluster did before they
+// arrived.
 void barrier_wait_cluster(smem barrier, u32 parity, Where where = Where::here());
 
 // What the first wait on a barrier does when nobody has arrived yet: it waits for phase 0, or it passes, as

@@ -4,7 +4,7 @@
 //   const JitterScope shaken(seed);
 //   Kernel k = my_kernel();
 //
-// Where no such scope is open, nothing of it is emitted.
+// Nothing of it is emitted where no such scope is open.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"

@@ -244,7 +244,7 @@ std::shared_ptr<Profiling> begin_profiling(Builder& builder) {
   buffer.dtype = DType::u64;
   buffer.meaning = "where the kernel records its profile";
   builder.add_own_parameter(std::move(buffer));
-  // What is added takes registers where there may be none to spare.
+  // The recording takes registers where there may be none to spare.
   builder.waive("spills");
   builder.waive("stack");
   return std::make_shared<Profiling>(scope_events);

@@ -63,7 +63,7 @@ std::shared_ptr<Reporting> begin_reporting(Builder& builder) {
   memory.dtype = DType::u64;
   memory.meaning = "where the kernel reports waits and checks, which the runtime passes";
   builder.add_own_parameter(std::move(memory));
-  // What is added takes registers where there may be none to spare.
+  // The reports take registers where there may be none to spare.
   builder.waive("spills");
   builder.waive("stack");
   if (format.watchdog_milliseconds) watch_barriers(builder);

@@ -1,5 +1,5 @@
-// What a kernel in the making knows of its reports to the host: of waits that do not end, and of values that
-// it checks or prints. The layer below watchdog.h and check.h.
+// A kernel in the making knows this of its reports to the host: of waits that do not end, and of values that
+// it checks or prints. It is the layer below watchdog.h and check.h.
 #pragma once
 
 #include <functional>

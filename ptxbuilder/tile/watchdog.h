@@ -5,7 +5,7 @@
 //     return compiler.compile(my_kernel());
 //   }();
 //
-// Where no such scope is open, nothing of it is emitted.
+// Nothing of it is emitted where no such scope is open.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
@@ -35,7 +35,7 @@ class WatchdogScope {
 
 namespace detail {
 
-// What a loop waits for: a phase of an mbarrier to complete, or a counter in global memory to come to a
+// A loop waits for this: a phase of an mbarrier to complete, or a counter in global memory to come to a
 // value.
 struct Awaited {
   std::optional<smem> barrier = {};

@@ -1,5 +1,5 @@
-// How fast the emulator is: warp-instructions a second of plain arithmetic, accesses of memory a second, and
-// a whole GEMM, each with and without checks.
+// These measure how fast the emulator is: warp-instructions a second of plain arithmetic, accesses of memory
+// a second, and a whole GEMM, each with and without checks.
 #include <benchmark/benchmark.h>
 
 #include "emulator_kit.h"

@@ -541,7 +541,7 @@ TEST_CASE("a product with every operand is known as a plain one is, and takes th
   }
 }
 
-// Of m and of blocks of k that are no multiple of 4, TMA does not take scales as they lie.
+// TMA does not take scales as they lie of an m, or of a number of blocks of k, that is no multiple of 4.
 TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
   MatmulCase c = sized(72, 144, 400);
   c.a = c.b = DType::e4m3;

@@ -1,4 +1,4 @@
-// What a kernel checks and prints, and what one without checks has of that.
+// A kernel checks and prints, and one without checks has nothing of that.
 //
 //   check_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/tile/check.h"

@@ -227,7 +227,7 @@ Made watched(const Plant& plant, bool planted) {
   return plant.make(planted);
 }
 
-// What the launch throws; empty where it ends well.
+// It gives what the launch throws, or nothing where it ends well.
 std::string launched(const Made& made, const Running& running, Compiled compiled) {
   runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
   runtime::Buffer memory(*running.device, 1024);

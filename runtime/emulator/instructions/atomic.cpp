@@ -110,7 +110,7 @@ void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operand
   if (weak) weak->end_store(w, address, true);
 }
 
-// Of the lanes of an instruction that adds to global memory, ahead of the turn.
+// It keeps what the lanes of an instruction add to global memory ahead of the turn.
 struct PutOff {
   std::vector<uint64_t> addresses = {};
   std::vector<std::byte> operands = {};

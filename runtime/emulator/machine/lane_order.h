@@ -17,7 +17,7 @@ class LaneOrder {
   uint32_t now() const { return now_; }
   // Ends a stretch of accesses, and gives its stamp.
   uint32_t end() { return now_++; }
-  // All lanes know of what any has done at `stamp`.
+  // This says whether all lanes know of what any has done at `stamp`.
   bool all_know(uint32_t stamp) const { return stamp <= all_; }
   // This says whether what `other` did at `stamp` comes before what `lane` does now.
   bool knows(int lane, int other, uint32_t stamp) const {

@@ -67,9 +67,7 @@ struct HandlerOperands<void (*)(Warp&, Lanes)> {
 template <auto handler>
 using OperandsOf = typename HandlerOperands<decltype(handler)>::type;
 
-// What a warp needs to know of every instruction, its handler, and the handler's operands, which are a
-// struct of the handler's own.
-// What a cluster that runs ahead of its turn (machine/ahead.h) does where it comes to an instruction.
+// A cluster that runs ahead of its turn (machine/ahead.h) does this where it comes to an instruction.
 enum class Turn : uint8_t {
   free,    // goes on: nobody sees it, or the instruction looks itself
   stores,  // of global memory: goes on where all see one order of stores, and no sum of its own is put off
@@ -78,6 +76,8 @@ enum class Turn : uint8_t {
   waits    // waits for its turn: what others do decides, or is decided by, when it comes
 };
 
+// A warp needs to know this of every instruction: its handler, and the handler's operands, which are a
+// struct of the handler's own.
 struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
   Register guard;

@@ -40,7 +40,7 @@ bool is_covered(const Access& earlier, const Access& now, const Knowledge& k) {
          !earlier.async;
 }
 
-// The same actor's read takes the place of its last.
+// A read takes the place of its actor's last.
 void take_place(Access& earlier, const Access& now) {
   const uint8_t both = earlier.bytes | now.bytes;
   earlier = now;

@@ -30,8 +30,8 @@ struct Clash {
   bool earlier_wrote;
 };
 
-// What has happened to a word. Words share histories: a tile of one history costs one check and a store per
-// word.
+// This is what has happened to a word. Words share histories: a tile of one history costs one check and a
+// store per word.
 struct WordHistory {
   Access write;
   uint8_t initialised = 0;  // bytes ever written

@@ -13,7 +13,7 @@ namespace ptxbuilder::runtime::emulator {
 
 class Sums {
  public:
-  // Where the cluster has the turn already, and only does what it would do ahead of it, it need not wait.
+  // A cluster that has the turn already, and only does what it would do ahead of it, need not wait.
   explicit Sums(bool has_turn) : has_turn_(has_turn) {}
 
   // Something is added to [address, address + bytes), by what is put off.

@@ -127,8 +127,8 @@ class Warp {
   // --- memory ---
   // Host memory of [address, address + bytes) in `space`, or a report. `cta` and `offset` tell shared memory.
   std::byte* place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& cta, uint32_t& offset);
-  // The same for all that lanes of the warp access together; null where any lane would be reported, or where
-  // it takes more to know.
+  // It does so for all that lanes of the warp access together, or gives null where any lane would be
+  // reported, or where it takes more to know.
   std::byte* place_together(uint64_t address, uint32_t bytes, Space space, Cta*& cta, uint32_t& offset);
   // This is for all writes of global memory but those that weak() orders.
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
