@@ -106,7 +106,7 @@ class Cluster {
   bool in_order_ = false;  // operations complete in the order of issue
   uint64_t stale_version_ = 0, idle_ = 0;
   uint64_t seen_version_ = 0,
-           seen_at_ = 0;  // when run() was called last after a change, and the step of then
+           seen_at_ = 0;         // when run() was called last after a change, and the step of then
   size_t collect_at_ = 1 << 13;  // few states stay in the host's cache
   uint32_t stale_rounds_ = 0;
   size_t next_warp_ = 0;
