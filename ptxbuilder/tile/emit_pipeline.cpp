@@ -7,19 +7,9 @@
 #include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/commit.h"
+#include "ptxbuilder/tile/pipeline_parts.h"
 
 namespace ptxbuilder {
-namespace {
-
-constexpr int kOutputStages = 2;  // one is written while the other leaves
-
-int threads_of(const std::vector<BlockSpec>& specs, int threads) {
-  return std::any_of(specs.begin(), specs.end(), [](const BlockSpec& s) { return s.by_threads(); }) ? threads
-                                                                                                    : 0;
-}
-
-}  // namespace
-
 namespace detail {
 namespace {
 
@@ -29,109 +19,9 @@ void check_in_body(uint32_t outer, std::string_view operation, std::string_view 
     throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
 }
 
-bool in_role() { return TileContext::of(Builder::current()).role >= 0; }
 u32 thread_of_role() {
   return in_role() ? tid_x() - u32(hopper::warpgroup_threads * first_warpgroup_of_role()) : u32(tid_x());
 }
-
-}  // namespace
-}  // namespace detail
-
-// The two ends of a pipeline share this, which is made ahead of roles.
-struct detail::PipelineParts {
-  // Inputs that are loaded and handed back together.
-  struct Ring {
-    int delay, stages;
-    bool fixed;
-    std::vector<size_t> inputs;
-    std::unique_ptr<Pipeline> pipe;
-  };
-
-  PipelineParts(Kernel& kernel, std::string operation, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
-                int stages, int load_threads, int compute_warpgroups, bool of_tiles, bool manual_release);
-
-  std::string operation;
-  Where where = Where::here();  // the author's line
-  int load_threads;             // that load inputs, or 0 where one does, by TMA
-  int compute_warpgroups;
-  std::vector<BlockCopy> inputs, outputs;
-  std::vector<Ring> rings;
-  std::vector<size_t> ring_of;          // an input
-  std::optional<NamedBarrier> meeting;  // of several warpgroups in a role
-};
-
-detail::PipelineParts::PipelineParts(Kernel& k, std::string op, std::vector<BlockSpec> in,
-                                     std::vector<BlockSpec> out, int stages, int loading, int computing,
-                                     bool of_tiles, bool manual_release)
-    : operation(std::move(op)), load_threads(threads_of(in, loading)), compute_warpgroups(computing) {
-  const auto refuse = [&](size_t input, const std::string& rule) {
-    throw Error(fmt::format("{}: in {}: {}", operation, input, rule));
-  };
-  if (!in_role() && (open_body & Region::kKernel) == 0)
-    throw Error(fmt::format(
-        "{}: inside a branch or a loop; its barriers are made once, so give it the loop's steps "
-        "as an axis of the grid, or as SpecializedOptions::tiles, which DynamicSteps::order() makes "
-        "of a counter's",
-        operation));
-  if (stages < 1) throw Error(fmt::format("{}: {} stages; at least one", operation, stages));
-  if (in.empty()) throw Error(fmt::format("{}: no inputs; a pipeline has one at least", operation));
-  for (size_t i = 0; i < in.size(); ++i) {
-    const BlockOptions& o = in[i].options();
-    if (o.delay_release < 0 || (o.delay_release > 0 && o.delay_release >= stages))
-      refuse(i,
-             fmt::format("delay_release of {} with {} stages; there are more stages than steps that keep one",
-                         o.delay_release, stages));
-    if (o.delay_release > 0 && manual_release)
-      refuse(i, "delay_release with manual_release, by which the body says when a stage goes back");
-    if (o.delay_release > 0 && o.fixed)
-      refuse(i, "delay_release of a fixed block, which goes back when the run ends");
-    if (o.fixed_stages < 1 || (o.fixed_stages > 1 && !(o.fixed && of_tiles)))
-      refuse(i, fmt::format("fixed_stages of {}; {}", o.fixed_stages,
-                            o.fixed_stages < 1 ? "at least one"
-                                               : "more than one is for fixed inputs of a pipeline of tiles"));
-    const int of_ring = o.fixed ? o.fixed_stages : stages;
-    const auto found = std::find_if(rings.begin(), rings.end(), [&](const Ring& ring) {
-      return ring.delay == o.delay_release && ring.fixed == o.fixed && ring.stages == of_ring;
-    });
-    ring_of.push_back(static_cast<size_t>(found - rings.begin()));
-    if (found == rings.end()) rings.push_back({o.delay_release, of_ring, o.fixed, {}, nullptr});
-    rings[ring_of.back()].inputs.push_back(i);
-  }
-  if (std::all_of(rings.begin(), rings.end(), [](const Ring& ring) { return ring.fixed; }))
-    throw Error(fmt::format("{}: all inputs are fixed blocks, which no step waits for", operation));
-  inputs.reserve(in.size());
-  for (size_t i = 0; i < in.size(); ++i)
-    inputs.emplace_back(k, in[i], rings[ring_of[i]].stages, load_threads, fmt::format("in {}", i));
-  for (Ring& ring : rings) {
-    std::vector<SharedTile> tiles;
-    ClusterAxes axes;
-    for (size_t i : ring.inputs) {
-      tiles.push_back(inputs[i].tile());
-      axes = axes | in[i].options().multicast;
-    }
-    ring.pipe = load_threads > 0
-                    ? std::make_unique<Pipeline>(k, ring.stages, tiles, computing,
-                                                 ThreadProducers{load_threads / hopper::warpgroup_threads})
-                    : std::make_unique<Pipeline>(k, ring.stages, tiles, computing, axes);
-    if (rings.size() == 1) continue;
-    // Reports tell the barriers of several rings apart.
-    std::vector<SharedObject>& objects = k.builder().signature().shared;
-    for (size_t barriers = objects.size() - 2; barriers < objects.size(); ++barriers)
-      objects[barriers].name += fmt::format(" of in {}", ring.inputs[0]);
-  }
-  outputs.reserve(out.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    const BlockOptions& o = out[i].options();
-    if (!o.multicast.empty() || o.delay_release != 0 || o.fill != OobFill::zero || o.fixed_stages != 1)
-      throw Error(fmt::format("{}: out {}: multicast, delay_release, fill and fixed_stages are of inputs",
-                              operation, i));
-    outputs.emplace_back(k, out[i], o.fixed ? 1 : kOutputStages, computing * hopper::warpgroup_threads,
-                         fmt::format("out {}", i));
-  }
-}
-
-namespace detail {
-namespace {
 
 // This end fills the stages, in one role or in all threads.
 class LoadEnd {

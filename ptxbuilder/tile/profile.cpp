@@ -238,15 +238,7 @@ void Profiling::calibrate() {
 
 std::shared_ptr<Profiling> begin_profiling(Builder& builder) {
   if (scope_events == 0) return nullptr;
-  Parameter buffer;
-  buffer.name = kParameter;
-  buffer.kind = Parameter::Kind::pointer;
-  buffer.dtype = DType::u64;
-  buffer.meaning = "where the kernel records its profile";
-  builder.add_own_parameter(std::move(buffer));
-  // The recording takes registers where there may be none to spare.
-  builder.waive("spills");
-  builder.waive("stack");
+  add_own_pointer(builder, kParameter, "where the kernel records its profile");
   return std::make_shared<Profiling>(scope_events);
 }
 

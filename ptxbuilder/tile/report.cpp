@@ -52,20 +52,25 @@ void Reporting::end() {
   builder.signature().report = format_;
 }
 
+void add_own_pointer(Builder& builder, std::string_view name, std::string_view meaning) {
+  Parameter pointer;
+  pointer.name = name;
+  pointer.kind = Parameter::Kind::pointer;
+  pointer.dtype = DType::u64;
+  pointer.meaning = meaning;
+  builder.add_own_parameter(std::move(pointer));
+  // What is written there takes registers where there may be none to spare.
+  builder.waive("spills");
+  builder.waive("stack");
+}
+
 std::shared_ptr<Reporting> begin_reporting(Builder& builder) {
   ReportFormat format;
   format.watchdog_milliseconds = WatchdogScope::milliseconds();
   format.messages = ChecksScope::messages();
   if (!format.watchdog_milliseconds && !format.messages) return nullptr;
-  Parameter memory;
-  memory.name = kReportParameter;
-  memory.kind = Parameter::Kind::pointer;
-  memory.dtype = DType::u64;
-  memory.meaning = "where the kernel reports waits and checks, which the runtime passes";
-  builder.add_own_parameter(std::move(memory));
-  // The reports take registers where there may be none to spare.
-  builder.waive("spills");
-  builder.waive("stack");
+  add_own_pointer(builder, kReportParameter,
+                  "where the kernel reports waits and checks, which the runtime passes");
   if (format.watchdog_milliseconds) watch_barriers(builder);
   return std::make_shared<Reporting>(std::move(format));
 }

@@ -35,6 +35,10 @@ class Reporting {
   ReportFormat format_;
 };
 
+// Gives the kernel one more parameter, a pointer that the runtime passes, for what it writes beside its
+// results. Such a kernel waives spills and stack, since that takes registers.
+void add_own_pointer(Builder& builder, std::string_view name, std::string_view meaning);
+
 // Begins one where a scope of a watchdog or of checks is open; null otherwise.
 std::shared_ptr<Reporting> begin_reporting(Builder& builder);
 

@@ -1,0 +1,42 @@
+// Both ends of a pipeline, the one that loads and the one that computes, have these parts in common.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptxbuilder/tile/block_spec.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder::detail {
+
+inline constexpr int kOutputStages = 2;  // one is written while the other leaves
+
+// Returns whether the code that is emitted stands in a role.
+bool in_role();
+
+// The two ends of a pipeline share this, which is made ahead of roles.
+struct PipelineParts {
+  // These inputs are loaded and handed back together.
+  struct Ring {
+    int delay, stages;
+    bool fixed;
+    std::vector<size_t> inputs;
+    std::unique_ptr<Pipeline> pipe;
+  };
+
+  PipelineParts(Kernel& kernel, std::string operation, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
+                int stages, int load_threads, int compute_warpgroups, bool of_tiles, bool manual_release);
+
+  std::string operation;
+  Where where = Where::here();  // the author's line
+  int load_threads;             // that load inputs, or 0 where one does, by TMA
+  int compute_warpgroups;
+  std::vector<BlockCopy> inputs, outputs;
+  std::vector<Ring> rings;
+  std::vector<size_t> ring_of;          // an input
+  std::optional<NamedBarrier> meeting;  // of several warpgroups in a role
+};
+
+}  // namespace ptxbuilder::detail
