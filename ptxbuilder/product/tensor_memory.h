@@ -1,6 +1,6 @@
 // Products whose sums lie in tensor memory (PTX ISA, tcgen05), on sm_100a and its kin. They are held to the
-// manual, to ptxas and to the proof of what descriptors read. Nothing of this has run: there was no such
-// device, and the emulator does not execute tcgen05.
+// manual, to ptxas and to the proof of what descriptors read. They run on the emulator; there was
+// no such device.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"

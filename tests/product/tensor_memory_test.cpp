@@ -1,18 +1,15 @@
 // Products in tensor memory: what blackwell_tile becomes, that ptxas takes it, and what is refused. It has
-// run on no device, and the emulator says that it cannot run it.
+// run on no device; emulator_tensor_memory_test runs it on the emulator.
 #include "ptxbuilder/product/tensor_memory.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "kernels/family/family.h"
-#include "kernels/family/run.h"
 #include "library_kit.h"
 #include "ptxas_kit.h"
 #include "ptxbuilder/proof/proof.h"
 #include "ptxbuilder/tile/barrier.h"
-#include "runtime/compile/load.h"
-#include "runtime/emulator/emulator.h"
 
 namespace ptxbuilder::test::tensor_memory_test {
 namespace {
@@ -111,13 +108,6 @@ TEST_CASE("blackwell_tile: ptxas takes it, and its descriptors read what its cop
         made.cubin.starts_with("\x7f"
                                "ELF"));
   }
-}
-
-TEST_CASE("blackwell_tile: the emulator says what it cannot execute") {
-  const command::Family& family = command::family("blackwell_tile");
-  auto emulator = runtime::open_emulator({});
-  const std::string text = error_of([&] { load(*emulator, family.build(command::Fields(family.fields))); });
-  CHECK_MESSAGE(contains(text, "the target sm_100a is none whose code sm_90a runs"), text);
 }
 
 TEST_CASE("tensor memory: what is refused") {

@@ -31,6 +31,13 @@ class Exits final : public Observer {
             fmt::format("the CTA exits while {} copies of {} B that signal mbarrier {} still write into its "
                         "shared memory",
                         m->in_flight + m->copies_to_arrive, m->in_flight_bytes, cta.name(offset)));
+    if (cta.tensor)
+      for (const auto& [first, taken] : cta.tensor->allocated())
+        last.find(
+            Fault::early_exit,
+            fmt::format("the CTA exits without tcgen05.dealloc of the {} columns of tensor memory from {} on",
+                        taken.count, first),
+            -1, taken.pc);
     if (cta.touching > 0)
       last.find(Fault::early_exit,
                 fmt::format("the CTA exits while {} asynchronous operations still use its shared memory",

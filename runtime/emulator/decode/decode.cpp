@@ -106,10 +106,10 @@ bool is_float(Type t) {
 const DecodeTable& decode_table() {
   static const DecodeTable table = [] {
     DecodeTable t;
-    for (auto add :
-         {add_integer, add_bits,      add_float,   add_compare, add_convert, add_move,     add_memory,
-          add_atomic,  add_async,     add_control, add_lanes,   add_barrier, add_mbarrier, add_copy,
-          add_tensor,  add_tensormap, add_matrix,  add_mma,     add_wgmma,   add_video,    add_wmma})
+    for (auto add : {add_integer,  add_bits,          add_float,  add_compare,   add_convert, add_move,
+                     add_memory,   add_atomic,        add_async,  add_control,   add_lanes,   add_barrier,
+                     add_mbarrier, add_copy,          add_tensor, add_tensormap, add_matrix,  add_mma,
+                     add_wgmma,    add_tensor_memory, add_video,  add_wmma})
       add(t);
     return t;
   }();

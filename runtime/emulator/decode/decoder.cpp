@@ -26,6 +26,9 @@ void unsupported(Warp& w, Lanes) {
 Decoder::Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory)
     : module_(module), memory_(memory) {
   kernel_.name = kernel;
+  for (const ptx_text::Statement& s : module.statements)
+    if (s.kind == ptx_text::Statement::Kind::directive && s.directive.tokens[0] == ".target")
+      is_blackwell_ = s.directive.tokens[1].starts_with("sm_100");
   next_register_ = 128;
   scopes_.push_back({});
 }
@@ -325,7 +328,7 @@ isa::Recognised Decoder::recognise(const ptx_text::Instruction& text, size_t sco
     }
   }
   if (!row) throw Refused{isa::why_unknown(*read)};
-  if (!row.row->targets.has(isa::Sm::sm_90a))
+  if (!row.row->targets.has(is_blackwell_ ? isa::Sm::sm_100a : isa::Sm::sm_90a))
     ptx_text::fail(text.operands.empty() ? ptx_text::Position{} : text.operands[0].at,
                    fmt::format("{}: it needs {}", text.opcode, row.row->targets.text()));
   return row;

@@ -187,6 +187,7 @@ void add_tensormap(DecodeTable& table);
 void add_matrix(DecodeTable& table);
 void add_mma(DecodeTable& table);
 void add_wgmma(DecodeTable& table);
+void add_tensor_memory(DecodeTable& table);
 void add_video(DecodeTable& table);
 void add_wmma(DecodeTable& table);
 
@@ -290,6 +291,7 @@ class Decoder {
   Register allocate_constant(uint32_t width);
 
   const ptx_text::Module& module_;
+  bool is_blackwell_ = false;  // its instructions are those of sm_100a, in place of sm_90a's
   GlobalMemory& memory_;
   Kernel kernel_;
   std::vector<Scope> scopes_;

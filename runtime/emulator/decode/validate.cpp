@@ -15,7 +15,7 @@ using ptx_text::Directive;
 using ptx_text::Statement;
 
 constexpr std::array targets = {10u, 11u, 12u, 13u, 20u, 21u, 30u, 32u, 35u, 37u, 50u, 52u, 53u,
-                                60u, 61u, 62u, 70u, 72u, 75u, 80u, 86u, 87u, 88u, 89u, 90u};
+                                60u, 61u, 62u, 70u, 72u, 75u, 80u, 86u, 87u, 88u, 89u, 90u, 100u};
 constexpr std::array<std::string_view, 4> target_words = {"texmode_unified", "texmode_independent", "debug",
                                                           "map_f64_to_f32"};
 constexpr std::array<std::string_view, 8> of_modules = {".version", ".target", ".address_size", ".file",
@@ -38,7 +38,7 @@ void check_target(const Directive& d) {
   const std::string digits = name.starts_with("sm_") ? name.substr(3, name.size() - 3 - arch) : "";
   const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   const uint32_t sm = number ? to_number(digits) : 0;
-  if (std::ranges::find(targets, sm) == targets.end() || (arch && sm != 90))
+  if (std::ranges::find(targets, sm) == targets.end() || (arch ? sm != 90 && sm != 100 : sm == 100))
     ptx_text::fail(d.at, fmt::format("the target {} is none whose code sm_90a runs", name));
   for (size_t k = 3; k < d.tokens.size(); k += 2)
     if (!is_one_of(d.tokens[k], target_words))

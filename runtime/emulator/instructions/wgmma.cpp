@@ -3,9 +3,9 @@
 
 #include <bit>
 
-#include "runtime/emulator/instructions/descriptor.h"
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/instructions/matmul.h"
+#include "runtime/emulator/instructions/matrix_operand.h"
 #include "runtime/emulator/machine/numeric.h"
 #include "runtime/emulator/machine/trace.h"
 
@@ -38,68 +38,6 @@ uint64_t uniform(Warp& w, Register r, const char* what) {
   for (int k = 1; k < 32; ++k)
     if (values[k] != values[0]) w.fail(Fault::operand, fmt::format("the {} differs between lanes", what), k);
   return values[0];
-}
-
-// Calls f(mn, k, shared address) for each 16 bytes of a matrix of `rows` along M or N and so many bytes (half
-// as many elements, when it is MN-major) along K.
-template <class F>
-void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows, uint32_t bytes_k,
-                   F f) {
-  if (mn_major) {
-    for (uint32_t mn = first; mn < first + rows; mn += 8)
-      for (uint32_t k = 0; k < bytes_k / 2; ++k) f(mn, k, d.mn_major(mn, k));
-  } else {
-    for (uint32_t mn = first; mn < first + rows; ++mn)
-      for (uint32_t k = 0; k < bytes_k; k += 16) f(mn, k, d.k_major(mn, k));
-  }
-}
-
-void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what) {
-  if (d.base_offset)
-    w.fail(Fault::operand, fmt::format("the descriptor of {} has base offset {}: the emulator takes 0 alone",
-                                       what, d.base_offset));
-}
-
-// Records the reads of one operand, and reports those outside of shared memory.
-void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
-                  uint32_t bytes_k, Access deed, const char* what) {
-  uint32_t low = ~0u, high = 0;
-  // Neighbouring units are recorded together.
-  uint32_t from = 0, to = 0;
-  auto flush = [&] {
-    if (to > from) w.touch_async(w.cta, from, to - from, false, deed, what);
-  };
-  for_each_unit(d, mn_major, first, rows, bytes_k, [&](uint32_t, uint32_t, uint32_t address) {
-    low = std::min(low, address);
-    high = std::max(high, address + 16);
-    if (low < shared_reserved || high > w.cta.shared.size())
-      w.fail(Fault::out_of_bounds, fmt::format("{} the shared address {:#x}, outside of the CTA's {} B", what,
-                                               address, w.cta.shared.size() - shared_reserved));
-    if (address == to) {
-      to += 16;
-    } else if (address + 16 == from) {
-      from = address;
-    } else {
-      flush();
-      from = address;
-      to = address + 16;
-    }
-  });
-  flush();
-}
-
-template <class T, class Read>
-void read_matrix(const Cta& cta, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
-                 int size, bool by_k, T* out, int k_count, Read read) {
-  const auto bytes_k = static_cast<uint32_t>(k_count * size);
-  for_each_unit(d, mn_major, first, rows, bytes_k, [&](uint32_t mn, uint32_t k, uint32_t address) {
-    const std::byte* unit = cta.shared.data() + address;
-    for (int e = 0; e < 16 / size; ++e) {
-      const uint32_t row = mn - first + (mn_major ? static_cast<uint32_t>(e) : 0);
-      const uint32_t column = mn_major ? k : k / static_cast<uint32_t>(size) + static_cast<uint32_t>(e);
-      out[by_k ? column * rows + row : row * static_cast<uint32_t>(k_count) + column] = read(unit + e * size);
-    }
-  });
 }
 
 // B as [k][n].

@@ -22,7 +22,7 @@ struct Event {
 };
 
 struct ActorName {
-  enum class Kind : uint8_t { none, prior_launch, warp, mbarrier, wgmma, bulk, copy } kind;
+  enum class Kind : uint8_t { none, prior_launch, warp, mbarrier, wgmma, tensor, bulk, copy } kind;
   const Cta* cta;
   uint32_t index;  // warp, offset of the mbarrier, warpgroup, warp * 32 + lane
 };

@@ -10,6 +10,7 @@
 #include "runtime/emulator/machine/barriers.h"
 #include "runtime/emulator/machine/grid.h"
 #include "runtime/emulator/machine/shadow.h"
+#include "runtime/emulator/machine/tensor_memory.h"
 
 namespace ptxbuilder::runtime::emulator {
 
@@ -47,7 +48,8 @@ class Cta {
   // Reads of what nothing had written, with their program counters, to be reported at the end: the first, or
   // that of each instruction where findings are asked for.
   std::vector<std::pair<EmulatorError, uint32_t>> uninitialised;
-  uint64_t writes = 0;  // counts writes of shared memory, so that decoded tiles can be kept
+  uint64_t writes = 0;                   // counts writes of shared memory, so that decoded tiles can be kept
+  std::unique_ptr<TensorMemory> tensor;  // once the CTA has allocated some
   DecodedTile<float> reals;
   DecodedTile<int32_t> wholes;
 

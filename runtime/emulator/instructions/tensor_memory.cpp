@@ -1,0 +1,399 @@
+// Tensor memory and the products in it (PTX ISA, "TensorCore 5th Generation Family Instructions"): of one
+// CTA, with 128 rows, of matrices in shared memory. TensorProducts and commits of a CTA are done in order,
+// behind the threads' backs.
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "runtime/emulator/instructions/matmul.h"
+#include "runtime/emulator/instructions/matrix_operand.h"
+#include "runtime/emulator/instructions/mbarrier.h"
+#include "runtime/emulator/machine/numeric.h"
+
+namespace ptxbuilder::runtime::emulator {
+namespace {
+
+using ColumnDeed = TensorMemory::Deed;
+
+// An address has a lane in its upper half and a column in its lower.
+struct TensorPlace {
+  uint32_t lane, column;
+  explicit TensorPlace(uint32_t address) : lane(address >> 16), column(address & 0xffff) {}
+};
+
+TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const char* what, int lane) {
+  if (!w.cta.tensor || !w.cta.tensor->has(at.column, count))
+    w.fail(Fault::out_of_bounds,
+           fmt::format("{} columns {} to {} of tensor memory, which no allocation of the CTA has", what,
+                       at.column, at.column + count - 1),
+           lane);
+  return *w.cta.tensor;
+}
+
+// Reports an earlier deed on a column that nothing has ordered ahead of this.
+void require_over(Warp& w, const ColumnDeed& earlier, bool wrote, uint32_t column, const char* what,
+                  int lane) {
+  if (!w.cluster().checks || earlier.time == 0) return;
+  if (w.causality.knowledge().seen[earlier.actor] >= earlier.time) return;
+  w.find(Fault::race,
+         fmt::format("{} column {} of tensor memory, but {}, and nothing orders this after that", what,
+                     column, w.cluster().describe({earlier.actor, earlier.time, earlier.pc}, wrote)),
+         lane);
+}
+
+// --- allocation ---
+
+struct AllocateColumns {
+  AddressOperand dst;
+  Register count;
+};
+
+uint32_t column_count(Warp& w, Register r) {
+  const uint32_t count = w.at<uint32_t>(r)[0];
+  if (count < 32 || count > TensorMemory::columns || !std::has_single_bit(count))
+    w.fail(Fault::operand,
+           fmt::format("{} columns; tensor memory is allocated by 32, 64, 128, 256 or 512", count));
+  return count;
+}
+
+void execute_allocate_columns(Warp& w, const AllocateColumns& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  const uint32_t count = column_count(w, x.count);
+  if (!w.cta.tensor) {
+    w.cta.tensor = std::make_unique<TensorMemory>();
+    w.cta.tensor->actor = w.cluster().new_actor({ActorName::Kind::tensor, &w.cta, 0});
+  }
+  TensorMemory& memory = *w.cta.tensor;
+  if (!memory.may_allocate)
+    w.fail(Fault::operand, "the CTA allocates tensor memory behind its tcgen05.relinquish_alloc_permit");
+  const auto column = memory.allocate(count, w.here());
+  if (!column)
+    w.fail(Fault::deadlock,
+           fmt::format("{} columns of tensor memory are not free together, and the CTA waits for "
+                       "itself to give some back",
+                       count));
+  const int lane = __builtin_ctz(lanes);
+  Cta* owner;
+  uint32_t offset;
+  std::byte* place = w.place(w.address(x.dst, lane), 4, Space::shared, lane, owner, offset);
+  w.touch({*owner, offset, 4, true, lane});
+  std::memcpy(place, &*column, 4);
+}
+
+struct FreeColumns {
+  Register address, count;
+};
+
+void execute_free_columns(Warp& w, const FreeColumns& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  const uint32_t count = column_count(w, x.count);
+  const TensorPlace at(w.at<uint32_t>(x.address)[0]);
+  if (!w.cta.tensor || at.lane != 0 || !w.cta.tensor->free(at.column, count))
+    w.fail(Fault::operand,
+           fmt::format("{} columns from {} on are no allocation of tensor memory", count, at.column));
+  for (uint32_t q = 0; q < 4; ++q)
+    for (uint32_t c = at.column; c < at.column + count; ++c) {
+      const TensorMemory::Column& deeds = w.cta.tensor->deeds(q, c);
+      require_over(w, deeds.wrote, true, c, "this gives back", -1);
+      require_over(w, deeds.read, false, c, "this gives back", -1);
+    }
+}
+
+void execute_relinquish(Warp& w, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  if (w.cta.tensor) w.cta.tensor->may_allocate = false;
+}
+
+// --- loads and stores of .32x32b ---
+
+struct TensorTransfer {
+  AddressOperand address;
+  RegisterList data;
+};
+
+template <bool store>
+void execute_transfer(Warp& w, const TensorTransfer& x, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  const auto data = w.listed(x.data);
+  const char* what = store ? "this writes" : "this reads";
+  const TensorPlace at(static_cast<uint32_t>(w.address(x.address, 0)));
+  for (int lane = 1; lane < 32; ++lane)
+    if (w.address(x.address, lane) != w.address(x.address, 0))
+      w.fail(Fault::operand, "the address in tensor memory differs between lanes", lane);
+  const uint32_t mine = w.index % 4;
+  if (at.lane != mine * TensorMemory::quarter)
+    w.fail(Fault::out_of_bounds,
+           fmt::format("{} tensor memory from lane {} on; warp {} reaches lanes {} to {}", what, at.lane,
+                       w.index, mine * 32, mine * 32 + 31));
+  TensorMemory& memory = allocated_at(w, at, x.data.size, what, -1);
+  for (uint32_t k = 0; k < x.data.size; ++k) {
+    TensorMemory::Column& deeds = memory.deeds(mine, at.column + k);
+    require_over(w, deeds.wrote, true, at.column + k, what, -1);
+    const ColumnDeed now{w.causality.actor(), w.causality.time(), w.here()};
+    if (store) {
+      require_over(w, deeds.read, false, at.column + k, what, -1);
+      deeds = {now, {}};
+    } else {
+      if (deeds.wrote.time == 0 && w.cluster().checks)
+        w.find(
+            Fault::uninitialised,
+            fmt::format("this reads column {} of tensor memory, which nothing had written", at.column + k));
+      deeds.read = now;
+    }
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      uint32_t& word = memory.at(at.lane + lane, at.column + k);
+      uint32_t& r = w.at<uint32_t>(data[k])[lane];
+      store ? word = r : r = word;
+    }
+  }
+}
+
+// A transfer is done where it stands, so that there is nothing to wait for.
+void execute_transfer_wait(Warp& w, Lanes lanes) { w.converged(lanes); }
+
+// --- products ---
+
+struct TensorProduct {
+  AddressOperand d;
+  Register a, b, what, accumulate;
+  Type kind;  // f16, tf32, e4m3 for .kind::f8f6f4, s8 for .kind::i8
+};
+
+// The instruction descriptor (PTX ISA, "Instruction descriptor" of tcgen05).
+//   28..24  22..17  16    15    14..13  12..10  9..7  5..4  3     2
+//   m >> 4  n >> 3  B mn  A mn  negate  B       A     D     sat.  sparse
+struct TensorProductShape {
+  int m, n, k;
+  bool a_mn, b_mn, negate, saturate;
+  Type d;
+  ElementType a, b;
+};
+
+Type product_type(Warp& w, Type kind, uint32_t code, const char* which) {
+  const auto refuse = [&]() -> Type {
+    w.fail(Fault::operand,
+           fmt::format("the instruction descriptor says {} for the type of {}, which this kind has "
+                       "not, or the emulator does not execute",
+                       code, which));
+  };
+  switch (kind) {
+    case Type::f16:
+      return code == 0 ? Type::f16 : code == 1 ? Type::bf16 : refuse();
+    case Type::tf32:
+      return code == 2 ? Type::tf32 : refuse();
+    case Type::s8:
+      return code == 0 ? Type::u8 : code == 1 ? Type::s8 : refuse();
+    default:
+      return code == 0 ? Type::e4m3 : code == 1 ? Type::e5m2 : refuse();
+  }
+}
+
+TensorProductShape product_shape(Warp& w, Type kind, uint32_t bits, int lane) {
+  TensorProductShape s{};
+  s.m = static_cast<int>(bits >> 24 & 31) * 16;
+  s.n = static_cast<int>(bits >> 17 & 63) * 8;
+  s.a = element_type(product_type(w, kind, bits >> 7 & 7, "A"));
+  s.b = element_type(product_type(w, kind, bits >> 10 & 7, "B"));
+  s.k = 32 / s.a.bytes;
+  s.a_mn = bits >> 15 & 1;
+  s.b_mn = bits >> 16 & 1;
+  s.negate = (bits >> 13 & 1) != (bits >> 14 & 1);
+  s.saturate = bits >> 3 & 1;
+  const uint32_t d = bits >> 4 & 3;
+  s.d = kind == Type::s8 ? Type::s32 : d == 0 ? Type::f16 : Type::f32;
+  if (d != (kind == Type::s8 ? 2u : d == 0 && kind != Type::tf32 ? 0u : 1u))
+    w.fail(Fault::operand, fmt::format("the instruction descriptor says {} for the type of D", d), lane);
+  if (s.m != 128)
+    w.fail(Fault::unsupported, fmt::format("a product of {} rows; the emulator executes those of 128", s.m),
+           lane);
+  if (s.n < 16 || s.n > 256 || s.n % 16)
+    w.fail(Fault::operand,
+           fmt::format("a product of {} columns; with 128 rows a multiple of 16 up to 256", s.n), lane);
+  if ((s.a_mn || s.b_mn) && s.a.bytes != 2)
+    w.fail(Fault::unsupported, "MN-major matrices of other than 16-bit elements", lane);
+  if (bits >> 2 & 1) w.fail(Fault::operand, "the descriptor says sparse, and the instruction does not", lane);
+  return s;
+}
+
+struct PendingProduct {
+  TensorProductShape shape;
+  uint64_t a, b;
+  uint32_t column;
+  bool accumulate;
+};
+
+template <class T, class Read, class Multiply>
+void compute_tile(Cta& cta, const PendingProduct& p, Read read, Multiply multiply) {
+  const TensorProductShape& s = p.shape;
+  std::vector<T> a(static_cast<size_t>(s.m * s.k)), b(static_cast<size_t>(s.k * s.n)),
+      c(static_cast<size_t>(16 * s.n));
+  read_matrix(cta, MatrixDescriptor(p.a), s.a_mn, 0, static_cast<uint32_t>(s.m), s.a.bytes, false, a.data(),
+              s.k, [&](const std::byte* at) { return read(s.a, at); });
+  read_matrix(cta, MatrixDescriptor(p.b), s.b_mn, 0, static_cast<uint32_t>(s.n), s.b.bytes, true, b.data(),
+              s.k, [&](const std::byte* at) { return read(s.b, at); });
+  if (s.negate)
+    for (T& x : a) x = -x;
+  for (int row = 0; row < s.m; row += 16) {
+    const auto word = [&](int k) -> uint32_t& {
+      return cta.tensor->at(static_cast<uint32_t>(row + k / s.n), p.column + static_cast<uint32_t>(k % s.n));
+    };
+    const bool half = s.d == Type::f16;
+    for (int k = 0; k < 16 * s.n; ++k) {
+      T& sum = c[static_cast<size_t>(k)];
+      sum = !p.accumulate ? T{}
+            : half        ? static_cast<T>(from_f16(static_cast<uint16_t>(word(k))))
+                          : std::bit_cast<T>(word(k));
+    }
+    multiply(a.data() + row * s.k, b.data(), c.data(), s.n, s.k);
+    for (int k = 0; k < 16 * s.n; ++k) {
+      const T sum = c[static_cast<size_t>(k)];
+      word(k) = half ? to_f16(static_cast<float>(sum)) : std::bit_cast<uint32_t>(sum);
+    }
+  }
+}
+
+// Completes the oldest of the CTA's products and commits; the others follow, each at a time of its own.
+void post_oldest(Warp& w) {
+  w.cluster().post([&w] {
+    std::deque<std::function<void()>>& queue = w.cta.tensor->queue;
+    queue.front()();
+    queue.pop_front();
+    --w.cta.touching;
+    w.cluster().changed();
+    if (!queue.empty()) post_oldest(w);
+  });
+}
+
+void put_behind(Warp& w, std::function<void()> complete) {
+  std::deque<std::function<void()>>& queue = w.cta.tensor->queue;
+  queue.push_back(std::move(complete));
+  ++w.cta.touching;
+  if (queue.size() == 1) post_oldest(w);
+}
+
+void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    const TensorPlace at(static_cast<uint32_t>(w.address(x.d, lane)));
+    const TensorProductShape shape = product_shape(w, x.kind, w.at<uint32_t>(x.what)[lane], lane);
+    if (at.lane != 0)
+      w.fail(Fault::operand, fmt::format("D begins at lane {}; 128 rows begin at 0", at.lane), lane);
+    TensorMemory& memory = allocated_at(w, at, static_cast<uint32_t>(shape.n), "this product writes", lane);
+    const PendingProduct p{shape, w.at<uint64_t>(x.a)[lane], w.at<uint64_t>(x.b)[lane], at.column,
+                           (*w.at<uint32_t>(x.accumulate) >> lane & 1) != 0};
+    const Access deed{memory.actor, ++memory.issued, w.here(), true, 0};
+    for (const auto& [bits, mn, rows, what] :
+         {std::tuple{p.a, shape.a_mn, shape.m, "this product reads A at"},
+          std::tuple{p.b, shape.b_mn, shape.n, "this product reads B at"}}) {
+      const MatrixDescriptor d(bits);
+      check_descriptor(w, d, what + 24);
+      if ((bits >> 46 & 7) != 1)
+        w.fail(Fault::operand, "bits 48 to 46 of a matrix descriptor of tcgen05 are to be 0b001", lane);
+      touch_matrix(w, d, mn, 0, static_cast<uint32_t>(rows), 32, deed, what);
+    }
+    for (uint32_t q = 0; q < 4; ++q)
+      for (uint32_t c = at.column; c < at.column + static_cast<uint32_t>(shape.n); ++c) {
+        TensorMemory::Column& deeds = memory.deeds(q, c);
+        if (deeds.wrote.actor != memory.actor)
+          require_over(w, deeds.wrote, true, c, "this product writes", lane);
+        require_over(w, deeds.read, false, c, "this product writes", lane);
+        if (p.accumulate && deeds.wrote.time == 0 && w.cluster().checks)
+          w.find(Fault::uninitialised,
+                 fmt::format("this product adds to column {} of tensor memory, which nothing had written", c),
+                 lane);
+        deeds = {{deed.actor, deed.time, deed.pc}, {}};
+      }
+    put_behind(w, [&w, p] {
+      if (p.shape.a.integer)
+        compute_tile<int32_t>(
+            w.cta, p, [](const ElementType& e, const std::byte* from) { return e.whole(from); },
+            [&](const int32_t* a, const int32_t* b, int32_t* c, int n, int k) {
+              multiply(a, b, c, n, k, p.shape.saturate);
+            });
+      else
+        compute_tile<float>(
+            w.cta, p, [](const ElementType& e, const std::byte* from) { return e.real(from); },
+            [](const float* a, const float* b, float* c, int n, int k) { multiply(a, b, c, n, k); });
+    });
+  });
+}
+
+struct CommitProducts {
+  AddressOperand barrier;
+};
+
+// An arrival when all products ahead of it are done, which whoever waits for it knows, and with that what
+// their thread knew: the copies that they have read are over.
+void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
+  for_lanes(lanes, [&](int lane) {
+    if (!w.cta.tensor)
+      w.fail(Fault::operand, "the CTA has no tensor memory, and so no product to commit", lane);
+    Mbarrier& m = mbarrier_at(w, w.address(x.barrier, lane), lane);
+    for (Observer* o : w.cluster().observers.mbarrier_arrival) o->mbarrier_arrival(w, m, lane);
+    put_behind(w, [&w, &m, lane, until = w.cta.tensor->issued, i = w.instruction,
+                   known = w.causality.release_of(lane)] {
+      w.instruction = i;
+      if (w.cluster().checks) m.gathered.join(known);
+      if (w.cluster().checks && until) m.gathered.seen.raise(w.cta.tensor->actor, until);
+      arrive(w, m, 1, false, lane);
+    });
+  });
+}
+
+void decode_product(Decode& d) {
+  if (d.has("cta_group::2")) d.refuse("the emulator executes products of one CTA");
+  if (d.find("sp_meta") || d.find("disable_output_lane") || d.find("scale_input_d") || d.find("scale_a") ||
+      d["a"].kind == ptx_text::Operand::Kind::address)
+    d.refuse("the emulator executes dense products of matrices in shared memory, without scales or masks");
+  const Type kind = d.has("kind::f16")      ? Type::f16
+                    : d.has("kind::tf32")   ? Type::tf32
+                    : d.has("kind::f8f6f4") ? Type::e4m3
+                                            : Type::s8;
+  const TensorProduct x{d.address(d["d"]),
+                        d.source(d["a"], Type::b64),
+                        d.source(d["b"], Type::b64),
+                        d.source(d["idesc"], Type::b32),
+                        d.source(d["enable_input_d"], Type::pred),
+                        kind};
+  d.needs_all();
+  d.run<execute_product>(x);
+}
+
+void decode_tensor_transfer(Decode& d, bool store) {
+  if (!d.has("32x32b") || d.has("pack::16b") || d.has("unpack::16b"))
+    d.refuse("the emulator executes .32x32b without packing");
+  const AddressOperand address = d.address(d["taddr"]);
+  const auto parts = Decode::parts(d["r"]);
+  if (store) return d.run<execute_transfer<true>>({address, d.list(d.sources(parts, Type::b32))});
+  d.run<execute_transfer<false>>({address, d.list(d.destinations(parts, Type::b32))});
+}
+
+}  // namespace
+
+void add_tensor_memory(DecodeTable& t) {
+  t["tcgen05.alloc"] = [](Decode& d) {
+    if (d.has("cta_group::2")) d.refuse("the emulator allocates for one CTA");
+    const AllocateColumns x{d.address(d["dst"]), d.source(d["n_cols"], Type::u32)};
+    d.needs_all();
+    d.run<execute_allocate_columns>(x);
+  };
+  t["tcgen05.dealloc"] = [](Decode& d) {
+    const FreeColumns x{d.source(d["taddr"], Type::b32), d.source(d["n_cols"], Type::u32)};
+    d.needs_all();
+    d.run<execute_free_columns>(x);
+  };
+  t["tcgen05.relinquish_alloc_permit"] = [](Decode& d) { d.run<execute_relinquish>(); };
+  t["tcgen05.ld"] = [](Decode& d) { decode_tensor_transfer(d, false); };
+  t["tcgen05.st"] = [](Decode& d) { decode_tensor_transfer(d, true); };
+  for (const char* wait : {"tcgen05.wait::ld", "tcgen05.wait::st"})
+    t[wait] = [](Decode& d) { d.run<execute_transfer_wait>(); };
+  for (const char* fence : {"tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"})
+    t[fence] = [](Decode& d) { d.run<execute_nothing>(); };
+  t["tcgen05.mma"] = decode_product;
+  t["tcgen05.commit"] = [](Decode& d) {
+    if (d.has("cta_group::2") || d.has("multicast::cluster"))
+      d.refuse("the emulator commits products of one CTA");
+    d.run<execute_commit_products>({d.address(d["mbar"])});
+  };
+}
+
+}  // namespace ptxbuilder::runtime::emulator

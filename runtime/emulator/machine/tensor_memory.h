@@ -1,0 +1,75 @@
+// The tensor memory of one CTA (PTX ISA, "Tensor Memory"): 128 lanes of 512 columns of 32 bits, what is
+// allocated of it, and who has written and read each column.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/emulator/machine/clock.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class TensorMemory {
+ public:
+  static constexpr uint32_t lanes = 128, columns = 512, quarter = 32;
+
+  // The deed of an actor, at a time; 0 where there was none.
+  struct Deed {
+    Actor actor = 0;
+    uint32_t time = 0, pc = 0;
+  };
+  // Each warp of a warpgroup reaches a quarter of the lanes.
+  struct Column {
+    Deed wrote, read;
+  };
+
+  uint32_t& at(uint32_t lane, uint32_t column) { return words_[lane * columns + column]; }
+  Column& deeds(uint32_t of_quarter, uint32_t column) { return deeds_[of_quarter * columns + column]; }
+
+  // The first of `count` columns that are free together, which are taken; nothing where there are none.
+  std::optional<uint32_t> allocate(uint32_t count, uint32_t pc) {
+    uint32_t from = 0;
+    for (const auto& [first, taken] : allocated_) {
+      if (first - from >= count) break;
+      from = first + taken.count;
+    }
+    if (from + count > columns) return std::nullopt;
+    allocated_[from] = {count, pc};
+    for (uint32_t q = 0; q < lanes / quarter; ++q) std::fill_n(&deeds(q, from), count, Column{});
+    return from;
+  }
+  bool free(uint32_t first, uint32_t count) {
+    const auto taken = allocated_.find(first);
+    if (taken == allocated_.end() || taken->second.count != count) return false;
+    allocated_.erase(taken);
+    return true;
+  }
+  // True where one allocation has all of them.
+  bool has(uint32_t first, uint32_t count) const {
+    auto after = allocated_.upper_bound(first);
+    if (after == allocated_.begin()) return false;
+    --after;
+    return first + count <= after->first + after->second.count;
+  }
+  struct Taken {
+    uint32_t count, pc;
+  };
+  const std::map<uint32_t, Taken>& allocated() const { return allocated_; }
+
+  bool may_allocate = true;                 // until relinquish_alloc_permit
+  Actor actor = 0;                          // whose times are the products
+  uint32_t issued = 0;                      // products
+  std::deque<std::function<void()>> queue;  // of products and commits, which are done in order
+
+ private:
+  std::map<uint32_t, Taken> allocated_;  // by first column
+  std::vector<uint32_t> words_ = std::vector<uint32_t>(lanes * columns);
+  std::vector<Column> deeds_ = std::vector<Column>(lanes / quarter * columns);
+};
+
+}  // namespace ptxbuilder::runtime::emulator

@@ -1,0 +1,145 @@
+// Products in tensor memory: a Blackwell tile beside float64, other types, and what goes wrong there.
+#include <doctest/doctest.h>
+
+#include "emulator_kit.h"
+
+namespace ptxbuilder::runtime {
+namespace emulator_tensor_memory_test {
+namespace {
+
+// The repository's Blackwell tile on one CTA: 128 x 256 x k.
+double tile_error(const std::string& text, uint64_t seed) {
+  constexpr uint32_t m = 128, n = 256, k = 320;
+  EmulatorOptions options;
+  options.seed = seed;
+  Bench bench(text, 128, options);
+  const auto a = random_bf16(size_t{m} * k, 1), b = random_bf16(size_t{n} * k, 2);
+  const Address da = bench.upload(a), db = bench.upload(b),
+                dd = bench.upload(std::vector<uint16_t>(m * n, 0x7fc0));
+  const TensorMap ma = bench.map_2d(da, DType::bf16, m, k, 128, 64, Swizzle::b128),
+                  mb = bench.map_2d(db, DType::bf16, n, k, 256, 64, Swizzle::b128),
+                  md = bench.map_2d(dd, DType::bf16, m, n, 128, 64, Swizzle::b128);
+  bench.run({1, 1, 1}, 197632, ma, mb, md, k);
+  return gemm_error(a, b, bench.download<uint16_t>(dd, m * n), m, n, k);
+}
+
+std::string changed(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("a Blackwell tile runs under any schedule, and its product is right") {
+  const std::string text = test_file("golden/blackwell_tile.ptx");
+  for (uint64_t seed = 0; seed < 6; ++seed) CHECK(tile_error(text, seed) < 1);
+}
+
+TEST_CASE("a Blackwell tile without what it needs is reported") {
+  const std::string text = test_file("golden/blackwell_tile.ptx");
+  auto fault = [&](const std::string& from, const std::string& to, std::string* what) {
+    return fault_of([&] { tile_error(changed(text, from, to), 1); }, what);
+  };
+  std::string what;
+  // The sums are read without a wait for the last commit.
+  CHECK(fault("@%p16 bra \t$L__BB0_21;", "", &what) == Fault::race);
+  CHECK_MESSAGE(what.find("tensor memory") != std::string::npos, what);
+  // A stage is free before the product has read it.
+  CHECK(fault("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r483];",
+              "mbarrier.arrive.shared::cta.b64 _, [%r483];", &what) == Fault::race);
+  CHECK_MESSAGE(what.find("product") != std::string::npos, what);
+  CHECK(fault("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r478, 256;", "", &what) == Fault::early_exit);
+  CHECK(fault("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r478, 256;",
+              "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r478, 128;", &what) == Fault::operand);
+  CHECK(fault("shl.b32 \t%r451, %r450, 21;", "mov.b32 %r451, 0;", &what) == Fault::out_of_bounds);
+  CHECK_MESSAGE(what.find(" reaches lanes ") != std::string::npos, what);
+  CHECK(fault("add.s32 \t%r417, %r126, 192;", "add.s32 %r417, %r126, 224;", &what) == Fault::out_of_bounds);
+  CHECK_MESSAGE(what.find("which no allocation of the CTA has") != std::string::npos, what);
+  // Nothing was there to add to.
+  CHECK(fault("mov.pred \t%p22, 0;", "mov.pred %p22, -1;", &what) == Fault::uninitialised);
+}
+
+// D = A B of one instruction's 32 bytes of k, without swizzle: A has 128 rows, B has 16 columns, all of k.
+// Each group of 8 rows is 128 B for each 16 B of k, and these lie one behind the other.
+std::string product(const std::string& kind, uint32_t what) {
+  return R"(.version 8.6
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 d) {
+.reg .pred %p<4>; .reg .b32 %r<40>; .reg .b64 %rd<12>;
+.shared .align 128 .b8 sa[4096]; .shared .align 128 .b8 sb[512]; .shared .align 8 .b64 bar; .shared .b32 slot;
+ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u64 %rd3, [d]; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5;
+mov.u32 %r3, sa; mov.u32 %r4, sb; mov.u32 %r5, 0;
+L: mad.lo.s32 %r6, %r5, 512, 0; mad.lo.s32 %r6, %r1, 4, %r6; cvt.u64.u32 %rd4, %r6; add.s64 %rd5, %rd1, %rd4;
+ld.global.b32 %r7, [%rd5]; add.s32 %r8, %r3, %r6; st.shared.b32 [%r8], %r7;
+add.s32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 8; @%p1 bra L;
+shl.b32 %r6, %r1, 2; cvt.u64.u32 %rd4, %r6; add.s64 %rd5, %rd2, %rd4; ld.global.b32 %r7, [%rd5];
+add.s32 %r8, %r4, %r6; st.shared.b32 [%r8], %r7;
+setp.ne.u32 %p2, %r1, 0; @%p2 bra N; mbarrier.init.shared::cta.b64 [bar], 1; N:
+setp.ne.u32 %p3, %r2, 0; @%p3 bra A; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
+A: fence.proxy.async.shared::cta; bar.sync 0; ld.shared.b32 %r9, [slot]; @%p2 bra W;
+shr.u32 %r10, %r3, 4; cvt.u64.u32 %rd6, %r10; or.b64 %rd6, %rd6, 0x0000401000080000;
+shr.u32 %r11, %r4, 4; cvt.u64.u32 %rd7, %r11; or.b64 %rd7, %rd7, 0x0000401000080000;
+tcgen05.mma.cta_group::1.kind::)" +
+         kind + " [%r9], %rd6, %rd7, " + std::to_string(what) + R"(, 0;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];
+W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;
+shl.b32 %r12, %r2, 21; add.s32 %r12, %r12, %r9;
+tcgen05.ld.sync.aligned.32x32b.x16.b32 {%r16,%r17,%r18,%r19,%r20,%r21,%r22,%r23,%r24,%r25,%r26,%r27,%r28,%r29,%r30,%r31}, [%r12];
+tcgen05.wait::ld.sync.aligned;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r12], {%r16}; tcgen05.wait::st.sync.aligned;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r16}, [%r12]; tcgen05.wait::ld.sync.aligned;
+mul.wide.u32 %rd8, %r1, 64; add.s64 %rd8, %rd8, %rd3;
+st.global.v4.b32 [%rd8], {%r16,%r17,%r18,%r19}; st.global.v4.b32 [%rd8+16], {%r20,%r21,%r22,%r23};
+st.global.v4.b32 [%rd8+32], {%r24,%r25,%r26,%r27}; st.global.v4.b32 [%rd8+48], {%r28,%r29,%r30,%r31};
+bar.sync 0; @%p3 bra E; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32; E: ret; })";
+}
+
+// Elements are small whole numbers, which every type has.
+template <class Element>
+void check_product(const std::string& kind, uint32_t types, bool integer, Element element) {
+  const uint32_t what = 8u << 24 | 2u << 17 | types;
+  constexpr size_t m = 128, n = 16;
+  const size_t bytes = sizeof(decltype(element(0))), k = 32 / bytes;
+  std::mt19937 engine(3);
+  std::vector<int> a(m * k), b(n * k);
+  for (int& v : a) v = static_cast<int>(engine() % 5);
+  for (int& v : b) v = static_cast<int>(engine() % 5);
+  const auto packed = [&](const std::vector<int>& from, size_t rows) {
+    std::vector<decltype(element(0))> to(from.size());
+    const size_t chunk = 16 / bytes;
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t i = 0; i < k; ++i)
+        to[row / 8 * (256 / bytes) + i / chunk * (128 / bytes) + row % 8 * chunk + i % chunk] =
+            element(from[row * k + i]);
+    return to;
+  };
+  Bench bench(product(kind, what), 128);
+  const Address da = bench.upload(packed(a, m)), db = bench.upload(packed(b, n)),
+                dd = bench.upload(std::vector<uint32_t>(m * n));
+  bench.run({1, 1, 1}, 0, da, db, dd);
+  const std::vector<uint32_t> d = bench.download<uint32_t>(dd, m * n);
+  size_t wrong = 0;
+  for (size_t row = 0; row < m; ++row)
+    for (size_t column = 0; column < n; ++column) {
+      int sum = 0;
+      for (size_t i = 0; i < k; ++i) sum += a[row * k + i] * b[column * k + i];
+      const uint32_t got = d[row * n + column];
+      wrong += integer ? static_cast<int>(got) != sum : std::bit_cast<float>(got) != static_cast<float>(sum);
+    }
+  CHECK_MESSAGE(wrong == 0, kind);
+}
+
+TEST_CASE("products of each kind are right") {
+  check_product("f16", 1 << 4, false, [](int v) { return emulator::to_f16(static_cast<float>(v)); });
+  check_product("f16", 1 << 4 | 1 << 7 | 1 << 10, false,
+                [](int v) { return emulator::to_bf16(static_cast<float>(v)); });
+  check_product("tf32", 1 << 4 | 2 << 7 | 2 << 10, false, [](int v) { return static_cast<float>(v); });
+  check_product("i8", 2 << 4 | 1 << 7 | 1 << 10, true, [](int v) { return static_cast<int8_t>(v); });
+  constexpr uint8_t e4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48}, e5m2[] = {0x00, 0x3c, 0x40, 0x42, 0x44};
+  check_product("f8f6f4", 1 << 4, false, [&](int v) { return e4m3[v]; });
+  check_product("f8f6f4", 1 << 4 | 1 << 7 | 1 << 10, false, [&](int v) { return e5m2[v]; });
+}
+
+}  // namespace
+}  // namespace emulator_tensor_memory_test
+}  // namespace ptxbuilder::runtime
