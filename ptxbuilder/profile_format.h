@@ -23,20 +23,26 @@ struct ProfileFormat {
   bool operator==(const ProfileFormat&) const = default;
 };
 
-// The buffer consists of units of 16 bytes: kCalibrationUnits events of an empty region, and then for each
+// The buffer consists of units of 8 bytes: kCalibrationUnits events of an empty region, and then for each
 // CTA, x fastest, and each of its warps a header, its events, and those of lanes that went apart.
 namespace profile_format {
 
-constexpr uint32_t kUnitBytes = 16, kCalibrationUnits = 32, kHeaderUnits = 4;
+constexpr uint32_t kUnitBytes = 8, kHeaderUnits = 8;
+constexpr uint32_t kCalibrationUnits = 32, kCalibrationTogether = 8;  // of which so many are written together
 constexpr uint32_t apart_events(uint32_t events) { return events / 4; }
-constexpr uint32_t warp_units(uint32_t events) { return kHeaderUnits + events + apart_events(events); }
+// So many are written together, the first of which have room; the others may lie behind the room of events.
+constexpr uint32_t kUnitsTogether = 16;
+// A warp's units are a multiple of 32 bytes, since headers are written by 16.
+constexpr uint32_t warp_units(uint32_t events) {
+  return (kHeaderUnits + events + kUnitsTogether + apart_events(events) + 3) / 4 * 4;
+}
 constexpr uint32_t kMostNames = 255;  // an event has 8 bits for the number of a name
 constexpr uint32_t kLeastEvents = kCalibrationUnits, kMostEvents = 1 << 20;
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address
 
 struct Header {
   uint32_t started, sm;  // 1 when the warp began, and the multiprocessor that it runs on
-  uint32_t events;       // recorded and lost by the warp's leader, when it ended
+  uint32_t events;       // units of events, recorded and lost, by the warp's leader, when it ended
   uint32_t apart;        // the same by lanes that went apart
   // The multiprocessor's clock and the time that all of them share, at both ends.
   uint64_t first_clock, first_nanoseconds;
@@ -45,14 +51,16 @@ struct Header {
 };
 static_assert(sizeof(Header) == kHeaderUnits * kUnitBytes);
 
-enum class EventKind : uint8_t { begin = 1, end, mark_u32, mark_s32, mark_f32 };
+enum class EventKind : uint8_t { begin = 1, end, span_begin, span_end, mark_u32, mark_s32, mark_f32 };
+constexpr bool has_value(EventKind kind) { return kind >= EventKind::span_begin; }
+constexpr uint32_t units_of(EventKind kind) { return has_value(kind) ? 2 : 1; }
 
+// A unit with the value of a mark, or the number of a span, in the place of its clock, follows such an event.
 struct Event {
   EventKind kind;
   uint8_t name;  // its number; 0 in the calibration
   uint16_t unused;
-  uint32_t payload;  // a mark's value
-  uint64_t clock;
+  uint32_t clock;  // the low bits of the multiprocessor's
 };
 static_assert(sizeof(Event) == kUnitBytes);
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace ptxbuilder::runtime {
@@ -139,6 +141,33 @@ void write_regions(Writer& writer, uint64_t track, const std::vector<Profile::Re
   close(0);
 }
 
+// Spans of one name and CTA that are open at once lie on tracks of their own, as slices of one track nest.
+void write_spans(Writer& writer, uint64_t& uuid, const Profile& profile) {
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint64_t, double>>> tracks;  // until when
+  std::map<uint32_t, uint32_t> multiprocessors;
+  for (const Profile::Track& track : profile.tracks) multiprocessors[track.cta] = track.sm;
+  std::map<uint64_t, std::vector<const Profile::Span*>> slices;
+  for (const Profile::Span& span : profile.spans) {
+    auto& known = tracks[{span.cta, span.name}];
+    auto free =
+        std::find_if(known.begin(), known.end(), [&](const auto& t) { return t.second <= span.begin; });
+    if (free == known.end()) {
+      known.emplace_back(++uuid, 0);
+      free = known.end() - 1;
+      const uint32_t sm = multiprocessors.at(span.cta);
+      writer.process(sm);
+      writer.track(uuid, fmt::format("CTA {}, {} {}", span.cta, profile.names[span.name], known.size()), sm);
+    }
+    free->second = span.end;
+    slices[free->first].push_back(&span);
+  }
+  for (const auto& [track, of_track] : slices)
+    for (const Profile::Span* span : of_track) {
+      writer.event(track, event::slice_begin, span->begin, span->name, span->number);
+      writer.event(track, event::slice_end, span->end, std::nullopt);
+    }
+}
+
 }  // namespace
 
 std::string perfetto_trace(const Profile& profile) {
@@ -154,6 +183,7 @@ std::string perfetto_trace(const Profile& profile) {
     for (const Profile::Mark& mark : track.marks)
       writer.event(uuid, event::instant, mark.time, mark.name, mark.value);
   }
+  write_spans(writer, uuid, profile);
   return writer.take();
 }
 

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <set>
 #include <span>
+#include <tuple>
 
 namespace ptxbuilder::runtime {
 namespace {
@@ -81,19 +85,34 @@ class Clocks {
   std::map<uint32_t, Anchor> anchors_;
 };
 
+// An event has the low bits of its clock. Those of a warp's leader come in order; lanes that went apart may
+// record a little before one that counted ahead of them.
+class Unwrapped {
+ public:
+  explicit Unwrapped(uint64_t first) : clock_(first) {}
+  uint64_t next(uint32_t low) {
+    const uint32_t ahead = low - static_cast<uint32_t>(clock_), back = uint32_t{0} - ahead;
+    return clock_ = back < kDisorder ? clock_ - back : clock_ + ahead;
+  }
+
+ private:
+  static constexpr uint32_t kDisorder = 1 << 20;
+  uint64_t clock_;
+};
+
 // Recording takes so many clocks: for an event, and in an empty region.
 struct Cost {
   double event = 0, empty_region = 0;
 
   explicit Cost(std::span<const std::byte> memory) {
     std::vector<double> periods, insides;
-    for (uint64_t i = 2; i + 3 < kCalibrationUnits; i += 2) {  // the first ones fill caches
-      const auto begin = at<Recorded>(memory, i), end = at<Recorded>(memory, i + 1),
-                 next = at<Recorded>(memory, i + 2);
-      insides.push_back(nanoseconds_between(begin.clock, end.clock));
-      periods.push_back(nanoseconds_between(begin.clock, next.clock));
-    }
-    event = middle(periods) / 2;
+    constexpr uint64_t kEach = kCalibrationTogether;
+    const auto clock = [&](uint64_t event) { return at<Recorded>(memory, event).clock; };
+    for (uint64_t i = kEach; i < kCalibrationUnits; i += 2)  // the first ones fill caches
+      insides.push_back(clock(i + 1) - clock(i));
+    for (uint64_t i = kEach; i + kEach < kCalibrationUnits; i += kEach)
+      periods.push_back(clock(i + kEach) - clock(i));
+    event = middle(periods) / kEach;
     empty_region = middle(insides);
   }
 };
@@ -101,11 +120,11 @@ struct Cost {
 // Makes a track's regions and marks of its events.
 class TrackReader {
  public:
-  TrackReader(Profile::Track& track, const Clocks& clocks, const Cost& cost)
-      : track_(track), clocks_(clocks), cost_(cost) {}
+  TrackReader(Profile::Track& track, double period, const Cost& cost)
+      : track_(track), period_(period), cost_(cost) {}
 
-  void take(const Recorded& event) {
-    const double time = clocks_.time(track_.sm, event.clock);
+  // `value` is that of a mark.
+  void take(const Recorded& event, double time, uint32_t value) {
     const uint32_t name = event.name - 1u;
     switch (event.kind) {
       case EventKind::begin:
@@ -118,14 +137,15 @@ class TrackReader {
         ++seen_;
         return;
       case EventKind::mark_u32:
-        return mark(name, time, event.payload);
-      case EventKind::mark_s32:
-        return mark(name, time, static_cast<int32_t>(event.payload));
-      case EventKind::mark_f32: {
-        float value;
-        std::memcpy(&value, &event.payload, sizeof value);
         return mark(name, time, value);
-      }
+      case EventKind::mark_s32:
+        return mark(name, time, static_cast<int32_t>(value));
+      case EventKind::mark_f32:
+        return mark(name, time, std::bit_cast<float>(value));
+      case EventKind::span_begin:
+      case EventKind::span_end:
+        ++seen_;
+        return;
     }
   }
 
@@ -163,22 +183,54 @@ class TrackReader {
     region.ended = ended;
     const double cost = cost_.empty_region + static_cast<double>(seen_ - open.seen) * cost_.event;
     // A region is as long as those in it, also where recording took less than it does as a rule.
-    region.net = std::max(open.inner, region.end - region.begin - clocks_.period * cost);
+    const double whole = region.end - region.begin;
+    region.net = std::clamp(whole - period_ * cost, std::min(open.inner, whole), whole);
     if (!open_.empty()) open_.back().inner += region.net;
   }
 
   Profile::Track& track_;
-  const Clocks& clocks_;
+  const double period_;
   const Cost& cost_;
   std::vector<Open> open_;
   uint64_t seen_ = 0;
 };
 
-// The name of the first region of a warp that has a role is the role's.
+// Both ends of a CTA's spans, of which each is one name and number.
+struct SpanEnd {
+  uint32_t cta, name, number;
+  double time;
+  bool begins;
+};
+
+// One that ends nothing is left out: the warps of a warpgroup may all tell of one end.
+std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector<Profile::Track>& tracks) {
+  std::map<uint32_t, double> last;  // by CTA
+  for (const Profile::Track& track : tracks) last[track.cta] = std::max(last[track.cta], track.end);
+  std::stable_sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) { return a.time < b.time; });
+  std::vector<Profile::Span> spans;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, size_t> open;
+  for (const SpanEnd& e : ends) {
+    const std::tuple key(e.cta, e.name, e.number);
+    const auto known = open.find(key);
+    if (e.begins && known == open.end()) {
+      open[key] = spans.size();
+      spans.push_back({e.name, e.cta, e.number, e.time, last[e.cta], false});
+    } else if (!e.begins && known != open.end()) {
+      spans[known->second].end = e.time;
+      spans[known->second].ended = true;
+      open.erase(known);
+    }
+  }
+  return spans;
+}
+
+// A role is a region of its name that lies in no other.
 bool is_role(const Profile& profile, const Profile::Track& track, const Profile::Region& region) {
-  return track.role >= 0 && region.depth == 0 && &region == track.regions.data() &&
+  return track.role >= 0 && region.depth == 0 &&
          profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
 }
+
+uint32_t units_lost(uint32_t counted, uint32_t room) { return counted > room ? counted - room : 0; }
 
 std::string in_words(double nanoseconds) {
   return nanoseconds < 1e4 ? fmt::format("{:.0f} ns", nanoseconds)
@@ -221,39 +273,56 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   profile.clock_period = clocks.period;
   profile.event_cost = clocks.period * cost.event;
   double first = 0, last = 0;
+  std::vector<SpanEnd> ends;
   for (size_t n = 0; n < headers.size(); ++n) {
     const Header& h = headers[n];
     const auto warp = static_cast<uint32_t>(indices[n] % warps);
-    Profile::Track track{h.sm,
-                         static_cast<uint32_t>(indices[n] / warps),
-                         warp,
-                         -1,
-                         clocks.time(h.sm, h.first_clock),
-                         clocks.time(h.sm, h.last_clock),
-                         std::min(h.events, format.events) + std::min(h.apart, apart_events(format.events)),
-                         0,
-                         {},
-                         {}};
-    track.lost = h.events + h.apart - track.recorded;
+    Profile::Track track{
+        h.sm,
+        static_cast<uint32_t>(indices[n] / warps),
+        warp,
+        -1,
+        clocks.time(h.sm, h.first_clock),
+        clocks.time(h.sm, h.last_clock),
+        0,
+        units_lost(h.events, format.events) + units_lost(h.apart, apart_events(format.events)),
+        {},
+        {}};
     for (size_t r = 0; r < format.roles.size(); ++r)
       if (warp >= format.roles[r].first_warp && warp - format.roles[r].first_warp < format.roles[r].warps)
         track.role = static_cast<int>(r);
-    TrackReader reader(track, clocks, cost);
+    struct Timed {
+      Recorded event;
+      uint64_t clock;
+      uint32_t value;
+    };
+    std::vector<Timed> events;
     const uint64_t first_unit = kCalibrationUnits + indices[n] * part + kHeaderUnits;
-    std::vector<Recorded> events;
-    for (uint32_t e = 0; e < std::min(h.events, format.events); ++e)
-      events.push_back(at<Recorded>(memory, first_unit + e));
-    for (uint32_t e = 0; events.size() < track.recorded; ++e)
-      events.push_back(at<Recorded>(memory, first_unit + format.events + e));
+    auto read = [&](uint64_t from, uint32_t count) {
+      Unwrapped clock(h.first_clock);
+      for (uint32_t e = 0; e < count; ++e) {
+        const auto event = at<Recorded>(memory, from + e);
+        if (event.kind < EventKind::begin || event.kind > EventKind::mark_f32 || event.name == 0 ||
+            event.name > format.names.size())
+          refuse(fmt::format("event {} of warp {} is of kind {} and name {}", events.size(), indices[n],
+                             static_cast<int>(event.kind), event.name));
+        if (e + units_of(event.kind) > count) return;  // the room ended in its midst
+        Timed timed{event, clock.next(event.clock), 0};
+        if (has_value(event.kind)) timed.value = at<Recorded>(memory, from + ++e).clock;
+        events.push_back(timed);
+      }
+    };
+    read(first_unit, std::min(h.events, format.events));
+    read(first_unit + format.events + kUnitsTogether, std::min(h.apart, apart_events(format.events)));
     std::stable_sort(events.begin(), events.end(),
-                     [](const Recorded& a, const Recorded& b) { return a.clock < b.clock; });
-    for (size_t e = 0; e < events.size(); ++e) {
-      const Recorded& event = events[e];
-      if (event.kind < EventKind::begin || event.kind > EventKind::mark_f32 || event.name == 0 ||
-          event.name > format.names.size())
-        refuse(fmt::format("event {} of warp {} is of kind {} and name {}", e, indices[n],
-                           static_cast<int>(event.kind), event.name));
-      reader.take(event);
+                     [](const Timed& a, const Timed& b) { return a.clock < b.clock; });
+    track.recorded = static_cast<uint32_t>(events.size());
+    TrackReader reader(track, clocks.period, cost);
+    for (const Timed& e : events) {
+      const double time = clocks.time(h.sm, e.clock);
+      reader.take(e.event, time, e.value);
+      if (e.event.kind == EventKind::span_begin || e.event.kind == EventKind::span_end)
+        ends.push_back({track.cta, e.event.name - 1u, e.value, time, e.event.kind == EventKind::span_begin});
     }
     reader.finish();
     first = n == 0 ? track.begin : std::min(first, track.begin);
@@ -267,6 +336,8 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     for (Profile::Region& region : track.regions) region.begin -= first, region.end -= first;
     for (Profile::Mark& m : track.marks) m.time -= first;
   }
+  for (SpanEnd& e : ends) e.time -= first;
+  profile.spans = spans_of(std::move(ends), profile.tracks);
   profile.time = last - first;
   return profile;
 }
@@ -276,15 +347,21 @@ std::vector<Profile::Row> Profile::rows() const {
     std::vector<double> times;
     double total = 0;
   };
-  std::map<int, std::map<std::string, Found>> found;  // by role and region
+  constexpr int kAcross = std::numeric_limits<int>::max();  // the spans, behind the roles
+  std::map<int, std::map<std::string, Found>> found;        // by role and region
+  const auto add_to = [&](int role, const std::string& region, double time) {
+    Found& f = found[role][region];
+    f.times.push_back(time);
+    f.total += time;
+  };
+  std::map<uint32_t, std::pair<double, double>> ctas;  // from where to where
   for (const Track& track : tracks) {
-    auto& of_role = found[track.role];
-    auto add = [&](const std::string& region, double time) {
-      Found& f = of_role[region];
-      f.times.push_back(time);
-      f.total += time;
-    };
-    const bool has_role = !track.regions.empty() && is_role(*this, track, track.regions[0]);
+    auto& [begin, end] = ctas.try_emplace(track.cta, track.begin, track.end).first->second;
+    begin = std::min(begin, track.begin), end = std::max(end, track.end);
+    const auto add = [&](const std::string& region, double time) { add_to(track.role, region, time); };
+    const auto role = std::find_if(track.regions.begin(), track.regions.end(),
+                                   [&](const Region& region) { return is_role(*this, track, region); });
+    const bool has_role = role != track.regions.end();
     if (!has_role) {
       double inner = 0;
       for (const Region& region : track.regions) inner += region.depth == 0 ? region.net : 0;
@@ -292,20 +369,29 @@ std::vector<Profile::Row> Profile::rows() const {
     }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
-      if (has_role && &region == track.regions.data()) {
+      if (has_role && region.depth == 0) {  // what lies ahead of a role or behind it is no part of it
         paths = {""};
-        add("", region.net);
+        if (&region == &*role) add("", region.net);
         continue;
       }
+      if (has_role && (region.begin < role->begin || region.begin > role->end)) continue;
       paths.resize(static_cast<size_t>(region.depth));
       const std::string& outer = paths.empty() ? std::string() : paths.back();
       paths.push_back(outer.empty() ? names[region.name] : outer + "/" + names[region.name]);
       add(paths.back(), region.net);
     }
   }
+  std::set<uint32_t> with_spans;
+  for (const Span& span : spans) {
+    add_to(kAcross, names[span.name], span.end - span.begin);
+    if (with_spans.insert(span.cta).second)
+      add_to(kAcross, "", ctas.at(span.cta).second - ctas.at(span.cta).first);
+  }
   std::vector<Row> rows;
   for (const auto& [role, regions] : found) {
-    const std::string name = role < 0 ? "all warps" : roles[static_cast<size_t>(role)];
+    const std::string name = role < 0          ? "all warps"
+                             : role == kAcross ? kSpans
+                                               : roles[static_cast<size_t>(role)];
     const double whole = regions.at("").total;
     const size_t first = rows.size();
     for (const auto& [region, f] : regions)
@@ -342,7 +428,7 @@ std::string Profile::summary() const {
                         in_words(row.total), 100 * row.share, in_words(row.p50), in_words(row.p95));
     if (!row.region.empty() && row.region.find('/') == std::string::npos) covered += row.share;
     if (i + 1 < all.size() && all[i + 1].role == row.role) continue;
-    if (covered > 0)
+    if (covered > 0 && row.role != kSpans)
       text += fmt::format("{:{}} {:30.1f}%\n", "  (in no region)", width, 100 * std::max(0.0, 1 - covered));
     covered = 0;
   }

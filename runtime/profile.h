@@ -22,11 +22,17 @@ struct Profile {
     double time;
     double value;
   };
+  struct Span {  // from one place to another, of any warps of a CTA
+    uint32_t name, cta;
+    uint32_t number;    // which tells apart those of a name
+    double begin, end;  // as recorded
+    bool ended;         // its end was recorded; otherwise it ends with the CTA
+  };
   struct Track {             // a warp
     uint32_t sm, cta, warp;  // a CTA's number counts along x, y and z; a warp's is that in its CTA
     int role;                // in `roles`; -1 where the kernel has none
     double begin, end;
-    uint32_t recorded, lost;      // events
+    uint32_t recorded, lost;      // events; lost are those with a value twice
     std::vector<Region> regions;  // by their begin
     std::vector<Mark> marks;
   };
@@ -41,13 +47,16 @@ struct Profile {
   std::string kernel;
   std::vector<std::string> names, roles;
   std::vector<Track> tracks;
+  std::vector<Span> spans;                    // by their begin
   double time = 0;                            // of the kernel, to the end of its last warp
   double clock_period = 0;                    // in nanoseconds, as the clocks have it
   double event_cost = 0;                      // what recording one event takes
   uint64_t recorded = 0, lost = 0, room = 0;  // events; a warp has room for so many
   uint64_t unfinished = 0;                    // warps that did not come to their end; they have no track
 
-  // They come by role, and in it by time.
+  // They come by role, and in it by time. Spans have the role kSpans, whose time is that of the CTAs that
+  // have any, so that they share more than all of it where several are open at once.
+  static constexpr const char* kSpans = "spans of CTAs";
   std::vector<Row> rows() const;
   std::string summary() const;  // these in words, as a table
 };

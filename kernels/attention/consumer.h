@@ -12,6 +12,7 @@
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
 #include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
 
@@ -44,22 +45,23 @@ class AttentionConsumer {
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
-    loaded_.wait(place_);
-    const Stage key = keys_.wait();
-    if (turn_) turn_->wait();
+    region("wait for queries", [&] { loaded_.wait(place_); });
+    const Stage key = next_keys();
     multiply_keys(key);
     if (product) product();
     if (turn_ && !t_.late) turn_->pass();
     std::optional<KeptWeights> kept;
     if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // under the products
-    wgmma_wait(product ? 1 : 0);
+    region("scores", [&] { wgmma_wait(product ? 1 : 0); });
     keys_.release(key);
     const KeyBlocks blocks(t_, w);
     free_queries(blocks.count() == 1);
     const bool hides = !t_.whole;
-    const RegisterTile<f32> scores = scores_of(w, blocks.at(0), hides);
-    softmax_.begin(scores, sinks_of(w));
-    keep_weights(scores, hides, kept);
+    region("softmax", [&] {
+      const RegisterTile<f32> scores = scores_of(w, blocks.at(0), hides);
+      softmax_.begin(scores, sinks_of(w));
+      keep_weights(scores, hides, kept);
+    });
     shrink_ = RegisterTile<f32>(f32(1), by_row());
   }
 
@@ -86,7 +88,7 @@ class AttentionConsumer {
     free_place(blocks.count() == 1);  // which no step has done
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
     const auto wait = [&] {
-      wgmma_wait(0);
+      region("sums", [] { wgmma_wait(0); });
       values_.release_last(pred(false));
       take_place();
     };
@@ -97,7 +99,7 @@ class AttentionConsumer {
           wait();
           RegisterTile<f32> all = complete(total);
           if (o_.sinks) all = all + softmax_.of_sinks(most, *sinks_of(w));
-          store_rows(w, all, most, dropout);
+          region("store", [&] { store_rows(w, all, most, dropout); });
         },
         wait);
   }
@@ -207,6 +209,12 @@ class AttentionConsumer {
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
+  // The next keys, when it is this warpgroup's turn to multiply.
+  Stage next_keys() {
+    const Stage key = region("wait for keys", [&] { return keys_.wait(); });
+    if (turn_) region("turn", [&] { turn_->wait(); });
+    return key;
+  }
   void multiply_keys(const Stage& key) {
     scores_.zero();
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
@@ -222,7 +230,7 @@ class AttentionConsumer {
   // The sums take the weights of a block by its values.
   void multiply_values(const RegisterTile<T>& weights, pred first) {
     if (!t_.lazy) store(sums_, load<f32>(sums_) * shrink_.value());
-    const Stage value = values_.wait();
+    const Stage value = region("wait for values", [&] { return values_.wait(); });
     values_.release_previous(value, first);
     const TileView V = roles_.V[value.index()];
     wgmma_group([&] { mma(sums_, weights, V.transposed()); });
@@ -232,11 +240,10 @@ class AttentionConsumer {
   // of these scores, to the next step.
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
             const std::optional<Dropout>& dropout) {
-    wgmma_wait(0);
+    region("sums", [] { wgmma_wait(0); });
     if (t_.lazy) shrink_sums();
     const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
-    const Stage key = keys_.wait();
-    if (turn_) turn_->wait();
+    const Stage key = next_keys();
     multiply_keys(key);
     const bool early = t_.ahead && t_.places() == t_.value_stages();  // the values that follow wait for it
     if (early) free_place(first);
@@ -244,12 +251,14 @@ class AttentionConsumer {
     if (turn_ && !t_.late) turn_->pass();
     if (!early) free_place(first);
     const auto kept = kept_weights(dropout, w, j);
-    wgmma_wait(1);
+    region("scores", [] { wgmma_wait(1); });
     keys_.release(key);
     free_queries(last);
-    const RegisterTile<f32> scores = scores_of(w, j, hides);
-    shrink_ = softmax_.add(scores, hides || score_.function);
-    keep_weights(scores, hides, kept);
+    region("softmax", [&] {
+      const RegisterTile<f32> scores = scores_of(w, j, hides);
+      shrink_ = softmax_.add(scores, hides || score_.function);
+      keep_weights(scores, hides, kept);
+    });
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,

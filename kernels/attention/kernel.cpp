@@ -86,6 +86,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const RoleRegisters registers = role_registers(t);
 
   k.warpgroups(1, registers.producer, [&](u32) {
+    name_role("producer");
     elect([&] {
       const AttentionSchedule schedule(t, sizes, queue, pred(true));
       AttentionProducer producer(o, t, roles, sizes, p);
@@ -136,6 +137,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     consumer.end();
   };
   const auto consume_type = [&](u32 wg) {
+    name_role("consumer");
     if (o.type == DType::f16)
       consume(std::type_identity<f16>(), wg);
     else

@@ -3,6 +3,7 @@
 
 #include "kernels/attention/roles.h"
 #include "kernels/attention/work.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
@@ -42,7 +43,7 @@ class AttentionProducer {
   // The other blocks, those of keys ahead of those of values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
-    const auto values = [&](u32 i) { load(roles_.V[values_.acquire()], V_, w, blocks.at(i)); };
+    const auto values = [&](u32 i) { load(roles_.V, values_, V_, w, blocks.at(i)); };
     for_(1, blocks.count(), [&](u32 i) {
       load_keys(w, blocks.at(i));
       values(i - 1);
@@ -55,9 +56,14 @@ class AttentionProducer {
   }
 
  private:
-  void load_keys(const AttentionWork& w, u32 block) { load(roles_.K[keys_.acquire()], K_, w, block); }
-  void load(const TileView& to, TensorMap from, const AttentionWork& w, u32 block) const {
-    tma_load(to, from, 0, w.first_key + block * t_.bn, w.head / sizes_.group, batch(w));
+  void load_keys(const AttentionWork& w, u32 block) { load(roles_.K, keys_, K_, w, block); }
+  void load(const SharedTile& tiles, Producer& ring, TensorMap from, const AttentionWork& w,
+            u32 block) const {
+    const Stage to = region("wait", [&] { return ring.acquire(); });
+    region("load", [&] {
+      const TileView tile = tiles[to];
+      tma_load(tile, from, 0, w.first_key + block * t_.bn, w.head / sizes_.group, batch(w));
+    });
   }
   void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
     const BoxOfHeads box(o_, roles_.Q, 0, o_.depth, row, w.head, w.batch);

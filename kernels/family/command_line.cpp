@@ -146,6 +146,7 @@ Option Option::within(double least, double greatest) const {
   return Option(option_->check(is_number)->check(CLI::Range(least, greatest)));
 }
 Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
+Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
 Option Option::check(std::function<std::string(std::string)> complaint) const {
   return Option(option_->check(
       [complaint = std::move(complaint)](const std::string& word) { return complaint(word); }));

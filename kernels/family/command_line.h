@@ -35,6 +35,7 @@ class Option {
   }
   Option from(double least, double greatest) const { return within(least, greatest); }
   Option excludes(const Option& other) const;
+  Option needs(const Option& other) const;
   // `complaint` of each word says what is wrong with it; "" for nothing.
   Option check(std::function<std::string(std::string)> complaint) const;
 

@@ -283,7 +283,9 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   Built built;
   auto start = Clock::now();
   std::optional<ProfileScope> profiled;
-  if (!options.profile.empty()) profiled.emplace(options.profile_events);
+  if (!options.profile.empty())
+    profiled.emplace(options.profile_events, options.profile_all ? ProfileScope::Detail::instructions
+                                                                 : ProfileScope::Detail::regions);
   std::optional<WatchdogScope> watched;
   if (options.watchdog) watched.emplace(options.watchdog);
   std::optional<ChecksScope> checked;

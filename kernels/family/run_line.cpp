@@ -79,6 +79,9 @@ void add_run_options(const Arguments& app, RunWords& words) {
       .from(profile_format::kLeastEvents, profile_format::kMostEvents)
       .with_default()
       .shown_as("N");
+  app.flag("--profile-all", words.options.profile_all,
+           "each wait, copy in bulk and group of products is a region too, of its instruction's name")
+      .needs(profile);
   if (words.options.compare == nullptr) return;
   app.option(
          "--ptx", words.options.ptx_file,

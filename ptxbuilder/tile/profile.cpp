@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/ir/open_body.h"
@@ -15,8 +16,12 @@ namespace {
 using namespace profile_format;
 using detail::TileContext;
 
-// The room for events of the innermost scope; 0 without one.
-constinit thread_local uint32_t scope_events = 0;
+// What the innermost scope asks for; no events where there is none.
+struct Asked {
+  uint32_t events = 0;
+  ProfileScope::Detail detail{};
+};
+constinit thread_local Asked asked;
 
 constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory: the events of lanes that went apart
 
@@ -24,7 +29,10 @@ void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
 }
 
-pred is_first_lane() { return laneid() == 0; }
+uint32_t body_now() {
+  const detail::OpenBody* body = detail::OpenBody::innermost();
+  return body ? body->number() : 0;
+}
 
 // This says which lanes of a warp come to the code that is being emitted, if any does.
 enum class Lanes : uint8_t { one, some, all };
@@ -46,21 +54,24 @@ class Profiling {
   explicit Profiling(uint32_t events) { format_.events = events; }
 
   void record(EventKind kind, uint8_t name, u32 payload = 0);
+  void record(Builder::When when, const isa::Row& row);
   uint8_t number_of(std::string_view what, std::string_view name);
   void begin_role(std::string name, int first_warpgroup, int warpgroups);
   void end_role();
   void name_role(std::string name) { format_.roles.back().name = format_.names[role_ - 1] = std::move(name); }
+  void write_noted();
   void end();
 
  private:
   smem slot();
-  llvm::Value* variable(llvm::Value*& known);
-  pred leads();
+  u32 get(llvm::Value*& variable);
+  void set(llvm::Value*& variable, u32 value);
   gmem unit(u32 index) const {
     return Builder::current().own_parameter(kParameter) + u64(index) * kUnitBytes;
   }
   uint8_t add_name(std::string_view what, std::string name);
-  void write(EventKind kind, uint8_t name, u32 payload, std::optional<pred> leads);
+  void note(EventKind kind, uint8_t name, u32 payload);
+  uint32_t units_noted() const;
   void write_apart(EventKind kind, uint8_t name, u32 payload);
   void start();
   void calibrate();
@@ -68,10 +79,20 @@ class Profiling {
   ProfileFormat format_;
   std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
   uint8_t role_ = 0;                                     // the number of the one that is being emitted
-  // Variables of a thread, which start() sets: the events of its warp so far, and the unit of the first.
-  llvm::Value *count_ = nullptr, *first_ = nullptr;
+  // Variables of a thread, which start() sets: the units of its warp's next event and behind its last, which
+  // is 0 in lanes that do not record, and that of its warp's first event apart.
+  llvm::Value *next_ = nullptr, *end_ = nullptr, *apart_ = nullptr;
   std::optional<uint32_t> slots_;  // in shared memory, for lanes that go apart
-  bool elects_ = false;
+
+  // Events of one body that are noted and not yet written.
+  struct Noted {
+    EventKind kind;
+    uint8_t name;
+    llvm::Value *payload, *clock;
+  };
+  std::vector<Noted> noted_;
+  uint32_t body_ = 0;  // of those
+  Builder::Place last_noted_;
 };
 
 // The count of events of lanes that go apart, in shared memory that is allocated when the first is recorded.
@@ -82,18 +103,16 @@ smem Profiling::slot() {
   return builder.shared_base() + ((tid_x() >> 5) * kSlotBytes + *slots_);
 }
 
-llvm::Value* Profiling::variable(llvm::Value*& known) {
-  if (!known) known = Builder::current().declare_variable(Class::u32);
-  return known;
+u32 Profiling::get(llvm::Value*& variable) {
+  Builder& builder = Builder::current();
+  if (!variable) variable = builder.declare_variable(Class::u32);
+  return u32(builder.load_variable(variable, Class::u32));
 }
 
-// The lane that records for its warp, which is the one that elect() takes. Where a CTA ends in the midst of a
-// warp, nothing is elected.
-pred Profiling::leads() {
-  const Builder& builder = Builder::current();
-  if (builder.signature().threads % 32 != 0) return is_first_lane();
-  elects_ = true;
-  return elect_sync(0xffffffff);
+void Profiling::set(llvm::Value*& variable, u32 value) {
+  Builder& builder = Builder::current();
+  if (!variable) variable = builder.declare_variable(Class::u32);
+  builder.store_variable(variable, value.handle());
 }
 
 uint8_t Profiling::add_name(std::string_view what, std::string name) {
@@ -130,76 +149,108 @@ void Profiling::end_role() {
 // Lanes of a warp may run apart whenever they like, so which one records is settled by the code alone where
 // whole warps come, or one lane. That lane is the same everywhere, so that it counts events in a register.
 void Profiling::record(EventKind kind, uint8_t name, u32 payload) {
-  switch (lanes_that_come()) {
-    case Lanes::one:
-      return write(kind, name, payload, std::nullopt);
-    case Lanes::all:
-      return write(kind, name, payload, leads());
-    case Lanes::some:
-      break;
-  }
+  if (lanes_that_come() != Lanes::some) return note(kind, name, payload);
   const u32 together = instruction<"activemask.b32">();
   if_((together & instruction<"mov.u32 %lanemask_lt">()) == 0, [&] { write_apart(kind, name, payload); });
   bar_warp_sync(together);
 }
 
+// An instruction that waits or sends is a region; the products of a group are one, from their fence to their
+// end, since nothing may stand between them.
+void Profiling::record(Builder::When when, const isa::Row& row) {
+  constexpr std::array<std::string_view, 12> kTimed = {
+      "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
+      "barrier.cluster.wait", "wgmma.wait_group",     "cp.async.wait", "cp.async.bulk.wait_group",
+      "cp.async.bulk",        "cp.reduce.async.bulk", "st.async",      "griddepcontrol.wait"};
+  const std::string_view word = row.mnemonic();
+  const bool before = when == Builder::When::before;
+  const auto is = [&](std::string_view timed) { return word.starts_with(timed); };
+  if (is("wgmma.fence") && before) return record(EventKind::begin, number_of("profile", "wgmma group"));
+  if (is("wgmma.commit_group") && !before) return record(EventKind::end, number_of("profile", "wgmma group"));
+  if (is("cp.async.bulk.commit_group")) return;
+  const auto* const timed = std::find_if(kTimed.begin(), kTimed.end(), is);
+  if (timed != kTimed.end()) record(before ? EventKind::begin : EventKind::end, number_of("profile", *timed));
+}
+
 namespace {
 
-u64 what_of(EventKind kind, uint8_t name, u32 payload) {
-  return u64(uint64_t{name} << 8 | static_cast<uint64_t>(kind)) | u64(payload) << 32;
+void write_units(gmem to, EventKind kind, uint8_t name, u32 payload, u32 clock, pred fits) {
+  const u32 what(uint32_t{name} << 8 | static_cast<uint32_t>(kind));
+  instruction<"st.global.v2.u32">.when(fits)(to, {what, clock});
+  if (has_value(kind)) instruction<"st.global.v2.u32">.when(fits)(to + kUnitBytes, {u32(0), payload});
 }
 
 }  // namespace
 
-// The clock is read last where a region begins and first where it ends, so that little of what recording
-// takes lies in the region.
-void Profiling::write(EventKind kind, uint8_t name, u32 payload, std::optional<pred> leads) {
+// A warp that multiplies has no time to lose between its products. So the clock alone is read here, and what
+// is noted is written together: behind the issue of the next products, or where a body begins or ends in
+// which other events are noted. Between such places, all of a body runs equally often.
+void Profiling::note(EventKind kind, uint8_t name, u32 payload) {
   Builder& builder = Builder::current();
-  std::optional<u64> clock;
-  if (kind == EventKind::end) clock = clock64();
-  const u32 count(builder.load_variable(variable(count_), Class::u32));
-  const u32 first(builder.load_variable(variable(first_), Class::u32));
-  const pred fits = count < format_.events;
-  const gmem to = unit(first + count);
-  builder.store_variable(count_, (count + 1).handle());
-  const u64 what = what_of(kind, name, payload);
-  if (!clock) clock = clock64();
-  instruction<"st.global.v2.u64">.when(leads ? fits & *leads : fits)(to, {what, *clock});
+  if (!noted_.empty() && (body_ != body_now() || units_noted() + units_of(kind) > kUnitsTogether))
+    write_noted();
+  if (!noted_.empty()) builder.emit_at(last_noted_, [] {});
+  body_ = body_now();
+  noted_.push_back({kind, name, payload.handle(), instruction<"mov.u32 %clock">().handle()});
+  last_noted_ = builder.remember_place();
+}
+
+uint32_t Profiling::units_noted() const {
+  uint32_t units = 0;
+  for (const Noted& n : noted_) units += units_of(n.kind);
+  return units;
+}
+
+void Profiling::write_noted() {
+  if (noted_.empty()) return;
+  Builder& builder = Builder::current();
+  const auto write = [&] {
+    const u32 next = get(next_);
+    set(next_, next + units_noted());
+    const pred fit = next < get(end_);
+    gmem to = unit(next);
+    for (const Noted& n : noted_) {
+      write_units(to, n.kind, n.name, u32(n.payload), u32(n.clock), fit);
+      to = to + units_of(n.kind) * kUnitBytes;
+    }
+  };
+  const bool here = body_ == body_now();
+  builder.emit_at(last_noted_, here ? [] {} : std::function<void()>(write));
+  if (here) write();
+  noted_.clear();
 }
 
 // Lanes that have gone apart may come here at once.
 void Profiling::write_apart(EventKind kind, uint8_t name, u32 payload) {
-  Builder& builder = Builder::current();
-  std::optional<u64> clock;
-  if (kind == EventKind::end) clock = clock64();
-  const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), 1);
-  const u32 first(builder.load_variable(variable(first_), Class::u32));
-  const gmem to = unit(first + format_.events + count);
-  const u64 what = what_of(kind, name, payload);
-  if (!clock) clock = clock64();
-  instruction<"st.global.v2.u64">.when(count < apart_events(format_.events))(to, {what, *clock});
+  std::optional<u32> clock;
+  if (kind == EventKind::end) clock = instruction<"mov.u32 %clock">();
+  const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), units_of(kind));
+  const gmem to = unit(get(apart_) + count);
+  if (!clock) clock = instruction<"mov.u32 %clock">();
+  write_units(to, kind, name, payload, *clock, count + units_of(kind) <= apart_events(format_.events));
 }
 
-// Emits at the kernel's entry, where there is no control flow yet.
+// Emits at the kernel's entry, where there is no control flow yet. The lane that records for its warp is the
+// one that elect() takes.
 void Profiling::start() {
   Builder& builder = Builder::current();
   const uint32_t threads = builder.signature().threads, warps = (threads + 31) / 32;
-  if (elects_ && threads % 32 != 0)
-    throw Error(
-        fmt::format("profile: regions stand ahead of threads({}), which ends in the midst of a warp; call it "
-                    "before them",
-                    threads));
   builder.emit_at_entry([&] {
     const u32 warp = tid_x() >> 5, cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
-    const u32 header = (cta * warps + warp) * warp_units(format_.events) + kCalibrationUnits;
-    builder.store_variable(variable(first_), (header + kHeaderUnits).handle());
-    builder.store_variable(variable(count_), u32(0).handle());
-    const pred first = is_first_lane();
-    if (slots_) instruction<"st.shared.u32">.when(first)(slot(), u32(0));
-    instruction<"st.global.v2.u32">.when(first)(unit(header), {u32(1), smid()});
+    const u32 header = kCalibrationUnits + (cta * warps + warp) * warp_units(format_.events);
+    const u32 first = header + kHeaderUnits, end = first + format_.events;
+    const pred leads = elect_sync(lanes_of_warp(threads));
+    set(next_, first);
+    set(end_, select(leads, end, u32(0)));
+    if (slots_) {
+      set(apart_, end + kUnitsTogether);
+      instruction<"st.shared.u32">.when(leads)(slot(), u32(0));
+    }
+    instruction<"st.global.v2.u32">.when(leads)(unit(header), {u32(1), smid()});
     const u64 clock = clock64(), nanoseconds = globaltimer();
-    instruction<"st.global.v2.u64">.when(first)(unit(header + 1), {clock, nanoseconds});
-    instruction<"st.global.v2.u64">.when(first)(unit(header + 2), {u64(0), u64(0)});
+    const gmem clocks = unit(header) + offsetof(Header, first_clock);
+    instruction<"st.global.v2.u64">.when(leads)(clocks, {clock, nanoseconds});
+    instruction<"st.global.v2.u64">.when(leads)(clocks + 16, {u64(0), u64(0)});
     meet_warp(threads);
   });
 }
@@ -207,14 +258,15 @@ void Profiling::start() {
 void Profiling::end() {
   Builder& builder = Builder::current();
   meet_warp(builder.signature().threads);
-  if_(leads(), [&] {
+  write_noted();
+  const u32 end = get(end_);
+  if_(end != 0, [&] {
     const u64 clock = clock64(), nanoseconds = globaltimer();
-    const u32 count(builder.load_variable(variable(count_), Class::u32));
-    const u32 first(builder.load_variable(variable(first_), Class::u32));
+    const u32 first = end - format_.events;
     const gmem header = unit(first - kHeaderUnits);
     instruction<"st.global.v2.u64">(header + offsetof(Header, last_clock), {clock, nanoseconds});
     const u32 apart = slots_ ? instruction<"ld.shared.u32">(slot()) : u32(0);
-    instruction<"st.global.v2.u32">(header + offsetof(Header, events), {count, apart});
+    instruction<"st.global.v2.u32">(header + offsetof(Header, events), {get(next_) - first, apart});
   });
   calibrate();
   start();
@@ -225,21 +277,27 @@ void Profiling::end() {
 // for as many as it records, so the condition is one that lets in whole warps for certain.
 void Profiling::calibrate() {
   const auto empty_regions = [&] {
-    Builder& builder = Builder::current();
-    builder.store_variable(variable(first_), u32(0).handle());
-    builder.store_variable(variable(count_), u32(0).handle());
-    for_(0, u32(kCalibrationUnits / 2), [&](u32) {
-      record(EventKind::begin, 0);
-      record(EventKind::end, 0);
+    set(next_, u32(0));
+    set(end_, select(get(end_) != 0, u32(kCalibrationUnits), u32(0)));
+    for_(0, u32(kCalibrationUnits / kCalibrationTogether), [&](u32) {
+      for (uint32_t i = 0; i < kCalibrationTogether; ++i)
+        record(i % 2 ? EventKind::end : EventKind::begin, 0);
+      write_noted();
     });
   };
   if_(tid_x() < 32, [&] { if_((ctaid_x() | ctaid_y() | ctaid_z()) == 0, empty_regions); });
 }
 
 std::shared_ptr<Profiling> begin_profiling(Builder& builder) {
-  if (scope_events == 0) return nullptr;
+  if (asked.events == 0) return nullptr;
   add_own_pointer(builder, kParameter, "where the kernel records its profile");
-  return std::make_shared<Profiling>(scope_events);
+  auto profiling = std::make_shared<Profiling>(asked.events);
+  builder.on_instruction([p = profiling.get(), all = asked.detail == ProfileScope::Detail::instructions](
+                             Builder::When when, const isa::Row& row, std::span<const Argument>) {
+    if (all) p->record(when, row);
+    if (when == Builder::When::behind && row.mnemonic().starts_with("wgmma.commit_group")) p->write_noted();
+  });
+  return profiling;
 }
 
 void begin_profiled_role(Profiling& profiling, std::string name, int first_warpgroup, int warpgroups) {
@@ -267,39 +325,49 @@ void in_region(std::string_view name, const std::function<void()>& body, Where w
 
 namespace {
 
-void record_mark(std::string_view name, EventKind kind, u32 bits) {
-  check_name("mark", name);
+void record_value(std::string_view what, std::string_view name, EventKind kind, u32 bits) {
+  check_name(what, name);
   Builder& builder = Builder::current();
   builder.check_current();
   Profiling* const profiling = TileContext::of(builder).profiling.get();
-  if (profiling) profiling->record(kind, profiling->number_of("mark", name), bits);
+  if (profiling) profiling->record(kind, profiling->number_of(what, name), bits);
 }
 
 }  // namespace
 
 }  // namespace detail
 
-ProfileScope::ProfileScope(uint32_t events, Where where) : outer_(scope_events) {
+ProfileScope::ProfileScope(uint32_t events, Detail detail, Where where)
+    : outer_events_(asked.events), outer_detail_(asked.detail) {
   CallersLine line(where);
   if (events < kLeastEvents || events > kMostEvents)
     throw Error(fmt::format("ProfileScope: room for {} events of a warp; it is {} to {}", events,
                             kLeastEvents, kMostEvents));
-  scope_events = events;
+  asked = {events, detail};
 }
 
-ProfileScope::~ProfileScope() { scope_events = outer_; }
+ProfileScope::~ProfileScope() { asked = {outer_events_, outer_detail_}; }
 
 void mark(std::string_view name, u32 value, Where where) {
   AtLine line(where);
-  detail::record_mark(name, EventKind::mark_u32, value);
+  detail::record_value("mark", name, EventKind::mark_u32, value);
 }
 void mark(std::string_view name, s32 value, Where where) {
   AtLine line(where);
-  detail::record_mark(name, EventKind::mark_s32, u32(value));
+  detail::record_value("mark", name, EventKind::mark_s32, u32(value));
 }
 void mark(std::string_view name, f32 value, Where where) {
   AtLine line(where);
-  detail::record_mark(name, EventKind::mark_f32, bit_cast<u32>(value));
+  detail::record_value("mark", name, EventKind::mark_f32, bit_cast<u32>(value));
+}
+
+void begin_span(std::string_view name, u32 number, Where where) {
+  AtLine line(where);
+  detail::record_value("begin_span", name, EventKind::span_begin, number);
+}
+void end_span(std::string_view name, u32 number, Where where) {
+  AtLine line(where);
+  detail::record_value("end_span", name, EventKind::span_end, number);
 }
 
 void name_role(std::string name, Where where) {

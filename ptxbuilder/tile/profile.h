@@ -26,15 +26,19 @@ namespace ptxbuilder {
 // end's function is never profiled.
 class ProfileScope {
  public:
-  // A warp has room for so many events, of 16 bytes in global memory. It counts those beyond. Throws Error
-  // unless they are 32 to 2^20.
-  explicit ProfileScope(uint32_t events = 1024, Where where = Where::here());
+  // A warp has room for so many events, of 8 bytes in global memory, where one with a value counts as two. It
+  // counts those beyond. Throws Error unless they are 32 to 2^20. With Detail::instructions, each wait, each
+  // copy in bulk and each group of products is a region too, of its instruction's name, as
+  // "wgmma.wait_group". That takes more time, and more events.
+  enum class Detail : uint8_t { regions, instructions };
+  explicit ProfileScope(uint32_t events = 1024, Detail detail = Detail::regions, Where where = Where::here());
   ~ProfileScope();
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
-  uint32_t outer_;
+  uint32_t outer_events_;
+  Detail outer_detail_;
 };
 
 namespace detail {
@@ -76,6 +80,12 @@ auto region(std::string_view name, Body&& body, Where where = Where::here()) -> 
 void mark(std::string_view name, u32 value, Where where = Where::here());
 void mark(std::string_view name, s32 value, Where where = Where::here());
 void mark(std::string_view name, f32 value, Where where = Where::here());
+
+// A span of time that does not nest, as a copy from its issue to its arrival: it begins and ends in any warps
+// of the CTA and in any iterations. `number` tells apart those of one name that are open at once. Throws
+// Error as region() does.
+void begin_span(std::string_view name, u32 number, Where where = Where::here());
+void end_span(std::string_view name, u32 number, Where where = Where::here());
 
 // Names the role that is being emitted, as "producer". Throws Error outside of roles, and for an empty name.
 void name_role(std::string name, Where where = Where::here());

@@ -79,10 +79,11 @@ Reporting* reporting() { return TileContext::of(Builder::current()).reporting.ge
 
 pred is_leader() { return (instruction<"activemask.b32">() & instruction<"mov.u32 %lanemask_lt">()) == 0; }
 
-void meet_warp(uint32_t threads) {
+u32 lanes_of_warp(uint32_t threads) {
   const uint32_t rest = threads % 32;
-  if (rest == 0) return bar_warp_sync(0xffffffff);
-  bar_warp_sync(select(tid_x() >> 5 == threads / 32, u32((uint32_t{1} << rest) - 1), u32(0xffffffff)));
+  if (rest == 0) return 0xffffffff;
+  return select(tid_x() >> 5 == threads / 32, u32((uint32_t{1} << rest) - 1), u32(0xffffffff));
 }
+void meet_warp(uint32_t threads) { bar_warp_sync(lanes_of_warp(threads)); }
 
 }  // namespace ptxbuilder::detail

@@ -47,7 +47,8 @@ Reporting* reporting();
 
 // One of the lanes that come here together.
 pred is_leader();
-// The lanes of this warp meet, of a CTA of so many threads.
+// The mask of this warp's lanes, in a CTA of so many threads. They meet in meet_warp().
+u32 lanes_of_warp(uint32_t threads);
 void meet_warp(uint32_t threads);
 
 }  // namespace ptxbuilder::detail

@@ -35,8 +35,7 @@ class Memory {
   explicit Memory(size_t warps) : bytes_((kCalibrationUnits + warps * kUnits) * kUnitBytes) {
     // An event costs 10 clocks, of which 4 lie in an empty region.
     for (uint32_t i = 0; i < kCalibrationUnits; ++i)
-      put(i,
-          profile_format::Event{i % 2 ? EventKind::end : EventKind::begin, 0, 0, 0, i / 2 * 20 + i % 2 * 4});
+      put(i, profile_format::Event{i % 2 ? EventKind::end : EventKind::begin, 0, 0, i / 2 * 20 + i % 2 * 4});
   }
 
   // `begin` and `end` are nanoseconds from the kernel's start.
@@ -44,11 +43,12 @@ class Memory {
     Header h{1, sm, 0, 0, clock(sm, begin), shared(begin), clock(sm, end), shared(end), {}};
     put(kCalibrationUnits + i * kUnits, h);
   }
-  void event(size_t warp, EventKind kind, uint8_t name, uint32_t sm, uint64_t time, uint32_t payload = 0) {
+  void event(size_t warp, EventKind kind, uint8_t name, uint32_t sm, uint64_t time, uint32_t value = 0) {
     auto header = get<Header>(kCalibrationUnits + warp * kUnits);
-    put(kCalibrationUnits + warp * kUnits + kHeaderUnits + header.events,
-        profile_format::Event{kind, name, 0, payload, clock(sm, time)});
-    ++header.events;
+    const size_t to = kCalibrationUnits + warp * kUnits + kHeaderUnits + header.events;
+    put(to, profile_format::Event{kind, name, 0, static_cast<uint32_t>(clock(sm, time))});
+    if (has_value(kind)) put(to + 1, profile_format::Event{{}, 0, 0, value});
+    header.events += units_of(kind);
     put(kCalibrationUnits + warp * kUnits, header);
   }
   std::vector<std::byte>& bytes() { return bytes_; }
@@ -65,8 +65,9 @@ class Memory {
   }
 
  private:
+  // The low 32 bits begin anew soon after the kernel's start.
   static uint64_t clock(uint32_t sm, uint64_t time) {
-    return sm * 1'000'000'007ull + static_cast<uint64_t>(static_cast<double>(time) / kPeriod);
+    return sm * 1'431'655'000ull + static_cast<uint64_t>(static_cast<double>(time) / kPeriod);
   }
   static uint64_t shared(uint64_t time) { return (kStart + time) / kTick * kTick; }
 
@@ -190,6 +191,40 @@ TEST_CASE(
   CHECK(about(rows[4].p95, 293, 1));
   const std::string rest = fmt::format("{:20} {:30.1f}%", "  (in no region)", 47.2);
   CHECK_MESSAGE(p.summary().find(rest) != std::string::npos, p.summary());
+}
+
+TEST_CASE(
+    "spans end in other warps than they began in, and those that are open at once lie on several tracks") {
+  Memory m = known();
+  const auto span = [&](size_t warp, EventKind kind, uint64_t time, uint32_t number) {
+    m.event(warp, kind, 4, warp < 2 ? 3 : 90, time, number);
+  };
+  span(1, EventKind::span_begin, 500'000, 7);
+  span(1, EventKind::span_begin, 500'100, 8);
+  span(0, EventKind::span_end, 3'950'000, 7);  // of the first warp, which records in order
+  span(1, EventKind::span_end, 500'400, 8);
+  span(1, EventKind::span_end, 500'500, 8);  // of which another warp has told
+  span(2, EventKind::span_begin, 3'950'000, 7);
+  const Profile p = runtime::decode_profile(signature(), m.bytes());
+  REQUIRE(p.spans.size() == 3);
+  CHECK(p.spans[0].number == 7);
+  CHECK(p.spans[0].cta == 0);
+  CHECK(about(p.spans[0].end - p.spans[0].begin, 3'450'000, 500));
+  CHECK(p.spans[0].ended);
+  CHECK(about(p.spans[1].end - p.spans[1].begin, 300, 1));
+  CHECK(p.spans[2].cta == 1);
+  CHECK_FALSE(p.spans[2].ended);
+  CHECK(p.spans[2].end == p.tracks[3].end);
+  const std::vector<Profile::Row> rows = p.rows();
+  const Profile::Row& row = rows.back();
+  CHECK(row.role == Profile::kSpans);
+  CHECK(row.region == "value");
+  CHECK(row.count == 3);
+  CHECK(about(row.share, (3'450'300 + 1'050'000) / (4'000'900 + 4'699'700.0), 0.01));
+  const std::string trace = runtime::perfetto_trace(p);
+  for (const char* track : {"CTA 0, value 1", "CTA 0, value 2", "CTA 1, value 1"})
+    CHECK(trace.find(track) != std::string::npos);
+  CHECK(trace.find("CTA 1, value 2") == std::string::npos);
 }
 
 TEST_CASE("memory that is no profile is refused, and a warp that did not end is left out") {

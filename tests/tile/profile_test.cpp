@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 #include "copy_kit.h"
 #include "library_kit.h"
@@ -122,7 +123,7 @@ TEST_CASE("regions nest, marks have values, and roles have names") {
       CHECK(region.ended);
       CHECK(region.begin >= track.begin);
       CHECK(region.end <= track.end);
-      CHECK(region.net <= region.end - region.begin);
+      CHECK(region.net <= region.end - region.begin + 1e-6);  // what subtracting the start rounds
       if (region.depth == 1) CHECK(region.begin >= end);
       if (region.depth == 1) end = region.end;
     }
@@ -133,6 +134,59 @@ TEST_CASE("regions nest, marks have values, and roles have names") {
     CHECK(contains(summary, part));
   CHECK_FALSE(contains(summary, "lost"));
   CHECK(contains(runtime::perfetto_trace(profile), "CTA 2 warp 11, others"));
+}
+
+TEST_CASE("a span begins in one role and ends in another") {
+  Running running;
+  std::vector<uint32_t> out(kCtas);
+  const auto handed_over = [] {
+    Kernel k("handed_over");
+    k.params<gptr<u32>>("out");
+    const NamedBarrier both = k.named_barrier(256);
+    k.warpgroups("from", 1, 40, [&](u32) {
+      for_(0, u32(4), [&](u32 i) { begin_span("hand", i); });
+      both.sync();
+    });
+    k.warpgroups("to", 1, 232, [&](u32) {
+      both.sync();
+      for_(0, u32(4), [&](u32 i) { end_span("hand", i); });
+    });
+    return k;
+  };
+  const runtime::Profile profile = run(running, profiled(handed_over), out);
+  REQUIRE(profile.spans.size() == kCtas * 4);
+  std::set<std::pair<uint32_t, uint32_t>> numbers;
+  for (const auto& span : profile.spans) {
+    CHECK(span.ended);
+    CHECK(span.begin <= span.end);
+    CHECK(profile.names[span.name] == "hand");
+    numbers.emplace(span.cta, span.number);
+  }
+  CHECK(numbers.size() == kCtas * 4);
+  CHECK(contains(profile.summary(), runtime::Profile::kSpans));
+}
+
+TEST_CASE("instructions that wait or send are regions where that is asked for") {
+  Running running;
+  std::vector<uint32_t> out(kCtas);
+  const auto waits = [] {
+    Kernel k("waits");
+    k.params<gptr<u32>>("out");
+    region("mine", [] { sync_threads(); });
+    return k;
+  };
+  Kernel k = [&] {
+    const ProfileScope scope(64, ProfileScope::Detail::instructions);
+    return waits();
+  }();
+  const runtime::Profile profile = run(running, std::move(k), out);
+  for (const auto& track : profile.tracks) {
+    REQUIRE(track.regions.size() == 2);
+    CHECK(profile.names[track.regions[0].name] == "mine");
+    CHECK(profile.names[track.regions[1].name] == "bar.sync");
+    CHECK(track.regions[1].depth == 1);
+  }
+  CHECK(run(running, profiled(waits), out).tracks[0].regions.size() == 1);
 }
 
 TEST_CASE("a full buffer counts what it loses, and the kernel goes on") {
