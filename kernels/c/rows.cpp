@@ -33,7 +33,7 @@ std::string list(const All& all, const Text& text) {
 }
 
 std::string text_of(const kernels::RowTensor& t) {
-  constexpr const char* types[] = {"any", "of_first", "number", "integer"};
+  constexpr const char* types[] = {"any", "of_first", "number", "integer", "e4m3"};
   return fmt::format(
       R"({{"name": "{}", "shape": {}, "type": "{}", "written": {}, "optional": {}, "meaning": "{}"}})",
       t.name, list(t.shape, quoted), types[static_cast<size_t>(t.type)], t.is_written(), t.is_optional(),

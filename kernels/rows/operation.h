@@ -21,12 +21,13 @@ struct RowTensor {
     any,       // f16, bf16 or f32, its own
     of_first,  // that of the operation's first tensor
     number,    // f32
-    integer    // s32 or s64
+    integer,   // s32 or s64
+    e4m3
   };
   enum class Use : uint8_t { read, read_if_given, written, written_if_given };
 
   std::string name;
-  std::vector<std::string> shape;
+  std::vector<std::string> shape;  // "row_blocks" and "column_blocks" are of 128, the last of what is left
   Type type = Type::of_first;
   Use use = Use::read;
   std::string meaning;

@@ -18,6 +18,9 @@ RowOperation cumsum();
 RowOperation embedding();
 RowOperation rotary();
 RowOperation rotary_gradient();
+RowOperation quantize_1x128();
+RowOperation silu_gate_quantize_1x128();
+RowOperation quantize_128x1();
 RowOperation top_k();
 RowOperation transpose();
 // This one runs behind an operation that sums over rows; it is none of row_operations().

@@ -171,6 +171,38 @@ void top_k(ReferenceRow& row) {
   }
 }
 
+void transpose(ReferenceRow& row) {
+  for (size_t c = 0; c < row.columns(); ++c) row.put("y", row.element("x", c), 0);
+}
+
+// `of` gives what is quantised; the scale of a block of a row comes once, and that of a column's for each
+// row.
+void quantize(ReferenceRow& row, bool of_columns, const std::function<double(size_t r, size_t c)>& of) {
+  constexpr size_t kBlock = 128;
+  const size_t rows = static_cast<size_t>(row.size("rows")), r = row.number_of_row();
+  for (size_t c = 0; c < row.columns(); ++c) {
+    const size_t at = of_columns ? r : c, first = at / kBlock * kBlock,
+                 end = std::min(first + kBlock, of_columns ? rows : row.columns());
+    double most = 0x1p-100;
+    for (size_t i = first; i < end; ++i) most = std::max(most, std::abs(of_columns ? of(i, c) : of(r, i)));
+    const double q = of(r, c) * 448 / most;
+    row.put("q", q, 0x1p-10 + kError * std::abs(q));
+    if (of_columns || at == first) row.put("scale", most / 448, 2 * kError * most / 448);
+  }
+}
+void quantize_1x128(ReferenceRow& row) {
+  quantize(row, false, [&](size_t r, size_t c) { return row.element_of("x", r, c); });
+}
+void quantize_128x1(ReferenceRow& row) {
+  quantize(row, true, [&](size_t r, size_t c) { return row.element_of("x", r, c); });
+}
+void silu_gate_quantize_1x128(ReferenceRow& row) {
+  quantize(row, false, [&](size_t r, size_t c) {
+    const double gate = row.element_of("x", 2 * r, c);
+    return gate / (1 + std::exp(-gate)) * row.element_of("x", 2 * r + 1, c);
+  });
+}
+
 // A row is of all heads.
 void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
   const auto heads = static_cast<size_t>(row.size("heads"));
@@ -205,6 +237,10 @@ std::map<std::string, std::vector<RowExpected>> row_reference(const std::string&
       {"embedding", embedding},
       {"top_k", top_k},
       {"rms_scale", rms_scale},
+      {"transpose", transpose},
+      {"quantize_1x128", quantize_1x128},
+      {"silu_gate_quantize_1x128", silu_gate_quantize_1x128},
+      {"quantize_128x1", quantize_128x1},
       {"rotary", rotary},
       {"rotary_gradient", rotary_gradient}};
   ReferenceRow reference(call, row);

@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int64_t kMostExtent = int64_t{1} << 31;
+constexpr int64_t kMostExtent = int64_t{1} << 31, kBlock = 128;
 
 bool is_type_of_rows(DType type) { return type == DType::f16 || type == DType::bf16 || type == DType::f32; }
 
@@ -42,6 +42,14 @@ class RowCheck {
     check_apart();
     if (const auto k = checked.sizes.find("k"); k != checked.sizes.end() && k->second > checked.columns())
       fail(fmt::format("the {} greatest of {} columns", k->second, checked.columns()));
+    for (const auto& [blocks, of] :
+         {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {
+      const auto given = checked.sizes.find(blocks);
+      const int64_t right = (checked.sizes.at(of) + kBlock - 1) / kBlock;
+      if (given != checked.sizes.end() && given->second != right)
+        fail(fmt::format("{} {}, and {} {} have {} of {}", given->second, blocks, checked.sizes.at(of), of,
+                         right, kBlock));
+    }
     checked.is_empty = checked.rows() == 0;
     const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
@@ -58,12 +66,14 @@ class RowCheck {
     const bool fits = t.type == RowTensor::Type::of_first  ? x.type == first
                       : t.type == RowTensor::Type::number  ? x.type == DType::f32
                       : t.type == RowTensor::Type::integer ? x.type == DType::s32 || x.type == DType::s64
+                      : t.type == RowTensor::Type::e4m3    ? x.type == DType::e4m3
                                                            : is_type_of_rows(x.type);
     if (fits) return;
     const std::string rule = t.type == RowTensor::Type::of_first
                                  ? fmt::format("that of {}, {}", operation_.tensors[0].name, name(first))
                              : t.type == RowTensor::Type::number  ? "f32"
                              : t.type == RowTensor::Type::integer ? "s32 or s64"
+                             : t.type == RowTensor::Type::e4m3    ? "e4m3"
                                                                   : "f16, bf16 or f32";
     fail(fmt::format("{} is of {}; its type is {}", t.name, name(x.type), rule));
   }

@@ -16,6 +16,7 @@ constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
 
 DType type_of(const RowTensor& t, DType first) {
   if (t.type == RowTensor::Type::number) return DType::f32;
+  if (t.type == RowTensor::Type::e4m3) return DType::e4m3;
   return t.type == RowTensor::Type::integer ? DType::s32 : first;
 }
 
@@ -51,7 +52,10 @@ void choose(command::Tensor& t, int64_t least, int64_t end) {
 void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   const RowProblem problem = problem_of(o, f);
   RowReference call;
-  for (const std::string& word : o.sizes()) call.sizes[word] = f[word];
+  for (const std::string& word : o.sizes())
+    call.sizes[word] = word == "column_blocks" ? (f["columns"] + 127) / 128
+                       : word == "row_blocks"  ? (f["rows"] + 127) / 128
+                                               : f[word];
   for (const RowNumber& n : o.numbers) call.numbers[n.name] = n.unsaid;
   std::vector<command::Tensor> tensors;
   std::vector<runtime::Argument> arguments;
@@ -83,12 +87,9 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   std::deque<runtime::Lazy<std::map<std::string, std::vector<RowExpected>>>> rows(
       static_cast<size_t>(call.sizes["rows"]));
   const auto expected = [&](const std::string& tensor, size_t row, size_t element) {
-    if (!o.is_of_rows) {  // y[c, r] is x[r, c]
-      const size_t at = row * f["columns"] + element;
-      return RowExpected{call.given.at("x")[at % rows.size() * f["columns"] + at / rows.size()], 0};
-    }
     return rows[row].get([&] { return row_reference(o.name, call, row); }).at(tensor)[element];
   };
+  const auto columns = static_cast<size_t>(f["columns"]);
   const size_t rows_of_cta = static_cast<size_t>(problem.tile.rows());
   for (size_t i = 0; i < o.tensors.size(); ++i) {
     const RowTensor& t = o.tensors[i];
@@ -98,7 +99,12 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     run.check(
         tensors[i], t.is_summed ? static_cast<double>(rows.size()) : 1, [&, rounding, of_row](size_t e) {
           RowExpected right = {0, 0};
-          if (!t.is_summed) right = expected(t.name, e / of_row, e % of_row);
+          if (!t.is_summed && t.shape.front() == "rows")
+            right = expected(t.name, e / of_row, e % of_row);
+          else if (!t.is_summed && t.shape.back() == "rows")
+            right = expected(t.name, e % rows.size(), e / rows.size());
+          else if (!t.is_summed)  // of blocks of rows, by column
+            right = expected(t.name, e / columns * 128, e % columns);
           for (size_t row = 0; t.is_summed && row < rows.size(); ++row) {
             if (row / rows_of_cta % parts != e / of_row) continue;
             const RowExpected term = expected(t.name, row, e % of_row);
@@ -119,7 +125,7 @@ command::Family family_of(const RowOperation& o) {
       {"optional", 15, "of the tensors that may be left out those that are given, a bit for each", 1, 0},
       {"ctas", 0, "that share a row; 0 for the library's choice", 1, 0}};
   for (const std::string& word : o.sizes())
-    if (word != "rows" && word != "columns")
+    if (word != "rows" && word != "columns" && !word.ends_with("_blocks"))
       fields.push_back({word, word == "halves" ? 2 : word == "k" ? 8 : 64, "of a tensor of the operation's"});
   return {.name = o.name,
           .summary = o.summary,

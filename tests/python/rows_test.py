@@ -49,6 +49,37 @@ def check(got, exact, dtype, *words):
         kit.check(error <= (3e-6 if dtype == np.float32 else 4e-3), *words, f"off by {error:.2e}")
 
 
+def of_quantisation():
+    """A product of what was quantised is the product, but for 8 bits; scales come as products take them."""
+    import ml_dtypes
+
+    x, w = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((2, 35, 272), (96, 272)))
+    q, scale = pb.quantize_1x128(x, device="emulator")
+    kit.check(q.shape == x.shape and q.dtype == ml_dtypes.float8_e4m3fn and scale.shape == (3, 70), "quantize_1x128", q.shape, scale.shape)
+    back = wide(q).reshape(70, 272) * np.repeat(scale.T, 128, 1)[:, :272]
+    kit.check(np.abs(back - wide(x).reshape(70, 272)).max() <= np.abs(wide(x)).max() / 28, "quantize_1x128 there and back")
+    of_w, scale_w = pb.quantize_1x128(w, device="emulator")
+    y = pb.matmul(q.reshape(70, 272), of_w, transpose_b=True, scale_a_1x128=scale, scale_b_1x128=scale_w, out_dtype="float32",
+                  device="emulator")
+    exact = wide(x).reshape(70, 272) @ wide(w).T
+    kit.check(np.linalg.norm(y - exact) <= 0.04 * np.linalg.norm(exact), "a product of what was quantised")
+    turned, scale_t = pb.quantize_128x1(w, device="emulator")
+    right, scale_r = pb.quantize_1x128(np.ascontiguousarray(w.T), device="emulator")
+    kit.check((wide(turned) == wide(right)).all() and (scale_t == scale_r).all(), "quantize_128x1")
+    gated, scale_g = pb.quantize_1x128(x, silu_gate=True, device="emulator")
+    a, b = wide(x)[..., :136], wide(x)[..., 136:]
+    back = wide(gated) * np.repeat(scale_g.T, 128, 1)[:, :136].reshape(2, 35, 136)
+    kit.check(np.linalg.norm(back - a / (1 + np.exp(-a)) * b) <= 0.04 * np.linalg.norm(back), "silu_gate")
+    zero, scale_z = pb.quantize_1x128(np.zeros((1, 4), np.float32), device="emulator")
+    kit.check((wide(zero) == 0).all() and (scale_z > 0).all(), "a block of zeros", scale_z)
+    odd = np.array([[1, np.inf, np.nan, 2]], np.float32)
+    kit.check(np.isnan(wide(pb.quantize_1x128(odd, device="emulator")[0])[0, 1:3]).all(), "what is no number")
+    with kit.refused("quantize_1x128: 3 columns, which have no two halves"):
+        pb.quantize_1x128(odd[:, :3], silu_gate=True, device="emulator")
+    with kit.refused("quantize_128x1: x is a matrix, and has 3 dimensions"):
+        pb.quantize_128x1(x, device="emulator")
+
+
 def of_numpy():
     import ml_dtypes
 
@@ -80,6 +111,7 @@ def of_numpy():
     a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((6, 64), (64, 32)))
     scaled = pb.matmul(a, (w[:, None] * b).astype(np.float16), scale_a=pb.rms_scale(a, device="emulator")[:, None], device="emulator")
     check(scaled, EXACT["rms_norm"](wide(a), wide(w)) @ wide(b), np.float16, "rms_scale")
+    of_quantisation()
     values, columns = pb.top_k(x, 3, device="emulator")
     order = np.argsort(-x, 1, kind="stable")[:, :3]
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
@@ -149,6 +181,9 @@ def of_torch():
     with torch.no_grad():
         values, columns = torch.compile(lambda x: pb.top_k(x, 2, device="emulator"), fullgraph=True, backend="aot_eager")(x)
         kit.check(torch.equal(values, x.topk(2)[0]) and torch.equal(columns.long(), x.topk(2)[1]), "top_k")
+        x8 = torch.randn(3, 200, dtype=torch.bfloat16)
+        q, scale = torch.compile(lambda x: pb.quantize_1x128(x, device="emulator"), fullgraph=True, backend="aot_eager")(x8)
+        kit.check(q.dtype == torch.float8_e4m3fn and torch.allclose(scale[1], x8[:, 128:].float().abs().amax(1) / 448), "quantize_1x128")
     with kit.refused("cumsum has no gradient"):
         pb.cumsum(x, device="emulator")
 

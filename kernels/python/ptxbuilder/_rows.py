@@ -36,7 +36,8 @@ class Operation:
         def type_of(name):
             kind = self.tensors[name]["type"]
             of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # as that of which it is the gradient
-            return "float32" if kind == "number" else "int32" if kind == "integer" else of[1] if of else first_type
+            known = {"number": "float32", "integer": "int32", "e4m3": "float8_e4m3fn"}.get(kind)
+            return known or (of[1] if of else first_type)
 
         return [(sum((sizes[word] for word in self.tensors[name]["shape"]), ()), type_of(name)) for name in wanted]
 
@@ -177,6 +178,37 @@ def cumsum(x, *, device=None):
 def transpose(x, *, device=None):
     """The transpose of a matrix of f16, bf16 or float32, in memory of its own. It has no gradient."""
     return _call("transpose", device, (x,))
+
+
+def quantize_1x128(x, *, silu_gate=False, device=None):
+    """(q, scale) of x: q in float8_e4m3fn, and float32 scales of each 128 elements of a row, the last dimension, so that x is about
+    q * scale. A product takes them as they are:
+
+        q, scale = quantize_1x128(x)
+        y = matmul(q, w8, transpose_b=True, scale_a_1x128=scale, scale_b_128x128=scale_w)
+
+    q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x but the last, and `scale.T` is what
+    torch.nn.functional.scaled_mm takes. With `silu_gate`, of each row's two halves (a, b), silu(a) * b is computed in float32 and
+    quantised. A scale is the greatest magnitude by 448; an infinite or NaN element makes its block NaN, or itself. x is f16, bf16
+    or float32. It has no gradient.
+    """
+    columns = x.shape[-1]
+    if silu_gate and columns % 2 != 0:
+        raise ValueError(f"quantize_1x128: {columns} columns, which have no two halves")
+    columns = columns // 2 if silu_gate else columns
+    rows = x.reshape(-1, 2, columns) if silu_gate else x.reshape(-1, columns)
+    name = "silu_gate_quantize_1x128" if silu_gate else "quantize_1x128"
+    q, scale = _call(name, device, (rows,), (), (("column_blocks", -(-columns // 128)),))
+    return q.reshape(*x.shape[:-1], columns), scale
+
+
+def quantize_128x1(x, *, device=None):
+    """(q, scale) of a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales of each 128 of
+    its rows' elements, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights
+    take it."""
+    if len(x.shape) != 2:
+        raise ValueError(f"quantize_128x1: x is a matrix, and has {len(x.shape)} dimensions")
+    return _call("quantize_128x1", device, (x,), (), (("row_blocks", -(-x.shape[0] // 128)),))
 
 
 def top_k(x, k, *, device=None):

@@ -1,0 +1,153 @@
+// Quantisation to e4m3: each 128 elements, of a row or of a column, have a scale of their own, so that the
+// greatest of them is the type's greatest. These are the operands that products with scales of blocks take.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/rows/operations.h"
+#include "kernels/rows/row.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/parameters.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int kBlock = 128, kLines = 64;  // elements that share a scale, and such blocks of a CTA
+constexpr float kGreatest = 448;          // of e4m3
+constexpr float kFloor = 0x1p-100f;       // so that a block of zeros has a scale
+
+enum class Form : uint8_t { of_rows, gated, of_columns };
+
+template <class T>
+class Quantizer {
+ public:
+  Quantizer(Kernel& k, const Parameters& p, Form form, int vector)
+      : k_(k),
+        p_(p),
+        form_(form),
+        vector_(std::min(vector, 8)),
+        rows_(p.get<u32>("rows")),
+        columns_(p.get<u32>("columns")),
+        layout_(strided({kLines, kBlock}, vector_)) {}
+
+  void operator()() const {
+    const bool turned = form_ == Form::of_columns;
+    const u32 lines = turned ? columns_ : rows_, length = turned ? rows_ : columns_;
+    const u32 groups = ceil_div(lines, kLines), block = ctaid_x() / groups,
+              line = ctaid_x() % groups * kLines;
+    const RegisterTile<f32> x = elements(line, block * kBlock);
+    const RegisterTile<f32> most = max(reduce_rows(Reduction::max, abs(x)), f32(kFloor));
+    const RegisterTile<f32> factor = f32(kGreatest) / most;
+    const GlobalTensor q(p_.get<gptr<e4m3>>("q"), {lines, length});
+    store(q.multiples_of(vector_).tile(line, block * kBlock), astype<e4m3>(x * broadcast(factor, layout_)));
+    const GlobalTensor scale(p_.get<gptr<f32>>("scale") + u64(block) * u64(lines), {lines});
+    store(scale.as_col().tile(line, 0), most * f32(1 / kGreatest));
+  }
+
+ private:
+  // The block's elements of each line.
+  RegisterTile<f32> elements(u32 line, u32 first) const {
+    const gptr<T> x = p_.get<gptr<T>>("x");
+    if (form_ == Form::of_columns) {
+      const SharedTile tile = k_.shared<T>({kBlock, kLines}, Swizzle128B, 1, "tile");
+      const GlobalTensor all(x, {rows_, columns_});
+      store(tile[0],
+            load<T>(all.multiples_of(vector_).tile(first, line), strided({kBlock, kLines}, vector_)));
+      sync_threads();
+      return wide(layout_cast(load<T>(tile[0].transposed()), layout_));
+    }
+    if (form_ == Form::of_rows) return part(GlobalTensor(x, {rows_, columns_}), line, first);
+    const auto half = [&](u32 begin) {
+      return part(GlobalTensor(x + begin, {rows_, columns_}, {columns_ * 2, 1}), line, first);
+    };
+    const RegisterTile<f32> gate = half(0);
+    const RegisterTile<f32> part_of = f32(1) + exp2(gate * f32(-kLog2E), Approx::yes);
+    return gate * divide(RegisterTile<f32>(f32(1), layout_), part_of, Approx::yes) * half(columns_);
+  }
+  RegisterTile<f32> part(const auto& from, u32 line, u32 first) const {
+    return wide(load<T>(from.multiples_of(vector_).tile(line, first), layout_));
+  }
+  static RegisterTile<f32> wide(const RegisterTile<T>& x) {
+    if constexpr (std::same_as<T, f32>)
+      return x;
+    else
+      return astype<f32>(x);
+  }
+
+  Kernel& k_;
+  const Parameters& p_;
+  const Form form_;
+  const int vector_;
+  const u32 rows_, columns_;
+  const RegisterLayout layout_;  // of lines
+};
+
+template <Form form>
+Kernel quantize_kernel(const RowProblem& problem) {
+  const RowOperation& o = *problem.operation;
+  Kernel k(o.name);
+  Parameters p;
+  for (size_t i = 0; i < o.tensors.size(); ++i)
+    p.add(o.tensors[i].name, Parameter::Kind::pointer, *problem.types[i], o.tensors[i].meaning);
+  for (const std::string& size : o.sizes())
+    p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
+  p.declare(k, Where::here());
+  k.threads(RegisterLayout::kThreads);
+  const bool turned = form == Form::of_columns;
+  k.grid(fmt::format("ceil_div({}, {}) * ceil_div({}, {})", turned ? "columns" : "rows", kLines,
+                     turned ? "rows" : "columns", kBlock));
+  const int vector = problem.tile.vector;
+  switch (*problem.types[0]) {
+    case DType::f16:
+      Quantizer<f16>(k, p, form, vector)();
+      break;
+    case DType::bf16:
+      Quantizer<bf16>(k, p, form, vector)();
+      break;
+    default:
+      Quantizer<f32>(k, p, form, vector)();
+  }
+  return k;
+}
+
+}  // namespace
+
+RowOperation quantize_1x128() {
+  using enum RowTensor::Use;
+  return {.name = "quantize_1x128",
+          .summary = "q = x / scale in e4m3, with a scale for each 128 elements of a row",
+          .tensors = {{"x", {"rows", "columns"}, RowTensor::Type::any, read, "the rows"},
+                      {"q", {"rows", "columns"}, RowTensor::Type::e4m3, written, "x by its scales"},
+                      {"scale",
+                       {"column_blocks", "rows"},
+                       RowTensor::Type::number,
+                       written,
+                       "the greatest |x| of a block by 448"}},
+          .is_of_rows = false,
+          .build = quantize_kernel<Form::of_rows>};
+}
+
+RowOperation silu_gate_quantize_1x128() {
+  RowOperation o = quantize_1x128();
+  o.name = "silu_gate_quantize_1x128";
+  o.summary = "q = silu(x[0]) * x[1] / scale in e4m3, of two halves of each row";
+  o.tensors[0] = {"x",
+                  {"rows", "halves", "columns"},
+                  RowTensor::Type::any,
+                  RowTensor::Use::read,
+                  "what goes through silu, and its factors"};
+  o.build = quantize_kernel<Form::gated>;
+  return o;
+}
+
+RowOperation quantize_128x1() {
+  RowOperation o = quantize_1x128();
+  o.name = "quantize_128x1";
+  o.summary = "q = the transpose of x / scale in e4m3, with a scale for each 128 elements of a column of x";
+  o.tensors[1].shape = {"columns", "rows"};
+  o.tensors[2].shape = {"row_blocks", "columns"};
+  o.build = quantize_kernel<Form::of_columns>;
+  return o;
+}
+
+}  // namespace ptxbuilder::kernels
