@@ -1,0 +1,76 @@
+"""A layer of experts of PyTorch's with our products: each token goes through the k experts that a router chooses, forward and backward,
+compiled, against float64.
+
+It runs on a GPU where there is one, with its time beside torch._grouped_mm's; else with products by the emulator.
+"""
+import statistics
+
+import torch
+import torch.nn.functional as F
+
+import ptxbuilder as pb
+
+on_gpu = torch.cuda.is_available()
+place = torch.device("cuda" if on_gpu else "cpu")
+
+
+def layer(x, router, up, down, k, grouped_mm):
+    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
+    by its weight. Nothing of it is read by the host, so that a graph may hold it."""
+    experts = router.shape[1]
+    wide = torch.promote_types(x.dtype, torch.float32)
+    weight, chosen = F.softmax(x.to(wide) @ router.to(wide), -1).topk(k)
+    weight = weight / weight.sum(-1, keepdim=True)
+    order = chosen.flatten().argsort(stable=True)  # rows by expert
+    ends = (chosen.flatten()[:, None] == torch.arange(experts, device=x.device)).sum(0).cumsum(0).int()
+    token = order // k
+    gate, value = grouped_mm(x[token], up, ends).chunk(2, -1)
+    rows = grouped_mm(F.silu(gate) * value, down, ends)
+    rows = rows * weight.flatten()[order, None].to(rows.dtype)
+    return torch.zeros_like(x).index_add(0, token, rows)
+
+
+def ours(a, b, ends):
+    return pb.grouped_mm(a, b, ends) if on_gpu else pb.grouped_mm(a, b, ends, device="emulator")
+
+
+def exact(a, b, ends):
+    starts = [0, *ends.tolist()]
+    return torch.cat([a[first:end] @ b[e] for e, (first, end) in enumerate(zip(starts, starts[1:]))])
+
+
+def operands(tokens, d, f, experts):
+    shapes = (tokens, d), (d, experts), (experts, d, 2 * f), (experts, f, d)
+    return [(torch.randn(shape, device=place) / shape[-2]**0.5 ** (i > 0)).bfloat16() for i, shape in enumerate(shapes)]
+
+
+def step(f, x, *weights, k, grouped_mm, grad):
+    given = [w.detach().requires_grad_() for w in (x, *weights)]
+    y = f(*given, k, grouped_mm)
+    return (y.detach(), *torch.autograd.grad(y, given, grad))
+
+
+k = 2
+given = operands(*((4096, 2048, 1024, 32) if on_gpu else (40, 64, 32, 5)))
+grad = torch.randn_like(given[0])
+compiled = torch.compile(layer, fullgraph=True, backend="inductor" if on_gpu else "aot_eager")
+found = step(compiled, *given, k=k, grouped_mm=ours, grad=grad)
+right = step(layer, *[x.double() for x in given], k=k, grouped_mm=exact, grad=grad.double())
+for name, a, b in zip(("y", "of x", "of the router", "of up", "of down"), found, right):
+    error = ((a.double() - b).norm() / b.norm()).item()
+    print(f"{name}: off by {error:.4f}")
+    assert error < 0.03, f"{name} is wrong"
+
+if on_gpu:
+    def milliseconds(grouped_mm):
+        times = []
+        for _ in range(20):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            step(compiled, *given, k=k, grouped_mm=grouped_mm, grad=grad)
+            end.record()
+            torch.cuda.synchronize()
+            times.append(begin.elapsed_time(end))
+        return statistics.median(times[5:])
+
+    print(f"a step: {milliseconds(ours):.3f} ms, by torch._grouped_mm {milliseconds(torch._grouped_mm):.3f} ms")
