@@ -24,7 +24,7 @@ enum class Fault : uint8_t {
   arrival_count,     // more arrivals than the phase expects, or a phase left unfinished at exit
   tx_count,          // bytes that were expected and bytes that arrived differ
   phase_skipped,     // a wait for a phase that the parity no longer tells from a later one
-  matrix_registers,  // accumulator or A registers touched while a wgmma may use them
+  matrix_registers,  // registers touched while a wgmma or a tcgen05.ld may use them
   matrix_fence,      // a wgmma without the wgmma.fence that orders its registers
   out_of_bounds,
   misaligned,

@@ -58,9 +58,12 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
   CHECK(fault("mov.pred \t%p22, 0;", "mov.pred %p22, -1;", &what) == Fault::uninitialised);
 }
 
-// D = A B of one instruction's 32 bytes of k, without swizzle: A has 128 rows, B has 16 columns, all of k.
-// Each group of 8 rows is 128 B for each 16 B of k, and these lie one behind the other.
-std::string product(const std::string& kind, uint32_t what) {
+// A kernel of 128 threads that has brought A and B to shared memory and allocated 32 columns, around `body`:
+// a product of one instruction's 32 bytes of k, without swizzle. A has 128 rows, B has 16 columns, all of k.
+// Each group of 8 rows is 128 B for each 16 B of k, and these lie one behind the other. %r1 tid.x, %r2 its
+// warp, %r9 the columns, %r12 those of the warp's lanes, %rd3 d, %rd6 and %rd7 the descriptors of A and B,
+// %p2 not thread 0, %p3 not warp 0.
+std::string around(const std::string& body) {
   return R"(.version 8.6
 .target sm_100a
 .address_size 64
@@ -76,14 +79,19 @@ shl.b32 %r6, %r1, 2; cvt.u64.u32 %rd4, %r6; add.s64 %rd5, %rd2, %rd4; ld.global.
 add.s32 %r8, %r4, %r6; st.shared.b32 [%r8], %r7;
 setp.ne.u32 %p2, %r1, 0; @%p2 bra N; mbarrier.init.shared::cta.b64 [bar], 1; N:
 setp.ne.u32 %p3, %r2, 0; @%p3 bra A; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
-A: fence.proxy.async.shared::cta; bar.sync 0; ld.shared.b32 %r9, [slot]; @%p2 bra W;
+A: fence.proxy.async.shared::cta; bar.sync 0; ld.shared.b32 %r9, [slot]; shl.b32 %r12, %r2, 21; add.s32 %r12, %r12, %r9;
 shr.u32 %r10, %r3, 4; cvt.u64.u32 %rd6, %r10; or.b64 %rd6, %rd6, 0x0000401000080000;
 shr.u32 %r11, %r4, 4; cvt.u64.u32 %rd7, %r11; or.b64 %rd7, %rd7, 0x0000401000080000;
-tcgen05.mma.cta_group::1.kind::)" +
-         kind + " [%r9], %rd6, %rd7, " + std::to_string(what) + R"(, 0;
+)" + body +
+         R"(bar.sync 0; @%p3 bra E; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32; E: ret; })";
+}
+
+std::string product(const std::string& kind, uint32_t what) {
+  return around("@%p2 bra W;\ntcgen05.mma.cta_group::1.kind::" + kind + " [%r9], %rd6, %rd7, " +
+                std::to_string(what) + R"(, 0;
 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];
 W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;
-shl.b32 %r12, %r2, 21; add.s32 %r12, %r12, %r9;
+tcgen05.fence::after_thread_sync;
 tcgen05.ld.sync.aligned.32x32b.x16.b32 {%r16,%r17,%r18,%r19,%r20,%r21,%r22,%r23,%r24,%r25,%r26,%r27,%r28,%r29,%r30,%r31}, [%r12];
 tcgen05.wait::ld.sync.aligned;
 tcgen05.st.sync.aligned.32x32b.x1.b32 [%r12], {%r16}; tcgen05.wait::st.sync.aligned;
@@ -91,7 +99,7 @@ tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r16}, [%r12]; tcgen05.wait::ld.sync.alig
 mul.wide.u32 %rd8, %r1, 64; add.s64 %rd8, %rd8, %rd3;
 st.global.v4.b32 [%rd8], {%r16,%r17,%r18,%r19}; st.global.v4.b32 [%rd8+16], {%r20,%r21,%r22,%r23};
 st.global.v4.b32 [%rd8+32], {%r24,%r25,%r26,%r27}; st.global.v4.b32 [%rd8+48], {%r28,%r29,%r30,%r31};
-bar.sync 0; @%p3 bra E; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32; E: ret; })";
+)");
 }
 
 // Elements are small whole numbers, which every type has.
@@ -138,6 +146,88 @@ TEST_CASE("products of each kind are right") {
   constexpr uint8_t e4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48}, e5m2[] = {0x00, 0x3c, 0x40, 0x42, 0x44};
   check_product("f8f6f4", 1 << 4, false, [&](int v) { return e4m3[v]; });
   check_product("f8f6f4", 1 << 4 | 1 << 7 | 1 << 10, false, [&](int v) { return e5m2[v]; });
+}
+
+// All warps store to tensor memory, one thread adds a product there, all load, and a thread of another warp
+// adds a further product.
+std::string handed_over() {
+  const std::string sums =
+      "{%r16,%r17,%r18,%r19,%r20,%r21,%r22,%r23,%r24,%r25,%r26,%r27,%r28,%r29,%r30,%r31}";
+  const std::string add = "tcgen05.mma.cta_group::1.kind::tf32 [%r9], %rd6, %rd7, " +
+                          std::to_string(8u << 24 | 2u << 17 | 1u << 4 | 2u << 7 | 2u << 10) + ", 1;\n";
+  const std::string commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];\n";
+  std::string zeros;
+  for (int k = 16; k < 32; ++k) zeros += "mov.b32 %r" + std::to_string(k) + ", 0;\n";
+  return around(zeros + "tcgen05.st.sync.aligned.32x32b.x16.b32 [%r12], " + sums + ";\n" + R"(
+tcgen05.wait::st.sync.aligned; // stored
+tcgen05.fence::before_thread_sync; // stored
+bar.sync 0;
+@%p2 bra W;
+tcgen05.fence::after_thread_sync; // stored
+)" + add + add + commit +
+                R"(W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;
+tcgen05.fence::after_thread_sync; // added
+tcgen05.ld.sync.aligned.32x32b.x16.b32 )" +
+                sums + R"(, [%r12];
+tcgen05.wait::ld.sync.aligned; // loaded
+mul.wide.u32 %rd8, %r1, 4; add.s64 %rd8, %rd8, %rd3; st.global.b32 [%rd8], %r31;
+tcgen05.fence::before_thread_sync; // loaded
+bar.sync 0;
+setp.ne.u32 %p1, %r1, 32; @%p1 bra V;
+tcgen05.fence::after_thread_sync; // loaded
+)" + add + commit +
+                R"(V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 1; @!%p1 bra V;
+tcgen05.fence::after_thread_sync; // added again
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r16}, [%r12];
+tcgen05.wait::ld.sync.aligned; // loaded again
+st.global.b32 [%rd8], %r16;
+)");
+}
+
+std::optional<Fault> handing_over(const std::string& text, std::string* what) {
+  return fault_of(
+      [&] {
+        Bench bench(text, 128);
+        const Address a = bench.upload(std::vector<float>(1024, 1)),
+                      b = bench.upload(std::vector<float>(128, 2)), d = bench.upload(std::vector<float>(128));
+        bench.run({1, 1, 1}, 0, a, b, d);
+        CHECK(bench.download<float>(d, 128) == std::vector<float>(128, 3 * 8 * 2));
+      },
+      what);
+}
+
+TEST_CASE("a missing wait or fence between a transfer, a product and another thread is named") {
+  const std::string text = handed_over();
+  std::string what;
+  CHECK_MESSAGE(!handing_over(text, &what), what);
+  struct Plant {
+    std::string left_out;
+    Fault fault;
+    std::string reported;
+  };
+  for (const Plant& p : std::vector<Plant>{
+           {"tcgen05.wait::st.sync.aligned; // stored", Fault::race, "without tcgen05.wait::st"},
+           {"tcgen05.fence::before_thread_sync; // stored", Fault::race, "without tcgen05.fence::before"},
+           {"tcgen05.fence::after_thread_sync; // stored", Fault::race, "without tcgen05.fence::after"},
+           {"tcgen05.fence::after_thread_sync; // added\n", Fault::race, "without tcgen05.fence::after"},
+           {"tcgen05.wait::ld.sync.aligned; // loaded\n", Fault::matrix_registers, "no tcgen05.wait::ld"},
+           {"tcgen05.fence::before_thread_sync; // loaded", Fault::race, "without tcgen05.fence::before"},
+           {"tcgen05.fence::after_thread_sync; // loaded", Fault::race, "without tcgen05.fence::after"},
+           {"tcgen05.fence::after_thread_sync; // added again", Fault::race, "without tcgen05.fence::after"},
+           {"tcgen05.wait::ld.sync.aligned; // loaded again", Fault::matrix_registers, "no tcgen05.wait::ld"},
+       }) {
+    what.clear();
+    CHECK_MESSAGE(handing_over(changed(text, p.left_out, ""), &what) == p.fault, p.left_out);
+    CHECK_MESSAGE(what.find(p.reported) != std::string::npos, p.left_out << ": " << what);
+  }
+  // A load that is not used is still to be over before a product overwrites what it reads.
+  const std::string unused =
+      changed(text, "mul.wide.u32 %rd8, %r1, 4; add.s64 %rd8, %rd8, %rd3; st.global.b32 [%rd8], %r31;",
+              "mul.wide.u32 %rd8, %r1, 4; add.s64 %rd8, %rd8, %rd3;");
+  CHECK_MESSAGE(!handing_over(unused, &what), what);
+  CHECK(handing_over(changed(unused, "tcgen05.wait::ld.sync.aligned; // loaded\n", ""), &what) ==
+        Fault::race);
+  CHECK_MESSAGE(what.find("without tcgen05.wait::ld") != std::string::npos, what);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The rules of registers that wgmma holds on to (PTX ISA, wgmma.mma_async, wgmma.fence).
+// The rules of registers that wgmma and tcgen05.ld hold on to (PTX ISA, wgmma.mma_async, wgmma.fence,
+// tcgen05.wait).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,6 +37,12 @@ class MatrixRegisterRules final : public Observer {
         if (contains(w.listed(live.registers.accumulators), r)) report(live, "an accumulator");
         if (writes && contains(w.listed(live.registers.a), r)) report(live, "an A register");
       }
+      for (const TensorLoad& load : w.loading)
+        if (contains(w.listed(load.registers), r))
+          w.find(Fault::matrix_registers,
+                 fmt::format(
+                     "this {} {}, which the tcgen05.ld of {} loads, for which no tcgen05.wait::ld has waited",
+                     writes ? "writes" : "reads", kernel.register_name(r), kernel.place(load.pc)));
       touched[number(r)] = w.wgmma.fences;
     };
     for (Register r : use.reads) check(r, false);

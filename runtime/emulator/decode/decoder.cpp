@@ -350,7 +350,8 @@ void Decoder::finish_registers() {
   }
 }
 
-// Finds the instructions that touch what some wgmma holds on to, so that only they are checked when they run.
+// Finds the instructions that touch what some wgmma or tcgen05.ld holds on to, so that only they are checked
+// when they run.
 void Decoder::find_matrix_uses() {
   std::sort(matrix_registers_.begin(), matrix_registers_.end());
   auto held = [&](Register r) {

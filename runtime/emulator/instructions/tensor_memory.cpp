@@ -41,6 +41,55 @@ void require_over(Warp& w, const ColumnDeed& earlier, bool wrote, uint32_t colum
          lane);
 }
 
+using TensorOperation = TensorMemory::Operation;
+
+// The tcgen05 instruction that a deed lacks to be ordered ahead of an operation of the warp now, although
+// threads have met in between (PTX ISA, tcgen05, "Memory Consistency Model"); null where it lacks none.
+// Products follow each other in the order of issue; others are to be done.
+const char* missing_order(Warp& w, const ColumnDeed& earlier, TensorOperation now) {
+  TensorMemory& memory = *w.cta.tensor;
+  const bool is_product = earlier.operation == TensorOperation::product;
+  const TensorMemory::WarpOrder &mine = memory.warps[w.index], &other = memory.warps[earlier.warp];
+  const char* wait = earlier.operation == TensorOperation::store ? "tcgen05.wait::st" : "tcgen05.wait::ld";
+  if (&mine == &other) return is_product || mine.done.has(earlier) ? nullptr : wait;
+  const auto is_told = [&](const Clock& clock) {
+    return is_product && now != TensorOperation::product ? clock[earlier.actor] >= earlier.time
+                                                         : other.fenced[clock[other.fences]].has(earlier);
+  };
+  if (is_told(mine.seen)) return nullptr;
+  if (is_told(w.causality.knowledge().seen)) return "tcgen05.fence::after_thread_sync";
+  return other.done.has(earlier) ? "tcgen05.fence::before_thread_sync" : wait;
+}
+
+// Reports an earlier deed of tcgen05.ld, st or mma that is not ordered ahead of another such one.
+void require_ordered(Warp& w, const ColumnDeed& earlier, TensorOperation now, uint32_t column,
+                     const char* what, int lane) {
+  if (!w.cluster().checks || earlier.time == 0) return;
+  const bool wrote = earlier.operation != TensorOperation::load;
+  const bool by_products = earlier.operation == TensorOperation::product && now == TensorOperation::product;
+  if (!by_products) require_over(w, earlier, wrote, column, what, lane);
+  if (const char* missing = missing_order(w, earlier, now))
+    w.find(
+        Fault::race,
+        fmt::format("{} column {} of tensor memory, which the {} of {} (warp {}) {}, without {} in between",
+                    what, column,
+                    earlier.operation == TensorOperation::product ? "product"
+                    : wrote                                       ? "tcgen05.st"
+                                                                  : "tcgen05.ld",
+                    w.grid().kernel.place(earlier.pc), earlier.warp, wrote ? "writes" : "reads", missing),
+        lane);
+}
+
+ColumnDeed next_deed(Warp& w, const ColumnDeed& deed, TensorOperation operation) {
+  TensorMemory::WarpOrder& order = w.cta.tensor->warps[w.index];
+  ColumnDeed next = deed;
+  next.warp = w.index;
+  next.number = ++order.issued;
+  next.operation = operation;
+  if (operation == TensorOperation::product) order.done.products = next.number;
+  return next;
+}
+
 // --- allocation ---
 
 struct AllocateColumns {
@@ -62,6 +111,9 @@ void execute_allocate_columns(Warp& w, const AllocateColumns& x, Lanes lanes) {
   if (!w.cta.tensor) {
     w.cta.tensor = std::make_unique<TensorMemory>();
     w.cta.tensor->actor = w.cluster().new_actor({ActorName::Kind::tensor, &w.cta, 0});
+    w.cta.tensor->warps.resize(w.cta.warps.size());
+    for (TensorMemory::WarpOrder& order : w.cta.tensor->warps)
+      order.fences = w.cluster().new_actor({ActorName::Kind::none, &w.cta, 0});
   }
   TensorMemory& memory = *w.cta.tensor;
   if (!memory.may_allocate)
@@ -126,12 +178,17 @@ void execute_transfer(Warp& w, const TensorTransfer& x, Lanes lanes) {
            fmt::format("{} tensor memory from lane {} on; warp {} reaches lanes {} to {}", what, at.lane,
                        w.index, mine * 32, mine * 32 + 31));
   TensorMemory& memory = allocated_at(w, at, x.data.size, what, -1);
+  const ColumnDeed now = next_deed(w, {w.causality.actor(), w.causality.time(), w.here()},
+                                   store ? TensorOperation::store : TensorOperation::load);
+  if constexpr (!store) {
+    std::erase_if(w.loading, [&](const TensorLoad& load) { return load.pc == now.pc; });
+    w.loading.push_back({now.pc, x.data});
+  }
   for (uint32_t k = 0; k < x.data.size; ++k) {
     TensorMemory::Column& deeds = memory.deeds(mine, at.column + k);
-    require_over(w, deeds.wrote, true, at.column + k, what, -1);
-    const ColumnDeed now{w.causality.actor(), w.causality.time(), w.here()};
+    require_ordered(w, deeds.wrote, now.operation, at.column + k, what, -1);
     if (store) {
-      require_over(w, deeds.read, false, at.column + k, what, -1);
+      require_ordered(w, deeds.read, now.operation, at.column + k, what, -1);
       deeds = {now, {}};
     } else {
       if (deeds.wrote.time == 0 && w.cluster().checks)
@@ -148,8 +205,28 @@ void execute_transfer(Warp& w, const TensorTransfer& x, Lanes lanes) {
   }
 }
 
-// A transfer is done where it stands, so that there is nothing to wait for.
-void execute_transfer_wait(Warp& w, Lanes lanes) { w.converged(lanes); }
+// A transfer is done where it stands, so that a wait is for who checks alone.
+template <bool store>
+void execute_transfer_wait(Warp& w, Lanes lanes) {
+  if (!w.converged(lanes)) return;
+  if constexpr (!store) w.loading.clear();
+  if (!w.cta.tensor) return;
+  TensorMemory::WarpOrder& order = w.cta.tensor->warps[w.index];
+  (store ? order.done.stores : order.done.loads) = order.issued;
+}
+
+void fence_before(Warp& w) {
+  if (!w.cta.tensor) return;
+  TensorMemory::WarpOrder& order = w.cta.tensor->warps[w.index];
+  w.causality.learn(order.fences, static_cast<uint32_t>(order.fenced.size()));
+  order.fenced.push_back(order.done);
+}
+
+void execute_fence_before(Warp& w, Lanes) { fence_before(w); }
+
+void execute_fence_after(Warp& w, Lanes) {
+  if (w.cta.tensor) w.cta.tensor->warps[w.index].seen = w.causality.knowledge().seen;
+}
 
 // --- products ---
 
@@ -281,6 +358,7 @@ void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
     const PendingProduct p{shape, w.at<uint64_t>(x.a)[lane], w.at<uint64_t>(x.b)[lane], at.column,
                            (*w.at<uint32_t>(x.accumulate) >> lane & 1) != 0};
     const Access deed{memory.actor, ++memory.issued, w.here(), true, 0};
+    const ColumnDeed now = next_deed(w, {deed.actor, deed.time, deed.pc}, TensorOperation::product);
     for (const auto& [bits, mn, rows, what] :
          {std::tuple{p.a, shape.a_mn, shape.m, "this product reads A at"},
           std::tuple{p.b, shape.b_mn, shape.n, "this product reads B at"}}) {
@@ -293,14 +371,13 @@ void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
     for (uint32_t q = 0; q < 4; ++q)
       for (uint32_t c = at.column; c < at.column + static_cast<uint32_t>(shape.n); ++c) {
         TensorMemory::Column& deeds = memory.deeds(q, c);
-        if (deeds.wrote.actor != memory.actor)
-          require_over(w, deeds.wrote, true, c, "this product writes", lane);
-        require_over(w, deeds.read, false, c, "this product writes", lane);
+        require_ordered(w, deeds.wrote, now.operation, c, "this product writes", lane);
+        require_ordered(w, deeds.read, now.operation, c, "this product writes", lane);
         if (p.accumulate && deeds.wrote.time == 0 && w.cluster().checks)
           w.find(Fault::uninitialised,
                  fmt::format("this product adds to column {} of tensor memory, which nothing had written", c),
                  lane);
-        deeds = {{deed.actor, deed.time, deed.pc}, {}};
+        deeds = {now, {}};
       }
     put_behind(w, [&w, p] {
       if (p.shape.a.integer)
@@ -322,12 +399,13 @@ struct CommitProducts {
 };
 
 // An arrival when all products ahead of it are done, which whoever waits for it knows, and with that what
-// their thread knew: the copies that they have read are over.
+// their thread knew: the copies that they have read are over. It is a tcgen05.fence::before_thread_sync too.
 void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     if (!w.cta.tensor)
       w.fail(Fault::operand, "the CTA has no tensor memory, and so no product to commit", lane);
     Mbarrier& m = mbarrier_at(w, w.address(x.barrier, lane), lane);
+    fence_before(w);
     for (Observer* o : w.cluster().observers.mbarrier_arrival) o->mbarrier_arrival(w, m, lane);
     put_behind(w, [&w, &m, lane, until = w.cta.tensor->issued, i = w.instruction,
                    known = w.causality.release_of(lane)] {
@@ -364,7 +442,9 @@ void decode_tensor_transfer(Decode& d, bool store) {
   const AddressOperand address = d.address(d["taddr"]);
   const auto parts = Decode::parts(d["r"]);
   if (store) return d.run<execute_transfer<true>>({address, d.list(d.sources(parts, Type::b32))});
-  d.run<execute_transfer<false>>({address, d.list(d.destinations(parts, Type::b32))});
+  const std::vector<Register> loaded = d.destinations(parts, Type::b32);
+  d.held = loaded;
+  d.run<execute_transfer<false>>({address, d.list(loaded)});
 }
 
 }  // namespace
@@ -384,10 +464,10 @@ void add_tensor_memory(DecodeTable& t) {
   t["tcgen05.relinquish_alloc_permit"] = [](Decode& d) { d.run<execute_relinquish>(); };
   t["tcgen05.ld"] = [](Decode& d) { decode_tensor_transfer(d, false); };
   t["tcgen05.st"] = [](Decode& d) { decode_tensor_transfer(d, true); };
-  for (const char* wait : {"tcgen05.wait::ld", "tcgen05.wait::st"})
-    t[wait] = [](Decode& d) { d.run<execute_transfer_wait>(); };
-  for (const char* fence : {"tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"})
-    t[fence] = [](Decode& d) { d.run<execute_nothing>(); };
+  t["tcgen05.wait::ld"] = [](Decode& d) { d.run<execute_transfer_wait<false>>(); };
+  t["tcgen05.wait::st"] = [](Decode& d) { d.run<execute_transfer_wait<true>>(); };
+  t["tcgen05.fence::before_thread_sync"] = [](Decode& d) { d.run<execute_fence_before>(); };
+  t["tcgen05.fence::after_thread_sync"] = [](Decode& d) { d.run<execute_fence_after>(); };
   t["tcgen05.mma"] = decode_product;
   t["tcgen05.commit"] = [](Decode& d) {
     if (d.has("cta_group::2") || d.has("multicast::cluster"))

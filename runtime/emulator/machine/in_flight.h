@@ -36,6 +36,12 @@ struct WgmmaGroups {
   uint32_t fences = 0;  // how many wgmma.fences there were
 };
 
+// One tcgen05.ld of one warp that no tcgen05.wait::ld has covered.
+struct TensorLoad {
+  uint32_t pc;
+  RegisterList registers;
+};
+
 // cp.async of a warp: operations are numbered from 1 in the order of issue; a group is told by its last.
 struct AsyncCopies {
   Actor actor = 0;

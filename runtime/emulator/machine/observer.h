@@ -101,7 +101,7 @@ class Observer {
   virtual void mbarrier_wait(Warp&, const Mbarrier&, const MbarrierWait&) {}
   virtual void phase_completion(Warp&, const Mbarrier&) {}
 
-  // The running instruction names registers that some wgmma holds on to; and a wgmma starts.
+  // The running instruction names registers that some wgmma or tcgen05.ld holds on to; and a wgmma starts.
   virtual void matrix_touch(Warp&) {}
   virtual void wgmma(Warp&, const MatrixRegisters&) {}
   // A wgmma reads operand "A" or "B", which begins at an offset of its CTA's shared memory; a tensor copy

@@ -82,7 +82,7 @@ struct Instruction {
   void (*execute)(Warp&, const Instruction&, Lanes) = nullptr;
   Register guard;
   bool guard_negated = false;
-  bool touches_matrix = false;  // names a register that some wgmma holds on to
+  bool touches_matrix = false;  // names a register that some wgmma or tcgen05.ld holds on to
   bool watched = false;         // names a register that may be undefined
   bool guesses = false;         // loads what swaps alone take, which compare it
   bool delayed = false;         // comes as late as it can
@@ -192,7 +192,7 @@ struct MatrixRegisters {
   RegisterList a;  // empty where A comes from shared memory
 };
 
-// The registers of wgmmas that one other instruction touches.
+// The registers of wgmmas and tcgen05.lds that one other instruction touches.
 struct MatrixUse {
   std::vector<Register> reads, writes;
 };

@@ -1,5 +1,5 @@
 // The tensor memory of one CTA (PTX ISA, "Tensor Memory"): 128 lanes of 512 columns of 32 bits, what is
-// allocated of it, and who has written and read each column.
+// allocated of it, who has written and read each column, and how warps order that.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,31 @@ class TensorMemory {
  public:
   static constexpr uint32_t lanes = 128, columns = 512, quarter = 32;
 
-  // The deed of an actor, at a time; 0 where there was none.
+  enum class Operation : uint8_t { load, store, product };
+  // The deed of an actor, at a time; 0 where there was none. Its number counts the operations of the warp.
   struct Deed {
     Actor actor = 0;
-    uint32_t time = 0, pc = 0;
+    uint32_t time = 0, pc = 0, warp = 0, number = 0;
+    Operation operation = Operation::load;
+  };
+  // These operations of a warp, by their numbers, are done as far as its own threads know: a load once its
+  // tcgen05.wait::ld has ended, a product as soon as it is issued, since products are done in order.
+  struct Done {
+    uint32_t loads = 0, stores = 0, products = 0;
+    bool has(const Deed& d) const {
+      return d.number <= (d.operation == Operation::load    ? loads
+                          : d.operation == Operation::store ? stores
+                                                            : products);
+    }
+  };
+  // A warp passes on what is done by a tcgen05.fence::before_thread_sync ahead of its release; these fences
+  // are the times of an actor.
+  struct WarpOrder {
+    Actor fences = 0;
+    uint32_t issued = 0;
+    Done done;
+    std::vector<Done> fenced = std::vector<Done>(1);  // by time
+    Clock seen;  // what the warp knew at its last tcgen05.fence::after_thread_sync
   };
   // Each warp of a warpgroup reaches a quarter of the lanes.
   struct Column {
@@ -61,6 +82,7 @@ class TensorMemory {
   };
   const std::map<uint32_t, Taken>& allocated() const { return allocated_; }
 
+  std::vector<WarpOrder> warps;             // of the CTA
   bool may_allocate = true;                 // until relinquish_alloc_permit
   Actor actor = 0;                          // whose times are the products
   uint32_t issued = 0;                      // products

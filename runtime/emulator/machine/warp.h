@@ -45,6 +45,7 @@ class Warp {
   Causality causality;
   UndefinedValues undefined;
   WgmmaGroups wgmma;
+  std::vector<TensorLoad> loading;
   AsyncCopies copies;
   std::unordered_map<uint32_t, ThreadCopies> bulk;  // by lane
   ThreadCopies& bulk_of(uint32_t lane);
