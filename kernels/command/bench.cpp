@@ -16,6 +16,7 @@ void add_bench(std::vector<Command>& commands, const Arguments& top) {
       commands, top, "bench", "time a kernel",
       [words](const Arguments& app, const Family&) {
         add_emit_option(app, *words);
+        add_keep_option(app, *words);
         add_run_options(app, *words);
         app.flag("--verify", words->verify, "verify as well");
         add_compile_options(app, *words);

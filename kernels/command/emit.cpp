@@ -13,12 +13,15 @@ void add_emit(std::vector<Command>& commands, const Arguments& top) {
       commands, top, "emit", "write PTX, cubin, LLVM IR and sidecar of a kernel",
       [words](const Arguments& app, const Family&) {
         add_emit_option(app, *words);
+        add_keep_option(app, *words);
         app.flag("--sass", words->options.sass,
                  "SASS as well: NAME.sass in the folder, or printed without one");
         add_nvdisasm_option(app, *words);
         app.check([words] {
-          return words->options.emit.empty() && !words->options.sass ? "--emit DIR or --sass is required"
-                                                                     : "";
+          const ExecuteOptions& o = words->options;
+          return o.emit.empty() && o.compiler.keep.empty() && !o.sass
+                     ? "--emit DIR, --keep DIR or --sass is required"
+                     : "";
         });
         add_compile_options(app, *words);
       },

@@ -16,6 +16,7 @@ void add_run(std::vector<Command>& commands, const Arguments& top) {
       commands, top, "run", "run a kernel and verify it against float64",
       [words](const Arguments& app, const Family&) {
         add_emit_option(app, *words);
+        add_keep_option(app, *words);
         add_run_options(app, *words);
         add_compile_options(app, *words);
       },

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <set>
 
 #include "ptxbuilder/compile/notes.h"
 
@@ -12,7 +14,9 @@ namespace ptxbuilder::command {
 
 void add_waive(const Arguments& app, std::vector<std::string>& waived) {
   app.option("--waive", waived,
-             "an advisory of ptxas to let through, as C7510, spills or stack; may be given again")
+             "an advisory of ptxas to let through, as C7510, spills or stack, or a defect that it may have; "
+             "may be "
+             "given again")
       .check([](const std::string& word) -> std::string {
         const std::vector<std::string> names = waiver_names();
         // Codes that are not known here yet, check() takes where ptxas says them.
@@ -29,6 +33,14 @@ void tell_cache_problem(const Assembled& assembled) {
              "warning: cubins are not kept, and are assembled anew each time: {}; name another folder by "
              "--cache-dir, or say --no-cache\n",
              assembled.cache_problem);
+}
+
+void tell_defects(const Assembled& assembled) {
+  static std::mutex mutex;
+  static std::set<std::string_view> told;
+  const std::lock_guard lock(mutex);
+  for (const PossibleDefect& d : assembled.defects)
+    if (told.insert(d.defect.name).second) fmt::print(stderr, "warning: {}\n", d.text());
 }
 
 }  // namespace ptxbuilder::command

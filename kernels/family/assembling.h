@@ -13,4 +13,7 @@ void add_waive(const Arguments& app, std::vector<std::string>& waived);
 // else works, but slower each time.
 void tell_cache_problem(const Assembled& assembled);
 
+// Warns on standard error of defects of ptxas that what was assembled may meet, each once in a program.
+void tell_defects(const Assembled& assembled);
+
 }  // namespace ptxbuilder::command

@@ -51,6 +51,7 @@ Built edited(const Built& original, const Compiler& tools, const ExecuteOptions&
   built.waivers = original.waivers;
   built.compiled = replaced(tools, original.compiled, options.ptx_file, built.waivers);
   tell_cache_problem(built.compiled.assembled);
+  tell_defects(built.compiled.assembled);
   built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
   return built;
 }
@@ -87,6 +88,8 @@ Json to_json(const Built& b) {
                {"threads", s.threads},
                {"dynamic_shared_bytes", s.dynamic_shared_bytes}};
   if (s.registers) json["registers"] = *s.registers;
+  for (const PossibleDefect& d : b.compiled.assembled.defects)
+    json["defects"].push_back({{"name", d.defect.name}, {"text", d.text()}});
   return json;
 }
 
@@ -170,6 +173,15 @@ std::string write_sass(const Built& built, const ExecuteOptions& options) {
   file << sass;
   if (!file.flush()) throw Error(fmt::format("{}: cannot be written", path));
   return path;
+}
+
+// Tells where the stages of a kernel are kept.
+void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json) {
+  for (const std::string& file : kept.files) json["kept"].push_back(file);
+  for (const std::string& missing : kept.missing) json["not_kept"].push_back(missing);
+  if (options.json) return;
+  for (const std::string& file : kept.files) fmt::print("  kept {}\n", file);
+  for (const std::string& missing : kept.missing) fmt::print("  not kept: {}\n", missing);
 }
 
 // What came of one run.
@@ -264,6 +276,7 @@ CompilerOptions compiler_options(const ExecuteOptions& options) {
   CompilerOptions compiler = options.compiler;
   compiler.assemble = options.assembler == Assembler::ptxas || options.assembler == Assembler::automatic;
   compiler.else_ptx = options.assembler == Assembler::automatic;
+  if (compiler.nvdisasm.empty()) compiler.nvdisasm = options.nvdisasm;
   return compiler;
 }
 
@@ -296,8 +309,15 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   for (const std::string& advisory : options.waived) kernel.waive(advisory, Where{});
   built.build_milliseconds = milliseconds_since(start);
   built.waivers = kernel.builder().waivers();
-  built.compiled = tools.compile(std::move(kernel), !options.emit.empty(), Where{});
+  try {
+    built.compiled = tools.compile(std::move(kernel), !options.emit.empty(), Where{});
+  } catch (const Error&) {
+    if (!options.compiler.keep.empty())
+      fmt::print(stderr, "note: the stages before the error are in {}\n", options.compiler.keep);
+    throw;
+  }
   tell_cache_problem(built.compiled.assembled);
+  tell_defects(built.compiled.assembled);
   built.assembler = assembler_in_words(tools, built.compiled, options, for_gpu);
   return built;
 }
@@ -359,9 +379,13 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
       if (!options.json) fmt::print("  wrote {}\n", file);
     }
   }
+  tell_kept(built.compiled.kept, options, json);
   // Before anything runs, so that an unfit file costs no time.
   std::optional<Built> other;
-  if (!options.ptx_file.empty()) other = edited(built, tools, options, for_gpu);
+  if (!options.ptx_file.empty()) {
+    other = edited(built, tools, options, for_gpu);
+    tell_kept(other->compiled.kept, options, json);
+  }
 
   Ran ran;
   if (runs) {

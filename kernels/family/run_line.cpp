@@ -94,6 +94,14 @@ void add_emit_option(const Arguments& app, RunWords& words) {
   app.option("-o,--emit", words.options.emit, "the folder for the files").shown_as("DIR");
 }
 
+void add_keep_option(const Arguments& app, RunWords& words) {
+  app.option("--keep", words.options.compiler.keep,
+             "a folder for every stage: LLVM IR before and after its passes (NAME.ll, NAME.lowered.ll), PTX, "
+             "cubin, "
+             "SASS, ptxas' log")
+      .shown_as("DIR");
+}
+
 void add_nvdisasm_option(const Arguments& app, RunWords& words) {
   app.option("--nvdisasm", words.options.nvdisasm,
              "the disassembler; else PATH, CUDA_PATH, /usr/local, Python's packages")
@@ -140,6 +148,7 @@ int run_line(const Family& family, const std::string& footer, const Beside& besi
     app.flag("--verify", parsed.verify, "compare with a float64 reference on random data; the default");
     app.flag("--bench", parsed.bench, "time launches by events");
     app.option("--emit", parsed.options.emit, "write PTX, cubin, LLVM IR and sidecar there").shown_as("DIR");
+    add_keep_option(app, parsed);
     if (beside.prove) app.flag("--prove", proves, what_prove_does);
     app.flag("--list", lists, "print name and fields, each with its default");
     app.footer(footer);

@@ -28,6 +28,8 @@ void add_device_options(const Arguments& app, RunWords& words);
 void add_run_options(const Arguments& app, RunWords& words);
 // It names the folder for the kernel's files.
 void add_emit_option(const Arguments& app, RunWords& words);
+// It names the folder for every stage of the kernel.
+void add_keep_option(const Arguments& app, RunWords& words);
 void add_nvdisasm_option(const Arguments& app, RunWords& words);
 // Carries what was parsed into `options`, `verify` and `bench` too.
 void settle(RunWords& words);

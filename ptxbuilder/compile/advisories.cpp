@@ -107,21 +107,4 @@ const Advisory* find_advisory(std::string_view message) {
   return nullptr;
 }
 
-std::vector<Defect> known_defects(PtxasVersion version) {
-  static constexpr Defect defects[] = {
-      {{13, 1, 80},
-       "A Hopper kernel got an out-of-range shared memory write from right PTX (seen with 12.8.93 and "
-       "13.0.88).",
-       "github.com/fla-org/flash-linear-attention/pull/1262"},
-      {{13, 3, 0},
-       "Registers of a wgmma's A operand may be reused before the wgmma has read them.",
-       "github.com/triton-lang/triton/pull/11781, CUDA 13.3 release notes"},
-  };
-  std::vector<Defect> found;
-  for (const Defect& defect : defects) {
-    if (version < defect.fixed_in) found.push_back(defect);
-  }
-  return found;
-}
-
 }  // namespace ptxbuilder

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "ptxbuilder/error.h"  // which says that C++20 is needed
 
@@ -31,15 +30,5 @@ struct Advisory {
 const Advisory* find_advisory(std::string_view message);
 
 std::span<const Advisory> advisories();
-
-// A defect of ptxas itself that makes wrong code from right PTX.
-struct Defect {
-  PtxasVersion fixed_in;         // the first version without it
-  std::string_view description;  // one sentence
-  std::string_view source;       // where it was reported
-};
-
-// The published defects that `version` still has; empty when none is known.
-std::vector<Defect> known_defects(PtxasVersion version);
 
 }  // namespace ptxbuilder

@@ -35,6 +35,11 @@ Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx, con
   result.registers = result.notes.registers();
   result.spill_bytes = result.notes.spill_bytes();
   result.stack_bytes = result.notes.stack_bytes();
+  result.defects = possible_defects(ptx, ptxas.version());
+  std::erase_if(result.defects, [&](const PossibleDefect& d) {
+    return std::ranges::find(options.waived, d.defect.name) != options.waived.end();
+  });
+  if (options.made) options.made(result);
   check(result.notes, options.waived);
   result.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

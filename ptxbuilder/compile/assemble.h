@@ -2,22 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "ptxbuilder/compile/cache.h"
+#include "ptxbuilder/compile/defects.h"
 #include "ptxbuilder/compile/notes.h"
 #include "ptxbuilder/compile/ptxas.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder {
-
-struct AssembleOptions {
-  PtxasOptions ptxas;
-  std::vector<std::string> waived;  // see check() and waiver_names(); no part of the cache's key
-};
 
 struct Assembled {
   std::string cubin;  // an ELF file
@@ -26,10 +23,18 @@ struct Assembled {
   uint32_t registers = 0;    // per thread, of the entry that uses most
   uint32_t spill_bytes = 0;  // stored and loaded
   uint32_t stack_bytes = 0;
+  std::vector<PossibleDefect> defects;  // of this ptxas, that the text has the instruction for and no waiver
   bool from_cache = false;
   std::string
       cache_problem;  // why the result could not be stored; "" when it was, or when no cache was asked for
   double milliseconds = 0;  // of this call
+};
+
+struct AssembleOptions {
+  PtxasOptions ptxas;
+  std::vector<std::string> waived;  // see check() and waiver_names(); no part of the cache's key
+  // It gets what ptxas made before check() may refuse it.
+  std::function<void(const Assembled&)> made = nullptr;
 };
 
 // Throws Error when ptxas rejects the text, and when check() does. `cache` may be null. A cache that cannot

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "ptxbuilder/compile/nvdisasm.h"
 #include "ptxbuilder/llvm.h"
 
 namespace ptxbuilder {
@@ -17,30 +17,6 @@ namespace {
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
-
-// Files in a folder, which it makes if need be.
-class Writer {
- public:
-  explicit Writer(const std::string& folder) : folder_(folder) {
-    std::error_code problem;
-    std::filesystem::create_directories(folder_, problem);
-    if (problem) throw Error(fmt::format("{}: the folder cannot be made: {}", folder, problem.message()));
-  }
-
-  void write(const std::string& name, const std::string& content) {
-    if (content.empty()) return;
-    const std::string path = (folder_ / name).string();
-    std::ofstream out(path, std::ios::binary);
-    out << content;
-    if (!out.flush()) throw Error(fmt::format("{}: cannot be written", path));
-    written.push_back(path);
-  }
-
-  std::vector<std::string> written;
-
- private:
-  std::filesystem::path folder_;
-};
 
 // What ptxas said of one entry, and of the device functions that it may call.
 void fill_in(Signature& signature, Notes notes) {
@@ -92,11 +68,23 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   auto start = std::chrono::steady_clock::now();
   Compiled result;
   Builder& builder = kernel.builder(where);
-  if (with_ir) result.ir = builder.llvm_ir();
-  result.ptx = generate_ptx(builder, cache_.get());
+  const bool keeps = !options_.keep.empty();
+  if (with_ir || keeps) result.ir = builder.llvm_ir();
+  // With PTX of the cache, LLVM's passes would not run.
+  result.ptx = generate_ptx(builder, keeps ? nullptr : cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);
-  assemble_into(result, builder.waivers());
+  if (!keeps) {
+    assemble_into(result, builder.waivers());
+    return result;
+  }
+  const std::string& name = result.signature.kernel;
+  FolderWriter files(options_.keep);
+  files.write(name + ".ll", result.ir);
+  files.write(name + ".lowered.ll", builder.llvm_ir());
+  files.write(name + ".ptx", result.ptx);
+  result.kept.files = std::move(files.written);
+  assemble_and_keep(result, name, builder.waivers());
   return result;
 }
 
@@ -105,14 +93,50 @@ Compiled Compiler::replaced(const Compiled& original, std::string ptx,
   Compiled result;
   result.signature = original.signature;
   result.ptx = std::move(ptx);
-  assemble_into(result, waived);
+  if (options_.keep.empty())
+    assemble_into(result, waived);
+  else
+    assemble_and_keep(result, result.signature.kernel + ".edited", waived);
   return result;
 }
 
-void Compiler::assemble_into(Compiled& kernel, const std::vector<std::string>& waived) const {
+void Compiler::assemble_and_keep(Compiled& kernel, const std::string& name,
+                                 const std::vector<std::string>& waived) const {
+  FolderWriter files(options_.keep);
+  const std::string cubin = name + ".cubin", sass = name + ".sass", log = name + ".log";
+  for (const std::string& file : {cubin, sass, log}) files.remove(file);
+  if (!ptxas_) {
+    const std::string why = why_no_ptxas_.empty() ? "nothing was to be assembled" : why_no_ptxas_;
+    for (const std::string& file : {cubin, sass, log})
+      kernel.kept.missing.push_back(fmt::format("{}: {}", file, why));
+    return;
+  }
+  bool is_made = false;
+  const auto keep = [&](const Assembled& made) {
+    is_made = true;
+    files.write(cubin, made.cubin);
+    files.write(log, made.log);
+    try {
+      const Nvdisasm nvdisasm(PtxasSearch::from_environment(options_.nvdisasm));
+      files.write(sass, nvdisasm.disassemble(made.cubin));
+    } catch (const Error& e) {
+      kernel.kept.missing.push_back(fmt::format("{}: {}", sass, e.what()));
+    }
+  };
+  try {
+    assemble_into(kernel, waived, keep);
+  } catch (const Error& e) {
+    if (!is_made) files.write(log, fmt::format("{}\n", e.what()));
+    throw;
+  }
+  kernel.kept.files.insert(kernel.kept.files.end(), files.written.begin(), files.written.end());
+}
+
+void Compiler::assemble_into(Compiled& kernel, const std::vector<std::string>& waived,
+                             const std::function<void(const Assembled&)>& made) const {
   if (!ptxas_) return;
   const auto start = std::chrono::steady_clock::now();
-  kernel.assembled = assemble(*ptxas_, cache_.get(), kernel.ptx, {options_.ptxas_options, waived});
+  kernel.assembled = assemble(*ptxas_, cache_.get(), kernel.ptx, {options_.ptxas_options, waived, made});
   kernel.cubin = kernel.assembled.cubin;
   fill_in(kernel.signature, kernel.assembled.notes);
   kernel.milliseconds.cubin = milliseconds_since(start);
@@ -183,7 +207,7 @@ std::vector<Compiled> Compiler::compile_all(const std::vector<std::function<Kern
 }
 
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder) {
-  Writer files(folder);
+  FolderWriter files(folder);
   const std::string& name = compiled.signature.kernel;
   files.write(name + ".ll", compiled.ir);
   files.write(name + ".ptx", compiled.ptx);
@@ -205,7 +229,7 @@ std::vector<std::string> write_files(const CompiledModule& compiled, const std::
           fmt::format("{}: is no sidecar, but is where one would be written; move it, or choose "
                       "another folder",
                       file));
-  Writer files(folder);
+  FolderWriter files(folder);
   for (const std::string& file : before) fs::remove(file);
   files.write(name + ".ptx", compiled.ptx);
   files.write(name + ".cubin", compiled.cubin);

@@ -9,6 +9,7 @@
 
 #include "ptxbuilder/compile/assemble.h"
 #include "ptxbuilder/compile/codegen.h"
+#include "ptxbuilder/compile/stages.h"
 #include "ptxbuilder/tile/kernel.h"
 
 namespace llvm {
@@ -24,6 +25,8 @@ struct CompilerOptions {
   bool cache = true;       // keep PTX and cubins on disk
   Cache::Options cache_options = {};
   PtxasOptions ptxas_options = {};
+  std::string keep = {};      // a folder for every stage of a kernel (stages.h); "" for none
+  std::string nvdisasm = {};  // by which its SASS is kept; "" to look for one
 };
 
 struct Compiled {
@@ -32,6 +35,7 @@ struct Compiled {
   std::string ptx;
   std::string cubin;  // empty when not assembled
   Assembled assembled;
+  KeptStages kept;  // where CompilerOptions::keep asks for them
 
   struct Milliseconds {
     double ptx = 0, cubin = 0;  // LLVM, and ptxas; or the cache
@@ -84,7 +88,10 @@ class Compiler {
   Cache* cache() const { return cache_.get(); }
 
  private:
-  void assemble_into(Compiled& kernel, const std::vector<std::string>& waived) const;
+  void assemble_into(Compiled& kernel, const std::vector<std::string>& waived,
+                     const std::function<void(const Assembled&)>& made = nullptr) const;
+  void assemble_and_keep(Compiled& kernel, const std::string& name,
+                         const std::vector<std::string>& waived) const;
   CompiledModule assembled(ModulePtx generated, const ModuleOptions& options,
                            const std::vector<std::string>& waived) const;
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "ptxbuilder/compile/advisories.h"
+#include "ptxbuilder/compile/defects.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder {
@@ -238,6 +239,8 @@ std::vector<std::string> waiver_names() {
   for (const Advisory& advisory : advisories()) {
     if (advisory.code.starts_with("C75")) names.emplace_back(advisory.code);
   }
+  for (const Defect& defect : all_defects())
+    if (!defect.instruction.empty()) names.emplace_back(defect.name);
   names.push_back("spills");
   names.push_back("stack");
   return names;

@@ -66,7 +66,8 @@ struct Cost {
 };
 std::vector<Cost> costs_of(const Notes& notes);
 
-// The names that check() takes in `waived`: the codes C7504 to C7520, "spills" and "stack".
+// The names that check() takes in `waived`: the codes C7504 to C7520, "spills", "stack", and those of defects
+// of ptxas (defects.h), of which check() says nothing.
 std::vector<std::string> waiver_names();
 
 // Throws Error when costs_of() the notes are not all waived, which lists each with the name by which a kernel

@@ -63,7 +63,7 @@ END)");
 
 TEST_CASE("emit --sass prints machine code or writes it, and without a cubin there is none") {
   CHECK(contains(run("ptxb emit saxpy --sass --assembler none"), "SASS is a cubin's, and there is none"));
-  CHECK(contains(run("ptxb emit saxpy"), "--emit DIR or --sass is required"));
+  CHECK(contains(run("ptxb emit saxpy"), "--emit DIR, --keep DIR or --sass is required"));
   if (!has_tools()) return;
   const Folder folder;
   Ran ran = run("ptxb emit saxpy --sass");
