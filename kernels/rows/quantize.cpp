@@ -37,14 +37,24 @@ class Quantizer {
               line = ctaid_x() % groups * kLines;
     const RegisterTile<f32> x = elements(line, block * kBlock);
     const RegisterTile<f32> most = max(reduce_rows(Reduction::max, abs(x)), f32(kFloor));
-    const RegisterTile<f32> factor = f32(kGreatest) / most;
+    const RegisterTile<f32> scale = scale_of(most);
+    const RegisterTile<f32> factor = f32(1) / scale;
     const GlobalTensor q(p_.get<gptr<e4m3>>("q"), {lines, length});
     store(q.multiples_of(vector_).tile(line, block * kBlock), astype<e4m3>(x * broadcast(factor, layout_)));
-    const GlobalTensor scale(p_.get<gptr<f32>>("scale") + u64(block) * u64(lines), {lines});
-    store(scale.as_col().tile(line, 0), most * f32(1 / kGreatest));
+    const GlobalTensor scales(p_.get<gptr<f32>>("scale") + u64(block) * u64(lines), {lines});
+    store(scales.as_col().tile(line, 0), scale);
   }
 
  private:
+  // Where powers of two are asked for, the next one, by its bits.
+  RegisterTile<f32> scale_of(const RegisterTile<f32>& most) const {
+    const pred rounds = p_.get<f32>("power_of_two") != f32(0);
+    return RegisterTile<f32>::of(most.layout(), [&](int i) {
+      const f32 exact = most.value(i) * f32(1 / kGreatest);
+      const f32 power = bit_cast<f32>((bit_cast<u32>(exact) + 0x7fffffu) & 0xff800000u);
+      return select(rounds, power, exact);
+    });
+  }
   // The block's elements of each line.
   RegisterTile<f32> elements(u32 line, u32 first) const {
     const gptr<T> x = p_.get<gptr<T>>("x");
@@ -91,6 +101,7 @@ Kernel quantize_kernel(const RowProblem& problem) {
     p.add(o.tensors[i].name, Parameter::Kind::pointer, *problem.types[i], o.tensors[i].meaning);
   for (const std::string& size : o.sizes())
     p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
+  for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
   p.declare(k, Where::here());
   k.threads(RegisterLayout::kThreads);
   const bool turned = form == Form::of_columns;
@@ -123,6 +134,7 @@ RowOperation quantize_1x128() {
                        RowTensor::Type::number,
                        written,
                        "the greatest |x| of a block by 448"}},
+          .numbers = {{"power_of_two", 0, "whether scales are rounded up to powers of two: not 0"}},
           .is_of_rows = false,
           .build = quantize_kernel<Form::of_rows>};
 }

@@ -185,9 +185,11 @@ void quantize(ReferenceRow& row, bool of_columns, const std::function<double(siz
                  end = std::min(first + kBlock, of_columns ? rows : row.columns());
     double most = 0x1p-100;
     for (size_t i = first; i < end; ++i) most = std::max(most, std::abs(of_columns ? of(i, c) : of(r, i)));
-    const double q = of(r, c) * 448 / most;
+    double scale = most / 448;
+    if (row.number("power_of_two") != 0) scale = std::exp2(std::ceil(std::log2(scale)));
+    const double q = of(r, c) / scale;
     row.put("q", q, 0x1p-10 + kError * std::abs(q));
-    if (of_columns || at == first) row.put("scale", most / 448, 2 * kError * most / 448);
+    if (of_columns || at == first) row.put("scale", scale, 2 * kError * scale);
   }
 }
 void quantize_1x128(ReferenceRow& row) {

@@ -66,6 +66,14 @@ def of_quantisation():
     turned, scale_t = pb.quantize_128x1(w, device="emulator")
     right, scale_r = pb.quantize_1x128(np.ascontiguousarray(w.T), device="emulator")
     kit.check((wide(turned) == wide(right)).all() and (scale_t == scale_r).all(), "quantize_128x1")
+    q2, scale_2 = pb.quantize_1x128(x, power_of_two=True, device="emulator")
+    kit.check((np.log2(scale_2) % 1 == 0).all() and (scale_2 >= scale).all() and (scale_2 < 2 * scale).all(), "powers of two")
+    small = scale_2.astype(ml_dtypes.float8_e8m0fnu).T  # which has them all
+    y2, y3 = (pb.scaled_mm(q2.reshape(70, 272), of_w.T, of_x, "BlockWise1x128", scale_w.T, "BlockWise1x128", output_dtype="float32",
+                           device="emulator") for of_x in (small, scale_2.T))
+    kit.check((y2 == y3).all(), "scales of float8_e8m0fnu")
+    kit.check(np.abs(wide(q2)).max() <= 448 and np.linalg.norm(wide(q2).reshape(70, 272) * np.repeat(scale_2.T, 128, 1)[:, :272] -
+                                                                wide(x).reshape(70, 272)) <= 0.04 * np.linalg.norm(wide(x)), "by them")
     gated, scale_g = pb.quantize_1x128(x, silu_gate=True, device="emulator")
     a, b = wide(x)[..., :136], wide(x)[..., 136:]
     back = wide(gated) * np.repeat(scale_g.T, 128, 1)[:, :136].reshape(2, 35, 136)

@@ -11,8 +11,8 @@ from . import _ext
 from ._attention import attention, dropout_mask
 from ._kernel import Kernel, load
 from ._product import grouped_mm, matmul, scaled_mm
-from ._rows import (cross_entropy, cumsum, embedding, layer_norm, quantize_128x1, quantize_1x128, rms_norm, rms_scale, rotary, softmax, top_k,
-                    transpose)
+from ._rows import (cross_entropy, cumsum, embedding, layer_norm, quantize_128x1, quantize_1x128, rms_norm, rms_scale, rotary, softmax,
+                    top_k, transpose)
 from ._warm_up import warm_up
 
 if "torch" in sys.modules:

@@ -133,7 +133,7 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
     A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, of B alone, BlockWise128x128; blocks come
     together, and of more than one scale, such as of blocks of 16 or 32, there is none. Scales lie as PyTorch's: 1x128 of A are
     [m, k/128] and of B [n, k/128], whose columns lie side by side, and 128x128 [k/128 and up to three more, n/128] likewise. Others are
-    copied. ptxbuilder.matmul() takes more behind the sum.
+    copied, and those of float8_e8m0fnu converted to float32. ptxbuilder.matmul() takes more behind the sum.
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
@@ -150,6 +150,8 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
             if scale.ndim != 2:
                 raise ValueError(f"scale_{which}: {scale.ndim} dimensions; scales of blocks have 2")
             scale = scale.swapaxes(0, 1)
+        if str(scale.dtype).endswith("float8_e8m0fnu"):
+            scale = scale.float() if hasattr(scale, "float") else scale.astype("float32")
         blocks = -(-mat_a.shape[-1] // 128)
         if name == "BlockWise128x128" and blocks <= scale.shape[1] < blocks + 4:
             scale = scale[:, :blocks]

@@ -180,7 +180,7 @@ def transpose(x, *, device=None):
     return _call("transpose", device, (x,))
 
 
-def quantize_1x128(x, *, silu_gate=False, device=None):
+def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
     """(q, scale) of x: q in float8_e4m3fn, and float32 scales of each 128 elements of a row, the last dimension, so that x is about
     q * scale. A product takes them as they are:
 
@@ -189,8 +189,8 @@ def quantize_1x128(x, *, silu_gate=False, device=None):
 
     q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x but the last, and `scale.T` is what
     torch.nn.functional.scaled_mm takes. With `silu_gate`, of each row's two halves (a, b), silu(a) * b is computed in float32 and
-    quantised. A scale is the greatest magnitude by 448; an infinite or NaN element makes its block NaN, or itself. x is f16, bf16
-    or float32. It has no gradient.
+    quantised. A scale is the greatest magnitude by 448, with `power_of_two` rounded up to one, as float8_e8m0fnu has it; an infinite
+    element makes its block NaN or 0, and NaN itself. x is f16, bf16 or float32. It has no gradient.
     """
     columns = x.shape[-1]
     if silu_gate and columns % 2 != 0:
@@ -198,17 +198,17 @@ def quantize_1x128(x, *, silu_gate=False, device=None):
     columns = columns // 2 if silu_gate else columns
     rows = x.reshape(-1, 2, columns) if silu_gate else x.reshape(-1, columns)
     name = "silu_gate_quantize_1x128" if silu_gate else "quantize_1x128"
-    q, scale = _call(name, device, (rows,), (), (("column_blocks", -(-columns // 128)),))
+    q, scale = _call(name, device, (rows,), (power_of_two,), (("column_blocks", -(-columns // 128)),))
     return q.reshape(*x.shape[:-1], columns), scale
 
 
-def quantize_128x1(x, *, device=None):
+def quantize_128x1(x, *, power_of_two=False, device=None):
     """(q, scale) of a matrix's columns: q is the transpose of x, [columns, rows], in float8_e4m3fn, with float32 scales of each 128 of
     its rows' elements, [rows/128 rounded up, columns], as quantize_1x128() of the transpose would make them. Gradients of weights
     take it."""
     if len(x.shape) != 2:
         raise ValueError(f"quantize_128x1: x is a matrix, and has {len(x.shape)} dimensions")
-    return _call("quantize_128x1", device, (x,), (), (("row_blocks", -(-x.shape[0] // 128)),))
+    return _call("quantize_128x1", device, (x,), (power_of_two,), (("row_blocks", -(-x.shape[0] // 128)),))
 
 
 def top_k(x, k, *, device=None):
