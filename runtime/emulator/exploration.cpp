@@ -170,7 +170,13 @@ size_t Exploration::number_of(uint64_t process) {
   return at->second;
 }
 
-void Exploration::done(const Footprint& footprint) {
+void Exploration::join(std::vector<uint32_t>& clock, const std::vector<uint32_t>& other) {
+  if (clock.size() < other.size()) clock.resize(other.size(), 0);
+  for (size_t k = 0; k < other.size(); ++k) clock[k] = std::max(clock[k], other[k]);
+}
+
+void Exploration::done(const Footprint& footprint, std::span<const uint64_t> begun,
+                       std::span<const uint64_t> met) {
   Node& node = nodes_[picked_];
   node.footprint = footprint;
   const size_t process = number_of(last_);
@@ -189,17 +195,19 @@ void Exploration::done(const Footprint& footprint) {
   }
   std::ranges::sort(earlier, std::greater<>());
   std::vector<uint32_t> clock = clocks_[process];
+  for (const uint64_t other : met) join(clock, clocks_[number_of(other)]);
   std::vector<size_t> races;  // nothing but the schedule has put these first
   for (const size_t i : earlier) {
     const Step& s = steps_[i];
     if (s.process == process) continue;
     if (!is_behind(clock, s)) races.push_back(i);
-    if (clock.size() < s.clock.size()) clock.resize(s.clock.size(), 0);
-    for (size_t k = 0; k < s.clock.size(); ++k) clock[k] = std::max(clock[k], s.clock[k]);
+    join(clock, s.clock);
   }
   if (clock.size() <= process) clock.resize(process + 1, 0);
   ++clock[process];
   clocks_[process] = clock;
+  for (const auto& others : {begun, met})
+    for (const uint64_t other : others) join(clocks_[number_of(other)], clock);
   steps_.push_back({process, clock[process], picked_, std::move(clock)});
   for (const size_t race : races) reverse(race);
   for (const auto& [place, writes] : footprint.places()) {

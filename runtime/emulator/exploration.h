@@ -58,8 +58,10 @@ class Exploration {
   size_t pick(std::span<const uint64_t> processes);
   // It picks one of `count` values, the last of which is the plain one.
   size_t value(size_t count);
-  // The process that was picked last has done its step.
-  void done(const Footprint& footprint);
+  // The process that was picked last has done its step, which has begun other processes, and has ended the
+  // wait of those that met it, at a barrier: what these do next comes behind it on any schedule.
+  void done(const Footprint& footprint, std::span<const uint64_t> begun = {},
+            std::span<const uint64_t> met = {});
 
  private:
   enum class Mode : uint8_t { exhausting, directed, replay };
@@ -89,6 +91,7 @@ class Exploration {
   void plan(size_t node, size_t choice);
   Node& add_node(size_t count, size_t plain);
   size_t number_of(uint64_t process);
+  static void join(std::vector<uint32_t>& clock, const std::vector<uint32_t>& other);
   static bool is_behind(const std::vector<uint32_t>& clock, const Step& earlier);
   void reverse(size_t earlier);
 

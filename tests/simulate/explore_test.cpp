@@ -134,6 +134,57 @@ TEST_CASE("lanes that part go on where a barrier waits for them, or a lock that 
   CHECK(locked.faults.empty());
 }
 
+// A thread of one warp copies rows of 16 B into a ring of two stages, and one of another warp sums them up.
+std::string ring(int rows) {
+  return fmt::format(
+      R"(.shared .align 128 .b8 s[32]; .shared .align 8 .b8 full[16]; .shared .align 8 .b8 empty[16];
+.reg .b32 %s<24>; .reg .b64 %sd<4>;
+mov.u32 %s0, %tid.x; mov.u32 %s1, s; mov.u32 %s2, full; mov.u32 %s3, empty;
+setp.ne.u32 %p0, %s0, 0; @%p0 bra I;
+mbarrier.init.shared::cta.b64 [%s2], 1; mbarrier.init.shared::cta.b64 [%s2+8], 1;
+mbarrier.init.shared::cta.b64 [%s3], 1; mbarrier.init.shared::cta.b64 [%s3+8], 1;
+fence.mbarrier_init.release.cluster;
+I: bar.sync 0;
+and.b32 %s4, %s0, 31; setp.ne.u32 %p2, %s4, 0; @%p2 ret;
+mov.u32 %s5, 0; mov.u32 %s15, 0; add.u64 %sd1, %rd1, 64;
+@%p0 bra C;
+P: and.b32 %s6, %s5, 1; shl.b32 %s7, %s6, 3; add.u32 %s8, %s3, %s7; add.u32 %s9, %s2, %s7;
+shr.u32 %s10, %s5, 1; and.b32 %s10, %s10, 1; xor.b32 %s10, %s10, 1;
+W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s8], %s10; @!%p2 bra W;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%s9], 16;
+shl.b32 %s11, %s6, 4; add.u32 %s11, %s11, %s1;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%s11], [%sd1], 16, [%s9];
+add.u64 %sd1, %sd1, 16; add.u32 %s5, %s5, 1; setp.lt.u32 %p2, %s5, {0}; @%p2 bra P;
+ret;
+C: and.b32 %s6, %s5, 1; shl.b32 %s7, %s6, 3; add.u32 %s8, %s3, %s7; add.u32 %s9, %s2, %s7;
+shr.u32 %s10, %s5, 1; and.b32 %s10, %s10, 1;
+V: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%s9], %s10; @!%p2 bra V;
+shl.b32 %s11, %s6, 4; add.u32 %s11, %s11, %s1;
+ld.shared.u32 %s12, [%s11]; add.u32 %s15, %s15, %s12;
+mbarrier.arrive.shared::cta.b64 _, [%s8];
+add.u32 %s5, %s5, 1; setp.lt.u32 %p2, %s5, {0}; @%p2 bra C;
+st.global.u32 [%rd1], %s15;
+)",
+      rows);
+}
+
+TEST_CASE("all schedules of a ring of bulk copies are run, and those that miss a wait are named") {
+  const Simulation right = explore(ring(4), 1, 5000, print(1), {}, 64);
+  CHECK_MESSAGE(right.explored_all, right.schedules);
+  CHECK(right.faults.empty());
+  CHECK(right.outcomes.size() == 1);
+  std::string early = ring(3);  // the stage is given back ahead of its load
+  const std::string load = "ld.shared.u32 %s12, [%s11]; add.u32 %s15, %s15, %s12;\n",
+                    give = "mbarrier.arrive.shared::cta.b64 _, [%s8];\n";
+  early.replace(early.find(load), load.size() + give.size(), give + load);
+  const Simulation s = explore(early, 1, 20000, print(1), {}, 64);
+  REQUIRE(!s.faults.empty());
+  CHECK(s.faults[0].kind == runtime::Fault::race);
+  const Simulation again = explore(early, 1, 1, print(1), schedule_in(s.faults[0].report), 64);
+  REQUIRE(!again.faults.empty());
+  CHECK(again.faults[0].report == s.faults[0].report);
+}
+
 TEST_CASE("of a program with too many schedules, those are run that preempt where accesses clash") {
   // Eight CTAs add to counters of their own, and the first two to one that is theirs together, in two steps.
   std::string body = "mul.wide.u32 %rd2, %r1, 16;\nadd.u64 %rd2, %rd2, %rd1;\n";

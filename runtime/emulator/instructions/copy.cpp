@@ -363,13 +363,17 @@ void execute_cp_wait_group(Warp& w, const WaitGroup& x, Lanes) {
 void execute_cp_wait_all(Warp& w, Lanes) { wait_for_copies(w, w.copies.issued); }
 
 void signal_when_copied(Warp& w, Mbarrier& m, uint32_t last, std::shared_ptr<Knowledge> k, int lane) {
-  w.post([&w, &m, last, k, lane] {
-    if (!w.copies.outstanding.empty() && *w.copies.outstanding.begin() <= last)
-      return signal_when_copied(w, m, last, k, lane);
-    if (w.cluster().checks) m.gathered.join(*k);
-    --m.copies_to_arrive;
-    arrive(w, m, 1, false, lane);
-  });
+  const auto ready = [&w, last] {
+    return w.copies.outstanding.empty() || *w.copies.outstanding.begin() > last;
+  };
+  w.post(
+      [&w, &m, last, k, lane, ready] {
+        if (!ready()) return signal_when_copied(w, m, last, k, lane);
+        if (w.cluster().checks) m.gathered.join(*k);
+        --m.copies_to_arrive;
+        arrive(w, m, 1, false, lane);
+      },
+      ready);
 }
 
 struct CpArrive {

@@ -18,7 +18,8 @@ namespace ptxbuilder::runtime::emulator {
 // An asynchronous operation, or a step of one, that can complete at any time from now on.
 struct Event {
   std::function<void()> complete;
-  uint64_t number;  // among those of the cluster
+  uint64_t number;                // among those of the cluster
+  std::function<bool()> ready{};  // where it is false, complete() only puts off; null is always true
 };
 
 struct ActorName {
@@ -61,8 +62,8 @@ class Cluster {
   void begin_turn();
 
   Actor new_actor(ActorName name);
-  void post(std::function<void()> complete) {
-    (posts_delayed ? delayed_ : events).push_back({std::move(complete), operations});
+  void post(std::function<void()> complete, std::function<bool()> ready = {}) {
+    (posts_delayed ? delayed_ : events).push_back({std::move(complete), operations, std::move(ready)});
     ++operations;
   }
   void changed() { ++version; }

@@ -60,8 +60,14 @@ class ExploredLaunch {
     Warp* warp;    // null for an asynchronous operation
     size_t which;  // fragment, or event
   };
-  // `quiet` ones nobody else sees; `wide` ones may touch anything.
-  enum class Kind : uint8_t { quiet, access, wait, fence, wide };
+  // `quiet` ones nobody else sees; `awaits` wait for groups of their warp; `wide` ones may touch anything.
+  enum class Kind : uint8_t { quiet, access, wait, awaits, fence, wide };
+  // Lanes that wait at a barrier, or for others of their warp.
+  struct Waiting {
+    uint64_t process;
+    const Warp* warp;
+    int lane;
+  };
   // These a process has read since it has changed something, and nothing has changed since.
   struct Poll {
     std::map<uint64_t, uint64_t> watched;  // places, and how often they had been changed
@@ -77,16 +83,22 @@ class ExploredLaunch {
     if (is({"ld.param", "ld.const", "ld.local", "st.local", "st.param"})) return Kind::quiet;
     if (is({"mbarrier.test_wait", "mbarrier.try_wait"})) return Kind::wait;
     if (is({"membar", "fence.sc"})) return Kind::fence;
+    if (is({"cp.async.wait", "cp.async.bulk.wait"})) return Kind::awaits;
+    if (is({"cp.async.commit", "cp.async.bulk.commit", "cp.async.bulk.prefetch"})) return Kind::quiet;
     if (is({"mbarrier.init", "mbarrier.inval"})) return Kind::wide;
     if (is({"ld", "st", "atom", "red", "mbarrier", "multimem", "ldmatrix", "stmatrix", "wmma.load",
-            "wmma.store"}))
+            "wmma.store", "cp."}))
       return Kind::access;
-    if (is({"cp.", "wgmma", "griddepcontrol", "tensormap", "fence.proxy.tensormap", "setmaxnreg", "call"}))
+    if (is({"wgmma", "tcgen05", "griddepcontrol", "tensormap", "fence.proxy.tensormap", "setmaxnreg",
+            "call"}))
       return Kind::wide;
     return Kind::quiet;
   }
 
   static uint64_t name_of(const Cluster& cluster, uint64_t what) { return cluster.index << 32 | what; }
+  static uint64_t name_of(const Cluster& cluster, const Event& event) {
+    return name_of(cluster, uint64_t{1} << 31 | event.number);
+  }
   static uint64_t name_of(const Warp& warp, int lane) {
     return name_of(warp.cluster(),
                    uint64_t{warp.cta.rank} << 16 | warp.index << 5 | static_cast<uint32_t>(lane));
@@ -109,30 +121,38 @@ class ExploredLaunch {
             moves_.push_back({process, cluster.get(), warp, f});
         }
       for (size_t e = 0; e < cluster->events.size(); ++e)
-        moves_.push_back(
-            {name_of(*cluster, uint64_t{1} << 31 | cluster->events[e].number), cluster.get(), nullptr, e});
+        if (const Event& event = cluster->events[e]; !event.ready || event.ready())
+          moves_.push_back({name_of(*cluster, event), cluster.get(), nullptr, e});
     }
   }
 
   void make(const Move& move) {
     record_.clear();
     Cluster& cluster = *move.cluster;
+    const uint64_t operations = cluster.operations;
     if (!move.warp) {
-      record_.add_anything();
+      const auto operation = operations_.extract(move.process);
+      if (operation)
+        record_.footprint = operation.mapped();
+      else  // an instruction that is delayed has begun it
+        record_.footprint.add(Footprint::anything, true);
       record_.stores = true;
       Event event = std::move(cluster.events[move.which]);
       cluster.events.erase(cluster.events.begin() + static_cast<std::ptrdiff_t>(move.which));
       event.complete();
+      begin_operations(cluster, operations, record_.footprint);
       return finish(move.process, no_pc);
     }
     Warp& warp = *move.warp;
     const int lane = __builtin_ctz(warp.fragments_[move.which].lanes);
     const uint32_t pc = warp.fragments_[move.which].pc;
     const Kind kind = kinds_[pc];
-    record_.footprint.add(Footprint::anything, kind == Kind::wide);
+    if (kind != Kind::quiet) record_.footprint.add(Footprint::anything, kind == Kind::wide);
     record_.stores = kind == Kind::wide;
     record_.is_wait = kind == Kind::wait;
     if (kind == Kind::fence && grid_.weak) record_.add_sequential(true);
+    if (kind == Kind::awaits) record_.add_groups(warp, false);
+    list_waiting(cluster);
     reader_ = {move.process, pc};
     constexpr uint64_t most_quiet = 1'000'000;
     size_t f = move.which;
@@ -145,7 +165,39 @@ class ExploredLaunch {
       if (n % 4096 == 4095) check_deadline();
     }
     if (cluster.histories.size() > cluster.collect_at_) cluster.collect();
+    list_met();
+    if (cluster.operations != operations) {
+      StepRecord operation;
+      operation.footprint = record_.footprint;
+      operation.add_groups(warp, true);
+      begin_operations(cluster, operations, operation.footprint);
+    }
     finish(move.process, pc);
+  }
+
+  // Those that the step has posted, which are numbered from `first` on, touch what it has touched, at any
+  // time from now on.
+  void begin_operations(const Cluster& cluster, uint64_t first, const Footprint& footprint) {
+    for (const Event& event : cluster.events)
+      if (event.number >= first) {
+        begun_.push_back(name_of(cluster, event));
+        operations_[begun_.back()] = footprint;
+      }
+  }
+
+  // These wait ahead of a step, and have met others behind it.
+  void list_waiting(const Cluster& cluster) {
+    for (const Warp* warp : cluster.all_)
+      for (const Fragment& f : warp->fragments_)
+        if (f.wait == Wait::barrier || f.wait == Wait::aligned || f.wait == Wait::lanes)
+          if (const int lane = __builtin_ctz(f.lanes); !warp->runnable(f))
+            waiting_.push_back({name_of(*warp, lane), warp, lane});
+  }
+  void list_met() {
+    for (const Waiting& w : waiting_)
+      for (const Fragment& f : w.warp->fragments_)
+        if ((f.lanes >> w.lane & 1) != 0 && can_go_on(*w.warp, f)) met_.push_back(w.process);
+    waiting_.clear();
   }
 
   // Who has read a value does not read it again by the same instruction where there is a newer one.
@@ -160,7 +212,9 @@ class ExploredLaunch {
 
   void finish(uint64_t process, uint32_t pc) {
     note_poll(process, pc);
-    exploration_.done(record_.footprint);
+    exploration_.done(record_.footprint, begun_, met_);
+    begun_.clear();
+    met_.clear();
   }
 
   // Who reads again what it has read, by the same instruction, polls: it lets others go first until one of
@@ -239,6 +293,9 @@ class ExploredLaunch {
   std::unordered_map<uint64_t, uint64_t> changes_;               // of places
   std::pair<uint64_t, uint32_t> reader_;                         // process and program counter of the step
   std::map<std::pair<uint64_t, uint32_t>, uint64_t> last_read_;  // the store that each has read
+  std::unordered_map<uint64_t, Footprint> operations_;           // that are under way, by process
+  std::vector<uint64_t> begun_, met_;                            // by the step: see Exploration::done
+  std::vector<Waiting> waiting_;
   int idle_ = 0;  // rounds in which those who poll have found nothing new
 };
 

@@ -26,11 +26,13 @@ inline bool Warp::awaits_sum(uint64_t address, uint32_t bytes) const {
 }
 
 template <class F>
-void Warp::post(F f) {
-  cluster().post([this, i = instruction, f = std::move(f)] {
-    instruction = i;
-    f();
-  });
+void Warp::post(F f, std::function<bool()> ready) {
+  cluster().post(
+      [this, i = instruction, f = std::move(f)] {
+        instruction = i;
+        f();
+      },
+      std::move(ready));
 }
 
 // Applies f to the named lanes of some registers. One lane's result may replace its own operand.

@@ -8,7 +8,10 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-constexpr uint64_t of_shared = uint64_t{1} << 63;
+constexpr uint64_t of_shared = uint64_t{1} << 63, of_groups = of_shared | uint64_t{1} << 62,
+                   of_counts = of_shared | uint64_t{1} << 61, of_phases = of_shared | uint64_t{1} << 60;
+
+uint64_t number(const Cta& cta) { return cta.cluster.index * cta.cluster.ctas.size() + cta.rank; }
 
 class Recorder final : public Observer {
  public:
@@ -18,7 +21,9 @@ class Recorder final : public Observer {
     record_.add_shared(number(a.cta), a.offset, a.bytes, a.writes);
     if (a.writes) record_.watch(a.cta.shared.data() + a.offset, a.bytes);
   }
-  void async_access(Warp&, const AsyncAccess&) override { record_.add_anything(); }
+  void async_access(Warp&, const AsyncAccess& a) override {
+    if (a.bytes) record_.add_shared(number(a.cta), a.offset, a.bytes, a.writes);
+  }
   void global_access(Warp& w, const Allocation& allocation, const GlobalAccess& a) override {
     if (allocation.read_only) return;
     record_.add_global(a.address, a.bytes, a.writes);
@@ -28,16 +33,21 @@ class Recorder final : public Observer {
     else if (a.writes)
       record_.stores = true;
   }
-  void mbarrier_use(Warp&, const Mbarrier& m, int, SignalledBy) override { touch(m, !record_.is_wait); }
-  void mbarrier_arrival(Warp&, const Mbarrier& m, int) override { touch(m, true); }
-  void mbarrier_wait(Warp&, const Mbarrier& m, const MbarrierWait&) override { touch(m, false); }
+  // Who waits for a phase sees nothing of what an mbarrier counts until that completes the phase.
+  void mbarrier_use(Warp&, const Mbarrier& m, int, SignalledBy) override {
+    if (record_.is_wait) return;
+    record_.footprint.add(of_counts | place(m), true);
+    record_.stores = true;
+  }
+  void mbarrier_wait(Warp&, const Mbarrier& m, const MbarrierWait&) override {
+    record_.footprint.add(of_phases | place(m), false);
+  }
+  void phase_completion(Warp&, const Mbarrier& m) override {
+    record_.footprint.add(of_phases | place(m), true);
+  }
 
  private:
-  static uint64_t number(const Cta& cta) { return cta.cluster.index * cta.cluster.ctas.size() + cta.rank; }
-  void touch(const Mbarrier& m, bool writes) {
-    record_.add_shared(number(*m.cta), m.offset, 8, writes);
-    record_.stores |= writes;
-  }
+  static uint64_t place(const Mbarrier& m) { return number(*m.cta) << 24 | m.offset / 8; }
 
   StepRecord& record_;
 };
@@ -51,6 +61,10 @@ void StepRecord::add_global(Address address, uint32_t bytes, bool writes) {
 void StepRecord::add_shared(uint64_t cta, uint32_t offset, uint32_t bytes, bool writes) {
   for (uint32_t at = offset / 16; at <= (offset + bytes - 1) / 16; ++at)
     footprint.add(of_shared | cta << 24 | at, writes);
+}
+
+void StepRecord::add_groups(const Warp& warp, bool writes) {
+  footprint.add(of_groups | number(warp.cta) << 8 | warp.index, writes);
 }
 
 void StepRecord::watch(const std::byte* place, uint32_t bytes) {

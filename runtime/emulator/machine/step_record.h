@@ -13,7 +13,8 @@ class StepRecord {
   // Places are words of 16 B: of global memory by their address, of a CTA's shared memory by its number too.
   void add_global(Address address, uint32_t bytes, bool writes);
   void add_shared(uint64_t cta, uint32_t offset, uint32_t bytes, bool writes);
-  void add_anything() { footprint.add(Footprint::anything, true); }
+  // What a warp waits for by groups: its asynchronous operations that are not done.
+  void add_groups(const Warp& warp, bool writes);
   // Fences of .sc are ordered with all stores, which are not with each other.
   void add_sequential(bool is_fence) { footprint.add(Footprint::anything - 1, is_fence); }
   // The step may change these bytes; changes() says whether it has, once it is done.

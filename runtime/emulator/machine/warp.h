@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -98,7 +99,7 @@ class Warp {
   void exit(Lanes lanes);
   // An asynchronous step of the running instruction, which is its instruction again while f runs.
   template <class F>
-  void post(F f);
+  void post(F f, std::function<bool()> ready = {});
 
   // A strong read of global memory by the first of the executing lanes. One that finds what it found before
   // ends the turn, since only another's store lets the warp go on.
