@@ -30,7 +30,7 @@ class AttentionConsumer {
         wg_(wg),
         loaded_(roles.loaded),
         place_(t.query_places > 1 ? wg + t.consumers : wg),
-        keys_(roles.keys.consumer()),
+        keys_(roles.keys.consumer(t.ahead ? Peeks::yes : Peeks::no)),
         values_(roles.values.consumer()),
         scores_(kConsumerRows, t.bn),
         sums_(kConsumerRows, o.value_depth),
@@ -259,6 +259,7 @@ class AttentionConsumer {
       shrink_ = softmax_.add(scores, hides || score_.function);
       keep_weights(scores, hides, kept);
     });
+    if (t_.ahead) keys_.peek();  // with fewer stages, keys have seldom come by now
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,

@@ -12,11 +12,14 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBlock = 128, kLines = 64;  // elements that share a scale, and such blocks of a CTA
-constexpr float kGreatest = 448;          // of e4m3
-constexpr float kFloor = 0x1p-100f;       // so that a block of zeros has a scale
+constexpr int kBlock = 128;          // elements that share a scale
+constexpr float kGreatest = 448;     // of e4m3
+constexpr float kFloor = 0x1p-100f;  // so that a block of zeros has a scale
 
 enum class Form : uint8_t { of_rows, gated, of_columns };
+
+// A CTA has so many blocks. Two halves take twice the registers.
+constexpr int lines_of(Form form) { return form == Form::gated ? 32 : 64; }
 
 template <class T>
 class Quantizer {
@@ -25,16 +28,17 @@ class Quantizer {
       : k_(k),
         p_(p),
         form_(form),
+        lines_(lines_of(form)),
         vector_(std::min(vector, 8)),
         rows_(p.get<u32>("rows")),
         columns_(p.get<u32>("columns")),
-        layout_(strided({kLines, kBlock}, vector_)) {}
+        layout_(strided({lines_, kBlock}, vector_)) {}
 
   void operator()() const {
     const bool turned = form_ == Form::of_columns;
     const u32 lines = turned ? columns_ : rows_, length = turned ? rows_ : columns_;
-    const u32 groups = ceil_div(lines, kLines), block = ctaid_x() / groups,
-              line = ctaid_x() % groups * kLines;
+    const u32 groups = ceil_div(lines, lines_), block = ctaid_x() / groups,
+              line = ctaid_x() % groups * lines_;
     const RegisterTile<f32> x = elements(line, block * kBlock);
     const RegisterTile<f32> most = max(reduce_rows(Reduction::max, abs(x)), f32(kFloor));
     const RegisterTile<f32> scale = scale_of(most);
@@ -59,10 +63,10 @@ class Quantizer {
   RegisterTile<f32> elements(u32 line, u32 first) const {
     const gptr<T> x = p_.get<gptr<T>>("x");
     if (form_ == Form::of_columns) {
-      const SharedTile tile = k_.shared<T>({kBlock, kLines}, Swizzle128B, 1, "tile");
+      const SharedTile tile = k_.shared<T>({kBlock, lines_}, Swizzle128B, 1, "tile");
       const GlobalTensor all(x, {rows_, columns_});
       store(tile[0],
-            load<T>(all.multiples_of(vector_).tile(first, line), strided({kBlock, kLines}, vector_)));
+            load<T>(all.multiples_of(vector_).tile(first, line), strided({kBlock, lines_}, vector_)));
       sync_threads();
       return wide(layout_cast(load<T>(tile[0].transposed()), layout_));
     }
@@ -87,6 +91,7 @@ class Quantizer {
   Kernel& k_;
   const Parameters& p_;
   const Form form_;
+  const int lines_;
   const int vector_;
   const u32 rows_, columns_;
   const RegisterLayout layout_;  // of lines
@@ -105,7 +110,7 @@ Kernel quantize_kernel(const RowProblem& problem) {
   p.declare(k, Where::here());
   k.threads(RegisterLayout::kThreads);
   const bool turned = form == Form::of_columns;
-  k.grid(fmt::format("ceil_div({}, {}) * ceil_div({}, {})", turned ? "columns" : "rows", kLines,
+  k.grid(fmt::format("ceil_div({}, {}) * ceil_div({}, {})", turned ? "columns" : "rows", lines_of(form),
                      turned ? "rows" : "columns", kBlock));
   const int vector = problem.tile.vector;
   switch (*problem.types[0]) {
