@@ -1,5 +1,8 @@
 // Races in global memory: each correct program passes on every schedule, and each with one piece left out or
-// put in another's place is reported on some.
+// put in another's place is reported on some. --write=DIR writes all of them as PTX for plants_gpu.py.
+#include <fstream>
+
+#include "options.h"
 #include "plants_kit.h"
 
 namespace ptxbuilder::runtime::emulator_global_test {
@@ -8,7 +11,8 @@ namespace {
 // A kernel of CTAs of 64 threads around `body`. Predicates: %p0 thread 0, %p1 CTA 0, %p2 thread 0 of CTA 0,
 // %p3 thread 0 of CTA 1, %p4 CTA 1. %r0 tid.x, %r1 ctaid.x, %r2 the address of 1 KB of shared memory, %r3 of
 // a barrier. %rd0 global memory of zeros (16 KB), %rd1 a flag in it, %rd2 a counter, %rd3 %rd0 + 4 tid, %rd4
-// the same behind 512 B for each CTA, %rd5 the same of the next thread, which another warp may be.
+// the same behind 512 B for each CTA, %rd5 the same of the next thread, which another warp may be. What is in
+// %r6 at the end lies behind 12 KB, as %rd4 tells.
 std::string kernel(const std::string& body, int cluster) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -22,9 +26,9 @@ mul.wide.u32 %rd3, %r0, 4; add.u64 %rd3, %rd3, %rd0;
 mul.wide.u32 %rd4, %r1, 512; add.u64 %rd4, %rd4, %rd3;
 xor.b32 %r20, %r0, 32; mul.wide.u32 %rd5, %r20, 4; add.u64 %rd5, %rd5, %rd0; mul.wide.u32 %rd6, %r1, 512; add.u64 %rd5, %rd5, %rd6;
 setp.eq.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r1, 0; and.pred %p2, %p0, %p1;
-setp.eq.u32 %p4, %r1, 1; and.pred %p3, %p0, %p4; mov.u32 %r4, 1;
+setp.eq.u32 %p4, %r1, 1; and.pred %p3, %p0, %p4; mov.u32 %r4, 1; mov.u32 %r6, 0;
 {}
-ret;
+st.global.u32 [%rd4+12288], %r6; ret;
 }}
 )",
                      cluster > 1 ? fmt::format(".reqnctapercluster {}, 1, 1", cluster) : "", body);
@@ -327,8 +331,30 @@ const std::vector<Row>& more_rows() {
 TEST_CASE("the emulator reports races in global memory, and none in their right twins") {
   Plants plants(kernel, 64, std::chrono::seconds(60));
   for (const auto* table : {&rows(), &more_rows()})
-    for (const Row& row : *table) plants.check(row, 20, 10);
+    for (const Row& row : *table) plants.check(row, 20, 40);
   plants.tell();
+}
+
+const std::string& written_to = test::option<std::string>("write", "");
+
+// A program has a number, and so has a plant behind its number: "7.ptx", "7.1.ptx".
+TEST_CASE("programs and plants are written for a GPU where somebody asks for them") {
+  if (written_to.empty()) return;
+  std::ofstream list(written_to + "/list.tsv");
+  size_t number = 0;
+  for (const auto* table : {&rows(), &more_rows()})
+    for (const Row& row : *table) {
+      const auto write = [&](const std::string& name, const std::string& body, const std::string& what) {
+        std::ofstream(written_to + "/" + name + ".ptx") << kernel(body, row.cluster);
+        list << name << '\t' << row.ctas << '\t' << what << '\n';
+      };
+      write(std::to_string(++number), row.body, row.what);
+      size_t plant = 0;
+      for (const Leave& leave : row.leave)
+        if (leave.fault != none)
+          write(fmt::format("{}.{}", number, ++plant), planted(row.body, leave), row.what);
+    }
+  REQUIRE(list);
 }
 
 // ---- a launch that may begin before the one ahead has ended ----

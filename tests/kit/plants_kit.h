@@ -22,6 +22,13 @@ struct Leave {
   Fault fault = Fault::race;
 };
 
+// The body with a piece left out.
+inline std::string planted(std::string body, const Leave& leave) {
+  const size_t at = body.find(leave.out);
+  REQUIRE_MESSAGE(at != std::string::npos, leave.out);
+  return body.replace(at, leave.out.size(), leave.instead);
+}
+
 // A row has what it is in words, a body, pieces to leave out, and CTAs and the size of a cluster.
 class Plants {
  public:
@@ -39,11 +46,7 @@ class Plants {
     CHECK_MESSAGE(!right, shown);
     ++right_;
     for (const Leave& leave : row.leave) {
-      std::string mutant = row.body;
-      const size_t at = mutant.find(leave.out);
-      REQUIRE_MESSAGE(at != std::string::npos, leave.out);
-      mutant.replace(at, leave.out.size(), leave.instead);
-      const auto fault = outcome(mutant, row, seeds_of_plants, &what);
+      const auto fault = outcome(planted(row.body, leave), row, seeds_of_plants, &what);
       const std::string says = fmt::format("{}, '{}' for '{}': {}", row.what, leave.instead, leave.out, what);
       CHECK_MESSAGE((leave.fault == none   ? !fault
                      : leave.fault == some ? fault.has_value()
