@@ -133,6 +133,7 @@ TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, 
 }
 
 TEST_CASE("emulator: reports name the chain of inlined calls, of both accesses of a race") {
+  // .debug_str has "pad", load(float) and "outer".
   const std::string text = R"(.version 8.0
 .target sm_90a
 .address_size 64
@@ -142,8 +143,8 @@ TEST_CASE("emulator: reports name the chain of inlined calls, of both accesses o
 ld.param.u64 %rd0, [p];
 mov.u32 %r0, %ctaid.x;
 .loc 1 41 3
-.loc 2 20 5, function_name $inner, inlined_at 1 41 3
-.loc 2 10 9, function_name $outer + 4, inlined_at 2 20 5
+.loc 2 20 5, function_name $outer, inlined_at 1 41 3
+.loc 2 10 9, function_name $strings + 4, inlined_at 2 20 5
 st.global.b32 [%rd0], %r0;
 .loc 1 42 3
 .loc 2 30 5, function_name $inner, inlined_at 1 42 3
@@ -154,6 +155,12 @@ ret;
 }
 .file 1 "kernel.cu"
 .file 2 "tile.h"
+.section .debug_str {
+$strings:
+.b8 112,97,100,0,95,90,52,108,111,97,100,102,0
+$outer: .b8 111,117,116,101,114
+.b8 0
+}
 )";
   std::vector<std::string> found;
   EmulatorOptions options;
@@ -164,8 +171,11 @@ ret;
     return std::ranges::any_of(found,
                                [&](const std::string& f) { return f.find(part) != std::string::npos; });
   };
-  CHECK(has("wrote it at line 12 (tile.h:10, inlined at tile.h:20, inlined at kernel.cu:41), and nothing"));
-  CHECK(has("from tile.h:10\n  inlined at tile.h:20\n  inlined at kernel.cu:41\n  kernel k"));
+  CHECK(has(
+      "wrote it at line 12 (tile.h:10, load(float) inlined at tile.h:20, outer inlined at kernel.cu:41), and "
+      "nothing"));
+  CHECK(
+      has("from tile.h:10\n  load(float) inlined at tile.h:20\n  outer inlined at kernel.cu:41\n  kernel k"));
   CHECK(has("from kernel.cu:43\n  kernel k"));
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <functional>
 #include <set>
 
+#include "ptxbuilder/demangle.h"
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -148,15 +150,42 @@ int32_t Decoder::inlined_call(const ptx_text::Directive& d) {
     const auto first = static_cast<size_t>(word - d.tokens.begin()) + 1;
     const auto caller = calls_of_places_.find(place(first));
     const InlinedCall call{file_number(d.tokens[first]), to_number(d.tokens[first + 1]),
-                           caller == calls_of_places_.end() ? -1 : caller->second};
+                           caller == calls_of_places_.end() ? -1 : caller->second, called_function(d)};
     std::vector<InlinedCall>& all = kernel_.inlined_calls;
     const auto [known, is_new] =
-        numbers_of_calls_.try_emplace(std::tuple(call.file, call.line, call.call), all.size());
+        numbers_of_calls_.try_emplace(std::tuple(call.file, call.line, call.call, call.function), all.size());
     if (is_new) all.push_back(call);
     number = static_cast<int32_t>(known->second);
   }
   calls_of_places_[place(1)] = number;
   return number;
+}
+
+// The name of a .loc's function, which lies behind a label of .debug_str; empty where that is not there.
+std::string Decoder::called_function(const ptx_text::Directive& d) const {
+  const auto word = std::ranges::find(d.tokens, "function_name");
+  if (word == d.tokens.end()) return {};
+  const auto first = static_cast<size_t>(word - d.tokens.begin()) + 1;
+  const auto at = debug_labels_.find(d.tokens[first]);
+  if (at == debug_labels_.end()) return {};
+  size_t from = at->second;
+  if (first + 2 < d.tokens.size() && d.tokens[first + 1] == "+") from += to_number(d.tokens[first + 2]);
+  if (from >= debug_strings_.size()) return {};
+  return demangled(debug_strings_.c_str() + from);
+}
+
+void Decoder::take_debug_strings(const ptx_text::Directive& section) {
+  const std::vector<std::string>& tokens = section.tokens;
+  if (tokens.size() < 2 || tokens[1] != ".debug_str") return;
+  for (size_t i = 2; i < tokens.size(); ++i) {
+    const std::string& word = tokens[i];
+    if (word.ends_with(':') && word.size() > 1)
+      debug_labels_[word.substr(0, word.size() - 1)] = debug_strings_.size();
+    else if (i + 1 < tokens.size() && tokens[i + 1] == ":")
+      debug_labels_[word] = debug_strings_.size();
+    else if (std::isdigit(static_cast<unsigned char>(word[0])))
+      debug_strings_ += static_cast<char>(to_number(word));
+  }
 }
 
 // An instruction with its vector registers spelled out: %v becomes {%v.x, %v.y}.

@@ -257,6 +257,8 @@ class Decoder {
   void directive(const ptx_text::Directive& d, size_t scope, const std::string& last_label);
   uint16_t file_number(const std::string& token) const;
   int32_t inlined_call(const ptx_text::Directive& d);
+  std::string called_function(const ptx_text::Directive& d) const;
+  void take_debug_strings(const ptx_text::Directive& section);
   void decode_all(uint32_t from);
   void decode_one(uint32_t pc);
   void link_calls();
@@ -314,10 +316,12 @@ class Decoder {
   std::vector<Jump> jumps_;  // of each instruction
   std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
-  // These are indices in Kernel::inlined_calls, by file, line and column of a .loc, and by file, line and
-  // caller.
+  std::string debug_strings_;                   // what .debug_str has
+  std::map<std::string, size_t> debug_labels_;  // where a string begins there
+  // These are indices in Kernel::inlined_calls, by file, line and column of a .loc, and by file, line,
+  // caller and function.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, int32_t> calls_of_places_;
-  std::map<std::tuple<uint16_t, uint32_t, int32_t>, size_t> numbers_of_calls_;
+  std::map<std::tuple<uint16_t, uint32_t, int32_t, std::string>, size_t> numbers_of_calls_;
 
  public:
   // Adds a call, and returns its index in Kernel::calls.

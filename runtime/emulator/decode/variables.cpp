@@ -77,6 +77,8 @@ void Decoder::variables() {
       path = path.substr(1, path.size() - 2);
       kernel_.files.push_back(path.substr(path.find_last_of('/') + 1));
     }
+    if (s.kind == ptx_text::Statement::Kind::directive && s.directive.tokens[0] == ".section")
+      take_debug_strings(s.directive);
     if (s.kind == ptx_text::Statement::Kind::declaration) declare(s.declaration, 0);
   }
 }

@@ -161,7 +161,8 @@ struct SourceLine {
 struct InlinedCall {
   uint16_t file = 0;  // as of SourceLine
   uint32_t line = 0;
-  int32_t call = -1;  // where the caller was inlined in its turn
+  int32_t call = -1;          // where the caller was inlined in its turn
+  std::string function = {};  // that is called, where .debug_str has its name
 };
 
 // A named stretch of a memory space.
@@ -293,12 +294,15 @@ struct Kernel {
     if (at.line == 0 || at.file >= files.size()) return text;
     text += " (" + source(at.file, at.line);
     for (int32_t call = at.call; call >= 0; call = inlined_calls[static_cast<size_t>(call)].call)
-      text += ", inlined at " + source(inlined_calls[static_cast<size_t>(call)].file,
-                                       inlined_calls[static_cast<size_t>(call)].line);
+      text += ", " + inlined(inlined_calls[static_cast<size_t>(call)]);
     return text + ")";
   }
   std::string source(uint16_t file, uint32_t line) const {  // "gemm.cpp:41"
     return (file < files.size() ? files[file] : "?") + ":" + std::to_string(line);
+  }
+
+  std::string inlined(const InlinedCall& call) const {  // "load() inlined at gemm.cpp:41"
+    return (call.function.empty() ? "" : call.function + " ") + "inlined at " + source(call.file, call.line);
   }
 
   std::string register_name(Register r) const {  // for reports

@@ -59,7 +59,7 @@ std::string Warp::report(const std::string& message, int lane, uint32_t at) cons
     if (source.line) text += fmt::format("\n  from {}", kernel.source(source.file, source.line));
     for (int32_t call = source.call; call >= 0;) {
       const InlinedCall& site = kernel.inlined_calls[static_cast<size_t>(call)];
-      text += fmt::format("\n  inlined at {}", kernel.source(site.file, site.line));
+      text += "\n  " + kernel.inlined(site);
       call = site.call;
     }
   }
