@@ -195,7 +195,7 @@ class TrackReader {
   uint64_t seen_ = 0;
 };
 
-// Both ends of a CTA's spans, of which each is one name and number.
+// It is one end of a span of a CTA, which a name and a number tell apart from others.
 struct SpanEnd {
   uint32_t cta, name, number;
   double time;

@@ -209,7 +209,7 @@ class AttentionConsumer {
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // The next keys, when it is this warpgroup's turn to multiply.
+  // It waits for the next keys, and for this warpgroup's turn to multiply.
   Stage next_keys() {
     const Stage key = region("wait for keys", [&] { return keys_.wait(); });
     if (turn_) region("turn", [&] { turn_->wait(); });

@@ -50,7 +50,7 @@ class Quantizer {
   }
 
  private:
-  // Where powers of two are asked for, the next one, by its bits.
+  // This rounds up to a power of two, by its bits, where these are asked for.
   RegisterTile<f32> scale_of(const RegisterTile<f32>& most) const {
     const pred rounds = p_.get<f32>("power_of_two") != f32(0);
     return RegisterTile<f32>::of(most.layout(), [&](int i) {
@@ -59,7 +59,7 @@ class Quantizer {
       return select(rounds, power, exact);
     });
   }
-  // The block's elements of each line.
+  // It loads the block's elements of each line.
   RegisterTile<f32> elements(u32 line, u32 first) const {
     const gptr<T> x = p_.get<gptr<T>>("x");
     if (form_ == Form::of_columns) {

@@ -21,12 +21,12 @@ struct Defect {
   bool is_in(PtxasVersion version) const { return since <= version && version < fixed_in; }
 };
 
-// All published ones that are known here.
+// It gives all published ones that are known here.
 std::vector<Defect> all_defects();
-// Those that `version` has; empty when none is known.
+// They are those that `version` has; none where none is known.
 std::vector<Defect> known_defects(PtxasVersion version);
 
-// A defect that a PTX text has the instruction for.
+// This is a defect for which a PTX text has the instruction.
 struct PossibleDefect {
   Defect defect;
   PtxasVersion version = {};  // that has it
@@ -37,7 +37,7 @@ struct PossibleDefect {
   std::string text() const;  // sentences, for a warning
 };
 
-// What `version` may do wrong with `ptx`. Defects whose instruction nobody knows are not among them.
+// They are what `version` may do wrong with `ptx`. Defects whose instruction nobody knows are not among them.
 std::vector<PossibleDefect> possible_defects(std::string_view ptx, PtxasVersion version);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// Every stage of a kernel as files in one folder, for who looks at what LLVM and ptxas made of it.
+// Every stage of a kernel is a file in one folder, for who looks at what LLVM and ptxas made of it.
 #pragma once
 
 #include <filesystem>

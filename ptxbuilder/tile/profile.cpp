@@ -16,7 +16,7 @@ namespace {
 using namespace profile_format;
 using detail::TileContext;
 
-// What the innermost scope asks for; no events where there is none.
+// The innermost scope asks for this; no events where there is none.
 struct Asked {
   uint32_t events = 0;
   ProfileScope::Detail detail{};

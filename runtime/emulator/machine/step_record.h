@@ -13,7 +13,7 @@ class StepRecord {
   // Places are words of 16 B: of global memory by their address, of a CTA's shared memory by its number too.
   void add_global(Address address, uint32_t bytes, bool writes);
   void add_shared(uint64_t cta, uint32_t offset, uint32_t bytes, bool writes);
-  // What a warp waits for by groups: its asynchronous operations that are not done.
+  // A warp waits for these by groups: its asynchronous operations that are not done.
   void add_groups(const Warp& warp, bool writes);
   // Fences of .sc are ordered with all stores, which are not with each other.
   void add_sequential(bool is_fence) { footprint.add(Footprint::anything - 1, is_fence); }
