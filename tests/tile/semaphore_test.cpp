@@ -204,4 +204,52 @@ TEST_CASE("a grid meets, again and again") {
   }
 }
 
+// Two rounds over seeds until one is reported.
+std::string report_of_barrier(const std::string& text, const Signature& signature, uint64_t seeds) {
+  const auto device = runtime::open_emulator({});
+  runtime::LoadedKernel kernel(*device, text, signature);
+  runtime::Buffer a(*device, 512 * kCtas), b(*device, 512 * kCtas), counter(*device, 4);
+  return error_of([&] {
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      device->seed(seed);
+      for (runtime::Buffer* x : {&a, &b, &counter}) x->fill(0);
+      // Numbers differ, since a store of what stands there already is no race.
+      std::vector<uint32_t> values(kCtas * 128);
+      for (uint32_t i = 0; i < values.size(); ++i) values[i] = i;
+      a.copy_in(values);
+      kernel.launch({.grid = {kCtas}}, {runtime::pointer(a, DType::u32), runtime::pointer(b, DType::u32),
+                                        runtime::pointer(counter, DType::u32)});
+      device->synchronize(std::chrono::seconds(20));
+    }
+  });
+}
+
+TEST_CASE("a grid barrier without one of its waits or orders is a race") {
+  Running running;
+  const Compiled compiled = running.compile(neighbours(2));
+  CHECK(report_of_barrier(compiled.ptx, compiled.signature, 20).empty());
+  const auto expect_race = [&](const std::string& what, const std::string& text) {
+    const std::string report = report_of_barrier(text, compiled.signature, 20), shown = what + ": " + report;
+    CHECK_MESSAGE(report.find("race:") == 0, shown);
+  };
+  const auto first_changed = [&](const std::string& from, const std::string& to) {
+    std::string text = compiled.ptx;
+    const size_t at = text.find(from);
+    REQUIRE_MESSAGE(at != std::string::npos, from);
+    return text.replace(at, from.size(), to);
+  };
+  for (const char* order : {"atom.relaxed.gpu", "atom.acquire.gpu", "atom.acq_rel.cta"})
+    expect_race(order, first_changed("atom.acq_rel.gpu", order));
+  for (const char* order : {"ld.relaxed.gpu", "ld.acquire.cta"})
+    expect_race(order, first_changed("ld.acquire.gpu", order));
+  const std::string barrier = "bar.sync";
+  for (size_t i = 0, at = compiled.ptx.find(barrier); i < 2; ++i) {
+    REQUIRE(at != std::string::npos);
+    std::string text = compiled.ptx;
+    text.erase(at, text.find(';', at) + 1 - at);
+    expect_race("barrier " + std::to_string(i), text);
+    at = compiled.ptx.find(barrier, at + 1);
+  }
+}
+
 }  // namespace ptxbuilder::test::semaphore_test
