@@ -102,7 +102,9 @@ void CudaQueue::finish(Status status, milliseconds limit) {
       "kernel '{}' was not done after {} ms: it may wait for an mbarrier or a grid dependency that nothing "
       "completes; only the end of this process stops it{}",
       last_kernel(), limit.count(),
-      waits.empty() ? "; built with --watchdog, or while a WatchdogScope is open, it names its waits"
+      waits.empty() ? "; built with --watchdog, while a WatchdogScope is open, or by calls with "
+                      "PTXBUILDER_WATCHDOG=1000 in "
+                      "the environment, it names its waits"
                     : waits)));
 }
 

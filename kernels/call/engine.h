@@ -12,6 +12,8 @@
 #include "kernels/call/options.h"
 #include "kernels/call/plans.h"
 #include "kernels/call/tile_file.h"
+#include "kernels/call/watched.h"
+#include "runtime/nvtx.h"
 
 namespace ptxbuilder::kernels {
 
@@ -46,38 +48,18 @@ class CallEngine {
         tuned_(tiles, Traits::kWords, [](const std::string& tile) { return Traits::is_tile(tile); }) {}
   virtual ~CallEngine() = default;
 
+  // Throws Error; of one of the device or of a kernel on it, that says which call this is, which may not be
+  // the one that failed: kernels fail when they run.
   void operator()(const Arguments& p, Where where) {
-    const bool plain = is_plain(p);
-    if (plain)
-      if (const PreparedCall* known = prepared_.find(words_of(p))) return (*known)(sources_of(p), p.stream);
-    if (tunes_first_) tune_if_possible(p, p.workspace.bytes, where);
-    const uint64_t number = prepared_.number();
-    Request r = request(p, where);
-    if (r.placed.is_empty) {
-      if (plain) prepared_.add(words_of(p), PreparedCall(), number);
-      return;
+    std::optional<runtime::NvtxRange> range;
+    if (runtime::NvtxRange::is_on()) range.emplace(described(p, where).c_str());
+    try {
+      call(p, where);
+    } catch (const Error& e) {
+      if (e.kind() != Error::Kind::device) throw;
+      throw Error(Where{}, std::string(e.what()) + "; this call is " + described(p, where) + kHowToWatch,
+                  e.kind());
     }
-    const std::vector<const Operand*> operands = r.placed.operands();
-    for (const Operand* x : operands) check_address(Traits::kName, *x, where);
-    check_workspace(Traits::kName, p.workspace, r.bytes, operands, where);
-    const auto sources = sources_of(p);
-    Launches launches(copy_, sources, p.stream, plain, where);
-    std::vector<Copied> first, behind;
-    runtime::Address next = p.workspace.address + r.own_bytes;
-    for (const Moved& moved : r.placed.moved()) {
-      const Operand given = *moved.operand;
-      Operand& near = *moved.operand = padded(given, Traits::kUnit);
-      near.memory.address = next;
-      next += kernels::workspace_bytes(given, Traits::kUnit);
-      if (moved.is_read)
-        first.push_back({given, moved.source, near, SourcedArguments::kWorkspace});
-      else
-        behind.push_back({near, SourcedArguments::kWorkspace, given, moved.source});
-    }
-    launches.copy(first);
-    launch(r.plan, r.placed, p, {p.workspace.address, r.own_bytes}, launches);
-    launches.copy(behind);
-    if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
   }
 
   size_t workspace_bytes(const Arguments& p, Where where) {
@@ -152,6 +134,51 @@ class CallEngine {
   Compiler compiler_;
 
  private:
+  static constexpr const char* kHowToWatch =
+      ". To learn where kernels wait that do not end, set PTXBUILDER_WATCHDOG=1000, the milliseconds that a "
+      "wait "
+      "may take, before they are made";
+
+  // The operation and its sizes, in the words of a file of tiles.
+  std::string described(const Arguments& p, Where where) {
+    const Placed placed = place(p, where);
+    return placed.is_empty ? named("a call with nothing to do") : named(call_text(placed));
+  }
+
+  void call(const Arguments& p, Where where) {
+    const bool plain = is_plain(p);
+    if (plain)
+      if (const PreparedCall* known = prepared_.find(words_of(p))) return (*known)(sources_of(p), p.stream);
+    if (tunes_first_) tune_if_possible(p, p.workspace.bytes, where);
+    const uint64_t number = prepared_.number();
+    Request r = request(p, where);
+    if (r.placed.is_empty) {
+      if (plain) prepared_.add(words_of(p), PreparedCall(), number);
+      return;
+    }
+    const std::vector<const Operand*> operands = r.placed.operands();
+    for (const Operand* x : operands) check_address(Traits::kName, *x, where);
+    check_workspace(Traits::kName, p.workspace, r.bytes, operands, where);
+    const auto sources = sources_of(p);
+    Launches launches(copy_, sources, p.stream, plain, where);
+    std::vector<Copied> first, behind;
+    runtime::Address next = p.workspace.address + r.own_bytes;
+    for (const Moved& moved : r.placed.moved()) {
+      const Operand given = *moved.operand;
+      Operand& near = *moved.operand = padded(given, Traits::kUnit);
+      near.memory.address = next;
+      next += kernels::workspace_bytes(given, Traits::kUnit);
+      if (moved.is_read)
+        first.push_back({given, moved.source, near, SourcedArguments::kWorkspace});
+      else
+        behind.push_back({near, SourcedArguments::kWorkspace, given, moved.source});
+    }
+    launches.copy(first);
+    launch(r.plan, r.placed, p, {p.workspace.address, r.own_bytes}, launches);
+    launches.copy(behind);
+    if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
+  }
+
   // A call as it was asked for: all that is known before anything is queued.
   struct Request {
     Placed placed;
@@ -184,6 +211,7 @@ class CallEngine {
   }
   runtime::LoadedKernel& kernel(const Operation& operation, const Tile& tile) {
     return kernels_.get(operation, tile, [&] {
+      const WatchedKernels watched;
       auto kernel = loaded(operation, tile);
       return kernel
                  ? std::move(kernel)

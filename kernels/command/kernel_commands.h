@@ -21,6 +21,7 @@ void add_emit(std::vector<Command>& commands, const Arguments& top);
 void add_run(std::vector<Command>& commands, const Arguments& top);
 void add_bench(std::vector<Command>& commands, const Arguments& top);
 void add_annotate(std::vector<Command>& commands, const Arguments& top);
+void add_report(std::vector<Command>& commands, const Arguments& top);
 void add_tune(std::vector<Command>& commands, const Arguments& top, const Program& program);
 void add_prove(std::vector<Command>& commands, const Arguments& top);
 void add_export(std::vector<Command>& commands, const Arguments& top);

@@ -94,8 +94,13 @@ Json to_json(const Built& b) {
 }
 
 Json to_json(const Verdict& v) {
-  return {{"count", v.count},         {"checked", v.checked},       {"wrong", v.wrong},
-          {"max_error", v.max_error}, {"norm_error", v.norm_error}, {"first_wrong", v.first_wrong}};
+  return {{"count", v.count},
+          {"checked", v.checked},
+          {"wrong", v.wrong},
+          {"max_error", v.max_error},
+          {"norm_error", v.norm_error},
+          {"first_wrong", v.first_wrong},
+          {"bits", v.bits}};
 }
 
 Json to_json(const Timing& t) {

@@ -61,6 +61,14 @@ struct Choice {
   std::function<std::string(const Fields&)> caution = nullptr;
 };
 
+// A launch is expected to take this, by a model that the family has, before it runs.
+struct Forecast {
+  double microseconds = 0;
+  std::vector<std::pair<std::string, double>> parts =
+      {};                           // microseconds of what acts at once, and of the rest
+  double megahertz = 0, watts = 0;  // the clock that power leaves, and what it would draw
+};
+
 struct Family {
   std::string name;
   std::string summary;  // one line
@@ -68,7 +76,8 @@ struct Family {
   std::function<Kernel(const Fields&)> build;
   // Makes the inputs, launches, and says what is right: see run.h.
   std::function<void(const Fields&, Run&)> run;
-  Choice choice = {};  // of most families none
+  Choice choice = {};                                         // of most families none
+  std::function<Forecast(const Fields&)> forecast = nullptr;  // of most none
 };
 
 // The family's kernel, with the fields that it depends on as its configuration.

@@ -74,6 +74,7 @@ struct Verdict {
   double max_error = 0;   // the largest absolute difference
   double norm_error = 0;  // |d - reference| / |reference| over the checked elements
   std::string first_wrong;
+  uint64_t bits = 0;  // a hash of the output's bytes, of all outputs
 };
 
 struct Timing {
@@ -133,6 +134,8 @@ class Run {
   int multiprocessors() const { return device_.properties().multiprocessors; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
+  // The flops and bytes of a launch, which measure() was told.
+  const std::optional<std::pair<double, double>>& work() const { return work_; }
 
  private:
   Tensor tensor(DType dtype, std::vector<uint64_t> shape);

@@ -5,6 +5,7 @@
 #include "kernels/family/family.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
+#include "kernels/gemm/model.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/gemm/scheduler.h"
@@ -123,6 +124,18 @@ Kernel build(const command::Fields& f) {
   const GemmGridRule grid = gemm_grid_rule(operation(f), checked(operation(f), tile(f)), f.word("sms"));
   k.grid(grid.x, grid.y);
   return k;
+}
+
+command::Forecast forecast(const command::Fields& f) {
+  const Prediction p = predict(operation(f), {f["m"], f["n"], f["k"], f["batches"]},
+                               checked(operation(f), tile(f)), hopper::multiprocessors);
+  return {.microseconds = p.microseconds(),
+          .parts = {{"steps of the SMs", p.multiply},
+                    {"L2", p.l2},
+                    {"memory", p.memory},
+                    {"launch and tiles", p.overhead}},
+          .megahertz = p.megahertz,
+          .watts = p.watts};
 }
 
 constexpr double kAlpha = 0.75, kBeta = -1.5;
@@ -381,6 +394,7 @@ const command::Registration registration({
     .choice = {.axes = {{"m", "M"}, {"n", "N"}, {"k", "K"}},
                .choose = choose_tile,
                .caution = rows_that_need_gaps},
+    .forecast = forecast,
 });
 
 }  // namespace

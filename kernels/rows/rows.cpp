@@ -3,6 +3,7 @@
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/operand.h"
 #include "kernels/call/prepared_calls.h"
+#include "kernels/call/watched.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row_check.h"
 #include "runtime/loaded_kernel.h"
@@ -108,6 +109,7 @@ struct Rows::State {
 
   runtime::LoadedKernel& kernel(const RowProblem& problem) {
     return kernels.get(RowKey{problem.operation, problem.types}, problem.tile, [&] {
+      const WatchedKernels watched;
       Kernel built = problem.operation->build(problem);
       // A caller can do nothing about the few bytes that a rare mix of types and tensors spills.
       for (const char* advisory : {"spills", "stack"}) built.waive(advisory);

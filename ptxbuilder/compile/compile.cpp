@@ -70,7 +70,7 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   Builder& builder = kernel.builder(where);
   const bool keeps = !options_.keep.empty();
   if (with_ir || keeps) result.ir = builder.llvm_ir();
-  // With PTX of the cache, LLVM's passes would not run.
+  // LLVM's passes would not run with PTX of the cache.
   result.ptx = generate_ptx(builder, keeps ? nullptr : cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);

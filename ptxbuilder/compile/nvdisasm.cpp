@@ -59,14 +59,20 @@ Nvdisasm::Nvdisasm(const PtxasSearch& search) {
                   fmt::join(candidates, "\n  ")));
 }
 
-std::string Nvdisasm::disassemble(std::string_view cubin, bool ptx_lines) const {
-  std::vector<std::string> command = {path_, "-c", "/dev/stdin"};
-  if (ptx_lines) command.insert(command.begin() + 1, "-gp");
-  ProcessResult result = run_process(command, cubin, std::chrono::seconds(120));
+std::string Nvdisasm::run(std::vector<std::string> options, std::string_view cubin) const {
+  options.insert(options.begin(), path_);
+  options.insert(options.end(), {"-c", "/dev/stdin"});
+  ProcessResult result = run_process(options, cubin, std::chrono::seconds(120));
   if (result.exit_status != 0)
     throw Error(
         fmt::format("nvdisasm: exit status {}: {}{}", result.exit_status, result.messages, result.output));
   return std::move(result.output);
 }
+
+std::string Nvdisasm::disassemble(std::string_view cubin, bool ptx_lines) const {
+  return run(ptx_lines ? std::vector<std::string>{"-gp"} : std::vector<std::string>{}, cubin);
+}
+
+std::string Nvdisasm::life_ranges(std::string_view cubin) const { return run({"-lrm", "narrow"}, cubin); }
 
 }  // namespace ptxbuilder

@@ -23,8 +23,13 @@ class Nvdisasm {
   // All code of a cubin. With `ptx_lines`, comments give the lines of the PTX that it was assembled from,
   // where the cubin has them (PtxasOptions::line_info). Throws Error when nvdisasm does.
   std::string disassemble(std::string_view cubin, bool ptx_lines = false) const;
+  // It prints the same with a table of the registers that are alive at each instruction, a sign for each, and
+  // without lines (analysis/sass_registers.h). Throws as disassemble() does.
+  std::string life_ranges(std::string_view cubin) const;
 
  private:
+  std::string run(std::vector<std::string> options, std::string_view cubin) const;
+
   std::string path_;
 };
 

@@ -305,7 +305,7 @@ TEST_CASE("an executable of one kernel says what it takes") {
   CHECK(contains(run("gemm_warp_specialized --list"), "(default bf16, one of bf16 f16)"));
   CHECK(run("saxpy list").output == list.output);
   CHECK(contains(run("saxpy --help"),
-                 "saxpy run, bench, emit, prove, annotate, explain, lint, tune, export, list"));
+                 "saxpy run, bench, emit, report, prove, annotate, explain, lint, tune, export, list"));
   const Ran other = run("saxpy sim saxpy.ptx");
   CHECK(other.code == 2);
   CHECK(contains(other, "there is no command 'sim'; the nearest are "));

@@ -1,0 +1,21 @@
+// A watchdog for the kernels of operations, for who cannot open a scope around their making, as from PyTorch.
+#pragma once
+
+#include <optional>
+
+#include "ptxbuilder/tile/watchdog.h"
+
+namespace ptxbuilder::kernels {
+
+// Kernels that are made while it lives have the limit of milliseconds that PTXBUILDER_WATCHDOG says, such as
+// 1000 (ptxbuilder/tile/watchdog.h); without that variable, or in a WatchdogScope, it does nothing.
+class WatchedKernels {
+ public:
+  // Throws Error for a value that is no limit.
+  WatchedKernels();
+
+ private:
+  std::optional<WatchdogScope> scope_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,84 @@
+// A call whose launch fails names the operation, its sizes and how to learn more; and kernels of calls are
+// watched where the environment says so.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "kernels/call/watched.h"
+#include "kernels/gemm/matmul.h"
+#include "mock_libcuda.h"
+#include "options.h"
+#include "runtime/cuda_device.h"
+#include "tests/kit/error_kit.h"
+
+namespace ptxbuilder::test::failed_call_test {
+namespace {
+
+using namespace kernels;
+using runtime::cu::Status;
+
+MockDriver& fresh_mock() {
+  static void* library = dlopen(PTXBUILDER_MOCK_LIBCUDA, RTLD_NOW);
+  REQUIRE(library);
+  auto* mock = reinterpret_cast<MockDriver* (*)()>(dlsym(library, "mock_driver"))();
+  *mock = MockDriver{};
+  return *mock;
+}
+
+// The variable has a value while this lives.
+struct Watchdog {
+  explicit Watchdog(const char* value) { setenv("PTXBUILDER_WATCHDOG", value, 1); }
+  ~Watchdog() { unsetenv("PTXBUILDER_WATCHDOG"); }
+};
+
+}  // namespace
+
+TEST_CASE("a launch that fails names the call, its sizes and the watchdog") {
+  MockDriver& mock = fresh_mock();
+  mock.reads_ptx = true;
+  const auto device = runtime::open_cuda_device("sm_90a", PTXBUILDER_MOCK_LIBCUDA);
+  MatmulOptions options;
+  options.compiler.driver_assembles = true;
+  Matmul matmul(*device, options);
+  runtime::Buffer a(*device, 2 * 64 * 32), b(*device, 2 * 48 * 32), d(*device, 2 * 64 * 48);
+  const MatmulArguments product = {.m = 64,
+                                   .n = 48,
+                                   .k = 32,
+                                   .a = {.memory = a, .type = DType::bf16, .stride = 32},
+                                   .b = {.memory = b, .type = DType::bf16, .stride = 32},
+                                   .d = {.memory = d, .type = DType::bf16, .stride = 48}};
+  matmul(product);
+  CHECK(mock.launches == 1);
+  mock.launch = Status::launch_failed;
+  const std::string told = error_of([&] { matmul(product); });
+  CAPTURE(told);
+  for (const char* part : {" or one queued before it failed", "this call is matmul: ", "64", "48", "32",
+                           "PTXBUILDER_WATCHDOG=1000"})
+    CHECK(told.find(part) != std::string::npos);
+}
+
+TEST_CASE("the environment's limit is that of kernels that calls make, and an unfit one is an error") {
+  {
+    const WatchedKernels none;
+    CHECK(WatchdogScope::milliseconds() == 0);
+  }
+  {
+    const Watchdog variable("50");
+    {
+      const WatchedKernels watched;
+      CHECK(WatchdogScope::milliseconds() == 50);
+      const WatchdogScope nearer(7);
+      const WatchedKernels again;  // a scope goes before
+      CHECK(WatchdogScope::milliseconds() == 7);
+    }
+    CHECK(WatchdogScope::milliseconds() == 0);
+  }
+  for (const char* value : {"", "0", "abc", "5 s", "-1", "2000000", "99999999999"}) {
+    const Watchdog variable(value);
+    CAPTURE(value);
+    CHECK_ERROR(WatchedKernels(), "; it is a limit of 1 to 1048576 ms for each wait of a kernel");
+  }
+}
+
+}  // namespace ptxbuilder::test::failed_call_test
