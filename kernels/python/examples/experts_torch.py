@@ -14,12 +14,18 @@ on_gpu = torch.cuda.is_available()
 place = torch.device("cuda" if on_gpu else "cpu")
 
 
-def layer(x, router, up, down, k, grouped_mm):
-    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. Nothing of it is read by the host, so that a graph may hold it."""
-    experts = router.shape[1]
+def probabilities(x, router):
     wide = torch.promote_types(x.dtype, torch.float32)
-    weight, chosen = F.softmax(x.to(wide) @ router.to(wide), -1).topk(k)
+    return F.softmax(x.to(wide) @ router.to(wide), -1)
+
+
+def layer(x, router, up, down, k, grouped_mm, chosen=None):
+    """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
+    by its weight. Nothing of it is read by the host, so that a graph may hold it. Where probabilities are nearly equal, another precision
+    chooses otherwise, so that who compares two says what is `chosen`."""
+    experts, all_weights = router.shape[1], probabilities(x, router)
+    chosen = all_weights.topk(k)[1] if chosen is None else chosen
+    weight = all_weights.gather(1, chosen)
     weight = weight / weight.sum(-1, keepdim=True)
     order = chosen.flatten().argsort(stable=True)  # rows by expert
     ends = (chosen.flatten()[:, None] == torch.arange(experts, device=x.device)).sum(0).cumsum(0).int()
@@ -44,9 +50,9 @@ def operands(tokens, d, f, experts):
     return [(torch.randn(shape, device=place) / shape[-2]**0.5 ** (i > 0)).bfloat16() for i, shape in enumerate(shapes)]
 
 
-def step(f, x, *weights, k, grouped_mm, grad):
+def step(f, x, *weights, k, grouped_mm, grad, chosen=None):
     given = [w.detach().requires_grad_() for w in (x, *weights)]
-    y = f(*given, k, grouped_mm)
+    y = f(*given, k, grouped_mm, chosen)
     return (y.detach(), *torch.autograd.grad(y, given, grad))
 
 
@@ -54,12 +60,13 @@ k = 2
 given = operands(*((4096, 2048, 1024, 32) if on_gpu else (40, 64, 32, 5)))
 grad = torch.randn_like(given[0])
 compiled = torch.compile(layer, fullgraph=True, backend="inductor" if on_gpu else "aot_eager")
-found = step(compiled, *given, k=k, grouped_mm=ours, grad=grad)
-right = step(layer, *[x.double() for x in given], k=k, grouped_mm=exact, grad=grad.double())
+chosen = probabilities(*given[:2]).topk(k)[1]
+found = step(compiled, *given, k=k, grouped_mm=ours, grad=grad, chosen=chosen)
+right = step(layer, *[x.double() for x in given], k=k, grouped_mm=exact, grad=grad.double(), chosen=chosen)
 for name, a, b in zip(("y", "of x", "of the router", "of up", "of down"), found, right):
     error = ((a.double() - b).norm() / b.norm()).item()
     print(f"{name}: off by {error:.4f}")
-    assert error < 0.03, f"{name} is wrong"
+    assert error < 0.02, f"{name} is wrong"
 
 if on_gpu:
     def milliseconds(grouped_mm):
