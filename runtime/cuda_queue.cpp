@@ -103,8 +103,7 @@ void CudaQueue::finish(Status status, milliseconds limit) {
       "completes; only the end of this process stops it{}",
       last_kernel(), limit.count(),
       waits.empty() ? "; built with --watchdog, while a WatchdogScope is open, or by calls with "
-                      "PTXBUILDER_WATCHDOG=1000 in "
-                      "the environment, it names its waits"
+                      "PTXBUILDER_WATCHDOG=1000 in the environment, it names its waits"
                     : waits)));
 }
 

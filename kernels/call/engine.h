@@ -136,8 +136,7 @@ class CallEngine {
  private:
   static constexpr const char* kHowToWatch =
       ". To learn where kernels wait that do not end, set PTXBUILDER_WATCHDOG=1000, the milliseconds that a "
-      "wait "
-      "may take, before they are made";
+      "wait may take, before they are made";
 
   // The operation and its sizes, in the words of a file of tiles.
   std::string described(const Arguments& p, Where where) {

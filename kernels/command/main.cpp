@@ -62,8 +62,7 @@ int kernel_main(int argc, char** argv) {
     return commands_main({executable, family.summary, false}, words);
   return run_line(family,
                   fmt::format("Commands, each with --help, stand first: {} run, bench, emit, report, prove, "
-                              "annotate, explain, lint, "
-                              "tune, export, list.",
+                              "annotate, explain, lint, tune, export, list.",
                               executable),
                   {compare_edited, prove_family}, words);
 }

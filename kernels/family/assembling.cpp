@@ -15,8 +15,7 @@ namespace ptxbuilder::command {
 void add_waive(const Arguments& app, std::vector<std::string>& waived) {
   app.option("--waive", waived,
              "an advisory of ptxas to let through, as C7510, spills or stack, or a defect that it may have; "
-             "may be "
-             "given again")
+             "may be given again")
       .check([](const std::string& word) -> std::string {
         const std::vector<std::string> names = waiver_names();
         // Codes that are not known here yet, check() takes where ptxas says them.

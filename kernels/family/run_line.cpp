@@ -97,8 +97,7 @@ void add_emit_option(const Arguments& app, RunWords& words) {
 void add_keep_option(const Arguments& app, RunWords& words) {
   app.option("--keep", words.options.compiler.keep,
              "a folder for every stage: LLVM IR before and after its passes (NAME.ll, NAME.lowered.ll), PTX, "
-             "cubin, "
-             "SASS, ptxas' log")
+             "cubin, SASS, ptxas' log")
       .shown_as("DIR");
 }
 

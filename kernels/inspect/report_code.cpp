@@ -24,7 +24,8 @@ class CodeReporter {
       : compiled_(built.compiled),
         nvdisasm_(nvdisasm),
         kernel_(compiled_.ptx, compiled_.signature.kernel),
-        map_(compiled_.ptx) {}
+        map_(compiled_.ptx),
+        loops_(loop_work(kernel_)) {}
 
   Json json() {
     const Signature& s = compiled_.signature;
@@ -36,7 +37,7 @@ class CodeReporter {
                 {"peaks", Json()},
                 {"loops", loops()},
                 {"stage_clocks", Json::object()}};
-    for (const auto& [unit, clocks] : stage_clocks(loop_work(kernel_))) all["stage_clocks"][unit] = clocks;
+    for (const auto& [unit, clocks] : stage_clocks(loops_)) all["stage_clocks"][unit] = clocks;
     if (compiled_.cubin.empty()) {
       all["missing"].push_back("registers, notes of ptxas and occupancy: no cubin was made");
       return all;
@@ -104,7 +105,7 @@ class CodeReporter {
 
   Json loops() const {
     Json all = Json::array();
-    for (const LoopWork& w : loop_work(kernel_))
+    for (const LoopWork& w : loops_)
       all.push_back({{"role", w.role},
                      {"first_line", w.first_line},
                      {"last_line", w.last_line},
@@ -153,6 +154,7 @@ class CodeReporter {
   const std::string& nvdisasm_;
   const KernelAnalysis kernel_;
   const LineMap map_;
+  const std::vector<LoopWork> loops_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/rows/element.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"
@@ -59,6 +60,7 @@ class Quantizer {
       return select(rounds, power, exact);
     });
   }
+
   // It loads the block's elements of each line.
   RegisterTile<f32> elements(u32 line, u32 first) const {
     const gptr<T> x = p_.get<gptr<T>>("x");
@@ -68,7 +70,7 @@ class Quantizer {
       store(tile[0],
             load<T>(all.multiples_of(vector_).tile(first, line), strided({kBlock, lines_}, vector_)));
       sync_threads();
-      return wide(layout_cast(load<T>(tile[0].transposed()), layout_));
+      return widened(layout_cast(load<T>(tile[0].transposed()), layout_));
     }
     if (form_ == Form::of_rows) return part(GlobalTensor(x, {rows_, columns_}), line, first);
     const auto half = [&](u32 begin) {
@@ -79,13 +81,7 @@ class Quantizer {
     return gate * divide(RegisterTile<f32>(f32(1), layout_), part_of, Approx::yes) * half(columns_);
   }
   RegisterTile<f32> part(const auto& from, u32 line, u32 first) const {
-    return wide(load<T>(from.multiples_of(vector_).tile(line, first), layout_));
-  }
-  static RegisterTile<f32> wide(const RegisterTile<T>& x) {
-    if constexpr (std::same_as<T, f32>)
-      return x;
-    else
-      return astype<f32>(x);
+    return widened(load<T>(from.multiples_of(vector_).tile(line, first), layout_));
   }
 
   Kernel& k_;
@@ -99,30 +95,13 @@ class Quantizer {
 
 template <Form form>
 Kernel quantize_kernel(const RowProblem& problem) {
-  const RowOperation& o = *problem.operation;
-  Kernel k(o.name);
-  Parameters p;
-  for (size_t i = 0; i < o.tensors.size(); ++i)
-    p.add(o.tensors[i].name, Parameter::Kind::pointer, *problem.types[i], o.tensors[i].meaning);
-  for (const std::string& size : o.sizes())
-    p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
-  for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
-  p.declare(k, Where::here());
+  Kernel k(problem.operation->name);
+  const Parameters p = declare_parameters(k, problem);
   k.threads(RegisterLayout::kThreads);
   const bool turned = form == Form::of_columns;
   k.grid(fmt::format("ceil_div({}, {}) * ceil_div({}, {})", turned ? "columns" : "rows", lines_of(form),
                      turned ? "rows" : "columns", kBlock));
-  const int vector = problem.tile.vector;
-  switch (*problem.types[0]) {
-    case DType::f16:
-      Quantizer<f16>(k, p, form, vector)();
-      break;
-    case DType::bf16:
-      Quantizer<bf16>(k, p, form, vector)();
-      break;
-    default:
-      Quantizer<f32>(k, p, form, vector)();
-  }
+  with_type(*problem.types[0], [&]<class T>(T) { Quantizer<T>(k, p, form, problem.tile.vector)(); });
   return k;
 }
 

@@ -1,7 +1,9 @@
 // Rotary embedding: both halves of each head are turned by the angles of its position.
 #include <fmt/format.h>
 
+#include "kernels/rows/element.h"
 #include "kernels/rows/operations.h"
+#include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/parameters.h"
 
@@ -36,28 +38,18 @@ class RotaryTile {
     return all.multiples_of(tile_.vector).tile(row, 0);
   }
   RegisterTile<f32> half(const std::string& tensor, u32 rows, u32 row, int which) const {
-    return wide(load<T>(place(tensor, rows, row, which), layout_));
+    return widened(load<T>(place(tensor, rows, row, which), layout_));
   }
   void put(u32 rows, u32 row, int which, const RegisterTile<f32>& x) const {
-    if constexpr (std::same_as<T, f32>)
-      store(place(turned_, rows, row, which), x);
-    else
-      store(place(turned_, rows, row, which), astype<T>(x));
+    store(place(turned_, rows, row, which), narrowed<T>(x));
   }
   RegisterTile<f32> angle(const std::string& tensor, u32 position) const {
     const u32 columns = p_.get<u32>("columns");
     TensorTile<T> tile{{p_.get<gptr<T>>(tensor) + u64(position) * u64(columns), 0}};
     tile.cols = s32(columns);
     tile.vector = tile_.vector;
-    return wide(load<T>(tile, layout_));
+    return widened(load<T>(tile, layout_));
   }
-  static RegisterTile<f32> wide(const RegisterTile<T>& x) {
-    if constexpr (std::same_as<T, f32>)
-      return x;
-    else
-      return astype<f32>(x);
-  }
-
   const Parameters& p_;
   const RowTile& tile_;
   const RegisterLayout layout_;
@@ -68,23 +60,10 @@ Kernel rotary_kernel_of(const RowProblem& problem, bool back) {
   const RowOperation& o = *problem.operation;
   if (problem.tile.is_shared()) throw Error("rotary: a half of a head has more columns than a warp holds");
   Kernel k(o.name);
-  Parameters p;
-  for (const RowTensor& t : o.tensors) p.add(t.name, Parameter::Kind::pointer, *problem.types[0], t.meaning);
-  for (const std::string& size : o.sizes())
-    p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
-  p.declare(k, Where::here());
+  const Parameters p = declare_parameters(k, problem);
   k.threads(RegisterLayout::kThreads);
   k.grid(fmt::format("ceil_div(rows * heads, {})", problem.tile.rows()));
-  switch (*problem.types[0]) {
-    case DType::f16:
-      RotaryTile<f16>(p, problem.tile, o)(back);
-      break;
-    case DType::bf16:
-      RotaryTile<bf16>(p, problem.tile, o)(back);
-      break;
-    default:
-      RotaryTile<f32>(p, problem.tile, o)(back);
-  }
+  with_type(*problem.types[0], [&]<class T>(T) { RotaryTile<T>(p, problem.tile, o)(back); });
   return k;
 }
 

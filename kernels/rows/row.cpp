@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/rows/element.h"
 #include "ptxbuilder/registers/memory.h"
 
 namespace ptxbuilder::kernels {
@@ -14,36 +15,6 @@ size_t place_of(const RowOperation& o, const std::string& tensor) {
   for (size_t i = 0; i < o.tensors.size(); ++i)
     if (o.tensors[i].name == tensor) return i;
   throw Error(fmt::format("{} has no tensor '{}'", o.name, tensor));
-}
-
-template <class F>
-auto with_type(DType type, F&& f) {
-  switch (type) {
-    case DType::f16:
-      return f(f16(0.f));
-    case DType::bf16:
-      return f(bf16(0.f));
-    case DType::f32:
-      return f(f32(0.f));
-    default:
-      throw Error(fmt::format("elements of {}", name(type)));
-  }
-}
-
-template <class T>
-Numbers widened(const RegisterTile<T>& x) {
-  if constexpr (std::same_as<T, f32>)
-    return x;
-  else
-    return astype<f32>(x);
-}
-
-template <class T>
-RegisterTile<T> narrowed(const Numbers& x) {
-  if constexpr (std::same_as<T, f32>)
-    return x;
-  else
-    return astype<T>(x);
 }
 
 // It gives the first column of the warp.
@@ -63,18 +34,6 @@ TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u3
   tile.cols = select(row < rows, s32(columns) - s32(column), s32(0));
   tile.vector = t.vector;
   return tile;
-}
-
-void declare(Kernel& k, Parameters& p, const RowProblem& problem, Where where) {
-  const RowOperation& o = *problem.operation;
-  for (size_t i = 0; i < o.tensors.size(); ++i)
-    if (problem.types[i])
-      p.add(o.tensors[i].name, Parameter::Kind::pointer,
-            o.tensors[i].is_summed ? DType::f32 : *problem.types[i], o.tensors[i].meaning);
-  for (const std::string& size : o.sizes())
-    p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
-  for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
-  p.declare(k, where);
 }
 
 // It loads a tensor [columns], which is the same for all rows.
@@ -113,6 +72,20 @@ RegisterTile<T> number_of(const RowProblem& problem, const Parameters& parameter
 }
 
 }  // namespace
+
+Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where) {
+  Parameters p;
+  const RowOperation& o = *problem.operation;
+  for (size_t i = 0; i < o.tensors.size(); ++i)
+    if (problem.types[i])
+      p.add(o.tensors[i].name, Parameter::Kind::pointer,
+            o.tensors[i].is_summed ? DType::f32 : *problem.types[i], o.tensors[i].meaning);
+  for (const std::string& size : o.sizes())
+    p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
+  for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
+  p.declare(k, where);
+  return p;
+}
 
 Row::Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
          Loaded loaded)
@@ -422,8 +395,7 @@ void RowThreads::store(const std::string& tensor, const std::optional<RowSums>& 
 Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body, Where where) {
   const RowTile& t = problem.tile;
   Kernel k(problem.operation->name);
-  Parameters parameters;
-  declare(k, parameters, problem, where);
+  const Parameters parameters = declare_parameters(k, problem, where);
   const std::string blocks =
       problem.operation->has_sums() ? row_parts_rule(t) : fmt::format("ceil_div(rows, {})", t.rows());
   k.grid(t.ctas > 1 ? fmt::format("{} * {}", blocks, t.ctas) : blocks);

@@ -23,6 +23,10 @@ namespace ptxbuilder::kernels {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
+// It declares what an operation's kernel gets: a pointer for each tensor that is given, the extents, and its
+// numbers.
+Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where = Where::here());
+
 // The rows of a CTA, of which all have one meaning in the kernel's text. Tiles of elements lie in layout(),
 // and those of one number for each row in layout().reduced_rows(). Made by row_kernel().
 class Row {

@@ -1,6 +1,7 @@
 // The transpose of a matrix: tiles go through shared memory, and are read and written by whole rows.
 #include <fmt/format.h>
 
+#include "kernels/rows/element.h"
 #include "kernels/rows/operations.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/parameters.h"
@@ -32,16 +33,7 @@ Kernel transpose_kernel(const RowProblem& problem) {
   p.declare(k, Where::here());
   k.threads(RegisterLayout::kThreads);
   k.grid(fmt::format("ceil_div(rows, {0}) * ceil_div(columns, {0})", kEdge));
-  switch (*problem.types[0]) {
-    case DType::f16:
-      transpose_tile<f16>(k, p, problem.tile.vector);
-      break;
-    case DType::bf16:
-      transpose_tile<bf16>(k, p, problem.tile.vector);
-      break;
-    default:
-      transpose_tile<f32>(k, p, problem.tile.vector);
-  }
+  with_type(*problem.types[0], [&]<class T>(T) { transpose_tile<T>(k, p, problem.tile.vector); });
   return k;
 }
 

@@ -59,7 +59,7 @@ void add_own_pointer(Builder& builder, std::string_view name, std::string_view m
   pointer.dtype = DType::u64;
   pointer.meaning = meaning;
   builder.add_own_parameter(std::move(pointer));
-  // What is written there takes registers where there may be none to spare.
+  // The writes take registers where there may be none to spare.
   builder.waive("spills");
   builder.waive("stack");
 }

@@ -1,5 +1,5 @@
 // Tensor memory and the products in it (PTX ISA, "TensorCore 5th Generation Family Instructions"): of one
-// CTA, with 128 rows, of matrices in shared memory. TensorProducts and commits of a CTA are done in order,
+// CTA, with 128 rows, of matrices in shared memory. Products and commits of a CTA are done in order,
 // behind the threads' backs.
 #include <fmt/format.h>
 

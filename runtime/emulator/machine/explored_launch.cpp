@@ -175,8 +175,8 @@ class ExploredLaunch {
     finish(move.process, pc);
   }
 
-  // Those that the step has posted, which are numbered from `first` on, touch what it has touched, at any
-  // time from now on.
+  // The step has posted operations, numbered from `first` on: they touch what it has touched, at any time
+  // from now on.
   void begin_operations(const Cluster& cluster, uint64_t first, const Footprint& footprint) {
     for (const Event& event : cluster.events)
       if (event.number >= first) {

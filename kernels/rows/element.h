@@ -1,0 +1,46 @@
+// The elements of tensors on rows: f16, bf16 or f32 in memory, f32 where they are computed with.
+#pragma once
+
+#include <concepts>
+#include <string>
+
+#include "kernels/rows/exchange.h"
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/registers/tile.h"
+
+namespace ptxbuilder::kernels {
+
+// Calls `f` with a value of the type, and returns what it returns. Throws Error for a type that is none of
+// the three.
+template <class F>
+auto with_type(DType type, F&& f) {
+  switch (type) {
+    case DType::f16:
+      return f(f16(0.f));
+    case DType::bf16:
+      return f(bf16(0.f));
+    case DType::f32:
+      return f(f32(0.f));
+    default:
+      throw Error("elements of " + std::string(name(type)));
+  }
+}
+
+template <class T>
+Numbers widened(const RegisterTile<T>& x) {
+  if constexpr (std::same_as<T, f32>)
+    return x;
+  else
+    return astype<f32>(x);
+}
+
+template <class T>
+RegisterTile<T> narrowed(const Numbers& x) {
+  if constexpr (std::same_as<T, f32>)
+    return x;
+  else
+    return astype<T>(x);
+}
+
+}  // namespace ptxbuilder::kernels
