@@ -5,6 +5,7 @@
 #include "kernels/attention/attention_check.h"
 #include "kernels/attention/form.h"
 #include "kernels/attention/order.h"
+#include "kernels/attention/parts.h"
 #include "runtime/lazy.h"
 
 namespace ptxbuilder::kernels {
@@ -12,10 +13,13 @@ namespace {
 
 constexpr size_t kZeros = 512;  // bytes: a row of K or V, where there are no keys
 
-// `together` is heads_together(); `ordered` the rows of the blocks whose order an AttentionOrder says, or 0.
+// `together` is heads_together(); `ordered` the rows of the blocks whose order an AttentionOrder says, or 0;
+// `parts` is key_parts(), or 0 where nothing is divided.
 struct AttentionMore {
   int64_t together = 0;
   int ordered = 0;
+  int64_t parts = 0;
+  size_t part_bytes = 0;  // of workspace
 };
 
 struct AttentionTraits {
@@ -76,8 +80,12 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return tile;
   }
   AttentionMore more_of(const PlacedAttention& a, const AttentionTile& tile) override {
-    const AttentionMore more = {heads_together(a.operation, a.size, tile, multiprocessors_),
-                                a.operation.packed && tile.ahead ? tile.bm() : 0};
+    AttentionMore more = {heads_together(a.operation, a.size, tile, multiprocessors_),
+                          a.operation.packed && tile.ahead ? tile.bm() : 0,
+                          tile.split ? key_parts(a.operation, a.size, tile, multiprocessors_) : 0};
+    if (more.parts > 0)
+      more.part_bytes = AttentionParts::bytes(a.size.queries, row_blocks(a.size, tile), more.parts,
+                                              a.operation.value_depth);
     if (more.ordered > 0) order_kernel();
     return more;
   }
@@ -97,6 +105,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return made;
   }
   size_t own_bytes(const Plan& plan, const AttentionArguments& p) const override {
+    if (plan.more.parts > 0) return plan.more.part_bytes;
     return plan.more.ordered > 0 ? AttentionOrder::bytes(p.query_rows, p.batches, plan.more.ordered) : 0;
   }
   std::vector<AttentionTile> tiles_to_measure(const PlacedAttention& a,
@@ -121,16 +130,16 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     launches.queue(order_kernel(), {}, arguments);
   }
 
-  void launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p, runtime::View order,
+  void launch(const Plan& plan, PlacedAttention& a, const AttentionArguments& p, runtime::View own,
               Launches& launches) override {
-    if (order.bytes > 0 && plan.more.ordered > 0) launch_order(plan, p, order, launches);
+    if (own.bytes > 0 && plan.more.ordered > 0) launch_order(plan, p, own, launches);
     for (Operand* t : {&a.k, &a.v})
       if (t->is_empty()) {  // a row that no query sees
         for (Operand::Dimension& d : t->outer) d.extent = 1;
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
-    SourcedArguments arguments(launches.sources(), 23 + p.score.size());
+    SourcedArguments arguments(launches.sources(), 27 + p.score.size());
     // One without elements stands for none of the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
@@ -162,12 +171,18 @@ class Attention::State final : public CallEngine<AttentionTraits> {
 #include "kernels/attention/attention.def"
     if (o.sinks) pointer(from_sinks, a.sinks.memory, DType::f32);
     if (o.dropout) pointer(from_dropout_seed, a.dropout_seed.memory, DType::u32);
+    if (o.lengths) pointer(from_key_lengths, p.key_lengths, DType::u32);
+    if (o.page > 0) pointer(from_block_table, p.block_table, DType::u32);
+    if (plan.more.parts > 0) {
+      number(plan.more.parts);
+      pointer(from_workspace, own, DType::f32);
+    }
     if (o.packed) {
       pointer(source_of(a.o, from_o), a.o.memory, o.type);
       for (const size_t d : {kRows, kHeads}) scalar(from_none, static_cast<uint64_t>(a.o.outer[d].stride));
       pointer(from_query_offsets, p.query_offsets, DType::u32);
       pointer(from_key_offsets, p.key_offsets, DType::u32);
-      if (plan.more.ordered > 0) pointer(from_workspace, order, DType::u32);
+      if (plan.more.ordered > 0) pointer(from_workspace, own, DType::u32);
     }
     for (const runtime::Argument& one : p.score) arguments.add(from_none, [&] { return one; });
     // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.

@@ -49,6 +49,11 @@ struct DeviceHeads {
 // workspace, for the order in which CTAs take them. What is NaN
 // or infinite in the first rows of a sequence's V may reach the one before.
 //
+// Lengths and pages, of caches: `key_lengths` says on the device how many of its `keys` each batch has; masks
+// count from these, and what lies behind them may be anything. With pages, K and V are [page, row, head,
+// column], and the table, which takes lengths, finds the page of each `page` keys of a batch, a multiple
+// of 8. A page that is none reads as zeros. Queries are few: blocks have 64 rows.
+//
 // NaN and infinity: what is NaN or infinite in Q makes its row NaN alone, in K every row that sees it, and in
 // V a column of these rows; in V it may reach rows too that do not see it, whose weights for it are 0. A
 // score of -inf beside others hides its key.
@@ -72,9 +77,15 @@ struct AttentionArguments {
   int64_t query_rows = 0, key_rows = 0;
   runtime::View sinks = {};                   // f32 [head]; no memory: there are none
   runtime::View dropout_seed = {};            // u32 [4]; it plays no part where dropout is 0
+  runtime::View key_lengths = {};             // u32 [batch]; no memory: each has `keys`
+  runtime::View block_table = {};             // u32 [batch, ceil(keys / page)]
   std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said
+
+  // Pages: K and V are `pages` times `page` rows, batch strides lie between pages, and block_table says for
+  // each batch which pages its keys lie in, as many as `keys` take; 0: without pages.
+  int64_t page = 0, pages = 0;
 
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
 };

@@ -31,6 +31,11 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
   if (p.sinks.address != 0) a.sinks = one_row("sinks", DType::f32, p.sinks, p.heads);
   if (p.dropout_seed.address != 0)
     a.dropout_seed = one_row("dropout_seed", DType::u32, p.dropout_seed, kSeedWords);
+  if (p.key_lengths.address != 0)
+    a.key_lengths = one_row("key_lengths", DType::u32, p.key_lengths, p.batches);
+  if (p.block_table.address != 0)
+    a.block_table = one_row("block_table", DType::u32, p.block_table,
+                            p.page > 0 ? p.batches * ((p.keys + p.page - 1) / p.page) : 0);
   if (!p.packed()) return;
   const auto offsets = [&](const char* name, runtime::View view) {
     if (view.address == 0) view.bytes = 0;
@@ -43,10 +48,27 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
 void check_overlap(const PlacedAttention& a, Where where) {
   check_no_self_overlap(kName, a.o, where);
   for (const Operand* written : {&a.o, &a.lse})
-    for (const Operand* read :
-         {&a.q, &a.k, &a.v, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed})
+    for (const Operand* read : {&a.q, &a.k, &a.v, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed,
+                                &a.key_lengths, &a.block_table})
       check_apart(kName, *written, *read, true, where);
   check_apart(kName, a.lse, a.o, false, where);
+}
+
+// Pages that a table finds, and the lengths that hide what lies behind the last key.
+void check_pages(const AttentionArguments& p, Where where) {
+  check_range("page", p.page, 0, kMostExtent, where);
+  check_range("pages", p.pages, 0, kMostExtent, where);
+  const bool has_table = p.block_table.address != 0;
+  if (has_table != (p.page > 0))
+    refuse(where, has_table ? "a block_table, and pages of 0 rows (page)"
+                            : fmt::format("pages of {} rows, and no block_table", p.page));
+  if (has_table && p.key_lengths.address == 0)
+    refuse(where, "a block_table, and no key_lengths, which say how many keys lie in its pages");
+  if (p.page % 8 != 0)
+    refuse(where, fmt::format("pages of {} rows; a multiple of 8, from which copies begin", p.page));
+  if (p.packed() && (has_table || p.key_lengths.address != 0))
+    refuse(where,
+           "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
 }
 
 // The first key that query 0 sees, and the one behind its last, unless there is no limit.
@@ -57,9 +79,11 @@ Limits limits(const AttentionArguments& p, Where where) {
   if (p.causal && p.right > 0)
     refuse(where, fmt::format("causal, and right = {}: the keys to the right that a causal query sees are 0",
                               p.right));
-  if (p.packed() && p.top_left)
-    refuse(where, "packed sequences and top_left: their masks count from keys - queries of each");
-  const int64_t offset = p.packed() || p.top_left ? 0 : p.keys - p.queries;
+  const bool counts = p.packed() || p.key_lengths.address != 0;
+  if (counts && p.top_left)
+    refuse(where, fmt::format("{} and top_left: their masks count from keys - queries of each",
+                              p.packed() ? "packed sequences" : "lengths of keys"));
+  const int64_t offset = counts || p.top_left ? 0 : p.keys - p.queries;
   const int64_t right = p.causal ? 0 : p.right, most = kMostExtent;
   Limits l;
   if (right >= 0) l.end = offset + std::min(right, most) + 1;
@@ -141,17 +165,20 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
 #include "kernels/attention/attention.def"
   if (p.dropout > 0 && p.dropout_seed.address == 0)
     refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
-  const bool packed = p.packed();
+  check_pages(p, where);
+  const bool packed = p.packed(), has_lengths = p.key_lengths.address != 0;
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
   PlacedAttention a;
   a.q = heads_operand("Q", p.q, p.type, p.depth, query_rows, p.heads, batches);
-  a.k = heads_operand("K", p.k, p.type, p.depth, key_rows, key_heads, batches);
-  a.v = heads_operand("V", p.v, p.type, columns, key_rows, key_heads, batches);
+  const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0 ? p.pages : batches;
+  a.k = heads_operand("K", p.k, p.type, p.depth, rows, key_heads, pieces);
+  a.v = heads_operand("V", p.v, p.type, columns, rows, key_heads, pieces);
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);
   place_rows(p, query_rows, batches, a);
   for (const Operand* t : {&a.q, &a.k, &a.v, &a.o}) check_memory(kName, *t, where);
-  for (const Operand* row : {&a.lse, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed})
+  for (const Operand* row :
+       {&a.lse, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed, &a.key_lengths, &a.block_table})
     check_row(kName, *row, where);
   a.size = {p.queries, p.keys, p.heads, p.batches, key_heads > 0 ? p.heads / key_heads : 1};
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) {
@@ -169,9 +196,11 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
 #include "kernels/attention/attention.def"
   a.operation.packed = packed;
   a.operation.sinks = p.sinks.address != 0;
+  a.operation.lengths = has_lengths;
+  a.operation.page = static_cast<int>(p.page);
   heads_as_rows &= p.dropout == 0;  // which tells heads apart
   const Limits l = limits(p, where);
-  if (heads_as_rows && !packed && p.queries == 1 && !a.operation.sinks) {
+  if (heads_as_rows && !packed && !has_lengths && p.queries == 1 && !a.operation.sinks) {
     take_heads_as_rows(a, l);
     return a;
   }
@@ -182,12 +211,13 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }
   // A limit that hides nothing is none.
-  const int64_t most = packed ? query_rows + key_rows : p.keys;
-  if (l.end && (packed || *l.end < most)) {
+  const bool counts = packed || has_lengths;
+  const int64_t most = packed ? query_rows + key_rows : p.queries + p.keys;
+  if (l.end && (counts ? packed || p.queries > 1 : *l.end < p.keys)) {
     a.operation.causal = true;
     a.size.visible = static_cast<int32_t>(std::clamp<int64_t>(*l.end, -p.queries, most));
   }
-  if (l.first && (packed || *l.first + p.queries - 1 > 0)) {
+  if (l.first && (counts || *l.first + p.queries - 1 > 0)) {
     a.operation.window = true;
     a.size.hidden = static_cast<int32_t>(std::clamp<int64_t>(*l.first, -kMostExtent, most));
   }

@@ -21,13 +21,14 @@ struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
   // Operands that are not given have no elements.
-  Operand q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed;
+  Operand q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table;
   bool is_empty = false;  // nothing is to be done
 
   // Whether the kernel may write O where it lies, and nothing behind its rows.
   bool stores_in_place() const;
   std::vector<const Operand*> operands() const {
-    return {&q, &k, &v, &o, &lse, &query_offsets, &key_offsets, &sinks, &dropout_seed};
+    return {&q,           &k,          &v, &o, &lse, &query_offsets, &key_offsets, &sinks, &dropout_seed,
+            &key_lengths, &block_table};
   }
   MovedOperands moved();
   std::vector<Operand*> read() { return {&q, &k, &v}; }

@@ -7,6 +7,7 @@
 #include "kernels/attention/choice.h"
 #include "kernels/attention/kernel.h"
 #include "kernels/attention/order.h"
+#include "kernels/attention/parts.h"
 #include "kernels/attention/reference.h"
 #include "kernels/family/command_line.h"
 #include "kernels/family/family.h"
@@ -27,6 +28,8 @@ AttentionOperation operation(const command::Fields& f) {
 #include "kernels/attention/attention.def"
   o.sinks = f["sinks"] != 0;
   o.packed = f["packed"] != 0;
+  o.lengths = f["lengths"] != 0;
+  o.page = static_cast<int>(f["page"]);
   o.heads_in_rows = f.small("heads_in_rows");
   return o;
 }
@@ -44,6 +47,7 @@ AttentionTile tile(const command::Fields& f) {
   t.late = f["late"] != 0;
   t.lazy = f["lazy"] != 0;
   t.whole = f["whole"] != 0;
+  t.split = f["parts"] != 0;
   return t;
 }
 
@@ -59,6 +63,7 @@ void set_tile(command::Fields& f, const AttentionTile& t) {
   f.set("late", t.late);
   f.set("lazy", t.lazy);
   f.set("whole", t.whole);
+  f.set("parts", t.split);
 }
 
 int multiprocessors(const command::Fields& f) {
@@ -70,21 +75,24 @@ AttentionSize attention_size(const command::Fields& f) {
   const int64_t in_rows = f["heads_in_rows"];
   AttentionSize s = {f["queries"] * in_rows, f["keys"], f["heads"] / in_rows, f["batches"],
                      f["group"] / in_rows};
-  s.visible = f["packed"] != 0 ? 1 : static_cast<int32_t>(f["keys"] - f["queries"] + 1);
+  s.visible = f["packed"] != 0 || f["lengths"] != 0 ? 1 : static_cast<int32_t>(f["keys"] - f["queries"] + 1);
   s.hidden = s.visible - static_cast<int32_t>(f["window"]);
   return s;
 }
 
-// The tile of a size, but none of whole blocks, as launches may have any number of keys.
+// The tile of a size, but none of whole blocks, as launches may have any number of keys, and none whose keys
+// CTAs divide, since a launch would have to say among how many.
 void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
-  if (o.packed || o.heads_in_rows > 1)
+  if (o.packed || o.lengths || o.heads_in_rows > 1)
     throw command::UsageError(
         fmt::format("--{}: a launch does not know then what it has of queries and keys, by which --shapes "
                     "chooses a tile: leave out --shapes, and say the tile",
-                    o.packed ? "packed" : "heads_in_rows"));
+                    o.packed    ? "packed"
+                    : o.lengths ? "lengths"
+                                : "heads_in_rows"));
   AttentionTile chosen = choose_attention(o, attention_size(f), multiprocessors(f));
-  chosen.whole = false;
+  chosen.whole = chosen.split = false;
   set_tile(f, chosen);
 }
 
@@ -96,7 +104,8 @@ std::string best_together(const command::Fields& f) {
                      heads_together(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
-// All batches; or packed, sequences of which each has fewer queries than the one before, and more keys.
+// All batches, where they have lengths with ever fewer keys, down to one; or packed, sequences of which each
+// has fewer queries than the one before, and more keys.
 std::vector<AttentionSequence> sequences(const command::Fields& f) {
   std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
@@ -105,6 +114,7 @@ std::vector<AttentionSequence> sequences(const command::Fields& f) {
   for (size_t i = 0; i < batches; ++i) {
     if (f["packed"] == 0) {
       s.batch = i;
+      if (f["lengths"] != 0) s.keys = std::max<size_t>(keys * (batches - i) / batches, 1);
       all.push_back(s);
       continue;
     }
@@ -114,6 +124,22 @@ std::vector<AttentionSequence> sequences(const command::Fields& f) {
     s.first_query += s.queries, s.first_key += s.keys;
   }
   return all;
+}
+
+// Writes NaN where no batch has a key, to a tensor [page, head, row, column].
+void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSequence>& all,
+                   command::Tensor& t) {
+  const std::vector<uint64_t> shape = t.shape();
+  std::vector<bool> is_key(pages.count() * pages.rows());
+  for (const AttentionSequence& s : all)
+    for (size_t key = 0; key < s.keys; ++key)
+      is_key[pages.page(s.batch, key / pages.rows()) * pages.rows() + key % pages.rows()] = true;
+  for (size_t page = 0; page < pages.count(); ++page)
+    for (size_t head = 0; head < shape[2]; ++head)
+      for (size_t row = 0; row < pages.rows(); ++row)
+        for (size_t i = 0; !is_key[page * pages.rows() + row] && i < shape[0]; ++i)
+          t.set(((page * shape[2] + head) * pages.rows() + row) * shape[0] + i, NAN);
+  t.to_device();
 }
 
 // As attention_order writes it, of sequences with ever more keys.
@@ -143,6 +169,8 @@ void run(const command::Fields& f, command::Run& run) {
   const uint64_t rows = o.packed ? all.back().first_query + all.back().queries : size("queries"),
                  keys = o.packed ? all.back().first_key + all.back().keys : size("keys"),
                  batches = o.packed ? 1 : size("batches");
+  const AttentionPages pages(all, f);
+  const uint64_t pieces = o.packed ? 1 : pages.count();  // of K and V
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
   // Of heads in rows, those of a query lie beside each other.
   const auto by_head = [&](uint64_t columns) {
@@ -151,8 +179,8 @@ void run(const command::Fields& f, command::Run& run) {
                         : Shape{columns, in_rows, rows, heads / in_rows, batches};
   };
   command::Tensor q = run.normal(o.type, by_head(depth)),
-                  k = run.normal(o.type, {depth, keys, heads / group, batches}),
-                  v = run.normal(o.type, {columns, keys, heads / group, batches}),
+                  k = run.normal(o.type, {depth, o.packed ? keys : pages.rows(), heads / group, pieces}),
+                  v = run.normal(o.type, {columns, o.packed ? keys : pages.rows(), heads / group, pieces}),
                   out = run.output(o.type, by_head(columns)),
                   lse = run.output(DType::f32, {rows, heads, batches});
   command::Tensor query_offsets = run.output(DType::u32, {all.size() + 1}),
@@ -186,6 +214,33 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor seed = dropout.seed_on_device(run);
   if (o.sinks) arguments.push_back(sinks.pointer());
   if (o.dropout) arguments.push_back(seed.pointer());
+  command::Tensor lengths = run.output(DType::u32, {all.size()}),
+                  table = run.output(DType::u32, {all.size(), pages.of_batch()});
+  if (o.lengths) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      lengths.set(i, static_cast<double>(all[i].keys));
+      for (size_t n = 0; n < pages.of_batch(); ++n)
+        table.set(i * pages.of_batch() + n, static_cast<double>(pages.page(i, n)));
+    }
+    lengths.to_device();
+    table.to_device();
+    for (command::Tensor* t : {&k, &v}) poison_beyond(pages, all, *t);
+    arguments.push_back(lengths.pointer());
+  }
+  if (o.page > 0) arguments.push_back(table.pointer());
+  const auto row_blocks =
+      static_cast<int64_t>((size("queries") * in_rows + kConsumerRows - 1) / kConsumerRows);
+  command::Tensor parts = run.output(
+      DType::f32, {tile(f).split ? AttentionParts::bytes(
+                                       static_cast<int64_t>(size("queries") * in_rows),
+                                       row_blocks * static_cast<int64_t>(heads / in_rows) * f["batches"],
+                                       f["parts"], o.value_depth) /
+                                       4
+                                 : 1});
+  if (tile(f).split) {
+    arguments.push_back(number(size("parts")));
+    arguments.push_back(parts.pointer());
+  }
   if (o.packed) {
     const AttentionSequence end = {0, 0, 0, rows, keys};
     for (size_t i = 0; i <= all.size(); ++i) {
@@ -206,7 +261,7 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
-  const AttentionReference reference(q, k, v, all, f, scale, o.sinks ? &sinks : nullptr, dropout);
+  const AttentionReference reference(q, k, v, all, pages, f, scale, o.sinks ? &sinks : nullptr, dropout);
   const double cost = static_cast<double>(f["keys"] * f["depth"]);
   run.check(
       out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
@@ -243,6 +298,8 @@ const command::Registration registration({
          {"heads_in_rows", 1,
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
          {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},
+         {"lengths", 0, "whether each batch has its own number of keys, ever fewer", 1, 1, kYesNo},
+         {"page", 0, "rows of a page of K and V, a multiple of 8; 0 for none", 8, 0},
          {"type", 0, "of Q, K, V and O", 1, 1, kTypes},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys of a block", 16},
@@ -259,6 +316,7 @@ const command::Registration registration({
           kYesNo},
          {"lazy", 1, "whether sums are multiplied only where the greatest score has grown a lot", 1, 1,
           kYesNo},
+         {"parts", 0, "CTAs that divide the keys of a block of queries; 0 for one that has all", 1, 0},
          {"whole", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1, kYesNo}},
     .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
     .run = run,

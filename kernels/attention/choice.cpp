@@ -13,6 +13,13 @@ constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 
 constexpr int kMostStages = 4;
 
+// Keys that CTAs divide.
+constexpr int kBytesOfPart = 112 << 10;         // of tiles of each of two CTAs
+constexpr double kBytesOfUs = 22000;            // of keys and values that come to a multiprocessor
+constexpr double kAlone = 1.09;                 // one CTA of a multiprocessor takes longer than half of two
+constexpr double kRoundUs = 3, kPartUs = 0.13;  // a CTA begins and ends, and a part is added
+constexpr int64_t kMostParts = 64;
+
 constexpr double kLaunchUs = 3;
 constexpr double kMaskNs = 400;       // of a tile's first block, where keys end within it
 constexpr double kLeastScale = 0.35;  // of narrow heads: what the softmax takes stays
@@ -33,7 +40,7 @@ const std::vector<Measured>& measured() {
   return all;
 }
 
-bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.packed; }
+bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.packed || o.lengths; }
 
 // Says whether the row is of heads as wide as these, or wider, with a mask where these have one.
 bool is_for(const Measured& row, const AttentionOperation& o) {
@@ -62,11 +69,13 @@ struct Blocks {
 };
 Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
   Blocks b;
+  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // of the longest
   for (int64_t row = 0; row < s.queries; row += t.bm()) {
-    const int64_t end = o.causal
-                            ? std::clamp<int64_t>((row + t.bm() - 1) / o.heads_in_rows + s.visible, 0, s.keys)
-                            : s.keys,
-                  first = o.window ? std::clamp<int64_t>(row / o.heads_in_rows + s.hidden, 0, end) : 0;
+    const int64_t end = o.causal ? std::clamp<int64_t>(
+                                       (row + t.bm() - 1) / o.heads_in_rows + s.visible + longer, 0, s.keys)
+                                 : s.keys,
+                  first =
+                      o.window ? std::clamp<int64_t>(row / o.heads_in_rows + s.hidden + longer, 0, end) : 0;
     const double count = std::max(
         std::ceil(static_cast<double>(end) / t.bn) - std::floor(static_cast<double>(first) / t.bn), 1.0);
     b.rows += 1, b.all += count;
@@ -132,6 +141,50 @@ int64_t heads_together(const AttentionOperation& o, const AttentionSize& s, cons
   }
   const auto shared = static_cast<int64_t>(kSharedBytes / std::max(bytes_of_keys(o, s), 1.0));
   return std::min(std::max<int64_t>(shared, 1) * s.group, heads);
+}
+
+int64_t row_blocks(const AttentionSize& s, const AttentionTile& t) {
+  return std::max<int64_t>((s.queries + t.bm() - 1) / t.bm(), 1) * s.heads * s.batches;
+}
+
+int64_t key_parts(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
+                  int multiprocessors) {
+  const auto blocks = static_cast<int64_t>(blocks_of(o, s, t).most);
+  const int64_t rows = row_blocks(s, t), at_once = int64_t{multiprocessors} * ctas_at_once(o, t);
+  const double block_us = t.bn * (o.depth + o.value_depth) * size_of(o.type) / kBytesOfUs;
+  int64_t best = 1;
+  double least = INFINITY;
+  for (int64_t parts = 1; parts <= std::clamp<int64_t>(blocks, 1, kMostParts); ++parts) {
+    const int64_t ctas = rows * parts, rounds = ctas / at_once, rest = ctas % at_once;
+    // CTAs of a multiprocessor share what comes to it.
+    const int64_t last = (rest + multiprocessors - 1) / multiprocessors;
+    const double shares =
+        static_cast<double>(rounds * ctas_at_once(o, t)) + (last == 1 ? kAlone : static_cast<double>(last));
+    const double us = shares * static_cast<double>((blocks + parts - 1) / parts) * block_us +
+                      static_cast<double>(rounds + (rest > 0)) * kRoundUs +
+                      static_cast<double>(parts) * kPartUs;
+    if (us < least) least = us, best = parts;
+  }
+  return best;
+}
+
+// The tile of queries that are few, whose keys CTAs divide where multiprocessors would be idle, and of all
+// whose keys have lengths; nothing for others.
+static std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
+                                               int multiprocessors) {
+  const bool is_few = s.queries <= kFew && !o.packed && !o.dropout;
+  if (!o.lengths && !is_few) return std::nullopt;
+  AttentionTile t = {.consumers = 1, .bn = o.value_depth > 128 ? 64 : 128, .split = is_few};
+  const auto fits = [&] {
+    return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);
+  };
+  while (t.bn > 16 && !fits()) t.bn /= 2;
+  t.stages = kMostStages;
+  while (t.stages > 2 && !fits()) --t.stages;
+  t.whole = may_be_whole(o, s, t);
+  // A part that is all takes two CTAs of a multiprocessor too, which is worth its way through memory.
+  t.split = is_few && (o.lengths || key_parts(o, s, t, multiprocessors) > 1);
+  return t.split || o.lengths ? std::optional(t) : std::nullopt;
 }
 
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, const AttentionSize& s) {
@@ -204,6 +257,7 @@ void check_keys(const AttentionTile& tile, const AttentionSize& size, Where wher
 }
 
 AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize& s, int multiprocessors) {
+  if (const std::optional<AttentionTile> few = choose_few(o, s, multiprocessors)) return *few;
   std::optional<AttentionTile> best;
   const Measured* width = nullptr;
   double least = INFINITY;

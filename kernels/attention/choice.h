@@ -22,6 +22,13 @@ struct AttentionSize {
 int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
                        const AttentionTile& tile, int ctas);
 
+// Blocks of queries, of all heads and batches.
+int64_t row_blocks(const AttentionSize& size, const AttentionTile& tile);
+// Among how many CTAs a tile that is split divides the keys of a block of queries: as many as end first, on
+// as many multiprocessors.
+int64_t key_parts(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
+                  int multiprocessors);
+
 // Tiles that the operation allows and whose registers suffice.
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);

@@ -26,6 +26,7 @@ std::string text(const AttentionTile& t) {
   add(t.turns, t.late ? "_late" : "_turns");
   add(!t.lazy, "_eager");
   add(t.whole, "_whole");
+  add(t.split, "_split");
   add(!t.overlaps, "_nopdl");
   return all;
 }
@@ -36,7 +37,7 @@ AttentionTile parse_attention_tile(const std::string& whole) {
     throw Error(fmt::format(
         "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
         "consumer, keys and stages), with _v3 (stages of values), _q2 (places of queries), _ahead, "
-        "_up, _turns or _late, _eager, _whole and _nopdl behind it",
+        "_up, _turns or _late, _eager, _whole, _split and _nopdl behind it",
         whole, part));
   };
   const auto number = [&](std::string_view text) {
@@ -73,12 +74,18 @@ AttentionTile parse_attention_tile(const std::string& whole) {
       t.turns = true;
     else if (parts[i] == "whole")
       t.whole = true;
+    else if (parts[i] == "split")
+      t.split = true;
     else if (parts[i] == "nopdl")
       t.overlaps = false;
     else
       refuse(parts[i]);
   }
   return t;
+}
+
+int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
+  return t.split && o.value_depth <= 128 ? 2 : 1;
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
@@ -131,7 +138,21 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (t.query_places != 1 && !(t.ahead && t.query_places == 2))
     refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (ahead)",
                        t.query_places));
-  if (t.whole && (o.causal || o.window || o.packed))
+  if (o.page < 0) refuse(fmt::format("pages of {} rows; 1 at least, or 0 for none", o.page));
+  if (o.packed && (o.lengths || o.page > 0))
+    refuse(
+        "packed sequences, and lengths of keys or pages: offsets say where packed keys lie; leave one out");
+  if (o.page > 0 && !o.lengths)
+    refuse("pages, and no lengths: rows behind the last key lie in pages too, and only lengths hide them");
+  if (o.lengths && (t.consumers > 1 || t.ahead))
+    refuse(
+        "lengths of keys, with several consumers or CTAs that stay (ahead): one consumer clears the values "
+        "behind the last key, and nobody waits for it");
+  if (t.split && (t.consumers > 1 || t.ahead))
+    refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (ahead)");
+  if (t.split && (o.packed || o.dropout))
+    refuse("keys that CTAs divide (split), of packed sequences or with dropout");
+  if (t.whole && (o.causal || o.window || o.packed || o.lengths))
     refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;
   if (const int bytes = tile_bytes(o, t); bytes > room)

@@ -1,6 +1,7 @@
 // What a pass of attention computes, and how a kernel goes about it.
 #pragma once
 
+#include <numeric>
 #include <string>
 
 #include "ptxbuilder/dtype.h"
@@ -25,6 +26,10 @@ struct AttentionOperation {
   bool packed = false;
   bool lse = true;     // whether the logarithms are written
   bool sinks = false;  // each head has a logit that takes part in its softmax, and has no value
+  // Each batch says on the device how many keys it has. Masks then count from keys - queries of each.
+  bool lengths = false;
+  // Keys and values lie in pages of so many rows, which a table of each batch finds; 0: in one piece.
+  int page = 0;
   // As many heads that share keys are rows of one block of queries, so that few queries fill it: row r is
   // query r / heads_in_rows of head r % heads_in_rows. A power of two up to 64; neither of packed sequences
   // nor with dropout.
@@ -43,7 +48,7 @@ struct AttentionOperation {
 
 // Whether blocks of queries come in the order of their length: where a mask makes them differ, and their
 // number is known.
-inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.packed; }
+inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.packed && !o.lengths; }
 
 // How the warpgroups of a CTA share the work.
 struct AttentionTile {
@@ -64,21 +69,30 @@ struct AttentionTile {
   bool late = false;   // each passes its turn in its softmax, rather than behind its products
   // Sums are multiplied only where the greatest score has grown by more than 8, in powers of two.
   bool lazy = true;
-  bool whole = false;    // the keys are whole blocks: none has to be hidden for the tensor's end
+  bool whole = false;  // the keys are whole blocks: none has to be hidden for the tensor's end
+  // The keys of a block of queries are divided among CTAs, as the launch says among how many, and the last of
+  // these completes O.
+  bool split = false;
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
   int bm() const { return consumers * 64; }
   int value_stages() const { return stages + more_values; }
+  // The rows of keys that come by one copy: those of a block, or as many of these as lie in one page.
+  int copy_rows(int page) const { return page > 0 ? std::gcd(page, bn) : bn; }
   // Stages of values through which the O of a CTA leaves: one for all consumers, else one for each.
   int places() const { return bn >= bm() ? 1 : consumers; }
   bool operator==(const AttentionTile&) const = default;
 };
 
 // "128x176_2": queries, keys and stages, with _v3 (stages of values), _q2 (places of queries), _ahead, _up,
-// _turns or _late, _eager, _whole and _nopdl behind it; and back. parse_attention_tile throws Error that
-// shows the form.
+// _turns or _late, _eager, _whole, _split and _nopdl behind it; and back. parse_attention_tile throws Error
+// that shows the form.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);
+
+// CTAs that a multiprocessor holds where their tiles leave room for as many: two that divide keys, if half of
+// its registers are enough for a product.
+int ctas_at_once(const AttentionOperation& operation, const AttentionTile& tile);
 
 // Bytes of the tiles of a CTA.
 int tile_bytes(const AttentionOperation& operation, const AttentionTile& tile);

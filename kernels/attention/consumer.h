@@ -4,6 +4,7 @@
 
 #include "kernels/attention/dropout.h"
 #include "kernels/attention/log_sum.h"
+#include "kernels/attention/parts.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention/softmax.h"
 #include "kernels/attention/work.h"
@@ -39,6 +40,7 @@ class AttentionConsumer {
         shrink_(RegisterTile<f32>(f32(1), by_row())),
         leaving_(values_.none()) {
     if (roles.turns) turn_ = roles.turns->of(wg);
+    if (t.split) parts_.emplace(o, sizes, p);
   }
 
   // The scores of the last block, and `product` under their softmax.
@@ -51,10 +53,11 @@ class AttentionConsumer {
     if (product) product();
     if (turn_ && !t_.late) turn_->pass();
     std::optional<KeptWeights> kept;
-    if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // under the products
+    if (o_.dropout)
+      kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, sizes_, w).at(0));  // under the products
     region("scores", [&] { wgmma_wait(product ? 1 : 0); });
     keys_.release(key);
-    const KeyBlocks blocks(t_, w);
+    const KeyBlocks blocks(t_, sizes_, w);
     free_queries(blocks.count() == 1);
     const bool hides = !t_.whole;
     region("softmax", [&] {
@@ -67,10 +70,11 @@ class AttentionConsumer {
 
   // The other blocks, and O.
   void finish(const AttentionWork& w, const std::function<void(const std::function<void()>&)>& begin_next) {
-    const KeyBlocks blocks(t_, w);
+    const KeyBlocks blocks(t_, sizes_, w);
     if (t_.ahead) keys_.unify(), values_.unify();
     if (t_.query_places > 1) place_ = warp_uniform(place_);
     store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
+    if (o_.lengths) clear_behind(w, blocks);
     const std::optional<Dropout> dropout = dropout_of(w);
     const auto steps = [&](u32 from, u32 to, bool hides) {
       for_(from, to, [&](u32 i) { step(w, blocks.at(i), i == 1, i == blocks.count() - 1, hides, dropout); });
@@ -98,6 +102,7 @@ class AttentionConsumer {
         [&] {
           wait();
           RegisterTile<f32> all = complete(total);
+          if (parts_) return region("parts", [&] { store_parts(w, blocks.parts, all, most); });
           if (o_.sinks) all = all + softmax_.of_sinks(most, *sinks_of(w));
           region("store", [&] { store_rows(w, all, most, dropout); });
         },
@@ -185,10 +190,12 @@ class AttentionConsumer {
   // The sinks of a consumer's rows, as the softmax takes scores.
   std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w) const {
     if (!o_.sinks) return std::nullopt;
+    return sinks_of(w, row_index(by_row()));
+  }
+  RegisterTile<f32> sinks_of(const AttentionWork& w, const RegisterTile<u32>& row) const {
     const u32 in_rows = o_.heads_in_rows;
-    const RegisterTile<u32> row = row_index(by_row());
     const f32 scale = f32(kLog2E) / exponent();
-    return RegisterTile<f32>::of(by_row(), [&](int i) {
+    return RegisterTile<f32>::of(row.layout(), [&](int i) {
       return f32(p_.template get<gptr<f32>>("sinks")[w.head * in_rows + row.value(i) % in_rows]) * scale;
     });
   }
@@ -281,17 +288,60 @@ class AttentionConsumer {
       if (t_.ahead) fence_proxy_async<Space::shared>();  // values come next to the place
       sync_warpgroup();
     } else {
+      send(w, out);
+    }
+  }
+  // O leaves through the place where all rows are.
+  void send(const AttentionWork& w, const TileView& out) {
+    fence_proxy_async<Space::shared>();
+    sync_warpgroup();
+    elect([&] {
+      const TensorMap O = p_.template get<TensorMap>("O");
+      if (o_.heads_in_rows > 1)
+        store_heads(O, out, w);
+      else
+        tma_store(O, out, 0, row_of(w), w.head, w.batch);
+      cp_async_bulk_commit_group();
+    });
+  }
+
+  // Leaves the sums of this CTA's part of the keys; the CTA of the last part completes O.
+  void store_parts(const AttentionWork& w, u32 parts, const RegisterTile<f32>& total,
+                   const RegisterTile<f32>& most) {
+    parts_->give(w, most, total, sums_);
+    if_(*w.part == parts - 1, [&] {
+      const TileView out = place();
+      parts_->complete(w, parts, exponent(), [&](u32 first, const AttentionParts::Sums& sums) {
+        const RegisterTile<u32> row = row_index(sums.total.layout()) + first;
+        const RegisterTile<f32> all =
+            o_.sinks ? sums.total + softmax_.of_sinks(sums.most, sinks_of(w, row)) : sums.total;
+        if (o_.lse)
+          store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first, softmax_.log_sum(sums.most, all),
+                                 [&](u32 of_some) { return parts_->is_first_of(of_some); });
+        const RegisterTile<f32> one(f32(1), all.layout());
+        const RegisterTile<f32> inverse = select(all == f32(0), f32(0), divide(one, all, Approx::yes));
+        store(out.rows(first, parts_->rows_at_once()), astype<T>(sums.values * inverse));
+      });
+      send(w, out);
+    });
+  }
+
+  // Clears the values behind the last key, which may be anything, in the block that comes first: a weight of
+  // 0 does not hide what is NaN.
+  void clear_behind(const AttentionWork& w, const KeyBlocks& blocks) {
+    constexpr int kRows = 16;
+    const u32 first = blocks.at(0) * t_.bn, keys = max(w.keys, first) - first;
+    if_(keys < t_.bn, [&] {
+      const TileView V = roles_.V[values_.front().index()];
+      for_(keys / kRows, u32(t_.bn / kRows), [&](u32 i) {
+        const TileView some = V.rows(i * kRows, kRows);
+        const RegisterTile<T> values = load<T>(some);
+        const RegisterTile<u32> key = row_index(values.layout()) + i * kRows;
+        store(some, select(key < keys, values, T(0.f)));
+      });
       fence_proxy_async<Space::shared>();
       sync_warpgroup();
-      elect([&] {
-        const TensorMap O = p_.template get<TensorMap>("O");
-        if (o_.heads_in_rows > 1)
-          store_heads(O, out, w);
-        else
-          tma_store(O, out, 0, row_of(w), w.head, w.batch);
-        cp_async_bulk_commit_group();
-      });
-    }
+    });
   }
 
   // Panel by panel, since those of a part of a tile do not lie together.
@@ -318,6 +368,7 @@ class AttentionConsumer {
   Accumulator scores_, sums_;  // behind its softmax, the first has the weights
   f32 scale_;
   Softmax softmax_;
+  std::optional<AttentionParts> parts_;
   Var<RegisterTile<f32>> shrink_;  // of the sums, for the weights that are next
   Var<Stage> leaving_;             // through which O goes, until it is handed back
 };

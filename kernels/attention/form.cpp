@@ -22,7 +22,8 @@ AttentionKey key_of(const PlacedAttention& attention) {
     return static_cast<uint64_t>(static_cast<uint32_t>(low)) | static_cast<uint64_t>(high) << 32;
   };
   uint64_t flags = uint64_t{o.type == DType::bf16};
-  for (const bool flag : {o.causal, o.window, o.packed, o.lse, o.sinks}) flags = flags << 1 | uint64_t{flag};
+  for (const bool flag : {o.causal, o.window, o.packed, o.lse, o.sinks, o.lengths})
+    flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
   return {flags,
@@ -32,7 +33,8 @@ AttentionKey key_of(const PlacedAttention& attention) {
           static_cast<uint64_t>(s.heads),
           static_cast<uint64_t>(s.batches),
           static_cast<uint64_t>(s.group),
-          pair(s.visible, s.hidden)};
+          pair(s.visible, s.hidden),
+          static_cast<uint64_t>(o.page)};
 }
 
 std::string call_text(const PlacedAttention& attention) {
@@ -47,6 +49,8 @@ std::string call_text(const PlacedAttention& attention) {
   add(o.packed, "packed");
   add(o.lse, "lse");
   add(o.sinks, "sinks");
+  add(o.lengths, "lengths");
+  add(o.page > 0, fmt::format("page{}", o.page).c_str());
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) add(o.name, #name);
 #include "kernels/attention/attention.def"
   return fmt::format("{} {}x{} {} {} {} {} {} {} {} {} {}", name(o.type), o.depth, o.value_depth,

@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 
 // A plan is found by these words of an operation and a size.
-using AttentionKey = std::array<uint64_t, 8>;
+using AttentionKey = std::array<uint64_t, 9>;
 AttentionKey key_of(const PlacedAttention& attention);
 
 // A call in words, for a file of tiles: "f16 128x128 causal+lse 4096 4096 32 2 4 1 0 1".
@@ -31,7 +31,7 @@ std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
 float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is said
 
 // The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
-constexpr size_t kAttentionFormWords = 9
+constexpr size_t kAttentionFormWords = 11
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1
@@ -43,7 +43,7 @@ inline auto words_of(const AttentionArguments& p) {
     const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
     auto flags = static_cast<uint64_t>(p.type);
     for (const int64_t number :
-         {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows, p.key_rows})
+         {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows, p.key_rows, p.page, p.pages})
       add(number);
     add(p.workspace.bytes);
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \

@@ -11,7 +11,8 @@ namespace {
 struct RoleRegisters {
   int producer, consumer;
 };
-RoleRegisters role_registers(const AttentionTile& t) {
+RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
+  if (ctas_at_once(o, t) == 2) return {40, 216};
   if (t.consumers == 1) return {40, 232};
   if (t.consumers == 3) return {32, 160};
   return t.ahead ? RoleRegisters{40, 232} : RoleRegisters{24, 240};
@@ -22,8 +23,9 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   using enum Parameter::Kind;
   Parameters p;
   p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
-  p.add("K", tensor_map, o.type, "keys");
-  p.add("V", tensor_map, o.type, "values, a row for each key");
+  const std::string pages = o.page > 0 ? ": columns, rows of a page, heads, pages" : "";
+  p.add("K", tensor_map, o.type, "keys" + pages);
+  p.add("V", tensor_map, o.type, "values, a row for each key" + pages);
   if (!o.packed) p.add("O", tensor_map, o.type, "softmax(scale Q K^T) V, a row for each query");
   if (o.lse)
     p.add("lse", pointer, DType::f32,
@@ -35,23 +37,32 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   p.add("batches", scalar, DType::u32, o.packed ? "sequences" : "of each tensor");
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
   p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
+  const bool counts = o.packed || o.lengths;
   if (o.causal)
     p.add("visible", scalar, DType::s32,
-          o.packed ? "query i sees the keys below i + visible + keys - queries, of its sequence"
-                   : "query i sees the keys below i + visible");
+          counts ? "query i sees the keys below i + visible + keys - queries, of its sequence"
+                 : "query i sees the keys below i + visible");
   if (takes_longest_first(o))
     p.add("together", scalar, DType::u32,
           "heads of which the longest rows of queries come first: 1 or more, which counts for speed alone");
   if (o.window)
     p.add("hidden", scalar, DType::s32,
-          o.packed ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
-                   : "query i sees the keys from i + hidden on");
+          counts ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
+                 : "query i sees the keys from i + hidden on");
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
   if (o.sinks) p.add("sinks", pointer, DType::f32, "of each head a logit that has no value");
   if (o.dropout)
     p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
+  if (o.lengths) p.add("key_lengths", pointer, DType::u32, "keys that each batch has");
+  if (o.page > 0)
+    p.add("block_table", pointer, DType::u32,
+          "of each batch the pages of its keys, as many as the most keys of a batch have");
+  if (t.split) {
+    p.add("parts", scalar, DType::u32, "CTAs that divide the keys of a block of queries");
+    p.add("part_sums", pointer, DType::f32, "what CTAs leave for the one that completes O");
+  }
   if (o.packed) {
     p.add("O", pointer, o.type, "softmax(scale Q K^T) V, a row for each query");
     p.add("row_stride", scalar, DType::u64, "elements from a row of O to the next, a multiple of 8");
@@ -80,11 +91,21 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
+  k.builder().hold_at_once(static_cast<uint32_t>(ctas_at_once(o, t)));
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
   if (t.ahead) queue.emplace(k, 1 + 4 * t.consumers);  // the producer, and warps of consumers
-  const RoleRegisters registers = role_registers(t);
+  const RoleRegisters registers = role_registers(o, t);
+  // CTAs that stay have ended where there is no work, and others have some but where the device alone knows.
+  const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
+    if (w.part)
+      if_(*w.part < KeyBlocks(t, sizes, w).parts, body);
+    else if (o.packed && !t.ahead)
+      if_(w.exists(), body);
+    else
+      body();
+  };
 
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
@@ -101,10 +122,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
           producer.begin(schedule.work(round + 1));
           producer.lend();
         };
-        if (o.packed && !t.ahead)
-          if_(w.exists(), load);
-        else
-          load();
+        if_exists(w, load);
       });
       griddepcontrol_launch_dependents();  // behind its loads, which the next launch's would slow down
     });
@@ -130,10 +148,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
             product();
         });
       };
-      if (o.packed && !t.ahead)
-        if_(w.exists(), run);
-      else
-        run();
+      if_exists(w, run);
     });
     consumer.end();
   };

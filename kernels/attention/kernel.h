@@ -47,7 +47,9 @@ struct AttentionScore {
 // if it is wanted, of each head of each batch one for each query; u32 queries and keys, heads (of Q, of a
 // batch), batches, and group (heads of Q that share one of K and V); f32 scale, above 0; then, where the
 // operation has them, s32 visible, u32 together (see heads_together()), s32 hidden, an f32 for each step of
-// attention.def, f32 *sinks, of each head one, and u32 *dropout_seed, four numbers (dropout.h). Packed:
+// attention.def, f32 *sinks, of each head one, u32 *dropout_seed, four numbers (dropout.h), u32 *key_lengths,
+// of each batch one, and u32 *block_table, of each batch ceil(keys / page) pages, of which K and V then have
+// so many rows each; and of a tile that is split u32 parts and f32 *part_sums (AttentionParts). Packed:
 // queries are those of the longest sequence, without keys; lse has for each head the queries of all
 // sequences, and in place of the map stand O, with u64 row_stride and head_stride in elements, multiples of
 // 8, u32 *query_offsets and *key_offsets, batches + 1 of each, and where CTAs stay u32 *order (order.h). Both

@@ -1,27 +1,36 @@
 // Stores the logarithms of the sums of a consumer's rows.
 #pragma once
 
+#include <functional>
+
 #include "kernels/attention/work.h"
 #include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/registers/memory.h"
 
 namespace ptxbuilder::kernels {
 
+// Each row is stored by the thread that `stores(row of the tile)` names, of those that hold it. Those of a
+// head have no gaps, whether heads are rows or not. `row` is the first; those beyond the last are left out.
+inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionSizes& sizes,
+                                   const Parameters& p, const AttentionWork& w, u32 row,
+                                   const RegisterTile<f32>& log_sum, const std::function<pred(u32)>& stores) {
+  const gptr<f32> to = p.get<gptr<f32>>("lse");
+  const u32 heads = o.heads_in_rows, queries = sizes.queries / heads, first = w.head_of_all(sizes) * heads;
+  const RegisterTile<u32> rows = row_index(log_sum.layout());
+  for (int i = 0; i < rows.count(); ++i) {
+    const u32 at = rows.value(i) + row;
+    if_(stores(rows.value(i)) & (at < w.queries),
+        [&] { to[(first + at % heads) * queries + at / heads] = log_sum.value(i); });
+  }
+}
+
 // `row` is the first, of the sequence. Those beyond the last are left out.
 inline void store_log_sum(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                           const AttentionWork& w, u32 row, const RegisterTile<f32>& log_sum) {
+  if (o.heads_in_rows > 1)  // the four lanes of a row hold the same
+    return store_log_sum_of_heads(o, sizes, p, w, row, log_sum, [](u32) { return laneid() % 4 == 0; });
   const u32 end = w.first_query + w.queries;
   const gptr<f32> to = p.get<gptr<f32>>("lse");
-  if (o.heads_in_rows > 1) {
-    const u32 heads = o.heads_in_rows, queries = sizes.queries / heads, first = w.head_of_all(sizes) * heads;
-    const RegisterTile<u32> rows = row_index(log_sum.layout()) + row;
-    for (int i = 0; i < rows.count(); ++i) {
-      const u32 at = rows.value(i);
-      if_((laneid() % 4 == 0) & (at < end),  // the four lanes of a row hold the same
-          [&] { to[(first + at % heads) * queries + at / heads] = log_sum.value(i); });
-    }
-    return;
-  }
   // Of a head the queries of all sequences.
   const u32 queries = o.packed ? u32((*sizes.query_offsets)[sizes.batches]) : sizes.queries;
   const GlobalTensor lse(to, {sizes.heads * sizes.batches, end}, {queries, 1});

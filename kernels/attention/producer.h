@@ -22,11 +22,13 @@ class AttentionProducer {
         multiplied_(roles.multiplied, FirstWait::passes),
         place_(0),
         keys_(roles.keys.producer()),
-        values_(roles.values.producer()) {}
+        values_(roles.values.producer()) {
+    if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
+  }
 
   // The last block of keys, and the queries.
   void begin(const AttentionWork& w) {
-    load_keys(w, KeyBlocks(t_, w).at(0));
+    load_keys(w, KeyBlocks(t_, sizes_, w).at(0));
     const u32 place = place_;
     for (int wg = 0; wg < t_.consumers; ++wg) {
       const u32 at = place + wg;
@@ -42,7 +44,7 @@ class AttentionProducer {
   }
   // The other blocks, those of keys ahead of those of values.
   void finish(const AttentionWork& w) {
-    const KeyBlocks blocks(t_, w);
+    const KeyBlocks blocks(t_, sizes_, w);
     const auto values = [&](u32 i) { load(roles_.V, values_, V_, w, blocks.at(i)); };
     for_(1, blocks.count(), [&](u32 i) {
       load_keys(w, blocks.at(i));
@@ -62,12 +64,23 @@ class AttentionProducer {
     const Stage to = region("wait", [&] { return ring.acquire(); });
     region("load", [&] {
       const TileView tile = tiles[to];
-      tma_load(tile, from, 0, w.first_key + block * t_.bn, w.head / sizes_.group, batch(w));
+      const u32 head = w.head / sizes_.group, first = block * t_.bn;
+      if (o_.page == 0) return tma_load(tile, from, 0, w.first_key + first, head, batch(w));
+      const int rows = t_.copy_rows(o_.page);
+      for (int row = 0; row < t_.bn; row += rows) {
+        const u32 key = first + row;
+        tma_load(tile.rows(row, rows), from, 0, key % o_.page, head, page_of(w, key));
+      }
     });
   }
   void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
     const BoxOfHeads box(o_, roles_.Q, 0, o_.depth, row, w.head, w.batch);
     tma_load(box.copy, to, Q_, box.at);
+  }
+  // Gives the page of a key; where there is no such key, the last one's, whose rows are hidden.
+  u32 page_of(const AttentionWork& w, u32 key) const {
+    const u32 last = max(w.keys, 1) - 1, pages = ceil_div(sizes_.keys, o_.page);
+    return (*block_table_)[w.batch * pages + min(key, last) / o_.page];
   }
   u32 batch(const AttentionWork& w) const { return sizes_.query_offsets ? u32(0) : w.batch; }
 
@@ -76,6 +89,7 @@ class AttentionProducer {
   const AttentionRoles& roles_;
   const AttentionSizes& sizes_;
   TensorMap Q_, K_, V_;
+  std::optional<gptr<u32>> block_table_;
   Phases multiplied_;
   Var<u32> place_;  // of the first consumer's queries
   Producer keys_, values_;

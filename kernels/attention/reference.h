@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/attention/family.h"
 
@@ -14,16 +15,43 @@ struct AttentionSequence {
   size_t batch, queries, keys, first_query = 0, first_key = 0;
 };
 
+// Pages of caches lie in an order of no sense, and there is one more, which no batch has.
+class AttentionPages {
+ public:
+  AttentionPages(const std::vector<AttentionSequence>& sequences, const command::Fields& f)
+      : page_(static_cast<size_t>(f["page"] != 0 ? f["page"] : f["keys"])),
+        each_(f["page"] != 0 ? (static_cast<size_t>(f["keys"]) + page_ - 1) / page_ : 1),
+        count_(f["page"] != 0 ? each_ * sequences.size() + 1 : sequences.size()),
+        is_permuted_(f["page"] != 0) {}
+
+  size_t rows() const { return page_; }
+  size_t count() const { return count_; }
+  size_t of_batch() const { return each_; }
+  size_t page(size_t batch, size_t number) const {
+    const size_t at = batch * each_ + number, all = count_ - 1;
+    if (!is_permuted_) return at;
+    size_t step = all / 2 + 1;
+    while (std::gcd(step, all) != 1) ++step;
+    return 1 + at * step % all;  // the page of no batch is the first
+  }
+
+ private:
+  size_t page_, each_, count_;
+  bool is_permuted_;
+};
+
 // What a row of O and its lse should be, in float64.
 class AttentionReference {
  public:
   AttentionReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
-                     std::vector<AttentionSequence> sequences, const command::Fields& f, double scale,
-                     const command::Tensor* sinks, DropoutRule dropout)
+                     std::vector<AttentionSequence> sequences, const AttentionPages& pages,
+                     const command::Fields& f, double scale, const command::Tensor* sinks,
+                     DropoutRule dropout)
       : q_(q),
         k_(k),
         v_(v),
         sequences_(std::move(sequences)),
+        pages_(pages),
         f_(f),
         scale_(scale),
         sinks_(sinks),
@@ -46,9 +74,9 @@ class AttentionReference {
     const Row& r = row(i / columns);
     double sum = 0, magnitude = 0, values = 0;
     for (size_t j = 0; j < r.weights.size(); ++j) {
-      const double term = r.weights[j] * v_[(r.first_value + j) * columns + i % columns];
+      const double value = v_[r.places[j] * columns + i % columns], term = r.weights[j] * value;
       sum += term, magnitude += std::abs(term);
-      if (r.weights[j] != 0) values += std::abs(v_[(r.first_value + j) * columns + i % columns]);
+      if (r.weights[j] != 0) values += std::abs(value);
     }
     const double u = unit_roundoff(v_.dtype()),
                  least =
@@ -64,11 +92,11 @@ class AttentionReference {
   }
 
  private:
-  // Of a query of a head: its weight for each key that it sees, where their values begin, how far rounding in
-  // f32 may move their scores, and the logarithm of the sum that they were divided by.
+  // Of a query of a head: its weight for each key that it sees, in which rows their values are, how far
+  // rounding in f32 may move their scores, and the logarithm of the sum that they were divided by.
   struct Row {
     std::vector<double> weights;
-    size_t first_value = 0;
+    std::vector<size_t> places;
     double score_error = 0, log_sum = -INFINITY;
     double greatest_weight = 0;  // of any score, were it not dropped; kernels round weights as parts of it
   };
@@ -92,14 +120,19 @@ class AttentionReference {
       if (one.batch == batch && query - one.first_query < one.queries) s = &one;
     const auto [first, end] = seen(*s, query - s->first_query);
     Row out;
-    const size_t shared = batch * k_.shape()[2] + head / (heads / k_.shape()[2]);
-    out.first_value = shared * k_.shape()[1] + s->first_key + static_cast<size_t>(first);
+    const size_t key_heads = k_.shape()[2], key_head = head / (heads / key_heads);
+    const auto place = [&](size_t key) {
+      if (f_["packed"] != 0) return key_head * k_.shape()[1] + s->first_key + key;
+      const size_t page = pages_.page(batch, key / pages_.rows());
+      return (page * key_heads + key_head) * pages_.rows() + key % pages_.rows();
+    };
     const double cap = static_cast<double>(f_["softcap"]);
     double most = -INFINITY;
     for (int64_t j = 0; j < end - first; ++j) {
       double score = 0, magnitude = 0;
+      out.places.push_back(place(static_cast<size_t>(first + j)));
       for (size_t l = 0; l < depth; ++l) {
-        const double product = q_[i * depth + l] * k_[(out.first_value + static_cast<size_t>(j)) * depth + l];
+        const double product = q_[i * depth + l] * k_[out.places.back() * depth + l];
         score += product, magnitude += std::abs(product);
       }
       score *= scale_;
@@ -125,6 +158,7 @@ class AttentionReference {
 
   const command::Tensor &q_, &k_, &v_;
   std::vector<AttentionSequence> sequences_;
+  AttentionPages pages_;
   const command::Fields& f_;
   double scale_;
   const command::Tensor* sinks_;  // of each head; or none

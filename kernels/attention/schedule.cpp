@@ -54,7 +54,14 @@ void AttentionSchedule::announce_from_counter(gptr<u32> order) const {
       });
 }
 
-AttentionWork AttentionSchedule::block(u32 i) const {
+AttentionWork AttentionSchedule::block(u32 number) const {
+  u32 i = number;
+  std::optional<u32> part;
+  if (sizes_.parts) {  // CTAs beside each other read the same keys of all heads, which lie beside each other
+    const u32 of_batch = blocks_ * sizes_.heads, piece = number / of_batch;
+    part = piece % *sizes_.parts;
+    i = piece / *sizes_.parts * of_batch + number % of_batch;
+  }
   u32 row = (i % blocks_) * bm_, head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.together) {
@@ -66,8 +73,14 @@ AttentionWork AttentionSchedule::block(u32 i) const {
     row = (blocks_ - 1 - at / heads) * bm_;
     head = first + at % heads;
   }
-  return {row,         head % sizes_.heads, head / sizes_.heads, sizes_.queries,
-          sizes_.keys, sizes_.visible,      sizes_.hidden,       sizes_.heads_in_rows};
+  AttentionWork w = {row,         head % sizes_.heads, head / sizes_.heads, sizes_.queries,
+                     sizes_.keys, sizes_.visible,      sizes_.hidden,       sizes_.heads_in_rows};
+  w.part = part;
+  if (sizes_.key_lengths) {
+    w.keys = min(u32((*sizes_.key_lengths)[w.batch]), sizes_.keys);
+    w.count_from_difference();
+  }
+  return w;
 }
 
 u32 AttentionSchedule::index(u32 round) const {
@@ -76,7 +89,8 @@ u32 AttentionSchedule::index(u32 round) const {
 }
 
 std::string AttentionSchedule::grid(const AttentionTile& t, int sms) {
-  const std::string blocks = fmt::format("ceil_div(queries, {}) * heads * batches", t.bm());
+  const std::string blocks =
+      fmt::format("ceil_div(queries, {}) * heads * batches{}", t.bm(), t.split ? " * parts" : "");
   if (!t.ahead) return blocks;
   return fmt::format("min({}, {})", sms == 0 ? "multiprocessors" : std::to_string(sms), blocks);
 }

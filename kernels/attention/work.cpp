@@ -12,13 +12,15 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile&
   if (o.causal) visible = p.get<s32>("visible");
   if (takes_longest_first(o)) together = p.get<u32>("together");
   if (o.window) hidden = p.get<s32>("hidden");
+  if (o.lengths) key_lengths = p.get<gptr<u32>>("key_lengths");
+  if (t.split) parts = p.get<u32>("parts");
   if (!o.packed) return;
   query_offsets = p.get<gptr<u32>>("query_offsets");
   key_offsets = p.get<gptr<u32>>("key_offsets");
   if (t.ahead) order = p.get<gptr<u32>>("order");
 }
 
-KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
+KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionSizes& sizes, const AttentionWork& work)
     : first(0), end(0), first_unmasked(0), end_unmasked(0), upwards(work.upwards) {
   // The key in front of which a query's keys end, or begin.
   const auto limit = [&](u32 row, s32 from) {
@@ -27,10 +29,17 @@ KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
   const u32 last_row = work.row + (t.bm() - 1);
   end = max(ceil_div(work.visible ? limit(last_row, *work.visible) : work.keys, t.bn), 1);
   if (work.hidden) first = min(limit(work.row, *work.hidden) / t.bn, end - 1);
+  if (work.part) {
+    const u32 of_part = ceil_div(end - first, *sizes.parts);
+    parts = ceil_div(end - first, of_part);
+    first = first + *work.part * of_part;
+    end = min(first + of_part, end);
+  }
   end_unmasked = min((work.visible ? limit(work.row, *work.visible) : work.keys) / t.bn, end - 1);
-  if (!work.hidden) return;
+  if (!work.hidden && !work.part) return;
   end_unmasked = max(end_unmasked, first);
-  first_unmasked = min(max(ceil_div(limit(last_row, *work.hidden), t.bn), first), end_unmasked);
+  first_unmasked =
+      work.hidden ? min(max(ceil_div(limit(last_row, *work.hidden), t.bn), first), end_unmasked) : first;
 }
 
 u32 KeyBlocks::at(u32 i) const {
@@ -58,7 +67,7 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
 }
 
 void AttentionWork::count_from_difference() {
-  const s32 longer = s32(keys) - s32(queries);
+  const s32 longer = s32(keys) - s32(queries / heads_in_rows);
   if (visible) visible = *visible + longer;
   if (hidden) hidden = *hidden + longer;
 }

@@ -16,7 +16,10 @@ struct AttentionSizes {
   int heads_in_rows;
   u32 queries, keys, heads, batches, group;
   std::optional<u32> together;
-  std::optional<s32> visible, hidden;  // packed: beside the difference of keys and queries
+  // Packed, and where batches have lengths: beside the difference of keys and queries.
+  std::optional<s32> visible, hidden;
+  std::optional<gptr<u32>> key_lengths;
+  std::optional<u32> parts;  // CTAs among which the keys of a block of queries are divided at most
   std::optional<gptr<u32>> query_offsets, key_offsets;
   std::optional<gptr<u32>> order;  // see AttentionOrder
 };
@@ -28,12 +31,13 @@ struct AttentionWork {
   std::optional<s32> visible, hidden;
   int heads_in_rows = 1;
   u32 first_query = 0, first_key = 0;
-  std::optional<pred> upwards =
-      {};  // whether blocks of keys come from the first to the last, not the reverse
+  // This says whether blocks of keys come from the first to the last, not the reverse.
+  std::optional<pred> upwards = {};
+  std::optional<u32> part = {};  // which of the parts of its keys a CTA has
 
   // Whether there is any, see AttentionSchedule::work().
   pred exists() const { return row < queries; }
-  // Of a packed sequence both bounds count from keys - queries.
+  // Both bounds count from keys - queries of a sequence, or of a batch that has a length.
   void count_from_difference();
   // All heads in one row: of the logarithms.
   u32 head_of_all(const AttentionSizes& sizes) const { return batch * sizes.heads + head; }
@@ -46,10 +50,11 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
 // query does not see all of it, are at both ends; the last counts as one, unless keys are whole blocks.
 struct KeyBlocks {
   u32 first, end;                    // there is one at least, of which the queries may see nothing
+  u32 parts = 1;                     // that have a block; those behind them have none
   u32 first_unmasked, end_unmasked;  // without the last
   std::optional<pred> upwards;
 
-  KeyBlocks(const AttentionTile& tile, const AttentionWork& work);
+  KeyBlocks(const AttentionTile& tile, const AttentionSizes& sizes, const AttentionWork& work);
   u32 count() const { return end - first; }
   // The block that comes i-th.
   u32 at(u32 i) const;

@@ -17,6 +17,9 @@ constexpr char kName[] = "attention_gradient";
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; it is what attention() writes beside O");
+  if (a.operation.lengths)
+    refuse(where,
+           "key_lengths: attention over caches has no gradient; leave them out, or pack the sequences");
 }
 
 }  // namespace

@@ -73,6 +73,17 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
+// The pages of each batch, without gaps; it gives how many there are of one.
+int64_t columns_of(const Placed& table, int64_t batches) {
+  if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
+      (batches > 1 && table.stride(0) != table.extent(1)) ||
+      (table.type != DType::s32 && table.type != DType::u32))
+    throw Error(fmt::format(
+        "block_table: [{}] of {}; it is of int32 or uint32, [{}, pages of a batch], without gaps",
+        fmt::join(table.tensor.shape, table.tensor.shape + table.rank(), ","), name(table.type), batches));
+  return table.extent(1);
+}
+
 // One float32 for each head of Q.
 runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
@@ -119,18 +130,20 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p.name = a.name;
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) p.name = a.name != 0;
 #include "kernels/attention/attention.def"
-  if (!packed) p.queries = q.rows, p.keys = k.rows;
+  if (!packed) p.queries = q.rows;
+  if (!packed && !a.block_table) p.keys = k.rows;
   p.depth = q.columns, p.value_depth = v.columns;
-  const auto expect = [&](const Heads& t, int64_t rows, int64_t heads, int64_t columns) {
-    if (t.batches != q.batches || t.rows != rows || t.heads != heads || t.columns != columns)
+  const auto expect = [&](const Heads& t, int64_t batches, int64_t rows, int64_t heads, int64_t columns) {
+    if (t.batches != batches || t.rows != rows || t.heads != heads || t.columns != columns)
       throw Error(
           fmt::format("{}: [{}, {}, {}, {}] of batches, rows, heads and columns, but the others make it "
                       "[{}, {}, {}, {}]",
-                      t.name, t.batches, t.rows, t.heads, t.columns, q.batches, rows, heads, columns));
+                      t.name, t.batches, t.rows, t.heads, t.columns, batches, rows, heads, columns));
   };
-  expect(k, k.rows, k.heads, q.columns);
-  expect(v, k.rows, k.heads, v.columns);
-  expect(o, q.rows, q.heads, v.columns);
+  const int64_t pieces = a.block_table ? k.batches : q.batches;
+  expect(k, pieces, k.rows, k.heads, q.columns);
+  expect(v, pieces, k.rows, k.heads, v.columns);
+  expect(o, q.batches, q.rows, q.heads, v.columns);
   p.q = q.place, p.k = k.place, p.v = v.place, p.o = o.place;
   if (packed) {
     const Placed offsets("query_offsets", a.query_offsets, gpu);
@@ -142,6 +155,17 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   if (a.lse) p.lse = logarithms("lse", a.lse, packed, q, gpu);
   if (a.sinks) p.sinks = of_heads("sinks", a.sinks, q, gpu);
   if (a.dropout_seed) p.dropout_seed = numbers("dropout_seed", a.dropout_seed, 4, gpu);
+  if (a.key_lengths) p.key_lengths = numbers("key_lengths", a.key_lengths, p.batches, gpu);
+  if (a.block_table) {
+    const Placed table("block_table", a.block_table, gpu);
+    const int64_t most = columns_of(table, p.batches) * k.rows;
+    if (p.keys > most)
+      throw Error(fmt::format("keys = {}, and {} pages of {} rows of a batch, which hold {}", p.keys,
+                              table.extent(1), k.rows, most));
+    if (p.keys == 0 || (p.keys + k.rows - 1) / k.rows != table.extent(1)) p.keys = most;
+    p.block_table = table.memory();
+    p.page = k.rows, p.pages = k.batches;
+  }
   return p;
 }
 

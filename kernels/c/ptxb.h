@@ -223,6 +223,11 @@ PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, v
  * of the number of sequences and one more, say where each begins and the last ends; `queries` and `keys` are
  * those of the longest.
  *
+ * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
+ * place of `keys`, and what lies behind them may be anything. With a `block_table`, K and V are [page, row,
+ * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other;
+ * a page has a multiple of 8 rows. Neither has a gradient.
+ *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
  * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
  * is dropped hangs on the seed, the offset, and where a weight stands. */
@@ -231,7 +236,8 @@ typedef struct ptxb_attention {
   const ptxb_tensor *q, *k, *v, *o;
   const ptxb_tensor* lse; /* float32 [batch, heads, queries], packed [heads, rows of Q], or NULL */
   const ptxb_tensor *query_offsets, *key_offsets; /* or NULL */
-  int64_t queries, keys;                          /* packed alone */
+  int64_t queries,
+      keys; /* packed alone; keys with a block_table too, the most of a batch, 0 for all of n pages */
   int64_t left, right;
   float scale;                     /* 0: 1 / sqrt(columns) */
   float softcap;                   /* above 0: scores s become softcap tanh(s / softcap) */
@@ -241,12 +247,14 @@ typedef struct ptxb_attention {
   const ptxb_tensor* dropout_seed; /* int32 [4], 64 bits of a seed and 64 of an offset, the lowest first */
   float dropout;                   /* from 0 to below 1; above 0 it takes a dropout_seed */
   int32_t reserved;                /* 0 */
+  const ptxb_tensor* key_lengths;  /* int32 [batch]: keys that each batch has on the device, or NULL */
+  const ptxb_tensor* block_table;  /* int32 [batch, n]: the pages of its keys, or NULL */
 } ptxb_attention;
 
 #define PTXB_ATTENTION_INIT                                                                                 \
   {                                                                                                         \
     sizeof(ptxb_attention), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, -1, -1, 0.0f, 0.0f, 0, 0, NULL, \
-        NULL, 0.0f, 0                                                                                       \
+        NULL, 0.0f, 0, NULL, NULL                                                                           \
   }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(). */

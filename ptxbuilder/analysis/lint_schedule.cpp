@@ -6,7 +6,7 @@
 namespace ptxbuilder::analysis {
 
 void check_schedule(LintKernel& kernel, Report& report) {
-  constexpr ProofLimits kLimits = {.runs = 100, .steps = 200'000};  // a tenth of a second
+  constexpr ProofLimits kLimits = {.runs = 100, .steps = 200'000, .work = 500'000};  // a tenth of a second
   ScheduleProof told;
   const auto refusal = refuse_order(ProtocolCode(kernel.code), kLimits, told);
   if (!refusal || refusal->is_undecided || !refusal->is_of_order || refusal->operation == kNone) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ptxbuilder/analysis/protocol_order.h"
 #include "ptxbuilder/analysis/protocol_terms.h"
 
 namespace ptxbuilder::analysis {
@@ -213,6 +214,7 @@ std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   std::pair<uint64_t, uint64_t> range = {0, mask(n.operation.bits)};
   const Sum of = sum_of(n.inputs[0], n.operation.bits), by = sum_of(n.inputs[1], n.operation.bits);
   if (by.factors.empty() || n.operation.is_signed) return range;
+  spend(facts_.size());
   for (const auto& [fact, holds] : facts_) {
     const Node& less = node(fact);
     if (less.operation.kind != TermKind::less || less.operation.bits != n.operation.bits) continue;
@@ -309,9 +311,15 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
   }
 }
 
+void Terms::spend(size_t work) const {
+  if (work > work_left_) throw Refusal{kNone, "its numbers take too many steps to follow all ways", {}, true};
+  work_left_ -= work;
+}
+
 Scalar Terms::resolved(const Scalar& s) {
   if (s.is_known()) return s;
   if (const auto found = resolved_.find(s.term); found != resolved_.end()) return found->second;
+  spend(1);
   const Node n = node(s.term);
   Scalar result = s;
   if (n.operation.kind == TermKind::sum) {

@@ -20,7 +20,7 @@ void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxe
 // Why the order of events does not hold in all schedules, or that more than so many runs and steps were
 // needed; nothing where it holds. `proof` gets what is assumed.
 struct ProofLimits {
-  size_t runs, steps;  // of all runs
+  size_t runs, steps, work;  // of all runs: instructions, and what terms take (protocol_terms.h)
 };
 std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
                                     ScheduleProof& proof);

@@ -93,7 +93,8 @@ class Choices {
 
 class Terms {
  public:
-  explicit Terms(Choices& choices) : choices_(choices) {}
+  // Throws Refusal where terms take more than `most_work` to follow: a term once, and a quotient each fact.
+  Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
   // A term that is taken to be no small number of turns, since the protocol fails on an empty problem: the
   // last run's first one of which that may help. Nothing where there is none.
@@ -173,7 +174,10 @@ class Terms {
   const Node& node(int term) const { return nodes_[static_cast<size_t>(term)]; }
   int bits(int term) const { return node(term).operation.bits; }
 
+  void spend(size_t work) const;
+
   Choices& choices_;
+  mutable size_t work_left_;
   int most_ = 0;
   std::deque<Node> nodes_;  // which stay where they are
   std::unordered_map<std::string, int> numbers_;

@@ -13,7 +13,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr ProofLimits kLimits = {.runs = 4000, .steps = 100'000'000};
+constexpr ProofLimits kLimits = {.runs = 4000, .steps = 100'000'000, .work = 20'000'000};
 
 constexpr const char* kAssumed[] = {
     "memory outside of the CTA that decides branches or addresses stays as it is while the kernel runs",
@@ -31,7 +31,7 @@ class AllRuns {
       : code_(code),
         limits_(limits),
         proof_(proof),
-        terms_(choices_),
+        terms_(choices_, limits.work),
         turns_(code.graph.loops.size()),
         steps_left_(limits.steps) {}
 

@@ -548,6 +548,7 @@ void Builder::State::tell(When when, const isa::Row& row, std::span<const Argume
 void Builder::on_loop(std::function<void(bool)> observer) { state().on_loop = std::move(observer); }
 
 void Builder::hold_at_once(uint32_t ctas) { state().ctas_at_once = ctas; }
+uint32_t Builder::held_at_once() const { return state().ctas_at_once; }
 
 void Builder::waive(std::string advisory) { state().waivers.push_back(std::move(advisory)); }
 const std::vector<std::string>& Builder::waivers() const { return state().waivers; }

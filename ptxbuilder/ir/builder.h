@@ -142,6 +142,7 @@ class Builder {
   // A multiprocessor is to hold so many CTAs at once: ptxas gives a thread no more registers than they leave
   // (PTX ISA, .minnctapersm). It is one unless said.
   void hold_at_once(uint32_t ctas);
+  uint32_t held_at_once() const;
 
   // Lets one of ptxas's advisories through: a code such as "C7510", or "spills" or "stack".
   void waive(std::string advisory);

@@ -18,8 +18,14 @@ using detail::TileContext;
 // divergence.
 u32 uniform_warp_index() { return shfl_sync_idx(tid_x() >> 5, 0); }
 
-// Registers a thread has when the kernel starts: what ptxas takes under .maxntid and .minnctapersm 1.
-int launch_registers(int threads) { return std::min(hopper::sm_registers / threads / 8 * 8, 248); }
+// Registers that a CTA may have, of as many as a multiprocessor holds.
+int registers_of_cta(const Builder& builder) {
+  return hopper::sm_registers / static_cast<int>(builder.held_at_once());
+}
+// Registers a thread has when the kernel starts: what ptxas takes under .maxntid and .minnctapersm.
+int launch_registers(const Builder& builder, int threads) {
+  return std::min(registers_of_cta(builder) / threads / 8 * 8, 248);
+}
 
 // Emits the setmaxnreg of each role, now that the threads of all roles are known.
 void finish_roles(Builder& builder) {
@@ -41,20 +47,23 @@ void finish_roles(Builder& builder) {
   int total = 0;
   std::string sum;
   for (const auto& role : context.roles) {
-    int registers = role.registers ? role.registers : launch_registers(threads);
+    int registers = role.registers ? role.registers : launch_registers(builder, threads);
     total += hopper::warpgroup_threads * role.count * registers;
     sum += fmt::format("{}{} x {} x {}", sum.empty() ? "" : " + ", role.count, hopper::warpgroup_threads,
                        registers);
   }
-  if (total > hopper::sm_registers)
+  if (total > registers_of_cta(builder))
     throw Error(context.roles.back().where,
-                fmt::format("warpgroups: the roles take {} = {} registers, but an SM has {}", sum, total,
-                            hopper::sm_registers));
+                fmt::format("warpgroups: the roles take {} = {} registers, but an SM has {}{}", sum, total,
+                            hopper::sm_registers,
+                            builder.held_at_once() == 1
+                                ? ""
+                                : fmt::format(" for {} CTAs at once", builder.held_at_once())));
 
   for (const auto& role : context.roles)
     builder.emit_at(role.start, [&] {
       if (role.registers == 0) return;
-      if (role.registers > launch_registers(threads))
+      if (role.registers > launch_registers(builder, threads))
         setmaxnreg_inc(role.registers, role.where);
       else
         setmaxnreg_dec(role.registers, role.where);

@@ -56,16 +56,19 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// A load into a stage brings all its bytes, which are announced.
-void check_whole(const LoadView& view) {
+// Loads into a stage bring all its bytes, which are announced: rows of it that the host knows.
+void check_rows(const LoadView& view) {
   if (view.condition())
     throw Error(
         "tma_load: a view of a pipeline's stage under a condition: where it does not hold, the bytes "
         "that the stage expects would never arrive; put acquire() under it too");
   const TileView& place = view.place();
-  if (place.row_count() != place.whole().rows() || place.tile().cols() != place.whole().cols())
-    throw Error(fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes",
-                            place.row_count(), place.tile().cols(), place.whole().describe()));
+  if (!place.first_row() || place.tile().cols() != place.whole().cols())
+    throw Error(
+        fmt::format("tma_load: {} x {} of a pipeline's {}: the stage expects all of its bytes; load whole "
+                    "rows of it, from "
+                    "rows that the host knows on",
+                    place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
 // And it goes only to CTAs that say when they have read the stage before.
@@ -97,7 +100,9 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
 
 // What has filled a stage, told while the kernel is built; no values of the device are kept.
 struct detail::Filling final : StageFilling {
-  explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)), filled(ring->tiles.size()) {}
+  explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)) {
+    for (const SharedTile& tile : ring->tiles) filled.emplace_back(static_cast<size_t>(tile.rows()));
+  }
 
   void load(const LoadView& to) override;
   void write(const TileView& to, std::string_view operation, bool by_cp_async) override {
@@ -113,7 +118,7 @@ struct detail::Filling final : StageFilling {
   size_t number(const SharedTile& tile, std::string_view operation) const;
 
   std::shared_ptr<const Ring> ring;
-  std::vector<bool> filled;                                        // by tile
+  std::vector<std::vector<bool>> filled;                           // by tile and row
   ClusterAxes shared;                                              // along which loads are
   bool has_copies = false, has_stores = false, committed = false;  // of threads: cp.async, st.shared
 };
@@ -135,12 +140,17 @@ void detail::Filling::load(const LoadView& to) {
     throw Error(
         "tma_load: a view of a pipeline's stage that completes on a barrier of its own: the bytes that "
         "the stage expects would never arrive");
-  if (!ring->by_threads()) check_whole(to);
+  if (!ring->by_threads()) check_rows(to);
   check_shared(to, *ring);
-  if (!ring->by_threads() && filled[i])
-    throw Error(
-        "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
-  filled[i] = true;
+  if (ring->by_threads()) {
+    filled[i].assign(filled[i].size(), true);
+  } else {
+    const auto begin = filled[i].begin() + *to.place().first_row(), end = begin + to.place().row_count();
+    if (std::find(begin, end, true) != end)
+      throw Error(
+          "tma_load: this tile of the stage is loaded already: more bytes would arrive than it expects");
+    std::fill(begin, end, true);
+  }
   shared = shared | to.multicast_axes();
   if (!ring->by_threads()) return;  // acquire() has announced all bytes
   // The thread that copies has yet to commit, so the phase cannot complete before this.
@@ -158,17 +168,18 @@ void detail::Filling::fill(const SharedTile& tile, std::string_view operation, b
         fmt::format("{}: into a stage that one thread fills by TMA; make the pipeline with "
                     "ThreadProducers, and commit() the stage",
                     operation));
-  filled[i] = true;
+  filled[i].assign(filled[i].size(), true);
   (by_cp_async ? has_copies : has_stores) = true;
 }
 
 void detail::Filling::check_filled(std::string_view operation, std::string_view way) const {
   for (size_t i = 0; i < ring->tiles.size(); ++i)
-    if (!filled[i])
+    if (const auto missing = std::find(filled[i].begin(), filled[i].end(), false); missing != filled[i].end())
       throw Error(fmt::format(
-          "{}: the {} (number {} of the pipeline's) is never {} this stage, so its consumers would "
+          "{}: the {} (number {} of the pipeline's) is never {} this stage{}, so its consumers would "
           "{}",
           operation, ring->tiles[i].describe(), i, way,
+          missing == filled[i].begin() ? "" : fmt::format(" from row {} on", missing - filled[i].begin()),
           ring->by_threads() ? "read what is no longer meant" : "wait for ever"));
 }
 
@@ -384,6 +395,12 @@ Stage Consumer::none() const {
   return stage;
 }
 
+Stage Consumer::front(Where where) const {
+  AtLine line(where);
+  detail::check_whole_warpgroups("front");
+  barrier_wait(ring_->full(stage_), parity_);
+  return {stage_, ring_->full(stage_), ring_};
+}
 void Consumer::peek(Where where) {
   AtLine line(where);
   if (!seen_full_) throw Error("peek: for a consumer made with Peeks::yes");

@@ -67,8 +67,8 @@ class Pipeline;
 class Producer {
  public:
   // Waits until the next stage is empty, and announces its bytes. The caller must then load every
-  // tile of the pipeline into it once: `tma_load(sA[stage], ...)`. Finishing the kernel throws
-  // Error when a load is missing.
+  // tile of the pipeline into it once: `tma_load(sA[stage], ...)`, or rows of it that the host knows, which
+  // together are all of them. Finishing the kernel throws Error when a load is missing.
   //
   // With ThreadProducers nothing is announced, and tiles are filled by load_async() and store(), in parts or
   // whole, and by copies of one thread, as in elect(), which announce their bytes themselves. Then all
@@ -100,6 +100,9 @@ class Consumer {
  public:
   // Waits until the next stage is full. What threads have filled is visible to wgmma and TMA then too.
   Stage wait(Where where = Where::here());
+  // Waits until the next stage is full, and leaves it to be taken: the next wait() gives the same. For
+  // threads that write to the stage before they multiply it.
+  Stage front(Where where = Where::here()) const;
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
   // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
   void peek(Where where = Where::here());

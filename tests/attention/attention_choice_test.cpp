@@ -75,6 +75,8 @@ TEST_CASE("the choice is legal for every operation and size") {
     o.depth = static_cast<int>(16 * between(1, 16));
     o.value_depth = static_cast<int>(16 * between(1, o.depth / 16));
     o.packed = between(0, 3) == 0;
+    o.lengths = !o.packed && between(0, 2) == 0;
+    o.page = o.lengths ? static_cast<int>(8 * between(0, 9)) : 0;
     o.causal = between(0, 1) == 0, o.window = between(0, 3) == 0, o.softcap = between(0, 3) == 0;
     AttentionSize s = {between(1, 1 << between(0, 14)), between(0, 1 << between(0, 14)), between(1, 64),
                        between(1, 8)};
@@ -83,9 +85,29 @@ TEST_CASE("the choice is legal for every operation and size") {
     const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
     CAPTURE(text(t));
     CHECK_NOTHROW(check(o, t));
+    CHECK((!t.split || key_parts(o, s, t, hopper::multiprocessors) >= 1));
     CHECK((!t.whole || (s.keys > 0 && s.keys % t.bn == 0)));
     CHECK(predict(o, s, t, hopper::multiprocessors) > 0);
   }
+}
+
+TEST_CASE("few queries have their keys divided, so that multiprocessors are busy, and no further than that") {
+  const auto parts = [](int64_t heads, int64_t batches, int64_t keys, int depth) {
+    const AttentionOperation o = {.depth = depth, .value_depth = depth, .lengths = true, .heads_in_rows = 4};
+    const AttentionSize s = {4, keys, heads, batches};
+    const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
+    CHECK(t.split);
+    CHECK(2 * (tile_bytes(o, t) + 1024 + hopper::reserved_shared_bytes) <= hopper::sm_shared_bytes);
+    return key_parts(o, s, t, hopper::multiprocessors);
+  };
+  CHECK(parts(8, 1, 8192, 128) == 16);  // a CTA of each multiprocessor, since each part is to be added
+  CHECK(parts(8, 1, 65536, 128) >= 32);
+  CHECK(parts(8, 1, 8192, 64) == 16);
+  CHECK(parts(8, 16, 8192, 128) == 2);
+  CHECK(parts(8, 64, 4096, 128) == 1);
+  CHECK(parts(8, 1, 10, 128) == 1);
+  const AttentionOperation prefill = {.lengths = true};
+  CHECK_FALSE(choose_attention(prefill, {1024, 2048, 32, 1}, hopper::multiprocessors).split);
 }
 
 TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {

@@ -51,6 +51,23 @@ Subject heads_as_rows() {
            {"causal", 1}}};
 }
 
+// Two batches of other lengths in pages, whose keys two CTAs divide.
+Subject caches() {
+  return {"attention",
+          {{"queries", 20},
+           {"keys", 90},
+           {"depth", 16},
+           {"heads", 2},
+           {"group", 2},
+           {"heads_in_rows", 2},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 32},
+           {"lengths", 1},
+           {"page", 16},
+           {"parts", 2}}};
+}
+
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
@@ -188,6 +205,20 @@ TEST_CASE("mutants of heads that are rows") {
              {{"a row's number taken for its query's", "shr.u32", 11, copy_first, {out_of_bounds}, 2},
               {"O stored at half of the query", "shr.u32", 9, set_operand(2, 3), {race}},
               {"a logarithm stored at another head's", "and.b32", 9, set_operand(2, 1), {}}});
+}
+
+TEST_CASE("mutants of caches, whose keys CTAs divide") {
+  using enum Fault;
+  check_each(
+      caches(),
+      {{"the other part is added before it is there", "setp.eq.b64", 0, do_not_wait, {race, uninitialised}},
+       {"the mark of a part is not released", "st.release", 0, becomes("st.relaxed.gpu.global.u64"), {race}},
+       {"the mark is set before all have left their sums", "bar.sync", 2, drop, {race}},
+       {"values behind the last key are not cleared", "setp.gt.u32", 0, becomes("setp.ne.u32"), {}},
+       {"one key too many is left", "setp.lt.u32", 1, becomes("setp.le.u32"), {}},
+       {"no proxy fence behind what is cleared", "fence.proxy", 4, drop, {proxy_fence}},
+       {"a page of half the number", "shr.u32", 5, set_operand(2, 5), {}},
+       {"a part is added twice", "setp.lt.u32", 3, becomes("setp.le.u32"), {}}});
 }
 
 }  // namespace ptxbuilder::test::attention_mutants_test

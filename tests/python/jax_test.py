@@ -40,6 +40,10 @@ check(jax.jit(jax.shard_map(pb.attention, mesh=mesh, in_specs=(by_heads,) * 3, o
 offsets = jnp.array([0, 40, 80, 120], jnp.int32)
 packed = jax.jit(lambda q, k, v: pb.attention(q, k, v, query_offsets=offsets, key_offsets=offsets, max_queries=40, max_keys=40))
 check(packed(*(x.reshape(-1, 2, 64) for x in (q, k, v))), expected[0].reshape(-1, 2, 64), 2**-7, "packed")
+caches = reference.Caches(np.random.default_rng(5), 1, 16)
+cached = [jnp.asarray(x, jnp.bfloat16) for x in (caches.q[:, 0], caches.k, caches.v)] + [jnp.asarray(x) for x in (caches.lengths, caches.table)]
+check(jax.jit(pb.decode)(*cached), reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0][:, 0], 2**-7,
+      "decode")
 with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
     pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
 
@@ -59,7 +63,7 @@ for case in reference.DIFFERENTIABLE:
     (o, lse), back = jax.vjp(jax.jit(attend), *operands, *sinks)
     grads = drawn(*o.shape), drawn(*lse.shape, dtype=jnp.float32)
     check_attention_gradients(back(grads), reference.attention_gradients(*map(wide, (*operands, *grads)), **case[-1]), case)
-with kit.refused("packed sequences, sinks and dropout under jax.vmap"):
+with kit.refused("packed sequences, sinks, dropout and caches under jax.vmap"):
     jax.vmap(lambda q: pb.attention(q, k, v, sinks=jnp.zeros(2)))(q[None])
 with kit.refused("dropout_seed: None, and dropout is above 0"):
     pb.attention(q, k, v, dropout=0.1)

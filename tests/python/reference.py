@@ -61,6 +61,34 @@ def attention(q, k, v, layout="bshd", **words):
     return next(_turned(layout, weights * _factors(q, k, **of_dropout) @ v)), lse
 
 
+def decoded(q, k, v, lengths, table=None, **words):
+    """O and lse of ptxbuilder.decode, of queries [batch, queries, heads, columns] and caches [piece, row, heads, columns]."""
+    found = []
+    for b, count in enumerate(lengths):
+        keys, values = (x[b] if table is None else np.concatenate(x[table[b]]) for x in (k, v))
+        found.append(attention(q[b:b + 1], keys[None, :count], values[None, :count], causal=True, **words))
+    return tuple(np.concatenate(x) for x in zip(*found))
+
+
+class Caches:
+    """Queries of three sequences, of 100 keys at most, and their caches, which are NaN where no sequence has a key."""
+
+    def __init__(self, random, queries, page=0, columns=64, heads=4, key_heads=2):
+        self.lengths, most = np.array([100, 7, 33], np.int32), 100
+        pieces, rows, self.table = 3, most, None
+        if page:
+            of_batch = -(-most // page)
+            pieces, rows = 3 * of_batch + 2, page
+            self.table = random.permutation(pieces)[:3 * of_batch].reshape(3, of_batch).astype(np.int32)
+        self.q = random.standard_normal((3, queries, heads, columns))
+        self.k, self.v = (np.full((pieces, rows, key_heads, columns), np.nan) for _ in range(2))
+        for b, count in enumerate(self.lengths):
+            for key in range(count):
+                place = (b, key) if self.table is None else (self.table[b, key // page], key % page)
+                for x in (self.k, self.v):
+                    x[place] = random.standard_normal((key_heads, columns))
+
+
 def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministic=False, **words):
     """Gives those of sum(O grad) + sum(lse lse_grad) by Q, K and V, and by sinks where there are."""
     q, k, v, grad = _turned(layout, q, k, v, grad)

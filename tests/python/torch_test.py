@@ -223,10 +223,19 @@ out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
-    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, None, None, None, None, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 6, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+caches = reference.Caches(np.random.default_rng(5), 2, 16)
+cached = [torch.from_numpy(x).to(BF16) for x in (caches.q, caches.k, caches.v)] + [torch.from_numpy(x) for x in (caches.lengths, caches.table)]
+exact, exact_lse = reference.decoded(*(x.double().numpy() for x in cached[:3]), caches.lengths, caches.table)
+for way in (pb.decode, by_compiler(pb.decode)):
+    o, lse = way(*cached, return_lse=True, device="emulator")
+    check(o, torch.from_numpy(exact), 2**-6, "decode")
+    check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of decode")
+with kit.refused("attention over caches has no gradient", kind=Exception):
+    pb.decode(cached[0].requires_grad_(), *cached[1:], device="emulator").float().sum().backward()
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
-                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 5, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))
+                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 7, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))
@@ -271,7 +280,7 @@ kit.check(by_compiler(lambda q: sdpa(q, q, q, dropout_p=0.5, device="emulator"))
 kit.check(sdpa(*[torch.randn(1, 2, 9, 64)] * 3, device="emulator").dtype == torch.float32, "f32 is PyTorch's own")
 with kit.refused("dropout = 1; from 0 to below 1"):
     sdpa(*[drawn(1, 2, 9, 64)] * 3, dropout_p=1.0, device="emulator")
-with kit.refused("packed sequences, sinks and dropout under torch.func.vmap"):
+with kit.refused("packed sequences, sinks, dropout and caches under torch.func.vmap"):
     torch.func.vmap(lambda q: attend(q, k, v, sinks=torch.zeros(2)))(q[None])
 of_lse = torch.autograd.grad(attend(trained, k, v, return_lse=True)[1].sum(), trained)[0]
 check(of_lse, torch.from_numpy(next(reference.attention_gradients(*map(wide, (q, k, v, torch.zeros_like(q))), lse_grad=np.ones((3, 2, 40))))),

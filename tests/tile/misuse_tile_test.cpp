@@ -1217,6 +1217,22 @@ TEST_CASE("pipelines") {
              },
              take_one);
        }},
+      {"rows of a tile that are never loaded",
+       {"is never loaded into this stage from row 8 on, so its consumers would wait for ever"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B, 2);
+         Pipeline pipe(k, 2, {tile}, 1);
+         Producer producer = pipe.producer();
+         Consumer consumer = pipe.consumer();
+         elect([&] {
+           HERE Stage stage = producer.acquire();
+           for (int row = 0; row < (bad ? 8 : 16); row += 8) tma_load(tile[stage].rows(row, 8), A, 0, row);
+         });
+         take_one(consumer);
+         done(k);
+       }},
       {"a tile that is not the pipeline's",
        {"tma_load: the f16 8x64 tile, 128 B swizzle is none of the pipeline's"},
        [](bool bad) {

@@ -7,15 +7,16 @@ from ._common import as_they_lie, check_flags, check_number, check_offsets, devi
 
 
 # The tensors beside Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
-Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed")
-NO_EXTRAS = Extras(None, None, None, None)
+Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table",
+                    defaults=(None,) * 6)
+NO_EXTRAS = Extras()
 _UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
 
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
-              sinks=None, dropout=0.0, dropout_seed=None, device=None):
+              sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, device=None):
     """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
     Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
@@ -38,19 +39,59 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     gradient: int32 [4] where Q is, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset).
     PyTorch's default generator draws it where it is not given. dropout_mask() writes out what is kept.
 
+    Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what lies behind
+    them may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
+    batch lie in the pages of its row of the table, each of a multiple of 8 rows; `max_keys` is the most that a batch has, all
+    rows of n pages unless given. No gradient. decode() says the same in the words of those who serve.
+
     On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K, V and sinks.
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
     Q's gradient. Raises ValueError that names the operand and the rule.
     """
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
-                         dropout)
-    has_extras = query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
-    extras = Extras(query_offsets, key_offsets, sinks, dropout_seed) if has_extras else NO_EXTRAS
+                         dropout, block_table is not None)
+    extras = Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table)
+    if all(x is None for x in extras):
+        extras = NO_EXTRAS
     return door_of(q).attention(q, k, v, extras, numbers, return_lse, out, device)
 
 
+def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, window=None, softcap=0.0, sinks=None, cache_layout="NHD",
+           max_seq_len=None, return_lse=False, out=None, device=None):
+    """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
+
+    q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values
+    are in the caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0
+    gives zeros. Without `block_table` the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are
+    [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns], of pages of a multiple of 8 rows.
+    A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given),
+    among which the work is divided: say what is likely, if pages have room for far more.
+
+    `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
+    [batch, heads], or [batch, heads, queries].
+    """
+    if cache_layout not in ("NHD", "HND"):
+        raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
+    if seq_lens is None:
+        raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
+    if max_seq_len is not None and block_table is None:
+        raise ValueError("max_seq_len is of pages, and there is no block_table: the cache says how many keys there may be")
+    if q.ndim not in (3, 4):
+        raise ValueError(f"q: {q.ndim} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
+    is_one = q.ndim == 3
+    if cache_layout == "HND":
+        k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
+    found = attention(q[:, None] if is_one else q, k_cache, v_cache, causal=True, scale=scale,
+                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, return_lse=return_lse,
+                      out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
+                      block_table=block_table, device=device)
+    if not is_one:
+        return found
+    return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
+
+
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
-               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0):
+               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_pages=False):
     """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
@@ -85,8 +126,12 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
                 raise ValueError(f"{name}: {value!r}; it is an integer")
         flags |= _ext.PACKED
         given["queries"], given["keys"] = max_queries, max_keys
-    elif max_queries is not None or max_keys is not None:
+    elif max_queries is not None or max_keys is not None and not has_pages:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
+    elif max_keys is not None:
+        if isinstance(max_keys, (str, float)):
+            raise ValueError(f"max_keys: {max_keys!r}; it is an integer")
+        given["keys"] = max_keys
     if not given:  # the most common, in less of the host's time
         return (*_UNSAID, flags)
     return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)

@@ -52,8 +52,8 @@ def _of_attention(device, shape, name, *, return_lse=False, sinks=False, **words
     q, k, v = (*shape, shape[-1])[:3]
     numbers = _attention.numbers_of(**words)
     heads = q[1 if numbers[-1] & _ext.HEADS_FIRST else 2]
-    extras = _attention.Extras(None, None, ((heads,), "float32") if sinks else None,
-                               ((4,), "int32") if _attention.dropout_of(numbers) > 0 else None)
+    extras = _attention.Extras(sinks=((heads,), "float32") if sinks else None,
+                               dropout_seed=((4,), "int32") if _attention.dropout_of(numbers) > 0 else None)
     _attention.workspace_of(device, (tuple(q), name), (tuple(k), name), (tuple(v), name), extras, numbers, return_lse)
 
 

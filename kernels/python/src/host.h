@@ -77,7 +77,9 @@ enum {
   PACKED = 16,
   DETERMINISTIC = 32,
   HAS_SINKS = 64,
-  HAS_DROPOUT_SEED = 128
+  HAS_DROPOUT_SEED = 128,
+  HAS_KEY_LENGTHS = 256,
+  HAS_BLOCK_TABLE = 512
 };
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */

@@ -54,12 +54,13 @@ static PyMethodDef methods[] = {{"open", ext_open, METH_O, open_words},
 static const struct {
   const char* name;
   long value;
-} numbers[] = {NUMBER(EMULATOR),      NUMBER(TF32),          NUMBER(PRECISE),          NUMBER(TRANSPOSE_A),
-               NUMBER(TRANSPOSE_B),   NUMBER(GATE),          NUMBER(HAS_OPERAND),      NUMBER(CAUSAL),
-               NUMBER(TOP_LEFT),      NUMBER(HEADS_FIRST),   NUMBER(HAS_LSE),          NUMBER(PACKED),
-               NUMBER(DETERMINISTIC), NUMBER(HAS_SINKS),     NUMBER(HAS_DROPOUT_SEED), NUMBER(XLA_ARGUMENT),
-               NUMBER(XLA_RESULT),    NUMBER(XLA_BITS),      NUMBER(XLA_INTEGER),      NUMBER(XLA_STRUCT),
-               NUMBER(XLA_BITS_AT),   NUMBER(XLA_INTEGER_AT)};
+} numbers[] = {
+    NUMBER(EMULATOR),        NUMBER(TF32),         NUMBER(PRECISE),          NUMBER(TRANSPOSE_A),
+    NUMBER(TRANSPOSE_B),     NUMBER(GATE),         NUMBER(HAS_OPERAND),      NUMBER(CAUSAL),
+    NUMBER(TOP_LEFT),        NUMBER(HEADS_FIRST),  NUMBER(HAS_LSE),          NUMBER(PACKED),
+    NUMBER(DETERMINISTIC),   NUMBER(HAS_SINKS),    NUMBER(HAS_DROPOUT_SEED), NUMBER(HAS_KEY_LENGTHS),
+    NUMBER(HAS_BLOCK_TABLE), NUMBER(XLA_ARGUMENT), NUMBER(XLA_RESULT),       NUMBER(XLA_BITS),
+    NUMBER(XLA_INTEGER),     NUMBER(XLA_STRUCT),   NUMBER(XLA_BITS_AT),      NUMBER(XLA_INTEGER_AT)};
 
 /* {"relu": PTXB_RELU, ...}, as the library has them. */
 static PyObject* activations(void) {

@@ -132,9 +132,11 @@ static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor*
   if (flags & PACKED) p->query_offsets = &in[at++], p->key_offsets = &in[at++];
   if (flags & HAS_SINKS) p->sinks = &in[at++];
   if (flags & HAS_DROPOUT_SEED) p->dropout_seed = &in[at++];
+  if (flags & HAS_KEY_LENGTHS) p->key_lengths = &in[at++];
+  if (flags & HAS_BLOCK_TABLE) p->block_table = &in[at++];
   return at;
 }
-enum { MOST_FURTHER = 4 };
+enum { MOST_FURTHER = 6 };
 
 static const char* attention(const ffi_call* call, const ffi_target* to) {
   operation o = {.kind = ATTENTION};

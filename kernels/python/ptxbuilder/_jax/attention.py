@@ -14,7 +14,8 @@ from .ffi import ffi_call, refuse_device
 
 
 def _flags_of(extras):
-    return _ext.HAS_SINKS * (extras.sinks is not None) | _ext.HAS_DROPOUT_SEED * (extras.dropout_seed is not None)
+    return sum(getattr(_ext, "HAS_" + name.upper()) for name in ("sinks", "dropout_seed", "key_lengths", "block_table")
+               if getattr(extras, name) is not None)
 
 
 def _call(q, k, v, extras, numbers, return_lse):
@@ -61,7 +62,7 @@ def _batched(function, refuses):
     @mapped.def_vmap
     def _(size, is_mapped, *arrays):
         if refuses:
-            raise ValueError("packed sequences, sinks and dropout under jax.vmap: give all batches in one call instead")
+            raise ValueError("packed sequences, sinks, dropout and caches under jax.vmap: give all batches in one call instead")
 
         def folded(x, is_ahead):  # the new dimension and that of batches as one
             x = x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))

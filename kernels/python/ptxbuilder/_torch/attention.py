@@ -84,7 +84,7 @@ def _unfolded(info, results):
 
 def _check_vmap(extras):
     if any(x is not None for x in extras):
-        raise ValueError("packed sequences, sinks and dropout under torch.func.vmap: give all batches in one call instead")
+        raise ValueError("packed sequences, sinks, dropout and caches under torch.func.vmap: give all batches in one call instead")
 
 
 class _Attention(torch.autograd.Function):

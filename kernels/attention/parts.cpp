@@ -1,0 +1,132 @@
+#include "kernels/attention/parts.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/watchdog.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that is found nowhere else would do
+constexpr int kRowNumbers = 2;                  // of a row: its greatest score, and its sum of weights
+constexpr int kVector = 4;                      // columns that a thread has beside each other
+constexpr int kValuesInFlight = 96,
+              kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
+
+int rows_of_block(int64_t queries) { return static_cast<int>(std::min<int64_t>(queries, kConsumerRows)); }
+
+}  // namespace
+
+AttentionParts::AttentionParts(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p)
+    : sizes_(sizes),
+      columns_(o.value_depth),
+      values_(p.get<gptr<f32>>("part_sums")),
+      numbers_(values_),
+      marks_(values_) {
+  const u64 rows = u64(nctaid_x()) * u64(min(sizes.queries, kConsumerRows));
+  numbers_ = values_ + rows * static_cast<uint64_t>(columns_);
+  marks_ = gmem(numbers_ + rows * uint64_t{kRowNumbers});
+}
+
+size_t AttentionParts::bytes(int64_t queries, int64_t blocks, int64_t parts, int value_depth) {
+  const auto rows = static_cast<size_t>(rows_of_block(queries));
+  return static_cast<size_t>(blocks * parts) *
+         (rows * static_cast<size_t>(value_depth + kRowNumbers) * sizeof(float) + sizeof kMark);
+}
+
+GlobalTensor<f32, 2> AttentionParts::values_of(const AttentionWork& w, u32 n) const {
+  const u64 row = u64(n) * u64(min(sizes_.queries, kConsumerRows));
+  return GlobalTensor(values_ + row * static_cast<uint64_t>(columns_), {rows(w), columns_});
+}
+GlobalTensor<f32, 1> AttentionParts::numbers_of(const AttentionWork& w, u32 n, int which) const {
+  const u64 row = u64(n * kRowNumbers + which) * u64(min(sizes_.queries, kConsumerRows));
+  return GlobalTensor(numbers_ + row, {rows(w)});
+}
+u32 AttentionParts::cta_of(const AttentionWork& w, u32 part) const {
+  const u32 apart = ceil_div(sizes_.queries, kConsumerRows) * sizes_.heads;
+  return ctaid_x() + part * apart - *w.part * apart;
+}
+gmem AttentionParts::mark_of(u32 n) const { return marks_ + u64(n) * uint64_t{sizeof kMark}; }
+
+void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
+                          const RegisterTile<f32>& total, const Accumulator& values) const {
+  const u32 own = ctaid_x();
+  store(values_of(w, own).tile(0, 0), load<f32>(values));
+  store(numbers_of(w, own, 0).as_col().tile(0, 0), most);
+  store(numbers_of(w, own, 1).as_col().tile(0, 0), total);
+  sync_warpgroup();
+  // The last part's is taken by the CTA that leaves it, and its mark as those of the others.
+  if_((tid_x() & 127) == 0, [&] { st_release_gpu_global_u64(mark_of(own), u64(kMark)); });
+}
+
+// A thread waits for each part.
+void AttentionParts::wait(const AttentionWork& w, u32 parts) const {
+  Var<u32> part(tid_x() & 127);
+  while_([&] { return part.value() < parts; },
+         [&] {
+           constexpr AcquireForm form = {Scope::gpu, DType::u64};
+           const gmem given = mark_of(cta_of(w, part));
+           detail::wait_while(
+               {.counter = given, .is_wide = true, .what = "the mark of another part of the keys"},
+               [&] { return ld_acquire<form>(given) != u64(kMark); }, [] { nanosleep(20); });
+           (gptr<u64>(given))[0] = u64(0);
+           part = part.value() + 128;
+         });
+  sync_warpgroup();
+}
+
+// All threads share these rows, a multiple of 8, from which parts of a swizzled tile begin. Widths whose rows
+// could not be reduced so have the accumulator's layout.
+RegisterLayout AttentionParts::layout() const {
+  if (!has_whole_rows()) return wgmma_layout(kConsumerRows, columns_);
+  return strided({std::max(8, 128 * kVector / columns_), columns_}, kVector);
+}
+bool AttentionParts::has_whole_rows() const { return std::has_single_bit(static_cast<unsigned>(columns_)); }
+
+pred AttentionParts::is_first_of(u32 row) const {
+  if (!has_whole_rows()) return laneid() % 4 == 0;
+  return row * (columns_ / kVector) % 128 == (tid_x() & 127);
+}
+
+void AttentionParts::complete(const AttentionWork& w, u32 parts, f32 exponent,
+                              const std::function<void(u32, const Sums&)>& body) const {
+  wait(w, parts);
+  const RegisterLayout layout = this->layout(), by_row = layout.reduced_rows();
+  const int at_once = std::clamp(kValuesInFlight * 128 / (layout.rows() * layout.cols()), 1, kMostInFlight);
+  for_(0, rows(w), layout.rows(), [&](u32 row) {
+    Var<RegisterTile<f32>> most(RegisterTile<f32>(f32(-INFINITY), by_row)),
+        total(RegisterTile<f32>(f32(0), by_row)), values(RegisterTile<f32>(f32(0), layout));
+    for_(0, parts, at_once, [&](u32 begin) {
+      std::vector<Sums> some;
+      for (int i = 0; i < at_once; ++i) {
+        const u32 n = cta_of(w, min(begin + i, parts - 1));
+        const auto number = [&](int which) {
+          return load<f32>(numbers_of(w, n, which).as_col().tile(row, 0), by_row);
+        };
+        some.push_back({number(0), number(1), load<f32>(values_of(w, n).tile(row, 0), layout)});
+      }
+      const RegisterTile<f32> before = most.value();
+      RegisterTile<f32> greatest = before;
+      for (const Sums& one : some) greatest = max(greatest, one.most);
+      // A row that sees no key has -inf, which is no reference.
+      const RegisterTile<f32> reference = select(greatest == -INFINITY, f32(0), greatest);
+      const auto weight = [&](const RegisterTile<f32>& of) {
+        return exp2((of - reference) * exponent, Approx::yes);
+      };
+      RegisterTile<f32> sum = total.value() * weight(before), products = values.value() * weight(before);
+      for (int i = 0; i < at_once; ++i) {
+        const Sums& one = some[static_cast<size_t>(i)];
+        const RegisterTile<f32> factor = weight(one.most) * select(begin + i < parts, f32(1), f32(0));
+        sum = sum + one.total * factor;
+        products = products + one.values * factor;
+      }
+      most = greatest, total = sum, values = products;
+    });
+    body(row, {most.value(), total.value(), values.value()});
+  });
+}
+
+}  // namespace ptxbuilder::kernels
