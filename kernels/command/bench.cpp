@@ -5,6 +5,7 @@
 #include "kernels/family/kernel_command.h"
 #include "kernels/family/run_line.h"
 #include "kernels/inspect/comparison.h"
+#include "kernels/inspect/register_warning.h"
 
 namespace ptxbuilder::command {
 
@@ -23,6 +24,7 @@ void add_bench(std::vector<Command>& commands, const Arguments& top) {
       },
       [words](const ChosenKernel& chosen) {
         settle(*words);
+        words->options.compiler.generated = warn_of_registers;
         return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
       });
 }

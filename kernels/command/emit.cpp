@@ -4,6 +4,7 @@
 #include "kernels/command/kernel_commands.h"
 #include "kernels/family/kernel_command.h"
 #include "kernels/family/run_line.h"
+#include "kernels/inspect/register_warning.h"
 
 namespace ptxbuilder::command {
 
@@ -27,6 +28,7 @@ void add_emit(std::vector<Command>& commands, const Arguments& top) {
       },
       [words](const ChosenKernel& chosen) {
         settle(*words);
+        words->options.compiler.generated = warn_of_registers;
         return static_cast<int>(execute(chosen.family, chosen.fields, words->options));
       });
 }

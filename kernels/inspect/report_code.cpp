@@ -7,6 +7,7 @@
 
 #include "kernels/inspect/sass.h"
 #include "ptxbuilder/analysis/loop_work.h"
+#include "ptxbuilder/analysis/register_estimate.h"
 #include "ptxbuilder/analysis/sass_registers.h"
 #include "ptxbuilder/compile/line_map.h"
 #include "ptxbuilder/compile/nvdisasm.h"
@@ -34,6 +35,7 @@ class CodeReporter {
                 {"stack_bytes", s.stack_bytes ? Json(*s.stack_bytes) : Json()},
                 {"notes", notes()},
                 {"defects", defects()},
+                {"estimate", estimate()},
                 {"peaks", Json()},
                 {"loops", loops()},
                 {"stage_clocks", Json::object()}};
@@ -99,6 +101,19 @@ class CodeReporter {
     for (const PossibleDefect& d : compiled_.assembled.defects) {
       all.push_back({{"name", d.defect.name}, {"text", d.text()}});
       all.back().update(place(d.ptx_line));
+    }
+    return all;
+  }
+
+  Json estimate() const {
+    Json all = Json::array();
+    for (const RegisterEstimate& e : estimate_registers(kernel_.code, kernel_.graph)) {
+      Json json = {{"granted", e.granted ? Json(*e.granted) : Json()},
+                   {"registers", e.registers},
+                   {"accumulators", e.accumulators}};
+      if (e.line > 0) json.update(place(static_cast<int>(e.line)));
+      if (const std::string role = role_granted(e.granted); !role.empty()) json["role"] = role;
+      all.push_back(std::move(json));
     }
     return all;
   }

@@ -33,6 +33,10 @@ std::string registers(const Json& r) {
   if (!r["registers"].is_null())
     text += fmt::format("  {} of a thread at the kernel's begin, {} B of spills, {} B of stack\n",
                         r["registers"].get<int>(), r["spill_bytes"].get<int>(), r["stack_bytes"].get<int>());
+  for (const Json& e : r["estimate"])
+    text += fmt::format("  about {}{} by the PTX alone{}: accumulators {}\n", e["registers"].get<int>(),
+                        e["granted"].is_null() ? "" : fmt::format(" of {}", e["granted"].get<int>()),
+                        place(e).empty() ? "" : fmt::format(" ({})", place(e)), e["accumulators"].get<int>());
   if (!r["peaks"].is_null())
     for (const Json& peak : r["peaks"]) {
       std::string uses;

@@ -74,6 +74,7 @@ Compiled Compiler::compile(Kernel kernel, bool with_ir, Where where) const {
   result.ptx = generate_ptx(builder, keeps ? nullptr : cache_.get());
   result.signature = kernel.signature();
   result.milliseconds.ptx = milliseconds_since(start);
+  if (options_.generated) options_.generated(result.ptx, result.signature);
   if (!keeps) {
     assemble_into(result, builder.waivers());
     return result;
@@ -93,6 +94,7 @@ Compiled Compiler::replaced(const Compiled& original, std::string ptx,
   Compiled result;
   result.signature = original.signature;
   result.ptx = std::move(ptx);
+  if (options_.generated) options_.generated(result.ptx, result.signature);
   if (options_.keep.empty())
     assemble_into(result, waived);
   else

@@ -27,6 +27,8 @@ struct CompilerOptions {
   PtxasOptions ptxas_options = {};
   std::string keep = {};      // a folder for every stage of a kernel (stages.h); "" for none
   std::string nvdisasm = {};  // by which its SASS is kept; "" to look for one
+  // Is called with a kernel's PTX ahead of ptxas.
+  std::function<void(const std::string& ptx, const Signature& signature)> generated = {};
 };
 
 struct Compiled {

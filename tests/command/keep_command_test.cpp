@@ -1,4 +1,4 @@
-// `--keep DIR`: every stage of a kernel in one folder, and the warning of defects of ptxas.
+// `--keep DIR`: every stage of a kernel in one folder, and the warnings of registers and of defects of ptxas.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -74,6 +74,18 @@ esac)");
   CHECK(text_of(folder.path("c/saxpy.log")).find("Arguments mismatch") != std::string::npos);
   CHECK(is_there(folder.path("c/saxpy.ptx")));
   CHECK_FALSE(is_there(folder.path("c/saxpy.cubin")));
+}
+
+TEST_CASE("a role that cannot have its registers is told ahead of ptxas, with the numbers and the line") {
+  const Folder folder;
+  const std::string out = " --assembler none -o " + folder.path("out");
+  const Ran large = run("ptxb emit attention --depth 64 --bn 192 --consumers 3" + out);
+  CHECK(large.code == 0);
+  CHECK(contains(large, "warning: kernel 'attention': a thread needs about 1"));
+  CHECK(contains(large, "128 of them accumulators, and has 160: ptxas will spill or refuse"));
+  CHECK(contains(large, "consumer.h:"));
+  for (const char* right : {"attention --depth 64 --bn 128 --consumers 3", "attention_gradient", "gemm"})
+    CHECK_FALSE(contains(run("ptxb emit " + (right + out)), "warning"));
 }
 
 TEST_CASE("a defect of the ptxas in use is told where the kernel has its instruction") {
