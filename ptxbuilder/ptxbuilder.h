@@ -29,6 +29,7 @@
 #include "ptxbuilder/registers/cluster_reduction.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/registers/partial.h"
+#include "ptxbuilder/registers/print.h"
 #include "ptxbuilder/registers/tile.h"
 #include "ptxbuilder/tile/barrier.h"
 #include "ptxbuilder/tile/bulk.h"

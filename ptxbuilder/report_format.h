@@ -14,12 +14,12 @@ namespace ptxbuilder {
 struct ReportFormat {
   // A site is a line of the kernel that reports: one that waits, or one that has a message.
   struct Site {
-    enum class Kind : uint8_t { mbarrier, barrier, cluster, counter, check, print };
+    enum class Kind : uint8_t { mbarrier, barrier, cluster, counter, check, print, tile };
 
     Kind kind = Kind::mbarrier;
     std::string line;        // "gemm.cpp:41"
     std::string text;        // what is waited for, or a message with {} for each value
-    std::string types = {};  // of a message's values, a letter each: u, s, f, p
+    std::string types = {};  // of a message's values, a letter each: u, s, f, p; one for all of a tile's
     bool operator==(const Site&) const = default;
   };
 
@@ -72,6 +72,19 @@ struct ReportedMessage {
   uint64_t values[kMostValues];
 };
 static_assert(sizeof(ReportedMessage) == kMessageBytes);
+
+// A value in a message of a tile is an element with its place.
+//    63  62 ... 48  47 ... 32  31 ... 0
+//    1   row        column     bits
+constexpr uint32_t kMostTileRows = 1 << 15, kMostTileCols = 1 << 16;
+struct TileElementWord {
+  uint32_t row, col, bits;
+};
+constexpr uint64_t kIsElement = uint64_t{1} << 63;  // else the message has no further element
+constexpr TileElementWord tile_element(uint64_t word) {
+  return {static_cast<uint32_t>(word >> 48) & (kMostTileRows - 1), static_cast<uint32_t>(word >> 32) & 0xffff,
+          static_cast<uint32_t>(word)};
+}
 
 // This is what an mbarrier's word in shared memory says on Hopper. The counts are kept as what they lack to
 // 2^20, as ptxas' code for mbarrier.init and mbarrier.pending_count has it.

@@ -188,8 +188,8 @@ std::vector<std::pair<std::string, std::string>> read_configuration(const Json& 
   return all;
 }
 
-constexpr std::array<std::string_view, 6> kSites = {"mbarrier", "barrier", "cluster",
-                                                    "counter",  "check",   "print"};
+constexpr std::array<std::string_view, 7> kSites = {"mbarrier", "barrier", "cluster", "counter",
+                                                    "check",    "print",   "tile"};
 
 Json write_roles(const std::vector<ProfileFormat::Role>& roles) {
   Json json = Json::array();

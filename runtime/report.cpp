@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
 
 namespace ptxbuilder::runtime {
 namespace {
@@ -311,6 +314,73 @@ class Picture {
   size_t running_ = 0;
 };
 
+// Tiles by the elements that their threads have told.
+class PrintedTiles {
+ public:
+  // A tile stands among the messages where its first element came.
+  void take(const ReportedMessage& message, std::vector<KernelMessages::Message>& messages) {
+    for (const uint64_t word : message.values) {
+      if (!(word & kIsElement)) continue;
+      const TileElementWord e = tile_element(word);
+      const Source source{message.site, message.cta, message.thread / 128};
+      // The second value of one place is of the next time that the warpgroup printed it.
+      const uint32_t turn = turns_[{source, e.row, e.col}]++;
+      const auto [place, is_new] = numbers_.try_emplace({source, turn}, tiles_.size());
+      if (is_new) {
+        tiles_.push_back({source, messages.size(), {}});
+        messages.push_back({false, {}});
+      }
+      tiles_[place->second].elements[{e.row, e.col}] = e.bits;
+    }
+  }
+
+  void tell(const ReportFormat& report, Dim3 grid, std::vector<KernelMessages::Message>& messages) const {
+    for (const Tile& tile : tiles_) {
+      const Site& site = report.sites[tile.source.site - 1];
+      uint32_t rows = 0, cols = 0;
+      for (const auto& [at, bits] : tile.elements) {
+        rows = std::max(rows, at.first + 1);
+        cols = std::max(cols, at.second + 1);
+      }
+      std::vector<std::vector<std::string>> words(rows, std::vector<std::string>(cols, "?"));
+      size_t width = 1;
+      for (const auto& [at, bits] : tile.elements) {
+        std::string& word = words[at.first][at.second] =
+            element_in_words(site.types.empty() ? 'u' : site.types[0], bits);
+        width = std::max(width, word.size());
+      }
+      std::string text =
+          fmt::format("{}: {} warpgroup {}: {}, {} x {}", site.line, cta_in_words(tile.source.cta, grid),
+                      tile.source.warpgroup, site.text, rows, cols);
+      for (uint32_t r = 0; r < rows; ++r) {
+        text += fmt::format("\n  {:3}:", r);
+        for (const std::string& word : words[r]) text += fmt::format(" {:>{}}", word, width);
+      }
+      messages[tile.message].text = std::move(text);
+    }
+  }
+
+ private:
+  struct Source {
+    uint32_t site, cta, warpgroup;
+    auto operator<=>(const Source&) const = default;
+  };
+  struct Tile {
+    Source source;
+    size_t message;
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> elements;  // by row and column
+  };
+
+  static std::string element_in_words(char type, uint32_t bits) {
+    if (type == 'f') return fmt::format("{:.5g}", as<float>(bits));
+    return value_in_words(type, type == 's' ? static_cast<uint64_t>(static_cast<int32_t>(bits)) : bits);
+  }
+
+  std::map<std::tuple<Source, uint32_t, uint32_t>, uint32_t> turns_;
+  std::map<std::pair<Source, uint32_t>, size_t> numbers_;
+  std::vector<Tile> tiles_;
+};
+
 }  // namespace
 
 std::string describe_waits(const Signature& signature, Dim3 grid, std::span<const std::byte> memory) {
@@ -322,14 +392,20 @@ KernelMessages read_messages(const Signature& signature, Dim3 grid, std::span<co
   KernelMessages all;
   const uint32_t room = signature.report->messages, written = read_at<ReportHeader>(memory, 0).messages;
   all.lost = written > room ? written - room : 0;
+  PrintedTiles tiles;
   for (uint32_t i = 0; i < std::min(written, room); ++i) {
     const auto message = read_at<ReportedMessage>(memory, kHeaderBytes + uint64_t{i} * kMessageBytes);
     if (message.site < 1 || message.site > signature.report->sites.size()) continue;  // not complete
     const Site& site = signature.report->sites[message.site - 1];
+    if (site.kind == Site::Kind::tile) {
+      tiles.take(message, all.messages);
+      continue;
+    }
     all.messages.push_back({site.kind == Site::Kind::check,
                             fmt::format("{}: {} thread {}: {}", site.line, cta_in_words(message.cta, grid),
                                         message.thread, filled(site, message))});
   }
+  tiles.tell(*signature.report, grid, all.messages);
   return all;
 }
 

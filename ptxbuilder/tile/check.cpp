@@ -113,6 +113,22 @@ void print(const MessageText& text, std::vector<MessageValue> values) {
     write_message(*report, report->site(SiteKind::print, std::string(text.text), types_of(values)), values);
 }
 
+bool prints() { return checking() != nullptr; }
+
+void print_elements(const MessageText& text, char type, int count, const std::function<u64(int)>& make) {
+  const AtLine line(text.where);
+  Builder::current().check_current();
+  Reporting* const report = checking();
+  if (!report) return;
+  const uint32_t site = report->site(SiteKind::tile, std::string(text.text), std::string(1, type));
+  for (int first = 0; first < count; first += static_cast<int>(kMostValues)) {
+    std::vector<MessageValue> values;
+    for (int i = 0; i < static_cast<int>(kMostValues); ++i)
+      values.emplace_back(first + i < count ? make(first + i) : u64(0));
+    write_message(*report, site, values);
+  }
+}
+
 }  // namespace detail
 
 void check_finite(f32 value, Where where) {

@@ -63,6 +63,11 @@ struct MessageText {
 
 void check(pred holds, const MessageText& text, std::vector<MessageValue> values);
 void print(const MessageText& text, std::vector<MessageValue> values);
+// Tells the host `elements`, each with its row and column, that this thread holds of a tile of a type. `make`
+// gives one by its number, and is called for those alone that a message is written of.
+void print_elements(const MessageText& text, char type, int count, const std::function<u64(int)>& make);
+// Says whether the kernel that is being built checks and prints.
+bool prints();
 
 }  // namespace detail
 

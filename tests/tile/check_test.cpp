@@ -11,6 +11,8 @@
 #include "copy_kit.h"
 #include "library_kit.h"
 #include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/registers/place.h"
+#include "ptxbuilder/registers/print.h"
 
 namespace ptxbuilder::test::check_test {
 namespace {
@@ -123,6 +125,52 @@ TEST_CASE("NaN, infinity and values out of their range are told") {
   CHECK(contains(run(make(-INFINITY), 0).error, "the value -inf is not finite"));
   CHECK(contains(run(make(2), 0).error, "the value 2 is outside of -1 to 1"));
   CHECK(contains(run(make(NAN), 0).error, "2 checks failed"));
+}
+
+TEST_CASE("a tile is printed as the matrix that its layout makes of the threads' values, each time anew") {
+  const auto make = [] {
+    Kernel k("tiles");
+    auto [to, n] = k.params<gptr<f32>, u32>("out", "n");
+    k.warpgroups("all", 2, 120, [&, to = to, n = n](u32 warpgroup) {
+      for_(0, n, [&](u32 turn) {
+        const RegisterLayout layout = wgmma_layout(64, 16), rows = wgmma_row(64);
+        const detail::Places places(layout), place_of_row(rows);
+        const auto x = RegisterTile<f32>::of(
+            layout, [&](int i) { return f32(places.row(i) * 100 + places.col(i)) + f32(turn) * 0.5f; });
+        const auto y = RegisterTile<s32>::of(rows, [&](int i) { return s32(0) - s32(place_of_row.row(i)); });
+        if_(warpgroup == 1, [&] {
+          print("scores", x);
+          print("signs", astype<f16>(x) > 6301.0f);
+          print("sums", y);
+        });
+      });
+      to[tid_x()] = 1;
+    });
+    return k;
+  };
+  const Told told = run(checked(make, 8192), 2);
+  CHECK(told.error == "");
+  REQUIRE(told.printed.size() == 6);
+  const auto rows_of = [&](const std::string& name, size_t which) {
+    std::vector<std::string> lines;
+    for (const std::string& text : told.printed) {
+      if (!contains(text, ": " + name + ", 64 x ") || which-- != 0) continue;
+      CHECK(contains(text, "check_test.cpp:"));
+      CHECK(contains(text, "CTA (0, 0, 0) warpgroup 1: "));
+      std::istringstream in(text);
+      for (std::string line; std::getline(in, line);) lines.push_back(line);
+    }
+    REQUIRE(lines.size() == 65);
+    return lines;
+  };
+  CHECK(rows_of("scores", 0)[1].starts_with("    0:    0    1    2 "));
+  CHECK(rows_of("scores", 0)[64].ends_with(" 6312 6313 6314 6315"));
+  CHECK(rows_of("scores", 1)[1].starts_with("    0:    0.5    1.5    2.5 "));
+  CHECK(rows_of("signs", 0)[63].ends_with("false false"));
+  CHECK(contains(rows_of("signs", 0)[64], " false  true "));
+  CHECK(rows_of("sums", 0)[64] == "   63: -63");
+  Kernel off = make();
+  CHECK_FALSE(contains(ptx_of(off), "atom.relaxed"));
 }
 
 TEST_CASE("a message has a {} for each value") {

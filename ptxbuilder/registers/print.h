@@ -1,0 +1,38 @@
+// Prints of tiles in registers, which the host shows as the matrix that they are.
+#pragma once
+
+#include "ptxbuilder/registers/tile.h"
+#include "ptxbuilder/tile/check.h"
+
+namespace ptxbuilder {
+
+namespace detail {
+void print_tile(const MessageText& text, char type, const RegisterLayout& layout,
+                const std::function<u32(int)>& bits);
+}
+
+// Tells the host a tile, which appears there by rows and columns as its layout has them, under `text`. Emits
+// nothing unless the kernel is built while a ChecksScope is open (ptxbuilder/tile/check.h), whose room holds
+// six elements in a message. Throws Error for more than 2^15 rows or 2^16 columns. Elements of 8 bits are
+// converted first, as by astype<f32>(x).
+template <TileLike X>
+requires NumberElement<ElementOf<X>> || std::same_as<ElementOf<X>, pred>
+void print(detail::MessageText text, const X& tile) {
+  using T = ElementOf<X>;
+  const RegisterTile<T>& x = tile;
+  const auto bits = [&](int i) {
+    if constexpr (std::same_as<T, pred>)
+      return select(x.value(i, text.where), u32(1), u32(0));
+    else if constexpr (FloatElement<T>)
+      return bit_cast<u32>(f32(x.value(i, text.where)));
+    else
+      return u32(x.value(i, text.where));
+  };
+  constexpr char type = std::same_as<T, pred>  ? 'p'
+                        : FloatElement<T>      ? 'f'
+                        : std::same_as<T, s32> ? 's'
+                                               : 'u';
+  detail::print_tile(text, type, x.layout(), bits);
+}
+
+}  // namespace ptxbuilder
