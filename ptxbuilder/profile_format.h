@@ -38,6 +38,9 @@ constexpr uint32_t warp_units(uint32_t events) {
 }
 constexpr uint32_t kMostNames = 255;  // an event has 8 bits for the number of a name
 constexpr uint32_t kLeastEvents = kCalibrationUnits, kMostEvents = 1 << 20;
+// Regions whose names end so are waits of the profiled kernel alone, right behind the issue of what they are
+// for.
+constexpr const char* kCompletion = " completion";
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address
 
 struct Header {

@@ -232,6 +232,16 @@ bool is_role(const Profile& profile, const Profile::Track& track, const Profile:
 
 uint32_t units_lost(uint32_t counted, uint32_t room) { return counted > room ? counted - room : 0; }
 
+// The room for the events of one of `warps` in 4 GB.
+uint64_t most_events(uint64_t warps) {
+  constexpr uint64_t kMostUnits = (uint64_t{4} << 30) / kUnitBytes;
+  uint64_t events = kMostEvents;
+  while (events > kLeastEvents &&
+         kCalibrationUnits + warps * warp_units(static_cast<uint32_t>(events)) > kMostUnits)
+    events -= events / 8;
+  return events;
+}
+
 std::string in_words(double nanoseconds) {
   return nanoseconds < 1e4 ? fmt::format("{:.0f} ns", nanoseconds)
                            : fmt::format("{:.1f} us", nanoseconds * 1e-3);
@@ -273,6 +283,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   profile.clock_period = clocks.period;
   profile.event_cost = clocks.period * cost.event;
   double first = 0, last = 0;
+  uint64_t wanted = 0;
   std::vector<SpanEnd> ends;
   for (size_t n = 0; n < headers.size(); ++n) {
     const Header& h = headers[n];
@@ -329,8 +340,12 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     last = n == 0 ? track.end : std::max(last, track.end);
     profile.recorded += track.recorded;
     profile.lost += track.lost;
+    // Those that went apart have a quarter of the room.
+    if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.events}, 4 * uint64_t{h.apart}});
     profile.tracks.push_back(std::move(track));
   }
+  // Loops that wait have more or fewer turns another time.
+  profile.wanted = static_cast<uint32_t>(std::min(2 * wanted, most_events((all - kCalibrationUnits) / part)));
   for (Profile::Track& track : profile.tracks) {
     track.begin -= first, track.end -= first;
     for (Profile::Region& region : track.regions) region.begin -= first, region.end -= first;
@@ -415,6 +430,9 @@ std::string Profile::summary() const {
   if (lost)
     text += fmt::format("{} events are lost: a warp has room for {}, and some had more\n", lost, room);
   if (unfinished) text += fmt::format("{} warps did not come to their end, and are left out\n", unfinished);
+  if (std::any_of(names.begin(), names.end(), [](const std::string& n) { return n.ends_with(kCompletion); }))
+    text += fmt::format("regions that end in \"{}\" are waits that the kernel has in this build alone\n",
+                        kCompletion + 1);
   size_t width = 20;
   const std::vector<Row> all = rows();
   for (const Row& row : all) width = std::max({width, row.role.size(), row.region.size() + 2});

@@ -133,6 +133,9 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
           {"rows", rows}};
 }
 
+// The first run of a profile has room for so many of a warp, unless it is said.
+constexpr uint32_t kFirstProfileEvents = 1024;
+
 // Comes before anything runs, so that a file that cannot be written costs no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
@@ -141,19 +144,27 @@ void check_profile(const ExecuteOptions& options, bool runs) {
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
 
-// Writes and prints the profile of the last launch.
-void tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
-  if (options.profile.empty()) return;
+// Writes and prints the profile of the last launch. Where events of it are lost and the room was not said, it
+// gives the room for another run instead.
+uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
+  if (options.profile.empty()) return 0;
   const runtime::Profile profile = run.profile();
+  if (!options.profile_events && profile.wanted > profile.room) {
+    if (!options.json)
+      fmt::print("  a warp had room for {} events, which are too few: once more, with room for {}\n",
+                 profile.room, profile.wanted);
+    return profile.wanted;
+  }
   std::ofstream file(options.profile, std::ios::binary);
   const bool is_picture = std::filesystem::path(options.profile).extension() == ".svg";
   file << (is_picture ? runtime::profile_svg(profile) : runtime::perfetto_trace(profile));
   if (!file.flush()) throw Error(fmt::format("{}: cannot be written", options.profile));
   json["profile"] = to_json(profile, options.profile);
-  if (options.json) return;
+  if (options.json) return 0;
   fmt::print("  wrote {}{}\n{}", options.profile, is_picture ? "" : ", for ui.perfetto.dev",
              profile.summary());
   if (profile.lost) fmt::print("--profile-events N gives a warp more room\n");
+  return 0;
 }
 
 std::string sass_of(const Built& built, const ExecuteOptions& options) {
@@ -193,6 +204,7 @@ void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json
 struct Ran {
   std::optional<Verdict> verdict;
   std::optional<Timing> timing;
+  uint32_t wanted_events = 0;  // of a profile that lacked room
 };
 
 // Loads and runs what was built, prints, and adds to `json`.
@@ -237,8 +249,8 @@ Ran run_built(Built& built, runtime::Device& device, const Family& family, const
     json["bench"] = to_json(*run.timing());
     if (!options.json) print(*run.timing());
   }
-  tell_profile(run, options, json);
-  return {run.verdict(), run.timing()};
+  const uint32_t wanted = tell_profile(run, options, json);
+  return {run.verdict(), run.timing(), wanted};
 }
 
 Outcome outcome_of(const Ran& ran) {
@@ -302,8 +314,9 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   auto start = Clock::now();
   std::optional<ProfileScope> profiled;
   if (!options.profile.empty())
-    profiled.emplace(options.profile_events, options.profile_all ? ProfileScope::Detail::instructions
-                                                                 : ProfileScope::Detail::regions);
+    profiled.emplace(
+        options.profile_events.value_or(kFirstProfileEvents),
+        options.profile_all ? ProfileScope::Detail::instructions : ProfileScope::Detail::regions);
   std::optional<WatchdogScope> watched;
   if (options.watchdog) watched.emplace(options.watchdog);
   std::optional<ChecksScope> checked;
@@ -398,6 +411,14 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     json["device"] = {{"name", p.name}, {"driver", p.driver}};
     if (!options.json) fmt::print("  device {}, {}\n", p.name, p.driver);
     ran = run_built(built, *device, family, fields, options, json);
+    if (ran.wanted_events) {
+      ExecuteOptions again = options;
+      again.profile_events = ran.wanted_events;
+      built = build(family, fields, tools, again, for_gpu);
+      json["compile"] = to_json(built);
+      json.erase("printed");
+      ran = run_built(built, *device, family, fields, again, json);
+    }
   }
   const Outcome outcome =
       other ? run_edited(*std::move(other), built, ran, device.get(), family, fields, options, json["edited"])

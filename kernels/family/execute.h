@@ -28,8 +28,8 @@ struct ExecuteOptions {
   RunOptions run;
   std::string emit;     // the folder for the files; "" for none
   std::string profile;  // the file for what the kernel records of itself; "" where it records nothing
-  uint32_t profile_events = 1024;  // that a warp has room for
-  bool profile_all = false;        // regions of instructions too
+  std::optional<uint32_t> profile_events = {};  // that a warp has room for; none to find it by a first run
+  bool profile_all = false;                     // regions of instructions too
   uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0 for any time
   std::optional<uint64_t> jitter;  // the seed of its delays
   bool checks = false;             // the kernel checks and prints

@@ -72,6 +72,7 @@ class Profiling {
   uint8_t add_name(std::string_view what, std::string name);
   void note(EventKind kind, uint8_t name, u32 payload);
   uint32_t units_noted() const;
+  void complete(std::string_view what, const std::function<void()>& wait);
   void write_apart(EventKind kind, uint8_t name, u32 payload);
   void start();
   void calibrate();
@@ -79,6 +80,7 @@ class Profiling {
   ProfileFormat format_;
   std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
   uint8_t role_ = 0;                                     // the number of the one that is being emitted
+  bool completes_ = false;                               // a wait of its own is being emitted
   // Variables of a thread, which start() sets: the units of its warp's next event and behind its last, which
   // is 0 in lanes that do not record, and that of its warp's first event apart.
   llvm::Value *next_ = nullptr, *end_ = nullptr, *apart_ = nullptr;
@@ -162,14 +164,29 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
       "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
       "barrier.cluster.wait", "wgmma.wait_group",     "cp.async.wait", "cp.async.bulk.wait_group",
       "cp.async.bulk",        "cp.reduce.async.bulk", "st.async",      "griddepcontrol.wait"};
+  if (completes_) return;
   const std::string_view word = row.mnemonic();
   const bool before = when == Builder::When::before;
   const auto is = [&](std::string_view timed) { return word.starts_with(timed); };
   if (is("wgmma.fence") && before) return record(EventKind::begin, number_of("profile", "wgmma group"));
-  if (is("wgmma.commit_group") && !before) return record(EventKind::end, number_of("profile", "wgmma group"));
-  if (is("cp.async.bulk.commit_group")) return;
+  if (is("wgmma.commit_group") && !before) {
+    record(EventKind::end, number_of("profile", "wgmma group"));
+    return complete("wgmma", [] { wgmma_wait_group(0); });
+  }
+  if (is("cp.async.bulk.commit_group"))
+    return before ? void() : complete("store", [] { cp_async_bulk_wait_group(0); });
   const auto* const timed = std::find_if(kTimed.begin(), kTimed.end(), is);
   if (timed != kTimed.end()) record(before ? EventKind::begin : EventKind::end, number_of("profile", *timed));
+}
+
+// A wait that this build alone has, right behind the issue, shows when the work is done.
+void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
+  const uint8_t number = number_of("profile", fmt::format("{}{}", what, kCompletion));
+  record(EventKind::begin, number);
+  completes_ = true;
+  wait();
+  completes_ = false;
+  record(EventKind::end, number);
 }
 
 namespace {

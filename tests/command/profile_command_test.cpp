@@ -82,6 +82,21 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
   CHECK(contains(full, "--profile-events N gives a warp more room"));
 }
 
+TEST_CASE("where the first run has more events than room, a second has room for all") {
+  const Folder folder;
+  const Ran ran =
+      run("gemm_pingpong --m 128 --n 128 --k 8192 --seed 1 --profile-all" + kRun + folder.str("trace"));
+  CHECK(ran.code == 0);
+  CHECK(contains(ran, "a warp had room for 1024 events, which are too few: once more, with room for "));
+  CHECK_FALSE(contains(ran, "lost"));
+  CHECK(contains(ran, "verified"));
+  CHECK(
+      contains(ran, "regions that end in \"completion\" are waits that the kernel has in this build alone"));
+  for (const char* region : {"wgmma group ", "wgmma completion ", "store completion "})
+    CHECK_MESSAGE(contains(ran, region), region);
+  CHECK(contains(ran, "wrote " + folder.str("trace")));
+}
+
 TEST_CASE(
     "a kernel that is watched, checked and shaken computes the same, and words that are none are refused") {
   for (const char* kernel :

@@ -206,6 +206,7 @@ TEST_CASE("a full buffer counts what it loses, and the kernel goes on") {
   CHECK(profile.roles.empty());
   CHECK(profile.recorded == kCtas * 4 * 33);
   CHECK(profile.lost == kCtas * 4 * (100 - 33));
+  CHECK(profile.wanted == 200);  // twice what a warp had
   for (const auto& track : profile.tracks) {
     CHECK(track.regions.size() == 17);
     CHECK_FALSE(track.regions.back().ended);
