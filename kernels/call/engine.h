@@ -12,8 +12,8 @@
 #include "kernels/call/options.h"
 #include "kernels/call/plans.h"
 #include "kernels/call/tile_file.h"
+#include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
-#include "runtime/nvtx.h"
 
 namespace ptxbuilder::kernels {
 
@@ -48,18 +48,9 @@ class CallEngine {
         tuned_(tiles, Traits::kWords, [](const std::string& tile) { return Traits::is_tile(tile); }) {}
   virtual ~CallEngine() = default;
 
-  // Throws Error; of one of the device or of a kernel on it, that says which call this is, which may not be
-  // the one that failed: kernels fail when they run.
+  // Throws Error.
   void operator()(const Arguments& p, Where where) {
-    std::optional<runtime::NvtxRange> range;
-    if (runtime::NvtxRange::is_on()) range.emplace(described(p, where).c_str());
-    try {
-      call(p, where);
-    } catch (const Error& e) {
-      if (e.kind() != Error::Kind::device) throw;
-      throw Error(Where{}, std::string(e.what()) + "; this call is " + described(p, where) + kHowToWatch,
-                  e.kind());
-    }
+    told_call([&] { return described(p, where); }, [&] { call(p, where); });
   }
 
   size_t workspace_bytes(const Arguments& p, Where where) {
@@ -134,10 +125,6 @@ class CallEngine {
   Compiler compiler_;
 
  private:
-  static constexpr const char* kHowToWatch =
-      ". To learn where kernels wait that do not end, set PTXBUILDER_WATCHDOG=1000, the milliseconds that a "
-      "wait may take, before they are made";
-
   // The operation and its sizes, in the words of a file of tiles.
   std::string described(const Arguments& p, Where where) {
     const Placed placed = place(p, where);

@@ -1,8 +1,11 @@
 #include "kernels/rows/rows.h"
 
+#include <fmt/format.h>
+
 #include "kernels/call/kernel_cache.h"
 #include "kernels/call/operand.h"
 #include "kernels/call/prepared_calls.h"
+#include "kernels/call/told_call.h"
 #include "kernels/call/watched.h"
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row_check.h"
@@ -96,6 +99,21 @@ bool lies_apart(const RowCall& call, size_t workspace) {
   return true;
 }
 
+// "softmax x bf16 1000 x 4096, y bf16 1000 x 4096".
+std::string described(const RowCall& call) {
+  if (!call.operation) return "an operation on rows";
+  std::string text = call.operation->name;
+  for (size_t i = 0; i < std::min(call.tensors.size(), call.operation->tensors.size()); ++i) {
+    if (!call.tensors[i]) continue;
+    std::string extents;
+    for (const int64_t extent : call.tensors[i]->extents)
+      extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
+    text += fmt::format("{} {} {} {}", text == call.operation->name ? "" : ",",
+                        call.operation->tensors[i].name, name(call.tensors[i]->type), extents);
+  }
+  return text;
+}
+
 struct KeptCall {
   PreparedCall launches;
   size_t workspace;  // bytes
@@ -133,6 +151,8 @@ struct Rows::State {
   size_t bytes(const CheckedRows& c) const {
     return summed(*c.problem.operation, c.problem.types).size() * bytes_of_part(c, parts(c));
   }
+
+  void call(const RowCall& call, Where where);
 
   // It adds a launch that it `keeps` to that.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
@@ -209,12 +229,15 @@ size_t Rows::workspace_bytes(const RowCall& call, Where where) {
 }
 
 void Rows::operator()(const RowCall& call, Where where) {
+  told_call([&] { return described(call); }, [&] { state_->call(call, where); });
+}
+
+void Rows::State::call(const RowCall& call, Where where) {
   const bool kept = has_form(call);
   if (kept)
-    if (const KeptCall* known = state_->prepared.find(words_of(call));
-        known && lies_apart(call, known->workspace))
+    if (const KeptCall* known = prepared.find(words_of(call)); known && lies_apart(call, known->workspace))
       return known->launches(sources_of(call), call.stream);
-  const uint64_t number = state_->prepared.number();
+  const uint64_t number = prepared.number();
   const CheckedRows c = check_rows(call, where);
   check_row_addresses(call, where);
   std::vector<Operand> operands;
@@ -224,14 +247,14 @@ void Rows::operator()(const RowCall& call, Where where) {
                                  static_cast<int64_t>(call.tensors[i]->memory.bytes)));
   std::vector<const Operand*> others;
   for (const Operand& x : operands) others.push_back(&x);
-  const size_t workspace = state_->bytes(c);
+  const size_t workspace = bytes(c);
   check_workspace(call.operation->name.c_str(), call.workspace, workspace, others, where);
   const Sources sources = sources_of(call);
   PreparedCall launches;
   PreparedCall* const keeps = kept ? &launches : nullptr;
-  if (!c.is_empty) state_->launch(call, c, sources, keeps, where);
-  state_->add_up(call, c, sources, keeps, where);
-  if (kept) state_->prepared.add(words_of(call), {std::move(launches), workspace}, number);
+  if (!c.is_empty) launch(call, c, sources, keeps, where);
+  add_up(call, c, sources, keeps, where);
+  if (kept) prepared.add(words_of(call), {std::move(launches), workspace}, number);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -1,0 +1,30 @@
+// A call of an operation as tools and errors tell it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ptxbuilder/error.h"
+#include "runtime/nvtx.h"
+
+namespace ptxbuilder::kernels {
+
+// Runs `body` in a range of NVTX where a tool listens. An error of the device, or of a kernel on it, then
+// says which call this is, which may not be the one that failed: kernels fail when they run. `described`
+// gives the operation and its sizes.
+template <class Described, class Body>
+void told_call(Described described, Body body) {
+  constexpr const char* kHowToWatch =
+      ". To learn where kernels wait that do not end, set PTXBUILDER_WATCHDOG=1000, the milliseconds that a "
+      "wait may take, before they are made";
+  std::optional<runtime::NvtxRange> range;
+  if (runtime::NvtxRange::is_on()) range.emplace(described().c_str());
+  try {
+    body();
+  } catch (const Error& e) {
+    if (e.kind() != Error::Kind::device) throw;
+    throw Error(Where{}, std::string(e.what()) + "; this call is " + described() + kHowToWatch, e.kind());
+  }
+}
+
+}  // namespace ptxbuilder::kernels
