@@ -160,6 +160,8 @@ TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
       recipe.box.data(), recipe.element_strides.data(), static_cast<int>(recipe.interleave),
       static_cast<int>(recipe.swizzle), static_cast<int>(recipe.l2_promotion),
       static_cast<int>(recipe.oob_fill));
+  // A kernel that failed before shows here first where the next one takes a map.
+  if (status != Status::invalid_value) queue_.expect(status, "cuTensorMapEncodeTiled");
   if (status != Status::success)
     throw Error(fmt::format(
         "cuTensorMapEncodeTiled failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "

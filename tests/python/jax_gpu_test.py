@@ -3,6 +3,7 @@
   jax_gpu_test.py FOLDER   with saxpy.cubin and saxpy.json in it
 """
 import os
+import subprocess
 import sys
 
 import kit
@@ -181,4 +182,22 @@ for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX
         function()
 with kit.refused("takes a pointer of f32, and is given an array of int32", kind=Exception):
     jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
+
+# An error of the device names the kernel, the call that met it, its sizes, and how to learn more. It ends a process of its own.
+FAILING = """
+import os, sys, jax, jax.numpy as jnp, ptxbuilder as pb
+saxpy, x, a = pb.load(sys.argv[1] + "/saxpy", updates=["y"]), jnp.ones(4, jnp.float32), jnp.ones((512, 512), jnp.bfloat16)
+calls = [lambda: jax.jit(pb.matmul)(a, a), lambda: pb.softmax(a)]
+jax.block_until_ready([call() for call in calls])
+for call in (lambda: saxpy(x=x, y=x, alpha=2.0, count=1 << 30), *calls):
+    try:
+        jax.block_until_ready(call())
+    except Exception as e:
+        print(e, flush=True)
+os._exit(0)
+"""
+done = subprocess.run([sys.executable, "-c", FAILING, sys.argv[1]], capture_output=True, text=True, timeout=180)
+for text in ("kernel 'saxpy' or one queued before it failed", "this call is matmul: ",
+             "this call is softmax x bf16 512 x 512, y bf16 512 x 512", "set PTXBUILDER_WATCHDOG=1000"):
+    kit.check(text in done.stdout, text, done.stdout[-2000:], done.stderr[-500:])
 kit.end()

@@ -375,7 +375,8 @@ def process(code, expected=0, text="", **environment):
     words = {**os.environ, **environment}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
                           env={name: value for name, value in words.items() if value is not None})
-    kit.check(done.returncode == expected and text in done.stdout + done.stderr, code, environment, done.returncode,
+    texts = (text,) if isinstance(text, str) else text
+    kit.check(done.returncode == expected and all(t in done.stdout + done.stderr for t in texts), code, environment, done.returncode,
               done.stdout[-500:], done.stderr[-1500:])
 
 
@@ -389,6 +390,11 @@ jobs = [dict(code=PRELUDE + "torch.cuda._sleep(500_000_000); [pb.matmul(a, a) fo
              CUDA_VISIBLE_DEVICES=""),
         dict(code=PRELUDE + CHECK + "import os; p = os.fork()\nif p == 0:\n try: pb.matmul(a, a)\n except Exception as e: print(e)\n os._exit(0)\n"
              "os.waitpid(p, 0)"),
+        # An error of the device names the kernel, the call that met it, its sizes, and how to learn more.
+        dict(code=PRELUDE + "pb.softmax(a)\ntry: a[torch.tensor([600], device='cuda')]; torch.cuda.synchronize()\n"
+             "except Exception: pass\nfor _ in range(3):\n try: pb.softmax(a)\n except Exception as e: print(e, flush=True)\n"
+             "import os; os._exit(0)",
+             text=("of kernel 'softmax'", "this call is softmax x bf16 512 x 512, y bf16 512 x 512", "set PTXBUILDER_WATCHDOG=1000")),
         # The first call of all is captured: its kernel is compiled and loaded there.
         dict(code=PRELUDE + "g = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(g): d = pb.matmul(a, a)\ng.replay(); torch.cuda.synchronize(); "
              "assert (d.double() - a.double() @ a.double()).norm() < 1e-2 * d.double().norm()"),

@@ -634,6 +634,11 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   mock.encode = Status::invalid_value;
   CHECK_ERROR(device->encode(a),
               "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map keeps");
+  // A kernel's failure is none of the map.
+  mock.encode = Status::illegal_address;
+  CHECK_ERROR(device->encode(a),
+              "one queued before it failed, as cuTensorMapEncodeTiled reported: CUDA_ERROR");
+  CHECK_ERROR(device->encode(a), "as cuTensorMapEncodeTiled reported");
 }
 
 }  // namespace ptxbuilder::test::cuda_device_test
