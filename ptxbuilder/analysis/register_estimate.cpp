@@ -13,6 +13,9 @@ using Registers = std::vector<bool>;
 // The stack pointer, and what addresses and waits take for a moment.
 constexpr int kFixed = 4;
 
+// Longer blocks are left out, since scheduling takes time in proportion to the square of their length.
+constexpr int kMostScheduled = 8192;
+
 // The halves of 32-bit registers that one of PTX takes; predicates have registers of their own.
 int halves_of(const RegisterName& r) {
   if (r.type == ".pred") return 0;
@@ -132,6 +135,7 @@ class RoleCode {
     for (const int b : blocks_) {
       if (!graph_.reaches(b)) continue;
       const Block& block = graph_.blocks[at(b)];
+      if (block.last - block.first > kMostScheduled) continue;
       const Peak as_written = peak(ends[at(b)], [&](auto, auto step) {
         for (int n = block.last - 1; n >= block.first; --n) step(n);
       });

@@ -163,6 +163,17 @@ TEST_CASE("a role that cannot have what it needs is found, with the numbers") {
   CHECK_FALSE(large[0].is_too_large());
 }
 
+TEST_CASE("a block that would take long is left out") {
+  auto others = [](int loads) {
+    std::string text = "ld.param.u64 %rd1, [p];\n";
+    for (int i = 1; i <= loads; ++i) text += fmt::format("ld.volatile.global.u32 %r{}, [%rd1];\n", i);
+    for (int i = 1; i <= loads; ++i) text += fmt::format("st.volatile.global.u32 [%rd1], %r{};\n", i);
+    return estimates_of(kernel(".reg .b32 %r<8000>; .reg .b64 %rd<4>;", text))[0].others;
+  };
+  CHECK(others(4000) == 4000);
+  CHECK(others(4100) == 0);
+}
+
 TEST_CASE("the estimate is near what ptxas needs for every kernel, and refuses none") {
   const fs::path table = folder / "compile" / "registers.txt";
   const std::vector<std::string> names = golden_kernels();
