@@ -152,6 +152,7 @@ class LoadedKernel::Values {
       const AuthorsCode no_line;  // refuse() names it
       for (; i < count_; ++i) values_[i] = value(i, bytes_ + kernel_.offsets_[i]);
     } catch (const Error& e) {
+      if (e.kind() == Error::Kind::device) throw;  // the argument is not to blame
       kernel_.refuse(i, e.what());
     }
     return {values_, count_};
@@ -225,6 +226,7 @@ TensorMapArray LoadedKernel::tensor_maps(std::string_view parameter, std::span<c
       const AuthorsCode no_line;  // refuse() names it
       maps.push_back(device_->encode(checked_map(i, tensor)));
     } catch (const Error& e) {
+      if (e.kind() == Error::Kind::device) throw;  // the argument is not to blame
       refuse_one(e.what());
     }
   }
@@ -296,6 +298,7 @@ void LoadedKernel::encode(PreparedLaunch::Last::Map& map, const Argument& tensor
     check_address(view);
     map.encoded = device_->encode_in_scope(view);
   } catch (const Error& e) {
+    if (e.kind() == Error::Kind::device) throw;  // the argument is not to blame
     refuse(map.parameter, e.what());
   }
   map.address = address;

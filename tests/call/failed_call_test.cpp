@@ -7,6 +7,7 @@
 
 #include "kernels/call/watched.h"
 #include "kernels/gemm/matmul.h"
+#include "kernels/rows/rows.h"
 #include "mock_libcuda.h"
 #include "options.h"
 #include "runtime/cuda_device.h"
@@ -50,12 +51,48 @@ TEST_CASE("a launch that fails names the call, its sizes and the watchdog") {
                                    .d = {.memory = d, .type = DType::bf16, .stride = 48}};
   matmul(product);
   CHECK(mock.launches == 1);
+  const auto check_told = [&](const MatmulArguments& call) {
+    const std::string told = error_of([&] { matmul(call); });
+    CAPTURE(told);
+    for (const char* part : {" or one queued before it failed", "this call is matmul: ", "64", "48", "32",
+                             "PTXBUILDER_WATCHDOG=1000"})
+      CHECK(told.find(part) != std::string::npos);
+  };
+  // Other memory takes another tensor map, where a failure of the kernel before shows first.
+  runtime::Buffer other(*device, 2 * 64 * 32);
+  MatmulArguments of_other = product;
+  of_other.a.memory = other;
+  mock.encode = Status::illegal_address;
+  check_told(of_other);
+  mock.encode = Status::success;
   mock.launch = Status::launch_failed;
-  const std::string told = error_of([&] { matmul(product); });
-  CAPTURE(told);
-  for (const char* part : {" or one queued before it failed", "this call is matmul: ", "64", "48", "32",
-                           "PTXBUILDER_WATCHDOG=1000"})
-    CHECK(told.find(part) != std::string::npos);
+  check_told(product);
+}
+
+TEST_CASE("so does one of an operation on rows, where it is prepared and where it is not") {
+  MockDriver& mock = fresh_mock();
+  mock.reads_ptx = true;
+  for (const bool is_prepared : {false, true}) {
+    const auto device = runtime::open_cuda_device("sm_90a", PTXBUILDER_MOCK_LIBCUDA);
+    CallOptions options;
+    options.compiler.driver_assembles = true;
+    Rows rows(*device, options);
+    runtime::Buffer x(*device, 2 * 5 * 64), y(*device, 2 * 5 * 64);
+    RowCall call;
+    call.operation = &row_operation("softmax");
+    call.tensors = {{{DType::bf16, {5, 64}, x}}, {{DType::bf16, {5, 64}, y}}};
+    mock.launch = is_prepared ? Status::success : Status::launch_failed;
+    if (is_prepared) rows(call);
+    mock.launch = Status::launch_failed;
+    const std::string told = error_of([&] { rows(call); });
+    CAPTURE(told);
+    for (const char* part :
+         {"this call is softmax x bf16 5 x 64, y bf16 5 x 64. ", "PTXBUILDER_WATCHDOG=1000"})
+      CHECK(told.find(part) != std::string::npos);
+    call.tensors[1].reset();
+    CHECK_ERROR(rows(call), "softmax");
+    CHECK(error_of([&] { rows(call); }).find("this call is") == std::string::npos);  // it is not the device's
+  }
 }
 
 TEST_CASE("the environment's limit is that of kernels that calls make, and an unfit one is an error") {
