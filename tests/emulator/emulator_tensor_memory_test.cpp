@@ -1,7 +1,5 @@
 // Products in tensor memory: a Blackwell tile beside float64, other types, and what goes wrong there.
-#include <doctest/doctest.h>
-
-#include "emulator_kit.h"
+#include "subsets_kit.h"
 
 namespace ptxbuilder::runtime {
 namespace emulator_tensor_memory_test {
@@ -58,28 +56,30 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
   CHECK(fault("mov.pred \t%p22, 0;", "mov.pred %p22, -1;", &what) == Fault::uninitialised);
 }
 
-// A kernel of 128 threads that has brought A and B to shared memory and allocated 32 columns, around `body`:
-// a product of one instruction's 32 bytes of k, without swizzle. A has 128 rows, B has 16 columns, all of k.
-// Each group of 8 rows is 128 B for each 16 B of k, and these lie one behind the other. %r1 tid.x, %r2 its
-// warp, %r9 the columns, %r12 those of the warp's lanes, %rd3 d, %rd6 and %rd7 the descriptors of A and B,
-// %p2 not thread 0, %p3 not warp 0.
+// A kernel of one or two warpgroups that has brought A and B to shared memory, made four mbarriers of one
+// arrival each and allocated 32 columns, around `body`: a product of one instruction's 32 bytes of k, without
+// swizzle. A has 128 rows, B has 16 columns, all of k. Each group of 8 rows is 128 B for each 16 B of k, and
+// these lie one behind the other. %r1 tid.x, %r2 its warp, %r9 the columns, %r12 those of the warp's lanes,
+// %r13 the mbarriers, %rd3 d, %rd6 and %rd7 the descriptors of A and B, %p2 not thread 0, %p3 not warp 0.
 std::string around(const std::string& body) {
   return R"(.version 8.6
 .target sm_100a
 .address_size 64
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 d) {
 .reg .pred %p<4>; .reg .b32 %r<40>; .reg .b64 %rd<12>;
-.shared .align 128 .b8 sa[4096]; .shared .align 128 .b8 sb[512]; .shared .align 8 .b64 bar; .shared .b32 slot;
+.shared .align 128 .b8 sa[4096]; .shared .align 128 .b8 sb[512]; .shared .align 8 .b64 bar[4]; .shared .b32 slot;
 ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u64 %rd3, [d]; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5;
-mov.u32 %r3, sa; mov.u32 %r4, sb; mov.u32 %r5, 0;
+mov.u32 %r3, sa; mov.u32 %r4, sb; mov.u32 %r5, 0; mov.u32 %r13, bar; setp.ge.u32 %p1, %r1, 128; @%p1 bra M;
 L: mad.lo.s32 %r6, %r5, 512, 0; mad.lo.s32 %r6, %r1, 4, %r6; cvt.u64.u32 %rd4, %r6; add.s64 %rd5, %rd1, %rd4;
 ld.global.b32 %r7, [%rd5]; add.s32 %r8, %r3, %r6; st.shared.b32 [%r8], %r7;
 add.s32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 8; @%p1 bra L;
 shl.b32 %r6, %r1, 2; cvt.u64.u32 %rd4, %r6; add.s64 %rd5, %rd2, %rd4; ld.global.b32 %r7, [%rd5];
 add.s32 %r8, %r4, %r6; st.shared.b32 [%r8], %r7;
-setp.ne.u32 %p2, %r1, 0; @%p2 bra N; mbarrier.init.shared::cta.b64 [bar], 1; N:
+M: setp.ne.u32 %p2, %r1, 0; @%p2 bra N;
+mbarrier.init.shared::cta.b64 [%r13], 1; mbarrier.init.shared::cta.b64 [%r13+8], 1;
+mbarrier.init.shared::cta.b64 [%r13+16], 1; mbarrier.init.shared::cta.b64 [%r13+24], 1; N:
 setp.ne.u32 %p3, %r2, 0; @%p3 bra A; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
-A: fence.proxy.async.shared::cta; bar.sync 0; ld.shared.b32 %r9, [slot]; shl.b32 %r12, %r2, 21; add.s32 %r12, %r12, %r9;
+A: fence.proxy.async.shared::cta; bar.sync 0; ld.shared.b32 %r9, [slot]; and.b32 %r12, %r2, 3; shl.b32 %r12, %r12, 21; add.s32 %r12, %r12, %r9;
 shr.u32 %r10, %r3, 4; cvt.u64.u32 %rd6, %r10; or.b64 %rd6, %rd6, 0x0000401000080000;
 shr.u32 %r11, %r4, 4; cvt.u64.u32 %rd7, %r11; or.b64 %rd7, %rd7, 0x0000401000080000;
 )" + body +
@@ -228,6 +228,190 @@ TEST_CASE("a missing wait or fence between a transfer, a product and another thr
   CHECK(handing_over(changed(unused, "tcgen05.wait::ld.sync.aligned; // loaded\n", ""), &what) ==
         Fault::race);
   CHECK_MESSAGE(what.find("without tcgen05.wait::ld") != std::string::npos, what);
+}
+
+// ---- what orders loads, stores, products and commits, with every subset of it ----
+
+const std::string before = "tcgen05.fence::before_thread_sync;\n",
+                  after = "tcgen05.fence::after_thread_sync;\n";
+const std::string stored = "tcgen05.wait::st.sync.aligned;\n", loaded = "tcgen05.wait::ld.sync.aligned;\n";
+const std::string meet = before + "bar.sync 0;\n" + after;
+const std::string sixteen = "{%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1,%r1};\n";
+const std::string fill = "tcgen05.st.sync.aligned.32x32b.x16.b32 [%r12], " + sixteen +
+                         "tcgen05.st.sync.aligned.32x32b.x16.b32 [%r12+16], " + sixteen;
+const std::string filled = fill + stored + meet;  // both tiles of 16 columns
+
+std::string store(int column = 0) {
+  return fmt::format("tcgen05.st.sync.aligned.32x32b.x1.b32 [%r12+{}], {{%r1}};\n", column);
+}
+std::string load(int column = 0, int to = 16) {
+  return fmt::format("tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r{}}}, [%r12+{}];\n", to, column);
+}
+// Thread 0 alone, or another; labels are by numbers.
+std::string only(int number, const std::string& what, int thread = 0) {
+  return fmt::format("setp.ne.u32 %p1, %r1, {1};\n@%p1 bra O{0};\n{2}O{0}:\n", number, thread, what);
+}
+std::string product_to(int column = 0, bool adds = false) {
+  return fmt::format(
+      "add.s32 %r14, %r9, {};\ntcgen05.mma.cta_group::1.kind::tf32 [%r14], %rd6, %rd7, {}, {};\n", column,
+      8u << 24 | 2u << 17 | 1u << 4 | 2u << 7 | 2u << 10, adds ? 1 : 0);
+}
+std::string commit(int mbarrier) {
+  return fmt::format("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r13+{}];\n",
+                     8 * mbarrier);
+}
+std::string await(int number, int mbarrier, int parity = 0) {
+  return fmt::format(
+             "W{0}: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r13+{1}], {2};\n@!%p1 bra W{0};\n",
+             number, 8 * mbarrier, parity) +
+         after;
+}
+std::string arrive(int mbarrier) {
+  return before + fmt::format("mbarrier.arrive.shared::cta.b64 _, [%r13+{}];\n", 8 * mbarrier);
+}
+std::string first_group(int number, const std::string& what) {
+  return fmt::format("setp.ge.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
+}
+std::string second_group(int number, const std::string& what) {
+  return fmt::format("setp.lt.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
+}
+
+const std::vector<SubsetProgram>& one_warpgroup() {
+  static const std::vector<SubsetProgram> table = {
+      {"a store, then a load: only the wait for stores orders them",
+       filled + store() + "<0><1><2>" + load() + loaded,
+       {stored, loaded, only(1, commit(0)) + await(1, 0)},
+       with<0>},
+      {"a load, then a store: only the wait for loads orders them",
+       filled + load() + "<0><1><2>" + store() + stored + loaded,
+       {loaded, stored, only(1, commit(0)) + await(1, 0)},
+       with<0>},
+      {"two stores", filled + store() + "<0>" + store() + stored, {stored}, with<0>},
+      {"two loads", filled + load() + load(0, 17) + loaded, {}, always},
+      {"a store, then a product that adds to it",
+       fill + "<0>" + meet + only(1, product_to(0, true) + commit(0)) + await(1, 0) + load() + loaded,
+       {stored},
+       with<0>},
+      {"a load, then a product that replaces it",
+       filled + load() + "<0>" + meet + only(1, product_to() + commit(0)) + await(1, 0) + loaded,
+       {loaded},
+       with<0>},
+      {"a product, then a load",
+       filled + only(1, product_to() + "<0>") + "<1>" + load() + loaded + only(2, "<2>") + await(2, 1),
+       {commit(0), await(1, 0), commit(1)},
+       [](uint32_t subset) { return subset == 7; }},
+      {"two products to one place, then a load",
+       filled + only(1, product_to() + product_to(0, true) + commit(0)) + await(1, 0) + load() + loaded,
+       {},
+       always},
+      {"a commit is of the products ahead of it, of which the first is loaded",
+       filled + only(1, product_to() + commit(0) + product_to(16) + commit(1)) + await(1, 0) + load() +
+           loaded + await(2, 1),
+       {},
+       always},
+      {"a commit is of the products ahead of it, and not of the second, which is loaded",
+       filled + only(1, product_to() + commit(0) + product_to(16) + commit(1)) + await(1, 0) + load(16) +
+           loaded + await(2, 1),
+       {},
+       never},
+      {"a product, then a store",
+       filled + only(1, product_to() + commit(0)) + "<0>" + store() + stored + await(2, 0),
+       {await(1, 0)},
+       with<0>},
+      {"a thread writes an operand of a product",
+       filled + only(1, "st.shared.b32 [%r3], 0;\n<0>" + product_to() + commit(0)) + await(1, 0),
+       {"fence.proxy.async.shared::cta;\n"},
+       with<0>},
+      {"a product, then its operand is written",
+       filled + only(1, product_to() + commit(0) + "<0>st.shared.b32 [%r4], 0;\n") + await(2, 0),
+       {await(1, 0)},
+       with<0>},
+      {"a product, then a copy to its operand",
+       filled +
+           only(1, product_to() + commit(0) +
+                       "<0>mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r13+8], 16;\n"
+                       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd2], 16, "
+                       "[%r13+8];\n") +
+           await(2, 1) + await(3, 0),
+       {await(1, 0)},
+       with<0>},
+      {"two threads make a product each, one behind the other",
+       filled + only(1, product_to() + "<0>mbarrier.arrive.shared::cta.b64 _, [%r13+8];\n") +
+           only(2,
+                "X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r13+8], 0;\n@!%p1 bra X;\n<1>" +
+                    product_to(0, true) + commit(0),
+                32) +
+           await(1, 0) + only(3, commit(2)) + await(2, 2) + load() + loaded,
+       {before, after},
+       with_both},
+      {"two threads make products behind one, of which neither is behind the other",
+       filled + only(1, product_to() + arrive(1) + product_to(0, true) + commit(0)) +
+           only(2, await(1, 1) + product_to(0, true) + commit(2), 32) + await(2, 0) + await(3, 2),
+       {},
+       never},
+      {"a commit is not of another thread's products",
+       filled + only(1, product_to() + arrive(1) + commit(2)) + only(2, await(1, 1) + commit(0), 32) +
+           await(2, 0) + "<0>" + load() + loaded + await(3, 2),
+       {await(4, 2)},
+       with<0>},
+      {"a commit to each of three mbarriers, one of which is waited for",
+       filled + only(1, product_to() + commit(0) + commit(1) + commit(2)) + "<0><1><2>" + load() + loaded +
+           await(4, 0) + await(5, 1) + await(6, 2),
+       {await(1, 0), await(2, 1), await(3, 2)},
+       [](uint32_t subset) { return subset != 0; }},
+      {"a copy's arrival says nothing of a product",
+       filled +
+           only(1,
+                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r13], 16;\n"
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd2], 16, "
+                "[%r13];\n" +
+                    product_to() + commit(0)) +
+           await(1, 0) + load() + loaded + await(2, 0, 1),
+       {},
+       never},
+      {"columns are given back while a product is under way in others",
+       filled + only(1, product_to() + commit(0)) +
+           "@%p3 bra D;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;\n"
+           "ld.shared.b32 %r15, [slot];\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r15, 32;\nD:\n" +
+           await(1, 0) + load() + loaded,
+       {},
+       always},
+  };
+  return table;
+}
+
+// They hand a tile over from one warpgroup to another.
+std::vector<SubsetProgram> two_warpgroups() {
+  std::vector<SubsetProgram> programs;
+  for (const bool stores : {true, false})
+    programs.push_back({stores ? "one stores, the other loads" : "one loads, the other stores",
+                        first_group(1, fill + stored + (stores ? store() : load()) + "<0>" + before) +
+                            "bar.sync 0;\n" +
+                            second_group(2, after + "<1>" + (stores ? load() + loaded : store() + stored)) +
+                            (stores ? stored : loaded),
+                        {stores ? stored : loaded, stores ? stored : loaded},
+                        with<0>});
+  programs.push_back({"one makes a product, the other loads it",
+                      first_group(1, fill + stored + before) + "bar.sync 0;\n" + after +
+                          only(2, product_to() + commit(0)) + second_group(3, "<0>" + load() + loaded) +
+                          await(2, 0),
+                      {await(1, 0)},
+                      with<0>});
+  return programs;
+}
+
+TEST_CASE(
+    "tensor memory is ordered exactly by the waits, fences and commits that stand between its accesses") {
+  for (const bool has_two : {false, true}) {
+    Subsets subsets([has_two](const SubsetProgram&, const std::string& body, const EmulatorOptions& options) {
+      Bench bench(around(body), has_two ? 256 : 128, options);
+      const Address a = bench.upload(std::vector<float>(1024, 1)),
+                    b = bench.upload(std::vector<float>(128, 2)), d = bench.upload(std::vector<float>(128));
+      bench.run_for(std::chrono::seconds(5), {1, 1, 1}, 0, a, b, d);
+    });
+    for (const SubsetProgram& program : has_two ? two_warpgroups() : one_warpgroup()) subsets.check(program);
+    subsets.tell();
+  }
 }
 
 }  // namespace

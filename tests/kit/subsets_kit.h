@@ -61,7 +61,13 @@ class Subsets {
     for (uint64_t seed = 0; seed < seeds; ++seed) {
       EmulatorOptions options;
       options.seed = seed;
-      if (fault_of([&] { run_(program, body, options); }, what)) return true;
+      const auto fault = fault_of([&] { run_(program, body, options); }, what);
+      if (!fault) continue;
+      // These would be the test's own.
+      for (const Fault other : {Fault::undefined_register, Fault::operand, Fault::unsupported,
+                                Fault::out_of_bounds, Fault::misaligned, Fault::divergence})
+        CHECK_MESSAGE(*fault != other, *what);
+      return true;
     }
     return false;
   }

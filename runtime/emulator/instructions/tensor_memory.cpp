@@ -90,6 +90,12 @@ ColumnDeed next_deed(Warp& w, const ColumnDeed& deed, TensorOperation operation)
   return next;
 }
 
+TensorMemory::Issuer& issuer(Warp& w, int lane) {
+  TensorMemory::Issuer& of = w.cta.tensor->issuers[{w.index, lane}];
+  if (of.actor == 0) of.actor = w.cluster().new_actor({ActorName::Kind::tensor, &w.cta, 0});
+  return of;
+}
+
 // --- allocation ---
 
 struct AllocateColumns {
@@ -110,7 +116,6 @@ void execute_allocate_columns(Warp& w, const AllocateColumns& x, Lanes lanes) {
   const uint32_t count = column_count(w, x.count);
   if (!w.cta.tensor) {
     w.cta.tensor = std::make_unique<TensorMemory>();
-    w.cta.tensor->actor = w.cluster().new_actor({ActorName::Kind::tensor, &w.cta, 0});
     w.cta.tensor->warps.resize(w.cta.warps.size());
     for (TensorMemory::WarpOrder& order : w.cta.tensor->warps)
       order.fences = w.cluster().new_actor({ActorName::Kind::none, &w.cta, 0});
@@ -357,7 +362,8 @@ void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
     TensorMemory& memory = allocated_at(w, at, static_cast<uint32_t>(shape.n), "this product writes", lane);
     const PendingProduct p{shape, w.at<uint64_t>(x.a)[lane], w.at<uint64_t>(x.b)[lane], at.column,
                            (*w.at<uint32_t>(x.accumulate) >> lane & 1) != 0};
-    const Access deed{memory.actor, ++memory.issued, w.here(), true, 0};
+    TensorMemory::Issuer& by = issuer(w, lane);
+    const Access deed{by.actor, ++by.issued, w.here(), true, 0};
     const ColumnDeed now = next_deed(w, {deed.actor, deed.time, deed.pc}, TensorOperation::product);
     for (const auto& [bits, mn, rows, what] :
          {std::tuple{p.a, shape.a_mn, shape.m, "this product reads A at"},
@@ -398,8 +404,9 @@ struct CommitProducts {
   AddressOperand barrier;
 };
 
-// An arrival when all products ahead of it are done, which whoever waits for it knows, and with that what
-// their thread knew: the copies that they have read are over. It is a tcgen05.fence::before_thread_sync too.
+// An arrival when all products of the thread ahead of it are done, which whoever waits for it knows, and with
+// that what the thread knew: the copies that they have read are over. It is a
+// tcgen05.fence::before_thread_sync too.
 void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     if (!w.cta.tensor)
@@ -407,13 +414,13 @@ void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
     Mbarrier& m = mbarrier_at(w, w.address(x.barrier, lane), lane);
     fence_before(w);
     for (Observer* o : w.cluster().observers.mbarrier_arrival) o->mbarrier_arrival(w, m, lane);
-    put_behind(w, [&w, &m, lane, until = w.cta.tensor->issued, i = w.instruction,
-                   known = w.causality.release_of(lane)] {
-      w.instruction = i;
-      if (w.cluster().checks) m.gathered.join(known);
-      if (w.cluster().checks && until) m.gathered.seen.raise(w.cta.tensor->actor, until);
-      arrive(w, m, 1, false, lane);
-    });
+    put_behind(
+        w, [&w, &m, lane, until = issuer(w, lane), i = w.instruction, known = w.causality.release_of(lane)] {
+          w.instruction = i;
+          if (w.cluster().checks) m.gathered.join(known);
+          if (w.cluster().checks && until.issued) m.gathered.seen.raise(until.actor, until.issued);
+          arrive(w, m, 1, false, lane);
+        });
   });
 }
 

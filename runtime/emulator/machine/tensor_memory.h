@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/emulator/machine/clock.h"
@@ -82,11 +83,15 @@ class TensorMemory {
   };
   const std::map<uint32_t, Taken>& allocated() const { return allocated_; }
 
-  std::vector<WarpOrder> warps;             // of the CTA
-  bool may_allocate = true;                 // until relinquish_alloc_permit
-  Actor actor = 0;                          // whose times are the products
-  uint32_t issued = 0;                      // products
-  std::deque<std::function<void()>> queue;  // of products and commits, which are done in order
+  std::vector<WarpOrder> warps;  // of the CTA
+  bool may_allocate = true;      // until relinquish_alloc_permit
+  // The products of a thread, which its commits alone wait for, are the times of an actor.
+  struct Issuer {
+    Actor actor = 0;
+    uint32_t issued = 0;
+  };
+  std::map<std::pair<uint32_t, int>, Issuer> issuers;  // by warp and lane
+  std::deque<std::function<void()>> queue;             // of products and commits, which are done in order
 
  private:
   std::map<uint32_t, Taken> allocated_;  // by first column
