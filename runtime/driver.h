@@ -57,6 +57,7 @@ using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
 using Graph = struct GraphHandle*;
 using GraphExec = struct GraphExecHandle*;
+using GraphNode = struct GraphNodeHandle*;
 using LinkState = struct LinkHandle*;
 
 enum class DeviceAttribute : int {
@@ -130,6 +131,19 @@ struct LaunchConfig {
   LaunchAttribute* attributes;
   unsigned attribute_count;
 };
+
+// CUDA_KERNEL_NODE_PARAMS_v2: a launch that stands in a graph. One of function and kernel may be null.
+struct KernelNode {
+  Function function;
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void** parameters;
+  void** extra;
+  Kernel kernel;
+  Context context;
+};
+enum class GraphNodeType : int { kernel = 0, copy = 1, fill = 2, graph = 4 };
 
 constexpr unsigned kHostAllocPortable = 1, kHostAllocDeviceMap = 2;
 constexpr unsigned kStreamNonBlocking = 1;

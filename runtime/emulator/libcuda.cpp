@@ -1,6 +1,6 @@
 // libcuda.so.1 on the emulator, for programs that launch exported kernels and have no GPU: as much of the
-// driver as they call, and its memory, streams and events. What is queued is done when the call returns. As
-// on a GPU, nothing works any more once a kernel has gone wrong.
+// driver as they call, and its memory, streams, events and graphs. What is queued is done when the call
+// returns. As on a GPU, nothing works any more once a kernel has gone wrong.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "runtime/driver.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/entry.h"
+#include "runtime/emulator/libcuda_graphs.h"
 
 using namespace ptxbuilder;
 using namespace ptxbuilder::runtime;
@@ -168,6 +169,46 @@ Status run(PtxKernel& f, const LaunchConfig& config, void** parameters, void** e
   });
 }
 
+// The graph into which what is queued on a stream goes meanwhile.
+GraphHandle* captured = nullptr;
+cu::Stream captured_stream = nullptr;
+bool is_captured(cu::Stream stream) { return captured && stream == captured_stream; }
+
+KeptLaunch kept(PtxKernel& f, const LaunchConfig& config, void** parameters, void** extra) {
+  KeptLaunch launch{&f, config, {config.attributes, config.attributes + config.attribute_count}, {}};
+  std::vector<void*> of_extra;
+  if (!parameters && !(of_extra = unpacked(f.entry, extra)).empty()) parameters = of_extra.data();
+  for (size_t i = 0; i < f.entry.parameters.size(); ++i) {
+    const auto* bytes = static_cast<const std::byte*>(parameters[i]);
+    launch.parameters.emplace_back(bytes, bytes + f.entry.parameters[i].bytes);
+  }
+  return launch;
+}
+KeptLaunch kept(const KernelNode& n) {
+  auto* function = n.function ? static_cast<void*>(n.function) : n.kernel;
+  return kept(
+      *static_cast<PtxKernel*>(function),
+      {n.grid_x, n.grid_y, n.grid_z, n.block_x, n.block_y, n.block_z, n.shared_bytes, nullptr, nullptr, 0},
+      n.parameters, n.extra);
+}
+Status run(KeptLaunch& launch) {
+  LaunchConfig config = launch.config;
+  config.attributes = launch.attributes.data();
+  return run(*static_cast<PtxKernel*>(launch.function), config, launch.pointers().data(), nullptr);
+}
+
+Status launched(PtxKernel& f, const LaunchConfig& config, void** parameters, void** extra) {
+  if (!is_captured(config.stream)) return run(f, config, parameters, extra);
+  return guarded([&] {
+    captured->capture({GraphNodeType::kernel, {}, kept(f, config, parameters, extra), {}});
+  });
+}
+// Does it, or puts it into the graph.
+Status queued(cu::Stream stream, GraphNodeType type, std::function<Status()> operation) {
+  if (!is_captured(stream)) return operation();
+  return guarded([&] { captured->capture({type, std::move(operation), {}, {}}); });
+}
+
 // One stands for all: none has anything to remember.
 template <class Handle>
 Handle handle() {
@@ -191,7 +232,7 @@ Status cuGetProcAddress_v2(const char* symbol, void** address, int, uint64_t, in
                          ? dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD)
                          : nullptr;
         *address = nullptr;
-        for (const char* version : {"_v2", ""})
+        for (const char* version : {"_v2", "", "WithFlags"})
           if (!*address && self) *address = dlsym(self, (std::string(symbol) + version).c_str());
         constexpr int not_found = 1;
         if (found) *found = *address ? 0 : not_found;
@@ -290,20 +331,20 @@ Status cuMemcpyDtoD_v2(DevicePtr to, DevicePtr from, size_t bytes) {
     device().copy_in(to, between.data(), bytes);
   });
 }
-Status cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, size_t bytes, cu::Stream) {
-  return cuMemcpyHtoD_v2(to, from, bytes);
+Status cuMemcpyHtoDAsync_v2(DevicePtr to, const void* from, size_t bytes, cu::Stream stream) {
+  return queued(stream, GraphNodeType::copy, [=] { return cuMemcpyHtoD_v2(to, from, bytes); });
 }
-Status cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, size_t bytes, cu::Stream) {
-  return cuMemcpyDtoH_v2(to, from, bytes);
+Status cuMemcpyDtoHAsync_v2(void* to, DevicePtr from, size_t bytes, cu::Stream stream) {
+  return queued(stream, GraphNodeType::copy, [=] { return cuMemcpyDtoH_v2(to, from, bytes); });
 }
-Status cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, size_t bytes, cu::Stream) {
-  return cuMemcpyDtoD_v2(to, from, bytes);
+Status cuMemcpyDtoDAsync_v2(DevicePtr to, DevicePtr from, size_t bytes, cu::Stream stream) {
+  return queued(stream, GraphNodeType::copy, [=] { return cuMemcpyDtoD_v2(to, from, bytes); });
 }
 Status cuMemsetD8_v2(DevicePtr to, unsigned char value, size_t bytes) {
   return guarded([&] { device().fill(to, value, bytes); });
 }
-Status cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, cu::Stream) {
-  return cuMemsetD8_v2(to, value, bytes);
+Status cuMemsetD8Async(DevicePtr to, unsigned char value, size_t bytes, cu::Stream stream) {
+  return queued(stream, GraphNodeType::fill, [=] { return cuMemsetD8_v2(to, value, bytes); });
 }
 
 Status cuStreamCreate(cu::Stream* stream, unsigned) { return give(stream, handle<cu::Stream>()); }
@@ -311,7 +352,121 @@ Status cuStreamDestroy_v2(cu::Stream) { return settled(); }
 Status cuStreamSynchronize(cu::Stream) { return settled(); }
 Status cuStreamQuery(cu::Stream) { return settled(); }
 Status cuStreamWaitEvent(cu::Stream, cu::Event, unsigned) { return settled(); }
-Status cuStreamIsCapturing(cu::Stream, int* capturing) { return give(capturing, 0); }
+Status cuStreamIsCapturing(cu::Stream stream, int* capturing) {
+  return give(capturing, is_captured(stream) ? 1 : 0);
+}
+Status cuStreamBeginCapture_v2(cu::Stream stream, CaptureMode) {
+  return guarded([&] {
+    if (captured) throw Error("a capture is under way; the emulator's driver has one at a time");
+    captured = new GraphHandle;
+    captured_stream = stream;
+  });
+}
+Status cuStreamEndCapture(cu::Stream stream, cu::Graph* graph) {
+  return guarded([&] {
+    if (!is_captured(stream)) throw Error("nothing of this stream is captured");
+    *graph = std::exchange(captured, nullptr);
+  });
+}
+
+Status cuGraphCreate(cu::Graph* graph, unsigned) {
+  return guarded([&] { *graph = new GraphHandle; });
+}
+Status cuGraphDestroy(cu::Graph graph) {
+  return guarded([&] { delete graph; });
+}
+Status cuGraphClone(cu::Graph* copy, cu::Graph graph) {
+  return guarded([&] { *copy = graph->copy().release(); });
+}
+Status cuGraphAddKernelNode_v2(GraphNode* node, cu::Graph graph, const GraphNode* behind, size_t count,
+                               const KernelNode* parameters) {
+  return guarded([&] {
+    *node = &graph->add({GraphNodeType::kernel, {}, kept(*parameters), {behind, behind + count}});
+  });
+}
+Status cuGraphGetNodes(cu::Graph graph, GraphNode* nodes, size_t* count) {
+  return guarded([&] {
+    for (size_t i = 0; nodes && i < std::min(*count, graph->nodes.size()); ++i)
+      nodes[i] = graph->nodes[i].get();
+    *count = graph->nodes.size();
+  });
+}
+Status cuGraphGetEdges_v2(cu::Graph graph, GraphNode* from, GraphNode* to, void* data, size_t* count) {
+  return guarded([&] {
+    constexpr size_t bytes_of_data = 8;
+    size_t found = 0;
+    for (const auto& node : graph->nodes)
+      for (GraphNode ahead : node->behind) {
+        if (from && found < *count) {
+          from[found] = ahead, to[found] = node.get();
+          if (data) std::memset(static_cast<std::byte*>(data) + bytes_of_data * found, 0, bytes_of_data);
+        }
+        ++found;
+      }
+    *count = found;
+  });
+}
+Status cuGraphNodeGetType(GraphNode node, GraphNodeType* type) { return give(type, node->type); }
+Status cuGraphKernelNodeGetParams_v2(GraphNode node, KernelNode* parameters) {
+  return guarded([&] {
+    const LaunchConfig& c = node->launch.config;
+    node->told = node->launch.pointers();
+    *parameters = {static_cast<Function>(node->launch.function),
+                   c.grid_x,
+                   c.grid_y,
+                   c.grid_z,
+                   c.block_x,
+                   c.block_y,
+                   c.block_z,
+                   c.shared_bytes,
+                   node->told.data(),
+                   nullptr,
+                   nullptr,
+                   nullptr};
+  });
+}
+Status cuGraphKernelNodeSetParams_v2(GraphNode node, const KernelNode* parameters) {
+  return guarded([&] {
+    auto attributes = std::move(node->launch.attributes);
+    node->launch = kept(*parameters);
+    node->launch.attributes = std::move(attributes);
+    node->launch.config.attribute_count = static_cast<unsigned>(node->launch.attributes.size());
+  });
+}
+Status cuGraphKernelNodeGetAttribute(GraphNode node, LaunchAttributeId id, LaunchAttributeValue* value) {
+  return guarded([&] {
+    *value = {};
+    for (const LaunchAttribute& a : node->launch.attributes)
+      if (a.id == id) *value = a.value;
+  });
+}
+Status cuGraphNodeFindInClone(GraphNode* node, GraphNode original, cu::Graph copy) {
+  return guarded([&] {
+    if (!(*node = copy->copy_of(original))) throw Error("the graph has no copy of this node");
+  });
+}
+Status cuGraphDestroyNode(GraphNode node) {
+  return guarded([&] { node->graph->remove(node); });
+}
+Status cuGraphInstantiateWithFlags(GraphExec* exec, cu::Graph graph, unsigned long long) {
+  return guarded([&] { *exec = new GraphExecHandle{graph->copy()}; });
+}
+Status cuGraphExecKernelNodeSetParams_v2(GraphExec exec, GraphNode node, const KernelNode* parameters) {
+  GraphNode own = nullptr;
+  const Status status = cuGraphNodeFindInClone(&own, node, exec->graph.get());
+  return status == Status::success ? cuGraphKernelNodeSetParams_v2(own, parameters) : status;
+}
+Status cuGraphExecDestroy(GraphExec exec) {
+  return guarded([&] { delete exec; });
+}
+Status cuGraphUpload(GraphExec, cu::Stream) { return settled(); }
+Status cuGraphLaunch(GraphExec exec, cu::Stream) {
+  for (const auto& node : exec->graph->nodes)
+    if (const Status status = node->type == GraphNodeType::kernel ? run(node->launch) : node->operation();
+        status != Status::success)
+      return status;
+  return settled();
+}
 Status cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
   static thread_local CaptureMode own = CaptureMode::global;
   std::swap(*mode, own);
@@ -362,13 +517,14 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, 
 }
 
 Status cuLaunchKernelEx(const LaunchConfig* config, PtxKernel* function, void** parameters, void** extra) {
-  return run(*function, *config, parameters, extra);
+  return launched(*function, *config, parameters, extra);
 }
 Status cuLaunchKernel(PtxKernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                       cu::Stream stream, void** parameters, void** extra) {
-  return run(*function, {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
-             parameters, extra);
+  return launched(*function,
+                  {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
+                  parameters, extra);
 }
 
 }  // extern "C"

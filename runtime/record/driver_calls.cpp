@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/record/graphs.h"
 #include "runtime/record/recorder.h"
 
 using namespace ptxbuilder;
@@ -66,6 +67,27 @@ Recorder& recorder() {
   return made;
 }
 
+record::Graphs& graphs() {
+  static auto& made = *new record::Graphs(
+      recorder(),
+      {.clone = driver_call<Status (*)(cu::Graph*, cu::Graph)>("cuGraphClone"),
+       .destroy = driver_call<Status (*)(cu::Graph)>("cuGraphDestroy"),
+       .nodes = driver_call<Status (*)(cu::Graph, GraphNode*, size_t*)>("cuGraphGetNodes"),
+       .edges =
+           driver_call<Status (*)(cu::Graph, GraphNode*, GraphNode*, void*, size_t*)>("cuGraphGetEdges_v2"),
+       .type = driver_call<Status (*)(GraphNode, GraphNodeType*)>("cuGraphNodeGetType"),
+       .kernel = driver_call<Status (*)(GraphNode, KernelNode*)>("cuGraphKernelNodeGetParams_v2"),
+       .set_kernel = driver_call<Status (*)(GraphNode, const KernelNode*)>("cuGraphKernelNodeSetParams_v2"),
+       .attribute = driver_call<Status (*)(GraphNode, LaunchAttributeId, LaunchAttributeValue*)>(
+           "cuGraphKernelNodeGetAttribute"),
+       .find = driver_call<Status (*)(GraphNode*, GraphNode, cu::Graph)>("cuGraphNodeFindInClone"),
+       .destroy_node = driver_call<Status (*)(GraphNode)>("cuGraphDestroyNode"),
+       .instantiate =
+           driver_call<Status (*)(GraphExec*, cu::Graph, unsigned long long)>("cuGraphInstantiateWithFlags"),
+       .destroy_exec = driver_call<Status (*)(GraphExec)>("cuGraphExecDestroy")});
+  return made;
+}
+
 // Calls the driver, and tells the recorder of a call that has succeeded.
 template <class Tell, class... P, class... A>
 Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) {
@@ -83,12 +105,8 @@ Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) 
 template <class Call>
 Status launched(Handle function, const record::LaunchShape& shape, void** parameters, void** extra,
                 Call call) {
-  const std::byte* packed = nullptr;
-  constexpr auto pointer_follows = uintptr_t{1};
-  for (void** e = parameters ? nullptr : extra; e && *e; e += 2)
-    if (reinterpret_cast<uintptr_t>(*e) == pointer_follows) packed = static_cast<const std::byte*>(e[1]);
   const std::lock_guard lock(mutex());
-  const auto launch = recorder().begin(function, shape, parameters, packed);
+  const auto launch = recorder().begin(function, shape, parameters, record::packed(parameters, extra));
   const Status status = call();
   if (launch) recorder().end(*launch);
   return status;
@@ -286,6 +304,59 @@ Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t rank,
 LAUNCHES()
 LAUNCHES(_ptsz)
 
+Status cuGraphInstantiateWithFlags(GraphExec* exec, cu::Graph graph, unsigned long long flags) {
+  return PASS(cuGraphInstantiateWithFlags, (void)r; graphs().instantiated(*exec, graph), exec, graph, flags);
+}
+Status cuGraphInstantiateWithParams(GraphExec* exec, cu::Graph graph, void* parameters) {
+  return PASS(cuGraphInstantiateWithParams, (void)r;
+              graphs().instantiated(*exec, graph), exec, graph, parameters);
+}
+Status cuGraphInstantiateWithParams_ptsz(GraphExec* exec, cu::Graph graph, void* parameters) {
+  return PASS(cuGraphInstantiateWithParams_ptsz, (void)r;
+              graphs().instantiated(*exec, graph), exec, graph, parameters);
+}
+Status cuGraphExecUpdate_v2(GraphExec exec, cu::Graph graph, void* result) {
+  return PASS(cuGraphExecUpdate_v2, (void)r; graphs().instantiated(exec, graph), exec, graph, result);
+}
+Status cuGraphExecKernelNodeSetParams_v2(GraphExec exec, GraphNode node, const KernelNode* parameters) {
+  return PASS(cuGraphExecKernelNodeSetParams_v2, (void)r;
+              graphs().kernel_set(exec, node, parameters), exec, node, parameters);
+}
+Status cuGraphExecDestroy(GraphExec exec) {
+  return PASS(cuGraphExecDestroy, (void)r; graphs().destroyed(exec), exec);
+}
+// Other changes of a graph that is ready are not followed.
+Status cuGraphExecMemcpyNodeSetParams(GraphExec exec, GraphNode node, const void* parameters,
+                                      Context context) {
+  return PASS(cuGraphExecMemcpyNodeSetParams, (void)r;
+              graphs().changed(exec), exec, node, parameters, context);
+}
+Status cuGraphExecMemsetNodeSetParams(GraphExec exec, GraphNode node, const void* parameters,
+                                      Context context) {
+  return PASS(cuGraphExecMemsetNodeSetParams, (void)r;
+              graphs().changed(exec), exec, node, parameters, context);
+}
+Status cuGraphExecHostNodeSetParams(GraphExec exec, GraphNode node, const void* parameters) {
+  return PASS(cuGraphExecHostNodeSetParams, (void)r; graphs().changed(exec), exec, node, parameters);
+}
+Status cuGraphExecChildGraphNodeSetParams(GraphExec exec, GraphNode node, cu::Graph child) {
+  return PASS(cuGraphExecChildGraphNodeSetParams, (void)r; graphs().changed(exec), exec, node, child);
+}
+Status cuGraphExecNodeSetParams(GraphExec exec, GraphNode node, void* parameters) {
+  return PASS(cuGraphExecNodeSetParams, (void)r; graphs().changed(exec), exec, node, parameters);
+}
+Status cuGraphNodeSetEnabled(GraphExec exec, GraphNode node, unsigned is_enabled) {
+  return PASS(cuGraphNodeSetEnabled, (void)r; graphs().changed(exec), exec, node, is_enabled);
+}
+#define GRAPH_LAUNCHES(suffix)                                                                \
+  Status cuGraphLaunch##suffix(GraphExec exec, cu::Stream stream) {                           \
+    const auto call = driver_call<decltype(&cuGraphLaunch##suffix)>("cuGraphLaunch" #suffix); \
+    const std::lock_guard lock(mutex());                                                      \
+    return graphs().launch(exec, stream, call);                                               \
+  }
+GRAPH_LAUNCHES()
+GRAPH_LAUNCHES(_ptsz)
+
 Status cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags);
 Status cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t flags, int* found);
 }  // extern "C"
@@ -298,7 +369,7 @@ struct Own {
 };
 #define OWN(function) \
   { #function, reinterpret_cast < void*>(&(function)) }
-constexpr size_t own_count = 31;
+constexpr size_t own_count = 45;
 const Own* own_calls() {
   static const Own all[] = {OWN(cuModuleLoadData),
                             OWN(cuModuleLoadDataEx),
@@ -329,6 +400,20 @@ const Own* own_calls() {
                             OWN(cuLaunchKernel_ptsz),
                             OWN(cuLaunchKernelEx_ptsz),
                             OWN(cuLaunchCooperativeKernel_ptsz),
+                            OWN(cuGraphInstantiateWithFlags),
+                            OWN(cuGraphInstantiateWithParams),
+                            OWN(cuGraphInstantiateWithParams_ptsz),
+                            OWN(cuGraphExecUpdate_v2),
+                            OWN(cuGraphExecKernelNodeSetParams_v2),
+                            OWN(cuGraphExecDestroy),
+                            OWN(cuGraphExecMemcpyNodeSetParams),
+                            OWN(cuGraphExecMemsetNodeSetParams),
+                            OWN(cuGraphExecHostNodeSetParams),
+                            OWN(cuGraphExecChildGraphNodeSetParams),
+                            OWN(cuGraphExecNodeSetParams),
+                            OWN(cuGraphNodeSetEnabled),
+                            OWN(cuGraphLaunch),
+                            OWN(cuGraphLaunch_ptsz),
                             OWN(cuGetProcAddress),
                             OWN(cuGetProcAddress_v2)};
   static_assert(std::size(all) == own_count);
@@ -347,9 +432,11 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (!function || !*function) return;
   constexpr uint64_t per_thread_stream = 2;
   const std::string name = symbol;
-  const bool is_old = name == "cuGetProcAddress" && version < 12000;
-  for (const char* suffix : {"_ptsz", "_v2", ""}) {
-    if ((std::strcmp(suffix, "_ptsz") == 0 && !(flags & per_thread_stream)) || (is_old && *suffix)) continue;
+  // Of these, names without a version were others' once.
+  const bool is_old = (name == "cuGetProcAddress" || name.starts_with("cuGraph")) && version < 12000;
+  for (const char* suffix : {"_ptsz", "_v2", "", "WithFlags"}) {
+    const bool is_of_thread = std::strcmp(suffix, "_ptsz") == 0;
+    if (is_of_thread ? !(flags & per_thread_stream) : is_old && *suffix) continue;
     if (void* own = own_call(name + suffix)) {
       *function = own;
       return;

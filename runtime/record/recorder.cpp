@@ -54,6 +54,14 @@ std::string extents(const Dim3& d) { return fmt::format("[{}, {}, {}]", d.x, d.y
 
 }  // namespace
 
+const std::byte* packed(void** parameters, void** extra) {
+  constexpr auto pointer_follows = uintptr_t{1};
+  const std::byte* bytes = nullptr;
+  for (void** e = parameters ? nullptr : extra; e && *e; e += 2)
+    if (reinterpret_cast<uintptr_t>(*e) == pointer_follows) bytes = static_cast<const std::byte*>(e[1]);
+  return bytes;
+}
+
 struct Recorder::Launch {
   std::string kernel;
   std::filesystem::path folder;
@@ -137,6 +145,18 @@ const Recorder::Function* Recorder::function_of(Handle handle) {
 bool Recorder::is_wanted(const std::string& kernel) const {
   return kernel.find(wanted_.kernel) != std::string::npos ||
          demangled(kernel).find(wanted_.kernel) != std::string::npos;
+}
+
+bool Recorder::wants(Handle function) {
+  const Function* f = function_of(function);
+  return f && is_wanted(f->name) && recorded_ < wanted_.launches;
+}
+
+// It is an error to ask for the default stream while another one is captured.
+bool Recorder::is_capturing(cu::Stream stream) const {
+  int capturing = 0;
+  return driver_.is_capturing &&
+         (driver_.is_capturing(stream, &capturing) != cu::Status::success || capturing);
 }
 
 void Recorder::note(const std::string& kernel, const std::string& why) {
@@ -289,6 +309,7 @@ void Recorder::add_variables(Launch& launch, const Module& module, const std::st
 
 std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchShape& shape,
                                                   void** parameters, const std::byte* packed) {
+  if (is_capturing(shape.stream)) return nullptr;  // it is recorded when its graph is launched
   ++seen_;
   const Function* known = function_of(function);
   if (!known) {
@@ -298,12 +319,6 @@ std::shared_ptr<Recorder::Launch> Recorder::begin(Handle function, const LaunchS
   const Function& f = *known;
   if (!is_wanted(f.name) || recorded_ >= wanted_.launches) return nullptr;
   try {
-    // It is an error to ask for the default stream while another one is captured.
-    int capturing = 0;
-    if (driver_.is_capturing &&
-        (driver_.is_capturing(shape.stream, &capturing) != cu::Status::success || capturing))
-      throw Error(
-          "this launch goes into a graph, whose launches are not recorded: run the program without graphs");
     const std::string ptx = sources_.find(f.module->image, f.name);
     const std::vector<Entry> all = entries(ptx);
     const auto entry = std::ranges::find(all, f.name, &Entry::name);

@@ -56,6 +56,9 @@ struct LaunchShape {
   cu::Stream stream = nullptr;
 };
 
+// The bytes of all parameters, where a launch has them in its "extra"; null where it has a list.
+const std::byte* packed(void** parameters, void** extra);
+
 struct RecordedMap {
   TensorMapArguments arguments;
   std::optional<Im2col> im2col;
@@ -81,6 +84,13 @@ class Recorder {
                                 const std::byte* packed);
   void end(Launch& launch);
 
+  // True of a kernel that begin() would record.
+  bool wants(Handle function);
+  bool is_capturing(cu::Stream stream) const;
+  void passed(size_t launches) { seen_ += launches; }  // of which none is wanted
+  // Says once why something is not recorded.
+  void note(const std::string& kernel, const std::string& why);
+
   // This is told when the program ends.
   std::string summary() const;
 
@@ -101,7 +111,6 @@ class Recorder {
 
   const Function* function_of(Handle handle);
   bool is_wanted(const std::string& kernel) const;
-  void note(const std::string& kernel, const std::string& why);
   std::optional<std::pair<Address, size_t>> allocation_of(Address address) const;
   std::optional<Place> place_of(Launch& launch, Address address);
   void add_variables(Launch& launch, const Module& module, const std::string& ptx);

@@ -130,6 +130,16 @@ static_assert(offsetof(cu::LaunchAttributeValue, cluster_dim.z) ==
               offsetof(CUlaunchAttributeValue, clusterDim.z));
 static_assert(sizeof(cu::LaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(offsetof(cu::LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
+static_assert(sizeof(cu::KernelNode) == sizeof(CUDA_KERNEL_NODE_PARAMS));
+static_assert(offsetof(cu::KernelNode, grid_x) == offsetof(CUDA_KERNEL_NODE_PARAMS, gridDimX));
+static_assert(offsetof(cu::KernelNode, block_x) == offsetof(CUDA_KERNEL_NODE_PARAMS, blockDimX));
+static_assert(offsetof(cu::KernelNode, shared_bytes) == offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes));
+static_assert(offsetof(cu::KernelNode, parameters) == offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams));
+static_assert(offsetof(cu::KernelNode, kernel) == offsetof(CUDA_KERNEL_NODE_PARAMS, kern));
+static_assert(same(cu::GraphNodeType::kernel, CU_GRAPH_NODE_TYPE_KERNEL));
+static_assert(same(cu::GraphNodeType::copy, CU_GRAPH_NODE_TYPE_MEMCPY));
+static_assert(same(cu::GraphNodeType::fill, CU_GRAPH_NODE_TYPE_MEMSET));
+static_assert(same(cu::GraphNodeType::graph, CU_GRAPH_NODE_TYPE_GRAPH));
 static_assert(sizeof(cu::LaunchConfig) == sizeof(CUlaunchConfig));
 static_assert(offsetof(cu::LaunchConfig, grid_z) == offsetof(CUlaunchConfig, gridDimZ));
 static_assert(offsetof(cu::LaunchConfig, block_x) == offsetof(CUlaunchConfig, blockDimX));

@@ -1,0 +1,55 @@
+// Graphs that a program launches: what is wanted of one is launched part by part, so that each kernel has
+// its own state of memory before and after.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "runtime/driver.h"
+#include "runtime/record/recorder.h"
+
+namespace ptxbuilder::runtime::record {
+
+// The driver's own calls for it; a driver that lacks one has its graphs told and not recorded.
+struct GraphCalls {
+  cu::Status (*clone)(cu::Graph*, cu::Graph) = nullptr;
+  cu::Status (*destroy)(cu::Graph) = nullptr;
+  cu::Status (*nodes)(cu::Graph, cu::GraphNode*, size_t*) = nullptr;
+  cu::Status (*edges)(cu::Graph, cu::GraphNode*, cu::GraphNode*, void*, size_t*) = nullptr;
+  cu::Status (*type)(cu::GraphNode, cu::GraphNodeType*) = nullptr;
+  cu::Status (*kernel)(cu::GraphNode, cu::KernelNode*) = nullptr;
+  cu::Status (*set_kernel)(cu::GraphNode, const cu::KernelNode*) = nullptr;
+  cu::Status (*attribute)(cu::GraphNode, cu::LaunchAttributeId, cu::LaunchAttributeValue*) = nullptr;
+  cu::Status (*find)(cu::GraphNode*, cu::GraphNode, cu::Graph) = nullptr;
+  cu::Status (*destroy_node)(cu::GraphNode) = nullptr;
+  cu::Status (*instantiate)(cu::GraphExec*, cu::Graph, unsigned long long) = nullptr;
+  cu::Status (*destroy_exec)(cu::GraphExec) = nullptr;
+};
+
+class Graphs {
+ public:
+  Graphs(Recorder& recorder, GraphCalls driver) : recorder_(recorder), driver_(driver) {}
+
+  void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated to this graph
+  void kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::KernelNode* kernel);
+  void changed(cu::GraphExec exec);  // by a call of which nothing more is known
+  void destroyed(cu::GraphExec exec);
+
+  // Launches it whole, or its parts, by the driver's call, which may be that of the thread's default stream.
+  using Call = cu::Status (*)(cu::GraphExec, cu::Stream);
+  cu::Status launch(cu::GraphExec exec, cu::Stream stream, Call call);
+
+ private:
+  struct Part;
+
+  std::vector<cu::GraphNode> ordered(cu::Graph graph) const;
+  std::vector<Part> parts_of(cu::Graph graph) const;
+  void make(cu::Graph graph, const std::vector<cu::GraphNode>& all, Part& part) const;
+
+  Recorder& recorder_;
+  GraphCalls driver_;
+  // Copies of what the program has instantiated, which may destroy its own; null where it is not known.
+  std::map<cu::GraphExec, cu::Graph> kept_;
+};
+
+}  // namespace ptxbuilder::runtime::record
