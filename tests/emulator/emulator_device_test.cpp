@@ -113,7 +113,7 @@ L: ld.global.b32 %r1, [%rd0];
 setp.ne.u32 %p0, %r1, 7;
 @%p0 bra L;
 .loc 1 42 5
-st.global.b32 [%rd0+4096], %r0;
+st.global.b32 [%rd0+4096], %r1;
 ret;
 }
 .file 1 "/home/author/kernels/wait.cpp"
@@ -127,7 +127,7 @@ TEST_CASE("emulator: reports name the PTX line, the builder's line, the thread, 
   std::string what;
   CHECK(fault_of([&] { bench.run({3, 1, 1}, 0, p); }, &what) == Fault::out_of_bounds);
   for (const char* part :
-       {"at PTX line 14: st.global.b32 [%rd0+4096], %r0", "from wait.cpp:42", "kernel k, CTA (0, 0, 0), warp",
+       {"at PTX line 14: st.global.b32 [%rd0+4096], %r1", "from wait.cpp:42", "kernel k, CTA (0, 0, 0), warp",
         "lane 0", "0x700001000", "4080 B behind the end of the allocation 0x700000000 of 16 B", "seed 11"})
     CHECK_MESSAGE(what.find(part) != std::string::npos, what);
 }

@@ -357,6 +357,67 @@ TEST_CASE("programs and plants are written for a GPU where somebody asks for the
   REQUIRE(list);
 }
 
+// ---- lanes of one warp ----
+
+// %r21 the lane, %rd7 the word of the lane behind, of the same warp; %rd4 the thread's own.
+const std::string of_lanes =
+    "and.b32 %r21, %r0, 31;\nxor.b32 %r22, %r0, 1;\nmul.wide.u32 %rd7, %r22, 4;\nadd.u64 %rd7, %rd7, %rd0;\n"
+    "mul.wide.u32 %rd8, %r1, 512;\nadd.u64 %rd7, %rd7, %rd8;\n";
+const std::string meet = "bar.warp.sync -1;\n";
+
+const std::vector<Row>& lane_rows() {
+  static const std::vector<Row> table = {
+      {"a lane writes, another reads",
+       of_lanes + own_store + meet + "ld.global.u32 %r6, [%rd7];",
+       {{meet, ""},
+        {meet, "membar.gl;\n"},
+        {meet, "bar.sync 0;\n", none},
+        {meet, "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n", none},
+        {"[%rd7]", "[%rd4]", none}}},
+      {"a lane reads, another writes",
+       of_lanes + own_store + "bar.sync 0;\nld.global.u32 %r6, [%rd7];\n" + meet + "st.global.u32 [%rd4], 9;",
+       {{meet, ""}, {meet + "st.global.u32 [%rd4]", "st.global.u32 [%rd7]", none}}},
+      {"lanes write by one instruction, each its own",
+       of_lanes +
+           "mul.wide.u32 %rd9, %r21, 4;\nadd.u64 %rd9, %rd9, %rd2;\n@%p1 bra D;\nbra E;\nD: setp.lt.u32 %p5, "
+           "%r0, 32;\n@%p5 st.global.u32 [%rd9], %r0;\nE:",
+       {{"mul.wide.u32 %rd9, %r21, 4", "mul.wide.u32 %rd9, %r21, 2", some},  // which is misaligned too
+        {"%r21, 4;\nadd", "%r21, 0;\nadd"},
+        {"%r21, 4;\nadd.u64 %rd9, %rd9, %rd2;", "%r21, 0;\nadd.u64 %rd9, %rd9, %rd2;\nmov.u32 %r0, 3;",
+         none}}},
+      {"bytes of one word by lanes",
+       of_lanes + "add.u64 %rd9, %rd4, 0;\nand.b32 %r9, %r21, 3;\ncvt.u64.u32 %rd10, %r9;\n"
+                  "mul.lo.u64 %rd10, %rd10, 3;\nsub.u64 %rd9, %rd9, %rd10;\n"
+                  "st.global.u8 [%rd9], %r0;",
+       {{"mul.lo.u64 %rd10, %rd10, 3;", "mul.lo.u64 %rd10, %rd10, 4;"}}},
+      {"a lane writes for all",
+       of_lanes + "setp.eq.u32 %p5, %r0, 5;\nand.pred %p5, %p5, %p1;\n@%p5 st.global.u32 [%rd2], 7;\n" +
+           meet + "setp.lt.u32 %p6, %r0, 32;\nand.pred %p6, %p6, %p1;\n@%p6 ld.global.u32 %r6, [%rd2];",
+       {{meet, ""}, {meet, "bar.warp.sync 0xffffffff;\n", none}}},
+      {"all lanes read a word, one replaces it",
+       of_lanes + "setp.lt.u32 %p6, %r0, 32;\nand.pred %p6, %p6, %p1;\n@%p6 ld.global.u32 %r6, [%rd2];\n" +
+           meet + "@%p2 st.global.u32 [%rd2], 7;",
+       {{meet, ""}}},
+      {"lanes hand a word on by an atomic operation",
+       of_lanes +
+           "@!%p1 bra E;\nsetp.eq.u32 %p5, %r0, 1;\n@%p5 bra C;\n@!%p0 bra E;\nst.global.u32 [%rd0], 7;\n"
+           "st.release.gpu.global.u32 [%rd1], 1;\nbra E;\n"
+           "C: ld.acquire.gpu.global.u32 %r5, [%rd1];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra C;\n"
+           "ld.global.u32 %r6, [%rd0];\nE:",
+       {{"ld.acquire.gpu.global.u32 %r5, [%rd1];", "mov.u32 %r5, 1;"}}},
+      {"lanes add to one word",
+       of_lanes + "red.global.add.u32 [%rd2], %r21;\n" + meet + "@%p2 ld.relaxed.gpu.global.u32 %r6, [%rd2];",
+       {{meet, "", none}}},
+  };
+  return table;
+}
+
+TEST_CASE("lanes of one warp race in global memory where nothing orders them") {
+  Plants plants(kernel, 64, std::chrono::seconds(60));
+  for (const Row& row : lane_rows()) plants.check(row, 12, 24);
+  plants.tell();
+}
+
 // ---- a launch that may begin before the one ahead has ended ----
 
 std::optional<Fault> dependent(const std::string& second_body, bool overlaps, std::string* what,

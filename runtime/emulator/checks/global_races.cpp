@@ -1,11 +1,12 @@
-// Races in global memory: between CTAs of a launch, between warps of one, and with the launch ahead where the
-// two may overlap; and copies of the async proxy that read what threads have written without a
-// fence.proxy.async.
+// Races in global memory: between CTAs of a launch, between warps of one, between lanes of a warp, and with
+// the launch ahead where the two may overlap; and copies of the async proxy that read what threads have
+// written without a fence.proxy.async.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "runtime/emulator/checks/checks.h"
+#include "runtime/emulator/checks/lane_log.h"
 #include "runtime/emulator/machine/global_shadow.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -29,6 +30,7 @@ class GlobalRaces final : public Observer {
       return this->standing(w.causality.knowledge(), me, deed, earlier, wrote);
     };
     std::vector<std::byte> stored;  // empty where it is not known
+    bool meets_own = false;
     const Address end = a.address + a.bytes;
     for (Address from = a.address; from < end;) {
       const Address page_end = (from / GlobalShadow::page_bytes + 1) * GlobalShadow::page_bytes;
@@ -37,8 +39,8 @@ class GlobalRaces final : public Observer {
       if (a.updates) require_written(w, allocation, a, from, piece_end);
       if (a.writes) allocation.note_written(from - allocation.address, piece_end - from);
       while (from < piece_end) {
-        const auto clash =
-            shadow_.access(from, static_cast<uint32_t>(piece_end - from), deed, a.writes, standing);
+        const auto clash = shadow_.access(from, static_cast<uint32_t>(piece_end - from), deed, a.writes,
+                                          standing, meets_own);
         if (clash && stored.empty()) {
           stored.resize(a.bytes);
           if (!a.values(stored.data())) stored.clear();
@@ -47,6 +49,7 @@ class GlobalRaces final : public Observer {
         from = clash ? clash->address + 4 : piece_end;
       }
     }
+    if (a.lane >= 0 && a.deed.actor == w.causality.actor()) log_lanes(w, allocation, a, meets_own);
     if (a.writes && a.deed.async)
       if (std::vector<std::byte> stored(a.bytes); a.values(stored.data()))
         shadow_.keep(deed, a.address, std::move(stored));
@@ -103,6 +106,61 @@ class GlobalRaces final : public Observer {
 
   static bool reaches(Scope scope, const GlobalActor& by, const Party& me) {
     return scope == Scope::gpu || by.cta == me.cta || (scope == Scope::cluster && by.cluster == me.cluster);
+  }
+
+  // Lanes of a warp are threads as others: what they do is ordered where they meet or are told.
+  void log_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a, bool meets_own) {
+    const LaneOrder& order = w.causality.lanes();
+    const LoggedAccess now{a.address,
+                           a.bytes,
+                           a.each,
+                           order.now(),
+                           w.here(),
+                           static_cast<uint8_t>(a.lane),
+                           static_cast<uint8_t>(a.count),
+                           a.writes,
+                           a.is_strong};
+    if (a.deed.actor >= lanes_.size()) lanes_.resize(a.deed.actor + 1);
+    LaneLog& log = lanes_[a.deed.actor];
+    if (meets_own)
+      log.each_conflict(order, now, [&](const LoggedAccess& earlier) {
+        return reports_lanes(w, allocation, a, now, earlier);
+      });
+    log.add(order, now);
+  }
+
+  static bool reports_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a,
+                            const LoggedAccess& now, const LoggedAccess& earlier) {
+    const bool have_own_bytes = now.address == earlier.address && now.each == earlier.each &&
+                                now.lane == earlier.lane && (now.each || now.count + earlier.count == 2);
+    if (have_own_bytes) return false;
+    const LaneOrder& order = w.causality.lanes();
+    std::vector<std::byte> stored;
+    const Address from = std::max(now.address, earlier.address),
+                  to = std::min(now.address + now.bytes, earlier.address + earlier.bytes);
+    for (Address at = from; at < to; ++at)
+      for (int lane = now.first_lane(at); lane <= now.last_lane(at); ++lane)
+        for (int other = earlier.first_lane(at); other <= earlier.last_lane(at); ++other) {
+          if (lane == other || order.knows(lane, other, earlier.stamp)) continue;
+          if (a.writes && earlier.writes) {  // what stands there already races for nothing
+            if (stored.empty()) {
+              stored.resize(a.bytes);
+              if (!a.values(stored.data())) stored.clear();
+            }
+            if (!stored.empty() && stored[at - a.address] == allocation.bytes.get()[at - allocation.address])
+              continue;
+          }
+          w.find(Fault::race,
+                 fmt::format("{} {}, but lane {} of this warp {} it {}, and nothing orders the two: no "
+                             "bar.warp.sync (__syncwarp) or other barrier of both lanes stands between",
+                             a.what, allocation.name_of(at - allocation.address), other,
+                             earlier.writes ? "wrote" : "read",
+                             earlier.pc == now.pc ? std::string("by the same instruction")
+                                                  : "at " + w.grid().kernel.place(earlier.pc)),
+                 lane);
+          return true;
+        }
+    return false;
   }
 
   // Memory that is allocated holds anything: a sum begins with zeros that somebody has written.
@@ -164,6 +222,7 @@ class GlobalRaces final : public Observer {
   const Cluster& cluster_;
   GlobalShadow& shadow_;
   std::vector<const GlobalActor*> actors_;  // by actor of the cluster; null where it has none yet
+  std::vector<LaneLog> lanes_;              // by actor of the cluster
 };
 
 }  // namespace

@@ -144,6 +144,7 @@ bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> 
   } else if (is_global) {
     GlobalAccess access = global_access<store>(w, address, whole, t.first);
     access.each = t.each;
+    if (!t.each) access.count = t.count;
     access.values = values;
     w.touch_global(access);
   }

@@ -65,10 +65,12 @@ class GlobalShadow {
   // Who calls access() holds the lock of the page.
   std::mutex& lock_of(Address address) { return part_of(address).mutex; }
   // Records an access of [address, address + bytes) of one page. `standing` says what the one who accesses
-  // knows of an earlier deed. Returns the first clash, behind whose word the rest is not recorded.
+  // knows of an earlier deed. Returns the first clash, behind whose word the rest is not recorded. Where the
+  // same actor has written one of the words, or has read one that it writes, and not both times by strong
+  // accesses, `meets_own` becomes true.
   template <class F>
-  std::optional<GlobalClash> access(Address address, uint32_t bytes, GlobalDeed deed, bool writes,
-                                    F standing);
+  std::optional<GlobalClash> access(Address address, uint32_t bytes, GlobalDeed deed, bool writes, F standing,
+                                    bool& meets_own);
 
   // These keep what a copy is to store, until it has done so.
   void keep(const GlobalDeed& deed, Address address, std::vector<std::byte> bytes);
@@ -88,6 +90,7 @@ class GlobalShadow {
   struct Step {
     GlobalDeed deed;
     uint32_t state = ~0u, result = 0;
+    bool meets_own = false;
   };
   using Page = std::array<uint32_t, page_bytes / 4>;  // a state for each word
   struct Part {
@@ -121,7 +124,7 @@ class GlobalShadow {
 
 template <class F>
 std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes, GlobalDeed deed, bool writes,
-                                                F standing) {
+                                                F standing, bool& meets_own) {
   Part& part = part_of(address);
   if (part.states.size() > part.collect_at) part.collect();
   Page& page = part.page(address / page_bytes);
@@ -134,8 +137,10 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
     uint32_t& cell = page[at / 4];
     if (cell != last.state || deed != last.deed) {
       std::optional<GlobalClash> clash;
+      bool is_own = false;
       auto check = [&](const GlobalDeed& earlier, bool wrote) {
         if (clash || earlier.time == 0 || (earlier.bytes & deed.bytes) == 0) return;
+        is_own |= earlier.actor == deed.actor && !(earlier.is_strong && deed.is_strong);
         if (const Standing s = standing(earlier, wrote); s != Standing::over)
           clash = GlobalClash{s, first + at, earlier, wrote};
       };
@@ -150,13 +155,15 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
       }
       const uint32_t before = cell;
       cell = part.states.intern(std::move(next));
+      meets_own |= is_own;
       if (clash) {
         last = {};
         return clash;
       }
-      last = {deed, before, cell};
+      last = {deed, before, cell, is_own};
     } else {
       cell = last.result;
+      meets_own |= last.meets_own;
     }
     if (deed.bytes != 15) continue;
     // Whole words of the same state behind it have the same result.

@@ -58,7 +58,8 @@ struct AsyncAccess {
 };
 
 // An access of [address, address + bytes) of global memory, by a thread, or by threads of a warp one behind
-// the other, who access `each` bytes from `lane` on. `deed` is who has done it when, as of the cluster.
+// the other, who access `each` bytes from `lane` on, or all the same. `deed` is who has done it when, as of
+// the cluster.
 struct GlobalAccess {
   Address address;
   uint32_t bytes;
@@ -66,7 +67,8 @@ struct GlobalAccess {
   Access deed;
   const char* what;  // "this reads"
   int lane = -1;
-  uint32_t each = 0;       // 0 where it is one thread's, or a copy's
+  uint32_t each = 0;       // 0 where it is one thread's, a copy's, or of the same bytes
+  uint32_t count = 1;      // of the lanes that access the same
   bool updates = false;    // it reads what it writes, as a reduction does
   bool is_strong = false;  // it does not race with strong ones of a scope that both reach
   Scope scope = Scope::gpu;
