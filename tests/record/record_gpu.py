@@ -2,8 +2,9 @@
 
   python3 tests/record/record_gpu.py PTXB
 
-A kernel that the driver links from PTX, a product by tensor maps, a program of CUDA's runtime by nvcc, a kernel of Triton and one of
-PyTorch; each is left out where its tools are not there. Exit code 0: all replay, 1: some do not, 77: there is no GPU.
+A kernel that the driver links from PTX, a product by tensor maps, programs of CUDA's runtime by nvcc, one of which launches a graph, a kernel
+of Triton, alone and in a graph of PyTorch's, and one of PyTorch; each is left out where its tools are not there. Exit code 0: all replay,
+1: some do not, 77: there is no GPU.
 """
 import importlib.util
 import json
@@ -35,6 +36,30 @@ int main() {
   return host[999] == 2997 ? 0 : 1;
 }
 """
+GRAPH = """
+#include <cstdio>
+__global__ void scale(float* p, int n, float plus) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) p[i] = p[i] * 3 + plus;
+}
+int main() {
+  const int n = 1000;
+  float host[n], *p;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaMalloc(&p, sizeof host), cudaStreamCreate(&stream);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  cudaMemsetAsync(p, 0, sizeof host, stream);
+  scale<<<8, 128, 0, stream>>>(p, n, 5);
+  scale<<<8, 128, 0, stream>>>(p, n, 7);
+  cudaStreamEndCapture(stream, &graph), cudaGraphInstantiate(&exec, graph, 0), cudaGraphDestroy(graph);
+  cudaGraphLaunch(exec, stream), cudaStreamSynchronize(stream);
+  cudaMemcpy(host, p, sizeof host, cudaMemcpyDeviceToHost);
+  std::printf("%g %s\\n", host[999], cudaGetErrorString(cudaGetLastError()));
+  return host[999] == 22 ? 0 : 1;
+}
+"""
 TRITON = """
 import torch, triton, triton.language as tl
 @triton.jit
@@ -44,6 +69,15 @@ def add_kernel(x, y, n, BLOCK: tl.constexpr):
 x = torch.arange(1000, device="cuda", dtype=torch.float32)
 y = torch.zeros_like(x)
 add_kernel[(8,)](x, y, 1000, BLOCK=128)
+assert torch.equal(y, x + 1)
+"""
+TRITON_GRAPH = TRITON + """
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y.zero_()
+    add_kernel[(8,)](x, y, 1000, BLOCK=128)
+y.zero_()
+graph.replay()
 assert torch.equal(y, x + 1)
 """
 TORCH = """
@@ -67,14 +101,15 @@ class Trial:
         self.failed += not is_right
         print(f"{'right' if is_right else 'WRONG'}: {name}: {words}", flush=True)
 
-    def record(self, name, program, kernel, tolerance=None, **options):
-        """Records the first launch of a kernel, and replays it. Rounding may differ by `tolerance` times what is expected."""
+    def record(self, name, program, kernel, tolerance=None, most=1, **options):
+        """Records the first launches of a kernel, and replays the last. Rounding may differ by `tolerance` times what is expected."""
         folder = f"{self.work}/{name}"
-        code, words = run([self.ptxb, "record", "-o", folder, "--kernel", kernel, "--max", "1", "--mb", "64", "--", *program], **options)
+        words = [self.ptxb, "record", "-o", folder, "--kernel", kernel, "--max", str(most), "--mb", "64", "--", *program]
+        code, words = run(words, **options)
         made = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         if code or not made:
             return self.say(name, False, f"exit code {code}: {words[-800:]}")
-        launch = f"{folder}/{made[0]}/launch.json"
+        launch = f"{folder}/{made[-1]}/launch.json"
         with open(launch) as file:
             text = file.read()
         comments = "".join(line for line in text.splitlines(True) if line.startswith("//"))
@@ -83,7 +118,7 @@ class Trial:
             output.update(tolerance=tolerance, relative=tolerance)
         with open(launch, "w") as file:
             json.dump(launch_of, file)
-        code, replayed = run([self.ptxb, "sim", f"{folder}/{made[0]}/kernel.ptx", "--launch", launch, "--time-limit", "150"])
+        code, replayed = run([self.ptxb, "sim", f"{folder}/{made[-1]}/kernel.ptx", "--launch", launch, "--time-limit", "150"])
         is_right = code == 0 and "elements are right" in replayed
         self.say(name, is_right, re.sub(r"\s+", " ", replayed if is_right else words + replayed)[-800:])
 
@@ -99,24 +134,28 @@ def main():
         trial.record("linked", [ptxb, "run", "saxpy", "--n", "1000", *common], "saxpy")
         trial.record("tensor_maps", [ptxb, "run", "gemm_tma_mma_sync", "--m", "128", "--n", "128", "--k", "64", *common], "gemm", 0.02)
         if nvcc := shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc"):
-            with open(f"{work}/scaled.cu", "w") as file:
-                file.write(RUNTIME)
-            for name, options in {"runtime": [], "shared_runtime": ["-cudart", "shared"]}.items():
+            for name, text, kernel, options in (("runtime", RUNTIME, "scaled", []),
+                                                ("shared_runtime", RUNTIME, "scaled", ["-cudart", "shared"]),
+                                                ("graph", GRAPH, "scale", [])):
+                with open(f"{work}/{name}.cu", "w") as file:
+                    file.write(text)
                 code, words = run([nvcc, "-gencode", "arch=compute_90,code=[compute_90,sm_90]", *options, "-o", f"{work}/{name}.out",
-                                   f"{work}/scaled.cu"])
+                                   f"{work}/{name}.cu"])
                 if code:
                     trial.say(name, False, words)
                 else:
-                    trial.record(name, [f"{work}/{name}.out"], "scaled")
-        for name, needs, text, kernel in (("triton", ("torch", "triton"), TRITON, "add_kernel"), ("torch", ("torch",), TORCH, "")):
+                    trial.record(name, [f"{work}/{name}.out"], kernel, most=2)
+        for name, needs, text, kernel in (("triton", ("torch", "triton"), TRITON, "add_kernel"),
+                                          ("triton_graph", ("torch", "triton"), TRITON_GRAPH, "add_kernel"),
+                                          ("torch", ("torch",), TORCH, "")):
             if any(importlib.util.find_spec(module) is None for module in needs):
                 print(f"left out: {name}: this Python has not all of {', '.join(needs)}")
                 continue
             with open(f"{work}/{name}_program.py", "w") as file:
                 file.write(text)
             environment = {**os.environ, "TRITON_CACHE_DIR": f"{work}/cache"}
-            if name == "triton":
-                trial.record(name, [sys.executable, f"{work}/{name}_program.py"], kernel, env=environment)
+            if name != "torch":
+                trial.record(name, [sys.executable, f"{work}/{name}_program.py"], kernel, most=2, env=environment)
                 continue
             # PyTorch's own kernels are cubins for most GPUs: then it is said what to do.
             code, words = run([ptxb, "record", "-o", f"{work}/torch", "--", sys.executable, f"{work}/{name}_program.py"], env=environment)

@@ -7,6 +7,7 @@
 
 #include "runtime/emulator/instructions/handlers.h"
 #include "runtime/emulator/instructions/reduce.h"
+#include "runtime/emulator/instructions/together.h"
 #include "runtime/emulator/machine/numeric.h"
 
 namespace ptxbuilder::runtime::emulator {
@@ -126,6 +127,39 @@ struct PutOff {
   }
 };
 
+GlobalAccess addition(const Warp& w, const Atomic& x, uint64_t address, uint32_t bytes, int lane) {
+  return {.address = address,
+          .bytes = bytes,
+          .writes = true,
+          .deed = w.access(),
+          .what = "this adds to",
+          .lane = lane,
+          .updates = true,
+          .is_strong = true,
+          .scope = x.scope};
+}
+
+// Tells of all lanes at once where they lie side by side in global memory and none learns anything by its
+// word.
+bool touch_together(Warp& w, const Atomic& x, Lanes lanes, uint32_t size) {
+  if (w.weak()) return false;
+  const auto t = together(w, x.a, lanes, size);
+  if (!t || t->count == 1 || t->each != size) return false;
+  const uint64_t address = w.address(x.a, t->first);
+  Cta* owner;
+  uint32_t offset;
+  if (address % size || !w.place_together(address, size * t->count, x.space, owner, offset) || owner ||
+      !reaches_global(x.space, address) || !w.may_write())
+    return false;
+  if (w.cluster().checks && !w.cluster().ahead)
+    for (uint32_t k = 0; k < t->count; ++k)
+      if (w.grid().order->passed(address + k * size)) return false;
+  GlobalAccess access = addition(w, x, address, size * t->count, t->first);
+  access.each = size;
+  w.touch_global(access);
+  return true;
+}
+
 void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   const Reduction op = x.op;
   const Type type = x.type;
@@ -135,6 +169,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   if (w.cluster().ahead && w.causality.has_published()) return w.await_turn();
   std::array<uint32_t, 32> places;  // of each lane in the CTA's shared memory
   PutOff sums;
+  const bool is_told = touch_together(w, x, lanes, width * length);
   for_lanes(lanes, [&](int lane) {
     const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))
@@ -146,20 +181,12 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     const uint64_t at = owner ? offset : address;
     WeakMemory* weak = owner ? nullptr : w.weak();
     const bool is_ahead = !owner && w.cluster().ahead;
-    if (!is_ahead) w.order_before(owner, at, x.order, x.scope);
+    if (!is_ahead && !is_told) w.order_before(owner, at, x.order, x.scope);
     if (owner) {
       w.touch_ordered(*owner, offset, width * length, true, lane, x.order);
     } else {
       w.require_writable(lane);
-      w.touch_global({.address = address,
-                      .bytes = width * length,
-                      .writes = true,
-                      .deed = w.access(),
-                      .what = "this adds to",
-                      .lane = lane,
-                      .updates = true,
-                      .is_strong = true,
-                      .scope = x.scope});
+      if (!is_told) w.touch_global(addition(w, x, address, width * length, lane));
     }
     bool stores = true;
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/handlers.h"
+#include "runtime/emulator/instructions/together.h"
 
 namespace ptxbuilder::runtime::emulator {
 namespace {
@@ -61,47 +62,11 @@ void move_lane(Warp& w, std::span<const Register> registers, int width, int lane
   }
 }
 
-// Lanes that access memory together: `count` of them, from the first on, each `each` bytes behind the one
-// ahead; or all the same bytes, where `each` is 0.
-struct Together {
-  int first = 0;
-  uint32_t count = 0, each = 0;
-};
-
-// The distance between the addresses of neighbours among `count` lanes: 0, `bytes`, or none of these.
-template <class T>
-std::optional<uint32_t> distance(const T* base, uint32_t count, uint32_t bytes) {
-  const auto step = static_cast<T>(base[1] - base[0]);
-  if (step != 0 && step != bytes) return std::nullopt;
-  T differs = 0;
-  for (uint32_t k = 1; k < count; ++k) differs |= base[k] - base[k - 1] - step;
-  if (differs) return std::nullopt;
-  return static_cast<uint32_t>(step);
-}
-
-std::optional<Together> together(const Warp& w, const AddressOperand& address, Lanes lanes, uint32_t bytes) {
-  const int first = __builtin_ctz(lanes);
-  const Lanes run = lanes >> first;
-  if ((run & (run + 1)) != 0) return std::nullopt;  // there are gaps between them
-  const auto count = static_cast<uint32_t>(__builtin_popcount(run));
-  if (count == 1 || address.base_bytes == 0) return Together{first, count, 0};
-  const std::optional<uint32_t> each = address.base_bytes == 4
-                                           ? distance(w.at<uint32_t>(address.base) + first, count, bytes)
-                                           : distance(w.at<uint64_t>(address.base) + first, count, bytes);
-  if (!each) return std::nullopt;
-  return Together{first, count, *each};
-}
-
 // Follows the undefined values among what a lane loads or stores.
 template <bool store>
 void follow_access(Warp& w, std::span<const Register> data, uint32_t bytes,
                    const UndefinedValues::Place& place, int lane) {
   store ? w.undefined.store(data, place, bytes, lane) : w.undefined.load(data, place, bytes, lane);
-}
-
-bool reaches_global(Space space, uint64_t address) {
-  return space == Space::global ||
-         (space == Space::generic && !in_window(address, local_window) && !in_window(address, param_window));
 }
 
 template <bool store>
@@ -112,6 +77,18 @@ GlobalAccess global_access(const Warp& w, uint64_t address, uint32_t bytes, int 
           .deed = w.access(),
           .what = store ? "this writes" : "this reads",
           .lane = lane};
+}
+
+// Moves vectors of n elements that lie one behind the other, each a lane's.
+template <class T, bool store, size_t n>
+void move_vectors(Warp& w, std::span<const Register> registers, const Together& t, std::byte* place) {
+  for (size_t k = 0; k < n; ++k) {
+    if (registers[k] == no_register) continue;
+    T* data = w.at<T>(registers[k]) + t.first;
+    std::byte* at = place + k * sizeof(T);
+    for (uint32_t lane = 0; lane < t.count; ++lane, at += n * sizeof(T))
+      store ? std::memcpy(at, data + lane, sizeof(T)) : std::memcpy(data + lane, at, sizeof(T));
+  }
 }
 
 // Executes a plain access of lanes that access memory together. False where one alone has to say what is
@@ -156,6 +133,11 @@ bool execute_together(Warp& w, const MemoryAccess& x, std::span<const Register> 
   if (data.size() == 1 && x.register_bytes == sizeof(T) && t.each != 0 && data[0] != no_register) {
     std::byte* values_of = w.at<std::byte>(data[0]) + static_cast<size_t>(t.first) * sizeof(T);
     store ? std::memcpy(place, values_of, whole) : std::memcpy(values_of, place, whole);
+  } else if (const bool are_vectors = x.register_bytes == sizeof(T) && t.each != 0;
+             are_vectors && data.size() == 2) {
+    move_vectors<T, store, 2>(w, data, t, place);
+  } else if (are_vectors && data.size() == 4) {
+    move_vectors<T, store, 4>(w, data, t, place);
   } else {
     each_lane(place, store);
   }
