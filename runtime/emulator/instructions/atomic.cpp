@@ -95,35 +95,41 @@ struct Atomic {
   Scope scope;
 };
 
-// Adds operands, which lie side by side, to what stands in global memory.
-void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operands) {
-  const auto width = static_cast<uint32_t>(bytes(x.type)), length = x.b.size;
-  std::byte* place = w.grid().memory.find(address, width * length)->at(address);
+// Adds operands, which lie side by side as they do in global memory, to what stands there.
+void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operands, size_t all) {
+  const auto width = static_cast<uint32_t>(bytes(x.type));
+  std::byte* place = w.grid().memory.find(address, static_cast<uint32_t>(all))->at(address);
   WeakMemory* weak = w.weak();
-  if (weak) weak->begin_atomic(address, width * length, place);
-  for (uint32_t k = 0; k < length; ++k) {
+  if (weak) weak->begin_atomic(address, static_cast<uint32_t>(all), place);
+  for (size_t k = 0; k < all; k += width) {
     uint64_t old = 0, operand = 0;
-    std::memcpy(&old, place + k * width, width);
-    std::memcpy(&operand, operands + k * width, width);
+    std::memcpy(&old, place + k, width);
+    std::memcpy(&operand, operands + k, width);
     const uint64_t result = reduce(x.op, x.type, old, operand);
-    std::memcpy(place + k * width, &result, width);
+    std::memcpy(place + k, &result, width);
   }
   if (weak) weak->end_store(w, address, true);
 }
 
-// It keeps what the lanes of an instruction add to global memory ahead of the turn.
+// It keeps what the lanes of an instruction add to global memory ahead of the turn: as much to each address.
 struct PutOff {
   std::vector<uint64_t> addresses = {};
   std::vector<std::byte> operands = {};
 
-  void add(Warp& w, const Atomic& x, uint64_t address, int lane) {
+  // Of `count` lanes from the first on, who add side by side.
+  void add(Warp& w, const Atomic& x, uint64_t address, int first, int count) {
     const auto width = static_cast<uint32_t>(bytes(x.type));
     addresses.push_back(address);
-    for (const Register r : w.listed(x.b)) {
-      const std::byte* at = w.at<std::byte>(r) + static_cast<uint32_t>(lane) * width;
-      operands.insert(operands.end(), at, at + width);
-    }
-    w.cluster().ahead->note(address, uint64_t{width} * x.b.size);
+    const auto registers = w.listed(x.b);
+    const size_t added = width * registers.size() * static_cast<size_t>(count), from = operands.size();
+    operands.resize(from + added);
+    std::byte* to = operands.data() + from;
+    for (int lane = first; lane < first + count; ++lane)
+      for (const Register r : registers) {
+        std::memcpy(to, w.at<std::byte>(r) + static_cast<uint32_t>(lane) * width, width);
+        to += width;
+      }
+    w.cluster().ahead->note(address, added);
   }
 };
 
@@ -170,7 +176,11 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
   std::array<uint32_t, 32> places;  // of each lane in the CTA's shared memory
   PutOff sums;
   const bool is_told = touch_together(w, x, lanes, width * length);
-  for_lanes(lanes, [&](int lane) {
+  const int first = __builtin_ctz(lanes);
+  places.fill(nowhere);
+  const bool are_put_off = is_told && w.cluster().ahead;
+  if (are_put_off) sums.add(w, x, w.address(x.a, first), first, __builtin_popcount(lanes));
+  for_lanes(are_put_off ? Lanes{} : lanes, [&](int lane) {
     const uint64_t address = w.address(x.a, lane);
     if (address % (width * length))
       w.fail(Fault::misaligned,
@@ -190,12 +200,11 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     }
     bool stores = true;
     places[static_cast<size_t>(lane)] = owner == &w.cta ? offset : nowhere;
-    if (is_ahead) return sums.add(w, x, address, lane);
+    if (is_ahead) return sums.add(w, x, address, lane, 1);
     for (uint32_t k = 0; k < length; ++k) {
       unsigned __int128 old = 0, operand = 0, result;
       std::memcpy(&old, place + k * width, width);
-      if (!owner && !d.empty() && k == 0 && lane == __builtin_ctz(lanes))
-        w.strong_read(address, place, width);
+      if (!owner && !d.empty() && k == 0 && lane == first) w.strong_read(address, place, width);
       std::memcpy(&operand, w.at<std::byte>(b[k]) + static_cast<uint32_t>(lane) * width, width);
       if (op == Reduction::cas) {
         unsigned __int128 fresh = 0;
@@ -226,7 +235,7 @@ void execute_atomic(Warp& w, const Atomic& x, Lanes lanes) {
     w.cluster().ahead->put_off([&w, &x, sums = std::move(sums)] {
       const size_t each = sums.operands.size() / sums.addresses.size();
       for (size_t k = 0; k < sums.addresses.size(); ++k)
-        add_to(w, x, sums.addresses[k], sums.operands.data() + k * each);
+        add_to(w, x, sums.addresses[k], sums.operands.data() + k * each, each);
     });
 }
 
