@@ -373,8 +373,11 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
   }
   const bool runs = options.run.verify || options.run.bench;
   check_profile(options, runs);
+  std::vector<std::string> notes;  // of the emulator, which may explain a wrong result
   std::unique_ptr<runtime::Device> device;
-  if (runs) device = runtime::open_device(options.device, "sm_90a", emulator_options(options), Where{});
+  runtime::EmulatorOptions emulator = emulator_options(options);
+  if (!emulator.note) emulator.note = [&notes](const std::string& note) { notes.push_back(note); };
+  if (runs) device = runtime::open_device(options.device, "sm_90a", emulator, Where{});
   const bool for_gpu = runs && !dynamic_cast<runtime::Emulator*>(device.get());
   if (options.run.bench && !for_gpu) return execute_untimed(family, fields, options);
   Json json = {{"kernel", family.name}, {"fields", Json::object()}};
@@ -418,6 +421,11 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
       json["compile"] = to_json(built);
       json.erase("printed");
       ran = run_built(built, *device, family, fields, again, json);
+    }
+    if (outcome_of(ran) == Outcome::wrong_result && !notes.empty()) {
+      json["notes"] = notes;
+      for (const std::string& note : notes)
+        if (!options.json) fmt::print("  the emulator notes: {}\n", note);
     }
   }
   const Outcome outcome =

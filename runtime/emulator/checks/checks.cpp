@@ -6,6 +6,7 @@ void add_checks(Cluster& cluster) {
   // The reports of a CTA that exits come in this order.
   add_exits(cluster.observers, cluster);
   add_swizzles(cluster.observers, cluster);
+  add_tile_copies(cluster.observers, cluster);
   if (!cluster.checks) return;
   add_races(cluster.observers, cluster);
   add_global_races(cluster.observers, cluster);

@@ -13,12 +13,13 @@ class Swizzles final : public Observer {
  public:
   explicit Swizzles(size_t ctas) : filled_(ctas) {}
 
-  void tile_fill(Warp& w, const Cta& cta, uint32_t offset, uint32_t bytes, Swizzle swizzle) override {
-    auto& filled = filled_[cta.rank];
-    auto at = filled.lower_bound(offset);
-    if (at != filled.begin() && std::prev(at)->second.end > offset) --at;
-    while (at != filled.end() && at->first < offset + bytes) at = filled.erase(at);
-    filled[offset] = {offset + bytes, w.here(), swizzle};
+  void tile_fill(Warp& w, const TileCopy& c) override {
+    auto& filled = filled_[c.cta.rank];
+    const uint32_t end = c.offset + c.bytes;
+    auto at = filled.lower_bound(c.offset);
+    if (at != filled.begin() && std::prev(at)->second.end > c.offset) --at;
+    while (at != filled.end() && at->first < end) at = filled.erase(at);
+    filled[c.offset] = {end, w.here(), c.swizzle};
   }
 
   void tile_read(Warp& w, const char* operand, uint32_t offset, Swizzle swizzle) override {

@@ -25,13 +25,13 @@ struct TensorBox {
   }
 };
 
-struct TensorLoad {
+struct BoxLoad {
   TensorBox box;
   AddressOperand dst_mem, mbar;
   Register cta_mask;  // none without .multicast::cluster
 };
 
-struct TensorStore {
+struct BoxStore {
   TensorBox box;
   AddressOperand src_mem;
   std::optional<Reduction> reduction;  // of elements of the map's type
@@ -100,6 +100,21 @@ using RowFunction = std::function<void(const BoxRow&)>;
 // 128 B: what TMA asks of a shared address; the swizzle patterns come from the address itself.
 constexpr uint32_t shared_align = 128;
 
+// What the checks are told of a copy; it refers to the map and the coordinates.
+TileCopy tile_copy(Cta& cta, uint32_t offset, const MapContents& m, const std::array<int32_t, 5>& at,
+                   uint32_t mask = 0) {
+  return {cta,
+          offset,
+          m.box_bytes(),
+          m.swizzle,
+          m.address,
+          std::span(at).first(m.rank),
+          std::span(m.box).first(m.rank),
+          std::span(m.shape).first(m.rank),
+          !m.im2col && !m.slides(),
+          mask};
+}
+
 void check_tensor(Warp& w, const MapContents& m, int lane) {
   if (m.slides()) return;
   uint64_t bytes = m.shape[0] * m.element_bytes();
@@ -128,7 +143,7 @@ void fill_outside(std::vector<std::byte>& row, const MapContents& m) {
 }
 
 template <Mode mode>
-void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
+void execute_load(Warp& w, const BoxLoad& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const MapContents m = read_map(w, x.box, mode, lane);
     check_tensor(w, m, lane);
@@ -137,8 +152,11 @@ void execute_load(Warp& w, const TensorLoad& x, Lanes lanes) {
                    bytes = m.box_bytes();
     auto landings = begin_load(w, w.address(x.dst_mem, lane), w.address(x.mbar, lane), mask, bytes,
                                shared_align, lane, SignalledBy::copy);
-    for (Observer* o : w.cluster().observers.tile_fill)
-      for (const Landing& l : landings) o->tile_fill(w, *l.cta, l.offset, bytes, m.swizzle);
+    if (!w.cluster().observers.tile_fill.empty()) {
+      const auto at = read_coordinates(w, x.box, m, lane);
+      for (Observer* o : w.cluster().observers.tile_fill)
+        for (const Landing& l : landings) o->tile_fill(w, tile_copy(*l.cta, l.offset, m, at, mask));
+    }
     if (!w.cluster().observers.global_access.empty())
       for_each([&](const BoxRow& r) {
         if (r.last > r.first) touch_source(w, landings, r.address, (r.last - r.first) * m.element_bytes());
@@ -170,13 +188,13 @@ uint32_t row_bytes(const MapContents& m, const BoxRow& r) {
 }
 
 template <Mode mode>
-void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
+void execute_store(Warp& w, const BoxStore& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const MapContents m = read_map(w, x.box, mode, lane);
     check_tensor(w, m, lane);
     const auto for_each = rows_of<RowFunction>(w, x.box, m, lane);
-    for (int32_t c :
-         read_coordinates(w, x.box, m, lane))  // the same: an illegal instruction on an H100, where loads may
+    const auto at = read_coordinates(w, x.box, m, lane);
+    for (int32_t c : at)  // the same: an illegal instruction on an H100, where loads may
       if (c < 0)
         w.fail(Fault::operand,
                fmt::format("a store's box begins at coordinate {}; only loads may begin in front of a tensor",
@@ -191,6 +209,7 @@ void execute_store(Warp& w, const TensorStore& x, Lanes lanes) {
              fmt::format("the source {} is not a multiple of {} B", source->name(offset), shared_align),
              lane);
     w.touch_async(*source, offset, bytes, false, store_access(w, lane), "this copy reads");
+    for (Observer* o : w.cluster().observers.tile_send) o->tile_send(w, tile_copy(*source, offset, m, at));
     if (!w.cluster().observers.global_access.empty())
       for_each([&](const BoxRow& r) {
         if (r.last <= r.first) return;
@@ -250,14 +269,14 @@ void decode_tensor(Decode& d, bool reduces) {
   if (reduces) reduction = take_reduction(d);
   if (d.has("bulk_group")) {
     adds_in_turn(d, reduces);
-    const TensorStore x{take_box(d, d.operand(0), nullptr), d.address(d["src"]), reduction};
+    const BoxStore x{take_box(d, d.operand(0), nullptr), d.address(d["src"]), reduction};
     return mode == Mode::tile ? d.run<execute_store<Mode::tile>>(x)
                               : d.run<execute_store<Mode::im2col_no_offs>>(x);
   }
   const bool offsets = mode == Mode::im2col;
   const ptx_text::Operand* mask = d.find("cta_mask");
-  const TensorLoad x{take_box(d, d.operand(1), offsets ? &d.operand(3) : nullptr), d.address(d["dst"]),
-                     d.address(d["bar"]), mask ? d.source(*mask, Type::b16) : no_register};
+  const BoxLoad x{take_box(d, d.operand(1), offsets ? &d.operand(3) : nullptr), d.address(d["dst"]),
+                  d.address(d["bar"]), mask ? d.source(*mask, Type::b16) : no_register};
   offsets ? d.run<execute_load<Mode::im2col>>(x) : d.run<execute_load<Mode::tile>>(x);
 }
 

@@ -75,6 +75,21 @@ struct GlobalAccess {
   StoredBytes values = {};
 };
 
+// A box that a tensor copy moves between a tensor and shared memory. The event comes where the copy is
+// issued.
+struct TileCopy {
+  Cta& cta;
+  uint32_t offset, bytes;
+  Swizzle swizzle;
+  Address tensor;
+  // By dimension, innermost first: where the box begins, its elements, and those of the tensor.
+  std::span<const int32_t> at;
+  std::span<const uint16_t> box;
+  std::span<const uint64_t> shape;
+  bool is_plain;      // neither pixels nor a tensor whose rows have several coordinates
+  uint32_t mask = 0;  // of the CTAs that a load goes to, 0 for one
+};
+
 // This is what completes bytes or arrivals of an mbarrier.
 enum class SignalledBy : uint8_t { thread, copy };
 
@@ -107,9 +122,10 @@ class Observer {
   virtual void matrix_touch(Warp&) {}
   virtual void wgmma(Warp&, const MatrixRegisters&) {}
   // A wgmma reads operand "A" or "B", which begins at an offset of its CTA's shared memory; a tensor copy
-  // fills a tile.
+  // fills a tile, or sends it.
   virtual void tile_read(Warp&, const char* /*operand*/, uint32_t /*offset*/, Swizzle) {}
-  virtual void tile_fill(Warp&, const Cta&, uint32_t /*offset*/, uint32_t /*bytes*/, Swizzle) {}
+  virtual void tile_fill(Warp&, const TileCopy&) {}
+  virtual void tile_send(Warp&, const TileCopy&) {}
 
   virtual void cta_exit(Cta&) {}
 };
@@ -133,13 +149,14 @@ class Observers {
     listen(&T::wgmma, &Observer::wgmma, wgmma, o);
     listen(&T::tile_read, &Observer::tile_read, tile_read, o);
     listen(&T::tile_fill, &Observer::tile_fill, tile_fill, o);
+    listen(&T::tile_send, &Observer::tile_send, tile_send, o);
     listen(&T::cta_exit, &Observer::cta_exit, cta_exit, o);
     all_.push_back(std::move(observer));
   }
 
   using List = std::vector<Observer*>;
   List shared_access, lane_access, async_access, global_access, global_stored, mbarrier_use, mbarrier_arrival,
-      mbarrier_wait, phase_completion, matrix_touch, wgmma, tile_read, tile_fill, cta_exit;
+      mbarrier_wait, phase_completion, matrix_touch, wgmma, tile_read, tile_fill, tile_send, cta_exit;
 
  private:
   template <class F, class Base>
