@@ -24,6 +24,7 @@ class OpenBody {
   const ThreadSet& threads() const { return threads_; }
   const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
   std::string describe() const;  // "elect at gemm.cpp:41"
+  bool is_branch() const { return construct_ == "if_"; }
 
  private:
   Builder::State& kernel_;

@@ -11,7 +11,9 @@ namespace ptxbuilder {
 // at row 64 i and column 32 j.
 using BlockIndex = std::vector<u32>;
 // The block that a step needs. A lambda over device values; CTAs that share the block by multicast name the
-// same one.
+// same one. That a map counts elements where blocks are meant is not known when the kernel is built, nor that
+// CTAs name different blocks where these depend on more than their place: the emulator notes tiles that lie
+// outside of their tensor, and multicast of parts of different blocks. Of what threads copy, nothing is said.
 using IndexMap = std::function<BlockIndex(const GridIndex&)>;
 
 // The extents of a block, outermost first; all but the last two are 1.

@@ -8,6 +8,7 @@
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/tile/commit.h"
 #include "ptxbuilder/tile/pipeline_parts.h"
+#include "ptxbuilder/tile/tile_order.h"
 
 namespace ptxbuilder {
 namespace detail {
@@ -17,6 +18,17 @@ namespace {
 void check_in_body(uint32_t outer, std::string_view operation, std::string_view rule) {
   if (open_body != outer)
     throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
+}
+
+// Returns the branch that not all steps come to, as far as is known, in which code of the body `outer`
+// stands: the outermost one that lets in all threads or none.
+const OpenBody* branch_of_steps(uint32_t outer) {
+  const OpenBody* found = nullptr;
+  for (const OpenBody* b = OpenBody::innermost(); b && b->number() != outer; b = b->outer())
+    if (const ThreadSet all = b->outer() ? b->outer()->threads() : ThreadSet::all();
+        b->is_branch() && b->threads().may == all.may && !b->threads().divides_warpgroups())
+      found = b;
+  return found;
 }
 
 u32 thread_of_role() {
@@ -136,6 +148,14 @@ class PipelineOutputs {
   Var<u32> stage_;
 };
 
+// This is where a body asks for an output: the line, and the branch, where not all steps come there.
+struct Asked {
+  Where where;
+  const llvm::Value* condition = nullptr;
+  uint32_t branch = 0;
+  std::string described = {};
+};
+
 // One step, while the body of the pipeline is emitted.
 struct StepState {
   StepState(const PipelineParts& parts, std::vector<Consumer>& consumers, const PipelineOutputs& outputs,
@@ -150,7 +170,7 @@ struct StepState {
         released(parts.rings.size()),
         waited(parts.inputs.size()),
         ins(parts.inputs.size()),
-        taken(parts.outputs.size()) {
+        asked(parts.outputs.size()) {
     for (size_t i = 0; i < parts.outputs.size(); ++i) outs.push_back(outputs.view(i));
   }
 
@@ -174,6 +194,29 @@ struct StepState {
   void fill(size_t ring, const Stage& stage) {
     for (size_t i : parts.rings[ring].inputs) ins[i] = parts.inputs[i].tile()[stage];
   }
+  // Throws Error for an output that no step, or not every step, asks for.
+  void check_outputs() const {
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (asked[i].empty())
+        throw Error(
+            fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is "
+                        "what was in shared memory before",
+                        parts.operation, i));
+      const auto in_every_step = [&](const Asked& a) {  // or in a branch and in what is done otherwise
+        return !a.condition || std::ranges::any_of(asked[i], [&](const Asked& b) {
+          return b.condition == a.condition && b.branch != a.branch;
+        });
+      };
+      const Asked& first = asked[i][0];
+      if (!parts.outputs[i].spec().options().fixed && std::ranges::none_of(asked[i], in_every_step))
+        throw Error(
+            first.where,
+            fmt::format("out: output {} is asked for inside the {} alone, and a step that does not come "
+                        "there sends what the block before the last has left; ask for it outside of that, "
+                        "and write it in every step",
+                        i, first.described));
+    }
+  }
 
   const PipelineParts& parts;
   std::vector<Consumer>& consumers;
@@ -185,7 +228,7 @@ struct StepState {
   std::vector<std::optional<Where>> waited;    // by input, the same
   std::vector<std::optional<TileView>> ins;
   std::vector<TileView> outs;
-  std::vector<bool> taken;  // by output: out() was called
+  std::vector<std::vector<Asked>> asked;  // by output: the calls of out()
   bool manual_wait = false, manual_release = false;
   bool is_over = false;  // the pipeline, of which a copy of the step may be left
 };
@@ -250,12 +293,7 @@ class ComputeEnd {
         body(step);
       }
       state->is_over = true;
-      for (size_t i = 0; i < parts_.outputs.size(); ++i)
-        if (!state->taken[i])
-          throw Error(
-              fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is "
-                          "what was in shared memory before",
-                          parts_.operation, i));
+      state->check_outputs();
       if (!manual_release_) bar_warp_sync(0xffffffff);  // all lanes have read
       for (size_t r = 0; r < parts_.rings.size(); ++r) {
         if (fixed[r]) continue;
@@ -363,7 +401,11 @@ const TileView& PipelineStep::out(int number, Where where) const {
   detail::StepState& s = state();
   if (number < 0 || number >= static_cast<int>(s.outs.size()))
     throw Error(fmt::format("out: number {} of {} outputs", number, s.outs.size()));
-  s.taken[static_cast<size_t>(number)] = true;
+  detail::Asked asked{Where::here()};
+  if (const detail::OpenBody* branch = detail::branch_of_steps(s.body))
+    asked = {asked.where, branch->conditions().empty() ? nullptr : branch->conditions()[0], branch->number(),
+             branch->describe()};
+  s.asked[static_cast<size_t>(number)].push_back(std::move(asked));
   return s.outs[static_cast<size_t>(number)];
 }
 
@@ -439,8 +481,13 @@ void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& bod
   if (!tiles_) throw Error("each_tile: for a pipeline with SpecializedOptions::tiles");
   if (runs_) throw Error("each_tile: the pipeline has run already");
   detail::check_in_body(body_, "each_tile", "all tiles are loaded once");
+  const auto compare = order_->computes();
   AuthorsCode authors;
   tiles_([&](const GridIndex& tile) {
+    {
+      AtLine line(where);
+      compare(tile);
+    }
     tile_ = tile;
     runs_ = false;
     const uint32_t around = std::exchange(body_, detail::open_body);
@@ -450,6 +497,8 @@ void PipelineCompute::each_tile(const std::function<void(const GridIndex&)>& bod
     tile_.reset();
     body_ = around;
   });
+  AtLine after(where);
+  order_->end();
 }
 
 void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vector<BlockSpec> in,
@@ -471,6 +520,8 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
                               o.manual_release);
   if (!parts.outputs.empty() && o.compute_warpgroups > 1)
     parts.meeting = k.named_barrier(hopper::warpgroup_threads * o.compute_warpgroups);
+  std::optional<detail::TileOrderCheck> order;
+  if (o.tiles) order.emplace(k, o.compute_warpgroups);
 
   k.warpgroups(1, o.memory_registers, [&](u32) {
     AtLine line(where);
@@ -478,9 +529,11 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
       AtLine line(where);
       detail::LoadEnd loads(parts);
       if (!o.tiles) return loads.run(grid, GridIndex());
+      const auto tell = order->loads(parts.load_threads == 0);
       AuthorsCode authors;
       o.tiles([&](const GridIndex& tile) {
         AtLine line(where);
+        tell(tile);
         loads.run(grid, tile);
       });
     };
@@ -492,7 +545,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
   k.warpgroups(o.compute_warpgroups, registers, [&](u32 warpgroup) {
     AtLine line(where);
     detail::ComputeEnd end(parts, o.manual_wait, o.manual_release, warpgroup);
-    PipelineCompute pipe(end, grid, o.tiles);
+    PipelineCompute pipe(end, grid, o.tiles, order ? &*order : nullptr);
     {
       AuthorsCode authors;
       compute(pipe);

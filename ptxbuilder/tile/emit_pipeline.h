@@ -11,6 +11,7 @@ struct PipelineParts;
 struct StepState;
 class PipelineOutputs;
 class ComputeEnd;
+class TileOrderCheck;
 }  // namespace detail
 
 // The body of a pipeline sees this of one step.
@@ -23,9 +24,11 @@ class PipelineStep {
   // The number of this warpgroup among those that compute.
   u32 warpgroup() const;
 
-  // The blocks, by their numbers among the inputs and outputs. An output is written in full; a fixed one
-  // keeps what steps before have written. Each throws Error for a number that there is not, and in() for an
-  // input that is not waited for yet, or has been handed back.
+  // The blocks, by their numbers among the inputs and outputs. An output is written in full by every step; a
+  // fixed one keeps what steps before have written. Each throws Error for a number that there is not, in()
+  // for an input that is not waited for yet, or has been handed back, and out() where it stands in a branch
+  // alone, whose condition is no matter of threads. A body that takes out() and writes it in a branch is not
+  // refused: the emulator notes a block that is sent twice, if TMA sends it.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
@@ -87,7 +90,9 @@ T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in
 }
 
 // Tiles that CTAs take one after the other: calls its argument for each tile of this CTA, with the tile's
-// index. It is called once in each role, and yields the same tiles there.
+// index. It is called once in each role, and yields the same tiles there, in the same order. An Error says
+// where the host knows that it does not, and the device tells where the kernel checks (ChecksScope,
+// --checks); else what a tile gets are the blocks of another.
 using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
 
 struct SpecializedOptions {
@@ -118,12 +123,14 @@ class PipelineCompute {
   friend void emit_pipeline_warp_specialized(Kernel&, const GridShape&, std::vector<BlockSpec>,
                                              std::vector<BlockSpec>, const SpecializedOptions&,
                                              const std::function<void(PipelineCompute&)>&, Where);
-  PipelineCompute(detail::ComputeEnd& end, const GridShape& grid, const TileOrder& tiles)
-      : end_(end), grid_(grid), tiles_(tiles), body_(detail::open_body) {}
+  PipelineCompute(detail::ComputeEnd& end, const GridShape& grid, const TileOrder& tiles,
+                  detail::TileOrderCheck* order)
+      : end_(end), grid_(grid), tiles_(tiles), order_(order), body_(detail::open_body) {}
 
   detail::ComputeEnd& end_;
   const GridShape& grid_;
   const TileOrder& tiles_;
+  detail::TileOrderCheck* order_;  // of these tiles
   std::optional<GridIndex> tile_;  // in each_tile()
   bool runs_ = false;
   uint32_t body_;  // of the kernel, in which run() or each_tile() stands

@@ -28,6 +28,10 @@ GridIndex::GridIndex(std::vector<std::string> names, std::vector<u32> at)
         names_.size(), at_.size()));
 }
 
+std::string GridIndex::axis(int number) const {
+  return axis_text(static_cast<size_t>(number), names_.at(static_cast<size_t>(number)));
+}
+
 std::string GridIndex::axes() const {
   std::string text;
   for (size_t i = 0; i < names_.size(); ++i) text += (i ? ", " : "") + axis_text(i, names_[i]);

@@ -47,6 +47,7 @@ class GridIndex {
   // An axis is found by its number or name. Throws Error that lists the axes where there is no such axis.
   u32 operator[](const AxisName& axis) const;
   int size() const { return static_cast<int>(at_.size()); }
+  std::string axis(int number) const;  // in words: axis 0 ("row")
 
   // The axes of this index ahead of those of another.
   GridIndex with(const GridIndex& inner) const;

@@ -8,6 +8,7 @@
 #include "ptxbuilder/ir/memory.h"
 #include "ptxbuilder/ir/open_body.h"
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/tile/check.h"
 
 namespace ptxbuilder {
 namespace {
@@ -113,8 +114,19 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  const u32 taken = add(1);
-  if_(taken == all + (nctaid_x() - 1), [&] { add(u32(0) - (taken + 1)); });
+  // Who takes number 0 sets this bit, by which the last one knows that the counter began there. Each CTA
+  // comes once more behind its last number, so that the bit is there by then.
+  constexpr uint32_t kBegan = uint32_t{1} << 31;
+  const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
+  if_(taken == 0, [&] { add(kBegan); });
+  const pred ends = taken == last;
+  if_((taken > last) | (ends & (found < kBegan) & (taken != 0)), [&] {
+    check(pred(false),
+          {"a counter of steps that did not begin at 0: number {} of {} was taken, and 0 was not", where},
+          taken, all);
+    trap();
+  });
+  if_(ends, [&] { add(u32(0) - (taken + 1) - kBegan); });
   return taken;
 }
 

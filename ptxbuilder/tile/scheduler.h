@@ -55,7 +55,9 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
 // This is a number in global memory from which CTAs take the numbers of their work. It is zero before the
 // first launch, and again after each: every CTA takes one number too many, and with the last of these none is
 // to come. Launches that overlap need one each, and so do the loops of a kernel. One thread of each CTA of a
-// grid along x calls take(), until it gets a number that is not below `all`, and not again.
+// grid along x calls take(), until it gets a number that is not below `all`, which is at most 2^31 less the
+// CTAs, and not again. Where the counter did not begin at 0 the launch traps, at the line of take() or of the
+// loop; --checks says which number was taken.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}

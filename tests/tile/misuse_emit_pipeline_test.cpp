@@ -67,6 +67,27 @@ void two_inputs(PipelineOptions o, const PipelineBody& body) {
   done(k);
 }
 
+// This pipeline has tiles whose numbers the host gives to the role that loads, and to the one that computes.
+void tiles_by_host(const std::vector<uint32_t>& loaded, const std::vector<uint32_t>& computed, Where where) {
+  Kernel k("k");
+  auto [X] = k.params<TensorMap>("X");
+  int roles = 0;
+  SpecializedOptions o;
+  o.tiles = [&](const std::function<void(const GridIndex&)>& body) {
+    for (const uint32_t i : roles++ == 0 ? loaded : computed) body(GridIndex({"tile"}, {u32(i)}));
+  };
+  emit_pipeline_warp_specialized(
+      k, {4},
+      {{X,
+        DType::f32,
+        {8, 32},
+        [](const GridIndex& i) {
+          return BlockIndex{i["tile"], 0};
+        }}},
+      {}, o, [](PipelineStep&) {}, where);
+  done(k);
+}
+
 TEST_CASE("an index has as many names as numbers") {
   Kernel k("k");
   CHECK(contains(error_of([] { GridIndex({"a", "b"}, {u32(0)}); }), "2 names of axes and 1 numbers"));
@@ -273,6 +294,31 @@ TEST_CASE("misuse inside of a pipeline's body") {
          Copying c;
          if (bad) c.body = [](PipelineStep& s) { s.in(0); };
          HERE copying(c, Where::here());
+       }},
+      {"an output that is asked for in a branch of some steps",
+       {"out: output 0 is asked for inside the if_ at misuse_emit_pipeline_test.cpp",
+        "write it in every step"},
+       [](bool bad) {
+         copying({.body =
+                      [bad](PipelineStep& s) {
+                        const auto write = [&] {
+                          HERE const TileView& out = s.out(0);
+                          store(out, load<f32>(s.in(0)));
+                        };
+                        if_(s.number() > 0, write, bad ? std::function<void()>() : write);
+                      }},
+                 Where::here());
+       }},
+      {"tiles of which the host gives the roles others",
+       {"tiles: the roles take the same tiles in the same order", "tile 1", "axis 0 (\"tile\") = 3",
+        "axis 0 (\"tile\") = 2"},
+       [](bool bad) {
+         HERE tiles_by_host({1, 2}, {1, bad ? 3u : 2u}, marked);
+       }},
+      {"tiles of which the host gives the roles more",
+       {"tiles: the roles take the same tiles in the same order", "given 1 by the host", "loads 2"},
+       [](bool bad) {
+         HERE tiles_by_host({1, 2}, bad ? std::vector{1u} : std::vector{1u, 2u}, marked);
        }},
       {"CTAs that share a block by multicast, and name different ones",
        {"tma_load: multicast along x of the cluster", "coordinate 1 differs between them"},
