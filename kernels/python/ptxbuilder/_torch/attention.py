@@ -1,4 +1,6 @@
 """Attention on PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.attention where PyTorch traces."""
+import functools
+
 import torch
 from torch import library as operators
 from torch.autograd import forward_ad
@@ -6,8 +8,8 @@ from torch.utils.flop_counter import register_flop_formula
 
 from .. import _attention, _ext
 from . import tensors
-from .tensors import (NO_OUT, PLACES, PLAIN, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_plain, is_watched,
-                      library, narrowed, place_of, refuse_negative, requires_grad, there)
+from .tensors import (NO_OUT, PLACES, PLAIN, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_plain,
+                      is_watched, library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 
 @tensors.named("ptxbuilder::attention")
@@ -31,7 +33,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
     if requires_grad(q, k, v, extras.sinks, out) or has_transforms() is not None or forward_ad._current_level >= 0:
         if out is not None:
             raise ValueError(NO_OUT)
-        o, lse = _Attention.apply(q, k, v, *extras, numbers, device)
+        o, lse = applied(_Attention, q, k, v, *extras, numbers, device)
         return (o, lse) if return_lse else o
     refuse_negative(out=out)
     try:
@@ -101,7 +103,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, grad_of_lse):
-        return *_gradients(ctx, _Gradient.apply, grad, grad_of_lse, ctx.numbers, ctx.device), None, None
+        return *_gradients(ctx, functools.partial(applied, _Gradient), grad, grad_of_lse, ctx.numbers, ctx.device), None, None
 
     @staticmethod
     def vmap(info, in_dims, q, k, v, *rest):

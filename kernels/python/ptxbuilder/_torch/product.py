@@ -1,4 +1,5 @@
 """The product of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.matmul where PyTorch traces."""
+import functools
 import math
 from collections import namedtuple
 
@@ -11,8 +12,9 @@ from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
 from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
 from . import tensors
-from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, has_transforms, is_compiling,
-                      is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, has_transforms,
+                      is_compiling, is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative,
+                      requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
@@ -55,9 +57,9 @@ def matmul(a, b, out, operands, options):
         if is_traced:
             return _traced(a, b, out, operands, options)
         if wants:
-            return _smoothed(_Product.apply, turned(a, options.transpose_a), turned(b, options.transpose_b), operands.bias, operands.c,
-                             options.alpha, options.beta, options.activation, dtype_of(options.out_dtype), options.precise, options.tf32,
-                             options.device)
+            return _smoothed(functools.partial(applied, _Product), turned(a, options.transpose_a), turned(b, options.transpose_b),
+                             operands.bias, operands.c, options.alpha, options.beta, options.activation, dtype_of(options.out_dtype),
+                             options.precise, options.tf32, options.device)
         return _run(a, b, out, operands, options)
     except Exception:
         if not is_traced:
@@ -387,7 +389,7 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
                     device=None):
     values = (a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
     if requires_grad(a, b, bias, c):
-        return _smoothed(_Operation.apply, *values)
+        return _smoothed(functools.partial(applied, _Operation), *values)
     if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
         return _plain(*values)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():

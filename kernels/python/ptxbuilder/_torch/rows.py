@@ -1,12 +1,14 @@
 """Operations on rows of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.rows where PyTorch traces."""
+import functools
+
 import torch
 from torch import library as operators
 
 from .. import _rows
 from .._common import name_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, has_transforms, is_compiling, is_watched, library, place_of,
-                      requires_grad, there)
+from .tensors import (DTYPES, PLACES, PLAIN, applied, check_meta, check_operands, has_transforms, is_compiling, is_watched, library,
+                      place_of, requires_grad, there)
 
 library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device, str[] words, int[] extents) -> Tensor[]")
 
@@ -60,15 +62,27 @@ class _Rows(torch.autograd.Function):
         operation = _rows.OPERATIONS[ctx.name]
         if grad is None:
             return None, None, None, *(None for _ in operation.read)
-        gradient, kept = operation.gradient, operation.kept
-        known = dict(zip(operation.read + kept, ctx.saved_tensors))
-        known["d" + kept[0]] = grad.contiguous()
-        asked = [f"d{name}" for name, is_asked in zip(operation.read, ctx.needs_input_grad[3:]) if is_asked]
-        # The kernel writes what is not optional even if nobody asks for it.
-        wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
-        found = dict(zip(wanted, _run(gradient, [known[name] for name in gradient.read],
-                                      tuple(gradient.numbers.values()), wanted, ctx.device)))
-        return None, None, None, *(found[f"d{name}"] if f"d{name}" in asked else None for name in operation.read)
+        way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns of a function that remembers
+        wanted, places, numbers, answers = way_back(operation, ctx.needs_input_grad[3:])
+        known = (*ctx.saved_tensors, grad.contiguous())
+        found = _run(operation.gradient, [known[i] for i in places], numbers, wanted, ctx.device)
+        return None, None, None, *(None if i is None else found[i] for i in answers)
+
+
+def _way_back(operation, asks):
+    """Returns what the gradient's call makes; where what it reads is among the operation's tensors, its results that are kept and the
+    gradient of the first; its numbers; and where the gradient of each of the operation's tensors is among what is made, or None."""
+    gradient, kept = operation.gradient, operation.kept
+    there = (*operation.read, *kept, "d" + kept[0])
+    asked = [f"d{name}" if is_asked else None for name, is_asked in zip(operation.read, asks)]
+    # The kernel writes what is not optional even if nobody asks for it.
+    wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
+    # Where a result has the name of a tensor that is read, the result is meant.
+    places = tuple(len(there) - 1 - there[::-1].index(name) for name in gradient.read)
+    return wanted, places, tuple(gradient.numbers.values()), tuple(None if name is None else wanted.index(name) for name in asked)
+
+
+_known_way_back = functools.lru_cache(maxsize=256)(_way_back)
 
 
 @tensors.named("ptxbuilder::rows")
@@ -81,7 +95,7 @@ def rows(operation, given, numbers, device, extents):
         if asks and not gradient:
             raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
         if gradient and (asks or (not is_compiling() and has_transforms() is not None)):
-            return _Rows.apply(operation.name, numbers, device, *given)[0]
+            return applied(_Rows, operation.name, numbers, device, *given)[0]
         found = _run(operation, given, numbers, _rows.wanted_of(operation, extents), device, extents)
         return found if extents else found[0]
     except Exception:

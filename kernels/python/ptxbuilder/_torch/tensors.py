@@ -22,6 +22,7 @@ is_grad_enabled = torch.is_grad_enabled
 mode_count = torch._C._len_torch_dispatch_stack
 is_tracing = torch._C._is_tracing  # torch.jit.trace, at half the time of torch.jit.is_tracing()
 has_transforms = torch._C._functorch.peek_interpreter_stack  # torch.func; None for none
+unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # a tensor that torch.func has wrapped, and is done with
 
 IS_ALLOCATED = True  # whether the extension makes results, in the framework's memory
 broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
@@ -155,6 +156,14 @@ def is_plain(x):
 
 def requires_grad(*tensors):
     return is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def applied(function, *values):
+    """Calls function.apply(), whose Python asks for the signature of forward() each time, which takes twice as long as all the rest: where
+    nothing is traced or transformed, its base in C++ is called at once."""
+    if is_compiling() or has_transforms() is not None:
+        return function.apply(*values)
+    return super(torch.autograd.Function, function).apply(*[unwrap_if_dead(x) if isinstance(x, torch.Tensor) else x for x in values])
 
 
 def place_of(device, first, name):
