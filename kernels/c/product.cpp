@@ -135,7 +135,8 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
       throw Error(fmt::format("{}: {} batches of {} x {}, but D and A make {} {} of {} x {}", x.name,
                               x.batches, x.rows, x.columns, names, batches, rows, columns));
   };
-  expect(a, q.m, q.k, "[m,k]", false);
+  if (p.a_rows) q.rows_of_a = a.rows;
+  expect(a, p.a_rows ? a.rows : q.m, q.k, "[m,k]", false);
   expect(b, q.k, q.n, "[k,n]", grouped_rows);
   // One of a single row or column lies both ways, of which groups of k take one.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();

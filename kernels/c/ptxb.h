@@ -159,6 +159,11 @@ typedef enum ptxb_use {
  * which the columns and B of which the rows lie side by side. A is then best the transpose of one that lies
  * as B. Ends that fall, or leave the tensor, count as the nearest that do not.
  *
+ * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
+ * which may have any number of rows, each [k] with k side by side; a row that A does not have, as -1, counts
+ * as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like are of
+ * D's rows. Not with batches, groups of k and block scales.
+ *
  * Block scales, of 8-bit floats: each 128 of k of a row of A counts times a factor of its own, and of B those
  * of a column, or blocks of 128 of k by 128 columns. The factors are float32 without gaps: a_scales_1x128
  * [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns lie side by side, or b_scales_128x128
@@ -182,12 +187,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor* a_scales_1x128;   /* float32, [k/128,m]; or NULL */
   const ptxb_tensor* b_scales_128x128; /* float32, [n/128,k/128]; or NULL */
   const ptxb_tensor* b_scales_1x128;   /* float32, [k/128,n]; or NULL */
+  const ptxb_tensor* a_rows;           /* int32 [m], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL                                                \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL                                          \
   }
 
 /* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel

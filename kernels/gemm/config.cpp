@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 constexpr int kMostStages = 16;
+constexpr int kMostGathered = 256;
 
 std::string refusal_of_scales(const GemmOperation& o) {
   const bool of_b = o.b_scales_1x128 || o.b_scales_128x128;
@@ -26,6 +27,34 @@ std::string refusal_of_scales(const GemmOperation& o) {
     return "gemm: block scales of B of 1x128 and of 128x128; give one of them";
   if (o.grouped_k())
     return "gemm: block scales with k in groups, which begin and end within blocks: take groups of rows";
+  return "";
+}
+
+std::string refusal_of_gather(const GemmOperation& o) {
+  if (!o.gathers()) return "";
+  if (!o.a_k_major)
+    return "gemm: a_rows with A stored along m; rows are gathered whole: store A as rows of k";
+  if (o.grouped_k())
+    return "gemm: a_rows with k in groups; they are rows of the product: take groups of rows";
+  if (o.batched) return "gemm: a_rows with batches; take the batches one by one, or as groups of rows";
+  if (o.has_block_scales())
+    return "gemm: a_rows with block scales, which TMA loads as they lie: gather A and its scales ahead";
+  return "";
+}
+
+// Threads copy rows of A to places that wgmma reads from, each CTA for itself.
+std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
+  if (!o.gathers()) return "";
+  if (t.bk * size_of(o.a) != 128)
+    return fmt::format("depth {} with a_rows; a stage has 128 B of a row, {} {}", t.bk, 128 / size_of(o.a),
+                       name(o.a));
+  if (t.cluster_m * t.cluster_n > 1)
+    return "a cluster that shares loads, with a_rows, which each CTA loads for itself: take no cluster";
+  if (const int rows = t.swapped ? t.bn : t.bm; rows > kMostGathered)
+    return fmt::format("{} rows of A with a_rows; threads keep the numbers of {} at most", rows,
+                       kMostGathered);
+  if (t.ctas_per_sm > 1)
+    return "several CTAs on an SM with a_rows, whose producer takes more registers: take one";
   return "";
 }
 
@@ -70,6 +99,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (o.group_ends && o.d_by_threads)
     return "gemm: groups with a D that threads store; TMA alone ends a store with its group: give D's rows "
            "multiples of 16 B";
+  if (std::string refusal = refusal_of_gather(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
@@ -133,13 +163,14 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     "of the narrowest swizzle",
                     t.bn));
   if (std::string refusal = refusal_of_scales(o, t); !refusal.empty()) return refuse(refusal);
+  if (std::string refusal = refusal_of_gather(o, t); !refusal.empty()) return refuse(refusal);
   const int registers = (rows * t.bn + (o.has_block_scales() ? rows * fresh_columns(t)
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
                         128;
   // Beside what else a consumer holds, which is more where it adds up with others.
   const int beside = t.split_last > 1 ? 80 : o.has_block_scales() ? 32 : 40;
-  const int room = role_registers(t.consumers, o.group_ends).consumer - beside;
+  const int room = role_registers(t.consumers, o.group_ends, o.gathers()).consumer - beside;
   if (registers > room)
     return refuse(
         fmt::format("{} x {} sums of a warpgroup{} are {} registers a thread, and {}{} leave {}: take fewer "

@@ -36,9 +36,10 @@ enum class ActivationUse : uint8_t { value, slope, gate };
 // D[m,n] = activation(x[m,n]), rounded once, to nearest even, of
 // x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
 // Rows in groups are x[m,n] = sum_k A[m,k] B[g,n,k] of the group g that row m is in, and k in groups is
-// x[g,m,n], the sum over the group's part of k. With block scales A[m,k] counts times its factor of row m,
-// and B[n,k] times its factor of row n or of 128 rows, of the 128 of k that k is in. D and C are row-major. A
-// is stored as m rows of k (k-major) or as k rows of m; B as n rows of k or as k rows of n.
+// x[g,m,n], the sum over the group's part of k. With a_rows A[m,k] is A[a_rows[m],k], which counts as 0 where
+// A has no such row. With block scales A[m,k] counts times its factor of row m, and B[n,k] times its factor
+// of row n or of 128 rows, of the 128 of k that k is in. D and C are row-major. A is stored as m rows of k
+// (k-major) or as k rows of m; B as n rows of k or as k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
@@ -71,6 +72,8 @@ struct GemmOperation {
   bool has_block_scales() const { return a_scales_1x128; }
   // Says whether they go to f32 sums of their own.
   bool promotes() const { return is_fp8(a) && (!fast_accumulation || has_block_scales()); }
+  // Says whether a CTA loads rows of A one by one, and not by TMA.
+  bool gathers() const { return a_rows; }
   bool grouped_rows() const { return group_ends && !groups_of_k; }
   bool grouped_k() const { return group_ends && groups_of_k; }
   bool has(ProductOperand which) const {
@@ -161,9 +164,12 @@ struct TilePlan : GemmTile {
 struct RoleRegisters {
   int producer, consumer;
 };
-// A producer that walks over groups takes some more.
-constexpr RoleRegisters role_registers(int consumers, bool grouped = false) {
-  return consumers == 1   ? RoleRegisters{40, 232}
+// A producer that walks over groups takes some more, and one that gathers rows keeps their numbers.
+constexpr RoleRegisters role_registers(int consumers, bool grouped = false, bool gathers = false) {
+  return gathers          ? RoleRegisters{56, consumers == 1   ? 232
+                                              : consumers == 3 ? 144
+                                                               : 224}
+         : consumers == 1 ? RoleRegisters{40, 232}
          : consumers == 3 ? RoleRegisters{32, 160}
          : grouped        ? RoleRegisters{40, 232}
                           : RoleRegisters{24, 240};

@@ -161,9 +161,10 @@ struct Operands {
         shape = {scales_apart(lines.length), static_cast<uint64_t>(lines.lines)};
         if (o.batched || (o.grouped_rows() && row.is_by_batch(true))) shape.push_back(batches);
       }
-      tensors[row.operand] = row.role == OperandRole::groups ? ends(run)
-                             : row.is_written()              ? run.output(type, shape)
-                                                             : run.normal(type, shape);
+      tensors[row.operand] = row.role == OperandRole::groups   ? ends(run)
+                             : row.role == OperandRole::gather ? rows_of_matrix(run)
+                             : row.is_written()                ? run.output(type, shape)
+                                                               : run.normal(type, shape);
     }
   }
 
@@ -181,6 +182,22 @@ struct Operands {
     }
     ends.to_device();
     return ends;
+  }
+  // Any of A's rows, some of them more than once, and now and then one on either side that A does not have.
+  command::Tensor rows_of_matrix(command::Run& run) const {
+    const command::Tensor drawn = run.normal(DType::f32, {m});
+    command::Tensor rows = run.output(DType::s32, {m});
+    const double all = static_cast<double>(m) + 2;
+    for (size_t i = 0; i < m; ++i) rows.set(i, std::floor(std::fmod(std::abs(drawn[i] * 1e6), all)) - 1);
+    rows.to_device();
+    return rows;
+  }
+  // The row of A that counts in a row of the product; none where that is of zeros.
+  std::optional<size_t> row_of_a(size_t row) const {
+    if (!o.gathers()) return row;
+    const double at = (*tensors[ProductOperand::a_rows])[row];
+    if (at < 0 || at >= static_cast<double>(m)) return std::nullopt;
+    return static_cast<size_t>(at);
   }
   // The group that row `row` is in; their number for one that is in none.
   size_t group_of(size_t row) const {
@@ -277,12 +294,15 @@ void run(const command::Fields& f, command::Run& run) {
     return ragged_rows(x.tensor().memory, x.dtype(), row, row);
   };
   auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
-  std::vector<runtime::Argument> arguments = {of_k ? ragged(a) : a.tensor(),
+  std::vector<runtime::Argument> arguments = {of_k          ? ragged(a)
+                                              : o.gathers() ? a.pointer()
+                                                            : a.tensor(),
                                               of_k ? ragged(b) : b.tensor(),
                                               of_rows ? ragged(d) : d.tensor(),
                                               u32_of(m),
                                               u32_of(n),
                                               u32_of(k)};
+  if (o.gathers()) arguments.insert(arguments.end(), {u32_of(k), u32_of(m)});
   operands.add_to(arguments);
   if (o.batched || o.group_ends) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
@@ -299,10 +319,12 @@ void run(const command::Fields& f, command::Run& run) {
   const DotProduct first = {k, o.a_k_major ? k : 1, o.a_k_major ? 1 : m, o.b_k_major ? k : 1,
                             o.b_k_major ? 1 : n};
   std::optional<DotProducts> dots;
-  if (!o.group_ends && !o.has_block_scales()) dots.emplace(run, a, b, m, n, batches, first);
+  if (!o.group_ends && !o.has_block_scales() && !o.gathers()) dots.emplace(run, a, b, m, n, batches, first);
   auto dot = [&](size_t batch, size_t i, size_t j) {
     if (dots) return (*dots)(batch, i, j);
     if (of_rows && batch == batches) return Dot{0, 0};
+    const std::optional<size_t> row = operands.row_of_a(i);
+    if (!row) return Dot{0, 0};
     DotProduct p = first;
     if (!o.group_ends) p.a_start = batch * m * k;
     if (!of_k) p.b_start = batch * n * k;
@@ -311,7 +333,7 @@ void run(const command::Fields& f, command::Run& run) {
       p.k = operands.end_of(batch) - begin;
       p.a_start = begin * m, p.b_start = begin * n;
     }
-    if (!o.has_block_scales()) return dot_product(a, b, i, j, p);
+    if (!o.has_block_scales()) return dot_product(a, b, *row, j, p);
     return scaled_dot_product(a, b, i, j, p,
                               [&](size_t depth) { return operands.block_factor(batch, i, j, depth); });
   };

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "ptxbuilder/tile/kernel.h"
+
 namespace ptxbuilder::kernels {
 namespace {
 
@@ -10,11 +12,13 @@ constexpr uint32_t kBeyond = ~uint32_t{0};  // a group of no product
 
 }  // namespace
 
-GroupSchedule::GroupSchedule(Kernel& k, const GemmTile& t, u32 all, u32 groups, gptr<s32> ends)
+GroupSchedule::GroupSchedule(Kernel& k, const GemmTile& t, u32 all, u32 groups, gptr<s32> ends,
+                             Walkers walkers)
     : tile_(t),
       all_(all),
       groups_(groups),
       ends_(ends),
+      walkers_(walkers),
       has_parts_(t.split_last > 1),
       places_(k, kPlaces, has_parts_ ? kNumbersOfParts : kNumbers, 4 * (t.pingpong ? 1 : t.consumers)) {}
 
@@ -73,7 +77,10 @@ void GroupSchedule::each(Turn turn, const Walk& walk, const Body& body) const {
   if (!std::exchange(*announced_, true)) {
     Var<u32> round(0);
     const auto next = [&](const Work& work) {
-      announce(round, work);
+      if (walkers_ == Walkers::one_thread)
+        announce(round, work);
+      else
+        elect([&] { announce(round, work); });
       round = round.value() + 1;
     };
     walk([&](const Work& work) {

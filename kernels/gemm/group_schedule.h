@@ -17,8 +17,10 @@ class GroupSchedule {
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 
-  // `all`: the rows, or with groups of k all of k.
-  GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> ends);
+  // `all`: the rows, or with groups of k all of k. `walkers`: who finds the tiles; where all threads of the
+  // producer need them, each walks for itself, and one announces.
+  enum class Walkers : uint8_t { one_thread, warpgroup };
+  GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> ends, Walkers walkers);
 
   // Runs `body` for each of this CTA's tiles that belong to `turn`. The first role that calls this is the
   // producer, which takes them from `walk`; the others read what that announces.
@@ -58,6 +60,7 @@ class GroupSchedule {
   GemmTile tile_;
   u32 all_, groups_;
   gptr<s32> ends_;
+  Walkers walkers_;
   bool has_parts_;
   Announcements places_;
   std::shared_ptr<bool> announced_ = std::make_shared<bool>(false);

@@ -2,6 +2,7 @@
 
 #include "kernels/gemm/block_scales.h"
 #include "kernels/gemm/epilogue.h"
+#include "kernels/gemm/gathered_operand.h"
 #include "kernels/gemm/mainloop.h"
 #include "kernels/gemm/parameters.h"
 #include "kernels/gemm/ragged_rows.h"
@@ -56,14 +57,17 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
-  TensorMap A = p.get<TensorMap>("A"), B = p.get<TensorMap>("B"), D = p.get<TensorMap>("D");
+  std::optional<TensorMap> A;
+  if (!o.gathers()) A = p.get<TensorMap>("A");
+  TensorMap B = p.get<TensorMap>("B"), D = p.get<TensorMap>("D");
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;
   if (o.batched) batches = p.get<u32>("batches");
   if (o.group_ends) batches = p.get<u32>("groups");
 
   // Their first use would wait for them.
-  std::vector<TensorMap> maps = {A, B, D};
+  std::vector<TensorMap> maps = {B, D};
+  if (A) maps.insert(maps.begin(), *A);
   for (const ProductOperandRow& row : product_operands)
     if (row.role == OperandRole::block_factor && o.has(row.operand))
       maps.push_back(p.get<TensorMap>(row.shown));
@@ -82,19 +86,26 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     scales.emplace(k, o, t, p);
     for (const SharedTile& tile : scales->tiles()) staged.push_back(tile);
   }
-  Pipeline pipe(k, t.stages, staged, t.pingpong ? 1 : t.consumers,
-                t.split_k > 1 ? Producers::own : Producers::cluster);
+  const int readers = t.pingpong ? 1 : t.consumers;
+  std::optional<Pipeline> ring_of_stages;
+  if (o.gathers())
+    ring_of_stages.emplace(k, t.stages, staged, readers, ThreadProducers{1});
+  else
+    ring_of_stages.emplace(k, t.stages, staged, readers, t.split_k > 1 ? Producers::own : Producers::cluster);
+  const Pipeline& pipe = *ring_of_stages;
   std::optional<Turns> turns;
   if (t.pingpong) turns.emplace(k, t.consumers);
   std::optional<ClusterSum> cluster;
   if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
   std::optional<GroupSchedule> groups;
-  if (o.group_ends) groups.emplace(k, t, o.groups_of_k ? K : M, *batches, p.get<gptr<s32>>("group_ends"));
+  if (o.group_ends)
+    groups.emplace(k, t, o.groups_of_k ? K : M, *batches, p.get<gptr<s32>>("group_ends"),
+                   o.gathers() ? GroupSchedule::Walkers::warpgroup : GroupSchedule::Walkers::one_thread);
   const TileScheduler scheduler(o, t, M, N, K, batches, groups);
 
   // CTAs that share an SM have what the launch gives them.
   const RoleRegisters registers =
-      t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.group_ends);
+      t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.group_ends, o.gathers());
 
   // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
   // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and
@@ -103,19 +114,29 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     name_role("producer");
     std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
     if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
-    elect([&] {
+    std::optional<GatheredOperand> rows;
+    if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
+    // One thread produces, or all of them where rows are gathered, of whom one loads the rest.
+    const auto in_one = [](bool one, const std::function<void()>& body) { one ? elect(body) : body(); };
+    in_one(!rows, [&] {
       auto ring = pipe.producer();
       if (groups) griddepcontrol_wait();
       scheduler.each_work({0, 1}, [&](const Work& work) {
         if (!groups) griddepcontrol_wait();
         const LoadPlaces from = load_places(o, t, work, M, batches);
+        if (rows) rows->begin(t.swapped ? from.y : from.x, work.group ? work.group->end : M);
         for_(work.first, work.last, [&](u32 kt) {
           auto s = region("wait", [&] { return ring.acquire(); });
           const u32 depth = from.first_k ? *from.first_k + kt * t.bk : kt * t.bk;
           region("load", [&] {
-            X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
-            Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
-            if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
+            in_one(rows.has_value(), [&] {
+              if (X.map) X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
+              if (Y.map) Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
+              if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
+            });
+            if (!rows) return;
+            rows->load(s, depth);
+            ring.commit(s);
           });
         });
       });

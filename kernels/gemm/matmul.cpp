@@ -169,7 +169,10 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       else
         none(x, kind);
     };
-    read(o.a, kinds.a, from_a);
+    if (operation.gathers())
+      pointer(source_of(o.a, from_a, p), o.a.memory, o.a.type);
+    else
+      read(o.a, kinds.a, from_a);
     read(o.b, kinds.b, from_b);
     const size_t source_of_d = source_of(o.d, from_d, p);
     const int64_t by_tma = operation.d_by_threads ? columns_by_tma(o.d) : o.d.columns;
@@ -181,6 +184,11 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       none(o.d, kinds.d);
     }
     for (const int64_t extent : {o.size.m, o.size.n, o.size.k}) number(extent);
+    if (operation.gathers()) {
+      const Operand::Dimension& rows = o.a.outer[kMatrixRows];
+      number(rows.stride);
+      number(rows.extent);
+    }
     if (operation.d_by_threads) {
       pointer(source_of_d, o.d.memory, o.d.type);
       number(o.d.outer[kMatrixRows].stride);

@@ -51,6 +51,11 @@ struct DeviceMatrix {
 // of k in groups are not, which 16-bit types alone may be. Ends that are not in order, or beyond m or k,
 // count as the nearest that are.
 //
+// Gathered rows: with a_rows, an s32 for each of m rows, which the device alone reads, row i of the product
+// is of row a_rows[i] of A, which has rows_of_a of them, k-major. A row may be taken any number of times. One
+// that A does not have, as -1, is a row of zeros. Each CTA loads the rows where they lie, so that no copy is
+// made. Not with batches, groups of k and block scales.
+//
 // Block scales, of e4m3 and e5m2: A[m,k] counts times a_scales_1x128[k/128][m], and B[n,k] times
 // b_scales_1x128[k/128][n] or b_scales_128x128[n/128][k/128], for each batch, or of B each group of rows. A
 // and B have them both. The sum of each 128 of k is multiplied by them, and goes to sums of f32 whatever
@@ -73,6 +78,7 @@ struct DeviceMatrix {
 // overlap of the workspace; A, B, C and bias may overlap as they like.
 struct MatmulArguments {
   int64_t m = 0, n = 0, k = 0, batches = 1;
+  int64_t rows_of_a = 0;                    // with a_rows; else m
   DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,
   bool a_k_major = true, b_k_major = true;  // or, of 16-bit types: A as k rows of m, B as k rows of n
   DeviceMatrix d;                           // m rows of n

@@ -150,6 +150,15 @@ MovedOperands PlacedProduct::moved() {
   return all;
 }
 
+namespace {
+
+// Says whether an operand has no effect where the sum is 0.
+constexpr bool is_of_sum(OperandRole role) {
+  return role == OperandRole::gather || role == OperandRole::block_factor || role == OperandRole::factor;
+}
+
+}  // namespace
+
 GemmOperation operation_of(const MatmulArguments& p) {
   const bool product = p.k > 0 && p.alpha != 0;
   GemmOperation o;
@@ -164,9 +173,8 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.beta = p.beta != 0;
   o.activation = p.activation;
   o.use = p.use;
-#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...)                              \
-  o.name = p.name.address != 0 && (product || (OperandRole::role != OperandRole::factor && \
-                                               OperandRole::role != OperandRole::block_factor));
+#define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
+  o.name = p.name.address != 0 && (product || !is_of_sum(OperandRole::role));
 #include "kernels/gemm/product.def"
   if (o.has_block_scales()) o.fast_accumulation = false;
   o.groups_of_k = o.group_ends && p.groups_of_k;
@@ -180,6 +188,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   check_extent("n", p.n, where);
   check_extent("k", p.k, where);
   check_extent("batches", p.batches, where);
+  check_extent("rows_of_a", p.rows_of_a, where);
   PlacedProduct o;
   o.has_product = p.k > 0 && p.alpha != 0;
   o.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
@@ -195,12 +204,18 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
     throw Error(where, fmt::format("matmul: {} rows in no group; there is one at least", p.m));
   const int64_t of_a = operation.group_ends ? 1 : p.batches, of_b = operation.grouped_k() ? 1 : p.batches,
                 of_d = operation.grouped_rows() ? 1 : p.batches;
-  o.a = matrix_operand("A", p.a, p.a_k_major ? p.m : p.k, p.a_k_major ? p.k : p.m, of_a);
+  const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
+  o.a = matrix_operand("A", p.a, p.a_k_major ? rows_of_a : p.k, p.a_k_major ? p.k : rows_of_a, of_a);
   o.b = matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
   o.d = matrix_operand("D", p.d, p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
+  if (p.rows_of_a != 0 && p.a_rows.address == 0)
+    throw Error(where, fmt::format("matmul: rows_of_a = {} without a_rows, which names them", p.rows_of_a));
+  if (operation.gathers() && o.a.outer[kMatrixRows].stride >= kIndexEnd)
+    throw Error(where, fmt::format("matmul: A has a stride of {} elements, with a_rows; it is less than 2^32",
+                                   o.a.outer[kMatrixRows].stride));
   if (o.has_product) {
     check_memory(kName, o.a, where);
     check_memory(kName, o.b, where);

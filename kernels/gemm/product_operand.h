@@ -36,13 +36,14 @@ enum class OperandShape : uint8_t {
 };
 inline constexpr int kScaleBlock = 128;
 
-// Roles come in this order. Groups say what the sum is of; the sum of each 128 of k is multiplied by block
-// factors before it is added up; the sum is multiplied by factors; beta times the residual and then the
-// addends are added; the activation is applied, or its slope at the inputs; the greatest magnitude is
-// written; and the result is multiplied once more before it is rounded. Gradients reach all but the first two
-// and the last two.
+// Roles come in this order. Groups say what the sum is of, and a gather which rows of A it takes; the sum of
+// each 128 of k is multiplied by block factors before it is added up; the sum is multiplied by factors; beta
+// times the residual and then the addends are added; the activation is applied, or its slope at the inputs;
+// the greatest magnitude is written; and the result is multiplied once more before it is rounded. Gradients
+// reach all but the first three and the last two.
 enum class OperandRole : uint8_t {
   groups,
+  gather,
   block_factor,
   factor,
   residual,

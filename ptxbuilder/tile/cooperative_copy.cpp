@@ -96,6 +96,8 @@ class GlobalAddresses {
   DeviceLayout coordinates_;
 };
 
+constexpr uint32_t kNoRow = ~uint32_t{0};  // no matrix has so many
+
 void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation) {
   for (Kind kind : kinds)
     if (copy.atom().kind() == kind) return;
@@ -286,6 +288,49 @@ void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& 
     std::vector<Argument> arguments = {address[access], source};
     if (inside) arguments.emplace_back(select(*inside, u32(bytes), 0));
     Builder::current().emit(isa::cp_async({bytes, inside.has_value()}), arguments, std::nullopt);
+  }
+}
+
+GatheredRows::GatheredRows(const TiledCopy& copy, gmem start, u32 rows, u32 cols, u32 stride, u32 thread,
+                           Where where)
+    : copy_(copy), start_(start), rows_(rows), cols_(cols), stride_(stride), thread_(thread) {
+  AtLine line(where);
+  check_kind(copy, {Kind::cp_async}, "gathered rows");
+  for (int access = 0; access < copy.accesses(); ++access) of_access_.emplace_back(u32(kNoRow));
+}
+
+void GatheredRows::point(gptr<s32> index, u32 first, u32 end, Where where) {
+  AtLine line(where);
+  const Index thread(thread_);
+  const DeviceLayout coordinates = to_device(copy_.coordinates());
+  const u32 last = max(end, u32(1)) - 1;
+  for (int access = 0; access < copy_.accesses(); ++access) {
+    const u32 at = first + coordinates_of(coordinates, thread, access).first.value();
+    const u32 row = u32(s32(index[min(at, last)]));
+    of_access_[static_cast<size_t>(access)] = select(at < end, row, u32(kNoRow));
+  }
+}
+
+void load_async(const SharedPlace& to, const GatheredRows& from, u32 col, Where where) {
+  AtLine line(where);
+  const TiledCopy& copy = from.copy_;
+  tell(to, "load_async", true);
+  record(ThreadCopyRecord::Kind::from_global, "load_async of gathered rows", copy, to, 0, copy.accesses());
+  SharedAddresses address(to.address, copy.access(), from.thread_);
+  const Index thread(from.thread_);
+  const DeviceLayout coordinates = to_device(copy.coordinates());
+  const int bytes = copy.atom().bytes(), element = size_of(copy.dtype());
+  for (int access = 0; access < copy.accesses(); ++access) {
+    const u32 row = from.of_access_[static_cast<size_t>(access)];
+    const u32 at = col + coordinates_of(coordinates, thread, access).second.value();
+    const s32 left = (s32(from.cols_) - s32(at)) * element;
+    const u32 inside = u32(min(max(left, s32(0)), s32(bytes)));
+    const gmem source =
+        from.start_ + (u64(row) * u64(from.stride_) + u64(at)) * static_cast<uint64_t>(element);
+    Builder::current().emit(
+        isa::cp_async({bytes, true}),
+        std::vector<Argument>{address[access], source, select(row < from.rows_, inside, u32(0))},
+        std::nullopt);
   }
 }
 

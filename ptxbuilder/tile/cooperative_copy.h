@@ -33,6 +33,30 @@ void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::v
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 
+// Rows of a matrix in global memory that an index names: a tile whose row r is row index[r] of the matrix.
+// Each thread of a copy keeps the numbers of the rows that it copies, until point() names others.
+class GatheredRows {
+ public:
+  // The matrix has `rows` rows, `stride` elements apart, and `cols` columns side by side. `copy` is by
+  // cp.async, and the matrix's start and its stride are multiples of what one of its accesses has.
+  GatheredRows(const TiledCopy& copy, gmem start, u32 rows, u32 cols, u32 stride, u32 thread,
+               Where where = Where::here());
+
+  // From now on row r of the tile is row index[first + r] of the matrix where first + r < end. Other rows are
+  // zeros, and so are those that the matrix does not have. index[0] can be read in any case.
+  void point(gptr<s32> index, u32 first, u32 end, Where where = Where::here());
+
+ private:
+  friend void load_async(const SharedPlace&, const GatheredRows&, u32, Where);
+  TiledCopy copy_;
+  gmem start_;
+  u32 rows_, cols_, stride_, thread_;
+  std::vector<Var<u32>> of_access_;  // the matrix's row
+};
+
+// cp.async of the tile's columns from `col` on, as of a GlobalTile.
+void load_async(const SharedPlace& to, const GatheredRows& from, u32 col, Where where = Where::here());
+
 namespace detail {
 // Adds to the kernel's record what accesses [first, first + count) of a view do: `element(thread, access, i)`
 // is the i-th that a thread holds of one, as the place's view has it. The record's view, threads, addresses

@@ -468,6 +468,36 @@ static void check_groups(unsigned seed) {
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: A, B and D have 2, 3 and 3 dimensions");
   p.d = &d.tensor, groups = 2;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "group_ends: [2] of s32; it is int32");
+
+  /* Rows of A backwards, one of them twice, and two that A does not have. */
+  groups = GROUPS;
+  int32_t rows[M];
+  for (int i = 0; i < M; ++i) rows[i] = i == 3 ? -1 : i == 7 ? M : i == 9 ? 0 : M - 1 - i;
+  void* numbers;
+  OK(ptxb_allocate(device, sizeof rows, &numbers));
+  OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
+  int64_t count = M;
+  ptxb_tensor of_rows = {.data = numbers, .ndim = 1, .dtype = s32, .shape = &count};
+  p.a_rows = &of_rows;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K && i < ends[2] && rows[i] >= 0 && rows[i] < M; ++k)
+        sum += value(&a, rows[i], k) * value(&b, (i < ends[1] ? 1 : 2) * K + k, j);
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  count = M - 1;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [39] of s32; it is int32");
+  count = M, of_rows.dtype = f32;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [40] of f32; it is int32");
+  of_rows.dtype = s32, of_d = by_k.tensor, of_d.ndim = 3, of_d.shape = shape, of_d.strides = NULL;
+  p.a = &of_a, p.b = &e.tensor, p.d = &of_d;
+  REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows");
+  OK(ptxb_free(device, numbers));
   OK(ptxb_free(device, memory));
   discard(&a), discard(&b), discard(&d), discard(&e), discard(&by_k);
 }

@@ -130,6 +130,39 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
   check_wrong(subject, mutants);
 }
 
+// Gathered rows, of which each thread copies pieces of its own: it has their numbers from memory.
+TEST_CASE("emulator: gemm of gathered rows and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 136},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"a_rows", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  const auto other = [](Instruction& i) {
+    i.opcode = "xor.b32", i.operands[2] = number(1);
+    return true;
+  };
+  const char *const copy = "cp.async.cg.shared::cta.global", *const last = "min.u32",
+                    *const arrival = "cp.async.mbarrier.arrive.noinc.shared::cta.b64";
+  check_wrong(subject, {{"a row is that of its neighbour's number", last, 3, other, {}},
+                        {"rows that A does not have are not zeros", copy, 1, set_operand(3, 16), {}},
+                        {"half of a piece is copied", copy, 0, set_operand(3, 8), {}},
+                        {"copies arrive beside what is counted",
+                         arrival,
+                         0,
+                         becomes("cp.async.mbarrier.arrive.shared::cta.b64"),
+                         {}},
+                        {"products may run ahead of the copies' proxy",
+                         "fence.proxy.async.shared::cta",
+                         3,
+                         becomes("membar.cta"),
+                         {}}});
+}
+
 // Six blocks of k: four follow each other in a turn of the loop, and a box of B's scales has four.
 TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 136},

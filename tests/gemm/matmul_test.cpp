@@ -579,6 +579,51 @@ TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
   CHECK_ERROR(matmul()(p), "D overlaps b_scales_128x128");
 }
 
+// Half of the threads copy where a tile's rows are no multiple of 16.
+TEST_CASE("rows of A are those that an index names, in any order and number") {
+  MatmulCase c = sized(150, 72, 136);
+  c.a_rows = true;
+  for (const int64_t rows : {1, 40, 300}) {
+    c.rows_of_a = rows;
+    check_case(c);
+  }
+  c.a_lie.gap = 3, c.bias = true, c.alpha = 0.5F, c.row_scales = true;  // A is copied
+  check_case(c);
+  c.group_ends = true, c.size.batches = 5, c.activation = Activation::silu,
+  c.use = kernels::ActivationUse::gate;
+  check_case(c);
+  c.alpha = 0;  // of a sum of 0 no rows count
+  check_case(c);
+  for (const int64_t m : {1, 7, 24, 72}) {
+    c = sized(m, 200, 64), c.a_rows = true, c.rows_of_a = 50;
+    check_case(c);
+    c.a = c.b = DType::e4m3, c.d = DType::f32;
+    check_case(c);
+  }
+
+  c = sized(40, 72, 64), c.a_rows = true, c.rows_of_a = 30;
+  MatmulTrial trial(device(), c);
+  const MatmulArguments p = trial.arguments();
+  MatmulArguments q = p;
+  q.a_rows.bytes -= 4;
+  CHECK_ERROR(matmul()(q), "matmul: a_rows of");
+  q = p, q.a_rows.address += 2;
+  CHECK_ERROR(matmul()(q), "matmul: a_rows of");
+  q = p, q.rows_of_a = 31;
+  CHECK_ERROR(matmul()(q), "matmul: A of bf16");
+  q = p, q.rows_of_a = -1;
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_a = -1");
+  q = p, q.a_rows = {};
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_a = 30 without a_rows");
+  q = p, q.a_rows.address = p.d.memory.address;
+  CHECK_ERROR(matmul()(q), "D overlaps a_rows");
+  q = p, q.a_k_major = false, q.a.stride = 30;
+  CHECK_ERROR(matmul()(q), "gemm: a_rows with A stored along m");
+  q = p, q.batches = 2, q.m = 20, q.n = 36, q.rows_of_a = 15;
+  q.a.batch_stride = q.b.batch_stride = q.d.batch_stride = 0;
+  CHECK_ERROR(matmul()(q), "gemm: a_rows with batches");
+}
+
 TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {
   MatmulCase c = sized(0, 40, 72);
   c.bias = true;

@@ -91,7 +91,11 @@ inline MatmulCase draw_product(Draw& draw) {
     c.b_k_major = c.b_k_major && !c.groups_of_k;
     c.size.batches = draw.between(1, 9);
   }
-  if (is_fp8(c.a) && draw.chance(2)) {
+  if (c.a_k_major && !c.groups_of_k && (c.group_ends || c.size.batches == 1) && draw.chance(4)) {
+    c.a_rows = true;
+    c.rows_of_a = draw.spread(1, 300);
+  }
+  if (is_fp8(c.a) && !c.a_rows && draw.chance(2)) {
     c.a_scales_1x128 = true;
     (draw.chance(3) ? c.b_scales_1x128 : c.b_scales_128x128) = true;
   }

@@ -25,6 +25,7 @@ struct MatmulCase {
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"
   bool groups_of_k = false;
+  int64_t rows_of_a = 0;  // with a_rows
   float d_scale_is = 1, amax_was = 0;
   Lie a_lie, b_lie, d_lie;
   uint64_t seed = 1;
@@ -39,6 +40,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   p.alpha = c.alpha, p.beta = c.beta;
   p.activation = c.activation, p.use = c.use;
   p.groups_of_k = c.groups_of_k;
+  p.rows_of_a = c.a_rows ? c.rows_of_a : 0;
   p.fast_accumulation = c.fast_accumulation;
   constexpr runtime::Address kSomewhere = 256;
 #define PTXBUILDER_VECTOR(name, ...) \
@@ -54,8 +56,11 @@ class MatmulTrial {
       : device_(device),
         case_(c),
         operation_(operation_of(arguments_without_memory(c))),
-        a_(device, c.a, c.a_k_major ? c.size.m : c.size.k, c.a_k_major ? c.size.k : c.size.m,
-           c.group_ends ? 1 : c.size.batches, c.a_lie),
+        a_(device, c.a,
+           c.a_rows      ? c.rows_of_a
+           : c.a_k_major ? c.size.m
+                         : c.size.k,
+           c.a_k_major ? c.size.k : c.size.m, c.group_ends ? 1 : c.size.batches, c.a_lie),
         b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n,
            operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
         d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), batches_of_d(), c.d_lie) {
@@ -74,6 +79,8 @@ class MatmulTrial {
         x.fill(double{c.d_scale_is});
       else if (row.role == kernels::OperandRole::groups && operation_.has(row.operand))
         fill_ends(x, random);
+      else if (row.role == kernels::OperandRole::gather && operation_.has(row.operand))
+        fill_rows(x, case_.rows_of_a, random);
       else if (operation_.has(row.operand))
         x.fill_normal(random);
       else
@@ -182,6 +189,20 @@ class MatmulTrial {
     std::ranges::sort(ends);
     x.fill_row(ends);
   }
+  // Any rows of a matrix, and some that it does not have.
+  void fill_rows(GuardedMatrix& x, int64_t all, std::mt19937_64& random) {
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < case_.size.m; ++i)
+      rows.push_back(random() % 16 == 0 ? (random() % 2 == 0 ? -1 : all)
+                                        : std::uniform_int_distribution<int64_t>(0, all - 1)(random));
+    x.fill_row(rows);
+  }
+  // The row of A that counts in a row of the product; -1 where that is of zeros.
+  int64_t row_of_a(int64_t i) const {
+    if (!operation_.gathers()) return i;
+    const auto row = static_cast<int64_t>(of(kernels::ProductOperand::a_rows).value(0, 0, i));
+    return row < case_.rows_of_a ? row : -1;
+  }
   int64_t end_of(int64_t group) const {
     return group < 0 ? 0 : static_cast<int64_t>(of(kernels::ProductOperand::group_ends).value(0, 0, group));
   }
@@ -238,10 +259,12 @@ class MatmulTrial {
     std::vector<double> factors(dots.size(), 1);
     const bool of_k = operation_.grouped_k();
     if (operation_.grouped_rows() && batch == case_.size.batches) return dots;
+    const int64_t row = row_of_a(i);
+    if (row < 0) return dots;
     const int64_t of_a = case_.group_ends ? 0 : batch, of_b = of_k ? 0 : batch;
     const int64_t depth = case_.alpha == 0 ? 0 : of_k ? end_of(batch) : case_.size.k;
     for (int64_t k = of_k ? end_of(batch - 1) : 0; k < depth; ++k) {
-      const double a = a_.value(of_a, case_.a_k_major ? i : k, case_.a_k_major ? k : i);
+      const double a = a_.value(of_a, case_.a_k_major ? row : k, case_.a_k_major ? k : row);
       const float* b = b_.values(of_b, case_.b_k_major ? 0 : k, case_.b_k_major ? k : 0);
       const int64_t step = case_.b_k_major ? b_.stride() : 1;
       if (k % kernels::kScaleBlock == 0 && operation_.has_block_scales())

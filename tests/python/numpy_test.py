@@ -485,6 +485,27 @@ for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), d
     with kit.refused(text):
         call()
 
+# Gathered rows, in groups and of one matrix, however A lies; and what is refused.
+rows, few = reference.GATHERED, drawn(reference.ROWS_OF_A, 72)
+for x in (few, few.T.copy().T, drawn(reference.ROWS_OF_A, 80)[:, :72], few[:, ::-1]):
+    exact = reference.gathered(wide(x), rows)
+    got = pb.grouped_mm(x, of_groups, ends, a_rows=rows, device="emulator")
+    check_groups(got, reference.grouped(exact, wide(of_groups), ends), "gathered")
+    check_groups(pb.matmul(x, of_groups[0], a_rows=rows, device="emulator"), exact @ wide(of_groups[0]), "gathered")
+scale = np.arange(reference.ALL, dtype=np.float32)
+exact = np.maximum(scale[:, None] * reference.gathered(wide(few), rows) @ wide(of_groups[0]), 0)
+check_groups(pb.matmul(few, of_groups[0], a_rows=rows, scale_a=scale, activation="relu", device="emulator"), exact, "gathered, with scales")
+for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int64; it is [m] of int32"),
+                    (dict(a_rows=rows[None]), "a_rows: (1, 130) of int32; it is [m] of int32"),
+                    (dict(a=np.stack([few, few]), a_rows=rows), "a_rows: A has 3 dimensions; rows are gathered from a matrix"),
+                    (dict(b=of_groups, a_rows=rows), "B: its shape is (5, 72, 56); with a_rows and without offs it is [72, n]"),
+                    (dict(a=a.T.copy(), b=drawn(reference.ALL, 40), offs=ends, a_rows=rows), "a_rows: with k in groups"),
+                    (dict(a_rows=rows, scale_a=np.ones(50, np.float32)), "scale_a: its shape is (50,); it is (130,)")):
+    with kit.refused(text):
+        pb.matmul(**{"a": few, "b": of_groups[0], "device": "emulator", **words})
+with kit.refused("a_rows: of groups of columns"):
+    pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, a_rows=rows, device="emulator")
+
 # Scales of blocks, dense, in batches and in groups, as the library and as PyTorch lay them; and what is refused.
 def scales(*shape):
     return random.uniform(0.5, 2, shape).astype(np.float32)

@@ -131,7 +131,7 @@ def shapes(case, batch=2):
 # ---- Products with all that may stand beside them ----
 
 # All that a product may read beside A and B, and that has a gradient.
-EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "block_factor", "greatest", "result_factor"))
+EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "block_factor", "greatest", "result_factor"))
 # Shapes of A and B, their type, D's, the tensors beside, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
@@ -175,6 +175,24 @@ def drawn_product(case, random):
 
 # Groups of rows or of k, of which there are `ALL`, end here: some are empty, and the last rows are in none.
 ENDS, ALL = np.array([0, 9, 9, 84, 120], np.int32), 130
+
+
+def gathered(a, rows):
+    """Rows of A, of which those that A does not have are zeros."""
+    are = (rows >= 0) & (rows < len(a))
+    return np.where(are[:, None], a[np.where(are, rows, 0)], 0)
+
+
+def scattered(rows, of_rows, count):
+    """The way back: what goes to each of so many rows of A."""
+    to, are = np.zeros((count, of_rows.shape[1])), (rows >= 0) & (rows < count)
+    np.add.at(to, rows[are], of_rows[are])
+    return to
+
+
+# Rows of the 50 that A has are taken by the products' rows, some several times, and some that A does not have.
+ROWS_OF_A = 50
+GATHERED = np.concatenate([np.arange(ALL - 4) * 7 % ROWS_OF_A, [-1, ROWS_OF_A, 3, 3]]).astype(np.int32)[np.arange(ALL) * 3 % ALL]
 
 
 def grouped(a, b, ends):

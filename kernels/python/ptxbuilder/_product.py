@@ -9,7 +9,7 @@ from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, chec
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
 # or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
-# "columns_by_k" or "blocks", and its role "groups", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
+# "columns_by_k" or "blocks", and its role "groups", "gather", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
 # "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
@@ -29,7 +29,8 @@ def is_traced():
 # Not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
-           slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None):
+           slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
+           a_rows=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -55,6 +56,11 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     The host does not read `offs`. Ends that fall or leave the tensor count as the nearest that do not. The gradient is of A and B
     alone, with nothing behind the sum.
 
+    With `a_rows`, int32 [m] in the device's memory, row i of the product is that of row a_rows[i] of A, [any, k] with k side by side: of a
+    token that an expert takes, say, of which no copy is made. A row may come any number of times, and one that A does not have, as -1, is
+    zeros. `offs` may divide the rows. Not of batches, groups of k and scales of blocks. The gradient of A sums up those of a row's copies
+    in float32, in no certain order on a GPU.
+
     8-bit floats may have scales of blocks, float32 too: of each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and of B either
     `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] of B. What does
     not lie without gaps is copied. The sum of each 128 of k is multiplied by them before it goes to sums of float32. scaled_mm() takes them
@@ -67,8 +73,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, scale_a_1x128, scale_b_128x128,
-                          scale_b_1x128)
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, scale_a_1x128,
+                          scale_b_128x128, scale_b_1x128)
         if d is not NotImplemented:
             return d
     if beta is None:
@@ -79,8 +85,8 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_together(activation, c, gate, slope_of)
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
-                        amax=amax, row_bias=row_bias, offs=offs, scale_a_1x128=scale_a_1x128, scale_b_128x128=scale_b_128x128,
-                        scale_b_1x128=scale_b_1x128)
+                        amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, scale_a_1x128=scale_a_1x128,
+                        scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -162,19 +168,23 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
 # ---- Groups ----
 
 
-def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, device=None):
+def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, device=None):
     """torch._grouped_mm, argument by argument, of any framework: one product for each group of rows, of columns or of k.
 
     [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k]
     and [k, n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs`
     [groups, m, k] and [groups, k, n] are multiplied one by one. A bias, [groups, n], is of groups of rows alone. The host reads
     nothing. Differentiable in both without a bias; ptxbuilder.matmul() takes more behind the sum.
+
+    With `a_rows`, int32 [m], rows of groups are gathered: row i is that of row a_rows[i] of mat_a, as matmul() says.
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
             raise ValueError("bias: of groups of columns; it is of groups of rows alone")
+        if a_rows is not None:
+            raise ValueError("a_rows: of groups of columns; they are of groups of rows alone")
         return grouped_mm(mat_b.swapaxes(0, 1), mat_a.swapaxes(1, 2), offs, None, out_dtype, device=device).swapaxes(0, 1)
-    return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device)
+    return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device, a_rows=a_rows)
 
 
 def groups_k(a, b, offs):
@@ -190,8 +200,31 @@ def groups_k(a, b, offs):
     return b.ndim == 2
 
 
-def grouped_shape(a, b, offs):
-    return (offs.shape[0], a.shape[0], b.shape[1]) if groups_k(a, b, offs) else (a.shape[0], b.shape[2])
+def rows_of(a, a_rows):
+    """How many rows the product has of A, gathered or as they are."""
+    if a_rows is None:
+        return a.shape[-2]
+    if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:
+        raise ValueError(f"a_rows: {tuple(a_rows.shape)} of {name_of(a_rows.dtype)}; it is [m] of int32")
+    if a.ndim != 2:
+        raise ValueError(f"a_rows: A has {a.ndim} dimensions; rows are gathered from a matrix: take its batches one by one")
+    return a_rows.shape[0]
+
+
+def grouped_shape(a, b, offs, a_rows=None):
+    if not groups_k(a, b, offs):
+        return rows_of(a, a_rows), b.shape[2]
+    if a_rows is not None:
+        raise ValueError("a_rows: with k in groups; they are rows of the product")
+    return offs.shape[0], a.shape[0], b.shape[1]
+
+
+def gathered_shape(a, b, a_rows):
+    """That of one matrix of gathered rows, by one."""
+    rows = rows_of(a, a_rows)
+    if b.ndim != 2 or a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it is [{a.shape[-1]}, n], of A's columns")
+    return rows, b.shape[1]
 
 
 def gradients_of_groups(product, turned, a, b, grad, needs):
@@ -203,7 +236,7 @@ def gradients_of_groups(product, turned, a, b, grad, needs):
 
 def only_offs(operands, options):
     """Refuses what has no gradient beside groups."""
-    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role != "groups"]
+    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather")]
     others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
     for word in others:
         raise ValueError(NO_GRADIENT.format(f"{word} beside offs"))
@@ -240,7 +273,7 @@ def in_lines(operands, rows, columns):
     the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
-        if x is None or row.shape in ("elements", "groups") or row.role == "block_factor":
+        if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "block_factor"):
             continue
         if row.type == "f32":
             _check_float32(row.label, x)
@@ -293,7 +326,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
             else:
                 x = x.reshape(lines)
         by_word[row.word] = kit.compact(x)
-    for row, x in with_role(operands, "groups"):
+    for row, x in with_role(operands, "groups", "gather"):
         by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
         if x is not None and row.shape == "elements":
@@ -310,12 +343,15 @@ def run(kit, a, b, out, operands, options, stream=None):
     """
     a = a.swapaxes(-1, -2) if options.transpose_a else a
     b = b.swapaxes(-1, -2) if options.transpose_b else b
-    lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
     of_k = operands.offs is not None and groups_k(a, b, operands.offs)
-    if operands.offs is None:
+    if operands.offs is None and operands.a_rows is not None:
+        folded = shape = gathered_shape(a, b, operands.a_rows)
+        lines = (shape[:-1], shape[-1:])
+    elif operands.offs is None:
+        lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
         a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
     else:
-        folded = shape = grouped_shape(a, b, operands.offs)
+        folded = shape = grouped_shape(a, b, operands.offs, operands.a_rows)
         lines = (shape[:-1], (*(shape[:-2] if of_k else b.shape[:1]), shape[-1]))
     operands = laid(kit, operands, *lines, folded, shape, a.shape[-1])
     device = device_of(options.device)

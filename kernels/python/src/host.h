@@ -53,6 +53,7 @@ enum {
 };
 enum {
   ROLE_groups,
+  ROLE_gather,
   ROLE_block_factor,
   ROLE_factor,
   ROLE_residual,

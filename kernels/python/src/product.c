@@ -102,7 +102,7 @@ static bool groups_k(const product* p) {
   return p->call.matmul.group_ends && p->a.tensor.ndim == 2 && p->b.tensor.ndim == 2;
 }
 
-/* A new D of A's batches, or of groups of k. */
+/* A new D of A's batches, of its gathered rows, or of groups of k. */
 static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   if (!p->a.api) {
     fail("D: a product of tuples has to be given one");
@@ -115,6 +115,7 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
     ndim = 3;
   else
     memcpy(shape, p->a.tensor.shape, sizeof(int64_t) * (size_t)ndim);
+  if (p->call.matmul.a_rows) shape[ndim - 2] = elements_of(p->call.matmul.a_rows);
   shape[ndim - 1] = p->b.tensor.shape[p->b.tensor.ndim - 1] / (p->call.matmul.use == PTXB_GATE ? 2 : 1);
   managed_tensor* made = allocate(&p->a, type, ndim, shape);
   if (made) p->d.tensor = made->tensor, p->d.api = p->a.api;
