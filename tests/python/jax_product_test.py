@@ -240,6 +240,21 @@ for way in (pb.ragged_dot, jax.jit(pb.ragged_dot)):
 check(jax.jit(pb.grouped_mm)(x.T, grad, ends), reference.grouped(wide(x).T, wide(grad), reference.ENDS), 2**-7, "groups of k")
 check(pb.grouped_mm(x, y, ends, jnp.ones((5, 56), jnp.bfloat16))[:120], 1 + reference.grouped(wide(x), wide(y), reference.ENDS)[:120], 2**-7,
       "a bias of groups")
+rows, few = jnp.asarray(reference.GATHERED), jnp.asarray(random.standard_normal((reference.ROWS_OF_A, 72)), jnp.bfloat16)
+taken = reference.gathered(wide(few), reference.GATHERED)
+for way in (pb.grouped_mm, jax.jit(pb.grouped_mm)):
+    d, back = jax.vjp(lambda x, y: way(x, y, ends, a_rows=rows), few, y)
+    check(d, reference.grouped(taken, wide(y), reference.ENDS), 2**-7, "gathered rows")
+    of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad))
+    for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
+        check(got, exact, 2**-7, "gradients of gathered rows")
+d, back = jax.vjp(lambda x, y: pb.matmul(x, y, a_rows=rows), few, y[0])
+check(d, taken @ wide(y[0]), 2**-7, "gathered rows of one matrix")
+for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, wide(grad) @ wide(y[0]).T, len(few)), taken.T @ wide(grad))):
+    check(got, exact, 2**-7, "gradients of gathered rows of one matrix")
+check(pb.matmul(few, y[0], bias=jnp.ones(56, jnp.bfloat16), a_rows=rows), 1 + taken @ wide(y[0]), 2**-7, "gathered rows and a bias")
+with kit.refused("a_rows: (1, 130) of int32; it is [m] of int32"):
+    pb.grouped_mm(few, y, ends, a_rows=rows[None])
 with kit.refused("precision and group_offset: they are None"):
     pb.ragged_dot(x, y, sizes, precision="highest")
 

@@ -546,6 +546,34 @@ for x, y in ((drawn(reference.ALL, 72), drawn(5, 72, 56)), (drawn(reference.ALL,
         if x.ndim == 2:
             for got, expected in zip(found, reference.grouped_gradients(wide(x), wide(y), reference.ENDS, wide(grad))):
                 check(got, torch.from_numpy(expected), 2**-7, "gradients of groups", x.shape)
+# Gathered rows, by every way, and their gradients.
+rows, x, y = torch.from_numpy(reference.GATHERED), drawn(reference.ROWS_OF_A, 72), drawn(5, 72, 56)
+taken = reference.gathered(wide(x), reference.GATHERED)
+
+
+def gathered(x, y, ends, rows):
+    return pb.grouped_mm(x, y, ends, a_rows=rows, device="emulator")
+
+
+for way in (gathered, by_compiler(gathered)):
+    check(way(x, y, ends, rows), torch.from_numpy(reference.grouped(taken, wide(y), reference.ENDS)), 2**-7, "gathered rows")
+    given = [x.clone().requires_grad_(), y.clone().requires_grad_()]
+    d = way(*given, ends, rows)
+    grad = torch.randn_like(d)
+    of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad))
+    for got, expected in zip(torch.autograd.grad(d, given, grad), (reference.scattered(reference.GATHERED, of_rows, len(x)), of_y)):
+        check(got, torch.from_numpy(expected), 2**-7, "gradients of gathered rows")
+for way in (product, by_compiler(product)):
+    check(way(x, y[0], a_rows=rows), torch.from_numpy(taken @ wide(y[0])), 2**-7, "gathered rows of one matrix")
+    given = [x.clone().requires_grad_(), y[0].clone().requires_grad_()]
+    d = way(*given, a_rows=rows)
+    grad = torch.randn_like(d)
+    expected = reference.scattered(reference.GATHERED, wide(grad) @ wide(y[0]).T, len(x)), taken.T @ wide(grad)
+    for got, exact in zip(torch.autograd.grad(d, given, grad), expected):
+        check(got, torch.from_numpy(exact), 2**-7, "gradients of gathered rows of one matrix")
+with kit.refused("a_rows: (130,) of int64; it is [m] of int32"):
+    product(x, y[0], a_rows=rows.long())
+
 bias = drawn(5, 56)
 x, y = drawn(reference.ALL, 72), drawn(5, 72, 56)
 for way in (product, by_compiler(product)):

@@ -41,6 +41,7 @@ def call(a, b, operands, options):
 
     def as_it_lies(a, b, flags):
         rows, columns = a.shape[-1 if flags & _ext.TRANSPOSE_A else -2], b.shape[-2 if flags & _ext.TRANSPOSE_B else -1]
+        rows = rows if operands.a_rows is None else operands.a_rows.shape[0]
         groups = operands.offs.shape if operands.offs is not None and b.ndim == 2 else ()
         shape = (*groups, *a.shape[:-2], rows, columns // 2 if options.gate else columns)
         of_a, of_b, *given = described(a, b, *operands)
@@ -300,7 +301,7 @@ def _jitted(t, options):
 def _in_groups(t, options):
     of_a = turned(t["a"]) if options.transpose_a else t["a"]
     of_b = turned(t["b"]) if options.transpose_b else t["b"]
-    shape = _product.grouped_shape(of_a, of_b, t["offs"])  # which says what is wrong
+    shape = _product.grouped_shape(of_a, of_b, t["offs"], t.get("a_rows"))  # which says what is wrong
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
     columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
     operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape, of_a.shape[-1])
@@ -321,9 +322,19 @@ def _gradients_of_groups(options, t, grads):
         return _in_groups({"a": x, "b": y, "offs": t["offs"]}, plain._replace(out_dtype=name_of(like.dtype)))[0]
 
     a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
-    da, db = _product.gradients_of_groups(product, turned, a, b, grads[0].astype(a.dtype), (True, True))
-    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word == "offs"}
+    a_rows = t.get("a_rows")
+    rows = a if a_rows is None else _gathered(a, a_rows)
+    da, db = _product.gradients_of_groups(product, turned, rows, b, grads[0].astype(a.dtype), (True, True))
+    if a_rows is not None:
+        da, = jax.linear_transpose(lambda x: _gathered(x, a_rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(da.astype(jnp.float32))
+        da = da.astype(a.dtype)
+    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word in ("offs", "a_rows")}
     return ({"a": turned(da) if options.transpose_a else da, "b": turned(db) if options.transpose_b else db, **zeros},)
+
+
+def _gathered(a, rows):
+    """A copy of A's rows, of which those that A does not have are zeros."""
+    return a.at[jnp.where(rows < 0, a.shape[0], rows)].get(mode="fill", fill_value=0)
 
 
 _in_groups.defvjp(_keep_groups, _gradients_of_groups)
@@ -367,6 +378,14 @@ def _as_array(row, x):
     return x
 
 
+def _one_group(a, b, operands, options):
+    """Gathered rows of one matrix, by one, as a group of all rows."""
+    m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows)
+    of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and row.shape in ("columns", "columns_of_all")
+                  and x.shape == (n,)}
+    return b[None], operands._replace(offs=jnp.full((1,), m, jnp.int32), **of_columns)
+
+
 def matmul(a, b, out, operands, options):
     operands, options = _product.alpha_as_given(operands, options, lambda x: isinstance(x, jax.Array))
     _check_known(out, options.device, beta=options.beta)
@@ -376,6 +395,8 @@ def matmul(a, b, out, operands, options):
     activation_of(options.activation)
     options = Options(float(options.alpha), float(options.beta), options.activation, name, bool(options.transpose_a),
                       bool(options.transpose_b), bool(options.precise), bool(options.tf32), bool(options.gate), None)
+    if operands.a_rows is not None and operands.offs is None:
+        b, operands = _one_group(a, b, operands, options)
     if operands.offs is not None:
         given = {word: x for word, x in operands._asdict().items() if x is not None}
         results = _jitted_groups({"a": a, "b": b, **given}, options)

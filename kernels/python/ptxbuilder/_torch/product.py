@@ -51,7 +51,15 @@ def matmul(a, b, out, operands, options):
         if wants and operands.offs is not None:
             _product.only_offs(operands, options)
             return torch.ops.ptxbuilder.grouped_mm(turned(a, options.transpose_a), turned(b, options.transpose_b), operands.offs,
-                                                   dtype_of(options.out_dtype), place_of(options.device, a, "A"))
+                                                   dtype_of(options.out_dtype), place_of(options.device, a, "A"), operands.a_rows)
+        if wants and operands.a_rows is not None:
+            a = turned(a, options.transpose_a)
+            _product.gathered_shape(a, turned(b, options.transpose_b), operands.a_rows)  # which says what is wrong
+            words = {row.word: x for row, x in zip(ROWS, operands) if x is not None and row.role != "gather" and row.word != "alpha"}
+            return _product.matmul(_gathered(a, operands.a_rows), b, out=out, transpose_b=options.transpose_b,
+                                   alpha=options.alpha if operands.alpha is None else operands.alpha, beta=options.beta,
+                                   activation=options.activation, out_dtype=options.out_dtype, precise=options.precise, tf32=options.tf32,
+                                   gate=options.gate, device=options.device, **words)
         if wants and has_more:
             return _by_pieces(turned(a, options.transpose_a), turned(b, options.transpose_b), operands, options)
         if is_traced:
@@ -308,8 +316,9 @@ def _(a, b, *values, **written):
     operands, options = _split(values, written)
     check_meta(a, b, *operands)
     dtype = options.out_dtype or OUTPUTS[a.dtype]
-    if operands.offs is not None:
-        shape = _product.grouped_shape(a, b, operands.offs)
+    if operands.offs is not None or operands.a_rows is not None:
+        shape = (_product.gathered_shape(a, b, operands.a_rows) if operands.offs is None else
+                 _product.grouped_shape(a, b, operands.offs, operands.a_rows))
         return a.new_empty(_product.halved(shape) if options.gate else shape, dtype=dtype)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
     torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
@@ -332,47 +341,74 @@ def _(a, b, *values, out_shape=None, **words):
 
 # ---- Groups ----
 
-library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtype=None, str? device=None) -> Tensor")
+library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtype=None, str? device=None, Tensor? a_rows=None) -> Tensor")
 
 
-def _grouped(a, b, offs, out_dtype=None, device=None):
-    return _op(a, b, None, None, 1.0, 0.0, None, out_dtype, False, False, device, False, *(None if i != _OFFS else offs for i in _READ))
+def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None):
+    return _op(a, b, None, None, 1.0, 0.0, None, out_dtype, False, False, device, False,
+               *({_OFFS: offs, _A_ROWS: a_rows}.get(i) for i in _READ))
+
+
+def _rows_there(a, rows):
+    """Which of the rows A has, and their numbers, each within A."""
+    return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
+
+
+def _gathered(a, rows):
+    """A copy of A's rows, of which those that A does not have are zeros."""
+    if a.shape[0] == 0:
+        return a.new_zeros((rows.shape[0], a.shape[1]))
+    are, rows = _rows_there(a, rows)
+    return torch.where(are, a.index_select(0, rows), 0)
+
+
+def _summed_by_row(a, rows, of_rows):
+    """What goes back to A from its rows, each of which may have been taken several times."""
+    if a.shape[0] == 0:
+        return torch.zeros_like(a)
+    are, rows = _rows_there(a, rows)
+    sums = of_rows.new_zeros(a.shape, dtype=torch.promote_types(a.dtype, torch.float32))
+    return sums.index_add(0, rows, torch.where(are, of_rows, 0).to(sums.dtype)).to(a.dtype)
 
 
 def _keep_groups(ctx, inputs, output):
-    a, b, offs, _, device = inputs
+    a, b, offs, _, device, a_rows = inputs
     if a.dtype.itemsize == 1 or output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"A of {a.dtype} and D of {output.dtype}, in groups,"))
     ctx.device = device
-    ctx.save_for_backward(a, b, offs)
+    ctx.save_for_backward(a, b, offs, a_rows)
 
 
 def _gradients_of_groups(ctx, grad):
-    a, b, offs = ctx.saved_tensors
+    a, b, offs, a_rows = ctx.saved_tensors
 
     def product(x, y, like):
         return torch.ops.ptxbuilder.grouped_mm(x, y, offs, like.dtype, ctx.device)
 
-    return (*_product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), a, b, grad.to(a.dtype), ctx.needs_input_grad), None, None,
-            None)
+    needs = ctx.needs_input_grad
+    rows = a if a_rows is None or not needs[1] else _gathered(a, a_rows)
+    da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, grad.to(a.dtype), needs)
+    if a_rows is not None and da is not None:
+        da = _summed_by_row(a, a_rows, da)
+    return da, db, None, None, None, None
 
 
-_OFFS = Operands._fields.index("offs")
+_OFFS, _A_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows"))
 for _place in PLACES:
     library.impl("grouped_mm", _grouped, _place)
 operators.register_autograd("ptxbuilder::grouped_mm", _gradients_of_groups, setup_context=_keep_groups, lib=library)
 
 
 @operators.register_fake("ptxbuilder::grouped_mm", lib=library)
-def _(a, b, offs, out_dtype=None, device=None):
-    check_meta(a, b, offs)
-    return a.new_empty(_product.grouped_shape(a, b, offs), dtype=out_dtype or OUTPUTS[a.dtype])
+def _(a, b, offs, out_dtype=None, device=None, a_rows=None):
+    check_meta(a, b, offs, a_rows)
+    return a.new_empty(_product.grouped_shape(a, b, offs, a_rows), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
 @register_flop_formula([torch.ops.ptxbuilder.grouped_mm])
 def _(a, b, offs, *values, out_shape=None, **words):
     """Counts all rows, or all of k, as if the groups had them all."""
-    return 2 * a[-2] * a[-1] * b[-1]
+    return 2 * math.prod(out_shape) * a[-1] if len(b) == 3 else 2 * a[-2] * a[-1] * b[-1]
 
 
 class _Operation(torch.autograd.Function):
