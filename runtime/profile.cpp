@@ -340,7 +340,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     last = n == 0 ? track.end : std::max(last, track.end);
     profile.recorded += track.recorded;
     profile.lost += track.lost;
-    // Those that went apart have a quarter of the room.
+    // Events that went apart have a quarter of the room.
     if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.events}, 4 * uint64_t{h.apart}});
     profile.tracks.push_back(std::move(track));
   }

@@ -52,7 +52,7 @@ struct Profile {
   double clock_period = 0;                    // in nanoseconds, as the clocks have it
   double event_cost = 0;                      // what recording one event takes
   uint64_t recorded = 0, lost = 0, room = 0;  // events; a warp has room for so many
-  // Where events are lost, the room with which another run should lose none, up to what 4 GB hold; else 0.
+  // It is the room with which another run should lose no events, up to what 4 GB hold; 0 where none are lost.
   uint32_t wanted = 0;
   uint64_t unfinished = 0;  // warps that did not come to their end; they have no track
 

@@ -104,8 +104,8 @@ std::string best_together(const command::Fields& f) {
                      heads_together(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
-// All batches, where they have lengths with ever fewer keys, down to one; or packed, sequences of which each
-// has fewer queries than the one before, and more keys.
+// Gives all batches, where they have lengths with ever fewer keys, down to one; or packed, sequences of which
+// each has fewer queries than the one before, and more keys.
 std::vector<AttentionSequence> sequences(const command::Fields& f) {
   std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),

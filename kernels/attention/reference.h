@@ -92,7 +92,7 @@ class AttentionReference {
   }
 
  private:
-  // Of a query of a head: its weight for each key that it sees, in which rows their values are, how far
+  // A query of a head has its weight for each key that it sees, in which rows their values are, how far
   // rounding in f32 may move their scores, and the logarithm of the sum that they were divided by.
   struct Row {
     std::vector<double> weights;

@@ -98,7 +98,7 @@ bool is_computed(const Operation& o) {
               "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor");
 }
 
-// Which instructions of a block have to come ahead of which.
+// It says which instructions of a block have to come ahead of which.
 class Dependences {
  public:
   Dependences(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block)
@@ -116,7 +116,7 @@ class Dependences {
         }
         readers[at(r)].push_back(n);
       }
-      // Where a guard holds it back, what it writes is not made by it alone.
+      // What a guarded instruction writes is not made by it alone.
       for (const int r : o.writes) {
         add(n, writer[at(r)]);
         for (const int m : readers[at(r)]) add(n, m);
@@ -140,9 +140,9 @@ class Dependences {
       for (int n = block.first; n < last; ++n) add(last, n);
   }
 
-  // How many results lie one behind the other up to this one.
+  // Gives the number of results that lie one behind the other up to this one.
   int depth(int n) const { return nodes_[at(n - first_)].depth; }
-  // Those that nothing stays behind.
+  // Gives those that nothing stays behind.
   std::vector<int> last() const {
     std::vector<int> all;
     for (size_t i = 0; i < nodes_.size(); ++i)
@@ -207,7 +207,7 @@ void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effe
   while (!ready.empty()) {
     size_t best = 0;
     int most = 0;
-    // Of equal ones, a short chain of results goes first, so that a long one is done ahead of it.
+    // A short chain of results goes first among equal ones, so that a long one is done ahead of it.
     for (size_t i = 0; i < ready.size(); ++i) {
       const int g = gain(ready[i]), depth = dependences.depth(ready[i]);
       const int best_depth = dependences.depth(ready[best]);

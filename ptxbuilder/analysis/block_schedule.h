@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// What an instruction needs and makes, of registers: the guard is needed, a copy shares the register of what
+// An instruction needs registers and makes some: the guard is needed, a copy shares the register of what
 // it copies, and the first wgmma of a product makes its accumulators without needing them.
 struct RegisterEffect {
   std::vector<int> needs = {}, makes = {};

@@ -60,7 +60,7 @@ bool may_be_uniform(const Operation& o) {
          !o.has("f32", "f64", "f16", "bf16", "f16x2", "bf16x2");
 }
 
-// The same in all lanes, so that they may lie in uniform registers.
+// These are the same in all lanes, so that they may lie in uniform registers.
 Registers uniform_registers(const Code& code) {
   Registers varies(code.registers.size());
   for (bool changes = true; changes;) {
@@ -166,7 +166,7 @@ class RoleCode {
     };
     for (size_t r = 0; r < live.size(); ++r)
       if (live[r]) (is_accumulator_[r] ? now.accumulators : now.others) += halves_[r];
-    // What an instruction frees, less what it needs anew.
+    // An instruction gains what it frees, less what it needs anew.
     auto gain = [&](int n) {
       const RegisterEffect& e = effects_[at(n)];
       int freed = 0;

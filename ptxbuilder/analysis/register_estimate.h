@@ -1,4 +1,4 @@
-// How many registers a thread will need, estimated from PTX before ptxas allocates them.
+// The registers that a thread will need are estimated from PTX before ptxas allocates them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct RegisterEstimate {
   bool is_too_large() const { return granted && registers - tolerance() > *granted; }
 };
 
-// In the order of setmaxnreg in the text.
+// The estimates come in the order of setmaxnreg in the text.
 std::vector<RegisterEstimate> estimate_registers(const Code& code, const Graph& graph);
 
 }  // namespace ptxbuilder::analysis

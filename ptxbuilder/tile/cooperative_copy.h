@@ -42,7 +42,7 @@ class GatheredRows {
   GatheredRows(const TiledCopy& copy, gmem start, u32 rows, u32 cols, u32 stride, u32 thread,
                Where where = Where::here());
 
-  // From now on row r of the tile is row index[first + r] of the matrix where first + r < end. Other rows are
+  // Row r of the tile is from now on row index[first + r] of the matrix where first + r < end. Other rows are
   // zeros, and so are those that the matrix does not have. index[0] can be read in any case.
   void point(gptr<s32> index, u32 first, u32 end, Where where = Where::here());
 

@@ -280,7 +280,7 @@ TEST_CASE("lengths from nothing on, in one piece and in pages") {
     }
 }
 
-// What was prepared for a call, as a captured graph, reads lengths and tables from where they are now.
+// A call that was prepared, as a captured graph, reads lengths and tables from where they are now.
 TEST_CASE("lengths and tables that change between calls of one form") {
   Case c = sized(3, 200, 6, 3, 16, {200, 3, 90});
   Trial trial(c);

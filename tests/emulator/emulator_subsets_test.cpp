@@ -156,7 +156,7 @@ const std::vector<SubsetProgram>& copies() {
   return table;
 }
 
-// Behind two stores that are read or written behind each kind of wait, some place is written.
+// Some place is written behind two stores, which are read or written behind each kind of wait.
 std::vector<SubsetProgram> waits_of_stores() {
   std::vector<SubsetProgram> programs;
   for (const std::string place :
@@ -230,7 +230,7 @@ std::string await_far(int mbarrier) {
       mbarrier, 8 * mbarrier);
 }
 
-// In each round all CTAs meet at an mbarrier of that round, and hand on a word of global memory to the CTA
+// All CTAs meet in each round at an mbarrier of that round, and hand on a word of global memory to the CTA
 // ahead.
 SubsetProgram rounds(uint32_t ctas) {
   std::string body = "mul.wide.u32 %rd4, %r1, 4;\nadd.u64 %rd4, %rd4, %rd0;\nst.global.u32 [%rd4], %r4;\n" +

@@ -29,7 +29,7 @@ struct Plant {
   const char* name;
   Made (*make)(bool planted);
   std::vector<std::string> told;  // beside the line
-  // What the word of an mbarrier adds to that, which an H100 keeps to itself: a load of it gives 0.
+  // The word of an mbarrier adds this, which an H100 keeps to itself: a load of it gives 0.
   std::vector<std::string> decoded = {};
 };
 

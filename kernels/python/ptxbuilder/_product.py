@@ -201,7 +201,7 @@ def groups_k(a, b, offs):
 
 
 def rows_of(a, a_rows):
-    """How many rows the product has of A, gathered or as they are."""
+    """Gives the number of rows that the product has of A, gathered or as they are."""
     if a_rows is None:
         return a.shape[-2]
     if name_of(a_rows.dtype) != "int32" or a_rows.ndim != 1:

@@ -154,7 +154,7 @@ class TileCopies final : public Observer {
                     line(w, other->pc), in_words(other->at, c.at.size())));
   }
 
-  // Of two boxes that differ along one dimension, the one that lies behind the other has the greater
+  // Two boxes may differ along one dimension: the one that lies behind the other has the greater
   // coordinate.
   static bool follows(const Coordinates& a, const Coordinates& b) {
     const auto first = std::ranges::mismatch(a, b);

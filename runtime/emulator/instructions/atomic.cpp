@@ -116,7 +116,7 @@ struct PutOff {
   std::vector<uint64_t> addresses = {};
   std::vector<std::byte> operands = {};
 
-  // Of `count` lanes from the first on, who add side by side.
+  // Adds for `count` lanes from the first on, who add side by side.
   void add(Warp& w, const Atomic& x, uint64_t address, int first, int count) {
     const auto width = static_cast<uint32_t>(bytes(x.type));
     addresses.push_back(address);

@@ -100,7 +100,7 @@ using RowFunction = std::function<void(const BoxRow&)>;
 // 128 B: what TMA asks of a shared address; the swizzle patterns come from the address itself.
 constexpr uint32_t shared_align = 128;
 
-// What the checks are told of a copy; it refers to the map and the coordinates.
+// The checks are told this of a copy; it refers to the map and the coordinates.
 TileCopy tile_copy(Cta& cta, uint32_t offset, const MapContents& m, const std::array<int32_t, 5>& at,
                    uint32_t mask = 0) {
   return {cta,

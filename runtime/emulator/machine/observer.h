@@ -82,7 +82,8 @@ struct TileCopy {
   uint32_t offset, bytes;
   Swizzle swizzle;
   Address tensor;
-  // By dimension, innermost first: where the box begins, its elements, and those of the tensor.
+  // Each has a number for each dimension, innermost first: where the box begins, its elements, and the
+  // tensor's.
   std::span<const int32_t> at;
   std::span<const uint16_t> box;
   std::span<const uint64_t> shape;

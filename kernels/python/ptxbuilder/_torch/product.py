@@ -350,7 +350,7 @@ def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None):
 
 
 def _rows_there(a, rows):
-    """Which of the rows A has, and their numbers, each within A."""
+    """Says which of the rows A has, and gives their numbers, each within A."""
     return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
 
 
@@ -363,7 +363,7 @@ def _gathered(a, rows):
 
 
 def _summed_by_row(a, rows, of_rows):
-    """What goes back to A from its rows, each of which may have been taken several times."""
+    """Gives A's gradient from that of its rows, each of which may have been taken several times."""
     if a.shape[0] == 0:
         return torch.zeros_like(a)
     are, rows = _rows_there(a, rows)

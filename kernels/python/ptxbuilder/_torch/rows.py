@@ -77,7 +77,7 @@ def _way_back(operation, asks):
     asked = [f"d{name}" if is_asked else None for name, is_asked in zip(operation.read, asks)]
     # The kernel writes what is not optional even if nobody asks for it.
     wanted = tuple(name for name in gradient.written if name in asked or not gradient.tensors[name]["optional"])
-    # Where a result has the name of a tensor that is read, the result is meant.
+    # A result may have the name of a tensor that is read: the result is meant then.
     places = tuple(len(there) - 1 - there[::-1].index(name) for name in gradient.read)
     return wanted, places, tuple(gradient.numbers.values()), tuple(None if name is None else wanted.index(name) for name in asked)
 
