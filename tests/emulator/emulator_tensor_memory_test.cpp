@@ -86,9 +86,12 @@ shr.u32 %r11, %r4, 4; cvt.u64.u32 %rd7, %r11; or.b64 %rd7, %rd7, 0x0000401000080
          R"(bar.sync 0; @%p3 bra E; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 32; E: ret; })";
 }
 
-std::string product(const std::string& kind, uint32_t what) {
-  return around("@%p2 bra W;\ntcgen05.mma.cta_group::1.kind::" + kind + " [%r9], %rd6, %rd7, " +
-                std::to_string(what) + R"(, 0;
+// A may be copied to tensor memory first.
+std::string product(const std::string& kind, uint32_t what, bool is_copied) {
+  return around(std::string("@%p2 bra W;\nadd.s32 %r14, %r9, 16;\n") +
+                (is_copied ? "tcgen05.cp.cta_group::1.128x256b [%r14], %rd6;\n" : "") +
+                "tcgen05.mma.cta_group::1.kind::" + kind + " [%r9], " + (is_copied ? "[%r14]" : "%rd6") +
+                ", %rd7, " + std::to_string(what) + R"(, 0;
 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar];
 W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;
 tcgen05.fence::after_thread_sync;
@@ -104,8 +107,9 @@ st.global.v4.b32 [%rd8+32], {%r24,%r25,%r26,%r27}; st.global.v4.b32 [%rd8+48], {
 
 // Elements are small whole numbers, which every type has.
 template <class Element>
-void check_product(const std::string& kind, uint32_t types, bool integer, Element element) {
-  const uint32_t what = 8u << 24 | 2u << 17 | types;
+void check_product(const std::string& kind, uint32_t types, bool integer, Element element, size_t rows = 128,
+                   bool is_copied = false) {
+  const uint32_t what = static_cast<uint32_t>(rows / 16) << 24 | 2u << 17 | types;
   constexpr size_t m = 128, n = 16;
   const size_t bytes = sizeof(decltype(element(0))), k = 32 / bytes;
   std::mt19937 engine(3);
@@ -121,17 +125,18 @@ void check_product(const std::string& kind, uint32_t types, bool integer, Elemen
             element(from[row * k + i]);
     return to;
   };
-  Bench bench(product(kind, what), 128);
+  Bench bench(product(kind, what, is_copied), 128);
   const Address da = bench.upload(packed(a, m)), db = bench.upload(packed(b, n)),
                 dd = bench.upload(std::vector<uint32_t>(m * n));
   bench.run({1, 1, 1}, 0, da, db, dd);
   const std::vector<uint32_t> d = bench.download<uint32_t>(dd, m * n);
   size_t wrong = 0;
-  for (size_t row = 0; row < m; ++row)
+  for (size_t row = 0; row < rows; ++row)
     for (size_t column = 0; column < n; ++column) {
       int sum = 0;
       for (size_t i = 0; i < k; ++i) sum += a[row * k + i] * b[column * k + i];
-      const uint32_t got = d[row * n + column];
+      const size_t lane = rows == 64 ? row / 16 * 32 + row % 16 : row;
+      const uint32_t got = d[lane * n + column];
       wrong += integer ? static_cast<int>(got) != sum : std::bit_cast<float>(got) != static_cast<float>(sum);
     }
   CHECK_MESSAGE(wrong == 0, kind);
@@ -146,6 +151,53 @@ TEST_CASE("products of each kind are right") {
   constexpr uint8_t e4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48}, e5m2[] = {0x00, 0x3c, 0x40, 0x42, 0x44};
   check_product("f8f6f4", 1 << 4, false, [&](int v) { return e4m3[v]; });
   check_product("f8f6f4", 1 << 4 | 1 << 7 | 1 << 10, false, [&](int v) { return e5m2[v]; });
+  const auto half = [](int v) { return emulator::to_f16(static_cast<float>(v)); };
+  const auto whole = [](int v) { return static_cast<int8_t>(v); };
+  check_product("f16", 1 << 4, false, half, 64);
+  check_product("i8", 2 << 4 | 1 << 7 | 1 << 10, true, whole, 64);
+  check_product("f16", 1 << 4, false, half, 128, true);
+  check_product("i8", 2 << 4 | 1 << 7 | 1 << 10, true, whole, 128, true);
+}
+
+TEST_CASE("copies to tensor memory place each row of their shape") {
+  struct Shape {
+    const char* name;
+    uint32_t columns;
+    std::function<std::optional<uint32_t>(uint32_t lane)> row;
+  };
+  const Shape shapes[] = {
+      {"128x256b", 8, [](uint32_t lane) { return lane; }},
+      {"128x128b", 4, [](uint32_t lane) { return lane; }},
+      {"4x256b", 8, [](uint32_t lane) { return lane % 32 ? std::nullopt : std::optional(lane / 32); }},
+      {"64x128b.warpx2::02_13", 4, [](uint32_t lane) { return lane % 64; }},
+      {"64x128b.warpx2::01_23", 4, [](uint32_t lane) { return lane / 64 * 32 + lane % 32; }},
+      {"32x128b.warpx4", 4, [](uint32_t lane) { return lane % 32; }}};
+  for (const Shape& shape : shapes) {
+    const std::string text = around(fmt::format(
+        "@%p2 bra W;\ntcgen05.cp.cta_group::1.{} [%r9], %rd6;\n"
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r13];\n"
+        "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r13], 0; @!%p1 bra W;\n"
+        "tcgen05.fence::after_thread_sync;\ntcgen05.ld.sync.aligned.32x32b.x4.b32 {{%r16,%r17,%r18,%r19}}, "
+        "[%r12];\n"
+        "{}tcgen05.wait::ld.sync.aligned;\nmul.wide.u32 %rd8, %r1, 32; add.s64 %rd8, %rd8, %rd3;\n"
+        "st.global.v4.b32 [%rd8], {{%r16,%r17,%r18,%r19}};\n{}",
+        shape.name,
+        shape.columns == 8 ? "tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r20,%r21,%r22,%r23}, [%r12+4];\n" : "",
+        shape.columns == 8 ? "st.global.v4.b32 [%rd8+16], {%r20,%r21,%r22,%r23};\n" : ""));
+    std::vector<uint32_t> words(1024);
+    for (uint32_t i = 0; i < words.size(); ++i) words[i] = 1000 + i;
+    Bench bench(text, 128);
+    const Address a = bench.upload(words), b = bench.upload(std::vector<uint32_t>(128)),
+                  d = bench.upload(std::vector<uint32_t>(1024));
+    bench.run({1, 1, 1}, 0, a, b, d);
+    const auto got = bench.download<uint32_t>(d, 1024);
+    size_t wrong = 0;
+    for (uint32_t lane = 0; lane < 128; ++lane)
+      for (uint32_t c = 0; c < shape.columns; ++c)
+        if (const auto row = shape.row(lane))
+          wrong += got[lane * 8 + c] != words[*row / 8 * 64 + c / 4 * 32 + *row % 8 * 4 + c % 4];
+    CHECK_MESSAGE(wrong == 0, shape.name);
+  }
 }
 
 // All warps store to tensor memory, one thread adds a product there, all load, and a thread of another warp
@@ -274,6 +326,72 @@ std::string first_group(int number, const std::string& what) {
 }
 std::string second_group(int number, const std::string& what) {
   return fmt::format("setp.lt.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
+}
+
+// To 16 columns behind the accumulator, and a product that reads A there.
+const std::string copy = "add.s32 %r15, %r9, 16;\ntcgen05.cp.cta_group::1.128x256b [%r15], %rd6;\n";
+const std::string copy_over = "tcgen05.cp.cta_group::1.128x256b [%r9], %rd6;\n";
+const std::string product_of_copy =
+    "add.s32 %r15, %r9, 16;\ntcgen05.mma.cta_group::1.kind::tf32 [%r9], [%r15], %rd7, " +
+    std::to_string(8u << 24 | 2u << 17 | 1u << 4 | 2u << 7 | 2u << 10) + ", 0;\n";
+
+const std::vector<SubsetProgram>& with_copies() {
+  static const std::vector<SubsetProgram> table = {
+      {"a store to A, then a product",
+       fill + "<0>" + meet + only(1, product_of_copy + commit(0)) + await(1, 0) + load() + loaded,
+       {stored},
+       with<0>},
+      {"a product, then a store to its A",
+       filled + only(1, product_of_copy + commit(0)) + "<0>" + store(16) + stored + await(2, 0),
+       {await(1, 0)},
+       with<0>},
+      {"a load, then a copy over it",
+       filled + load(16) + "<0>" + meet + only(1, copy + commit(0)) + await(1, 0) + loaded,
+       {loaded},
+       with<0>},
+      {"a copy, then a product of it",
+       filled + only(1, copy + product_of_copy + commit(0)) + await(1, 0) + load() + loaded,
+       {},
+       always},
+      {"one copy, then two products of it",
+       filled + only(1, copy + product_of_copy + product_of_copy + commit(0)) + await(1, 0) + load() + loaded,
+       {},
+       always},
+      {"a copy by one thread, a product by another",
+       filled + only(1, copy + "<0>mbarrier.arrive.shared::cta.b64 _, [%r13+8];\n") +
+           only(2,
+                "X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r13+8], 0;\n@!%p1 bra X;\n<1>" +
+                    product_of_copy + commit(0),
+                32) +
+           await(1, 0) + only(3, commit(2)) + await(2, 2) + load() + loaded,
+       {before, after},
+       with_both},
+      {"a copy, then a load",
+       filled + only(1, copy + commit(0)) + "<0>" + load(16) + loaded + await(2, 0),
+       {await(1, 0)},
+       with<0>},
+      {"a copy, then a store",
+       filled + only(1, copy + commit(0)) + "<0>" + store(16) + stored + await(2, 0),
+       {await(1, 0)},
+       with<0>},
+      {"a copy, then another one",
+       filled + only(1, copy + commit(0) + "<0>" + copy + commit(1)) + await(2, 1),
+       {await(1, 0)},
+       with<0>},
+      {"a product, then a copy over it",
+       filled + only(1, product_to() + commit(0) + "<0>" + copy_over + commit(1)) + await(2, 1),
+       {await(1, 0)},
+       with<0>},
+      {"a copy, then its source is written",
+       filled + only(1, copy + commit(0) + "<0>st.shared.b32 [%r3], 0;\n") + await(2, 0),
+       {await(1, 0)},
+       with<0>},
+      {"a thread writes the source of a copy",
+       filled + only(1, "st.shared.b32 [%r3], 0;\n<0>" + copy + commit(0)) + await(1, 0),
+       {"fence.proxy.async.shared::cta;\n"},
+       with<0>},
+  };
+  return table;
 }
 
 const std::vector<SubsetProgram>& one_warpgroup() {
@@ -410,6 +528,8 @@ TEST_CASE(
       bench.run_for(std::chrono::seconds(5), {1, 1, 1}, 0, a, b, d);
     });
     for (const SubsetProgram& program : has_two ? two_warpgroups() : one_warpgroup()) subsets.check(program);
+    if (!has_two)
+      for (const SubsetProgram& program : with_copies()) subsets.check(program);
     subsets.tell();
   }
 }

@@ -1,6 +1,8 @@
 // Tensor memory and the products in it (PTX ISA, "TensorCore 5th Generation Family Instructions"): of one
-// CTA, with 128 rows, of matrices in shared memory. Products and commits of a CTA are done in order,
-// behind the threads' backs.
+// CTA, with 64 or 128 rows, of matrices in shared memory, of which A may be in tensor memory. Products,
+// copies and commits of a CTA are done in order, behind the threads' backs.
+#include "runtime/emulator/instructions/tensor_memory.h"
+
 #include <fmt/format.h>
 
 #include <bit>
@@ -11,15 +13,6 @@
 #include "runtime/emulator/machine/numeric.h"
 
 namespace ptxbuilder::runtime::emulator {
-namespace {
-
-using ColumnDeed = TensorMemory::Deed;
-
-// An address has a lane in its upper half and a column in its lower.
-struct TensorPlace {
-  uint32_t lane, column;
-  explicit TensorPlace(uint32_t address) : lane(address >> 16), column(address & 0xffff) {}
-};
 
 TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const char* what, int lane) {
   if (!w.cta.tensor || !w.cta.tensor->has(at.column, count))
@@ -29,6 +22,10 @@ TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const
            lane);
   return *w.cta.tensor;
 }
+
+namespace {
+
+using ColumnDeed = TensorMemory::Deed;
 
 // Reports an earlier deed on a column that nothing has ordered ahead of this.
 void require_over(Warp& w, const ColumnDeed& earlier, bool wrote, uint32_t column, const char* what,
@@ -45,40 +42,43 @@ using TensorOperation = TensorMemory::Operation;
 
 // The tcgen05 instruction that a deed lacks to be ordered ahead of an operation of the warp now, although
 // threads have met in between (PTX ISA, tcgen05, "Memory Consistency Model"); null where it lacks none.
-// Products follow each other in the order of issue; others are to be done.
+// Products follow products and copies in the order of issue; others are to be done.
 const char* missing_order(Warp& w, const ColumnDeed& earlier, TensorOperation now) {
   TensorMemory& memory = *w.cta.tensor;
-  const bool is_product = earlier.operation == TensorOperation::product;
+  const bool is_behind = earlier.is_behind();
   const TensorMemory::WarpOrder &mine = memory.warps[w.index], &other = memory.warps[earlier.warp];
   const char* wait = earlier.operation == TensorOperation::store ? "tcgen05.wait::st" : "tcgen05.wait::ld";
-  if (&mine == &other) return is_product || mine.done.has(earlier) ? nullptr : wait;
+  if (&mine == &other) return is_behind || mine.done.has(earlier) ? nullptr : wait;
   const auto is_told = [&](const Clock& clock) {
-    return is_product && now != TensorOperation::product ? clock[earlier.actor] >= earlier.time
-                                                         : other.fenced[clock[other.fences]].has(earlier);
+    return is_behind && now != TensorOperation::product ? clock[earlier.actor] >= earlier.time
+                                                        : other.fenced[clock[other.fences]].has(earlier);
   };
   if (is_told(mine.seen)) return nullptr;
   if (is_told(w.causality.knowledge().seen)) return "tcgen05.fence::after_thread_sync";
   return other.done.has(earlier) ? "tcgen05.fence::before_thread_sync" : wait;
 }
 
-// Reports an earlier deed of tcgen05.ld, st or mma that is not ordered ahead of another such one.
-void require_ordered(Warp& w, const ColumnDeed& earlier, TensorOperation now, uint32_t column,
+}  // namespace
+
+void require_ordered(Warp& w, const ColumnDeed& earlier, bool wrote, TensorOperation now, uint32_t column,
                      const char* what, int lane) {
   if (!w.cluster().checks || earlier.time == 0) return;
-  const bool wrote = earlier.operation != TensorOperation::load;
-  const bool by_products = earlier.operation == TensorOperation::product && now == TensorOperation::product;
-  if (!by_products) require_over(w, earlier, wrote, column, what, lane);
+  const bool is_in_order = earlier.is_behind() && now == TensorOperation::product;
+  if (!is_in_order) require_over(w, earlier, wrote, column, what, lane);
   if (const char* missing = missing_order(w, earlier, now))
     w.find(
         Fault::race,
         fmt::format("{} column {} of tensor memory, which the {} of {} (warp {}) {}, without {} in between",
                     what, column,
                     earlier.operation == TensorOperation::product ? "product"
-                    : wrote                                       ? "tcgen05.st"
+                    : earlier.operation == TensorOperation::copy  ? "tcgen05.cp"
+                    : earlier.operation == TensorOperation::store ? "tcgen05.st"
                                                                   : "tcgen05.ld",
                     w.grid().kernel.place(earlier.pc), earlier.warp, wrote ? "writes" : "reads", missing),
         lane);
 }
+
+namespace {
 
 ColumnDeed next_deed(Warp& w, const ColumnDeed& deed, TensorOperation operation) {
   TensorMemory::WarpOrder& order = w.cta.tensor->warps[w.index];
@@ -86,7 +86,7 @@ ColumnDeed next_deed(Warp& w, const ColumnDeed& deed, TensorOperation operation)
   next.warp = w.index;
   next.number = ++order.issued;
   next.operation = operation;
-  if (operation == TensorOperation::product) order.done.products = next.number;
+  if (next.is_behind()) order.done.products = next.number;
   return next;
 }
 
@@ -95,6 +95,16 @@ TensorMemory::Issuer& issuer(Warp& w, int lane) {
   if (of.actor == 0) of.actor = w.cluster().new_actor({ActorName::Kind::tensor, &w.cta, 0});
   return of;
 }
+
+}  // namespace
+
+IssuedDeed issue(Warp& w, TensorOperation operation, int lane) {
+  TensorMemory::Issuer& by = issuer(w, lane);
+  const Access deed{by.actor, ++by.issued, w.here(), true, 0};
+  return {deed, next_deed(w, {deed.actor, deed.time, deed.pc}, operation)};
+}
+
+namespace {
 
 // --- allocation ---
 
@@ -148,9 +158,9 @@ void execute_free_columns(Warp& w, const FreeColumns& x, Lanes lanes) {
   if (!w.cta.tensor || at.lane != 0 || !w.cta.tensor->free(at.column, count))
     w.fail(Fault::operand,
            fmt::format("{} columns from {} on are no allocation of tensor memory", count, at.column));
-  for (uint32_t q = 0; q < 4; ++q)
+  for (uint32_t h = 0; h < TensorMemory::lanes / TensorMemory::half; ++h)
     for (uint32_t c = at.column; c < at.column + count; ++c) {
-      const TensorMemory::Column& deeds = w.cta.tensor->deeds(q, c);
+      const TensorMemory::Column& deeds = w.cta.tensor->deeds(h, c);
       require_over(w, deeds.wrote, true, c, "this gives back", -1);
       require_over(w, deeds.read, false, c, "this gives back", -1);
     }
@@ -190,18 +200,21 @@ void execute_transfer(Warp& w, const TensorTransfer& x, Lanes lanes) {
     w.loading.push_back({now.pc, x.data});
   }
   for (uint32_t k = 0; k < x.data.size; ++k) {
-    TensorMemory::Column& deeds = memory.deeds(mine, at.column + k);
-    require_ordered(w, deeds.wrote, now.operation, at.column + k, what, -1);
-    if (store) {
-      require_ordered(w, deeds.read, now.operation, at.column + k, what, -1);
-      deeds = {now, {}};
-    } else {
-      if (deeds.wrote.time == 0 && w.cluster().checks)
-        w.find(
-            Fault::uninitialised,
-            fmt::format("this reads column {} of tensor memory, which nothing had written", at.column + k));
-      deeds.read = now;
+    bool is_written = store;
+    for (uint32_t half = 2 * mine; half < 2 * mine + 2; ++half) {
+      TensorMemory::Column& deeds = memory.deeds(half, at.column + k);
+      require_ordered(w, deeds.wrote, true, now.operation, at.column + k, what, -1);
+      is_written |= deeds.wrote.time != 0;
+      if (store) {
+        require_ordered(w, deeds.read, false, now.operation, at.column + k, what, -1);
+        deeds = {now, {}};
+      } else {
+        deeds.read = now;
+      }
     }
+    if (!is_written && w.cluster().checks)
+      w.find(Fault::uninitialised,
+             fmt::format("this reads column {} of tensor memory, which nothing had written", at.column + k));
     for (uint32_t lane = 0; lane < 32; ++lane) {
       uint32_t& word = memory.at(at.lane + lane, at.column + k);
       uint32_t& r = w.at<uint32_t>(data[k])[lane];
@@ -237,8 +250,10 @@ void execute_fence_after(Warp& w, Lanes) {
 
 struct TensorProduct {
   AddressOperand d;
+  AddressOperand a_place;  // in tensor memory, where a_is_tensor
   Register a, b, what, accumulate;
   Type kind;  // f16, tf32, e4m3 for .kind::f8f6f4, s8 for .kind::i8
+  bool a_is_tensor;
 };
 
 // The instruction descriptor (PTX ISA, "Instruction descriptor" of tcgen05).
@@ -285,12 +300,13 @@ TensorProductShape product_shape(Warp& w, Type kind, uint32_t bits, int lane) {
   s.d = kind == Type::s8 ? Type::s32 : d == 0 ? Type::f16 : Type::f32;
   if (d != (kind == Type::s8 ? 2u : d == 0 && kind != Type::tf32 ? 0u : 1u))
     w.fail(Fault::operand, fmt::format("the instruction descriptor says {} for the type of D", d), lane);
-  if (s.m != 128)
-    w.fail(Fault::unsupported, fmt::format("a product of {} rows; the emulator executes those of 128", s.m),
+  if (s.m != 64 && s.m != 128)
+    w.fail(Fault::operand, fmt::format("a product of {} rows; one CTA has those of 64 and of 128", s.m),
            lane);
-  if (s.n < 16 || s.n > 256 || s.n % 16)
+  if (const int step = s.m == 64 ? 8 : 16; s.n < step || s.n > 256 || s.n % step)
     w.fail(Fault::operand,
-           fmt::format("a product of {} columns; with 128 rows a multiple of 16 up to 256", s.n), lane);
+           fmt::format("a product of {} columns; with {} rows a multiple of {} up to 256", s.n, s.m, step),
+           lane);
   if ((s.a_mn || s.b_mn) && s.a.bytes != 2)
     w.fail(Fault::unsupported, "MN-major matrices of other than 16-bit elements", lane);
   if (bits >> 2 & 1) w.fail(Fault::operand, "the descriptor says sparse, and the instruction does not", lane);
@@ -300,8 +316,14 @@ TensorProductShape product_shape(Warp& w, Type kind, uint32_t bits, int lane) {
 struct PendingProduct {
   TensorProductShape shape;
   uint64_t a, b;
-  uint32_t column;
-  bool accumulate;
+  uint32_t lane, column;
+  bool accumulate, a_is_tensor;
+
+  // 64 rows are in half of each warp's lanes.
+  uint32_t lane_of(int row) const {
+    return shape.m == 64 ? lane + static_cast<uint32_t>(row / 16 * 32 + row % 16)
+                         : static_cast<uint32_t>(row);
+  }
 };
 
 template <class T, class Read, class Multiply>
@@ -309,15 +331,23 @@ void compute_tile(Cta& cta, const PendingProduct& p, Read read, Multiply multipl
   const TensorProductShape& s = p.shape;
   std::vector<T> a(static_cast<size_t>(s.m * s.k)), b(static_cast<size_t>(s.k * s.n)),
       c(static_cast<size_t>(16 * s.n));
-  read_matrix(cta, MatrixDescriptor(p.a), s.a_mn, 0, static_cast<uint32_t>(s.m), s.a.bytes, false, a.data(),
-              s.k, [&](const std::byte* at) { return read(s.a, at); });
+  const auto read_a = [&](const std::byte* at) { return read(s.a, at); };
+  if (p.a_is_tensor)
+    for (int row = 0; row < s.m; ++row) {
+      const auto* of_row = reinterpret_cast<const std::byte*>(
+          &cta.tensor->at(static_cast<uint32_t>(row), TensorPlace(static_cast<uint32_t>(p.a)).column));
+      for (int k = 0; k < s.k; ++k) a[static_cast<size_t>(row * s.k + k)] = read_a(of_row + k * s.a.bytes);
+    }
+  else
+    read_matrix(cta, MatrixDescriptor(p.a), s.a_mn, 0, static_cast<uint32_t>(s.m), s.a.bytes, false, a.data(),
+                s.k, read_a);
   read_matrix(cta, MatrixDescriptor(p.b), s.b_mn, 0, static_cast<uint32_t>(s.n), s.b.bytes, true, b.data(),
               s.k, [&](const std::byte* at) { return read(s.b, at); });
   if (s.negate)
     for (T& x : a) x = -x;
   for (int row = 0; row < s.m; row += 16) {
     const auto word = [&](int k) -> uint32_t& {
-      return cta.tensor->at(static_cast<uint32_t>(row + k / s.n), p.column + static_cast<uint32_t>(k % s.n));
+      return cta.tensor->at(p.lane_of(row + k / s.n), p.column + static_cast<uint32_t>(k % s.n));
     };
     const bool half = s.d == Type::f16;
     for (int k = 0; k < 16 * s.n; ++k) {
@@ -334,8 +364,10 @@ void compute_tile(Cta& cta, const PendingProduct& p, Read read, Multiply multipl
   }
 }
 
+}  // namespace
+
 // Completes the oldest of the CTA's products and commits; the others follow, each at a time of its own.
-void post_oldest(Warp& w) {
+static void post_oldest(Warp& w) {
   w.cluster().post([&w] {
     std::deque<std::function<void()>>& queue = w.cta.tensor->queue;
     queue.front()();
@@ -353,32 +385,59 @@ void put_behind(Warp& w, std::function<void()> complete) {
   if (queue.size() == 1) post_oldest(w);
 }
 
+namespace {
+
+// The columns of A in tensor memory, which is to have been written.
+void touch_a(Warp& w, TensorMemory& memory, const PendingProduct& p, const ColumnDeed& now, int lane) {
+  constexpr uint32_t columns = 8;  // 32 bytes along K
+  const TensorPlace at(static_cast<uint32_t>(p.a));
+  if (p.shape.m != 128) w.fail(Fault::unsupported, "A in tensor memory with other than 128 rows", lane);
+  if (p.shape.a_mn || at.lane != 0)
+    w.fail(Fault::operand, "A in tensor memory is K-major, and begins at lane 0", lane);
+  allocated_at(w, at, columns, "this product reads", lane);
+  for (uint32_t half = 0; half < TensorMemory::lanes / TensorMemory::half; ++half)
+    for (uint32_t c = at.column; c < at.column + columns; ++c) {
+      TensorMemory::Column& deeds = memory.deeds(half, c);
+      require_ordered(w, deeds.wrote, true, now.operation, c, "this product reads", lane);
+      if (deeds.wrote.time == 0 && w.cluster().checks)
+        w.find(Fault::uninitialised,
+               fmt::format("this product reads column {} of tensor memory, which nothing had written", c),
+               lane);
+      deeds.read = now;
+    }
+}
+
 void execute_product(Warp& w, const TensorProduct& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     const TensorPlace at(static_cast<uint32_t>(w.address(x.d, lane)));
     const TensorProductShape shape = product_shape(w, x.kind, w.at<uint32_t>(x.what)[lane], lane);
-    if (at.lane != 0)
-      w.fail(Fault::operand, fmt::format("D begins at lane {}; 128 rows begin at 0", at.lane), lane);
+    const bool is_half = shape.m == 64;
+    if (at.lane != 0 && !(is_half && at.lane == TensorMemory::half))
+      w.fail(Fault::operand,
+             fmt::format("D begins at lane {}; 128 rows begin at 0, and 64 at 0 or 16", at.lane), lane);
     TensorMemory& memory = allocated_at(w, at, static_cast<uint32_t>(shape.n), "this product writes", lane);
-    const PendingProduct p{shape, w.at<uint64_t>(x.a)[lane], w.at<uint64_t>(x.b)[lane], at.column,
-                           (*w.at<uint32_t>(x.accumulate) >> lane & 1) != 0};
-    TensorMemory::Issuer& by = issuer(w, lane);
-    const Access deed{by.actor, ++by.issued, w.here(), true, 0};
-    const ColumnDeed now = next_deed(w, {deed.actor, deed.time, deed.pc}, TensorOperation::product);
-    for (const auto& [bits, mn, rows, what] :
-         {std::tuple{p.a, shape.a_mn, shape.m, "this product reads A at"},
-          std::tuple{p.b, shape.b_mn, shape.n, "this product reads B at"}}) {
+    const uint64_t a = x.a_is_tensor ? w.address(x.a_place, lane) : w.at<uint64_t>(x.a)[lane];
+    const PendingProduct p{shape,        a,         w.at<uint64_t>(x.b)[lane],
+                           at.lane,      at.column, (*w.at<uint32_t>(x.accumulate) >> lane & 1) != 0,
+                           x.a_is_tensor};
+    const auto [deed, now] = issue(w, TensorOperation::product, lane);
+    for (const auto& [name, bits, mn, rows, what] :
+         {std::tuple{"A", p.a, shape.a_mn, shape.m, "this product reads A at"},
+          std::tuple{"B", p.b, shape.b_mn, shape.n, "this product reads B at"}}) {
+      if (p.a_is_tensor && *name == 'A') continue;
       const MatrixDescriptor d(bits);
-      check_descriptor(w, d, what + 24);
+      check_descriptor(w, d, name);
       if ((bits >> 46 & 7) != 1)
         w.fail(Fault::operand, "bits 48 to 46 of a matrix descriptor of tcgen05 are to be 0b001", lane);
       touch_matrix(w, d, mn, 0, static_cast<uint32_t>(rows), 32, deed, what);
     }
-    for (uint32_t q = 0; q < 4; ++q)
+    if (p.a_is_tensor) touch_a(w, memory, p, now, lane);
+    for (uint32_t half = at.lane / TensorMemory::half; half < TensorMemory::lanes / TensorMemory::half;
+         half += is_half ? 2 : 1)
       for (uint32_t c = at.column; c < at.column + static_cast<uint32_t>(shape.n); ++c) {
-        TensorMemory::Column& deeds = memory.deeds(q, c);
-        require_ordered(w, deeds.wrote, now.operation, c, "this product writes", lane);
-        require_ordered(w, deeds.read, now.operation, c, "this product writes", lane);
+        TensorMemory::Column& deeds = memory.deeds(half, c);
+        require_ordered(w, deeds.wrote, true, now.operation, c, "this product writes", lane);
+        require_ordered(w, deeds.read, false, now.operation, c, "this product writes", lane);
         if (p.accumulate && deeds.wrote.time == 0 && w.cluster().checks)
           w.find(Fault::uninitialised,
                  fmt::format("this product adds to column {} of tensor memory, which nothing had written", c),
@@ -427,18 +486,21 @@ void execute_commit_products(Warp& w, const CommitProducts& x, Lanes lanes) {
 void decode_product(Decode& d) {
   if (d.has("cta_group::2")) d.refuse("the emulator executes products of one CTA");
   if (d.find("sp_meta") || d.find("disable_output_lane") || d.find("scale_input_d") || d.find("scale_a") ||
-      d["a"].kind == ptx_text::Operand::Kind::address)
-    d.refuse("the emulator executes dense products of matrices in shared memory, without scales or masks");
+      d.has("ashift"))
+    d.refuse("the emulator executes dense products, without scales, masks or shifts");
   const Type kind = d.has("kind::f16")      ? Type::f16
                     : d.has("kind::tf32")   ? Type::tf32
                     : d.has("kind::f8f6f4") ? Type::e4m3
                                             : Type::s8;
+  const bool a_is_tensor = d.operand(1).kind == ptx_text::Operand::Kind::address;
   const TensorProduct x{d.address(d["d"]),
-                        d.source(d["a"], Type::b64),
+                        a_is_tensor ? d.address(d["a"]) : AddressOperand{},
+                        a_is_tensor ? no_register : d.source(d["a"], Type::b64),
                         d.source(d["b"], Type::b64),
                         d.source(d["idesc"], Type::b32),
                         d.source(d["enable_input_d"], Type::pred),
-                        kind};
+                        kind,
+                        a_is_tensor};
   d.needs_all();
   d.run<execute_product>(x);
 }
@@ -476,6 +538,7 @@ void add_tensor_memory(DecodeTable& t) {
   t["tcgen05.fence::before_thread_sync"] = [](Decode& d) { d.run<execute_fence_before>(); };
   t["tcgen05.fence::after_thread_sync"] = [](Decode& d) { d.run<execute_fence_after>(); };
   t["tcgen05.mma"] = decode_product;
+  t["tcgen05.cp"] = decode_tensor_copy;
   t["tcgen05.commit"] = [](Decode& d) {
     if (d.has("cta_group::2") || d.has("multicast::cluster"))
       d.refuse("the emulator commits products of one CTA");

@@ -17,17 +17,21 @@ namespace ptxbuilder::runtime::emulator {
 
 class TensorMemory {
  public:
-  static constexpr uint32_t lanes = 128, columns = 512, quarter = 32;
+  static constexpr uint32_t lanes = 128, columns = 512, quarter = 32, half = 16;
 
-  enum class Operation : uint8_t { load, store, product };
+  enum class Operation : uint8_t { load, store, product, copy };
   // The deed of an actor, at a time; 0 where there was none. Its number counts the operations of the warp.
   struct Deed {
     Actor actor = 0;
     uint32_t time = 0, pc = 0, warp = 0, number = 0;
     Operation operation = Operation::load;
+
+    // A product or a copy, which is done behind the threads' backs.
+    bool is_behind() const { return operation == Operation::product || operation == Operation::copy; }
   };
   // These operations of a warp, by their numbers, are done as far as its own threads know: a load once its
-  // tcgen05.wait::ld has ended, a product as soon as it is issued, since products are done in order.
+  // tcgen05.wait::ld has ended, a product or a copy as soon as it is issued, since products behind it are
+  // done in order.
   struct Done {
     uint32_t loads = 0, stores = 0, products = 0;
     bool has(const Deed& d) const {
@@ -45,13 +49,13 @@ class TensorMemory {
     std::vector<Done> fenced = std::vector<Done>(1);  // by time
     Clock seen;  // what the warp knew at its last tcgen05.fence::after_thread_sync
   };
-  // Each warp of a warpgroup reaches a quarter of the lanes.
+  // Each warp of a warpgroup reaches a quarter of the lanes, and a product of 64 rows half of each.
   struct Column {
     Deed wrote, read;
   };
 
   uint32_t& at(uint32_t lane, uint32_t column) { return words_[lane * columns + column]; }
-  Column& deeds(uint32_t of_quarter, uint32_t column) { return deeds_[of_quarter * columns + column]; }
+  Column& deeds(uint32_t of_half, uint32_t column) { return deeds_[of_half * columns + column]; }
 
   // The first of `count` columns that are free together, which are taken; nothing where there are none.
   std::optional<uint32_t> allocate(uint32_t count, uint32_t pc) {
@@ -62,7 +66,7 @@ class TensorMemory {
     }
     if (from + count > columns) return std::nullopt;
     allocated_[from] = {count, pc};
-    for (uint32_t q = 0; q < lanes / quarter; ++q) std::fill_n(&deeds(q, from), count, Column{});
+    for (uint32_t h = 0; h < lanes / half; ++h) std::fill_n(&deeds(h, from), count, Column{});
     return from;
   }
   bool free(uint32_t first, uint32_t count) {
@@ -85,18 +89,18 @@ class TensorMemory {
 
   std::vector<WarpOrder> warps;  // of the CTA
   bool may_allocate = true;      // until relinquish_alloc_permit
-  // The products of a thread, which its commits alone wait for, are the times of an actor.
+  // The products and copies of a thread, which its commits alone wait for, are the times of an actor.
   struct Issuer {
     Actor actor = 0;
     uint32_t issued = 0;
   };
   std::map<std::pair<uint32_t, int>, Issuer> issuers;  // by warp and lane
-  std::deque<std::function<void()>> queue;             // of products and commits, which are done in order
+  std::deque<std::function<void()>> queue;  // of products, copies and commits, which are done in order
 
  private:
   std::map<uint32_t, Taken> allocated_;  // by first column
   std::vector<uint32_t> words_ = std::vector<uint32_t>(lanes * columns);
-  std::vector<Column> deeds_ = std::vector<Column>(lanes / quarter * columns);
+  std::vector<Column> deeds_ = std::vector<Column>(lanes / half * columns);
 };
 
 }  // namespace ptxbuilder::runtime::emulator

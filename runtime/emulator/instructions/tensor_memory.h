@@ -1,0 +1,38 @@
+// Accesses of tensor memory, which are checked against earlier ones, and what is done there behind the
+// threads' backs.
+#pragma once
+
+#include <functional>
+
+#include "runtime/emulator/decode/decoder.h"
+#include "runtime/emulator/machine/machine.h"
+#include "runtime/emulator/machine/tensor_memory.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+// An address has a lane in its upper half and a column in its lower.
+struct TensorPlace {
+  uint32_t lane, column;
+  explicit TensorPlace(uint32_t address) : lane(address >> 16), column(address & 0xffff) {}
+};
+
+// Reports columns that no allocation has; `what` is as "this writes".
+TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const char* what, int lane);
+
+// A product or a copy that a lane issues, as of shared memory and as of tensor memory.
+struct IssuedDeed {
+  Access of_shared;
+  TensorMemory::Deed of_tensor;
+};
+IssuedDeed issue(Warp& w, TensorMemory::Operation operation, int lane);
+
+// Reports an earlier deed on a column that is not ordered ahead of an operation of the warp now.
+void require_ordered(Warp& w, const TensorMemory::Deed& earlier, bool wrote, TensorMemory::Operation now,
+                     uint32_t column, const char* what, int lane);
+
+// Does this when the CTA's products, copies and commits ahead of it are done.
+void put_behind(Warp& w, std::function<void()> complete);
+
+void decode_tensor_copy(Decode& d);  // tensor_copy.cpp
+
+}  // namespace ptxbuilder::runtime::emulator
