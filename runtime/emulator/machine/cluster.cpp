@@ -248,7 +248,8 @@ std::string Cluster::describe(const Access& access, bool wrote) const {
           "the wgmma of {} (warpgroup {}{}, group {}) {} it until a wgmma.wait_group covers it", at,
           name.index, of_cta, access.time, verb);
     case ActorName::Kind::tensor:
-      return fmt::format("the product or copy of {} {} it until a tcgen05.commit behind it is waited for", at, verb);
+      return fmt::format("the product or copy of {} {} it until a tcgen05.commit behind it is waited for", at,
+                         verb);
     case ActorName::Kind::bulk:
       return fmt::format(
           "the copy of {} (warp {}, lane {}{}, bulk group {}) {} it until a cp.async.bulk.wait_group "
