@@ -51,18 +51,20 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
       is_repeated_(problem.operation->has_sums()) {
   if (!problem.operation->reduces || !problem.tile.is_shared()) return;
   const int places = (warps_ * ctas_ * kMostNumbers + kLanes - 1) / kLanes * kLanes;  // stages of 128 bytes
-  places_ = kernel.shared<f32>({1, places}, SwizzleNone, 2, "parts");
+  if (ctas_ > 1 && is_repeated_) sets_ = 2 * kCallsOfMeeting;
+  places_ = kernel.shared<f32>({1, places}, SwizzleNone, sets_, "parts");
   turn_.emplace(u32(0));
   if (ctas_ == 1) {
     all_ = kernel.named_barrier(warps_ * kLanes);
     return;
   }
   kernel.cluster(static_cast<uint32_t>(ctas_));
-  arrived_.emplace(kernel, std::vector<int>{1, 1}, std::vector<std::string>{"numbers of a row"});
+  arrived_.emplace(kernel, std::vector<int>(static_cast<size_t>(sets_), 1),
+                   std::vector<std::string>{"numbers of a row"});
   phases_.emplace(*arrived_);
   // No CTA is sent anything before its barriers are there: the first call waits for that, behind the loads of
-  // its row.
-  barrier_cluster_arrive();
+  // its row. It orders nothing else: a release would take a row's time to begin.
+  barrier_cluster_arrive_relaxed();
   detail::TileContext::of(kernel.builder()).unpublished_barriers = false;
 }
 
@@ -80,9 +82,12 @@ void RowExchange::send_in_cta(sptr<f32> places, const std::vector<Numbers>& own)
 
 void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own) {
   if (is_repeated_) {
-    // This call takes the places of the call before the last one, whose numbers all have read by now.
-    barrier_cluster_wait();
-    barrier_cluster_arrive();
+    // From here on calls take places whose numbers all had read when they met the last time. A meeting waits
+    // for what a thread has stored, so that not each call has one.
+    if_(*turn_ % kCallsOfMeeting == 0, [] {
+      barrier_cluster_wait();
+      barrier_cluster_arrive();
+    });
   } else if (calls_ == 0) {
     barrier_cluster_wait();
   } else if (calls_ > 1) {
@@ -115,7 +120,7 @@ RowParts RowExchange::operator()(std::vector<Numbers> own) {
     send_in_cta(*parts.places_, parts.own_);
   else
     send_to_cluster(*parts.places_, parts.own_);
-  *turn_ = *turn_ ^ 1u;
+  *turn_ = (turn_->value() + 1) % static_cast<uint32_t>(sets_);
   return parts;
 }
 

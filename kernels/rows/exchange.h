@@ -30,10 +30,10 @@ class RowParts {
 };
 
 // Each warp sends its numbers to a place in shared memory of every CTA, and all threads read all numbers.
-// There are two sets of places, which calls take in turn. In a CTA, whoever writes a place for the second
-// time has passed the meeting of the call between, to which all came when they had read the first ones. What
-// is sent to another CTA orders nothing of what came before it, so that where rows follow each other the CTAs
-// of a cluster also tell when they have read.
+// There are sets of places, which calls take in turn. In a CTA there are two: whoever writes a place for the
+// second time has passed the meeting of the call between, to which all came when they had read the first
+// ones. What is sent to another CTA orders nothing of what came before it, so that where rows follow each
+// other the CTAs of a cluster also meet when they have read half of the sets.
 class RowExchange {
  public:
   // It is made outside of roles.
@@ -49,8 +49,10 @@ class RowExchange {
   void send_in_cta(sptr<f32> places, const std::vector<Numbers>& own);
   void send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own);
 
+  static constexpr uint32_t kCallsOfMeeting = 4;
   const int warps_, ctas_;
   const bool is_repeated_;
+  int sets_ = 2;
   int calls_ = 0;
   std::optional<SharedTile> places_;
   std::optional<Var<u32>> turn_;

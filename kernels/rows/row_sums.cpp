@@ -7,7 +7,11 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kColumns = 32, kRows = 256;  // of a CTA, at a time
+// A CTA takes so many rows and columns at a time. Wide rows, which large clusters share, come in few parts.
+struct Block {
+  int rows, columns;
+};
+Block block_for(const RowTile& t) { return t.ctas >= 8 ? Block{32, 128} : Block{256, 32}; }
 
 template <class T>
 void store_as(const Parameters& p, const std::string& y, u32 column, const Numbers& sums) {
@@ -18,13 +22,15 @@ void store_as(const Parameters& p, const std::string& y, u32 column, const Numbe
     store(to.as_row().tile(0, column), astype<T>(sums));
 }
 
-void sum(const Parameters& p, const std::string& x, const std::string& y, DType type, int vector) {
-  const u32 column = ctaid_x() * kColumns, rows = p.get<u32>("rows");
+void sum(const Parameters& p, const std::string& x, const std::string& y, DType type, const RowTile& t) {
+  const Block block = block_for(t);
+  const u32 column = ctaid_x() * static_cast<uint32_t>(block.columns), rows = p.get<u32>("rows");
   const GlobalTensor from =
-      GlobalTensor(p.get<gptr<f32>>(x), {rows, p.get<u32>("columns")}).multiples_of(vector);
-  const RegisterLayout layout = strided({kRows, kColumns}, vector);
+      GlobalTensor(p.get<gptr<f32>>(x), {rows, p.get<u32>("columns")}).multiples_of(t.vector);
+  const RegisterLayout layout = strided({block.rows, block.columns}, t.vector);
   Var<Numbers> sums(Numbers(f32(0), layout));
-  for_(0, rows, kRows, [&](u32 row) { sums = sums + load<f32>(from.tile(row, column), layout); });
+  for_(0, rows, static_cast<uint32_t>(block.rows),
+       [&](u32 row) { sums = sums + load<f32>(from.tile(row, column), layout); });
   const Numbers all = reduce_cols(Reduction::add, sums.value());
   if (type == DType::f16)
     store_as<f16>(p, y, column, all);
@@ -45,14 +51,15 @@ Kernel row_sums_kernel(const RowProblem& problem) {
   p.add("rows", Parameter::Kind::scalar, DType::u32, "an extent of x");
   p.add("columns", Parameter::Kind::scalar, DType::u32, "an extent of x and y");
   p.declare(k, Where::here());
-  k.grid("ceil_div(columns, " + std::to_string(kColumns) + ")", has_second ? "2" : "1");
+  k.grid("ceil_div(columns, " + std::to_string(block_for(problem.tile).columns) + ")",
+         has_second ? "2" : "1");
   k.overlaps();
   griddepcontrol_wait();
-  const auto first = [&] { sum(p, "x", "y", *problem.types[1], problem.tile.vector); };
+  const auto first = [&] { sum(p, "x", "y", *problem.types[1], problem.tile); };
   if (!has_second)
     first();
   else
-    if_(ctaid_y() == 0, first, [&] { sum(p, "x2", "y2", *problem.types[3], problem.tile.vector); });
+    if_(ctaid_y() == 0, first, [&] { sum(p, "x2", "y2", *problem.types[3], problem.tile); });
   return k;
 }
 

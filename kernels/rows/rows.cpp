@@ -136,7 +136,7 @@ struct Rows::State {
   }
   // It gives the kernel that adds up the parts of a call's results, of which there are one or two.
   runtime::LoadedKernel& sums_kernel(const RowCall& call, const CheckedRows& c) {
-    RowProblem problem{&sums, {}, {.vector = c.columns() % 4 == 0 ? 4 : 1}};
+    RowProblem problem{&sums, {}, {.vector = c.columns() % 4 == 0 ? 4 : 1, .ctas = c.problem.tile.ctas}};
     for (const size_t i : summed(*call.operation, c.problem.types)) {
       problem.types.emplace_back(DType::f32);
       problem.types.emplace_back(call.tensors[i]->type);

@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int64_t kThreads = RegisterLayout::kThreads, kWarp = 32;
-constexpr int64_t kFewWarpgroups = 4;
+constexpr int64_t kFewWarpgroups = 4, kCtasOfWarpgroup = 8;
 constexpr int kMostCtas = 16;
 constexpr int kValuesOfNarrow = 16;
 constexpr int64_t kMostAccessesOfPiece = 16;
@@ -20,12 +20,15 @@ constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // of a row 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // One CTA takes the row where it can. CTAs of a cluster that have fewer warps are more at once, and wait less
-// for each other.
-int ctas_for(int64_t warpgroups, int64_t most_of_cta) {
-  if (warpgroups <= most_of_cta) return 1;
-  const int64_t few = ceil_div(warpgroups, std::min(kFewWarpgroups, most_of_cta));
+// for each other. Where rows follow each other in a CTA, a multiprocessor holds several, up to those of a
+// cluster of eight with a warpgroup each: one is computed while another waits.
+int ctas_for(int64_t warpgroups, int64_t most_of_cta, bool stays) {
+  const int64_t most = stays ? std::max(most_of_cta / 2, int64_t{1}) : most_of_cta;
+  if (warpgroups <= most) return 1;
+  const int64_t few = ceil_div(warpgroups, std::min(kFewWarpgroups, most)),
+                ctas = stays ? std::max(few, std::min(warpgroups, kCtasOfWarpgroup)) : few;
   return static_cast<int>(
-      std::min<int64_t>(kMostCtas, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(few)))));
+      std::min<int64_t>(kMostCtas, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ctas)))));
 }
 
 }  // namespace
@@ -84,7 +87,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
     t.pieces = static_cast<int>(ceil_div(accesses, of_piece * kThreads * kFewWarpgroups * t.ctas));
   } else if (accesses > of_thread * kWarp) {
     const int64_t warpgroups = ceil_div(accesses, of_thread * kThreads);
-    t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta);
+    t.ctas = ctas > 0 ? ctas : ctas_for(warpgroups, warpgroups_of_cta, limits.wide > 1);
     t.warps = RowTile::kWarps * static_cast<int>(ceil_div(warpgroups, t.ctas));
   }
   if (!t.waits())

@@ -118,13 +118,15 @@ TEST_CASE("exponentials of the least finite numbers are finite") {
 
 TEST_CASE("no more clusters take rows in turn than run at once") {
   const kernels::RowOperation& o = kernels::row_operation("rms_norm_gradient");
-  const kernels::RowTile one = kernels::row_tile(16384, 2, 8, o.limits),
-                         four = kernels::row_tile(65536, 2, 8, o.limits);
-  CHECK(one.ctas == 1);
+  const kernels::RowTile four = kernels::row_tile(16384, 2, 8, o.limits),
+                         eight = kernels::row_tile(65536, 2, 8, o.limits);
   CHECK(four.ctas == 4);
-  CHECK(kernels::row_parts(one, 4096, 132) == 132);
-  CHECK(kernels::row_parts(four, 4096, 132) == 30);
-  CHECK(kernels::row_parts(four, 7, 132) == 7);
+  CHECK(four.at_once == 4);
+  CHECK(eight.ctas == 8);
+  CHECK(eight.at_once == 2);
+  CHECK(kernels::row_parts(four, 4096, 132) == 120);
+  CHECK(kernels::row_parts(eight, 4096, 132) == 30);
+  CHECK(kernels::row_parts(eight, 7, 132) == 7);
 }
 
 }  // namespace ptxbuilder::test::rows_call_test
