@@ -164,6 +164,12 @@ typedef enum ptxb_use {
  * as zeros. No copy of the rows is made. Groups of rows may divide them, and row_scales and the like are of
  * D's rows. Not with batches, groups of k and block scales.
  *
+ * Scattered rows: with d_rows, in the device's memory, row i of the product becomes row d_rows[i] of D, which
+ * may have any number of rows, at multiples of 16 bytes and of a multiple of 16 bytes. A row that D does not
+ * have, as -1, is dropped; rows of D that are not named stay as they are, and of one that is named twice
+ * either product stays. Of how many rows the product has, a_rows or else A says. Not with batches, groups of
+ * k and C.
+ *
  * Block scales, of 8-bit floats: each 128 of k of a row of A counts times a factor of its own, and of B those
  * of a column, or blocks of 128 of k by 128 columns. The factors are float32 without gaps: a_scales_1x128
  * [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns lie side by side, or b_scales_128x128
@@ -187,13 +193,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor* a_scales_1x128;   /* float32, [k/128,m]; or NULL */
   const ptxb_tensor* b_scales_128x128; /* float32, [n/128,k/128]; or NULL */
   const ptxb_tensor* b_scales_1x128;   /* float32, [k/128,n]; or NULL */
-  const ptxb_tensor* a_rows;           /* int32 [m], or NULL */
+  const ptxb_tensor *a_rows, *d_rows;  /* int32 [m], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL                                          \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                    \
   }
 
 /* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel

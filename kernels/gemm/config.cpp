@@ -42,6 +42,15 @@ std::string refusal_of_gather(const GemmOperation& o) {
   return "";
 }
 
+std::string refusal_of_scatter(const GemmOperation& o) {
+  if (!o.scatters()) return "";
+  if (o.grouped_k()) return "gemm: d_rows with k in groups, which have a D each: take groups of rows";
+  if (o.batched) return "gemm: d_rows with batches; take the batches one by one, or as groups of rows";
+  if (o.beta) return "gemm: d_rows with beta C, whose rows are the product's and not D's: add C afterwards";
+  if (o.d_by_threads) return "gemm: d_rows with a D whose rows are no multiples of 16 B: give it such rows";
+  return "";
+}
+
 // Threads copy rows of A to places that wgmma reads from, each CTA for itself.
 std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   if (!o.gathers()) return "";
@@ -100,6 +109,7 @@ std::string refusal_of(const GemmOperation& o) {
     return "gemm: groups with a D that threads store; TMA alone ends a store with its group: give D's rows "
            "multiples of 16 B";
   if (std::string refusal = refusal_of_gather(o); !refusal.empty()) return refusal;
+  if (std::string refusal = refusal_of_scatter(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
@@ -378,7 +388,9 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
   // A second sum of an element would read what the first one stored, or differ from it in its last bits.
   // A tile that was moved would begin within a block of scales.
-  if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales())
+  // Threads that store a row of D twice would race.
+  if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
+      operation.scatters())
     t.inside = false;
   if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
   t.stage_bytes = stage_bytes(operation, t);

@@ -37,9 +37,10 @@ enum class ActivationUse : uint8_t { value, slope, gate };
 // x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
 // Rows in groups are x[m,n] = sum_k A[m,k] B[g,n,k] of the group g that row m is in, and k in groups is
 // x[g,m,n], the sum over the group's part of k. With a_rows A[m,k] is A[a_rows[m],k], which counts as 0 where
-// A has no such row. With block scales A[m,k] counts times its factor of row m, and B[n,k] times its factor
-// of row n or of 128 rows, of the 128 of k that k is in. D and C are row-major. A is stored as m rows of k
-// (k-major) or as k rows of m; B as n rows of k or as k rows of n.
+// A has no such row, and with d_rows D[m,n] is D[d_rows[m],n], which is not stored where D has no such row.
+// With block scales A[m,k] counts times its factor of row m, and B[n,k] times its factor of row n or of 128
+// rows, of the 128 of k that k is in. D and C are row-major. A is stored as m rows of k (k-major) or as k
+// rows of m; B as n rows of k or as k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
@@ -74,6 +75,8 @@ struct GemmOperation {
   bool promotes() const { return is_fp8(a) && (!fast_accumulation || has_block_scales()); }
   // Says whether a CTA loads rows of A one by one, and not by TMA.
   bool gathers() const { return a_rows; }
+  // Says whether threads store rows of D one by one.
+  bool scatters() const { return d_rows; }
   bool grouped_rows() const { return group_ends && !groups_of_k; }
   bool grouped_k() const { return group_ends && groups_of_k; }
   bool has(ProductOperand which) const {

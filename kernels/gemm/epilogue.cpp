@@ -170,8 +170,8 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
                            const UserEpilogue& user, const std::optional<ClusterSum>& cluster,
                            const StagedOperand& x)
     : type_(o.d),
-      output_(p.get<TensorMap>("D")),
       grouped_rows_(o.grouped_rows()),
+      m_(p.get<u32>("M")),
       cluster_(cluster),
       x_(x),
       options_{.transposed = t.swapped,
@@ -180,22 +180,28 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
                .repeats = t.stores_twice,
                .pairs = o.gates()},
       epilogue_(rows_epilogue(o, p, user)) {
-  const TileExtent tile = {t.warpgroup_rows(), t.bn};
-  if (o.batched || o.group_ends) options_.batch = u32(0);
-  if (o.grouped_rows()) options_.outer = {kRowsEnd};
+  const TileExtent tile = {t.warpgroup_rows(), t.bn / t.split_k};
+  if (o.batched || o.group_ends || o.scatters()) options_.batch = u32(0);
+  if (o.scatters()) {
+    options_.scattered = {p.get<gmem>("D"), p.get<u32>("rows_of_d"), column(p.get<u32>("N")),
+                          p.get<u32>("ldd"), p.get<gptr<s32>>("d_rows")};
+  } else {
+    output_ = p.get<TensorMap>("D");
+    if (o.grouped_rows()) options_.outer = {kRowsEnd};
+  }
   if (o.d_by_threads) {
     const u32 columns = column(p.get<u32>("N"));
     options_.threads = {p.get<gmem>("d_memory"), p.get<u32>("M"), columns, p.get<u32>("ldd"),
                         p.get<u32>("d_by_tma")};
   }
-  if (t.split_last > 1) {
-    panels_.emplace(type_, output_, tile, options_);
+  if (t.split_last > 1 || o.scatters()) panels_.emplace(type_, output_, tile, options_);
+  if (t.split_last > 1)
     global_.emplace(tile.rows, tile.cols, panels_->panel_columns(), t.consumers, t.split_last,
                     t.cluster_m * t.cluster_n, p.get<gptr<f32>>("workspace"));
-    if (t.defers_store) deferred_.emplace(*panels_);
-  } else if (t.defers_store) {
-    deferred_.emplace(type_, output_, tile, options_);
-  }
+  if (t.defers_store && panels_)
+    deferred_.emplace(*panels_);
+  else if (t.defers_store)
+    deferred_.emplace(type_, *output_, tile, options_);
 }
 
 // Of the output, from one of the product.
@@ -203,6 +209,10 @@ u32 GemmEpilogue::column(u32 of_product) const { return options_.pairs ? of_prod
 
 GemmEpilogue::Place GemmEpilogue::place(const Work& work, u32 row, u32 first_column) const {
   Place place = {work.x + row, column(work.y + first_column), work.batch};
+  if (options_.scattered) {
+    place.batch = work.group ? work.group->end : m_;
+    return place;
+  }
   if (!grouped_rows_) return place;
   u32& of_rows = options_.transposed ? place.y : place.x;
   of_rows = row_up_to(of_rows, work.group->end);
@@ -213,11 +223,12 @@ GemmEpilogue::Place GemmEpilogue::place(const Work& work, u32 row, u32 first_col
 Epilogue GemmEpilogue::epilogue(const Work& work) const {
   if (!epilogue_) return nullptr;
   return [this, work](const RegisterTile<f32>& sums, const PanelPlace& at) {
-    if (!grouped_rows_) return epilogue_(sums, at, std::nullopt);
+    if (!grouped_rows_ && !options_.scattered) return epilogue_(sums, at, std::nullopt);
     PanelPlace of_group = at;
-    u32& row = at.transposed ? of_group.col : of_group.row;
-    row = row - (u32(kRowsEnd) - work.group->end);
     of_group.batch = work.batch;
+    if (!grouped_rows_) return epilogue_(sums, of_group, std::nullopt);
+    u32& row = at.transposed ? of_group.col : of_group.row;
+    if (!options_.scattered) row = row - (u32(kRowsEnd) - work.group->end);
     return epilogue_(sums, of_group, work.group->end);
   };
 }
@@ -235,7 +246,7 @@ void GemmEpilogue::store_sums(const StoreSource& sums, const Work& work, u32 row
   if (panels_) return panels_->store(sums, at.x, at.y, epilogue(work), at.batch);
   StoreOptions options = options_;
   options.batch = at.batch;
-  ptxbuilder::store(type_, output_, sums, at.x, at.y, epilogue(work), options);
+  ptxbuilder::store(type_, *output_, sums, at.x, at.y, epilogue(work), options);
 }
 
 void GemmEpilogue::store_parts(Accumulator& sums, const Work& work, u32 row) {

@@ -58,13 +58,14 @@ class GemmEpilogue {
   void store_parts(Accumulator& sums, const Work& work, u32 row);
 
   DType type_;
-  TensorMap output_;
+  std::optional<TensorMap> output_;  // none where rows are scattered
   bool grouped_rows_;
+  u32 m_;
   const std::optional<ClusterSum>& cluster_;
   const StagedOperand& x_;
   StoreOptions options_;
   RowsEpilogue epilogue_;
-  std::optional<PanelStore> panels_;  // with split_last
+  std::optional<PanelStore> panels_;  // with split_last, or scattered rows
   std::optional<GlobalSum> global_;   // with split_last
   std::optional<DeferredStore> deferred_;
 };

@@ -1,6 +1,9 @@
 // gemm: the matrix product of every type, storage, epilogue and tile, one kernel for each choice.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "kernels/family/command_line.h"
 #include "kernels/family/family.h"
 #include "kernels/gemm/choice.h"
@@ -145,6 +148,7 @@ struct Operands {
   const GemmOperation& o;
   size_t m, n, k, batches;
   ByOperand<std::optional<command::Tensor>> tensors = {};
+  std::vector<size_t> product_row = {};  // by the row of D, with d_rows
 
   Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t k, size_t batches)
       : o(operation), m(m), n(n), k(k), batches(batches) {
@@ -161,10 +165,11 @@ struct Operands {
         shape = {scales_apart(lines.length), static_cast<uint64_t>(lines.lines)};
         if (o.batched || (o.grouped_rows() && row.is_by_batch(true))) shape.push_back(batches);
       }
-      tensors[row.operand] = row.role == OperandRole::groups   ? ends(run)
-                             : row.role == OperandRole::gather ? rows_of_matrix(run)
-                             : row.is_written()                ? run.output(type, shape)
-                                                               : run.normal(type, shape);
+      tensors[row.operand] = row.role == OperandRole::groups    ? ends(run)
+                             : row.role == OperandRole::gather  ? rows_of_matrix(run)
+                             : row.role == OperandRole::scatter ? any_order(run)
+                             : row.is_written()                 ? run.output(type, shape)
+                                                                : run.normal(type, shape);
     }
   }
 
@@ -192,6 +197,19 @@ struct Operands {
     rows.to_device();
     return rows;
   }
+  // Each of D's rows, once.
+  command::Tensor any_order(command::Run& run) {
+    const command::Tensor drawn = run.normal(DType::f32, {m});
+    command::Tensor rows = run.output(DType::s32, {m});
+    product_row.resize(m);
+    std::iota(product_row.begin(), product_row.end(), size_t{0});
+    std::ranges::stable_sort(product_row, [&](size_t a, size_t b) { return drawn[a] < drawn[b]; });
+    for (size_t i = 0; i < m; ++i) rows.set(product_row[i], static_cast<double>(i));
+    rows.to_device();
+    return rows;
+  }
+  // The row of the product that becomes a row of D.
+  size_t row_of_product(size_t row_of_d) const { return o.scatters() ? product_row[row_of_d] : row_of_d; }
   // The row of A that counts in a row of the product; none where that is of zeros.
   std::optional<size_t> row_of_a(size_t row) const {
     if (!o.gathers()) return row;
@@ -298,11 +316,14 @@ void run(const command::Fields& f, command::Run& run) {
                                               : o.gathers() ? a.pointer()
                                                             : a.tensor(),
                                               of_k ? ragged(b) : b.tensor(),
-                                              of_rows ? ragged(d) : d.tensor(),
+                                              o.scatters() ? d.pointer()
+                                              : of_rows    ? ragged(d)
+                                                           : d.tensor(),
                                               u32_of(m),
                                               u32_of(n),
                                               u32_of(k)};
   if (o.gathers()) arguments.insert(arguments.end(), {u32_of(k), u32_of(m)});
+  if (o.scatters()) arguments.insert(arguments.end(), {u32_of(columns), u32_of(m)});
   operands.add_to(arguments);
   if (o.batched || o.group_ends) arguments.push_back(u32_of(batches));
   const GemmTile chosen = checked(o, tile(f));
@@ -338,7 +359,7 @@ void run(const command::Fields& f, command::Run& run) {
                               [&](size_t depth) { return operands.block_factor(batch, i, j, depth); });
   };
   auto output = [&](size_t i) {
-    const size_t row = i / columns % m, col = i % columns;
+    const size_t row = operands.row_of_product(i / columns % m), col = i % columns;
     const size_t batch = of_rows ? operands.group_of(row) : i / (m * columns);
     return operands.output([&](size_t j) { return dot(batch, row, j); }, batch, row, col);
   };

@@ -59,15 +59,16 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (t.split_last > 1) k.cooperative();
   std::optional<TensorMap> A;
   if (!o.gathers()) A = p.get<TensorMap>("A");
-  TensorMap B = p.get<TensorMap>("B"), D = p.get<TensorMap>("D");
+  TensorMap B = p.get<TensorMap>("B");
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;
   if (o.batched) batches = p.get<u32>("batches");
   if (o.group_ends) batches = p.get<u32>("groups");
 
   // Their first use would wait for them.
-  std::vector<TensorMap> maps = {B, D};
+  std::vector<TensorMap> maps = {B};
   if (A) maps.insert(maps.begin(), *A);
+  if (!o.scatters()) maps.push_back(p.get<TensorMap>("D"));
   for (const ProductOperandRow& row : product_operands)
     if (row.role == OperandRole::block_factor && o.has(row.operand))
       maps.push_back(p.get<TensorMap>(row.shown));

@@ -176,7 +176,9 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     read(o.b, kinds.b, from_b);
     const size_t source_of_d = source_of(o.d, from_d, p);
     const int64_t by_tma = operation.d_by_threads ? columns_by_tma(o.d) : o.d.columns;
-    if (by_tma > 0) {
+    if (operation.scatters()) {
+      pointer(source_of_d, o.d.memory, o.d.type);
+    } else if (by_tma > 0) {
       Operand stored = o.d;
       stored.columns = by_tma;
       arguments.add(source_of_d, [&] { return matrix_tensor(stored, kinds.d); });
@@ -186,6 +188,11 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     for (const int64_t extent : {o.size.m, o.size.n, o.size.k}) number(extent);
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
+      number(rows.stride);
+      number(rows.extent);
+    }
+    if (operation.scatters()) {
+      const Operand::Dimension& rows = o.d.outer[kMatrixRows];
       number(rows.stride);
       number(rows.extent);
     }

@@ -56,6 +56,13 @@ struct DeviceMatrix {
 // that A does not have, as -1, is a row of zeros. Each CTA loads the rows where they lie, so that no copy is
 // made. Not with batches, groups of k and block scales.
 //
+// Scattered rows: with d_rows, an s32 for each of m rows, row i of the product becomes row d_rows[i] of D,
+// which has rows_of_d of them at multiples of 16 bytes, and a multiple of 16 bytes in each. A row that D does
+// not have, as -1, is dropped, and a row of D that nobody names stays as it is. Which of two products of one
+// row stays is not certain, so that rows are best named once: who sums them up, does so behind the product,
+// and in an order. row_scales are of the product's rows, as a router's weights are. Not with batches, groups
+// of k and beta.
+//
 // Block scales, of e4m3 and e5m2: A[m,k] counts times a_scales_1x128[k/128][m], and B[n,k] times
 // b_scales_1x128[k/128][n] or b_scales_128x128[n/128][k/128], for each batch, or of B each group of rows. A
 // and B have them both. The sum of each 128 of k is multiplied by them, and goes to sums of f32 whatever
@@ -78,7 +85,7 @@ struct DeviceMatrix {
 // overlap of the workspace; A, B, C and bias may overlap as they like.
 struct MatmulArguments {
   int64_t m = 0, n = 0, k = 0, batches = 1;
-  int64_t rows_of_a = 0;                    // with a_rows; else m
+  int64_t rows_of_a = 0, rows_of_d = 0;     // with a_rows and d_rows; else they have m
   DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,
   bool a_k_major = true, b_k_major = true;  // or, of 16-bit types: A as k rows of m, B as k rows of n
   DeviceMatrix d;                           // m rows of n

@@ -159,6 +159,29 @@ constexpr bool is_of_sum(OperandRole role) {
 
 }  // namespace
 
+namespace {
+
+// Rows that an index names are copied one by one, by the kernel's numbers of 32 bits.
+void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where where) {
+  const auto check = [&](const char* name, const char* index, bool has, int64_t rows, const Operand& x) {
+    if (rows != 0 && !has)
+      throw Error(where,
+                  fmt::format("matmul: rows_of_{} = {} without {}, which names them", name, rows, index));
+    if (has && x.outer[kMatrixRows].stride >= kIndexEnd)
+      throw Error(where, fmt::format("matmul: {} has a stride of {} elements, with {}; it is less than 2^32",
+                                     x.name, x.outer[kMatrixRows].stride, index));
+  };
+  check("a", "a_rows", p.a_rows.address != 0, p.rows_of_a, o.a);
+  check("d", "d_rows", p.d_rows.address != 0, p.rows_of_d, o.d);
+  if (o.operation.scatters() && columns_by_tma(o.d) < o.d.columns)
+    throw Error(where,
+                fmt::format("matmul: D of {}, with d_rows, at {:#x} with {} columns and a stride of {}: its "
+                            "rows begin at multiples of 16 B, and have a multiple of 16 B",
+                            name(o.d.type), o.d.memory.address, o.d.columns, o.d.outer[kMatrixRows].stride));
+}
+
+}  // namespace
+
 GemmOperation operation_of(const MatmulArguments& p) {
   const bool product = p.k > 0 && p.alpha != 0;
   GemmOperation o;
@@ -189,6 +212,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   check_extent("k", p.k, where);
   check_extent("batches", p.batches, where);
   check_extent("rows_of_a", p.rows_of_a, where);
+  check_extent("rows_of_d", p.rows_of_d, where);
   PlacedProduct o;
   o.has_product = p.k > 0 && p.alpha != 0;
   o.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
@@ -209,13 +233,9 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   o.b = matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
-  o.d = matrix_operand("D", p.d, p.m, operation.d_columns(p.n), of_d);
+  o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);
   if (o.is_empty) return o;
-  if (p.rows_of_a != 0 && p.a_rows.address == 0)
-    throw Error(where, fmt::format("matmul: rows_of_a = {} without a_rows, which names them", p.rows_of_a));
-  if (operation.gathers() && o.a.outer[kMatrixRows].stride >= kIndexEnd)
-    throw Error(where, fmt::format("matmul: A has a stride of {} elements, with a_rows; it is less than 2^32",
-                                   o.a.outer[kMatrixRows].stride));
+  check_indexed_rows(o, p, where);
   if (o.has_product) {
     check_memory(kName, o.a, where);
     check_memory(kName, o.b, where);
@@ -233,7 +253,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
       check_row(kName, x, where);
   }
   check_overlap(o, where);
-  o.operation.d_by_threads = stored_by_threads(o.d) && !operation.group_ends;
+  o.operation.d_by_threads = stored_by_threads(o.d) && !operation.group_ends && !operation.scatters();
   return o;
 }
 

@@ -18,13 +18,20 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   else
     add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
   add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
-  add("D", tensor_map, DType::u32, "the result: M rows of N");
+  if (o.scatters())
+    add("D", pointer, o.d, "rows of N, some of which become the product's");
+  else
+    add("D", tensor_map, DType::u32, "the result: M rows of N");
   add("M", scalar, DType::u32, "rows of D");
   add("N", scalar, DType::u32, "columns of D");
   add("K", scalar, DType::u32, "depth of the product");
   if (o.a_rows) {
     add("lda", scalar, DType::u32, "elements from a row of A to the next");
     add("rows_of_a", scalar, DType::u32, "rows of A");
+  }
+  if (o.scatters()) {
+    add("ldd", scalar, DType::u32, "elements from a row of D to the next");
+    add("rows_of_d", scalar, DType::u32, "rows of D");
   }
   if (o.d_by_threads) {
     add("d_memory", pointer, o.d, "D once more, with its batches M strides apart: where threads store it");

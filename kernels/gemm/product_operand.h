@@ -36,14 +36,15 @@ enum class OperandShape : uint8_t {
 };
 inline constexpr int kScaleBlock = 128;
 
-// Roles come in this order. Groups say what the sum is of, and a gather which rows of A it takes; the sum of
-// each 128 of k is multiplied by block factors before it is added up; the sum is multiplied by factors; beta
-// times the residual and then the addends are added; the activation is applied, or its slope at the inputs;
-// the greatest magnitude is written; and the result is multiplied once more before it is rounded. Gradients
-// reach all but the first three and the last two.
+// Roles come in this order. Groups say what the sum is of, a gather which rows of A it takes, and a scatter
+// which rows of D get it; the sum of each 128 of k is multiplied by block factors before it is added up; the
+// sum is multiplied by factors; beta times the residual and then the addends are added; the activation is
+// applied, or its slope at the inputs; the greatest magnitude is written; and the result is multiplied once
+// more before it is rounded. Gradients reach all but the first four and the last two.
 enum class OperandRole : uint8_t {
   groups,
   gather,
+  scatter,
   block_factor,
   factor,
   residual,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/product/scatter.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/commit.h"
 
@@ -128,8 +129,10 @@ class Staging {
 
   // Panel i of a tile at row m, column n, where the copy that used its buffer last is none of the `pending`
   // youngest. Where threads store some panels, nobody counts copies: none is pending.
-  void emit(TensorMap to, int i, const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch,
-            int pending) const {
+  void emit(const std::optional<TensorMap>& map, int i, const TileValues& panel, u32 m, u32 n,
+            const std::optional<u32>& batch, int pending) const {
+    if (options_.scattered) return emit_scattered(i, panel, m, n, *batch);
+    const TensorMap& to = *map;
     if (!options_.threads) return emit_by_tma(to, i, panel, m, n, batch, pending);
     const TilePart at = part(i);
     u32 end = options_.transposed ? m + (at.row + at.rows) : n + (at.col + at.cols);
@@ -156,6 +159,22 @@ class Staging {
         record.pieces.push_back(copy(to, buffer, at, first, m, n, batch));
     });
     kernel().stores.push_back(std::move(record));
+  }
+
+  // All threads are through with what they stored from the buffer before, when they write it anew.
+  void emit_scattered(int i, const TileValues& panel, u32 m, u32 n, u32 end) const {
+    const TilePart at = part(i);
+    u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
+    sync_warpgroup();
+    const TileView buffer = view((*buffers_)[group * options_.buffers + i % options_.buffers], at.cols);
+    {
+      detail::RecordedApart apart(TileContext::of(builder_));
+      detail::store_view(options_.transposed ? buffer.transposed() : buffer, panel);
+    }
+    sync_warpgroup();
+    const u32 row = m + at.row, col = n + at.col;
+    detail::scatter_rows(buffer, *options_.scattered, options_.transposed ? col : row,
+                         options_.transposed ? row : col, end);
   }
 
   // A panel whose first element is at row m, column n of the output.
@@ -281,6 +300,7 @@ StoreSource::StoreSource(const TileValues& x)
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
            const StoreOptions& options, Where where) {
   AtLine line(where);
+  if (options.scattered) throw Error("store: scattered rows, which a PanelStore stores");
   const Staging staging(type, from.extent(), options);
   const Finish finish(type, from, epilogue, staging, m, n, options.batch);
   for (int i = 0; i < staging.panels(); ++i)
@@ -290,11 +310,16 @@ void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, cons
 struct PanelStore::State {
   Staging staging;
   DType type;
-  TensorMap to;
+  std::optional<TensorMap> to;
 };
 
-PanelStore::PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options, Where where) {
+PanelStore::PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile, const StoreOptions& options,
+                       Where where) {
   AtLine line(where);
+  if (to.has_value() == options.scattered.has_value())
+    throw Error("panel store: it takes a tensor map, or scattered rows, and not both");
+  if (options.scattered && !options.batch)
+    throw Error("panel store: scattered rows without a batch, which says where they end");
   state_ = std::make_shared<const State>(State{Staging(type, tile, options), type, to});
 }
 
@@ -335,7 +360,7 @@ struct DeferredStore::State {
   PanelStore panels;  // through which it goes
   const Staging& staging;
   DType type;
-  TensorMap to;
+  std::optional<TensorMap> to;
   std::vector<Kept> kept;
   Var<u32> m, n;
   std::optional<Var<u32>> batch;

@@ -17,6 +17,17 @@ struct ThreadStore {
   u32 rows, cols, stride, by_tma;  // the stride in elements
 };
 
+// A row-major matrix of `rows` rows, `stride` elements apart, that gets row i of the output as its row
+// index[i], in columns before `cols`: no row that it does not have, and none from the row on that the store
+// has as its `batch`. Threads write 16 bytes at a time: the start, the stride and `cols` are multiples of
+// that, and index[0] can be read in any case. Rows that are named twice are written twice, in no certain
+// order.
+struct ScatteredRows {
+  gmem start;
+  u32 rows, cols, stride;
+  gptr<s32> index;
+};
+
 struct StoreOptions {
   // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
   bool transposed = false;
@@ -37,6 +48,8 @@ struct StoreOptions {
   std::vector<uint32_t> outer = {};
   // A panel that TMA does not store as a whole is stored by threads, an element at a time.
   std::optional<ThreadStore> threads = {};
+  // Of a PanelStore: rows go where these say, and not by TMA.
+  std::optional<ScatteredRows> scattered = {};
   // Where the staging buffers lie: in the place of a tile, or of a view of one, which is as good as not
   // written afterwards. Stores by the same warpgroups may have the same place, one after the other. All of
   // the role's warpgroups must be through with what is there, and, before anybody else writes there, with the
@@ -115,8 +128,9 @@ void store(TensorMap to, const RegisterTile<T>& x, u32 m, u32 n, const StoreOpti
 // A store of tiles of one size whose panels may come one by one.
 class PanelStore {
  public:
-  // Set `options.batch`, to any value, if the tensor has batches. Throws Error as store() does.
-  PanelStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options = {},
+  // Set `options.batch`, to any value, if the tensor has batches, or if rows are scattered, which takes no
+  // tensor map. Throws Error as store() does.
+  PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
   // The columns of the given tile that become a panel; all panels have as many if `options.columns` says so.

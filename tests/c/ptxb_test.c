@@ -490,6 +490,23 @@ static void check_groups(unsigned seed) {
       wrong += value(&d, i, j) != sum;
     }
   CHECK(wrong == 0);
+
+  /* The same into rows of D backwards, of which two are not there. */
+  rows[9] = -1; /* its row is that of another */
+  OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
+  p.d_rows = &of_rows;
+  OK(ptxb_matmul_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N && rows[i] >= 0 && rows[i] < M; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K && i < ends[2]; ++k)
+        sum += value(&a, rows[i], k) * value(&b, (i < ends[1] ? 1 : 2) * K + k, j);
+      wrong += value(&d, rows[i], j) != sum;
+    }
+  CHECK(wrong == 0);
+  p.d_rows = NULL;
   count = M - 1;
   REFUSED(ptxb_matmul_run(device, &p, NULL, 0, NULL), "a_rows: [39] of s32; it is int32");
   count = M, of_rows.dtype = f32;

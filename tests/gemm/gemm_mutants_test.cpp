@@ -163,6 +163,36 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                          {}}});
 }
 
+// Scattered rows, of which each thread stores pieces of its own, times the weight of its row.
+TEST_CASE("emulator: gemm of scattered rows and its mutants") {
+  const Subject subject("gemm", {{"m", 200},
+                                 {"n", 72},
+                                 {"k", 72},
+                                 {"batches", 5},
+                                 {"group_ends", 1},
+                                 {"d_rows", 1},
+                                 {"row_scales", 1},
+                                 {"bm", 64},
+                                 {"bn", 64},
+                                 {"consumers", 1},
+                                 {"sms", 3}});
+  const auto other = [](Instruction& i) {
+    i.opcode = "xor.b32", i.operands[2] = number(1);
+    return true;
+  };
+  const auto more = [](int64_t by) {
+    return [=](Instruction& i) {
+      i.opcode = "add.u32", i.operands[2] = number(by);
+      return true;
+    };
+  };
+  check_wrong(subject,
+              {{"a group's tail is written over its neighbour", "redux.sync.max.u32", 6, more(1), {}},
+               {"a group's last row is left out", "redux.sync.max.u32", 6, more(-1), {}},
+               {"a row goes where its neighbour should", "min.u32", 11, other, {}},
+               {"a weight is that of the next row", "ld.global.b32", 2, add_to(1, 4), {}}});
+}
+
 // Six blocks of k: four follow each other in a turn of the loop, and a box of B's scales has four.
 TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
   const Subject subject("gemm", {{"m", 136},

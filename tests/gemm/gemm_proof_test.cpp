@@ -112,6 +112,7 @@ TEST_CASE("gemm is proved in all that it takes") {
         {{"bm", 256}, {"bn", 128}, {"a_major", 1}},
         {{"a_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"a_rows", 1}, {"bn", 40}, {"swapped", 1}, {"stages", 2}},
+        {{"d_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows
         {{"bn", 88}, {"cluster_m", 4}},
         {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}}})

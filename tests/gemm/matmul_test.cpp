@@ -624,6 +624,40 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
   CHECK_ERROR(matmul()(q), "gemm: a_rows with batches");
 }
 
+TEST_CASE("rows of D are those that an index names, and others stay as they are") {
+  MatmulCase c = sized(150, 72, 136);
+  c.d_rows = true;
+  check_case(c);
+  c.d = DType::f32, c.bias = true, c.row_scales = true;
+  check_case(c);
+  c.d = DType::bf16, c.group_ends = true, c.size = {150, 96, 136, 5}, c.activation = Activation::silu,
+  c.use = kernels::ActivationUse::gate;
+  check_case(c);
+  c.a_rows = true, c.rows_of_a = 30;
+  check_case(c);
+  for (const int64_t m : {1, 7, 24}) {  // swapped
+    c = sized(m, 200, 64), c.d_rows = true, c.d_lie.gap = 8;
+    check_case(c);
+  }
+  c.size.k = 0;  // rows of zeros
+  check_case(c);
+
+  c = sized(40, 72, 64), c.d_rows = true;
+  MatmulTrial trial(device(), c);
+  const MatmulArguments p = trial.arguments();
+  MatmulArguments q = p;
+  q.d_rows.bytes -= 4;
+  CHECK_ERROR(matmul()(q), "matmul: d_rows of");
+  q = p, q.rows_of_d += 1;
+  CHECK_ERROR(matmul()(q), "matmul: D of bf16");
+  q = p, q.d_rows = {};
+  CHECK_ERROR(matmul()(q), "matmul: rows_of_d = 49 without d_rows");
+  q = p, q.n = 71;
+  CHECK_ERROR(matmul()(q), "matmul: D of bf16, with d_rows");
+  q = p, q.beta = 1, q.c = q.d;
+  CHECK_ERROR(matmul()(q), "gemm: d_rows with beta C");
+}
+
 TEST_CASE("a product with nothing to do is known too, and is checked where it has to be") {
   MatmulCase c = sized(0, 40, 72);
   c.bias = true;

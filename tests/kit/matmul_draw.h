@@ -95,6 +95,10 @@ inline MatmulCase draw_product(Draw& draw) {
     c.a_rows = true;
     c.rows_of_a = draw.spread(1, 300);
   }
+  if (!c.groups_of_k && (c.group_ends || c.size.batches == 1) && !c.amax && draw.chance(4)) {
+    c.d_rows = true;  // of the greatest that is stored nobody knows where a row is dropped
+    c.beta = 0, c.in_place = false;
+  }
   if (is_fp8(c.a) && !c.a_rows && draw.chance(2)) {
     c.a_scales_1x128 = true;
     (draw.chance(3) ? c.b_scales_1x128 : c.b_scales_128x128) = true;
@@ -175,6 +179,8 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
     c.product.size.m = size();
     c.product.size.n = size();
     if (c.operation.gates()) c.product.size.n += c.product.size.n % 2;
+    if (c.operation.scatters())  // whose rows are multiples of 16 bytes
+      c.product.size.n = (c.product.size.n + 31) / 32 * 32;
     c.product.size.k = size();
     extent = std::max<int64_t>(extent - 1, 8);
   } while (volume(c) > scale.volume);
@@ -184,8 +190,12 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
   c.product.d_lie = draw_lie(draw, c.product.d);
   c.product.inputs_lie = draw_lie(draw, c.operation.addend());
   c.product.inputs_lie.batch_gap = 0;
-  c.operation.d_by_threads =
-      !c.product.group_ends && stored_by_threads(placed_output(c.product, c.operation));
+  if (c.operation.scatters()) {
+    const int64_t step = 16 / size_of(c.product.d);
+    for (int64_t* gap : {&c.product.d_lie.offset, &c.product.d_lie.gap}) *gap = *gap / step * step;
+  }
+  c.operation.d_by_threads = !c.product.group_ends && !c.operation.scatters() &&
+                             stored_by_threads(placed_output(c.product, c.operation));
   c.multiprocessors = draw.of({0, 1, 2, 5});
   return c;
 }

@@ -31,6 +31,9 @@ struct MatmulCase {
   uint64_t seed = 1;
 };
 
+// With d_rows D has so many rows more than the product.
+inline constexpr int64_t kMoreRows = 9;
+
 // Its arguments, but for the matrices' places: what a Matmul's operation follows from.
 inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   kernels::MatmulArguments p;
@@ -41,6 +44,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   p.activation = c.activation, p.use = c.use;
   p.groups_of_k = c.groups_of_k;
   p.rows_of_a = c.a_rows ? c.rows_of_a : 0;
+  p.rows_of_d = c.d_rows ? c.size.m + kMoreRows : 0;
   p.fast_accumulation = c.fast_accumulation;
   constexpr runtime::Address kSomewhere = 256;
 #define PTXBUILDER_VECTOR(name, ...) \
@@ -63,7 +67,8 @@ class MatmulTrial {
            c.a_k_major ? c.size.k : c.size.m, c.group_ends ? 1 : c.size.batches, c.a_lie),
         b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n,
            operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
-        d_(device, c.d, c.size.m, operation_.d_columns(c.size.n), batches_of_d(), c.d_lie) {
+        d_(device, c.d, c.size.m + (c.d_rows ? kMoreRows : 0), operation_.d_columns(c.size.n), batches_of_d(),
+           c.d_lie) {
 #define PTXBUILDER_VECTOR(name, ...) add_operand(kernels::ProductOperand::name, {});
 #define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
 #include "kernels/gemm/product.def"
@@ -81,6 +86,8 @@ class MatmulTrial {
         fill_ends(x, random);
       else if (row.role == kernels::OperandRole::gather && operation_.has(row.operand))
         fill_rows(x, case_.rows_of_a, random);
+      else if (row.role == kernels::OperandRole::scatter && operation_.has(row.operand))
+        fill_places(x, random);
       else if (operation_.has(row.operand))
         x.fill_normal(random);
       else
@@ -142,6 +149,7 @@ class MatmulTrial {
       return fmt::format("byte {} of {} around D was overwritten", at, of_d);
     if (const size_t at = greatest().first_touched(amax); at != amax.size())
       return fmt::format("byte {} of {} around amax was overwritten", at, amax.size());
+    if (is_other_row_touched(got)) return "a row of D that d_rows does not name was overwritten";
     const int64_t rows = case_.size.m * batches_of_d();
     std::atomic<int64_t> next = 0;
     std::mutex adding;
@@ -196,6 +204,37 @@ class MatmulTrial {
       rows.push_back(random() % 16 == 0 ? (random() % 2 == 0 ? -1 : all)
                                         : std::uniform_int_distribution<int64_t>(0, all - 1)(random));
     x.fill_row(rows);
+  }
+  // Some of D's rows, each once, and some that it does not have.
+  void fill_places(GuardedMatrix& x, std::mt19937_64& random) {
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < case_.size.m + kMoreRows; ++i) rows.push_back(i);
+    std::ranges::shuffle(rows, random);
+    rows.resize(static_cast<size_t>(case_.size.m));
+    for (int64_t& row : rows)
+      if (random() % 16 == 0) row = random() % 2 == 0 ? -1 : case_.size.m + kMoreRows;
+    x.fill_row(rows);
+  }
+  // The row of D that a row of the product becomes; -1 for none.
+  int64_t row_of_d(int64_t i) const {
+    if (!operation_.scatters()) return i;
+    const auto row = static_cast<int64_t>(of(kernels::ProductOperand::d_rows).value(0, 0, i));
+    return row < case_.size.m + kMoreRows ? row : -1;
+  }
+  // Says whether a row of D that no row of the product becomes has changed.
+  bool is_other_row_touched(const std::vector<std::byte>& got) const {
+    if (!operation_.scatters()) return false;
+    std::vector<bool> named(static_cast<size_t>(case_.size.m + kMoreRows), false);
+    for (int64_t i = 0; i < case_.size.m; ++i)
+      if (const int64_t row = row_of_d(i); row >= 0) named[static_cast<size_t>(row)] = true;
+    const std::vector<std::byte>& before = out().bytes();
+    for (size_t row = 0; row < named.size(); ++row) {
+      if (named[row]) continue;
+      const auto at = static_cast<ptrdiff_t>(out().at(0, static_cast<int64_t>(row), 0));
+      const ptrdiff_t bytes = operation_.d_columns(case_.size.n) * size_of(case_.d);
+      if (!std::equal(got.begin() + at, got.begin() + at + bytes, before.begin() + at)) return true;
+    }
+    return false;
   }
   // The row of A that counts in a row of the product; -1 where that is of zeros.
   int64_t row_of_a(int64_t i) const {
@@ -309,7 +348,8 @@ class MatmulTrial {
       // To round, and to clamp, keeps the order of numbers.
       const auto [low, high] =
           std::minmax({stored(factor * (y.value - y.lost)), stored(factor * (y.value + y.lost))});
-      const double value = out().value_in(got, batch_of_d, i, j);
+      if (row_of_d(i) < 0) continue;
+      const double value = out().value_in(got, batch_of_d, row_of_d(i), j);
       seen.stored = std::max(seen.stored, std::abs(value));
       if ((low <= value && value <= high) || seen.wrong++ > 0) continue;
       seen.first = fmt::format("D[{},{},{}] = {}, should be {} to {}", batch, i, j, value, low, high);

@@ -506,6 +506,20 @@ for words, text in ((dict(a_rows=rows.astype(np.int64)), "a_rows: (130,) of int6
 with kit.refused("a_rows: of groups of columns"):
     pb.grouped_mm(of_groups.swapaxes(1, 2), a.T, ends, a_rows=rows, device="emulator")
 
+# Scattered rows: of a D that is made, and of one that is given and has more rows.
+exact, places = reference.grouped(wide(a), wide(of_groups), ends), reference.PLACES
+for words, factor in ({}, 1), (dict(d_weights=scale), scale[:, None]):
+    check_groups(pb.grouped_mm(a, of_groups, ends, d_rows=places, device="emulator", **words)[places], factor * exact, "scattered")
+got = np.full((200, 56), 7, a.dtype)
+dropped = np.where(np.arange(reference.ALL) % 9 == 0, -1, places + 60).astype(np.int32)
+pb.matmul(a, of_groups[0], d_rows=dropped, out=got, device="emulator")
+check_groups(got[dropped[dropped >= 0]], (wide(a) @ wide(of_groups[0]))[dropped >= 0], "scattered into more rows")
+kit.check((np.delete(got, dropped[dropped >= 0], 0) == 7).all(), "rows that are not named stay")
+for words, text in ((dict(d_rows=places[1:]), "d_rows: [129] of s32; it is int32"), (dict(d_rows=places.astype(np.int64)), "d_rows: [130] of s64"),
+                    (dict(b=of_groups[0][:, :51], d_rows=places), "with d_rows"), (dict(b=of_groups[0], c=exact.astype(a.dtype), d_rows=places), "d_rows with beta C")):
+    with kit.refused(text):
+        pb.matmul(**{"a": a, "b": of_groups[0], "device": "emulator", **words})
+
 # Scales of blocks, dense, in batches and in groups, as the library and as PyTorch lay them; and what is refused.
 def scales(*shape):
     return random.uniform(0.5, 2, shape).astype(np.float32)

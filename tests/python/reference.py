@@ -131,7 +131,7 @@ def shapes(case, batch=2):
 # ---- Products with all that may stand beside them ----
 
 # All that a product may read beside A and B, and that has a gradient.
-EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "block_factor", "greatest", "result_factor"))
+EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "scatter", "block_factor", "greatest", "result_factor"))
 # Shapes of A and B, their type, D's, the tensors beside, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
@@ -192,6 +192,7 @@ def scattered(rows, of_rows, count):
 
 # Rows of the 50 that A has are taken by the products' rows, some several times, and some that A does not have.
 ROWS_OF_A = 50
+PLACES = (np.arange(ALL) * 37 % ALL).astype(np.int32)  # where each row of a product goes
 GATHERED = np.concatenate([np.arange(ALL - 4) * 7 % ROWS_OF_A, [-1, ROWS_OF_A, 3, 3]]).astype(np.int32)[np.arange(ALL) * 3 % ALL]
 
 

@@ -9,7 +9,7 @@ from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, chec
 
 # An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
 # or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
-# "columns_by_k" or "blocks", and its role "groups", "gather", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
+# "columns_by_k" or "blocks", and its role "groups", "gather", "scatter", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
 # "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
@@ -30,7 +30,7 @@ def is_traced():
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
-           a_rows=None):
+           a_rows=None, d_rows=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -61,6 +61,11 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     zeros. `offs` may divide the rows. Not of batches, groups of k and scales of blocks. The gradient of A sums up those of a row's copies
     in float32, in no certain order on a GPU.
 
+    With `d_rows`, int32 [m], row i of the product becomes row d_rows[i] of D: of D that is made, which has m rows, each is to be named
+    once; of `out`, which may have any number of rows, others stay as they are, and a row that it does not have, as -1, is dropped. `scale_a`
+    is of the product's rows, as a router's weights are. D's rows are multiples of 16 bytes. Who sums up several results of one token sends
+    them to rows that follow each other, and sums these, which has an order; to sum in D would have none. Not of batches, groups of k and C.
+
     8-bit floats may have scales of blocks, float32 too: of each 128 of k of a row of A, `scale_a_1x128` [.., k/128, m], and of B either
     `scale_b_128x128` [.., n/128, k/128], or `scale_b_1x128` [.., k/128, n], quotients rounded up, with `offs` [groups, ..] of B. What does
     not lie without gaps is copied. The sum of each 128 of k is multiplied by them before it goes to sums of float32. scaled_mm() takes them
@@ -73,7 +78,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     """
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
-                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, scale_a_1x128,
+                          c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, d_rows, scale_a_1x128,
                           scale_b_128x128, scale_b_1x128)
         if d is not NotImplemented:
             return d
@@ -85,7 +90,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     check_together(activation, c, gate, slope_of)
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
-                        amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, scale_a_1x128=scale_a_1x128,
+                        amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
                         scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
@@ -168,7 +173,7 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
 # ---- Groups ----
 
 
-def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, device=None):
+def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=None, d_rows=None, d_weights=None, device=None):
     """torch._grouped_mm, argument by argument, of any framework: one product for each group of rows, of columns or of k.
 
     [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k]
@@ -176,15 +181,18 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
     [groups, m, k] and [groups, k, n] are multiplied one by one. A bias, [groups, n], is of groups of rows alone. The host reads
     nothing. Differentiable in both without a bias; ptxbuilder.matmul() takes more behind the sum.
 
-    With `a_rows`, int32 [m], rows of groups are gathered: row i is that of row a_rows[i] of mat_a, as matmul() says.
+    With `a_rows`, int32 [m], rows of groups are gathered: row i is that of row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
+    d_rows[i] of the result, times its `d_weights`, float32 [m], which are matmul()'s scale_a. All as matmul() says.
     """
     if offs is not None and mat_a.ndim == 3 and mat_b.ndim == 2:
         if bias is not None:
             raise ValueError("bias: of groups of columns; it is of groups of rows alone")
-        if a_rows is not None:
-            raise ValueError("a_rows: of groups of columns; they are of groups of rows alone")
+        for word, x in (("a_rows", a_rows), ("d_rows", d_rows), ("d_weights", d_weights)):
+            if x is not None:
+                raise ValueError(f"{word}: of groups of columns; they are of groups of rows alone")
         return grouped_mm(mat_b.swapaxes(0, 1), mat_a.swapaxes(1, 2), offs, None, out_dtype, device=device).swapaxes(0, 1)
-    return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device, a_rows=a_rows)
+    return matmul(mat_a, mat_b, bias=bias, offs=offs, out_dtype=out_dtype, device=device, a_rows=a_rows, d_rows=d_rows,
+                  scale_a=d_weights)
 
 
 def groups_k(a, b, offs):
@@ -236,7 +244,7 @@ def gradients_of_groups(product, turned, a, b, grad, needs):
 
 def only_offs(operands, options):
     """Refuses what has no gradient beside groups."""
-    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather")]
+    others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather", "scatter")]
     others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
     for word in others:
         raise ValueError(NO_GRADIENT.format(f"{word} beside offs"))
@@ -273,7 +281,7 @@ def in_lines(operands, rows, columns):
     the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
-        if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "block_factor"):
+        if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "scatter", "block_factor"):
             continue
         if row.type == "f32":
             _check_float32(row.label, x)
@@ -326,7 +334,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
             else:
                 x = x.reshape(lines)
         by_word[row.word] = kit.compact(x)
-    for row, x in with_role(operands, "groups", "gather"):
+    for row, x in with_role(operands, "groups", "gather", "scatter"):
         by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
         if x is not None and row.shape == "elements":
@@ -367,6 +375,8 @@ def run(kit, a, b, out, operands, options, stream=None):
     if is_made:
         result = out = kit.empty(a, folded, name)
     else:
+        if operands.d_rows is not None and out.ndim == 2 and out.shape[1] == shape[-1]:
+            folded = shape = tuple(out.shape)
         if tuple(out.shape) != shape:
             raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of the product is {shape}")
         if out_dtype is not None and name_of(out.dtype) != name:

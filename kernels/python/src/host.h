@@ -54,6 +54,7 @@ enum {
 enum {
   ROLE_groups,
   ROLE_gather,
+  ROLE_scatter,
   ROLE_block_factor,
   ROLE_factor,
   ROLE_residual,
