@@ -248,6 +248,12 @@ for way in (pb.grouped_mm, jax.jit(pb.grouped_mm)):
     of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad))
     for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
         check(got, exact, 2**-7, "gradients of gathered rows")
+places = jnp.asarray(reference.PLACES)
+d, back = jax.vjp(lambda x, y: pb.grouped_mm(x, y, ends, a_rows=rows, d_rows=places), few, y)
+check(d[places], reference.grouped(taken, wide(y), reference.ENDS), 2**-7, "scattered rows")
+of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad)[reference.PLACES])
+for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, of_rows, len(few)), of_y)):
+    check(got, exact, 2**-7, "gradients of scattered rows")
 d, back = jax.vjp(lambda x, y: pb.matmul(x, y, a_rows=rows), few, y[0])
 check(d, taken @ wide(y[0]), 2**-7, "gathered rows of one matrix")
 for got, exact in zip(back(grad), (reference.scattered(reference.GATHERED, wide(grad) @ wide(y[0]).T, len(few)), taken.T @ wide(grad))):

@@ -563,6 +563,24 @@ for way in (gathered, by_compiler(gathered)):
     of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, wide(grad))
     for got, expected in zip(torch.autograd.grad(d, given, grad), (reference.scattered(reference.GATHERED, of_rows, len(x)), of_y)):
         check(got, torch.from_numpy(expected), 2**-7, "gradients of gathered rows")
+places, weights = torch.from_numpy(reference.PLACES), torch.rand(reference.ALL)
+
+
+def scattered(x, y, ends, rows, places, weights):
+    return pb.grouped_mm(x, y, ends, a_rows=rows, d_rows=places, d_weights=weights, device="emulator")
+
+
+for way in (scattered, by_compiler(scattered)):
+    given = [x.clone().requires_grad_(), y.clone().requires_grad_(), weights.clone().requires_grad_()]
+    plain = reference.grouped(taken, wide(y), reference.ENDS)
+    for d in (way(x, y, ends, rows, places, weights), way(*given[:2], ends, rows, places, given[2])):
+        check(d[places.long()], torch.from_numpy(plain * wide(weights)[:, None]), 2**-7, "scattered rows")
+    grad = torch.randn_like(d)
+    of_product = wide(grad)[reference.PLACES]
+    of_rows, of_y = reference.grouped_gradients(taken, wide(y), reference.ENDS, of_product * wide(weights)[:, None])
+    expected = reference.scattered(reference.GATHERED, of_rows, len(x)), of_y, (of_product * plain).sum(1)
+    for got, exact in zip(torch.autograd.grad(d, given, grad), expected):
+        check(got, torch.from_numpy(exact), 2**-6, "gradients of scattered rows")
 for way in (product, by_compiler(product)):
     check(way(x, y[0], a_rows=rows), torch.from_numpy(taken @ wide(y[0])), 2**-7, "gathered rows of one matrix")
     given = [x.clone().requires_grad_(), y[0].clone().requires_grad_()]
@@ -604,7 +622,7 @@ with kit.refused("scale_a_1x128: a product whose gradient is asked for has none"
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
 # These are measured on a GPU, and here in small.
-for name in ("block", "attention", "groups", "blocks", "training"):
+for name in ("block", "attention", "groups", "gathered", "blocks", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])
 kit.end()

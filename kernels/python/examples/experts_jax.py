@@ -22,32 +22,40 @@ def probabilities(x, router):
 
 def layer(x, router, up, down, k, grouped, chosen=None):
     """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. The first product takes each row of x where it lies, as its token says. Where probabilities are nearly equal, another
-    precision chooses otherwise, so that who compares two says what is `chosen`."""
+    by its weight. The first product takes each row of x where it lies, and the second puts the results of a token side by side, to be
+    summed up in an order: so that a step repeats to the bit. Where probabilities are nearly equal, another precision chooses otherwise, so
+    that who compares two says what is `chosen`."""
     all_weights = probabilities(x, router)
     chosen = jax.lax.top_k(all_weights, k)[1] if chosen is None else chosen
     weight = jnp.take_along_axis(all_weights, chosen, 1)
     weight = weight / weight.sum(-1, keepdims=True)
     order = jnp.argsort(chosen.ravel(), stable=True)  # rows by expert
     sizes = jnp.bincount(chosen.ravel(), length=router.shape[1]).astype(jnp.int32)
-    token = order // k
-    gate, value = jnp.split(grouped(x, up, sizes, token), 2, -1)
-    rows = grouped(jax.nn.silu(gate) * value, down, sizes)
-    return jnp.zeros_like(x).at[token].add(rows * weight.ravel()[order, None].astype(rows.dtype))
+    gate, value = jnp.split(grouped(x, up, sizes, a_rows=order // k), 2, -1)
+    rows = grouped(jax.nn.silu(gate) * value, down, sizes, d_rows=order)
+    return (rows.reshape(*chosen.shape, -1) * weight[:, :, None].astype(rows.dtype)).sum(1)
 
 
-def ours(a, b, sizes, rows=None):
-    return pb.grouped_mm(a, b, jnp.cumsum(sizes, dtype=jnp.int32), a_rows=None if rows is None else rows.astype(jnp.int32))
+def ours(a, b, sizes, **rows):
+    return pb.grouped_mm(a, b, jnp.cumsum(sizes, dtype=jnp.int32), **{word: x.astype(jnp.int32) for word, x in rows.items()})
 
 
-def theirs(a, b, sizes, rows=None):
-    return jax.lax.ragged_dot(a if rows is None else a[rows], b, sizes)
+def by_copies(product, a, b, sizes, a_rows=None, d_rows=None):
+    y = product(a if a_rows is None else a[a_rows], b, sizes)
+    return y if d_rows is None else jnp.zeros_like(y).at[d_rows].set(y)
 
 
-def one_by_one(a, b, sizes, rows=None):
-    a = a if rows is None else a[rows]
+def theirs(a, b, sizes, **rows):
+    return by_copies(jax.lax.ragged_dot, a, b, sizes, **rows)
+
+
+def each_row(a, b, sizes):
     expert = jnp.repeat(jnp.arange(len(sizes)), sizes, total_repeat_length=len(a))
     return jnp.einsum("td,tdf->tf", a, b[expert])
+
+
+def one_by_one(a, b, sizes, **rows):
+    return by_copies(each_row, a, b, sizes, **rows)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))

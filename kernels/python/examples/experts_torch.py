@@ -21,34 +21,40 @@ def probabilities(x, router):
 
 def layer(x, router, up, down, k, grouped_mm, chosen=None):
     """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. The first product takes each row of x where it lies, as its token says. Nothing of it is read by the host, so that a
-    graph may hold it. Where probabilities are nearly equal, another precision chooses otherwise, so that who compares two says what is
-    `chosen`."""
+    by its weight. The first product takes each row of x where it lies, and the second puts the results of a token side by side, to be
+    summed up in an order: so that a step repeats to the bit. Nothing of it is read by the host, so that a graph may hold it. Where
+    probabilities are nearly equal, another precision chooses otherwise, so that who compares two says what is `chosen`."""
     experts, all_weights = router.shape[1], probabilities(x, router)
     chosen = all_weights.topk(k)[1] if chosen is None else chosen
     weight = all_weights.gather(1, chosen)
     weight = weight / weight.sum(-1, keepdim=True)
     order = chosen.flatten().argsort(stable=True)  # rows by expert
     ends = (chosen.flatten()[:, None] == torch.arange(experts, device=x.device)).sum(0).cumsum(0).int()
-    token = order // k
-    gate, value = grouped_mm(x, up, ends, token).chunk(2, -1)
-    rows = grouped_mm(F.silu(gate) * value, down, ends)
-    rows = rows * weight.flatten()[order, None].to(rows.dtype)
-    return torch.zeros_like(x).index_add(0, token, rows)
+    gate, value = grouped_mm(x, up, ends, a_rows=order // k).chunk(2, -1)
+    rows = grouped_mm(F.silu(gate) * value, down, ends, d_rows=order)
+    return (rows.view(*chosen.shape, -1) * weight[:, :, None].to(rows.dtype)).sum(1)
 
 
-def ours(a, b, ends, rows=None):
-    return pb.grouped_mm(a, b, ends, a_rows=None if rows is None else rows.int(), device=None if on_gpu else "emulator")
+def ours(a, b, ends, **rows):
+    return pb.grouped_mm(a, b, ends, device=None if on_gpu else "emulator", **{word: x.int() for word, x in rows.items()})
 
 
-def theirs(a, b, ends, rows=None):
-    return torch._grouped_mm(a if rows is None else a[rows], b, offs=ends)
+def by_copies(product, a, b, ends, a_rows=None, d_rows=None):
+    y = product(a if a_rows is None else a[a_rows], b, ends)
+    return y if d_rows is None else torch.zeros_like(y).index_copy(0, d_rows, y)
 
 
-def exact(a, b, ends, rows=None):
-    a = a if rows is None else a[rows]
+def theirs(a, b, ends, **rows):
+    return by_copies(lambda a, b, ends: torch._grouped_mm(a, b, offs=ends), a, b, ends, **rows)
+
+
+def one_by_one(a, b, ends):
     starts = [0, *ends.tolist()]
     return torch.cat([a[first:end] @ b[e] for e, (first, end) in enumerate(zip(starts, starts[1:]))])
+
+
+def exact(a, b, ends, **rows):
+    return by_copies(one_by_one, a, b, ends, **rows)
 
 
 def operands(tokens, d, f, experts):

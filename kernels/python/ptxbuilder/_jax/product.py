@@ -322,13 +322,14 @@ def _gradients_of_groups(options, t, grads):
         return _in_groups({"a": x, "b": y, "offs": t["offs"]}, plain._replace(out_dtype=name_of(like.dtype)))[0]
 
     a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
-    a_rows = t.get("a_rows")
+    a_rows, d_rows = t.get("a_rows"), t.get("d_rows")
+    grad = grads[0] if d_rows is None else _gathered(grads[0], d_rows)
     rows = a if a_rows is None else _gathered(a, a_rows)
-    da, db = _product.gradients_of_groups(product, turned, rows, b, grads[0].astype(a.dtype), (True, True))
+    da, db = _product.gradients_of_groups(product, turned, rows, b, grad.astype(a.dtype), (True, True))
     if a_rows is not None:
         da, = jax.linear_transpose(lambda x: _gathered(x, a_rows), jax.ShapeDtypeStruct(a.shape, jnp.float32))(da.astype(jnp.float32))
         da = da.astype(a.dtype)
-    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word in ("offs", "a_rows")}
+    zeros = {word: np.zeros(x.shape, jax.dtypes.float0) for word, x in t.items() if word in ("offs", "a_rows", "d_rows")}
     return ({"a": turned(da) if options.transpose_a else da, "b": turned(db) if options.transpose_b else db, **zeros},)
 
 
@@ -395,7 +396,7 @@ def matmul(a, b, out, operands, options):
     activation_of(options.activation)
     options = Options(float(options.alpha), float(options.beta), options.activation, name, bool(options.transpose_a),
                       bool(options.transpose_b), bool(options.precise), bool(options.tf32), bool(options.gate), None)
-    if operands.a_rows is not None and operands.offs is None:
+    if (operands.a_rows is not None or operands.d_rows is not None) and operands.offs is None:
         b, operands = _one_group(a, b, operands, options)
     if operands.offs is not None:
         given = {word: x for word, x in operands._asdict().items() if x is not None}

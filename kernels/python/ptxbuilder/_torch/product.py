@@ -48,18 +48,23 @@ def matmul(a, b, out, operands, options):
         has_more = _product.has_more(operands, options)
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)
+        if wants and operands.offs is not None and operands.d_rows is not None and operands.scale_a is not None:
+            words = {word: getattr(operands, word) for word in ("offs", "a_rows", "d_rows")}
+            d = _product.matmul(a, b, out_dtype=options.out_dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b,
+                                device=options.device, **words)
+            return d * operands.scale_a.new_zeros(d.shape[0]).scatter(0, operands.d_rows.long(), operands.scale_a)[:, None].to(d.dtype)
         if wants and operands.offs is not None:
             _product.only_offs(operands, options)
             return torch.ops.ptxbuilder.grouped_mm(turned(a, options.transpose_a), turned(b, options.transpose_b), operands.offs,
-                                                   dtype_of(options.out_dtype), place_of(options.device, a, "A"), operands.a_rows)
-        if wants and operands.a_rows is not None:
-            a = turned(a, options.transpose_a)
-            _product.gathered_shape(a, turned(b, options.transpose_b), operands.a_rows)  # which says what is wrong
-            words = {row.word: x for row, x in zip(ROWS, operands) if x is not None and row.role != "gather" and row.word != "alpha"}
-            return _product.matmul(_gathered(a, operands.a_rows), b, out=out, transpose_b=options.transpose_b,
-                                   alpha=options.alpha if operands.alpha is None else operands.alpha, beta=options.beta,
-                                   activation=options.activation, out_dtype=options.out_dtype, precise=options.precise, tf32=options.tf32,
-                                   gate=options.gate, device=options.device, **words)
+                                                   dtype_of(options.out_dtype), place_of(options.device, a, "A"), operands.a_rows,
+                                                   operands.d_rows)
+        if wants and (operands.a_rows is not None or operands.d_rows is not None):  # a group of all rows
+            _product.only_offs(operands, options)
+            a, b = turned(a, options.transpose_a), turned(b, options.transpose_b)
+            m, _ = _product.gathered_shape(a, b, operands.a_rows)  # which says what is wrong
+            ends = torch.full((1,), m, dtype=torch.int32, device=a.device)
+            return torch.ops.ptxbuilder.grouped_mm(a, b[None], ends, dtype_of(options.out_dtype), place_of(options.device, a, "A"),
+                                                   operands.a_rows, operands.d_rows)
         if wants and has_more:
             return _by_pieces(turned(a, options.transpose_a), turned(b, options.transpose_b), operands, options)
         if is_traced:
@@ -341,12 +346,13 @@ def _(a, b, *values, out_shape=None, **words):
 
 # ---- Groups ----
 
-library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtype=None, str? device=None, Tensor? a_rows=None) -> Tensor")
+library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtype=None, str? device=None, Tensor? a_rows=None, "
+               "Tensor? d_rows=None) -> Tensor")
 
 
-def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None):
+def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
     return _op(a, b, None, None, 1.0, 0.0, None, out_dtype, False, False, device, False,
-               *({_OFFS: offs, _A_ROWS: a_rows}.get(i) for i in _READ))
+               *({_OFFS: offs, _A_ROWS: a_rows, _D_ROWS: d_rows}.get(i) for i in _READ))
 
 
 def _rows_there(a, rows):
@@ -372,36 +378,37 @@ def _summed_by_row(a, rows, of_rows):
 
 
 def _keep_groups(ctx, inputs, output):
-    a, b, offs, _, device, a_rows = inputs
+    a, b, offs, _, device, a_rows, d_rows = inputs
     if a.dtype.itemsize == 1 or output.dtype.itemsize == 1:
         raise ValueError(NO_GRADIENT.format(f"A of {a.dtype} and D of {output.dtype}, in groups,"))
     ctx.device = device
-    ctx.save_for_backward(a, b, offs, a_rows)
+    ctx.save_for_backward(a, b, offs, a_rows, d_rows)
 
 
 def _gradients_of_groups(ctx, grad):
-    a, b, offs, a_rows = ctx.saved_tensors
+    a, b, offs, a_rows, d_rows = ctx.saved_tensors
 
     def product(x, y, like):
         return torch.ops.ptxbuilder.grouped_mm(x, y, offs, like.dtype, ctx.device)
 
     needs = ctx.needs_input_grad
+    grad = grad if d_rows is None else _gathered(grad, d_rows)
     rows = a if a_rows is None or not needs[1] else _gathered(a, a_rows)
     da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, grad.to(a.dtype), needs)
     if a_rows is not None and da is not None:
         da = _summed_by_row(a, a_rows, da)
-    return da, db, None, None, None, None
+    return da, db, None, None, None, None, None
 
 
-_OFFS, _A_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows"))
+_OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
 for _place in PLACES:
     library.impl("grouped_mm", _grouped, _place)
 operators.register_autograd("ptxbuilder::grouped_mm", _gradients_of_groups, setup_context=_keep_groups, lib=library)
 
 
 @operators.register_fake("ptxbuilder::grouped_mm", lib=library)
-def _(a, b, offs, out_dtype=None, device=None, a_rows=None):
-    check_meta(a, b, offs, a_rows)
+def _(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
+    check_meta(a, b, offs, a_rows, d_rows)
     return a.new_empty(_product.grouped_shape(a, b, offs, a_rows), dtype=out_dtype or OUTPUTS[a.dtype])
 
 
