@@ -48,10 +48,13 @@ class AttentionConsumer {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
     region("wait for queries", [&] { loaded_.wait(place_); });
-    const Stage key = next_keys();
-    multiply_keys(key);
-    if (product) product();
-    if (turn_ && !t_.late) turn_->pass();
+    const Stage key = region("products", [&] {
+      const Stage next = next_keys();
+      multiply_keys(next);
+      if (product) product();
+      if (turn_ && !t_.late) turn_->pass();
+      return next;
+    });
     std::optional<KeptWeights> kept;
     if (o_.dropout)
       kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, sizes_, w).at(0));  // under the products
@@ -84,9 +87,11 @@ class AttentionConsumer {
     steps(from, to, false);
     if (o_.window || blocks.upwards) steps(to, blocks.count(), true);
 
-    wgmma_wait(0);
-    if (t_.lazy) shrink_sums();
-    const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
+    region("sums", [] { wgmma_wait(0); });
+    const RegisterTile<T> weights = region("products", [&] {
+      if (t_.lazy) shrink_sums();
+      return astype<T>(load<f32>(scores_));
+    });
     const Partial<f32, Reduction::add> total = softmax_.total();
     const RegisterTile<f32> most = softmax_.most();
     free_place(blocks.count() == 1);  // which no step has done
@@ -101,10 +106,12 @@ class AttentionConsumer {
         row_of(w) < w.queries,
         [&] {
           wait();
-          RegisterTile<f32> all = complete(total);
-          if (parts_) return region("parts", [&] { store_parts(w, blocks.parts, all, most); });
-          if (o_.sinks) all = all + softmax_.of_sinks(most, *sinks_of(w));
-          region("store", [&] { store_rows(w, all, most, dropout); });
+          region("store", [&] {
+            RegisterTile<f32> all = complete(total);
+            if (parts_) return store_parts(w, blocks.parts, all, most);
+            if (o_.sinks) all = all + softmax_.of_sinks(most, *sinks_of(w));
+            store_rows(w, all, most, dropout);
+          });
         },
         wait);
   }
@@ -248,15 +255,18 @@ class AttentionConsumer {
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
             const std::optional<Dropout>& dropout) {
     region("sums", [] { wgmma_wait(0); });
-    if (t_.lazy) shrink_sums();
-    const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
-    const Stage key = next_keys();
-    multiply_keys(key);
-    const bool early = t_.ahead && t_.places() == t_.value_stages();  // the values that follow wait for it
-    if (early) free_place(first);
-    multiply_values(weights, first);
-    if (turn_ && !t_.late) turn_->pass();
-    if (!early) free_place(first);
+    const Stage key = region("products", [&] {
+      if (t_.lazy) shrink_sums();
+      const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
+      const Stage next = next_keys();
+      multiply_keys(next);
+      const bool early = t_.ahead && t_.places() == t_.value_stages();  // the values that follow wait for it
+      if (early) free_place(first);
+      multiply_values(weights, first);
+      if (turn_ && !t_.late) turn_->pass();
+      if (!early) free_place(first);
+      return next;
+    });
     const auto kept = kept_weights(dropout, w, j);
     region("scores", [] { wgmma_wait(1); });
     keys_.release(key);
