@@ -350,9 +350,20 @@ library.define("grouped_mm(Tensor a, Tensor b, Tensor offs, ScalarType? out_dtyp
                "Tensor? d_rows=None) -> Tensor")
 
 
+_OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
+_OTHERS = [None] * (len(ROWS) - 1)  # of eager_product()'s operands, which are those of ROWS without alpha's
+_PLACE = _OFFS - (_OFFS > ALPHA)
+_AHEAD, _BEHIND = _OTHERS[:_PLACE], _OTHERS[_PLACE + 1:]
+
+
 def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
-    return _op(a, b, None, None, 1.0, 0.0, None, out_dtype, False, False, device, False,
-               *({_OFFS: offs, _A_ROWS: a_rows, _D_ROWS: d_rows}.get(i) for i in _READ))
+    device = there(device, a)
+    if a_rows is None and d_rows is None:
+        d = _ext.eager_product(a, b, None, 1.0, 0.0, None, out_dtype, False, False, False, False, False, device, True, *_AHEAD, offs, *_BEHIND)
+        if d is not NotImplemented:
+            return d
+    options = Options(1.0, 0.0, None, out_dtype, False, False, False, False, False, device)
+    return _run(a, b, None, Operands(offs=offs, a_rows=a_rows, d_rows=d_rows), options)
 
 
 def _rows_there(a, rows):
@@ -400,10 +411,28 @@ def _gradients_of_groups(ctx, grad):
     return da, db, None, None, None, None, None
 
 
-_OFFS, _A_ROWS, _D_ROWS = (Operands._fields.index(word) for word in ("offs", "a_rows", "d_rows"))
+class _Groups(torch.autograd.Function):
+    @staticmethod
+    def forward(*operands):
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.ptxbuilder.grouped_mm.default(*operands)
+
+    setup_context = staticmethod(_keep_groups)
+    backward = staticmethod(_gradients_of_groups)
+
+
+def _grouped_differentiated(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
+    if requires_grad(a, b):
+        return applied(_Groups, a, b, offs, out_dtype, device, a_rows, d_rows)
+    if a.is_cuda and is_plain(a) and is_plain(b) and is_plain(a_rows) and is_plain(d_rows) and not is_watched():
+        return _grouped(a, b, offs, out_dtype, device, a_rows, d_rows)  # at once, without PyTorch's dispatcher once more
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.ptxbuilder.grouped_mm.default(a, b, offs, out_dtype, device, a_rows, d_rows)
+
+
 for _place in PLACES:
     library.impl("grouped_mm", _grouped, _place)
-operators.register_autograd("ptxbuilder::grouped_mm", _gradients_of_groups, setup_context=_keep_groups, lib=library)
+library.impl("grouped_mm", _grouped_differentiated, "Autograd")
 
 
 @operators.register_fake("ptxbuilder::grouped_mm", lib=library)

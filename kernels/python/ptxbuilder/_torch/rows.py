@@ -7,8 +7,8 @@ from torch import library as operators
 from .. import _rows
 from .._common import name_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, PLAIN, applied, check_meta, check_operands, has_transforms, is_compiling, is_watched, library,
-                      place_of, requires_grad, there)
+from .tensors import (DTYPES, PLACES, PLAIN, applied, check_meta, check_operands, has_transforms, is_compiling, is_grad_enabled, is_watched,
+                      library, place_of, requires_grad, there)
 
 library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device, str[] words, int[] extents) -> Tensor[]")
 
@@ -57,16 +57,22 @@ class _Rows(torch.autograd.Function):
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, grad, *_):
-        operation = _rows.OPERATIONS[ctx.name]
-        if grad is None:
-            return None, None, None, *(None for _ in operation.read)
-        way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns of a function that remembers
-        wanted, places, numbers, answers = way_back(operation, ctx.needs_input_grad[3:])
-        known = (*ctx.saved_tensors, grad.contiguous())
-        found = _run(operation.gradient, [known[i] for i in places], numbers, wanted, ctx.device)
-        return None, None, None, *(None if i is None else found[i] for i in answers)
+        return (_gradients_once if is_grad_enabled() else _gradients)(ctx, grad)
+
+
+def _gradients(ctx, grad):
+    operation = _rows.OPERATIONS[ctx.name]
+    if grad is None:
+        return None, None, None, *(None for _ in operation.read)
+    way_back = _way_back if is_compiling() else _known_way_back  # Dynamo warns of a function that remembers
+    wanted, places, numbers, answers = way_back(operation, ctx.needs_input_grad[3:])
+    known = (*ctx.saved_tensors, grad.contiguous())
+    found = _run(operation.gradient, [known[i] for i in places], numbers, wanted, ctx.device)
+    return None, None, None, *(None if i is None else found[i] for i in answers)
+
+
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)  # which a call takes 5 us for
 
 
 def _way_back(operation, asks):
