@@ -82,7 +82,7 @@ void RowExchange::send_in_cta(sptr<f32> places, const std::vector<Numbers>& own)
 
 void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& own) {
   if (is_repeated_) {
-    // From here on calls take places whose numbers all had read when they met the last time. A meeting waits
+    // Calls take places from here on whose numbers all had read when they met the last time. A meeting waits
     // for what a thread has stored, so that not each call has one.
     if_(*turn_ % kCallsOfMeeting == 0, [] {
       barrier_cluster_wait();

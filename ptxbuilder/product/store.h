@@ -48,7 +48,7 @@ struct StoreOptions {
   std::vector<uint32_t> outer = {};
   // A panel that TMA does not store as a whole is stored by threads, an element at a time.
   std::optional<ThreadStore> threads = {};
-  // Of a PanelStore: rows go where these say, and not by TMA.
+  // Rows of a PanelStore go where these say, and not by TMA.
   std::optional<ScatteredRows> scattered = {};
   // Where the staging buffers lie: in the place of a tile, or of a view of one, which is as good as not
   // written afterwards. Stores by the same warpgroups may have the same place, one after the other. All of

@@ -53,12 +53,12 @@ void finish_roles(Builder& builder) {
                        registers);
   }
   if (total > registers_of_cta(builder))
-    throw Error(context.roles.back().where,
-                fmt::format("warpgroups: the roles take {} = {} registers, but an SM has {}{}", sum, total,
-                            hopper::sm_registers,
-                            builder.held_at_once() == 1
-                                ? ""
-                                : fmt::format(" for {} CTAs at once", builder.held_at_once())));
+    throw Error(
+        context.roles.back().where,
+        fmt::format(
+            "warpgroups: the roles take {} = {} registers, but an SM has {}{}", sum, total,
+            hopper::sm_registers,
+            builder.held_at_once() == 1 ? "" : fmt::format(" for {} CTAs at once", builder.held_at_once())));
 
   for (const auto& role : context.roles)
     builder.emit_at(role.start, [&] {

@@ -62,19 +62,19 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
         const bool same = i < mine.size() && i < other.size() && mine[i].text == other[i].text &&
                           (!mine[i].known || !other[i].known || mine[i].known == other[i].known);
         if (!same)
-          throw Error(
-              fmt::format("tiles: the roles take the same tiles in the same order, but of tile {} the role that "
-                          "computes has {}, and the role that loads {}",
-                          number, value(mine), value(other)));
+          throw Error(fmt::format(
+              "tiles: the roles take the same tiles in the same order, but of tile {} the role that "
+              "computes has {}, and the role that loads {}",
+              number, value(mine), value(other)));
       }
     }
     if (!told_) return;
     const sptr<u32> place = told_->read(*round);
     for (int i = 0; i < compared(tile); ++i) {
       const u32 loaded = place[i];
-      const std::string text =
-          fmt::format("tiles: of {} the role that computes has {{}} in its tile {{}}, and the role that loads {{}}",
-                      tile.axis(i));
+      const std::string text = fmt::format(
+          "tiles: of {} the role that computes has {{}} in its tile {{}}, and the role that loads {{}}",
+          tile.axis(i));
       ptxbuilder::check((loaded == tile[i]) | (tid_x() % u32(hopper::warpgroup_threads) != 0), text, tile[i],
                         round->value(), loaded);
     }
@@ -86,10 +86,10 @@ std::function<void(const GridIndex&)> TileOrderCheck::computes() {
 
 void TileOrderCheck::end() const {
   if (computed_ != loaded_.size())
-    throw Error(
-        fmt::format("tiles: the roles take the same tiles in the same order, but the one that computes is given {} "
-                    "by the host, and the one that loads {}",
-                    computed_, loaded_.size()));
+    throw Error(fmt::format(
+        "tiles: the roles take the same tiles in the same order, but the one that computes is given {} "
+        "by the host, and the one that loads {}",
+        computed_, loaded_.size()));
 }
 
 }  // namespace ptxbuilder::detail

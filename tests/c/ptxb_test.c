@@ -491,7 +491,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* The same into rows of D backwards, of which two are not there. */
+  /* It does the same into rows of D backwards, of which two are not there. */
   rows[9] = -1; /* its row is that of another */
   OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
   p.d_rows = &of_rows;

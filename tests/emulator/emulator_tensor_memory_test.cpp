@@ -328,7 +328,7 @@ std::string second_group(int number, const std::string& what) {
   return fmt::format("setp.lt.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
 }
 
-// To 16 columns behind the accumulator, and a product that reads A there.
+// It copies to 16 columns behind the accumulator, and a product reads A there.
 const std::string copy = "add.s32 %r15, %r9, 16;\ntcgen05.cp.cta_group::1.128x256b [%r15], %rd6;\n";
 const std::string copy_over = "tcgen05.cp.cta_group::1.128x256b [%r9], %rd6;\n";
 const std::string product_of_copy =

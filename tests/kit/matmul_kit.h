@@ -31,7 +31,7 @@ struct MatmulCase {
   uint64_t seed = 1;
 };
 
-// With d_rows D has so many rows more than the product.
+// D has so many rows more than the product where there are d_rows.
 inline constexpr int64_t kMoreRows = 9;
 
 // Its arguments, but for the matrices' places: what a Matmul's operation follows from.
