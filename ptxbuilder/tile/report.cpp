@@ -36,9 +36,11 @@ gmem Reporting::slot(uint32_t bytes) const {
                      uint64_t{format_.messages} * kMessageBytes);
 }
 
+// Lanes of a warp that went apart write it in any order: the last of them is as good as any, and none tears
+// another's.
 void Reporting::write_state(WarpState state, uint32_t site) const {
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
-  instruction<"st.global.v4.u32">.when(is_leader())(
+  instruction<"st.relaxed.sys.global.v4.u32">.when(is_leader())(
       slot(), {u32(static_cast<uint32_t>(state)), u32(site), cta, smid()});
 }
 

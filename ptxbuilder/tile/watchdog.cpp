@@ -19,7 +19,7 @@ void write_wait(const detail::Reporting& report, const detail::Awaited& awaited,
   const pred leads = detail::is_leader();
   const gmem slot = report.slot();
   const u32 object = awaited.barrier ? u32(*awaited.barrier) - u32(Builder::current().shared_base()) : u32(0);
-  instruction<"st.global.v4.u32">.when(leads)(
+  instruction<"st.relaxed.sys.global.v4.u32">.when(leads)(
       slot + uint64_t{offsetof(Slot, lanes)},
       {instruction<"activemask.b32">(), awaited.expected, object, u32(0)});
   const u64 counter =
@@ -27,7 +27,8 @@ void write_wait(const detail::Reporting& report, const detail::Awaited& awaited,
   const u64 word = awaited.barrier   ? instruction<"ld.volatile.shared.u64">(*awaited.barrier)
                    : awaited.is_wide ? instruction<"ld.volatile.global.u64">(*awaited.counter)
                                      : u64(instruction<"ld.volatile.global.u32">(*awaited.counter));
-  instruction<"st.global.v2.u64">.when(leads)(slot + uint64_t{offsetof(Slot, counter)}, {counter, word});
+  instruction<"st.relaxed.sys.global.v2.u64">.when(leads)(slot + uint64_t{offsetof(Slot, counter)},
+                                                          {counter, word});
   report.write_state(WarpState::waits, site);
   instruction<"fence.acq_rel.sys">();  // which brings it to the host ahead of a trap
 }

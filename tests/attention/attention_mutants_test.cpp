@@ -162,7 +162,7 @@ TEST_CASE("mutants where CTAs take the blocks of packed sequences from a counter
   using enum Fault;
   const char *wait = "mbarrier.try_wait", *count = "atom.global.add";
   check_each(shares(),
-             {{"the counter is not reset", count, 1, drop, {}},
+             {{"the counter is not reset", count, 1, drop, {trap}},
               {"blocks counted as if there were eight heads",
                "div.u32",
                3,

@@ -876,15 +876,15 @@ TEST_CASE("pipelines") {
          });
          done(k);
        }},
-      {"a part of a stage",
-       {"tma_load: 32 x 64 of a pipeline's f16 64x64 tile, 128 B swizzle: the stage expects all of its "
-        "bytes"},
+      {"rows of a stage that the host does not know",
+       {"tma_load: 32 x 64 of a pipeline's f16 64x64 tile, 128 B swizzle: the stage expects all of its bytes",
+        "from rows that the host knows on"},
        [](bool bad) {
          ring(
              [&](Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, TensorMap B) {
                Stage s = producer.acquire();
                tma_load(sB[s], B, 0, 0);
-               HERE tma_load(bad ? sA[s].rows(0, 32) : sA[s], A, 0, 0);
+               HERE tma_load(bad ? sA[s].rows(ctaid_x() * 8, 32) : sA[s], A, 0, 0);
              },
              take_one);
        }},
@@ -1218,19 +1218,22 @@ TEST_CASE("pipelines") {
              take_one);
        }},
       {"rows of a tile that are never loaded",
-       {"is never loaded into this stage from row 8 on, so its consumers would wait for ever"},
+       {"acquire: the f16 16x64 tile, 128 B swizzle (number 0 of the pipeline's) is never loaded into this "
+        "stage "
+        "from row 8 on"},
        [](bool bad) {
          Kernel k("k");
          auto [A] = k.params<TensorMap>("A");
          SharedTile tile = k.shared<f16>({16, 64}, Swizzle128B, 2);
          Pipeline pipe(k, 2, {tile}, 1);
-         Producer producer = pipe.producer();
-         Consumer consumer = pipe.consumer();
-         elect([&] {
-           HERE Stage stage = producer.acquire();
-           for (int row = 0; row < (bad ? 8 : 16); row += 8) tma_load(tile[stage].rows(row, 8), A, 0, row);
+         k.warpgroups(1, 0, [&](u32) {
+           Producer ring = pipe.producer();
+           elect([&] {
+             HERE Stage stage = ring.acquire();
+             for (int row = 0; row < (bad ? 8 : 16); row += 8) tma_load(tile[stage].rows(row, 8), A, 0, row);
+           });
          });
-         take_one(consumer);
+         consume_in_role(k, pipe);
          done(k);
        }},
       {"a tile that is not the pipeline's",
