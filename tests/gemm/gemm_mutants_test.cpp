@@ -34,6 +34,12 @@ void check_wrong(const Subject& subject, const std::vector<Mutant>& mutants) {
   }
 }
 
+// The last bit of a number is another.
+bool take_neighbour(Instruction& i) {
+  i.opcode = "xor.b32", i.operands[2] = number(1);
+  return true;
+}
+
 }  // namespace
 
 // CTAs of a cluster do not meet at the end: whoever counts the stages hands back those that are filled again,
@@ -142,13 +148,9 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                                  {"bn", 64},
                                  {"consumers", 1},
                                  {"sms", 3}});
-  const auto other = [](Instruction& i) {
-    i.opcode = "xor.b32", i.operands[2] = number(1);
-    return true;
-  };
   const char *const copy = "cp.async.cg.shared::cta.global", *const last = "min.u32",
                     *const arrival = "cp.async.mbarrier.arrive.noinc.shared::cta.b64";
-  check_wrong(subject, {{"a row is that of its neighbour's number", last, 3, other, {}},
+  check_wrong(subject, {{"a row is that of its neighbour's number", last, 3, take_neighbour, {}},
                         {"rows that A does not have are not zeros", copy, 1, set_operand(3, 16), {}},
                         {"half of a piece is copied", copy, 0, set_operand(3, 8), {}},
                         {"copies arrive beside what is counted",
@@ -176,10 +178,6 @@ TEST_CASE("emulator: gemm of scattered rows and its mutants") {
                                  {"bn", 64},
                                  {"consumers", 1},
                                  {"sms", 3}});
-  const auto other = [](Instruction& i) {
-    i.opcode = "xor.b32", i.operands[2] = number(1);
-    return true;
-  };
   const auto more = [](int64_t by) {
     return [=](Instruction& i) {
       i.opcode = "add.u32", i.operands[2] = number(by);
@@ -189,7 +187,7 @@ TEST_CASE("emulator: gemm of scattered rows and its mutants") {
   check_wrong(subject,
               {{"a group's tail is written over its neighbour", "redux.sync.max.u32", 6, more(1), {}},
                {"a group's last row is left out", "redux.sync.max.u32", 6, more(-1), {}},
-               {"a row goes where its neighbour should", "min.u32", 11, other, {}},
+               {"a row goes where its neighbour should", "min.u32", 11, take_neighbour, {}},
                {"a weight is that of the next row", "ld.global.b32", 2, add_to(1, 4), {}}});
 }
 

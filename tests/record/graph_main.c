@@ -1,11 +1,6 @@
 /* A program that captures a fill, two launches and a copy, and adds a third launch by hand; it launches the
  * graph three times, of which the last has another parameter. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "driver_calls.h"
 
 static const char ptx[] =
     ".version 8.6\n.target sm_90a\n.address_size 64\n"
@@ -13,21 +8,6 @@ static const char ptx[] =
     "ld.param.u64 %rd0, [p]; ld.param.u32 %r0, [plus]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4;\n"
     "add.u64 %rd0, %rd0, %rd1; ld.global.u32 %r2, [%rd0]; mad.lo.u32 %r2, %r2, 3, %r0;\n"
     "st.global.u32 [%rd0], %r2;\nret;\n}\n.visible .entry nothing() { ret; }\n";
-
-typedef int (*Find)(const char*, void**, int, uint64_t, int*);
-static Find find;
-
-static void must(int good, const char* what) {
-  if (good) return;
-  fprintf(stderr, "FAILED: %s\n", what);
-  exit(1);
-}
-static void* call(const char* name) {
-  void* found = NULL;
-  must(find(name, &found, 13000, 0, NULL) == 0 && found, name);
-  return found;
-}
-#define CALL(name, ...) must(!((int (*)())call(#name))(__VA_ARGS__), #name)
 
 struct node {
   void* function;

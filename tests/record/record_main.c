@@ -1,11 +1,6 @@
 /* A program that finds all of the driver by cuGetProcAddress(), as CUDA's runtime does, and launches a kernel
  * whose struct points to an array of pointers; its bytes are handed over packed, as by "extra". */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "driver_calls.h"
 
 static const char ptx[] =
     ".version 8.6\n.target sm_90a\n.address_size 64\n.global .align 4 .u32 scale;\n"
@@ -17,21 +12,6 @@ static const char ptx[] =
     "ld.global.u32 %r2, [%rd3]; ld.global.u32 %r3, [%rd4];\n"
     "add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, %r0; st.global.u32 [%rd1], %r2;\nret;\n}\n"
     ".visible .entry nothing() { ret; }\n";
-
-typedef int (*Find)(const char*, void**, int, uint64_t, int*);
-static Find find;
-
-static void must(int good, const char* what) {
-  if (good) return;
-  fprintf(stderr, "FAILED: %s\n", what);
-  exit(1);
-}
-static void* call(const char* name) {
-  void* found = NULL;
-  must(find(name, &found, 13000, 0, NULL) == 0 && found, name);
-  return found;
-}
-#define CALL(name, ...) must(!((int (*)())call(#name))(__VA_ARGS__), #name)
 
 int main(void) {
   enum { COUNT = 32 };

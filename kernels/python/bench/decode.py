@@ -7,8 +7,8 @@ TB/s of keys and values, and parts of the rate of a kernel of ours that only rea
 the lengths from a long tail, up to KEYS. --check holds each result against float64.
 """
 import argparse
-import statistics
 
+import timing
 import torch
 
 import ptxbuilder as pb
@@ -109,25 +109,6 @@ def contenders_of(caches, ragged):
     return calls
 
 
-def measured(calls, rounds, burst=16, sleep=6_000_000):
-    """Microseconds of the GPU per call, by name: bursts in turns, queued while the GPU is held up."""
-    times = {name: [] for name in calls}
-    for call in calls.values():
-        for _ in range(3):
-            call()
-    for _ in range(rounds):
-        for name, call in calls.items():
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(sleep)
-            first.record()
-            for _ in range(burst):
-                call()
-            last.record()
-            last.synchronize()
-            times[name].append(first.elapsed_time(last) / burst * 1e3)
-    return {name: statistics.median(x) for name, x in times.items()}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", default=SHAPES)
@@ -147,7 +128,7 @@ def main():
             caches = [Cache(shape, page, given.ragged, seed) for seed in range(max(2, min(6, (256 << 20) // bytes_of_one)))]
             if given.check:
                 caches[0].check()
-            took = measured(contenders_of(caches, given.ragged), given.rounds)
+            took = timing.queued(contenders_of(caches, given.ragged), given.rounds, burst=16)
             rate = {name: caches[0].bytes / us / 1e6 for name, us in took.items()}
             peers = [rate[name] for name in words[1:] if name in rate]
             print(f"| {text} | {page} | {caches[0].bytes / 1e6:.0f} | {took['ours']:.1f} | "

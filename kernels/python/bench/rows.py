@@ -7,8 +7,8 @@ Each number is the part of the copy's rate: bytes read and written once each, ov
 alone.
 """
 import argparse
-import statistics
 
+import timing
 import torch
 
 import ptxbuilder as pb
@@ -101,25 +101,6 @@ def calls_of(function, sets):
     return forward, backward
 
 
-def measured(calls, rounds=9, burst=12, sleep=8_000_000):
-    """Microseconds of the GPU per call, by name: bursts in turns, queued while the GPU is held up."""
-    times = {name: [] for name in calls}
-    for call in calls.values():
-        for _ in range(3):
-            call()
-    for _ in range(rounds):
-        for name, call in calls.items():
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(sleep)
-            first.record()
-            for _ in range(burst):
-                call()
-            last.record()
-            last.synchronize()
-            times[name].append(first.elapsed_time(last) / burst * 1e3)
-    return {name: statistics.median(x) for name, x in times.items()}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--columns", default="1024,4096,16384")
@@ -168,7 +149,7 @@ def main():
                     to, of = copies[next(turn) % 2]
                     to.copy_(of)
 
-                took = measured({"copy": copy, **{word: calls[way] for word, calls in both.items()}})
+                took = timing.queued({"copy": copy, **{word: calls[way] for word, calls in both.items()}})
                 line += [f"{took['ours']:.1f}"] + [f"{took['copy'] / took[word]:.3f}" if word in took else "" for word in words]
                 del copies
             print("| " + " | ".join(map(str, line)) + " |", flush=True)

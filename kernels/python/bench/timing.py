@@ -47,6 +47,25 @@ def device(calls, rounds=11, least_ms=4.0):
     return {name: statistics.median(x) for name, x in times.items()}
 
 
+def queued(calls, rounds=9, burst=12, sleep=8_000_000):
+    """Microseconds of the GPU per call, by name: bursts in turns, queued while the GPU is held up."""
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        for _ in range(3):
+            call()
+    for _ in range(rounds):
+        for name, call in calls.items():
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(sleep)
+            first.record()
+            for _ in range(burst):
+                call()
+            last.record()
+            last.synchronize()
+            times[name].append(first.elapsed_time(last) / burst * 1e3)
+    return {name: statistics.median(x) for name, x in times.items()}
+
+
 def table(rows, header):
     """Prints lines of a table in Markdown."""
     print("| " + " | ".join(header) + " |", "|" + "---|" * len(header), sep="\n")
