@@ -88,6 +88,7 @@ struct AttentionArguments {
   int64_t page = 0, pages = 0;
 
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
+  bool has_own_lengths() const { return packed() || key_lengths.address != 0; }
 };
 
 struct AttentionOptions : CallOptions {

@@ -47,10 +47,10 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
 
 void check_overlap(const PlacedAttention& a, Where where) {
   check_no_self_overlap(kName, a.o, where);
+  const std::vector<const Operand*> all = a.operands();
   for (const Operand* written : {&a.o, &a.lse})
-    for (const Operand* read : {&a.q, &a.k, &a.v, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed,
-                                &a.key_lengths, &a.block_table})
-      check_apart(kName, *written, *read, true, where);
+    for (const Operand* read : all)
+      if (read != &a.o && read != &a.lse) check_apart(kName, *written, *read, true, where);
   check_apart(kName, a.lse, a.o, false, where);
 }
 
@@ -79,7 +79,7 @@ Limits limits(const AttentionArguments& p, Where where) {
   if (p.causal && p.right > 0)
     refuse(where, fmt::format("causal, and right = {}: the keys to the right that a causal query sees are 0",
                               p.right));
-  const bool counts = p.packed() || p.key_lengths.address != 0;
+  const bool counts = p.has_own_lengths();
   if (counts && p.top_left)
     refuse(where, fmt::format("{} and top_left: their masks count from keys - queries of each",
                               p.packed() ? "packed sequences" : "lengths of keys"));
@@ -166,7 +166,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (p.dropout > 0 && p.dropout_seed.address == 0)
     refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
   check_pages(p, where);
-  const bool packed = p.packed(), has_lengths = p.key_lengths.address != 0;
+  const bool packed = p.packed();
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
   PlacedAttention a;
@@ -176,10 +176,9 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.v = heads_operand("V", p.v, p.type, columns, rows, key_heads, pieces);
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);
   place_rows(p, query_rows, batches, a);
-  for (const Operand* t : {&a.q, &a.k, &a.v, &a.o}) check_memory(kName, *t, where);
-  for (const Operand* row :
-       {&a.lse, &a.query_offsets, &a.key_offsets, &a.sinks, &a.dropout_seed, &a.key_lengths, &a.block_table})
-    check_row(kName, *row, where);
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) check_memory(kName, a.name, where);
+#define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) check_row(kName, a.name, where);
+#include "kernels/attention/attention.def"
   a.size = {p.queries, p.keys, p.heads, p.batches, key_heads > 0 ? p.heads / key_heads : 1};
   if (a.o.is_empty() || p.batches == 0 || p.queries == 0) {
     a.is_empty = true;
@@ -196,11 +195,11 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
 #include "kernels/attention/attention.def"
   a.operation.packed = packed;
   a.operation.sinks = p.sinks.address != 0;
-  a.operation.lengths = has_lengths;
+  a.operation.lengths = p.key_lengths.address != 0;
   a.operation.page = static_cast<int>(p.page);
   heads_as_rows &= p.dropout == 0;  // which tells heads apart
   const Limits l = limits(p, where);
-  if (heads_as_rows && !packed && !has_lengths && p.queries == 1 && !a.operation.sinks) {
+  if (heads_as_rows && !p.has_own_lengths() && p.queries == 1 && !a.operation.sinks) {
     take_heads_as_rows(a, l);
     return a;
   }
@@ -211,7 +210,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }
   // A limit that hides nothing is none.
-  const bool counts = packed || has_lengths;
+  const bool counts = p.has_own_lengths();
   const int64_t most = packed ? query_rows + key_rows : p.queries + p.keys;
   if (l.end && (counts ? packed || p.queries > 1 : *l.end < p.keys)) {
     a.operation.causal = true;

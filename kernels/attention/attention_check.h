@@ -21,14 +21,17 @@ struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
   // Operands that are not given have no elements.
-  Operand q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table;
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) Operand name;
+#include "kernels/attention/attention.def"
   bool is_empty = false;  // nothing is to be done
 
   // Whether the kernel may write O where it lies, and nothing behind its rows.
   bool stores_in_place() const;
   std::vector<const Operand*> operands() const {
-    return {&q,           &k,          &v, &o, &lse, &query_offsets, &key_offsets, &sinks, &dropout_seed,
-            &key_lengths, &block_table};
+    return {
+#define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) &name,
+#include "kernels/attention/attention.def"
+    };
   }
   MovedOperands moved();
   std::vector<Operand*> read() { return {&q, &k, &v}; }

@@ -84,7 +84,7 @@ AttentionSize attention_size(const command::Fields& f) {
 // CTAs divide, since a launch would have to say among how many.
 void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
-  if (o.packed || o.lengths || o.heads_in_rows > 1)
+  if (o.has_own_lengths() || o.heads_in_rows > 1)
     throw command::UsageError(
         fmt::format("--{}: a launch does not know then what it has of queries and keys, by which --shapes "
                     "chooses a tile: leave out --shapes, and say the tile",

@@ -40,7 +40,7 @@ const std::vector<Measured>& measured() {
   return all;
 }
 
-bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.packed || o.lengths; }
+bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
 // Says whether the row is of heads as wide as these, or wider, with a mask where these have one.
 bool is_for(const Measured& row, const AttentionOperation& o) {
@@ -168,10 +168,12 @@ int64_t key_parts(const AttentionOperation& o, const AttentionSize& s, const Att
   return best;
 }
 
+namespace {
+
 // The tile of queries that are few, whose keys CTAs divide where multiprocessors would be idle, and of all
 // whose keys have lengths; nothing for others.
-static std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
-                                               int multiprocessors) {
+std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
+                                        int multiprocessors) {
   const bool is_few = s.queries <= kFew && !o.packed && !o.dropout;
   if (!o.lengths && !is_few) return std::nullopt;
   AttentionTile t = {.consumers = 1, .bn = o.value_depth > 128 ? 64 : 128, .split = is_few};
@@ -186,6 +188,8 @@ static std::optional<AttentionTile> choose_few(const AttentionOperation& o, cons
   t.split = is_few && (o.lengths || key_parts(o, s, t, multiprocessors) > 1);
   return t.split || o.lengths ? std::optional(t) : std::nullopt;
 }
+
+}  // namespace
 
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, const AttentionSize& s) {
   // One consumer of 64 queries is for what else leaves multiprocessors idle.

@@ -152,7 +152,7 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
     refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (ahead)");
   if (t.split && (o.packed || o.dropout))
     refuse("keys that CTAs divide (split), of packed sequences or with dropout");
-  if (t.whole && (o.causal || o.window || o.packed || o.lengths))
+  if (t.whole && (o.causal || o.window || o.has_own_lengths()))
     refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;
   if (const int bytes = tile_bytes(o, t); bytes > room)

@@ -37,6 +37,9 @@ struct AttentionOperation {
 
   bool operator==(const AttentionOperation&) const = default;
 
+  // Says whether the device alone knows how many keys a sequence has, from which masks then count.
+  bool has_own_lengths() const { return packed || lengths; }
+
   // Says whether the kernel has any of them.
   bool has_step() const {
     bool any = false;
@@ -48,7 +51,7 @@ struct AttentionOperation {
 
 // Whether blocks of queries come in the order of their length: where a mask makes them differ, and their
 // number is known.
-inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.packed && !o.lengths; }
+inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.has_own_lengths(); }
 
 // How the warpgroups of a CTA share the work.
 struct AttentionTile {

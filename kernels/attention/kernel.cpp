@@ -37,18 +37,17 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   p.add("batches", scalar, DType::u32, o.packed ? "sequences" : "of each tensor");
   p.add("group", scalar, DType::u32, "heads of Q that share one of K and V");
   p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
-  const bool counts = o.packed || o.lengths;
   if (o.causal)
     p.add("visible", scalar, DType::s32,
-          counts ? "query i sees the keys below i + visible + keys - queries, of its sequence"
-                 : "query i sees the keys below i + visible");
+          o.has_own_lengths() ? "query i sees the keys below i + visible + keys - queries, of its sequence"
+                              : "query i sees the keys below i + visible");
   if (takes_longest_first(o))
     p.add("together", scalar, DType::u32,
           "heads of which the longest rows of queries come first: 1 or more, which counts for speed alone");
   if (o.window)
     p.add("hidden", scalar, DType::s32,
-          counts ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
-                 : "query i sees the keys from i + hidden on");
+          o.has_own_lengths() ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
+                              : "query i sees the keys from i + hidden on");
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"

@@ -16,38 +16,37 @@ constexpr int kVector = 4;                      // columns that a thread has bes
 constexpr int kValuesInFlight = 96,
               kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
 
-int rows_of_block(int64_t queries) { return static_cast<int>(std::min<int64_t>(queries, kConsumerRows)); }
-
 }  // namespace
 
 AttentionParts::AttentionParts(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p)
     : sizes_(sizes),
       columns_(o.value_depth),
+      most_rows_(min(sizes.queries, kConsumerRows)),
       values_(p.get<gptr<f32>>("part_sums")),
       numbers_(values_),
       marks_(values_) {
-  const u64 rows = u64(nctaid_x()) * u64(min(sizes.queries, kConsumerRows));
+  const u64 rows = u64(nctaid_x()) * u64(most_rows_);
   numbers_ = values_ + rows * static_cast<uint64_t>(columns_);
   marks_ = gmem(numbers_ + rows * uint64_t{kRowNumbers});
 }
 
 size_t AttentionParts::bytes(int64_t queries, int64_t blocks, int64_t parts, int value_depth) {
-  const auto rows = static_cast<size_t>(rows_of_block(queries));
+  const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows));
   return static_cast<size_t>(blocks * parts) *
          (rows * static_cast<size_t>(value_depth + kRowNumbers) * sizeof(float) + sizeof kMark);
 }
 
 GlobalTensor<f32, 2> AttentionParts::values_of(const AttentionWork& w, u32 n) const {
-  const u64 row = u64(n) * u64(min(sizes_.queries, kConsumerRows));
+  const u64 row = u64(n) * u64(most_rows_);
   return GlobalTensor(values_ + row * static_cast<uint64_t>(columns_), {rows(w), columns_});
 }
 GlobalTensor<f32, 1> AttentionParts::numbers_of(const AttentionWork& w, u32 n, int which) const {
-  const u64 row = u64(n * kRowNumbers + which) * u64(min(sizes_.queries, kConsumerRows));
+  const u64 row = u64(n * kRowNumbers + which) * u64(most_rows_);
   return GlobalTensor(numbers_ + row, {rows(w)});
 }
 u32 AttentionParts::cta_of(const AttentionWork& w, u32 part) const {
   const u32 apart = ceil_div(sizes_.queries, kConsumerRows) * sizes_.heads;
-  return ctaid_x() + part * apart - *w.part * apart;
+  return ctaid_x() + (part - *w.part) * apart;
 }
 gmem AttentionParts::mark_of(u32 n) const { return marks_ + u64(n) * uint64_t{sizeof kMark}; }
 

@@ -56,6 +56,7 @@ class AttentionParts {
 
   const AttentionSizes& sizes_;
   int columns_;
+  u32 most_rows_;  // of a block
   gptr<f32> values_, numbers_;
   gmem marks_;
 };

@@ -19,10 +19,10 @@ struct AttentionSequence {
 class AttentionPages {
  public:
   AttentionPages(const std::vector<AttentionSequence>& sequences, const command::Fields& f)
-      : page_(static_cast<size_t>(f["page"] != 0 ? f["page"] : f["keys"])),
-        each_(f["page"] != 0 ? (static_cast<size_t>(f["keys"]) + page_ - 1) / page_ : 1),
-        count_(f["page"] != 0 ? each_ * sequences.size() + 1 : sequences.size()),
-        is_permuted_(f["page"] != 0) {}
+      : is_permuted_(f["page"] != 0),
+        page_(static_cast<size_t>(f[is_permuted_ ? "page" : "keys"])),
+        each_((static_cast<size_t>(f["keys"]) + page_ - 1) / page_),
+        count_(each_ * sequences.size() + is_permuted_) {}
 
   size_t rows() const { return page_; }
   size_t count() const { return count_; }
@@ -36,8 +36,8 @@ class AttentionPages {
   }
 
  private:
-  size_t page_, each_, count_;
   bool is_permuted_;
+  size_t page_, each_, count_;
 };
 
 // What a row of O and its lse should be, in float64.

@@ -116,7 +116,7 @@ class Dependences {
         }
         readers[at(r)].push_back(n);
       }
-      // What a guarded instruction writes is not made by it alone.
+      // A guard may hold the instruction back, which then leaves what others wrote.
       for (const int r : o.writes) {
         add(n, writer[at(r)]);
         for (const int m : readers[at(r)]) add(n, m);

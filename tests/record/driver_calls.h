@@ -22,3 +22,18 @@ static void* call(const char* name) {
   return found;
 }
 #define CALL(name, ...) must(!((int (*)())call(#name))(__VA_ARGS__), #name)
+
+/* Opens the driver and the first GPU, and gives the module of `ptx`. */
+static void* opened(const char* ptx) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context, *module;
+  int device;
+  must(driver != NULL, "there is no driver");
+  find = (Find)dlsym(driver, "cuGetProcAddress_v2");
+  must(find != NULL, "cuGetProcAddress_v2");
+  CALL(cuInit, 0);
+  CALL(cuDeviceGet, &device, 0);
+  CALL(cuDevicePrimaryCtxRetain, &context, device);
+  CALL(cuCtxSetCurrent, context);
+  CALL(cuModuleLoadData, &module, ptx);
+  return module;
+}

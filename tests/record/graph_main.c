@@ -17,20 +17,12 @@ struct node {
 
 int main(void) {
   enum { COUNT = 32 };
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module, *scale, *nothing, *context, *stream;
+  void *module = opened(ptx), *scale, *nothing, *stream;
   void *graph, *exec, *nodes[8], *last;
   uint64_t p;
   uint32_t host[COUNT], plus, expected = 0;
   size_t count = 8;
-  int i, device;
-  must(driver != NULL, "there is no driver");
-  find = (Find)dlsym(driver, "cuGetProcAddress_v2");
-  must(find != NULL, "cuGetProcAddress_v2");
-  CALL(cuInit, 0);
-  CALL(cuDeviceGet, &device, 0);
-  CALL(cuDevicePrimaryCtxRetain, &context, device);
-  CALL(cuCtxSetCurrent, context);
-  CALL(cuModuleLoadData, &module, ptx);
+  int i;
   CALL(cuModuleGetFunction, &scale, module, "scale");
   CALL(cuModuleGetFunction, &nothing, module, "nothing");
   CALL(cuMemAlloc, &p, sizeof host);

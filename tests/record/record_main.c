@@ -15,7 +15,7 @@ static const char ptx[] =
 
 int main(void) {
   enum { COUNT = 32 };
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *module, *add, *nothing, *context;
+  void *module = opened(ptx), *add, *nothing;
   uint64_t data[2], list, out;
   uint32_t host[COUNT];
   struct {
@@ -24,15 +24,7 @@ int main(void) {
   } s;
   size_t bytes = sizeof s;
   void* extra[] = {(void*)1, &s, (void*)2, &bytes, NULL};
-  int i, device;
-  must(driver != NULL, "there is no driver");
-  find = (Find)dlsym(driver, "cuGetProcAddress_v2");
-  must(find != NULL, "cuGetProcAddress_v2");
-  CALL(cuInit, 0);
-  CALL(cuDeviceGet, &device, 0);
-  CALL(cuDevicePrimaryCtxRetain, &context, device);
-  CALL(cuCtxSetCurrent, context);
-  CALL(cuModuleLoadData, &module, ptx);
+  int i;
   CALL(cuModuleGetFunction, &add, module, "add");
   CALL(cuModuleGetFunction, &nothing, module, "nothing");
   for (i = 0; i < COUNT; ++i) host[i] = 3 * i;

@@ -8,10 +8,10 @@ the lengths from a long tail, up to KEYS. --check holds each result against floa
 """
 import argparse
 
-import timing
 import torch
 
 import ptxbuilder as pb
+import timing
 
 SHAPES = ("1:32:8:128:8192,1:32:8:128:65536,1:32:32:128:8192,1:32:32:128:65536,16:32:8:128:8192,64:32:8:128:4096,1:32:8:64:8192,"
           "1:32:8:64:65536,16:32:8:64:8192,64:64:8:128:2048")

@@ -8,10 +8,10 @@ alone.
 """
 import argparse
 
-import timing
 import torch
 
 import ptxbuilder as pb
+import timing
 
 F = torch.nn.functional
 OPERATIONS = {  # by name: ours, PyTorch's, and how often a matrix is moved forward and backward

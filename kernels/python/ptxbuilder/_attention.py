@@ -50,9 +50,9 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     """
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
                          dropout, block_table is not None)
-    extras = Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table)
-    if all(x is None for x in extras):
-        extras = NO_EXTRAS
+    has_extras = (query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
+                  or key_lengths is not None or block_table is not None)
+    extras = Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table) if has_extras else NO_EXTRAS
     return door_of(q).attention(q, k, v, extras, numbers, return_lse, out, device)
 
 
