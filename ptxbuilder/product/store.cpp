@@ -61,6 +61,8 @@ class Staging {
           fmt::format("store: pairs of a tile of {} columns{}; they lie along the output's rows, in a "
                       "multiple of 16 columns",
                       tile.cols, options.transposed ? ", transposed" : ""));
+    if (options.places && options.places->inner_rows != 0 && options.transposed)
+      throw Error("store: folded rows, transposed; they are rows of the output");
     if (options.buffers < 1 || options.buffers > 4)
       throw Error(fmt::format("store: {} buffers of each warpgroup; 1 to 4", options.buffers));
     if (tile_.rows % hopper::wgmma_rows != 0 || tile_.cols % 8 != 0 ||
@@ -208,11 +210,16 @@ class Staging {
     u32 row = m + at.row, col = n + first_col;
     std::vector<u32> coordinates = {col, row};
     if (options_.transposed) coordinates = {row, col};
-    if (batch) coordinates.push_back(*batch);
+    if (options_.places)
+      coordinates =
+          options_.transposed ? options_.places->at(col, row, batch) : options_.places->at(row, col, batch);
+    else if (batch)
+      coordinates.push_back(*batch);
     for (const uint32_t at : options_.outer) coordinates.push_back(u32(at));
     const bool whole = !options_.transposed || passage_.box_cols == at.cols;
     const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols);
-    return {detail::tma_store({to}, std::nullopt, from, coordinates), first_col};
+    const int inner_rows = options_.places ? options_.places->inner_rows : 0;
+    return {detail::tma_store({to}, std::nullopt, from, coordinates, inner_rows), first_col};
   }
 
   StoreRecord record_of(ThreadCopyRecord written, int buffer, const TilePart& at) const {

@@ -28,6 +28,14 @@ struct ScatteredRows {
   gptr<s32> index;
 };
 
+// The coordinates in a tensor of more dimensions of the element at a row and column of the output, and of its
+// batch where there is one. A box has columns along the innermost dimension alone. Its 64 rows are folded, or
+// all along the next one where `inner_rows` is 0 (see FoldedRows).
+struct StorePlaces {
+  std::function<std::vector<u32>(u32 row, u32 col, const std::optional<u32>& batch)> at;
+  int inner_rows = 0;
+};
+
 struct StoreOptions {
   // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
   bool transposed = false;
@@ -46,6 +54,8 @@ struct StoreOptions {
   std::optional<u32> batch = {};
   // Coordinates behind that, which are the same for all.
   std::vector<uint32_t> outer = {};
+  // Boxes lie where these say. Folded rows not with `transposed`.
+  std::optional<StorePlaces> places = {};
   // A panel that TMA does not store as a whole is stored by threads, an element at a time.
   std::optional<ThreadStore> threads = {};
   // Rows of a PanelStore go where these say, and not by TMA.

@@ -15,9 +15,10 @@ namespace {
 constexpr int kSharedAlignment =
     128;  // of a box in shared memory (CUDA programming guide, tensor map swizzle)
 
-// Columns and rows of a box: of a panel, and of what one of the CTAs that share a load fetches.
+// Columns and rows of a box: of a panel, and of what one of the CTAs that share a load fetches. Folded rows
+// go on along one more dimension.
 struct BoxExtents {
-  int cols, rows;
+  int cols, rows, outer_rows = 1;
 };
 
 // Returns what the author can do so that boxes of a tile are small enough along a dimension.
@@ -49,8 +50,22 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   return most;
 }
 
+// Returns those of `rows` rows that are folded.
+BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::string_view operation) {
+  const BoxExtents box = rows >= inner ? BoxExtents{cols, inner, rows / inner} : BoxExtents{cols, rows};
+  if (inner < 1 || (rows % inner != 0 && inner % rows != 0))
+    throw Error(
+        fmt::format("{}: folded rows, {} along the inner dimension, for {} rows of a {}; one divides the "
+                    "other",
+                    operation, inner, rows, tile.describe()));
+  if (std::max({box.cols, box.rows, box.outer_rows}) > hopper::box_extent || cols != tile.panel_cols())
+    throw Error(fmt::format("{}: folded rows in a box of {} x {} x {} for a {}; each is {} at most",
+                            operation, cols, box.rows, box.outer_rows, tile.describe(), hopper::box_extent));
+  return box;
+}
+
 // Returns the extents for a view that comes in `parts`.
-BoxExtents box_extents(const TileView& view, int parts, std::string_view operation) {
+BoxExtents box_extents(const TileView& view, int parts, int inner, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
   if (tile.panel_row_bytes() % 16 != 0)
@@ -59,6 +74,7 @@ BoxExtents box_extents(const TileView& view, int parts, std::string_view operati
                     operation, tile.describe(), tile.panel_row_bytes()));
   const int cols =
       box_extent(tile.panel_cols(), 0, kSharedAlignment / size_of(tile.dtype()), tile, operation);
+  if (inner != 0) return folded(rows, inner, cols, tile, operation);
   // A box lies without gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
   // aligned, since a row has 16 bytes at least.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
@@ -67,7 +83,7 @@ BoxExtents box_extents(const TileView& view, int parts, std::string_view operati
 // The boxes of a view, one for each panel, or more where a box would be too large; each of `parts` CTAs
 // fetches an equal number of rows of all. A part may begin within a swizzle's pattern, which belongs to
 // addresses and not to boxes.
-TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view operation) {
+TmaBoxes boxes_of(const TileView& view, int rank, int parts, int inner, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
   TmaBoxes boxes;
@@ -83,7 +99,12 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view op
   if (rank == 1 && rows != 1)
     throw Error(
         fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
-  const BoxExtents box = box_extents(view, parts, operation);
+  if (inner != 0 && rank < 3)
+    throw Error(
+        fmt::format("{}: folded rows with {} coordinates; they lie along two dimensions behind the "
+                    "innermost",
+                    operation, rank));
+  const BoxExtents box = box_extents(view, parts, inner, operation);
   auto divide = [&](int extent, int dimension, int into, int bytes) {
     if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
   };
@@ -94,8 +115,15 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, std::string_view op
         operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
   divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
   boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
-  divide(rows, 1, box.rows, row_bytes);
-  divide(all, 1, rows, row_bytes);
+  if (inner == 0) {
+    divide(rows, 1, box.rows, row_bytes);
+    divide(all, 1, rows, row_bytes);
+    return boxes;
+  }
+  divide(inner, 1, box.rows, row_bytes);
+  if (all != inner * box.outer_rows)
+    boxes.digits.push_back(
+        {all / (inner * box.outer_rows), 2, box.outer_rows, inner * box.outer_rows * row_bytes});
   return boxes;
 }
 
@@ -113,30 +141,31 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
 }
 
 // The tensor map for a view that comes in `parts`.
-TensorMapRecipe recipe(const TileView& view, int rank, int parts, std::string_view operation) {
-  const BoxExtents box = box_extents(view, parts, operation);
+TensorMapRecipe recipe(const TileView& view, int rank, int parts, int inner, std::string_view operation) {
+  const BoxExtents box = box_extents(view, parts, inner, operation);
   TensorMapRecipe r;
   r.dtype = view.tile().dtype();
   r.swizzle = view.tile().swizzle();
   r.box.assign(static_cast<size_t>(rank), 1);
   r.box[0] = static_cast<uint32_t>(box.cols);
   if (rank > 1) r.box[1] = static_cast<uint32_t>(box.rows);
+  if (inner != 0) r.box[2] = static_cast<uint32_t>(box.outer_rows);
   r.element_strides.assign(static_cast<size_t>(rank), 1);
   return r;
 }
 
 // Everything of a copy of a view but the device's values. The tensor map is bound to it.
 CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const MulticastGroups& groups,
-                const std::vector<u32>& coordinates, std::optional<OobFill> fill,
+                const std::vector<u32>& coordinates, std::optional<OobFill> fill, int inner,
                 std::string_view operation) {
   Builder& builder = Builder::current();
   const int rank = static_cast<int>(coordinates.size());
   CopyRecord record;
   record.is_store = is_store;
-  record.boxes = boxes_of(view, rank, groups.count(), operation);
+  record.boxes = boxes_of(view, rank, groups.count(), inner, operation);
   record.groups = groups;
-  bind_tensor_map(map, recipe(view, rank, groups.count(), operation), fill, "a " + view.tile().describe(),
-                  operation);
+  bind_tensor_map(map, recipe(view, rank, groups.count(), inner, operation), fill,
+                  "a " + view.tile().describe(), operation);
   check_innermost(coordinates[0], view.tile().dtype(), operation);
   const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map)];
   record.view = record_view(TileContext::of(builder).record, view);
@@ -145,6 +174,7 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
   record.steps.resize(static_cast<size_t>(rank));
   record.steps[0].cols = 1;
   if (rank > 1) record.steps[1].rows = 1;
+  if (inner != 0) record.steps[2].rows = inner;
   return record;
 }
 
@@ -262,14 +292,14 @@ void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::v
   }
 }
 
-void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates) {
+void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates, int inner_rows) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
   begin_load(to.view, "tma_load");
   const std::optional<u64> policy = cache_policy(to.view.eviction());
   const TileView& place = to.view.place();
   CopyRecord record = plan(false, from, place, multicast_groups(to.view.multicast_axes()), coordinates,
-                           to.view.fill(), "tma_load");
+                           to.view.fill(), inner_rows, "tma_load");
   check_multicast(record.groups, coordinates, "tma_load");
   std::optional<GroupMember> member;
   if (record.groups.count() > 1) member = group_member(record.groups);
@@ -297,7 +327,7 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
         "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load "
         "goes; a prefetch completes on nothing and writes nothing");
   const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
-                                     coordinates, std::nullopt, "tma_prefetch");
+                                     coordinates, std::nullopt, 0, "tma_prefetch");
   check_multicast(prefetched.groups, coordinates, "tma_prefetch");
   Index part = 0;
   if (prefetched.groups.count() > 1) part = group_member(prefetched.groups).place;
@@ -315,13 +345,13 @@ const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reductio
 }
 
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& view,
-                     const std::vector<u32>& coordinates) {
+                     const std::vector<u32>& coordinates, int inner_rows) {
   AtLine line(to.where);
   const std::string_view operation = reduction ? "tma_reduce" : "tma_store";
   const TileView& from = view.place();
   check_upright(from, operation);
   if (reduction) check_reduction(*reduction, from.tile().dtype(), operation);
-  CopyRecord record = plan(true, to.map, from, {}, coordinates, std::nullopt, operation);
+  CopyRecord record = plan(true, to.map, from, {}, coordinates, std::nullopt, inner_rows, operation);
   const std::optional<u64> policy = cache_policy(view.eviction());
   const isa::Row& row = tensor_store_row(static_cast<int>(coordinates.size()), reduction, policy.has_value());
   each_box(record.boxes, 0, from.address(), coordinates, [&](smem address, const std::vector<Argument>& at) {

@@ -34,13 +34,15 @@ struct MapArgument {
   Where where;
 };
 
-void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
+// `inner_rows` are FoldedRows::inner, or 0.
+void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates,
+               int inner_rows = 0);
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
 // The instruction that stores a box, or adds it to what is there by `reduction`.
 const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reduction, bool cache_hint);
 // Returns what it has recorded.
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
-                     const std::vector<u32>& coordinates);
+                     const std::vector<u32>& coordinates, int inner_rows = 0);
 
 // Calls copy(address, coordinates) for each box of a part. The tile lies at `start` in shared memory, and
 // begins at `coordinates` in the tensor.
@@ -90,6 +92,19 @@ inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u
   detail::emit_load(to, from, coordinates);
 }
 
+// The rows of a view follow each other along two dimensions of the tensor: `inner` of them along the one
+// behind the innermost, and so often along the next. They divide the view's rows. A tile's rows may so be a
+// product of two modes of a tensor, of which each ends by itself.
+struct FoldedRows {
+  int inner;
+};
+// The same with such rows, all of which one copy takes: 256 along each dimension at most. CTAs that share the
+// load fetch whole multiples of `inner`, or parts that divide it.
+inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
+                     FoldedRows rows) {
+  detail::emit_load(to, from, coordinates, rows.inner);
+}
+
 // Brings into L2 what a load into the view would fetch, so that the load is faster (PTX ISA,
 // cp.async.bulk.prefetch.tensor). Nothing is written to the view, and L2 stays coherent, so the call may
 // come before griddepcontrol_wait(). Throws Error for a view with a barrier of its own, an L2 hint or a
@@ -112,6 +127,11 @@ void tma_store(detail::MapArgument to, const CopyView& from, C... coordinates) {
 }
 inline void tma_store(detail::MapArgument to, const CopyView& from, const std::vector<u32>& coordinates) {
   detail::tma_store(to, std::nullopt, from, coordinates);
+}
+
+inline void tma_store(detail::MapArgument to, const CopyView& from, const std::vector<u32>& coordinates,
+                      FoldedRows rows) {
+  detail::tma_store(to, std::nullopt, from, coordinates, rows.inner);
 }
 
 // Like tma_store(), but combines each element with the one that is in global memory: add, min, max, inc,
