@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
 #include "kernels/gemm/split.h"
 #include "ptxbuilder/isa/hopper.h"
@@ -67,6 +68,28 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
+// The way out knows an element by its row and column in the whole product, and modes have others.
+std::string refusal_of_modes(const GemmOperation& o) {
+  if (!o.has_modes()) return "";
+  for (const ProductOperandRow& row : product_operands)
+    if (o.has(row.operand))
+      return fmt::format(
+          "gemm: {} with several modes of m, n, k or batches, which lie otherwise than a matrix: "
+          "take it in a step of its own",
+          row.shown);
+  if (o.user_epilogue || o.activation != Activation::none || o.d_by_threads)
+    return "gemm: an epilogue, or a D that threads store, with several modes of m, n, k or batches: take the "
+           "product alone";
+  for (const auto& [name, box, k_major] :
+       {std::tuple{"m", o.m_box, o.a_k_major}, {"n", o.n_box, o.b_k_major}})
+    if (box != 0 && (box > 128 || (box & (box - 1)) != 0 || !k_major))
+      return fmt::format(
+          "gemm: a box of {} along the first mode of {}, of an operand stored along {}; it is a "
+          "power of two up to 128, of one stored along k",
+          box, name, k_major ? "k" : name);
+  return "";
+}
+
 std::string refusal_of(const GemmOperation& o) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
   if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
@@ -111,8 +134,30 @@ std::string refusal_of(const GemmOperation& o) {
   if (std::string refusal = refusal_of_gather(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scatter(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
+  if (std::string refusal = refusal_of_modes(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
+  return "";
+}
+
+// Says what of the tile does not go with boxes that are a product of two modes.
+std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
+  if (o.m_box == 0 && o.n_box == 0) return "";
+  if (t.swapped)
+    return "rows along n, with boxes along two modes, which D is stored in along m: take no swap";
+  const auto goes = [](int rows, int box) { return box == 0 || rows % box == 0 || box % rows == 0; };
+  for (const auto& [extent, box, ctas, what] :
+       {std::tuple{t.bm, int{o.m_box}, t.cluster_n, "rows"}, {t.bn, int{o.n_box}, t.cluster_m, "columns"}})
+    if (box != 0 && (extent % box != 0 || !goes(extent / ctas, box)))
+      return fmt::format(
+          "{} {} loaded by {} CTAs, with boxes of {} along the first mode: one divides the other", extent,
+          what, ctas, box);
+  if (o.n_box != 0 &&
+      (o.n_box % 8 != 0 || o.n_box * size_of(o.d) % 16 != 0 || t.bn / t.split_k % o.n_box != 0))
+    return fmt::format(
+        "{} columns of a CTA with boxes of {} {} along the first mode of n; it stores whole ones, in "
+        "multiples of 8 and of 16 B",
+        t.bn / t.split_k, o.n_box, name(o.d));
   return "";
 }
 
@@ -174,6 +219,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     t.bn));
   if (std::string refusal = refusal_of_scales(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_gather(o, t); !refusal.empty()) return refuse(refusal);
+  if (std::string refusal = refusal_of_boxes(o, t); !refusal.empty()) return refuse(refusal);
   const int registers = (rows * t.bn + (o.has_block_scales() ? rows * fresh_columns(t)
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
@@ -275,13 +321,15 @@ constexpr double kPanelClocks = 700, kColumnClocks = 6;
 // A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,
 // and what boxes of few bytes cost TMA.
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
-  if (t.split_last == 1) return 0;
+  // A panel is a box along the first mode of n.
+  const int widest = o.n_box == 0 ? t.bn : o.n_box;
+  if (t.split_last == 1) return o.n_box == 0 ? 0 : std::min(widest, 128 / size_of(o.d));
   const int across = static_cast<int>(o.d_columns(t.bn));
   int best = 0;
   double least = 0;
   for (int columns : {128, 64, 32, 16, 8}) {
     const int bytes = columns * size_of(o.d);
-    if (across % columns != 0 || (t.swapped && columns > 64) ||
+    if (across % columns != 0 || columns > widest || (t.swapped && columns > 64) ||
         (!t.swapped && (bytes > 128 || bytes % 16 != 0)))
       continue;
     const int panels = t.warpgroup_rows() / 64 * (across / columns);
@@ -302,7 +350,8 @@ bool defers_store(const GemmOperation& o, const GemmTile& t) {
 
 bool stores_twice(const GemmOperation& o, const TilePlan& t) {
   const int bytes = o.d_columns(t.bn) * size_of(o.d);
-  if (t.swapped || t.split_last > 1 || o.beta || o.user_epilogue || bytes < 128 || bytes % 64 == 0)
+  if (t.swapped || t.split_last > 1 || o.n_box != 0 || o.beta || o.user_epilogue || bytes < 128 ||
+      bytes % 64 == 0)
     return false;
   return bytes % 32 != 0 || !t.defers_store;
 }
@@ -389,8 +438,9 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   // A second sum of an element would read what the first one stored, or differ from it in its last bits.
   // A tile that was moved would begin within a block of scales.
   // Threads that store a row of D twice would race.
+  // One that was moved would lie across the ends of modes.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
-      operation.scatters())
+      operation.scatters() || operation.has_modes())
     t.inside = false;
   if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
   t.stage_bytes = stage_bytes(operation, t);

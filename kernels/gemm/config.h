@@ -62,7 +62,12 @@ struct GemmOperation {
   bool user_epilogue = false;
   // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
   bool d_by_threads = false;
+  // The modes of tensors that m, n, k and the batches consist of, and how much of the first a tile has, where
+  // it goes on along the second; 0 where it does not (ProductModes).
+  uint8_t m_modes = 1, n_modes = 1, k_modes = 1, batch_modes = 1;
+  uint8_t m_box = 0, n_box = 0;
 
+  bool has_modes() const { return m_modes > 1 || n_modes > 1 || k_modes > 1 || batch_modes > 1; }
   bool has_epilogue() const {
     if (alpha || activation != Activation::none || user_epilogue) return true;
     return std::ranges::any_of(product_operands, [&](const ProductOperandRow& row) {

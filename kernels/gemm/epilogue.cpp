@@ -1,6 +1,8 @@
 #include "kernels/gemm/epilogue.h"
 
+#include "kernels/gemm/mode_axis.h"
 #include "kernels/gemm/ragged_rows.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/epilogue.h"
 
 namespace ptxbuilder::kernels {
@@ -188,6 +190,12 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
   } else {
     output_ = p.get<TensorMap>("D");
     if (o.grouped_rows()) options_.outer = {kRowsEnd};
+    if (o.has_modes())
+      options_.places = {[axes = ModeAxes(o, t, p)](u32 row, u32 column, const std::optional<u32>& batch) {
+                           return axes.of_d(row, column, batch);
+                         },
+                         // A panel has 64 rows of the tile's.
+                         o.m_box == 0 ? 0 : std::min<int>(o.m_box, hopper::wgmma_rows)};
   }
   if (o.d_by_threads) {
     const u32 columns = column(p.get<u32>("N"));

@@ -4,6 +4,7 @@
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/gathered_operand.h"
 #include "kernels/gemm/mainloop.h"
+#include "kernels/gemm/mode_axis.h"
 #include "kernels/gemm/parameters.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
@@ -17,6 +18,7 @@ namespace {
 // The loads of a tile begin here.
 struct LoadPlaces {
   u32 x, y;
+  std::vector<u32> at_x, at_y;  // the coordinates of these along each mode
   std::optional<u32> first_k;
   std::vector<u32> of_a = {}, of_b = {};  // coordinates behind those of an element of a matrix
 };
@@ -24,19 +26,21 @@ struct LoadPlaces {
 // Rows that are in no group have no product: they are loaded from behind A, where TMA reads zeros. A box
 // of k in groups ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
-                       const std::optional<u32>& batches) {
-  LoadPlaces places = {work.x, work.y, std::nullopt};
+                       const std::optional<u32>& batches, const ModeAxes& axes) {
+  LoadPlaces places = {work.x, work.y, {}, {}, std::nullopt};
   if (o.grouped_k()) {
     places.first_k = row_up_to(work.group->begin, work.group->end);
     places.of_a = places.of_b = {work.group->end, u32(kRowsEnd)};
   } else if (work.batch) {
-    places.of_b = {*work.batch};
+    places.of_b = axes.batch.at(*work.batch);
     if (o.batched) places.of_a = places.of_b;
   }
   if (o.grouped_rows()) {
     u32& row = t.swapped ? places.y : places.x;
     row = select(*work.batch < *batches, row, m);
   }
+  places.at_x = (t.swapped ? axes.n : axes.m).at(places.x);
+  places.at_y = (t.swapped ? axes.m : axes.n).at(places.y);
   return places;
 }
 
@@ -77,10 +81,10 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   });
 
   // wgmma's rows, X, and columns, Y, of the output.
-  const StagedOperand X = t.swapped ? staged_operand(k, "B", B, o.b, o.b_k_major, t.bm, t)
-                                    : staged_operand(k, "A", A, o.a, o.a_k_major, t.bm, t);
-  const StagedOperand Y = t.swapped ? staged_operand(k, "A", A, o.a, o.a_k_major, t.bn, t)
-                                    : staged_operand(k, "B", B, o.b, o.b_k_major, t.bn, t);
+  const StagedOperand X = t.swapped ? staged_operand(k, "B", B, o.b, o.b_k_major, t.bm, t, o.n_box)
+                                    : staged_operand(k, "A", A, o.a, o.a_k_major, t.bm, t, o.m_box);
+  const StagedOperand Y = t.swapped ? staged_operand(k, "A", A, o.a, o.a_k_major, t.bn, t, o.m_box)
+                                    : staged_operand(k, "B", B, o.b, o.b_k_major, t.bn, t, o.n_box);
   std::optional<BlockScales> scales;
   std::vector<SharedTile> staged = {X.tile, Y.tile};
   if (o.has_block_scales()) {
@@ -103,6 +107,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     groups.emplace(k, t, o.groups_of_k ? K : M, *batches, p.get<gptr<s32>>("group_ends"),
                    o.gathers() ? GroupSchedule::Walkers::warpgroup : GroupSchedule::Walkers::one_thread);
   const TileScheduler scheduler(o, t, M, N, K, batches, groups);
+  const ModeAxes axes(o, t, p);
 
   // CTAs that share an SM have what the launch gives them.
   const RoleRegisters registers =
@@ -124,15 +129,16 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
       if (groups) griddepcontrol_wait();
       scheduler.each_work({0, 1}, [&](const Work& work) {
         if (!groups) griddepcontrol_wait();
-        const LoadPlaces from = load_places(o, t, work, M, batches);
+        const LoadPlaces from = load_places(o, t, work, M, batches, axes);
         if (rows) rows->begin(t.swapped ? from.y : from.x, work.group ? work.group->end : M);
         for_(work.first, work.last, [&](u32 kt) {
           auto s = region("wait", [&] { return ring.acquire(); });
           const u32 depth = from.first_k ? *from.first_k + kt * t.bk : kt * t.bk;
           region("load", [&] {
+            const std::vector<u32> at_k = axes.k.at(depth);
             in_one(rows.has_value(), [&] {
-              if (X.map) X.load(s, y, depth, from.x, t.swapped ? from.of_b : from.of_a);
-              if (Y.map) Y.load(s, x, depth, from.y, t.swapped ? from.of_a : from.of_b);
+              if (X.map) X.load(s, y, at_k, from.at_x, t.swapped ? from.of_b : from.of_a);
+              if (Y.map) Y.load(s, x, at_k, from.at_y, t.swapped ? from.of_a : from.of_b);
               if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
             });
             if (!rows) return;

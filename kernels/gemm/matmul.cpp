@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/gemm/choice.h"
@@ -27,19 +28,21 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The kernel has a matrix as rows, as one for each batch or group, or as rows of which boxes end with their
-// group.
-enum class Grouped : uint8_t { no, by_batch, by_rows };
+// The kernel has a matrix as rows, as one for each batch or group, as rows of which boxes end with their
+// group, or as a tensor of all its modes.
+enum class Grouped : uint8_t { no, by_batch, by_rows, by_modes };
 struct MatrixKinds {
   Grouped a, b, d;
 };
 MatrixKinds kinds_of(const GemmOperation& o) {
   using enum Grouped;
+  if (o.has_modes()) return {by_modes, by_modes, by_modes};
   if (o.grouped_rows()) return {no, by_batch, by_rows};
   if (o.grouped_k()) return {by_rows, by_rows, by_batch};
   return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
 }
 runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
+  if (kind == Grouped::by_modes) return tensor(x);
   if (kind != Grouped::by_rows) return tensor(x, kind == Grouped::no ? 1 : 2);
   const Operand::Dimension& rows = x.outer[kMatrixRows];
   const int64_t unit = kTma / x.element_bytes();  // of one row the stride is any
@@ -49,9 +52,9 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
 // Throws Error for types and storage that no tile can serve.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
-  smallest.bm = 64;
-  smallest.bn = 32;
-  smallest.consumers = 1;
+  smallest.bm = std::max<int>(64, operation.m_box);
+  smallest.bn = std::max<int>(32, operation.n_box);
+  smallest.consumers = smallest.bm / 64;
   checked(operation, smallest, where);
 }
 
@@ -98,11 +101,12 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
   }
   GemmTile checked_tile(const PlacedProduct& o, const GemmTile& tile, Where where) override {
     const GemmTile whole = checked(o.operation, tile, where);
-    check_tiles(whole, o.size, where);
+    check_tiles(whole, o.size_in(whole), where);
     return whole;
   }
   GemmGrid more_of(const PlacedProduct& o, const GemmTile& tile) override {
-    return gemm_grid(tile, o.size.m, o.size.n, o.size.batches, multiprocessors_, o.operation.grouped_rows());
+    const GemmSize size = o.size_in(tile);
+    return gemm_grid(tile, size.m, size.n, size.batches, multiprocessors_, o.operation.grouped_rows());
   }
   std::unique_ptr<runtime::LoadedKernel> loaded(const GemmOperation& operation,
                                                 const GemmTile& tile) override {
@@ -160,6 +164,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       arguments.add(source, [&] { return runtime::pointer(memory, type); });
     };
     const MatrixKinds kinds = kinds_of(operation);
+    const GemmSize size = o.size_in(plan.tile);
     const auto none = [&](const Operand& x, Grouped kind) {
       arguments.add(SourcedArguments::kNone, [&] { return matrix_tensor(outside(x), kind); });
     };
@@ -185,7 +190,10 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     } else {
       none(o.d, kinds.d);
     }
-    for (const int64_t extent : {o.size.m, o.size.n, o.size.k}) number(extent);
+    for (const int64_t extent : {size.m, size.n, size.k}) number(extent);
+    if (o.modes)
+      for (const ModeList* list : {&o.modes->m, &o.modes->n, &o.modes->k, &o.modes->batch})
+        for (size_t i = 0; i + 1 < list->size(); ++i) number((*list)[i].extent);
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
       number(rows.stride);
@@ -219,7 +227,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     }
     for (const runtime::Argument& one : p.epilogue)
       arguments.add(SourcedArguments::kNone, [&] { return one; });
-    if (operation.batched || operation.group_ends) number(o.size.batches);
+    if (operation.batched || operation.group_ends) number(size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
     // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.

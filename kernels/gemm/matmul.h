@@ -19,6 +19,7 @@
 #include "kernels/call/options.h"
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/epilogue.h"
+#include "kernels/gemm/product_modes.h"
 
 namespace ptxbuilder::kernels {
 
@@ -68,6 +69,10 @@ struct DeviceMatrix {
 // and B have them both. The sum of each 128 of k is multiplied by them, and goes to sums of f32 whatever
 // fast_accumulation says. Scales that do not lie at multiples of 16 bytes, line by line, are copied as A is.
 //
+// Modes: where these are given, A, B and D are tensors whose modes lie as they say, which `contraction.h`
+// finds for a contraction by name. m, n, k and batches are the products of their extents, and nothing but
+// alpha goes with them. A stride that TMA does not take is copied, as a matrix is.
+//
 // Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
 // A and B are not read, and with beta = 0 C is not.
 //
@@ -93,6 +98,7 @@ struct MatmulArguments {
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
   bool groups_of_k = false;
+  const ProductModes* modes = nullptr;  // read during the call
   // The operands of product.def: m rows of n, of which C is read with a beta and inputs with
   // ActivationUse::slope, whose batches lie without gaps; and elements without gaps, of which there are none
   // where there is no memory.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "kernels/gemm/product_form.h"
 #include "kernels/gemm/ragged_rows.h"
 
@@ -128,6 +130,25 @@ bool stored_by_threads(const Operand& d) {
   return columns_by_tma(d) < d.columns && batches_touch(d) && d.outer[kMatrixRows].stride < kIndexEnd;
 }
 
+int64_t tiles_along(const ModeList& modes, int box, int length) {
+  const auto tiles = [](int64_t extent, int64_t of) { return (extent + of - 1) / of; };
+  const int inner = box == 0 ? length : box;
+  int64_t all = 1;
+  for (size_t i = 0; i < modes.size(); ++i)
+    all *= tiles(modes[i].extent, i == 0 ? inner : i == 1 ? length / inner : 1);
+  return all;
+}
+
+GemmSize PlacedProduct::size_in(const GemmTile& t) const {
+  if (!modes || !operation.has_modes()) return size;
+  const auto along = [](const ModeList& list, int box, int length) {
+    return tiles_along(list, box, length) * length;
+  };
+  return {along(modes->m, modes->m_box, t.swapped ? t.bn : t.bm),
+          along(modes->n, modes->n_box, t.swapped ? t.bm : t.bn), along(modes->k, 0, t.bk),
+          modes->batch.extent()};
+}
+
 std::vector<const Operand*> PlacedProduct::operands() const {
   std::vector<const Operand*> all = {&d};
   each_read(*this, [&](const Operand& x) { all.push_back(&x); });
@@ -205,8 +226,95 @@ GemmOperation operation_of(const MatmulArguments& p) {
   return o;
 }
 
+namespace {
+
+constexpr int kUsualTile = 128;
+
+// The modes along a matrix's contiguous dimension, along its rows, and batches.
+Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& along, const ModeList& rows,
+                     const ModeList& batch, int64_t ProductMode::*stride, Where where) {
+  if (x.stride != 0 || x.batch_stride != 0)
+    throw Error(where,
+                fmt::format("matmul: {} has a stride beside modes, which have their own: leave it 0", name));
+  Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = 1};
+  const auto add = [&](const char* word, const ProductMode& mode) {
+    if (o.outer_count == Operand::kMostOuter)
+      throw Error(where, fmt::format("matmul: {} has {}, {} and {} modes; a tensor map has {} in all", name,
+                                     along.size(), rows.size(), batch.size(), Operand::kMostOuter + 1));
+    o.outer[o.outer_count++] = {word, mode.extent, mode.*stride};
+  };
+  if (along.size() > 0) {
+    if (const ProductMode& first = along[0]; first.extent > 1 && first.*stride != 1)
+      throw Error(where,
+                  fmt::format("matmul: {} has a stride of {} along its first mode, which lies without gaps",
+                              name, first.*stride));
+    o.columns = along[0].extent;
+  }
+  if (rows.size() == 0) add("row", {});
+  for (const ProductMode& mode : rows) add("row", mode);
+  for (size_t i = 1; i < along.size(); ++i) add("mode", along[i]);
+  for (const ProductMode& mode : batch) add("batch", mode);
+  return o;
+}
+
+PlacedProduct with_modes(const MatmulArguments& p, Where where) {
+  const ProductModes& modes = *p.modes;
+  for (const auto& [name, list, extent] : {std::tuple{"m", &modes.m, p.m},
+                                           {"n", &modes.n, p.n},
+                                           {"k", &modes.k, p.k},
+                                           {"batches", &modes.batch, p.batches}}) {
+    for (const ProductMode& mode : *list) check_extent(name, mode.extent, where);
+    if (list->extent() != extent)
+      throw Error(where, fmt::format("matmul: {} = {}, but its modes have {} elements", name, extent,
+                                     list->extent()));
+  }
+  if (p.k == 0 || p.alpha == 0)
+    throw Error(where,
+                fmt::format("matmul: k = {} and alpha = {} with modes, where D is no sum: give matrices", p.k,
+                            p.alpha));
+  const auto count = [](const ModeList& list) {
+    return static_cast<uint8_t>(std::max<size_t>(list.size(), 1));
+  };
+  PlacedProduct o;
+  o.modes = p.modes;
+  o.is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
+  o.operation = operation_of(p);
+  o.operation.batched = modes.batch.size() > 0;
+  o.operation.m_modes = count(modes.m), o.operation.n_modes = count(modes.n);
+  o.operation.k_modes = count(modes.k), o.operation.batch_modes = count(modes.batch);
+  o.operation.m_box = static_cast<uint8_t>(modes.m_box),
+  o.operation.n_box = static_cast<uint8_t>(modes.n_box);
+  // What does not lie along a tile counts as batches, whose tiles end by themselves.
+  o.size = {p.m, p.n, p.k, p.batches};
+  const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
+    const size_t own = box == 0 ? 1 : 2;
+    if (list.size() <= 1) return;
+    extent = box == 0 ? list[0].extent : tiles_along(list, box, kUsualTile) * kUsualTile;
+    for (size_t i = own; i < list.size(); ++i) {
+      o.size.batches *= list[i].extent;
+      if (box != 0) extent /= list[i].extent;
+    }
+  };
+  settle(modes.m, modes.m_box, o.size.m), settle(modes.n, modes.n_box, o.size.n);
+  o.a = mode_operand("A", p.a, p.a_k_major ? modes.k : modes.m, p.a_k_major ? modes.m : modes.k, modes.batch,
+                     &ProductMode::a, where);
+  o.b = mode_operand("B", p.b, p.b_k_major ? modes.k : modes.n, p.b_k_major ? modes.n : modes.k, modes.batch,
+                     &ProductMode::b, where);
+  o.d = mode_operand("D", p.d, modes.n, modes.m, modes.batch, &ProductMode::d, where);
+  if (o.is_empty) return o;
+  check_memory(kName, o.a, where);
+  check_memory(kName, o.b, where);
+  check_memory(kName, o.d, where);
+  check_no_self_overlap(kName, o.d, where);
+  check_overlap(o, where);
+  return o;
+}
+
+}  // namespace
+
 PlacedProduct checked(const MatmulArguments& p, Where where) {
   check_enumerators(p, where);
+  if (p.modes) return with_modes(p, where);
   check_extent("m", p.m, where);
   check_extent("n", p.n, where);
   check_extent("k", p.k, where);

@@ -25,11 +25,15 @@ bool stored_by_threads(const Operand& d);
 // that the product has not has no elements.
 struct PlacedProduct {
   GemmOperation operation;
-  GemmSize size;
+  GemmSize size;  // with modes, that of a product of matrices which takes as long
   Operand a, b, d;
   ByOperand<Operand> others = {};  // elements without gaps are a row
   bool has_product = true;         // of A and B
   bool is_empty = false;           // nothing is to be done
+  const ProductModes* modes = nullptr;
+
+  // The product in whole tiles, as the kernel counts them where there are modes; else it is as it is.
+  GemmSize size_in(const GemmTile& tile) const;
 
   std::vector<const Operand*> operands() const;
   MovedOperands moved();

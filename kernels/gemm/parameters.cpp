@@ -10,6 +10,12 @@ std::string GemmParameters::stride_of(const ProductOperandRow& matrix) {
   return fmt::format("ld{}", matrix.name);
 }
 
+std::vector<u32> GemmParameters::extents(const std::string& axis, int modes) const {
+  std::vector<u32> all;
+  for (int i = 0; i + 1 < modes; ++i) all.push_back(get<u32>(fmt::format("{}{}", axis, i)));
+  return all;
+}
+
 GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan& t,
                                const std::vector<UserParameter>& user, Where where) {
   using enum Parameter::Kind;
@@ -25,6 +31,11 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   add("M", scalar, DType::u32, "rows of D");
   add("N", scalar, DType::u32, "columns of D");
   add("K", scalar, DType::u32, "depth of the product");
+  for (const auto& [axis, modes] :
+       {std::pair{"m", o.m_modes}, {"n", o.n_modes}, {"k", o.k_modes}, {"batch", o.batch_modes}})
+    for (int i = 0; i + 1 < modes; ++i)
+      add(fmt::format("{}{}", axis, i), scalar, DType::u32,
+          fmt::format("the extent of mode {} of {}, of those that are whole tiles in all", i, axis));
   if (o.a_rows) {
     add("lda", scalar, DType::u32, "elements from a row of A to the next");
     add("rows_of_a", scalar, DType::u32, "rows of A");

@@ -21,6 +21,9 @@ class GemmParameters : public Parameters {
   GemmParameters(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
                  const std::vector<UserParameter>& user, Where where);
 
+  // The extents of all modes of an axis but the last, "m0" and "m1" of m.
+  std::vector<u32> extents(const std::string& axis, int modes) const;
+
   // The name of the parameter that says how far its rows are apart.
   static std::string stride_of(const ProductOperandRow& matrix);
 };

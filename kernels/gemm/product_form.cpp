@@ -68,8 +68,16 @@ ProductKey key_of(const PlacedProduct& product) {
   const GemmSize& size = product.size;
   ProductKey words = {static_cast<uint64_t>(size.m), static_cast<uint64_t>(size.n),
                       static_cast<uint64_t>(size.k), static_cast<uint64_t>(size.batches)};
-  static_assert(sizeof product.operation <= 4 * sizeof words[0]);
+  static_assert(sizeof product.operation <= 5 * sizeof words[0]);
   std::memcpy(&words[4], &product.operation, sizeof product.operation);
+  // Tiles end with modes, whose extents are below 2^31.
+  size_t at = 0;
+  if (product.modes)
+    for (const ModeList* list : {&product.modes->m, &product.modes->n})
+      for (size_t i = 0; i < ModeList::kMost; ++i, ++at) {
+        const int64_t extent = i < list->size() ? (*list)[i].extent : 1;
+        words[9 + at / 2] |= static_cast<uint64_t>(extent) << (at % 2 * 32);
+      }
   return words;
 }
 
@@ -86,6 +94,11 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
     if (row.role != OperandRole::inputs) add(o.has(row.operand), row.name);
   add(o.batched, "batched");
   add(o.groups_of_k, "of_k");
+  const auto modes = [&](std::string_view axis, int count, int box) {
+    if (count > 1) add(true, fmt::format("{}{}_{}", axis, count, box));
+  };
+  modes("m", o.m_modes, o.m_box), modes("n", o.n_modes, o.n_box);
+  modes("k", o.k_modes, 0), modes("batch", o.batch_modes, 0);
   return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), name(o.b), name(o.d),
                      o.b_k_major ? "T" : "N", o.a_k_major ? "N" : "T",
                      o.fast_accumulation ? "fast" : "promoted", epilogue.empty() ? "plain" : epilogue, size.m,
@@ -121,7 +134,7 @@ std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p) {
 bool is_plain(const MatmulArguments& p) {
   const bool is_there = p.a.memory.address != 0 && p.b.memory.address != 0 && p.d.memory.address != 0;
   const bool is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
-  return p.epilogue.empty() && (is_there || is_empty) && is_aligned(p) && is_apart(p);
+  return p.epilogue.empty() && !p.modes && (is_there || is_empty) && is_aligned(p) && is_apart(p);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::kernels {
 
-using ProductKey = std::array<uint64_t, 8>;
+using ProductKey = std::array<uint64_t, 12>;
 ProductKey key_of(const PlacedProduct& product);
 
 // A product in words: "bf16 bf16 bf16 TN fast plain 4096 8192 1024 1".

@@ -12,14 +12,21 @@ struct StagedOperand {
   bool k_major;
   int extent;  // rows, or columns, of the output's tile
   SharedTile tile;
+  int box;  // of the extent, along the first of several modes; 0 for all
 
-  // `shared_along`: the CTAs of the cluster that need the same.
-  // `outer`: coordinates behind those of an element of a matrix.
-  void load(const Stage& s, std::optional<ClusterAxis> shared_along, u32 k, u32 start,
-            const std::vector<u32>& outer) const {
-    std::vector<u32> at = k_major ? std::vector<u32>{k, start} : std::vector<u32>{start, k};
+  // `shared_along`: the CTAs of the cluster that need the same. `k` and `start` are coordinates along each
+  // mode of k and of the extent, and `outer` those behind them.
+  void load(const Stage& s, std::optional<ClusterAxis> shared_along, const std::vector<u32>& k,
+            const std::vector<u32>& start, const std::vector<u32>& outer) const {
+    std::vector<u32> at = k_major ? std::vector<u32>{k[0], start[0]} : std::vector<u32>{start[0], k[0]};
+    at.insert(at.end(), start.begin() + 1, start.end());
+    at.insert(at.end(), k.begin() + 1, k.end());
     at.insert(at.end(), outer.begin(), outer.end());
-    tma_load(shared_along ? tile[s].multicast(*shared_along) : LoadView(tile[s]), *map, at);
+    const LoadView to = shared_along ? tile[s].multicast(*shared_along) : LoadView(tile[s]);
+    if (box != 0)
+      tma_load(to, *map, at, FoldedRows{box});
+    else
+      tma_load(to, *map, at);
   }
   // `count` of the extent, from `first`.
   TileView view(const Stage& s, u32 first, int count) const {
@@ -29,10 +36,10 @@ struct StagedOperand {
 };
 
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
-                                    bool k_major, int extent, const GemmTile& t) {
+                                    bool k_major, int extent, const GemmTile& t, int box = 0) {
   TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
   return {map, k_major, extent,
-          k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name)};
+          k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name), box};
 }
 
 }  // namespace ptxbuilder::kernels

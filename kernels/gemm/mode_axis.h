@@ -1,0 +1,74 @@
+// An axis of a product whose elements are those of several modes, in tiles.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/gemm/parameters.h"
+
+namespace ptxbuilder::kernels {
+
+// Tiles follow each other along the first mode, then along the second, and so on: the number of a tile has a
+// digit for each mode, and the last one is bounded by nothing, so that tiles behind the end lie outside of
+// the tensor. The elements of a tile are so numbered that its own come one behind the other.
+class ModeAxis {
+ public:
+  // A tile of `length` elements has `box` along the first mode and the others along the second one; 0 for all
+  // along the first. `extents` are those of all modes but the last.
+  ModeAxis(int length, int box, std::vector<u32> extents)
+      : length_(length), box_(box == 0 ? length : box), extents_(std::move(extents)) {}
+
+  // The coordinates of an element along each mode.
+  std::vector<u32> at(u32 element) const {
+    if (extents_.empty()) return {element};
+    const auto length = static_cast<uint32_t>(length_), box = static_cast<uint32_t>(box_);
+    u32 tile = element / length;
+    const u32 within = element - tile * length;
+    std::vector<u32> all;
+    for (size_t i = 0; i <= extents_.size(); ++i) {
+      const int boxed = i == 0 ? box_ : i == 1 ? length_ / box_ : 1;
+      u32 digit = tile;
+      if (i < extents_.size()) {
+        const u32 tiles = boxed == 1 ? extents_[i] : ceil_div(extents_[i], boxed);
+        tile = tile / tiles;
+        digit = digit - tile * tiles;
+      }
+      const u32 start = boxed == 1 ? digit : digit * static_cast<uint32_t>(boxed);
+      all.push_back(length_ == 1 || i > 1 ? start
+                    : i == 0              ? start + (box_ == length_ ? within : within % box)
+                    : box_ == length_     ? start
+                                          : start + within / box);
+    }
+    return all;
+  }
+
+ private:
+  int length_, box_;
+  std::vector<u32> extents_;
+};
+
+// The axes of a product whose operands have modes.
+struct ModeAxes {
+  ModeAxis m, n, k, batch;
+
+  ModeAxes(const GemmOperation& o, const GemmTile& t, const GemmParameters& p)
+      : m(t.swapped ? t.bn : t.bm, o.m_box, p.extents("m", o.m_modes)),
+        n(t.swapped ? t.bm : t.bn, o.n_box, p.extents("n", o.n_modes)),
+        k(t.bk, 0, p.extents("k", o.k_modes)),
+        batch(1, 0, p.extents("batch", o.batch_modes)) {}
+
+  // The coordinates in the tensor map of D, innermost first. Of all operands the first mode along the rows
+  // comes behind the one that is contiguous.
+  std::vector<u32> of_d(u32 row, u32 column, const std::optional<u32>& of_batch) const {
+    std::vector<u32> rows = m.at(row), columns = n.at(column), all = {columns[0]};
+    all.insert(all.end(), rows.begin(), rows.end());
+    all.insert(all.end(), columns.begin() + 1, columns.end());
+    if (of_batch) {
+      const std::vector<u32> batches = batch.at(*of_batch);
+      all.insert(all.end(), batches.begin(), batches.end());
+    }
+    return all;
+  }
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,53 @@
+// The modes of tensors that make up the rows, the columns and the depth of a product, and its batches.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/gemm/config.h"
+
+namespace ptxbuilder::kernels {
+
+// A mode has a stride in each tensor that has it, in elements; that of one that has it not is 0.
+struct ProductMode {
+  int64_t extent = 1;
+  int64_t a = 0, b = 0, d = 0;
+};
+
+// The modes of an axis of the product, of which the first counts fastest. Without any it has one element.
+class ModeList {
+ public:
+  static constexpr size_t kMost = 3;
+
+  void add(const ProductMode& mode) { all_.at(count_++) = mode; }
+  size_t size() const { return count_; }
+  const ProductMode& operator[](size_t i) const { return all_.at(i); }
+  const ProductMode* begin() const { return all_.data(); }
+  const ProductMode* end() const { return all_.data() + count_; }
+  int64_t extent() const {
+    int64_t all = 1;
+    for (const ProductMode& mode : *this) all *= mode.extent;
+    return all;
+  }
+
+ private:
+  std::array<ProductMode, kMost> all_ = {};
+  size_t count_ = 0;
+};
+
+// D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where each of the four is a list of modes. A tile has
+// m_box elements along the first mode of m and goes on along the second, or with m_box = 0 lies along the
+// first alone; likewise n. A stage lies along the first mode of k. What hangs over a mode's end is read as
+// zeros and not stored. The first mode of k, or of m where A is not k-major, has the stride 1 in A; of k or n
+// in B; and of n in D.
+struct ProductModes {
+  ModeList m, n, k, batch;
+  int m_box = 0, n_box = 0;
+};
+
+// So many tiles of `length` elements lie along an axis.
+int64_t tiles_along(const ModeList& modes, int box, int length);
+
+}  // namespace ptxbuilder::kernels
