@@ -1,0 +1,63 @@
+// Copies of tensors whose modes come in another order, by a kernel of one's own: for operands that a product
+// takes in no other way.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "runtime/compile/load.h"
+
+namespace ptxbuilder::kernels {
+
+// Element (i, j, ..) lies i from[0] + j from[1] + .. elements behind the one address, and likewise behind the
+// other, where no two are in one place. Elements have 1, 2 or 4 bytes, to which addresses are aligned.
+struct PermutedCopy {
+  struct Mode {
+    int64_t extent, from, to;
+  };
+  int element_bytes = 2;
+  std::vector<Mode> modes;  // in any order
+  runtime::View from = {}, to = {};
+};
+
+// How the copy goes: blocks of rows and columns, which are read along columns, and where the kernel
+// `transposes`, written along rows. Either has accesses of `vector` elements.
+struct PermutedCopyForm {
+  static constexpr size_t kOuter = 5;
+
+  int element_bytes = 2, vector = 1;
+  bool transposes = false;
+  PermutedCopy::Mode rows = {1, 0, 0}, columns = {1, 0, 0};
+  std::vector<PermutedCopy::Mode> outer = {};  // kOuter of them
+};
+// Throws Error for a copy of more than 7 modes that do not fold.
+PermutedCopyForm form_of(const PermutedCopy& copy);
+
+// Parameters: from, to (pointers); u32 rows, columns; u64 from_row, from_column, to_row, to_column; and for
+// each outer mode u32 extent, u64 from, to. Strides are in elements. Any grid (g, 1, 1) serves.
+Kernel permuted_copy(int element_bytes, int vector, bool transposes);
+
+// Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
+class PermutedCopier {
+ public:
+  PermutedCopier(runtime::Device& device, const LoadOptions& options);
+
+  // Queued. Nothing between the elements of `to` is touched.
+  void operator()(const PermutedCopy& copy, runtime::Stream stream);
+  // Loads the kernel, which a capture could not wait for.
+  void prepare(const PermutedCopy& copy) { kernel(form_of(copy)); }
+
+ private:
+  runtime::LoadedKernel& kernel(const PermutedCopyForm& form);
+
+  runtime::Device& device_;
+  Compiler compiler_;
+  int multiprocessors_;
+  std::mutex mutex_;
+  std::map<std::tuple<int, int, bool>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
+};
+
+}  // namespace ptxbuilder::kernels

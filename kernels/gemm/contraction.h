@@ -1,0 +1,66 @@
+// A contraction of two tensors by name, as one call on the host: a product whose modes lie as they do.
+//
+//   Contraction contraction(*device);
+//   ContractionArguments p{.subscripts = "mbk,nbk->mnb"};
+//   p.a = {.memory = a, .type = DType::bf16, .extents = {300, 8, 64}};  // and strides, where it has gaps
+//   p.b = ..., p.d = ...;
+//   if (size_t bytes = contraction.workspace_bytes(p)) p.workspace = workspace = runtime::Buffer(*device,
+//   bytes); contraction(p);  // queued
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/gemm/contraction_form.h"
+#include "kernels/gemm/matmul.h"
+
+namespace ptxbuilder::kernels {
+
+struct ContractionTensor {
+  runtime::View memory = {};  // from the first element to the end of what may be touched
+  DType type = DType::bf16;
+  std::vector<int64_t> extents = {};  // outermost first
+  std::vector<int64_t> strides = {};  // in elements; without any the tensor is row-major and has no gaps
+};
+
+// D = alpha times the sum over the modes that A and B have and D has not of A B, rounded once. `subscripts`
+// are those of contraction_form.h. Types are those of MatmulArguments.
+//
+// Placement: modes of rows, columns, depth and batches fold into one where their strides do, and else are
+// dimensions of a tensor map, of up to five: a tile then lies along two modes, of which each ends by itself.
+// TMA takes one mode without gaps and strides that are multiples of 16 bytes. Where a tensor lies otherwise,
+// or its modes would leave tiles half empty, it is copied once, into the workspace, or D from there:
+// explain() says so, and why.
+struct ContractionArguments {
+  std::string subscripts;
+  ContractionTensor a = {}, b = {}, d = {};
+  float alpha = 1;
+  bool fast_accumulation = true;  // as in MatmulArguments
+  runtime::View workspace = {};   // at a multiple of 16, of the call until it is done
+  runtime::Stream stream = {};
+};
+
+// Keeps the form of each contraction, and its kernels. Not to outlive its device. Any thread may call it at
+// any time.
+class Contraction {
+ public:
+  explicit Contraction(runtime::Device& device, MatmulOptions options = {});
+  ~Contraction();
+  Contraction(Contraction&&) noexcept;
+  Contraction& operator=(Contraction&&) noexcept;
+
+  // Queues one contraction on the device. Throws Error that names the mode, its extents and the rule.
+  void operator()(const ContractionArguments& arguments, Where where = Where::here());
+  size_t workspace_bytes(const ContractionArguments& arguments, Where where = Where::here());
+  // Which modes are what, how they lie in tiles, the tile, and what is copied for which reason, in a line.
+  std::string explain(const ContractionArguments& arguments, Where where = Where::here());
+  // As Matmul::tune().
+  void tune(const ContractionArguments& arguments, Where where = Where::here());
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,433 @@
+#include "kernels/gemm/contraction_form.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "kernels/call/operand.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr std::array kNames = {"A", "B", "D"};
+constexpr size_t kA = 0, kB = 1, kD = 2;
+constexpr int64_t ProductMode::*kStride[] = {&ProductMode::a, &ProductMode::b, &ProductMode::d};
+constexpr size_t kMostModes = 16;
+
+// A mode of the contraction, or several that are one: the letters from the innermost on.
+struct Mode {
+  std::string letters;
+  ProductMode place;
+  bool in[3] = {};
+};
+using Modes = std::vector<Mode>;
+
+[[noreturn]] void refuse(Where where, const std::string& what) { throw Error(where, "contraction: " + what); }
+
+// ---- Letters ----
+
+std::array<std::string, 3> split_subscripts(std::string_view text, Where where) {
+  std::array<std::string, 3> all;
+  std::string plain;
+  for (const char c : text)
+    if (c != ' ') plain += c;
+  const size_t arrow = plain.find("->"), comma = plain.find(',');
+  if (arrow == std::string::npos || comma == std::string::npos || comma > arrow)
+    refuse(where, fmt::format("'{}'; it is of the form 'mk,nk->mn', two operands and a result", text));
+  all = {plain.substr(0, comma), plain.substr(comma + 1, arrow - comma - 1), plain.substr(arrow + 2)};
+  for (size_t t = 0; t < 3; ++t)
+    for (const char c : all[t])
+      if (!std::isalpha(static_cast<unsigned char>(c)))
+        refuse(where, fmt::format("'{}': '{}' of {}; a mode is a letter, and there are two operands", text, c,
+                                  kNames[t]));
+  return all;
+}
+
+Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, Where where) {
+  const std::array<std::string, 3> letters = split_subscripts(subscripts, where);
+  Modes modes;
+  for (size_t t = 0; t < 3; ++t) {
+    const TensorForm& x = tensors[t];
+    if (letters[t].size() != x.extents.size() || x.strides.size() != x.extents.size())
+      refuse(where, fmt::format("'{}': {} is '{}', {} modes, and the tensor has {} dimensions", subscripts,
+                                kNames[t], letters[t], letters[t].size(), x.extents.size()));
+    for (size_t i = 0; i < letters[t].size(); ++i) {
+      const std::string name(1, letters[t][i]);
+      auto at = std::ranges::find(modes, name, &Mode::letters);
+      if (at == modes.end()) {
+        modes.push_back({name, {x.extents[i]}, {}});
+        at = modes.end() - 1;
+      }
+      if (at->in[t])
+        refuse(where, fmt::format("'{}': mode '{}' is twice in {}; take its diagonal first", subscripts, name,
+                                  kNames[t]));
+      if (at->place.extent != x.extents[i])
+        refuse(where, fmt::format("'{}': mode '{}' has {} elements in {}, and {} in {}", subscripts, name,
+                                  x.extents[i], kNames[t], at->place.extent, kNames[at->in[kA] ? kA : kB]));
+      if (x.extents[i] < 0 || x.extents[i] >= int64_t{1} << 31)
+        refuse(where, fmt::format("'{}': mode '{}' of {} has {} elements; it has 0 to 2^31 - 1", subscripts,
+                                  name, kNames[t], x.extents[i]));
+      at->in[t] = true;
+      at->place.*kStride[t] = x.strides[i];
+    }
+  }
+  for (const Mode& mode : modes) {
+    const int count = mode.in[kA] + mode.in[kB] + mode.in[kD];
+    if (count > 1) continue;
+    const size_t only = mode.in[kA] ? kA : mode.in[kB] ? kB : kD;
+    refuse(where, fmt::format("'{}': mode '{}' of {} elements is in {} alone; {}", subscripts, mode.letters,
+                              mode.place.extent, kNames[only],
+                              only == kD ? "D has modes of A and B" : "sum over it first"));
+  }
+  if (modes.size() > kMostModes)
+    refuse(where, fmt::format("'{}': {} modes; there are {} at most", subscripts, modes.size(), kMostModes));
+  return modes;
+}
+
+// ---- One form: what is A, and what is copied ----
+
+struct Axes {
+  Modes m, n, k, batch;
+  std::array<Modes*, 4> all() { return {&m, &n, &k, &batch}; }
+  std::array<const Modes*, 4> all() const { return {&m, &n, &k, &batch}; }
+};
+
+struct Form {
+  Axes axes;
+  bool copied[3] = {};
+  bool a_k_major = true, b_k_major = true;
+  int m_box = 0, n_box = 0;
+  double microseconds = std::numeric_limits<double>::infinity();
+  std::string refusal;  // none where it is taken
+};
+
+int64_t extent_of(const Modes& modes) {
+  return std::accumulate(modes.begin(), modes.end(), int64_t{1},
+                         [](int64_t all, const Mode& mode) { return all * mode.place.extent; });
+}
+
+// Two modes are one where in each tensor that counts one goes on where the other ends.
+bool folds(const Mode& inner, const Mode& outer, const bool (&copied)[3]) {
+  for (size_t t = 0; t < 3; ++t)
+    if (inner.in[t] && !copied[t] && outer.place.*kStride[t] != inner.place.*kStride[t] * inner.place.extent)
+      return false;
+  return inner.place.extent * outer.place.extent < int64_t{1} << 31;
+}
+
+void fold(Modes& modes, const bool (&copied)[3]) {
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t i = 0; i < modes.size() && !again; ++i)
+      for (size_t j = 0; j < modes.size() && !again; ++j)
+        if (i != j && folds(modes[i], modes[j], copied)) {
+          modes[i].letters += modes[j].letters;
+          modes[i].place.extent *= modes[j].place.extent;
+          modes.erase(modes.begin() + static_cast<ptrdiff_t>(j));
+          again = true;
+        }
+  }
+}
+
+class Former {
+ public:
+  Former(const Modes& modes, const ContractionTensors& tensors) : modes_(modes), tensors_(tensors) {}
+
+  // `a` and `b` are the caller's A and B, or the other way round.
+  Form form(bool exchanged, const std::array<bool, 3>& copied) const {
+    Form f;
+    std::ranges::copy(copied, f.copied);
+    const size_t a = exchanged ? kB : kA, b = exchanged ? kA : kB;
+    for (const Mode& mode : modes_) {
+      if (mode.place.extent == 1) continue;
+      (mode.in[a] && mode.in[b] ? mode.in[kD] ? f.axes.batch : f.axes.k
+       : mode.in[a]             ? f.axes.m
+                                : f.axes.n)
+          .push_back(mode);
+    }
+    for (Modes* axis : f.axes.all()) fold(*axis, f.copied);
+    if (std::string refusal = settle(f, a, b); !refusal.empty()) {
+      f.refusal = refusal;
+      return f;
+    }
+    f.microseconds = cost(f, a, b);
+    return f;
+  }
+
+ private:
+  int bytes(size_t t) const { return size_of(tensors_[t].type); }
+  bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes 16-bit types alone
+
+  // The contiguous mode comes first in its axis: whether A or B lies along k. Says what is wrong.
+  std::string settle_operand(Form& f, size_t t, Modes& own, bool& k_major) const {
+    k_major = true;
+    if (f.copied[t]) return "";
+    for (Modes* axis : {&f.axes.k, &own})
+      for (size_t i = 0; i < axis->size(); ++i) {
+        if ((*axis)[i].place.*kStride[t] != 1) continue;
+        k_major = axis == &f.axes.k;
+        if (!k_major && !takes_rows())
+          return fmt::format(
+              "'{}' lies without gaps, and elements of {} B are multiplied along the depth alone",
+              (*axis)[i].letters, bytes(t));
+        std::rotate(axis->begin(), axis->begin() + static_cast<ptrdiff_t>(i),
+                    axis->begin() + static_cast<ptrdiff_t>(i) + 1);
+        return "";
+      }
+    for (const Mode& mode : f.axes.batch)
+      if (mode.place.*kStride[t] == 1) return fmt::format("the batches '{}' lie without gaps", mode.letters);
+    return own.empty() && f.axes.k.empty() ? "" : "no mode lies without gaps";
+  }
+
+  // What TMA wants of a tensor whose mode `first` lies without gaps.
+  std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
+    if (f.copied[t]) return "";
+    if (t == kD && is_matrix) return "";  // Matmul stores any
+    if (!tensors_[t].is_aligned) return "it begins at no multiple of 16 B";
+    const int64_t length = first ? first->place.extent : 1;
+    if (t == kD && length * bytes(t) % kTma != 0)
+      return fmt::format("{} elements of '{}' are no multiple of 16 B", length, first ? first->letters : "");
+    for (const Modes* axis : f.axes.all())
+      for (const Mode& mode : *axis) {
+        if (!mode.in[t] || &mode == first) continue;
+        const int64_t stride = mode.place.*kStride[t];
+        if (stride * bytes(t) % kTma != 0 || stride < length || stride * bytes(t) >= kStrideEnd)
+          return fmt::format(
+              "a stride of {} elements along '{}', where {} lie side by side; TMA takes multiples of "
+              "16 B below 2^40 that are no shorter",
+              stride, mode.letters, length);
+      }
+    return "";
+  }
+
+  std::string settle(Form& f, size_t a, size_t b) const {
+    Axes& x = f.axes;
+    // D lies along n.
+    std::string contiguous_in_d;
+    if (!f.copied[kD]) {
+      for (const Modes* axis : {&x.m, &x.batch})
+        for (const Mode& mode : *axis)
+          if (mode.place.d == 1)
+            return fmt::format("D: '{}', of its rows or batches, lies without gaps", mode.letters);
+      const auto first = std::ranges::find_if(x.n, [](const Mode& mode) { return mode.place.d == 1; });
+      if (first == x.n.end() && !x.n.empty()) return "D: no mode lies without gaps";
+      if (first != x.n.end()) contiguous_in_d = first->letters;
+      std::rotate(x.n.begin(), first, first == x.n.end() ? first : first + 1);
+    }
+    if (std::string why = settle_operand(f, a, x.m, f.a_k_major); !why.empty())
+      return fmt::format("{}: {}", kNames[a], why);
+    const std::string k_of_a = f.a_k_major && !f.copied[a] && !x.k.empty() ? x.k[0].letters : "";
+    if (std::string why = settle_operand(f, b, x.n, f.b_k_major); !why.empty())
+      return fmt::format("{}: {}", kNames[b], why);
+    if (!k_of_a.empty() && x.k[0].letters != k_of_a)
+      return fmt::format("{}: '{}' lies without gaps, and '{}' in {}", kNames[b], x.k[0].letters, k_of_a,
+                         kNames[a]);
+    if (!contiguous_in_d.empty() && x.n[0].letters != contiguous_in_d)
+      return fmt::format("{}: '{}' lies without gaps, and '{}' in D", kNames[b], x.n[0].letters,
+                         contiguous_in_d);
+    // Rows that D's copy has are multiples of 16 B.
+    const bool m_fixed = !f.a_k_major, n_fixed = !f.b_k_major || !contiguous_in_d.empty();
+    f.m_box = settle_rows(x.m, m_fixed, f.a_k_major, 1);
+    f.n_box = settle_rows(x.n, n_fixed, f.b_k_major, std::max<int>(8, static_cast<int>(kTma) / bytes(kD)));
+    if (x.k.size() > 1 && !(f.a_k_major && !f.copied[a]) && !(f.b_k_major && !f.copied[b]))
+      std::ranges::stable_sort(x.k, std::greater(), [](const Mode& mode) { return mode.place.extent; });
+    return check(f, a, b);
+  }
+
+  std::string check(const Form& f, size_t a, size_t b) const {
+    const Axes& x = f.axes;
+    for (const Modes* axis : x.all())
+      if (axis->size() > ModeList::kMost)
+        return fmt::format(
+            "{} modes that do not fold, of one of rows, columns, depth and batches; there are {} at most",
+            axis->size(), ModeList::kMost);
+    const auto rank = [&](const Modes& p, const Modes& q) {
+      return std::max<size_t>(p.size(), 1) + std::max<size_t>(q.size(), 1) + x.batch.size();
+    };
+    const bool is_matrix = std::ranges::all_of(x.all(), [](const Modes* axis) { return axis->size() <= 1; });
+    for (const auto& [t, along, rows] : {std::tuple{a, f.a_k_major ? &x.k : &x.m, f.a_k_major ? &x.m : &x.k},
+                                         {b, f.b_k_major ? &x.k : &x.n, f.b_k_major ? &x.n : &x.k},
+                                         {kD, &x.n, &x.m}}) {
+      if (const size_t all = rank(*along, *rows); all > Operand::kMostOuter + 1)
+        return fmt::format("{}: {} modes that do not fold; a tensor map has 5", kNames[t], all);
+      if (std::string why = check_strides(f, t, along->empty() ? nullptr : &(*along)[0], is_matrix);
+          !why.empty())
+        return fmt::format("{}: {}", kNames[t], why);
+    }
+    return "";
+  }
+
+  static ModeList list_of(const Modes& modes) {
+    ModeList list;
+    for (const Mode& mode : modes)
+      if (list.size() < ModeList::kMost) list.add(mode.place);
+    return list;
+  }
+
+  static constexpr int kTile = 128;  // rows or columns of a usual tile
+  static double padded(const Modes& modes, int box) {
+    return static_cast<double>(tiles_along(list_of(modes), box, kTile)) * kTile /
+           static_cast<double>(extent_of(modes));
+  }
+  // Puts the modes first that a tile is to lie along, but leaves the first where it is `fixed`, and returns
+  // the box.
+  static int settle_rows(Modes& modes, bool fixed, bool may_box, int least) {
+    if (modes.size() < 2 || modes.size() > ModeList::kMost) return 0;
+    Modes best = modes;
+    int best_box = 0;
+    double least_padded = std::numeric_limits<double>::infinity();
+    const auto by_letters = [](const Mode& x, const Mode& y) { return x.letters < y.letters; };
+    Modes order = modes;
+    std::sort(order.begin() + fixed, order.end(), by_letters);
+    do {
+      for (int box : {0, 128, 64, 32, 16, 8, 4, 2, 1}) {
+        if (box != 0 && (!may_box || box < least)) break;
+        // Narrow boxes cost TMA more.
+        const double all = padded(order, box) * (box == 0 || box >= 32 ? 1 : box >= 8 ? 1.05 : 1.2);
+        if (all < least_padded * 0.97) best = order, best_box = box, least_padded = all;
+      }
+    } while (std::next_permutation(order.begin() + fixed, order.end(), by_letters));
+    modes = best;
+    return best_box;
+  }
+
+  // What a form takes, near enough to choose by.
+  double cost(const Form& f, size_t a, size_t b) const {
+    const Axes& x = f.axes;
+    const double teraflops = bytes(kA) == 1 ? 1200 : bytes(kA) == 2 ? 620 : 310, bandwidth = 2.2e6;  // B a us
+    const double m = static_cast<double>(extent_of(x.m)), n = static_cast<double>(extent_of(x.n)),
+                 k = static_cast<double>(extent_of(x.k)), batch = static_cast<double>(extent_of(x.batch));
+    double depth = 1;
+    if (!x.k.empty()) {
+      const double stage = 128.0 / bytes(kA), first = static_cast<double>(x.k[0].place.extent);
+      depth = std::ceil(first / stage) * stage / first;
+    }
+    const double rows = padded(x.m, f.m_box), columns = padded(x.n, f.n_box);
+    const double multiply = 2 * m * n * k * batch * depth * rows * columns / teraflops / 1e6;
+    const double size[] = {m * k * batch * bytes(a), n * k * batch * bytes(b), m * n * batch * bytes(kD)};
+    double microseconds = std::max(multiply, (size[0] + size[1] + size[2]) / bandwidth);
+    const bool copied[] = {f.copied[a], f.copied[b], f.copied[kD]};
+    for (size_t i = 0; i < 3; ++i)
+      if (copied[i]) microseconds += 3 + 2 * size[i] / bandwidth;
+    return microseconds;
+  }
+
+  const Modes& modes_;
+  const ContractionTensors& tensors_;
+};
+
+// ---- The copies ----
+
+// Lays a copy out: the first mode of `along` without gaps, in rows that are multiples of 16 B, then the
+// others.
+ContractionCopy laid_out(Axes& axes, const Modes& modes, size_t t, Modes& along, Modes& rows, int bytes) {
+  ContractionCopy copy{static_cast<ContractionOperand>(t), {}, 0, ""};
+  std::vector<Mode*> order;
+  for (Modes* axis : {&along, &rows, &axes.batch})
+    for (Mode& mode : *axis) order.push_back(&mode);
+  const bool has_row = !along.empty();
+  int64_t stride = has_row ? 1 : kTma / bytes;
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i]->place.*kStride[t] = stride;
+    int64_t inner = stride;
+    for (const char letter : order[i]->letters) {
+      const Mode& one = *std::ranges::find(modes, std::string(1, letter), &Mode::letters);
+      copy.modes.push_back({one.place.extent, one.place.*kStride[t], inner});
+      inner *= one.place.extent;
+    }
+    stride = i == 0 && has_row ? round_up(inner, kTma / bytes) : inner;
+  }
+  copy.elements = stride;
+  return copy;
+}
+
+std::string axis_text(const char* name, const Modes& modes, int box) {
+  std::vector<std::string> all;
+  for (const Mode& mode : modes) all.push_back(fmt::format("'{}' of {}", mode.letters, mode.place.extent));
+  std::string text =
+      fmt::format("{} is {}", name, all.empty() ? "1" : fmt::format("{}", fmt::join(all, " x ")));
+  if (box != 0) text += fmt::format(" in boxes of {}", box);
+  return text;
+}
+
+}  // namespace
+
+bool ContractionForm::is_plain() const {
+  return modes.m.size() <= 1 && modes.n.size() <= 1 && modes.k.size() <= 1 && modes.batch.size() <= 1;
+}
+
+ContractionForm contraction(std::string_view subscripts, const ContractionTensors& tensors, bool is_zero,
+                            Where where) {
+  const Modes modes = modes_of(subscripts, tensors, where);
+  ContractionForm form;
+  for (const Mode& mode : modes) {
+    if (mode.place.extent == 0 && mode.in[kD]) form.is_empty = true;
+    is_zero |= mode.place.extent == 0 && !mode.in[kD];
+    for (size_t t = 0; t < 3; ++t)
+      if (mode.in[t] && mode.place.extent > 1 && mode.place.*kStride[t] < (t == kD ? 1 : 0))
+        refuse(where,
+               fmt::format("'{}': {} has a stride of {} elements along '{}'; it is {} or more", subscripts,
+                           kNames[t], mode.place.*kStride[t], mode.letters, t == kD ? 1 : 0));
+  }
+  if (form.is_empty) return form;
+  const Former former(modes, tensors);
+  std::optional<Form> best;
+  bool exchanged = false;
+  std::array<std::string, 3> reasons;
+  std::string refusal;
+  for (const bool exchange : {false, true})
+    for (unsigned mask = 0; mask < 8; ++mask) {
+      const std::array<bool, 3> copied = {is_zero || (mask & 1) != 0, is_zero || (mask & 2) != 0,
+                                          (mask & 4) != 0};
+      if (is_zero && (mask & 3) != 0) continue;
+      Form one = former.form(exchange, copied);
+      if (one.refusal.empty() && is_zero &&
+          (one.axes.m.size() > 1 || one.axes.n.size() > 1 || one.axes.batch.size() > 1))
+        one.refusal = "D: modes that do not fold, where no operand counts";
+      if (!one.refusal.empty()) {
+        refusal = one.refusal;
+        const size_t t =
+            one.refusal[1] == ':' ? static_cast<size_t>(std::string("ABD").find(one.refusal[0])) : 3;
+        if (t < 3 && reasons[t].empty()) reasons[t] = one.refusal.substr(3);
+        continue;
+      }
+      if (!best || one.microseconds < best->microseconds) best = one, exchanged = exchange;
+    }
+  if (!best) refuse(where, fmt::format("'{}': {}", subscripts, refusal));
+  Form& f = *best;
+  form.exchanged = exchanged;
+  const size_t a = exchanged ? kB : kA, b = exchanged ? kA : kB;
+  const auto copy = [&](size_t t, Modes& along, Modes& rows) {
+    if (!f.copied[t]) return;
+    if (is_zero && t != kD) return;
+    form.copies.push_back(laid_out(f.axes, modes, t, along, rows, size_of(tensors[t].type)));
+    form.copies.back().reason = reasons[t].empty() ? "its modes fold then, or fill tiles" : reasons[t];
+  };
+  copy(a, f.axes.k, f.axes.m);
+  copy(b, f.axes.k, f.axes.n);
+  copy(kD, f.axes.n, f.axes.m);
+  form.a_k_major = f.a_k_major, form.b_k_major = f.b_k_major;
+  form.modes.m_box = f.m_box, form.modes.n_box = f.n_box;
+  for (const auto& [from, to] : {std::pair{&f.axes.m, &form.modes.m},
+                                 {&f.axes.n, &form.modes.n},
+                                 {&f.axes.k, &form.modes.k},
+                                 {&f.axes.batch, &form.modes.batch}})
+    for (const Mode& mode : *from) {
+      ProductMode place = mode.place;
+      if (exchanged) std::swap(place.a, place.b);
+      to->add(place);
+    }
+  if (is_zero) form.modes.k = {}, form.modes.k.add({0});
+  form.text = fmt::format("{}, {}, {}, {}{}", axis_text("m", f.axes.m, f.m_box),
+                          axis_text("n", f.axes.n, f.n_box), axis_text("k", f.axes.k, 0),
+                          axis_text("batches", f.axes.batch, 0), exchanged ? ", with A and B exchanged" : "");
+  for (const ContractionCopy& one : form.copies)
+    form.text += fmt::format("; {} is copied: {}", kNames[static_cast<size_t>(one.operand)], one.reason);
+  return form;
+}
+
+}  // namespace ptxbuilder::kernels

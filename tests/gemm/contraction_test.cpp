@@ -1,0 +1,66 @@
+// Contractions by name: drawn ones against float64, what folds and what is copied, and what is refused.
+//
+//   contraction_test [--device=emulator|cuda|auto] [--count=N] [--seed=S]
+#include <doctest/doctest.h>
+
+#include "contraction_kit.h"
+#include "error_kit.h"
+#include "options.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::contraction_test {
+using kernels::Contraction;
+
+namespace {
+
+const size_t& count = test::option<size_t>("contractions", 40);
+const uint64_t& seed = test::option<uint64_t>("contraction_seed", 1);
+
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+
+// The smallest tile that takes the operation, of which there are several even in small products.
+kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size,
+                             int multiprocessors) {
+  for (const auto& [bm, bn, consumers] : {std::tuple{64, 32, 1}, {64, 64, 1}, {128, 64, 2}, {128, 128, 2}}) {
+    kernels::GemmTile t;
+    t.bm = bm, t.bn = bn, t.consumers = consumers, t.stages = 2;
+    t.swapped = size.m < size.n && consumers == 1;
+    if (kernels::plan_of(operation, t).plan) return t;
+    t.swapped = false;
+    if (kernels::plan_of(operation, t).plan) return t;
+  }
+  return kernels::choose(operation, size, multiprocessors);
+}
+
+Contraction& contraction() {
+  static Contraction contraction = [] {
+    kernels::MatmulOptions options;
+    if (device().wants_ptx()) options.choose = small_tile;
+    return Contraction(device(), options);
+  }();
+  return contraction;
+}
+
+void check_case(const ContractionCase& c) {
+  CAPTURE(text(c));
+  std::string problem;
+  try {
+    ContractionTrial trial(device(), c);
+    problem = trial.wrong(contraction());
+  } catch (const Error& e) {
+    problem = e.what();
+  }
+  CHECK_MESSAGE(problem.empty(), problem);
+}
+
+}  // namespace
+
+TEST_CASE("drawn contractions are right, and touch nothing else") {
+  const double scale = device().wants_ptx() ? 1 << 16 : 1 << 20;
+  for (size_t i = 0; i < count; ++i) check_case(drawn_contraction(seed * 1000 + i, scale));
+}
+
+}  // namespace ptxbuilder::test::contraction_test
