@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "kernels/c/attention.h"
+#include "kernels/c/contraction.h"
 #include "kernels/c/grown.h"
 #include "kernels/c/product.h"
 #include "kernels/c/report.h"
@@ -46,6 +47,9 @@ struct Opened {
   kernels::Matmul& product() {
     return product_.get([&] { return kernels::Matmul(*device); });
   }
+  kernels::Contraction& contraction() {
+    return contraction_.get([&] { return kernels::Contraction(*device); });
+  }
   kernels::Attention& attention() {
     return attention_.get([&] { return kernels::Attention(*device); });
   }
@@ -76,6 +80,7 @@ struct Opened {
   std::mutex mutex_;
   std::set<runtime::Address> allocated_;
   runtime::Lazy<kernels::Matmul> product_;
+  runtime::Lazy<kernels::Contraction> contraction_;
   runtime::Lazy<kernels::Attention> attention_;
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
@@ -322,6 +327,37 @@ int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stre
   return status_of([&] {
     Opened& opened = opened_of(device);
     opened.product().tune(arguments_of(opened, product, {}, stream_of(stream)), Where{});
+  });
+}
+
+int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contraction* contraction, size_t* bytes) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    given(bytes, "where to put the bytes");
+    *bytes = opened.contraction().workspace_bytes(
+        read_contraction(given(contraction, "the contraction"), opened.ordinal), Where{});
+  });
+}
+
+int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* contraction, void* workspace,
+                         size_t workspace_bytes, void* stream) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    kernels::ContractionArguments p = read_contraction(given(contraction, "the contraction"), opened.ordinal);
+    p.workspace = {address_of(workspace), workspace_bytes};
+    p.stream = stream_of(stream);
+    opened.contraction()(p, Where{});
+  });
+}
+
+int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction, const char** text) {
+  return status_of([&] {
+    thread_local std::string line;
+    Opened& opened = opened_of(device);
+    given(text, "where to put the text");
+    line = opened.contraction().explain(read_contraction(given(contraction, "the contraction"), opened.ordinal),
+                                        Where{});
+    *text = line.c_str();
   });
 }
 

@@ -3,7 +3,7 @@ import sys
 
 import numpy
 
-from . import _attention, _product, _rows
+from . import _attention, _einsum, _product, _rows
 from ._common import check_kind
 from ._common import host_tensor as tensor
 
@@ -49,6 +49,13 @@ def matmul(a, b, out, operands, options):
             raise ValueError(f"{row.label}: it is written, and {type(x)} is no array")
     operands = _product.Operands(*(x if x is None else numpy.asarray(x) for x in operands))
     return _product.run(_kit, a, numpy.asarray(b), out, operands, options)
+
+
+def einsum(letters, a, b, out, words):
+    _check({"A": a, "B": b}, out=out)
+    # Strides that go back, which no tensor map has.
+    a, b = (x if all(stride >= 0 for stride in x.strides) else compact(x) for x in (a, b))
+    return _einsum.run(_kit, letters, a, b, out, words)
 
 
 def attention(q, k, v, extras, numbers, return_lse, out, device):

@@ -190,6 +190,7 @@ static int workspace_of(ptxb_device* on, const operation* o, size_t* bytes) {
     return ptxb_rows_workspace(on, &rows, bytes);
   }
   if (o->kind == MATMUL) return ptxb_matmul_workspace(on, &o->matmul, bytes);
+  if (o->kind == CONTRACTION) return ptxb_contraction_workspace(on, &o->contraction, bytes);
   if (o->kind == ATTENTION) return ptxb_attention_workspace(on, &o->attention, bytes);
   const ptxb_attention_gradient gradient = gradient_of(o);
   return ptxb_attention_gradient_workspace(on, &gradient, bytes);
@@ -201,6 +202,8 @@ static int run(ptxb_device* on, const operation* o, void* workspace, size_t byte
     return ptxb_rows_run(on, &rows, workspace, bytes, stream);
   }
   if (o->kind == MATMUL) return ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream);
+  if (o->kind == CONTRACTION)
+    return ptxb_contraction_run(on, &o->contraction, workspace, bytes, stream);
   if (o->kind == ATTENTION) return ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
   const ptxb_attention_gradient gradient = gradient_of(o);
   return ptxb_attention_gradient_run(on, &gradient, workspace, bytes, stream);
@@ -210,6 +213,12 @@ const char* host_workspace(int device, const operation* o, size_t* bytes) {
   ptxb_device* on;
   const char* error = host_device(device, &on);
   return error ? error : said(workspace_of(on, o, bytes));
+}
+
+const char* host_explain(int device, const operation* o, const char** text) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_contraction_explain(on, &o->contraction, text));
 }
 
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream) {

@@ -16,9 +16,10 @@ enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work t
 
 enum { MOST_ROW_TENSORS = 12 };
 typedef struct operation {
-  enum { MATMUL, ATTENTION, ATTENTION_GRADIENT, ROWS } kind;
+  enum { MATMUL, CONTRACTION, ATTENTION, ATTENTION_GRADIENT, ROWS } kind;
   union {
     ptxb_matmul matmul;
+    ptxb_contraction contraction;
     ptxb_attention attention;
     struct {
       ptxb_rows rows; /* whose tensors are these, filled in when it is called */
@@ -108,6 +109,8 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
 
 /* `bytes` is what its workspace takes. */
 const char* host_workspace(int device, const operation* o, size_t* bytes);
+/* Of a contraction, what ptxb_contraction_explain() gives. */
+const char* host_explain(int device, const operation* o, const char** text);
 /* Queues it on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
 /* It is asked now and then while work of this thread on memory of the host waits or runs on the emulator,

@@ -153,6 +153,10 @@ static void stage_matmul(staged* s, ptxb_matmul* p) {
   p->d = stage(s, p->d, true);
 }
 
+static void stage_contraction(staged* s, ptxb_contraction* p) {
+  p->a = stage(s, p->a, false), p->b = stage(s, p->b, false), p->d = stage(s, p->d, true);
+}
+
 /* Of one whose gradient is asked for, nothing is written. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
@@ -179,6 +183,8 @@ const char* host_run_staged(int device, const operation* o) {
   operation there = *o;
   if (o->kind == MATMUL)
     stage_matmul(&s, &there.matmul);
+  else if (o->kind == CONTRACTION)
+    stage_contraction(&s, &there.contraction);
   else if (o->kind == ROWS)
     stage_rows(&s, &there);
   else

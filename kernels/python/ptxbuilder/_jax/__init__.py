@@ -1,7 +1,8 @@
 """JAX's arrays: XLA's foreign function interface, on a GPU and, by the emulator, on the CPU."""
 from .attention import attention
+from .einsum import einsum
 from .kernel import call
 from .product import matmul
 from .rows import rows
 
-__all__ = ["attention", "call", "matmul", "rows"]
+__all__ = ["attention", "call", "einsum", "matmul", "rows"]

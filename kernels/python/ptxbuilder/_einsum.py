@@ -1,0 +1,118 @@
+"""Contractions by name, for whichever framework their operands are of."""
+import math
+
+from . import _ext
+from ._common import CODES, check_flags, check_number, device_of, door_of, name_of, output_of, warn_of_work
+
+
+def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=False, tf32=False, device=None):
+    """The contraction of two tensors by name, as numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
+
+    A letter names a dimension, and those of equal letters are equal. What A and B have and the result has not is summed over; what all
+    three have are batches. Without "->" the result has the letters that come once, in the order of the alphabet. Any order of
+    letters and any strides are taken: dimensions fold into those of one matrix product where their strides do, are dimensions of the
+    tensor map where they do not, and what the hardware takes in no way is copied once: einsum_explained() says so. A letter of one
+    tensor alone, or twice in one, is refused; so is "...".
+
+    Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and
+    returned; JAX has none. Differentiable in A and B. In JAX, whose arrays lie without gaps, dimensions are brought beside each other
+    by JAX and the product is matmul()'s. Raises ValueError that names the letter and the rule.
+    """
+    check_number("alpha", alpha)
+    check_flags(precise=precise, tf32=tf32)
+    return door_of(a).einsum(parsed(subscripts), a, b, out, Words(float(alpha), out_dtype, precise, tf32, device))
+
+
+class Words:
+    """What a call says beside its tensors."""
+
+    def __init__(self, alpha, out_dtype, precise, tf32, device):
+        self.alpha, self.out_dtype, self.precise, self.tf32, self.device = alpha, out_dtype, precise, tf32, device
+
+    def flags(self):
+        return _ext.TF32 * bool(self.tf32) | _ext.PRECISE * bool(self.precise)
+
+    def type_of(self, a, out):
+        """The name of the result's type."""
+        if self.out_dtype is not None:
+            return name_of(self.out_dtype)
+        return output_of(name_of(a.dtype)) if out is None else name_of(out.dtype)
+
+
+def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=None):
+    """Says in a line which letters are rows, columns, depth and batches of the product that einsum() makes, how they lie in tiles, and
+    which tensor is copied for which reason. Of PyTorch's and numpy's tensors; the result counts as one without gaps."""
+    letters, words = parsed(subscripts), Words(1.0, out_dtype, False, tf32, device)
+    number = device_of(device)
+    if number is None:
+        number = getattr(getattr(a, "device", None), "index", None)
+    d = (3 << 44, *CODES[words.type_of(a, None)], shape_of(letters, a.shape, b.shape), None, 0, 0, False)
+    return _ext.contraction_explained(_ext.EMULATOR if number is None else number, text_of(letters), _described(a, 1 << 44),
+                                      _described(b, 2 << 44), d, 1.0, words.flags())
+
+
+def _described(x, address):
+    """A tensor as the extension takes it, in memory that there is not, at the same place in 16 bytes."""
+    if hasattr(x, "data_ptr"):
+        place, strides = x.data_ptr(), x.stride()
+    else:
+        place, strides = x.ctypes.data, tuple(stride // x.itemsize for stride in x.strides)
+    return (address + place % 16, *CODES[name_of(x.dtype)], tuple(x.shape), tuple(strides), 0, 0, False)
+
+
+def parsed(subscripts):
+    """The letters of A, of B and of the result."""
+    if not isinstance(subscripts, str):
+        raise ValueError(f"subscripts: {subscripts!r} is no string")
+    text = subscripts.replace(" ", "")
+    operands, arrow, result = text.partition("->")
+    a, comma, b = operands.partition(",")
+    if not comma:
+        raise ValueError(f"subscripts: {subscripts!r} names one operand; a contraction has two, as 'mk,nk->mn'")
+    for which, letters in (("A", a), ("B", b), ("the result", result)):
+        for letter in letters:
+            if not (letter.isascii() and letter.isalpha()):
+                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and there are two operands")
+    if not arrow:
+        result = "".join(sorted(letter for letter in set(a + b) if (a + b).count(letter) == 1))
+    return a, b, result
+
+
+def text_of(letters):
+    a, b, d = letters
+    return f"{a},{b}->{d}"
+
+
+def shape_of(letters, of_a, of_b):
+    """The shape of the result. What is wrong with the operands the library says, but for letters that it has no extent for."""
+    extents = {**dict(zip(letters[1], of_b)), **dict(zip(letters[0], of_a))}
+    for letter in letters[2]:
+        if letter not in extents:
+            raise ValueError(f"subscripts: {letter!r} of the result is in neither operand of {text_of(letters)!r}")
+    for which, own, shape in (("A", letters[0], of_a), ("B", letters[1], of_b)):
+        if len(own) != len(shape):
+            raise ValueError(f"{which}: {own!r} of {text_of(letters)!r} names {len(own)} dimensions, and it has {len(shape)}")
+    return tuple(extents[letter] for letter in letters[2])
+
+
+def run(kit, letters, a, b, out, words, stream=None):
+    """One contraction of tensors of any strides; `kit` says how tensors are made and passed."""
+    shape, name = shape_of(letters, a.shape, b.shape), words.type_of(a, out)
+    if out is None:
+        out = kit.empty(a, shape, name)
+    elif tuple(out.shape) != shape:
+        raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of {text_of(letters)!r} is {shape}")
+    elif name_of(out.dtype) != name:
+        raise ValueError(f"D: its type is {name_of(out.dtype)}, but out_dtype is {name}")
+    device = device_of(words.device)
+    if device == _ext.EMULATOR:
+        extents = {**dict(zip(letters[0], a.shape)), **dict(zip(letters[1], b.shape))}
+        warn_of_work(math.prod(extents.values()))
+    _ext.contraction(text_of(letters), kit.tensor(a), kit.tensor(b), kit.tensor(out), words.alpha, words.flags(), device, stream)
+    return out
+
+
+def gradients(product, letters, a, b, grad, needs):
+    """Those of A and B, where they are needed, by product(letters, x, y, like): a letter of A is in B or in the result."""
+    of_a, of_b, of_d = letters
+    return (product((of_d, of_b, of_a), grad, b, a) if needs[0] else None, product((of_a, of_d, of_b), a, grad, b) if needs[1] else None)
