@@ -78,9 +78,8 @@ class GlobalRaces final : public Observer {
         default:
           text = "a copy of " + of_cta;
       }
-      actors_[local] =
-          shadow_.add({cluster_.grid.id, cluster_.index, cluster_.index * cluster_.ctas.size() + cta.rank,
-                       local, std::move(text)});
+      actors_[local] = shadow_.add({cluster_.grid.id, cluster_.grid.device, cluster_.number(),
+                                    cluster_.number_of(cta), local, std::move(text)});
     }
     return actors_[local];
   }
@@ -89,7 +88,7 @@ class GlobalRaces final : public Observer {
                     bool wrote) const {
     const GlobalActor& by = *earlier.actor;
     if (by.launch != cluster_.grid.id) return k.seen[prior_launch] > 0 ? Standing::over : Standing::unordered;
-    const bool is_near = by.cluster == cluster_.index;
+    const bool is_near = by.cluster == me.cluster;
     if (deed.is_strong && earlier.is_strong && reaches(deed.scope, by, me) && reaches(earlier.scope, by, me))
       return Standing::over;
     const GlobalKnowledge::Remote* remote = nullptr;
@@ -105,7 +104,8 @@ class GlobalRaces final : public Observer {
   }
 
   static bool reaches(Scope scope, const GlobalActor& by, const Party& me) {
-    return scope == Scope::gpu || by.cta == me.cta || (scope == Scope::cluster && by.cluster == me.cluster);
+    return scope == Scope::sys || by.cta == me.cta || (scope >= Scope::cluster && by.cluster == me.cluster) ||
+           (scope == Scope::gpu && by.device == me.device);
   }
 
   // Lanes of a warp are threads as others: what they do is ordered where they meet or are told.

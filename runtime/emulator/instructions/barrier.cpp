@@ -164,7 +164,7 @@ struct MemoryFence {
 void order_sequentially(Warp& w, Scope scope) {
   constexpr uint64_t nowhere = ~uint64_t{0};
   GlobalMemoryOrder& order = *w.grid().order;
-  if (scope == Scope::gpu) {
+  if (scope >= Scope::gpu) {
     w.causality.settle(w.weak()->stores());
   } else if (const PassedOnPointer passed = order.passed(nowhere)) {
     Knowledge k;
@@ -181,7 +181,7 @@ void execute_memory_fence(Warp& w, const MemoryFence& x, Lanes) {
     order_sequentially(w, x.scope);
     if (kernel.names_semantics) w.causality.fence(x.scope);  // which passes on that order as well
   }
-  if (x.scope == Scope::gpu || kernel.communicates) w.causality.publish(x.scope);
+  if (x.scope >= Scope::gpu || kernel.communicates) w.causality.publish(x.scope);
 }
 
 template <bool membar>
@@ -194,10 +194,9 @@ void decode_fence(Decode& d) {
     return d.run<execute_proxy_fence>({!global, !shared});
   }
   if (d.has("proxy")) return d.run<execute_nothing>();
-  const bool wide = !d.one_of({"gpu", "gl", "sys"}).empty();
   const bool sequential = membar || d.has("sc");
   d.turn(sequential ? Turn::waits : Turn::late);
-  d.run<execute_memory_fence>({wide ? Scope::gpu : take_scope(d), sequential});
+  d.run<execute_memory_fence>({take_scope(d), sequential});
 }
 
 }  // namespace

@@ -44,9 +44,13 @@ struct WaitGroup {
 };
 inline WaitGroup take_wait_group(Decode& d) { return {d.immediate(0)}; }
 
-// The scope of an access that orders others, which is the GPU's where no word says else.
+// The scope of an access that orders others. Where no word says it, it is the GPU's, and the system's of a
+// volatile access (PTX ISA, ld.volatile).
 inline Scope take_scope(const Decode& d) {
-  return d.has("cta") ? Scope::cta : d.has("cluster") ? Scope::cluster : Scope::gpu;
+  return d.has("cta")                                         ? Scope::cta
+         : d.has("cluster")                                   ? Scope::cluster
+         : d.has("sys") || d.has("volatile") || d.has("mmio") ? Scope::sys
+                                                              : Scope::gpu;
 }
 
 // Rounds to the nearest, even ones first, where no word says else; .rni and its kin round to whole numbers.

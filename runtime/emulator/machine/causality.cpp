@@ -28,9 +28,10 @@ Knowledge Causality::release_of(int lane) {
 }
 
 void Causality::fence(Scope scope) {
-  Knowledge& met = to_acquire_[static_cast<size_t>(scope)];
-  acquire(met);
-  met.clear();
+  for (size_t s = 0; s <= static_cast<size_t>(scope); ++s) {
+    acquire(to_acquire_[s]);
+    to_acquire_[s].clear();
+  }
   to_release_ = release();
 }
 

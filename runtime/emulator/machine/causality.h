@@ -50,8 +50,8 @@ class Causality {
     unreleased_ |= who;
   }
 
-  // A relaxed access has met `passed`, which a fence of the scope acquires; it passes on what a fence has
-  // released.
+  // A relaxed access has met `passed`, which a fence of the scope, or of a wider one, acquires; it passes on
+  // what a fence has released.
   void meets(const Knowledge& passed, Scope scope) { to_acquire_[static_cast<size_t>(scope)].join(passed); }
   const Knowledge& fenced_release() const { return to_release_; }
   void fence(Scope scope);
@@ -91,7 +91,7 @@ class Causality {
   bool is_checked_;
   uint32_t time_ = 1;
   Knowledge knowledge_;
-  std::array<Knowledge, 3> to_acquire_;  // by scope
+  std::array<Knowledge, 4> to_acquire_;  // by scope
   Knowledge to_release_;
   LaneOrder lanes_;
   // Since all lanes met: those that have stored to shared memory and not fenced since, and those that have

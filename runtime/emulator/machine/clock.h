@@ -64,7 +64,7 @@ struct GlobalKnowledge {
     Clock seen;
     Pointer global;
   };
-  std::array<std::shared_ptr<const Published>, 3> published = {};  // by fences of each scope, or a wider one
+  std::array<std::shared_ptr<const Published>, 4> published = {};  // by fences of each scope, or a wider one
 
   // True where it tells all that `other` does, as far as that is told at a glance.
   bool covers(const GlobalKnowledge& other) const;

@@ -61,6 +61,10 @@ class Cluster {
   // Its turn has come: does what it has put off.
   void begin_turn();
 
+  // Its number, and a CTA's, among those of all launches that run at once.
+  uint64_t number() const { return grid.first_cluster + index; }
+  uint64_t number_of(const Cta& cta) const { return number() * kMostCtas + cta.rank; }
+
   Actor new_actor(ActorName name);
   void post(std::function<void()> complete, std::function<bool()> ready = {}) {
     (posts_delayed ? delayed_ : events).push_back({std::move(complete), operations, std::move(ready)});
@@ -81,6 +85,7 @@ class Cluster {
   uint64_t nanoseconds() const { return steps + idle_; }
 
  private:
+  static constexpr uint64_t kMostCtas = 256;  // of a cluster
   friend class ExploredLaunch;
   struct Choice {
     Warp* warp;

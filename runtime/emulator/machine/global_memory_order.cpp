@@ -12,8 +12,14 @@ struct PassedOn {
     Knowledge knowledge;
   };
   std::vector<std::shared_ptr<Near>> near;  // shared by copies; who changes one makes it anew
-  // Releases of the GPU's scope have passed this on, to other clusters.
-  GlobalKnowledge::Pointer to_all;
+  // Releases of the scope of a GPU have passed this on, to other clusters of it, and those of the system's to
+  // all.
+  struct Far {
+    uint32_t device;
+    Scope scope;
+    GlobalKnowledge::Pointer knowledge;
+  };
+  std::vector<Far> far;
 };
 
 void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowledge& k) {
@@ -29,7 +35,7 @@ void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowl
     if (at->use_count() > 1) *at = std::make_shared<PassedOn::Near>(**at);
     (*at)->knowledge.join(k);
   }
-  if (scope == Scope::gpu) {
+  if (scope >= Scope::gpu) {
     auto remote = std::make_shared<GlobalKnowledge::Remote>();
     remote->seen = k.seen;
     remote->seen.join(k.told);
@@ -40,7 +46,12 @@ void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowl
       own->settled = k.global->settled;
     }
     own->others[who.cluster] = std::move(remote);
-    word->to_all = GlobalKnowledge::join(word->to_all, own);
+    const auto same = std::ranges::find_if(
+        word->far, [&](const auto& f) { return f.device == who.device && f.scope == scope; });
+    if (same == word->far.end())
+      word->far.push_back({who.device, scope, own});
+    else
+      same->knowledge = GlobalKnowledge::join(same->knowledge, own);
   }
   passed = std::move(word);
 }
@@ -51,8 +62,14 @@ void acquire(const PassedOn& passed, const Party& who, Scope scope, Knowledge& k
                                                      p->scope >= Scope::cluster && scope >= Scope::cluster);
     if (both_reach) k.join(p->knowledge);
   }
-  if (scope != Scope::gpu || !passed.to_all) return;
-  k.global = GlobalKnowledge::join(k.global, passed.to_all);
+  if (scope < Scope::gpu) return;
+  bool has_met = false;
+  for (const auto& [device, of, knowledge] : passed.far)
+    if (device == who.device || (of == Scope::sys && scope == Scope::sys)) {
+      k.global = GlobalKnowledge::join(k.global, knowledge);
+      has_met = true;
+    }
+  if (!has_met) return;
   // The warp knows of its own cluster what others know of it.
   if (const auto own = k.global->others.find(who.cluster); own != k.global->others.end())
     k.seen.join(own->second->seen);

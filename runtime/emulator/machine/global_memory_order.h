@@ -12,9 +12,11 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Who accesses: a thread of a CTA of a cluster, each of the launch.
+// Who accesses: a thread of a CTA of a cluster, which have numbers among those of all launches that run at
+// once, of a device.
 struct Party {
   uint64_t cluster, cta;
+  uint32_t device;
 };
 
 // This is what releases to one word have passed on; null is nothing.

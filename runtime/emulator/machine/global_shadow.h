@@ -22,8 +22,8 @@ namespace ptxbuilder::runtime::emulator {
 
 // An actor of a cluster, among those of all clusters and launches.
 struct GlobalActor {
-  uint32_t launch = 0;
-  uint64_t cluster = 0, cta = 0;  // of the launch
+  uint32_t launch = 0, device = 0;
+  uint64_t cluster = 0, cta = 0;  // as of Party
   Actor local = 0;
   std::string name = {};  // "warp 3 of CTA (1, 0, 0)"
   uint32_t number = 0;    // among all

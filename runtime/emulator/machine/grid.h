@@ -49,6 +49,8 @@ struct Grid {
   std::vector<std::byte> parameters;
   uint64_t seed = 0;
   uint32_t id = 0;
+  uint32_t device = 0;
+  uint64_t first_cluster = 0;         // the number of its first, among those of launches that run at once
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
   bool may_overlap = false;           // the launch ahead, whose deeds are over behind griddepcontrol.wait
   GlobalShadow* shadow = nullptr;     // of global memory

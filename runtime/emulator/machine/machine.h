@@ -14,9 +14,7 @@ inline Cluster& Warp::cluster() const { return cta.cluster; }
 inline const Grid& Warp::grid() const { return cta.cluster.grid; }
 inline uint32_t Warp::here() const { return static_cast<uint32_t>(instruction - grid().kernel.code.data()); }
 
-inline Party Warp::party() const {
-  return {cluster().index, cluster().index * cluster().ctas.size() + cta.rank};
-}
+inline Party Warp::party() const { return {cluster().number(), cluster().number_of(cta), grid().device}; }
 inline const Observers::List& Warp::observers_of_global() const { return cluster().observers.global_access; }
 
 inline WeakMemory* Warp::weak() const { return cluster().ahead ? nullptr : grid().weak; }

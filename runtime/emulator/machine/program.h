@@ -1,6 +1,7 @@
 // A kernel in the dense form that is executed: PTX is decoded once, and each instruction carries its handler.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -177,8 +178,9 @@ struct Variable {
 // acquire and a release in shared memory, and for an acquire in global memory, where a release wants a fence.
 enum class Order : uint8_t { none, relaxed, acquire, release, both, older };
 
-// Who is ordered by it. A system of one GPU is that GPU.
-enum class Scope : uint8_t { cta, cluster, gpu };
+// Who is ordered by it: `gpu` is one device, and `sys` all that run at once.
+enum class Scope : uint8_t { cta, cluster, gpu, sys };
+inline constexpr std::array kScopes = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
 // A special register that the kernel reads, and where it lies among the constants.
 struct SpecialUse {

@@ -12,8 +12,6 @@ bool inside(uint64_t address, uint64_t bytes, uint64_t size) {
   return address <= size && bytes <= size - address;
 }
 
-constexpr Scope scopes[] = {Scope::cta, Scope::cluster, Scope::gpu};
-
 bool acquires(Order order) {
   return order == Order::both || order == Order::acquire || order == Order::older;
 }
@@ -168,7 +166,7 @@ void Warp::order_before(Cta* owner, uint64_t at, Order order, Scope scope) {
   if (!owner) return order_before(grid().order->passed(at), order, scope);
   const Knowledge& passed = order_of(*owner, static_cast<uint32_t>(at))->passed;
   if (acquires(order)) return causality.acquire(passed);
-  for (const Scope s : scopes) causality.meets(passed, s);
+  for (const Scope s : kScopes) causality.meets(passed, s);
 }
 
 void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope) {
@@ -176,7 +174,7 @@ void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope)
   // A fence behind a relaxed access acquires by its own scope.
   const bool by_fence = !acquires(order);
   if (by_fence && !grid().kernel.names_semantics) return;
-  for (const Scope s : scopes) {
+  for (const Scope s : kScopes) {
     if (s > scope || (!by_fence && s != scope)) continue;
     Knowledge k;
     emulator::acquire(*passed, party(), s, k);
@@ -192,7 +190,7 @@ void Warp::order_after(Cta* owner, uint64_t at, Order order, Scope scope, int la
       weak() ? weak()->release(at, party(), s, k) : grid().order->release(at, party(), s, k);
     };
     if (releases) return release(scope, causality.release_of(lane));
-    for (const Scope s : scopes)
+    for (const Scope s : kScopes)
       if (s <= scope && causality.has_published(s)) release(s, causality.published(s));
     return;
   }
