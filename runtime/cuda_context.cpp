@@ -68,6 +68,18 @@ std::optional<cu::Context> CudaContext::enter(For what) const {
   return before;
 }
 
+void CudaContext::reach(const CudaContext& peer) const {
+  if (peer.context_ == context_) return;
+  const Scope scope(*this);
+  if (!driver_.ctx_enable_peer_access.available())
+    throw Error("reach: this driver has no cuCtxEnablePeerAccess", Error::Kind::device);
+  const cu::Status status = driver_.ctx_enable_peer_access.status(peer.context_, 0);
+  if (status == cu::Status::success || status == cu::Status::peer_access_already_enabled) return;
+  throw Error(fmt::format("reach: GPU {} does not reach the memory of GPU {}: {}", ordinal_, peer.ordinal_,
+                          driver_.loaded.explain(status)),
+              Error::Kind::device);
+}
+
 int CudaContext::attribute(cu::DeviceAttribute attribute) const {
   int value = 0;
   driver_.device_get_attribute(&value, attribute, ordinal_);

@@ -23,6 +23,10 @@ class CudaContext {
   int compute_capability() const { return compute_capability_; }
   int attribute(cu::DeviceAttribute attribute) const;
 
+  // Lets kernels of this context reach the memory of another GPU's. Throws Error where the GPUs do not reach
+  // each other.
+  void reach(const CudaContext& peer) const;
+
   // Makes it the calling thread's context.
   void make_current() const { driver_.ctx_set_current(context_); }
 

@@ -50,6 +50,11 @@ class CudaDevice final : public Device {
   void* stream() const override { return queue_.stream(); }
   void make_current() override { context_.make_current(); }
   std::unique_ptr<MappedMemory> map_memory(size_t bytes) override;
+  void reach(Device& peer) override {
+    const auto* gpu = dynamic_cast<CudaDevice*>(&peer);
+    if (!gpu) throw Error("reach: the other device is no GPU");
+    context_.reach(gpu->context_);
+  }
   std::unique_ptr<OwnedStream> create_stream() override;
   std::unique_ptr<Event> create_event() override;
   std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work) override;

@@ -40,6 +40,8 @@ std::unique_ptr<MappedMemory> Device::map_memory(size_t) {
   throw Error("map_memory: this device has no memory of the host's that kernels reach");
 }
 
+void Device::reach(Device&) { throw Error("reach: this device reaches no other's memory"); }
+
 void Device::add_reporter(std::weak_ptr<Reporter> reporter) {
   const std::lock_guard lock(reporters_mutex_);
   std::erase_if(reporters_, [](const auto& known) { return known.expired(); });

@@ -211,6 +211,10 @@ class Device {
   // Makes the device's CUDA context the calling thread's, for libraries that ask for one.
   virtual void make_current() {}
 
+  // Kernels of this device may read and write the peer's memory from now on, at the addresses that it has
+  // there. Throws Error where the two are not devices of one host that reach each other.
+  virtual void reach(Device& peer);
+
   // Whether what is queued there is recorded, and not run.
   virtual bool is_capturing(Stream) { return false; }
 

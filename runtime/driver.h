@@ -34,6 +34,7 @@ enum class Status : int {
   not_ready = 600,
   illegal_address = 700,
   launch_out_of_resources = 701,
+  peer_access_already_enabled = 704,
   device_assert = 710,
   hardware_stack_error = 714,
   illegal_instruction = 715,
@@ -222,6 +223,9 @@ struct Driver {
   Entry<Context> ctx_set_current{loaded, "cuCtxSetCurrent"};
   Entry<Context*> ctx_get_current{loaded, "cuCtxGetCurrent"};
   Entry<Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
+  // Kernels that reach other GPUs need this, and nothing else does.
+  Entry<Context, unsigned /*0*/> ctx_enable_peer_access{loaded, "cuCtxEnablePeerAccess",
+                                                        Entry<Context, unsigned>::Need::optional};
 
   Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
   Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};

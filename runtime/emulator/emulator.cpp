@@ -4,20 +4,14 @@
 
 #include <array>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "ptxbuilder/demangle.h"
 #include "runtime/emulator/decode/decoder.h"
-#include "runtime/emulator/exploration.h"
+#include "runtime/emulator/device_group.h"
 #include "runtime/emulator/instructions/tensor_map.h"
-#include "runtime/emulator/machine/explored_launch.h"
-#include "runtime/emulator/machine/global_shadow.h"
-#include "runtime/emulator/machine/launch.h"
-#include "runtime/emulator/machine/trace.h"
 #include "runtime/launch_check.h"
 #include "runtime/tensor_map.h"
 
@@ -58,34 +52,11 @@ std::optional<Fault> fault_named(std::string_view text) {
 namespace emulator {
 namespace {
 
-class EmulatorDevice;
-
-// What a program runs, which those of its launches own that are still queued.
-struct Loaded {
-  Loaded(EmulatorDevice& the_device, const Signature& the_signature)
-      : device(the_device), signature(the_signature) {}
-  ~Loaded();
-  Loaded(const Loaded&) = delete;
-  Loaded& operator=(const Loaded&) = delete;
-
-  EmulatorDevice& device;
-  Signature signature;
-  Kernel kernel;
-  std::vector<Address> allocations;
-  std::vector<std::vector<std::byte>> first;  // what they held when the program was loaded
-};
-
 struct EmulatedProgram : Program {
-  EmulatedProgram(EmulatorDevice& device, const Signature& signature)
-      : loaded(std::make_shared<Loaded>(device, signature)) {}
+  EmulatedProgram(std::shared_ptr<DeviceGroup> group, const Signature& signature)
+      : loaded(std::make_shared<LoadedProgram>(std::move(group), signature)) {}
 
-  std::shared_ptr<Loaded> loaded;
-};
-
-struct Queued {
-  std::shared_ptr<const Loaded> program;
-  Launch launch;
-  std::vector<std::byte> parameters;
+  std::shared_ptr<LoadedProgram> loaded;
 };
 
 void delay(Kernel& kernel, const std::vector<uint32_t>& lines) {
@@ -101,9 +72,8 @@ void delay(Kernel& kernel, const std::vector<uint32_t>& lines) {
 
 class EmulatorDevice : public Emulator {
  public:
-  explicit EmulatorDevice(const EmulatorOptions& options) : options_(options) {
-    if (!options.trace_path.empty()) trace_ = std::make_unique<Trace>(options.trace_path);
-  }
+  EmulatorDevice(std::shared_ptr<DeviceGroup> group, uint32_t number)
+      : group_(std::move(group)), number_(number) {}
 
   DeviceProperties properties() const override {
     return {"ptxbuilder emulator of sm_90a",
@@ -116,7 +86,7 @@ class EmulatorDevice : public Emulator {
 
   Address allocate(size_t bytes) override {
     const std::lock_guard lock(mutex_);
-    return memory_.allocate(bytes);
+    return memory_.allocate(bytes, {}, 256, false, number_);
   }
 
   void release(Address address) noexcept override {
@@ -164,10 +134,10 @@ class EmulatorDevice : public Emulator {
     if (image.starts_with("\x7f"
                           "ELF"))
       throw Error("the emulator runs PTX text; this image is a cubin");
-    auto program = std::make_unique<EmulatedProgram>(*this, signature);
+    auto program = std::make_unique<EmulatedProgram>(group_, signature);
     ptx_text::Module module = ptx_text::parse(std::string_view(image).substr(0, image.find('\0')));
     const std::lock_guard lock(mutex_);
-    Decoder decoder(module, signature.kernel, memory_);
+    Decoder decoder(module, signature.kernel, memory_, number_);
     try {
       program->loaded->kernel = decoder.run();
     } catch (...) {
@@ -190,7 +160,7 @@ class EmulatorDevice : public Emulator {
   void reset(Program& program) override {
     const std::lock_guard lock(mutex_);
     drain(far());
-    const Loaded& loaded = *dynamic_cast<EmulatedProgram&>(program).loaded;
+    const LoadedProgram& loaded = *dynamic_cast<EmulatedProgram&>(program).loaded;
     for (size_t k = 0; k < loaded.allocations.size(); ++k)
       std::ranges::copy(loaded.first[k], memory_.find(loaded.allocations[k], 0)->bytes.get());
   }
@@ -226,7 +196,7 @@ class EmulatorDevice : public Emulator {
 
   void launch_in_scope(Program& program, const Launch& launch,
                        std::span<const void* const> parameters) override {
-    const std::shared_ptr<Loaded>& emulated = dynamic_cast<EmulatedProgram&>(program).loaded;
+    const std::shared_ptr<LoadedProgram>& emulated = dynamic_cast<EmulatedProgram&>(program).loaded;
     const Kernel& kernel = emulated->kernel;
     check(launch, emulated->signature, shared_limit);
     if (launch.cooperative) check_fits_at_once(launch, emulated->signature, hopper::multiprocessors);
@@ -241,14 +211,14 @@ class EmulatorDevice : public Emulator {
       throw Error(fmt::format("launch of {}: {} B of static and {} B of dynamic shared memory exceed {} B",
                               kernel.name, kernel.shared_bytes - shared_reserved, launch.dynamic_shared_bytes,
                               shared_limit));
-    Queued queued{emulated, launch, std::vector<std::byte>(kernel.parameter_bytes)};
+    QueuedLaunch queued{emulated, launch, std::vector<std::byte>(kernel.parameter_bytes)};
     for (size_t i = 0; i < parameters.size(); ++i)
       if (kernel.parameters[i].bytes)
         std::memcpy(queued.parameters.data() + kernel.parameters[i].offset, parameters[i],
                     kernel.parameters[i].bytes);
     do_or_record(launch.stream, [this, queued = std::move(queued)] {
       const std::lock_guard lock(mutex_);
-      queue_.push_back(queued);
+      group_->queue(number_, queued);
     });
   }
 
@@ -276,15 +246,18 @@ class EmulatorDevice : public Emulator {
 
   EmulatorStatistics statistics() const override {
     const std::lock_guard lock(mutex_);
-    return statistics_;
+    return group_->statistics;
   }
   void seed(uint64_t seed) override {
     const std::lock_guard lock(mutex_);
     options_.seed = seed;
   }
-  void release_all(const std::vector<Address>& addresses) {
+  void reach(Device& peer) override {
+    const auto* other = dynamic_cast<EmulatorDevice*>(&peer);
+    if (!other || other->group_ != group_)
+      throw Error("reach: the other device is not of the same emulator: open_emulators() makes such");
     const std::lock_guard lock(mutex_);
-    for (Address a : addresses) memory_.release(a);
+    group_->let_reach(number_, other->number_);
   }
 
  private:
@@ -321,7 +294,7 @@ class EmulatorDevice : public Emulator {
   }
 
   // A launch copies as many bytes as the PTX says from where the caller says.
-  static void check_parameters(const Loaded& program) {
+  static void check_parameters(const LoadedProgram& program) {
     const std::vector<Parameter>& said = program.signature.parameters;
     const std::vector<Variable>& there = program.kernel.parameters;
     for (size_t i = 0; i < std::min(said.size(), there.size()); ++i)
@@ -332,84 +305,16 @@ class EmulatorDevice : public Emulator {
   }
 
   void drain(std::chrono::steady_clock::time_point deadline) {
-    while (!queue_.empty()) {
-      Queued queued = std::move(queue_.front());
-      queue_.pop_front();
-      try {
-        run(queued, deadline);
-      } catch (const Exploration::Abandoned&) {
-        queue_.clear();
-        has_launch_ahead_ = false;
-        throw;
-      } catch (const EmulatorError& e) {
-        const std::string report = demangled(fmt::format(
-            "{}\n  {}{}{}", e.what(), schedule_of(options_),
-            queue_.empty() ? "" : fmt::format("\n  {} launches behind it are dropped", queue_.size()),
-            about_failure()));
-        queue_.clear();
-        has_launch_ahead_ = false;
-        if (trace_) trace_->write();
-        throw EmulatorError(e.fault(), e.ptx_line(), report);
-      }
-    }
-    has_launch_ahead_ = false;  // the host has waited for all
-    if (trace_) trace_->write();
+    group_->drain(deadline, [this] { return about_failure(); });
   }
 
-  void run(Queued& queued, std::chrono::steady_clock::time_point deadline) {
-    const Kernel& kernel = queued.program->kernel;
-    Grid grid{kernel,        memory_,
-              options_,      queued.program->signature.shared,
-              queued.launch, std::move(queued.parameters),
-              options_.seed, launches_++};
-    grid.trace = trace_.get();
-    grid.reports = &reports_;
-    const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
-    // This is what ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for
-    // whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
-    const uint32_t most = kernel.threads_most ? kernel.threads_most : threads, group = 128;
-    const uint32_t share =
-        hopper::sm_registers / kernel.ctas_least / ((most + group - 1) / group * group) / 8 * 8;
-    grid.registers_per_thread =
-        queued.program->signature.registers.value_or(std::min(kernel.role_registers, share));
-    if (kernel.registers_most)
-      grid.registers_per_thread = std::min(grid.registers_per_thread, kernel.registers_most);
-    if (trace_) trace_->begin(grid);
-    constexpr size_t workspace_bytes = 64;
-    if (queued.launch.cooperative) {
-      grid.workspace = memory_.allocate(workspace_bytes, "of a cooperative launch");
-      memory_.host(grid.workspace, workspace_bytes, "workspace", true);
-    }
-    grid.may_overlap = queued.launch.programmatic_dependent_launch && has_launch_ahead_;
-    has_launch_ahead_ = true;
-    shadow_.begin(grid.may_overlap);
-    GlobalMemoryOrder order;
-    grid.shadow = &shadow_;
-    grid.order = &order;
-    std::mt19937_64 engine(options_.seed * 0x2545f4914f6cdd1d + grid.id);
-    constexpr std::array<uint64_t, 4> staleness = {0, 2, 30, 70};  // in percent
-    WeakMemory weak(order, [&engine, percent = staleness[engine() % staleness.size()]](
-                               std::span<const uint64_t> stores, bool /*loads*/) {
-      return engine() % 100 < percent ? (engine() >> 8) % stores.size() : stores.size() - 1;
-    });
-    const bool is_weak = options_.seed != 0 || options_.exploration;
-    if (kernel.communicates && options_.race_check && is_weak) grid.weak = &weak;
-    (options_.exploration ? run_explored : run_grid)(grid, deadline, statistics_);
-    if (grid.workspace) memory_.release(grid.workspace);
-  }
-
-  mutable std::recursive_mutex mutex_;  // of all that follows
-  std::map<void*, Actions> captures_;   // under way, by stream
-  EmulatorOptions options_;
-  GlobalMemory memory_;
-  std::deque<Queued> queue_;
+  std::shared_ptr<DeviceGroup> group_;
+  uint32_t number_;
+  std::recursive_mutex& mutex_ = group_->mutex;  // of all that follows
+  EmulatorOptions& options_ = group_->options;
+  GlobalMemory& memory_ = group_->memory;
+  std::map<void*, Actions> captures_ = {};  // under way, by stream
   std::exception_ptr failed_;
-  EmulatorStatistics statistics_;
-  std::unique_ptr<Trace> trace_;
-  Reports reports_{options_};
-  GlobalShadow shadow_;
-  bool has_launch_ahead_ = false;  // that the host has not waited for
-  uint32_t launches_ = 0;
 };
 
 class EmulatedMappedMemory final : public MappedMemory {
@@ -467,13 +372,22 @@ std::unique_ptr<Graph> EmulatorDevice::capture(const std::function<void(Stream)>
   return std::make_unique<RecordedGraph>(*this, std::move(end().mapped()));
 }
 
-Loaded::~Loaded() { device.release_all(allocations); }
-
 }  // namespace
 }  // namespace emulator
 
 std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options) {
-  return std::make_unique<emulator::EmulatorDevice>(options);
+  return std::move(open_emulators(1, options)[0]);
+}
+
+std::vector<std::unique_ptr<Emulator>> open_emulators(int count, const EmulatorOptions& options) {
+  constexpr int most = 64;
+  if (count < 1 || count > most)
+    throw Error(fmt::format("open_emulators: {} devices; there may be 1 to {}", count, most));
+  const auto group = std::make_shared<emulator::DeviceGroup>(options, static_cast<uint32_t>(count));
+  std::vector<std::unique_ptr<Emulator>> devices;
+  for (int number = 0; number < count; ++number)
+    devices.push_back(std::make_unique<emulator::EmulatorDevice>(group, static_cast<uint32_t>(number)));
+  return devices;
 }
 
 }  // namespace ptxbuilder::runtime

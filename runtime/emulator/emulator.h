@@ -128,4 +128,10 @@ class Emulator : public Device {
 
 std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options = {});
 
+// Several devices of one address space, whose kernels may reach each other's memory where Device::reach()
+// lets them. What is queued on several of them runs at once when any of them is waited for, as it is by a
+// copy too: launches that wait for each other are queued with nothing between. Numbers, in reports, are from
+// 0 on.
+std::vector<std::unique_ptr<Emulator>> open_emulators(int count, const EmulatorOptions& options = {});
+
 }  // namespace ptxbuilder::runtime

@@ -66,7 +66,8 @@ class GlobalRaces final : public Observer {
     if (!actors_[local]) {
       const ActorName& name = cluster_.actors[local];
       const Cta& cta = *name.cta;
-      const std::string of_cta = fmt::format("CTA ({}, {}, {})", cta.id.x, cta.id.y, cta.id.z);
+      const std::string of_cta =
+          fmt::format("CTA ({}, {}, {}){}", cta.id.x, cta.id.y, cta.id.z, cluster_.grid.of_device());
       std::string text;
       switch (name.kind) {
         case ActorName::Kind::warp:
@@ -87,7 +88,8 @@ class GlobalRaces final : public Observer {
   Standing standing(const Knowledge& k, const Party& me, const GlobalDeed& deed, const GlobalDeed& earlier,
                     bool wrote) const {
     const GlobalActor& by = *earlier.actor;
-    if (by.launch != cluster_.grid.id) return k.seen[prior_launch] > 0 ? Standing::over : Standing::unordered;
+    if (is_prior(by))
+      return !cluster_.grid.may_overlap || k.seen[prior_launch] > 0 ? Standing::over : Standing::unordered;
     const bool is_near = by.cluster == me.cluster;
     if (deed.is_strong && earlier.is_strong && reaches(deed.scope, by, me) && reaches(earlier.scope, by, me))
       return Standing::over;
@@ -101,6 +103,11 @@ class GlobalRaces final : public Observer {
     if (!wrote || earlier.is_async || !deed.is_async) return Standing::over;
     const Clock* fenced = is_near ? (k.global ? &k.global->fenced : nullptr) : &remote->fenced;
     return fenced && (*fenced)[by.local] >= earlier.time ? Standing::over : Standing::unfenced;
+  }
+
+  // The launch is one ahead on the same device.
+  bool is_prior(const GlobalActor& by) const {
+    return by.launch != cluster_.grid.id && by.device == cluster_.grid.device;
   }
 
   static bool reaches(Scope scope, const GlobalActor& by, const Party& me) {
@@ -179,12 +186,12 @@ class GlobalRaces final : public Observer {
     const Address first = std::max(a.address, clash.address);
     const int lane = a.each ? a.lane + static_cast<int>((first - a.address) / a.each) : a.lane;
     const GlobalActor& by = *clash.earlier.actor;
-    const bool is_prior = by.launch != cluster_.grid.id;
+    const bool is_prior = this->is_prior(by), is_own = by.launch == cluster_.grid.id;
     const std::vector<SourceLine>& lines = w.grid().kernel.lines;
     const auto pc = std::ranges::find(lines, clash.earlier.line, &SourceLine::ptx) - lines.begin();
     std::string earlier = fmt::format("{} {} it at {}", by.name, clash.earlier_wrote ? "wrote" : "read",
-                                      is_prior ? fmt::format("line {}", clash.earlier.line)
-                                               : w.grid().kernel.place(static_cast<uint32_t>(pc)));
+                                      is_own ? w.grid().kernel.place(static_cast<uint32_t>(pc))
+                                             : fmt::format("line {}", clash.earlier.line));
     if (is_prior) earlier += " of the launch ahead, which may still run";
     if (fault == Fault::proxy_fence)
       return w.find(
@@ -200,9 +207,12 @@ class GlobalRaces final : public Observer {
                       a.what, where, earlier),
           lane);
     w.find(fault,
-           fmt::format(
-               "{} {}, but {}, and {}", a.what, where, earlier,
-               is_prior ? "no griddepcontrol.wait stands ahead of this" : "nothing orders this after that"),
+           fmt::format("{} {}, but {}, and {}", a.what, where, earlier,
+                       is_prior ? "no griddepcontrol.wait stands ahead of this"
+                       : by.device == cluster_.grid.device
+                           ? "nothing orders this after that"
+                           : "nothing orders this after that: it takes a release and an "
+                             "acquire, or fences, of the scope .sys"),
            lane);
   }
 

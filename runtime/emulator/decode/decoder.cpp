@@ -25,8 +25,9 @@ void unsupported(Warp& w, Lanes) {
 
 }  // namespace
 
-Decoder::Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory)
-    : module_(module), memory_(memory) {
+Decoder::Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory,
+                 uint32_t device)
+    : module_(module), memory_(memory), device_(device) {
   kernel_.name = kernel;
   for (const ptx_text::Statement& s : module.statements)
     if (s.kind == ptx_text::Statement::Kind::directive && s.directive.tokens[0] == ".target")

@@ -196,7 +196,8 @@ void validate(const ptx_text::Module& module);
 
 class Decoder {
  public:
-  Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory);
+  Decoder(const ptx_text::Module& module, const std::string& kernel, GlobalMemory& memory,
+          uint32_t device = 0);
 
   Kernel run();
   // Allocations made for the module's variables, which the program owns.
@@ -295,6 +296,7 @@ class Decoder {
   const ptx_text::Module& module_;
   bool is_blackwell_ = false;  // its instructions are those of sm_100a, in place of sm_90a's
   GlobalMemory& memory_;
+  uint32_t device_;  // whose memory has the module's variables
   Kernel kernel_;
   std::vector<Scope> scopes_;
   std::vector<Placed> placed_;

@@ -154,7 +154,7 @@ void Decoder::declare_global(const ptx_text::Declaration& d) {
     if (count * element > size)
       ptx_text::fail(
           name.at, fmt::format("{} of {} B has {} initial values of {} B", name.name, size, count, element));
-    Address at = memory_.allocate(size, name.name, align_of(d, name), d.has(".const"));
+    Address at = memory_.allocate(size, name.name, align_of(d, name), d.has(".const"), device_);
     allocations.push_back(at);
     name_symbol(0, name,
                 {Symbol::Kind::address, {}, 0, false, Space::global, at, static_cast<uint32_t>(size)});

@@ -33,7 +33,10 @@ void execute_brx(Warp& w, const BranchTable& x, Lanes lanes) {
 }
 
 // griddepcontrol.wait: the launch ahead is over, and all that it has written is there.
-void execute_launch_wait(Warp& w, Lanes) { w.causality.learn(prior_launch, 1); }
+void execute_launch_wait(Warp& w, Lanes) {
+  w.causality.learn(prior_launch, 1);
+  w.know_ended_launches();
+}
 
 void execute_exit(Warp& w, Lanes lanes) { w.exit(lanes); }
 void execute_trap(Warp& w, Lanes lanes) { w.fail(Fault::trap, "the kernel trapped", __builtin_ctz(lanes)); }
@@ -313,7 +316,8 @@ void execute_malloc(Warp& w, const CallOperands& x, Lanes lanes) {
   for_lanes(lanes, [&](int lane) {
     constexpr uint64_t kHeap = uint64_t{1} << 23;  // the default of cudaLimitMallocHeapSize
     const auto size = argument<uint64_t>(w, x, 0, lane);
-    const uint64_t at = size == 0 || size > kHeap ? 0 : w.grid().memory.allocate(size, "malloc");
+    const uint64_t at =
+        size == 0 || size > kHeap ? 0 : w.grid().memory.allocate(size, "malloc", 256, false, w.grid().device);
     std::memcpy(place_of(w, x.of(w).results[0], lane), &at, sizeof at);
   });
 }

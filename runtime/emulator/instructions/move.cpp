@@ -17,18 +17,18 @@ void execute_mov_predicate(Warp& w, const Unary& x, Lanes lanes) {
   w.set_predicate(x.d, lanes, *w.at<uint32_t>(x.a));
 }
 
-enum class Clock : uint8_t { clock, globaltimer };
+enum class ClockKind : uint8_t { clock, globaltimer };
 
 struct ReadClock {
   Register d;
   uint8_t bytes;  // of d
-  Clock clock;
+  ClockKind clock;
   bool high;  // of the clock's 64 bits, 32 for a d of 4 bytes
 };
 
 void execute_clock(Warp& w, const ReadClock& x, Lanes lanes) {
   const uint64_t now =
-      w.cluster().nanoseconds() + (x.clock == Clock::globaltimer ? uint64_t{1'000'000'000} : 0);
+      w.cluster().nanoseconds() + (x.clock == ClockKind::globaltimer ? uint64_t{1'000'000'000} : 0);
   for_lanes(lanes, [&](int k) {
     if (x.bytes == 8)
       w.at<uint64_t>(x.d)[k] = now;
@@ -88,15 +88,15 @@ bool decode_clock(Decode& d, Type type) {
   const ptx_text::Operand& from = d.operand(1);
   struct Row {
     std::string_view name;
-    Clock clock;
+    ClockKind clock;
     bool high;
   };
-  constexpr Row clocks[] = {{"%clock", Clock::clock, false},
-                            {"%clock64", Clock::clock, false},
-                            {"%clock_hi", Clock::clock, true},
-                            {"%globaltimer", Clock::globaltimer, false},
-                            {"%globaltimer_lo", Clock::globaltimer, false},
-                            {"%globaltimer_hi", Clock::globaltimer, true}};
+  constexpr Row clocks[] = {{"%clock", ClockKind::clock, false},
+                            {"%clock64", ClockKind::clock, false},
+                            {"%clock_hi", ClockKind::clock, true},
+                            {"%globaltimer", ClockKind::globaltimer, false},
+                            {"%globaltimer_lo", ClockKind::globaltimer, false},
+                            {"%globaltimer_hi", ClockKind::globaltimer, true}};
   for (auto [name, clock, high] : clocks)
     if (from.is_name(name)) {
       d.run<execute_clock>({d.destination(0, type), static_cast<uint8_t>(bytes(type)), clock, high});

@@ -183,7 +183,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
       if (grid.trace) grid.trace->ran(*choice.warp, began, steps, choice.warp->pc);
       if (histories.size() > collect_at_) collect();
       polls = choice.warp->polls_ ? polls + 1 : 0;
-      if (polls && events.empty() && polls >= runnable_fragments()) return Outcome::running;
+      if (polls && events.empty() && polls >= runnable_fragments()) return Outcome::polling;
       continue;
     }
     if (!events.empty()) {
@@ -227,6 +227,16 @@ void Cluster::count_in(EmulatorStatistics& statistics) const {
   statistics.asynchronous_operations += operations;
   for (const auto& cta : ctas)
     for (const auto& warp : cta->warps) statistics.warp_instructions += warp->executed();
+}
+
+GlobalKnowledge::Pointer Cluster::known_at_end() const {
+  GlobalKnowledge::Pointer known;
+  for (const Warp* warp : all_) known = GlobalKnowledge::join(known, warp->causality.knowledge().global);
+  Clock all;
+  for (Actor actor = 0; actor < actors.size(); ++actor) all.raise(actor, ~uint32_t{0});
+  GlobalKnowledge own;
+  own.others[number()] = std::make_shared<GlobalKnowledge::Remote>(GlobalKnowledge::Remote{all, all});
+  return GlobalKnowledge::join(known, std::make_shared<GlobalKnowledge>(std::move(own)));
 }
 
 std::string Cluster::describe(const Access& access, bool wrote) const {
@@ -286,8 +296,8 @@ std::string Cluster::picture() const {
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments_) {
       const uint32_t at = f.pc < grid.kernel.code.size() ? f.pc : 0;
-      text += fmt::format("\n  CTA ({}, {}, {}) warp {}", warp->cta.id.x, warp->cta.id.y, warp->cta.id.z,
-                          warp->index);
+      text += fmt::format("\n  CTA ({}, {}, {}){} warp {}", warp->cta.id.x, warp->cta.id.y, warp->cta.id.z,
+                          grid.of_device(), warp->index);
       if (f.lanes != warp->born) text += fmt::format(" lanes {:#010x}", f.lanes);
       switch (f.wait) {
         case Wait::none:

@@ -54,8 +54,9 @@ class Cluster {
   bool awaits_turn = false;     // it has come to what wants its turn
 
   // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
-  // for another CTA. `goes_on` is asked often; where it says no, the launch ends.
-  enum class Outcome : uint8_t { running, stalled, finished };
+  // for another CTA. Polling: all that could run have read what they had read before. `goes_on` is asked
+  // often; where it says no, the launch ends.
+  enum class Outcome : uint8_t { running, polling, stalled, finished };
   Outcome run(uint64_t budget, const std::function<bool()>& goes_on);
   [[noreturn]] void deadlock();
   // Its turn has come: does what it has put off.
@@ -80,6 +81,8 @@ class Cluster {
   }
   // Adds what it has done.
   void count_in(EmulatorStatistics& statistics) const;
+  // What a launch behind this one knows of it and by it, once it has ended.
+  GlobalKnowledge::Pointer known_at_end() const;
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what
   uint64_t nanoseconds() const { return steps + idle_; }

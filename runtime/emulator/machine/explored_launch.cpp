@@ -25,8 +25,8 @@ class ExploredLaunch {
 
   void run(EmulatorStatistics& statistics) {
     exploration_.begin_launch();
-    const Dim3 g = grid_.launch.grid, c = grid_.launch.cluster;
-    const uint64_t all = uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z),
+    const Dim3 c = grid_.launch.cluster;
+    const uint64_t all = grid_.clusters(),
                    most = std::max(1u, uint32_t{hopper::multiprocessors} / (c.x * c.y * c.z));
     uint64_t next = 0;
     std::vector<uint64_t> processes;

@@ -1,6 +1,7 @@
 // A launch is made of this, and these take its reports.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
+struct GlobalKnowledge;
 class GlobalMemoryOrder;
 class GlobalShadow;
 class Trace;
@@ -59,6 +61,19 @@ struct Grid {
   Trace* trace = nullptr;
   Reports* reports = nullptr;
   Address workspace = 0;  // of a cooperative launch, zeros when it begins
+  // These are for launches of several devices at once: what those ahead of this one on its device knew when
+  // they ended, where to add what this one's clusters know then, and the devices whose memory it reaches.
+  bool is_alone = true;
+  std::shared_ptr<const GlobalKnowledge> known = nullptr;
+  std::shared_ptr<const GlobalKnowledge>* ended = nullptr;
+  uint64_t reaches = ~uint64_t{0};  // a bit for each device
+
+  uint64_t clusters() const {
+    const Dim3 g = launch.grid, c = launch.cluster;
+    return uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);
+  }
+  // " of device 1", behind what reports say of a CTA, where launches of several run.
+  std::string of_device() const { return is_alone ? "" : " of device " + std::to_string(device); }
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -9,7 +9,8 @@ std::string Allocation::name_of(uint64_t offset) const {
                       : fmt::format("{}+{}", name, offset);
 }
 
-Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, bool read_only) {
+Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, bool read_only,
+                               uint32_t device) {
   align = std::max<size_t>(align, 256);
   next_ = (next_ + align - 1) / align * align;
   auto* zeros = static_cast<std::byte*>(std::calloc(bytes / 16 + 1, 16));  // whole lines of WeakMemory
@@ -17,7 +18,8 @@ Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, boo
   if (!zeros || !written)
     throw Error(fmt::format("device memory: the host has no room for an allocation of {} B", bytes),
                 Error::Kind::out_of_memory);
-  Allocation allocation{next_, bytes, std::move(name), read_only, {zeros, &std::free}, {written, &std::free}};
+  Allocation allocation{
+      next_, bytes, std::move(name), read_only, device, {zeros, &std::free}, {written, &std::free}};
   Address address = next_;
   next_ += bytes + 4096;  // the gap: an access behind the end meets no other allocation
   live_.emplace(address, std::move(allocation));

@@ -31,6 +31,7 @@ struct Allocation {
   size_t size = 0;
   std::string name;  // of a module's variable; empty for an allocation of the host
   bool read_only = false;
+  uint32_t device = 0;  // which has it
   std::unique_ptr<std::byte[], decltype(&std::free)>
       bytes;  // zeros, which take no room until they are touched
   // A bit for each word that the host or a kernel has written: memory that is allocated holds anything.
@@ -47,7 +48,8 @@ struct Allocation {
 // run.
 class GlobalMemory {
  public:
-  Address allocate(size_t bytes, std::string name = {}, size_t align = 256, bool read_only = false);
+  Address allocate(size_t bytes, std::string name = {}, size_t align = 256, bool read_only = false,
+                   uint32_t device = 0);
   void release(Address address) noexcept;
 
   // The allocation that holds all of [address, address + bytes); null where none does.

@@ -55,16 +55,19 @@ class PollObserver final : public Observer {
 
 }  // namespace
 
-std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters) {
+std::string describe_polls(const std::vector<const Residents*>& launches) {
   constexpr uint64_t steps = 1'000, least_times = 8, most_lines = 8;
   constexpr auto patience = std::chrono::milliseconds(200);
   PollsOfWarps polls;
-  for (const auto& cluster : clusters) cluster->observers.add(std::make_unique<PollObserver>(polls));
+  std::vector<Cluster*> clusters;
+  for (const Residents* launch : launches)
+    for (const auto& cluster : *launch) clusters.push_back(cluster.get());
+  for (Cluster* cluster : clusters) cluster->observers.add(std::make_unique<PollObserver>(polls));
   const auto end = std::chrono::steady_clock::now() + patience;
   const auto goes_on = [&] { return std::chrono::steady_clock::now() < end; };
   try {
     for (int round = 0; round < 64; ++round)
-      for (const auto& cluster : clusters)
+      for (Cluster* cluster : clusters)
         if (goes_on()) cluster->run(steps, goes_on);
   } catch (const EmulatorError&) {
     // The launch has run out of time, and this is what is reported.
@@ -76,14 +79,16 @@ std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters)
     const Poll* poll;
     size_t warps;
   };
-  std::map<std::pair<uint32_t, std::string>, Line> lines;
+  std::map<std::tuple<uint32_t, uint32_t, std::string>, Line> lines;  // by device, instruction and place
   for (const auto& [key, poll] : polls) {
     const auto [warp, pc] = key;
     if (poll.times < least_times || !warp->alive) continue;
     if (warp->executed() - poll.last > 2 * poll.period + burst) continue;
-    Line& line = lines.try_emplace({pc, poll.place}, warp, &poll, 0).first->second;
+    Line& line = lines.try_emplace({warp->grid().device, pc, poll.place}, warp, &poll, 0).first->second;
     ++line.warps;
-    const auto order = [](const Warp& w) { return std::tuple(w.cta.id.z, w.cta.id.y, w.cta.id.x, w.index); };
+    const auto order = [](const Warp& w) {
+      return std::tuple(w.grid().device, w.cta.id.z, w.cta.id.y, w.cta.id.x, w.index);
+    };
     if (order(*warp) < order(*line.warp)) line.warp = warp, line.poll = &poll;
   }
   std::string text;
@@ -93,10 +98,10 @@ std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters)
     const Warp& w = *line.warp;
     const Kernel& kernel = w.grid().kernel;
     text +=
-        fmt::format("\n  CTA ({}, {}, {}) warp {} lane {}{} polls {}, where it reads {} each time: {}: {}",
-                    w.cta.id.x, w.cta.id.y, w.cta.id.z, w.index, line.poll->lane,
+        fmt::format("\n  CTA ({}, {}, {}){} warp {} lane {}{} polls {}, where it reads {} each time: {}: {}",
+                    w.cta.id.x, w.cta.id.y, w.cta.id.z, w.grid().of_device(), w.index, line.poll->lane,
                     line.warps > 1 ? fmt::format(" (and {} more)", line.warps - 1) : "", line.poll->place,
-                    line.poll->value, kernel.place(key.first), kernel.texts[key.first]);
+                    line.poll->value, kernel.place(std::get<1>(key)), kernel.texts[std::get<1>(key)]);
   }
   return text;
 }

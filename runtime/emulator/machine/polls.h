@@ -4,14 +4,19 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/emulator/machine/machine.h"
 
 namespace ptxbuilder::runtime::emulator {
 
-// Runs the clusters for some more steps, and describes each warp that polls: it reads the same value of the
-// same word at the same instruction, and its registers are the same each time, so that only another's store
-// can let it go on. A loop that counts is none, however slow it is. Empty where nobody polls.
-std::string describe_polls(const std::deque<std::unique_ptr<Cluster>>& clusters);
+// The clusters of a launch that take turns.
+using Residents = std::deque<std::unique_ptr<Cluster>>;
+
+// Runs the clusters, of each of several launches, for some more steps, and describes each warp that polls: it
+// reads the same value of the same word at the same instruction, and its registers are the same each time, so
+// that only another's store can let it go on. A loop that counts is none, however slow it is. Empty where
+// nobody polls.
+std::string describe_polls(const std::vector<const Residents*>& clusters);
 
 }  // namespace ptxbuilder::runtime::emulator

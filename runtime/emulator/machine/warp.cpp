@@ -17,6 +17,7 @@ Warp::Warp(Cta& the_cta, uint32_t the_index)
   std::byte* constants = storage_.get() + (64 - address % 64) % 64;
   std::ranges::copy(kernel.constants, constants);
   registers_ = constants + kernel.constants.size();
+  if (!grid().may_overlap) know_ended_launches();
   fill_special_registers();
   uint32_t threads = cta.threads - std::min(cta.threads, index * 32);
   born = alive = threads >= 32 ? all_lanes : (Lanes{1} << threads) - 1;
@@ -27,6 +28,12 @@ Warp::Warp(Cta& the_cta, uint32_t the_index)
   local_each_ = kernel.local_bytes;
   local_.resize(32 * local_each_);
   top_.fill(kernel.local_bytes);
+}
+
+void Warp::know_ended_launches() {
+  Knowledge ended;
+  ended.global = grid().known;
+  causality.acquire(ended);
 }
 
 uint64_t Warp::state() const {

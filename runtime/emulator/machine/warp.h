@@ -177,7 +177,8 @@ class Warp {
   void touch_global(const GlobalAccess& access) {
     for (Observer* o : observers_of_global()) o->global_access(*this, *recent_, access);
   }
-  Party party() const;  // in the launch
+  void know_ended_launches();  // of this device, where launches of several run at once
+  Party party() const;         // in the launch
   Access access() const { return {causality.actor(), causality.time(), here(), false, 0}; }
 
   // --- reports ---
@@ -213,6 +214,8 @@ class Warp {
   void call_for(Lanes who);
   void require_no_mbarrier(Cta& cta, uint32_t offset, uint32_t bytes, const char* what, int lane) const;
   const Observers::List& observers_of_global() const;
+  std::string about_peer(uint64_t address,
+                         uint32_t bytes) const;  // of memory that this device does not reach
   const Allocation* allocation_of(uint64_t address, uint32_t bytes);  // null where there is none
   static WordOrder* order_of(Cta& owner, uint32_t offset);
   std::string report(const std::string& message, int lane, uint32_t at) const;

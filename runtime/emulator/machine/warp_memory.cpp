@@ -108,7 +108,16 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
 const Allocation* Warp::allocation_of(uint64_t address, uint32_t bytes) {
   if (!recent_ || !inside(address - recent_->address, bytes, recent_->size))
     recent_ = grid().memory.find(address, bytes);
+  if (recent_ && !(grid().reaches >> recent_->device & 1)) recent_ = nullptr;
   return recent_;
+}
+
+std::string Warp::about_peer(uint64_t address, uint32_t bytes) const {
+  const Allocation* a = grid().memory.find(address, bytes);
+  if (!a || grid().reaches >> a->device & 1) return {};
+  return fmt::format(
+      ", in the memory of device {}, which kernels of device {} do not reach: Device::reach() lets them",
+      a->device, grid().device);
 }
 
 std::byte* Warp::place_together(uint64_t address, uint32_t bytes, Space space, Cta*& where,
@@ -142,8 +151,8 @@ std::byte* Warp::place_together(uint64_t address, uint32_t bytes, Space space, C
 std::byte* Warp::global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what) {
   if (!allocation_of(address, bytes))
     fail(Fault::out_of_bounds,
-         fmt::format("{} reaches {} B at the global address {:#x}, {}", what, bytes, address,
-                     grid().memory.describe(address)),
+         fmt::format("{} reaches {} B at the global address {:#x}, {}{}", what, bytes, address,
+                     grid().memory.describe(address), about_peer(address, bytes)),
          lane);
   if (writes) {
     require_writable(lane);

@@ -63,8 +63,8 @@ std::string Warp::report(const std::string& message, int lane, uint32_t at) cons
       call = site.call;
     }
   }
-  text += fmt::format("\n  kernel {}, CTA ({}, {}, {}), warp {}", kernel.name, cta.id.x, cta.id.y, cta.id.z,
-                      index);
+  text += fmt::format("\n  kernel {}, CTA ({}, {}, {}){}, warp {}", kernel.name, cta.id.x, cta.id.y, cta.id.z,
+                      grid().of_device(), index);
   if (lane >= 0) text += fmt::format(", lane {}", lane);
   return text;
 }

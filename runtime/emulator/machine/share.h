@@ -1,0 +1,51 @@
+// The clusters of a grid that one host thread runs: some of them are resident and take turns.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "runtime/emulator/machine/machine.h"
+#include "runtime/emulator/machine/turns.h"
+
+namespace ptxbuilder::runtime::emulator {
+
+class Share {
+ public:
+  struct Limits {
+    std::chrono::steady_clock::time_point deadline;
+    std::atomic<bool>& cancelled;
+    // Describes who polls when the time is over, where that takes more than this share's clusters.
+    std::function<std::string()> describe_polls = nullptr;
+  };
+  // The clusters first, first + step, ... of `all`. `done` counts the CTAs that have ended.
+  Share(const Grid& grid, uint64_t first, uint64_t step, uint64_t all, Limits limits,
+        std::atomic<uint64_t>& done);
+
+  void run(EmulatorStatistics& statistics);
+  // One turn for each resident cluster. Polling: some read memory again and again, and all others wait.
+  enum class Outcome : uint8_t { running, polling, stalled, finished };
+  Outcome take_turns(EmulatorStatistics& statistics);
+  const std::deque<std::unique_ptr<Cluster>>& resident() const { return resident_; }
+
+ private:
+  bool admit();
+  void count(const Cluster& c, EmulatorStatistics& statistics);
+  void check_deadline();
+
+  const Grid& grid_;
+  uint64_t next_, step_, all_;
+  Limits limits_;
+  std::chrono::steady_clock::time_point next_look_ = {};
+  std::atomic<uint64_t>& done_;
+  std::deque<std::unique_ptr<Cluster>> resident_;
+  uint64_t slice_;
+  std::mt19937_64 engine_{grid_.seed};
+  size_t most_;
+  std::function<bool()> goes_on_;
+  std::unique_ptr<Turns> turns_;  // where the order of clusters counts
+};
+
+}  // namespace ptxbuilder::runtime::emulator
