@@ -240,7 +240,7 @@ typedef struct ptxb_contraction {
 PTXB_API int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contraction* contraction, size_t* bytes);
 PTXB_API int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* contraction, void* workspace,
                                   size_t workspace_bytes, void* stream);
-/* Which modes are rows, columns, depth and batches, how they lie in tiles, and what is copied for which reason, in a
+/* Says which modes are rows, columns, depth and batches, how they lie in tiles, and what is copied for which reason, in a
  * line that holds until the thread's next call of this function. */
 PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction, const char** text);
 

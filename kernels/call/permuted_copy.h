@@ -23,8 +23,8 @@ struct PermutedCopy {
   runtime::View from = {}, to = {};
 };
 
-// How the copy goes: blocks of rows and columns, which are read along columns, and where the kernel
-// `transposes`, written along rows. Either has accesses of `vector` elements.
+// A copy goes by blocks of rows and columns, which are read along columns, and where the kernel `transposes`
+// are written along rows. Either has accesses of `vector` elements.
 struct PermutedCopyForm {
   static constexpr size_t kOuter = 5;
 

@@ -140,7 +140,7 @@ class Contraction::State {
     return call;
   }
 
-  // From the first element to the last, with what lies between.
+  // The operand reaches from the first element to the last, with what lies between.
   static Operand all_of(const char* name, const ContractionTensor& x) {
     const TensorForm form = form_of(x);
     int64_t last = 0;

@@ -183,7 +183,7 @@ class Former {
     return own.empty() && f.axes.k.empty() ? "" : "no mode lies without gaps";
   }
 
-  // What TMA wants of a tensor whose mode `first` lies without gaps.
+  // Says what TMA lacks in a tensor whose mode `first` lies without gaps.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
     if (t == kD && is_matrix) return "";  // Matmul stores any
@@ -295,7 +295,7 @@ class Former {
     return best_box;
   }
 
-  // What a form takes, near enough to choose by.
+  // This is the time that a form takes, near enough to choose by.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;
     const double teraflops = bytes(kA) == 1 ? 1200 : bytes(kA) == 2 ? 620 : 310, bandwidth = 2.2e6;  // B a us

@@ -1,5 +1,5 @@
-// What a contraction by name is as a product: which modes are rows, columns, depth and batches, which of them
-// fold into one, and what TMA does not take as it lies.
+// A contraction by name becomes a product: this finds which modes are rows, columns, depth and batches, which
+// of them fold into one, and what TMA does not take as it lies.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@ namespace ptxbuilder::kernels {
 
 enum class ContractionOperand : uint8_t { a, b, d };
 
-// How a tensor lies: extents and strides in elements, outermost first as they are written.
+// A tensor lies by extents and strides in elements, outermost first as they are written.
 struct TensorForm {
   DType type = DType::bf16;
   std::vector<int64_t> extents, strides;
   bool is_aligned = true;  // it begins at a multiple of 16 bytes
   bool operator==(const TensorForm&) const = default;
 };
-// By ContractionOperand.
+// They are in the order of ContractionOperand.
 using ContractionTensors = std::array<TensorForm, 3>;
 
 // An operand that is copied to memory without gaps before the product, or from there behind it. Its modes

@@ -284,7 +284,7 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.k_modes = count(modes.k), o.operation.batch_modes = count(modes.batch);
   o.operation.m_box = static_cast<uint8_t>(modes.m_box),
   o.operation.n_box = static_cast<uint8_t>(modes.n_box);
-  // What does not lie along a tile counts as batches, whose tiles end by themselves.
+  // Modes that do not lie along a tile count as batches, whose tiles end by themselves.
   o.size = {p.m, p.n, p.k, p.batches};
   const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
     const size_t own = box == 0 ? 1 : 2;

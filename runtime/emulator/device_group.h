@@ -15,7 +15,7 @@ namespace ptxbuilder::runtime::emulator {
 
 class DeviceGroup;
 
-// What a program runs, which those of its launches own that are still queued.
+// A program runs this, which those of its launches own that are still queued.
 struct LoadedProgram {
   LoadedProgram(std::shared_ptr<DeviceGroup> the_group, const Signature& the_signature)
       : group(std::move(the_group)), signature(the_signature) {}

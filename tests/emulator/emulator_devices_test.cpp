@@ -142,7 +142,7 @@ TEST_CASE("a launch knows what those ahead of it on its device have learnt") {
     pair.queue(1, reads);
     pair.devices[1]->synchronize();
     CHECK(pair.word(1, 1) == 7);
-    // What the host has waited for is over.
+    // A launch that the host has waited for is over.
     pair.queue(0, signals);
     pair.devices[0]->synchronize();
     pair.queue(1, reads);

@@ -1,4 +1,4 @@
-// What a contraction by name is as a product: forms of drawn ones are computed on the host as they say and
+// Contractions by name as products: forms of drawn ones are computed on the host as they say and
 // held against the sum by letters, and obey TMA's rules; what folds; and what is refused.
 #include "kernels/gemm/contraction_form.h"
 

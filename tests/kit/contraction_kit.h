@@ -145,7 +145,7 @@ struct ContractionTrial {
       if (x->type == DType::f32) x->type = DType::tf32;
     return p;
   }
-  // What is wrong with D; "" where nothing is. What lies between and around its elements stays 7.
+  // Says what is wrong with D; "" where nothing is. All that lies between and around its elements stays 7.
   std::string wrong(kernels::Contraction& contraction) {
     kernels::ContractionArguments p = arguments();
     runtime::Buffer workspace;

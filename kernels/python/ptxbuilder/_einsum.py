@@ -24,7 +24,7 @@ def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=Fal
 
 
 class Words:
-    """What a call says beside its tensors."""
+    """This is all that a call says but its tensors."""
 
     def __init__(self, alpha, out_dtype, precise, tf32, device):
         self.alpha, self.out_dtype, self.precise, self.tf32, self.device = alpha, out_dtype, precise, tf32, device
@@ -113,6 +113,6 @@ def run(kit, letters, a, b, out, words, stream=None):
 
 
 def gradients(product, letters, a, b, grad, needs):
-    """Those of A and B, where they are needed, by product(letters, x, y, like): a letter of A is in B or in the result."""
+    """Gives the gradients of A and B, where they are needed, by product(letters, x, y, like): a letter of A is in B or in the result."""
     of_a, of_b, of_d = letters
     return (product((of_d, of_b, of_a), grad, b, a) if needs[0] else None, product((of_a, of_d, of_b), a, grad, b) if needs[1] else None)

@@ -109,7 +109,7 @@ const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel)
 
 /* `bytes` is what its workspace takes. */
 const char* host_workspace(int device, const operation* o, size_t* bytes);
-/* Of a contraction, what ptxb_contraction_explain() gives. */
+/* It gives what ptxb_contraction_explain() says of a contraction. */
 const char* host_explain(int device, const operation* o, const char** text);
 /* Queues it on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
