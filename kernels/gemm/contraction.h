@@ -53,7 +53,8 @@ class Contraction {
   // Queues one contraction on the device. Throws Error that names the mode, its extents and the rule.
   void operator()(const ContractionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ContractionArguments& arguments, Where where = Where::here());
-  // Says which modes are what, how they lie in tiles, the tile, and what is copied for which reason, in a line.
+  // Says which modes are what, how they lie in tiles, the tile, and what is copied for which reason, in a
+  // line.
   std::string explain(const ContractionArguments& arguments, Where where = Where::here());
   // It does as Matmul::tune().
   void tune(const ContractionArguments& arguments, Where where = Where::here());

@@ -98,8 +98,8 @@ inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u
 struct FoldedRows {
   int inner;
 };
-// This one loads such rows, all of which one copy takes: 256 along each dimension at most. CTAs that share the
-// load fetch whole multiples of `inner`, or parts that divide it.
+// This one loads such rows, all of which one copy takes: 256 along each dimension at most. CTAs that share
+// the load fetch whole multiples of `inner`, or parts that divide it.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      FoldedRows rows) {
   detail::emit_load(to, from, coordinates, rows.inner);
