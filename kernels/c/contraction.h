@@ -6,7 +6,8 @@
 
 namespace ptxbuilder::c {
 
-// The contraction that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws Error.
+// The contraction that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws
+// Error.
 kernels::ContractionArguments read_contraction(const ptxb_contraction& given, int gpu);
 
 }  // namespace ptxbuilder::c

@@ -355,8 +355,8 @@ int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contra
     thread_local std::string line;
     Opened& opened = opened_of(device);
     given(text, "where to put the text");
-    line = opened.contraction().explain(read_contraction(given(contraction, "the contraction"), opened.ordinal),
-                                        Where{});
+    line = opened.contraction().explain(
+        read_contraction(given(contraction, "the contraction"), opened.ordinal), Where{});
     *text = line.c_str();
   });
 }

@@ -220,10 +220,11 @@ PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, v
 
 /* ---- Contractions by name ---- */
 
-/* D = alpha times the sum over the modes that A and B have and D has not of A B, rounded once. `subscripts` are a
- * letter for each dimension of A, of B and of D, as "mbk,nbk->mnb": each letter is in two of them or in all. Types
- * are those of ptxb_matmul. Strides are any, not negative and of D not 0: modes fold where they do, are dimensions of
- * tensor maps where they do not, and what TMA takes in no way is copied once into the workspace, or D from there. */
+/* D = alpha times the sum over the modes that A and B have and D has not of A B, rounded once. `subscripts`
+ * are a letter for each dimension of A, of B and of D, as "mbk,nbk->mnb": each letter is in two of them or in
+ * all. Types are those of ptxb_matmul. Strides are any, not negative and of D not 0: modes fold where they
+ * do, are dimensions of tensor maps where they do not, and what TMA takes in no way is copied once into the
+ * workspace, or D from there. */
 typedef struct ptxb_contraction {
   size_t size; /* sizeof(ptxb_contraction) */
   const char* subscripts;
@@ -237,12 +238,14 @@ typedef struct ptxb_contraction {
   { sizeof(ptxb_contraction), NULL, NULL, NULL, NULL, 1.0f, 0, 0 }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
-PTXB_API int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contraction* contraction, size_t* bytes);
+PTXB_API int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contraction* contraction,
+                                        size_t* bytes);
 PTXB_API int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* contraction, void* workspace,
                                   size_t workspace_bytes, void* stream);
-/* Says which modes are rows, columns, depth and batches, how they lie in tiles, and what is copied for which reason, in a
- * line that holds until the thread's next call of this function. */
-PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction, const char** text);
+/* Says which modes are rows, columns, depth and batches, how they lie in tiles, and what is copied for which
+ * reason, in a line that holds until the thread's next call of this function. */
+PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction,
+                                      const char** text);
 
 /* ---- Attention ---- */
 

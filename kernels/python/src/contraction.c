@@ -16,7 +16,8 @@ static bool read_contraction(contraction* c, PyObject* const* args) {
   if (PyErr_Occurred()) return false;
   p->tf32 = !!(flags & TF32), p->precise = !!(flags & PRECISE);
   p->a = &c->a.tensor, p->b = &c->b.tensor, p->d = &c->d.tensor;
-  if (!read_tensor(args[1], &c->a, "A") || !read_tensor(args[2], &c->b, "B") || !read_tensor(args[3], &c->d, "D"))
+  if (!read_tensor(args[1], &c->a, "A") || !read_tensor(args[2], &c->b, "B") ||
+      !read_tensor(args[3], &c->d, "D"))
     return false;
   if (c->d.is_read_only) fail("D: it is read-only");
   return !c->d.is_read_only;
@@ -36,9 +37,10 @@ static PyObject* ext_contraction(PyObject* self, PyObject* const* args, Py_ssize
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(explain_words,
-             "contraction_explained(device, subscripts, a, b, d, alpha, flags)\n\n"
-             "Gives which modes are what, and what is copied for which reason, in a line. Memory is not touched.");
+PyDoc_STRVAR(
+    explain_words,
+    "contraction_explained(device, subscripts, a, b, d, alpha, flags)\n\n"
+    "Gives which modes are what, and what is copied for which reason, in a line. Memory is not touched.");
 static PyObject* ext_explained(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 7) return fail("contraction_explained() takes another number of arguments");

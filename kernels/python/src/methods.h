@@ -4,6 +4,7 @@
 
 #include "kernels/python/src/product.h"
 
-extern PyMethodDef product_methods[], eager_methods[], attention_methods[], contraction_methods[], launch_methods[], rows_methods[];
+extern PyMethodDef product_methods[], eager_methods[], attention_methods[], contraction_methods[],
+    launch_methods[], rows_methods[];
 
 #endif
