@@ -210,11 +210,13 @@ class Staging {
     u32 row = m + at.row, col = n + first_col;
     std::vector<u32> coordinates = {col, row};
     if (options_.transposed) coordinates = {row, col};
+    u32 outermost = batch.value_or(0);
+    if (options_.place_of_batch) std::tie(to, outermost) = options_.place_of_batch(outermost);
     if (options_.places)
       coordinates =
           options_.transposed ? options_.places->at(col, row, batch) : options_.places->at(row, col, batch);
     else if (batch)
-      coordinates.push_back(*batch);
+      coordinates.push_back(outermost);
     for (const uint32_t at : options_.outer) coordinates.push_back(u32(at));
     const bool whole = !options_.transposed || passage_.box_cols == at.cols;
     const TileView from = whole ? buffer : buffer.rows(first, passage_.box_cols);

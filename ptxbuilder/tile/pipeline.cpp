@@ -16,6 +16,7 @@ struct detail::Ring {
   uint32_t stage_bytes() const;
   // The next stage; the parity turns when the ring starts anew.
   void advance(Var<u32>& stage, Var<u32>& parity) const;
+  void skip(Var<u32>& stage, Var<u32>& parity, u32 count) const;
   bool by_threads() const { return filling_warpgroups > 0; }
 
   int stages;
@@ -264,6 +265,13 @@ void detail::Ring::advance(Var<u32>& stage, Var<u32>& parity) const {
   parity = parity.value() ^ u32(wraps);
 }
 
+void detail::Ring::skip(Var<u32>& stage, Var<u32>& parity, u32 count) const {
+  u32 position = stage.value() + count;
+  u32 turns = position / stages;
+  stage = position % stages;
+  parity = parity.value() ^ (turns & 1);
+}
+
 // A barrier never used is in phase 0, and a wait for parity 1 passes: the producer finds every stage empty at
 // first.
 Producer::Producer(std::shared_ptr<const detail::Ring> ring)
@@ -347,6 +355,21 @@ void Producer::lend(Where where) {
   barrier_wait(ring_->empty(index), parity_);
   mbarrier_arrive(ring_->full(index));
   ring_->advance(stage_, parity_);
+}
+
+Sender::Sender(std::shared_ptr<const detail::Ring> ring) : ring_(std::move(ring)), stage_(0), parity_(0) {}
+
+Stage Sender::wait(Where where) {
+  AtLine line(where);
+  u32 index = stage_;
+  barrier_wait(ring_->full(index), parity_);
+  ring_->advance(stage_, parity_);
+  return {index, ring_->full(index), ring_};
+}
+
+void Sender::skip(u32 count, Where where) {
+  AtLine line(where);
+  ring_->skip(stage_, parity_, count);
 }
 
 Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total)
@@ -480,10 +503,7 @@ void Consumer::skip(u32 count, Where where) {
   AtLine line(where);
   if (seen_full_) *seen_full_ = pred(false);
   if (refills_) *refills_ = refills_->value() - s32(count);
-  u32 position = stage_.value() + count;
-  u32 turns = position / ring_->stages;
-  stage_ = position % ring_->stages;
-  parity_ = parity_.value() ^ (turns & 1);
+  ring_->skip(stage_, parity_, count);
 }
 
 void Consumer::unify(Where where) {

@@ -21,6 +21,7 @@ class Stage {
 
  private:
   friend class Producer;
+  friend class Sender;
   friend class Consumer;
   friend class Var<Stage>;
   Stage(u32 index, smem full, std::shared_ptr<const detail::Ring> ring)
@@ -62,6 +63,23 @@ class Var<Stage> {
 };
 
 class Pipeline;
+
+// What a producer that is one thread sees of the stages that it has filled, to send them on by TMA stores.
+// They come in the order of acquire(). The thread waits for its stores to have read a stage, by
+// cp_async_bulk_wait_group_read, before it acquires the stage again: nobody else knows of them.
+class Sender {
+ public:
+  // Waits until the next stage is full.
+  Stage wait(Where where = Where::here());
+  // Passes over so many stages, which are not sent, without waiting.
+  void skip(u32 count, Where where = Where::here());
+
+ private:
+  friend class Pipeline;
+  explicit Sender(std::shared_ptr<const detail::Ring> ring);
+  std::shared_ptr<const detail::Ring> ring_;
+  Var<u32> stage_, parity_;
+};
 
 // The producer's end, for one thread or, with ThreadProducers, for all threads of the warpgroups that fill.
 class Producer {
@@ -189,6 +207,7 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(ring_); }
+  Sender sender() const { return Sender(ring_); }
   // `total` is the number of stages that the producer fills in all, whoever consumes them; it is the
   // same in all CTAs of a cluster. With it, the last stages, which no producer waits for, are not
   // handed back, so with Producers::cluster a CTA may end while others still run. Without it, the

@@ -21,6 +21,13 @@ void Semaphore::signal(u32 count, Where where) const {
   Builder::current().emit(isa::red_release_add(scope_), arguments, std::nullopt);
 }
 
+void Semaphore::set(u32 count, Where where) const {
+  AtLine line(where);
+  if (scope_ < Scope::gpu) throw Error(fmt::format("semaphore: scope {}; it is gpu or sys", name(scope_)));
+  ptx(fmt::format("st.release.{}.global.u32 [{{counter:gmem}}], {{count:u32}};", name(scope_)),
+      {{"counter", counter_}, {"count", count}});
+}
+
 u32 Semaphore::read(Where where) const {
   AtLine line(where);
   return result_of(isa::ld_acquire({scope_, DType::u32}), {counter_});

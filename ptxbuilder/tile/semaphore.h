@@ -26,6 +26,10 @@ class Semaphore {
     signal(u32(1));
   }
 
+  // Makes the count a number, for one thread at a time that signals so. Who waits for it sees what signal()
+  // shows.
+  void set(u32 count, Where where = Where::here()) const;
+
   // Spins until the count is at least `count`, then subtracts `count`, so that each signal
   // serves one thread that waits.
   void take(u32 count, Where where = Where::here()) const;

@@ -167,7 +167,8 @@ CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const Multic
   bind_tensor_map(map, recipe(view, rank, groups.count(), inner, operation), fill,
                   "a " + view.tile().describe(), operation);
   check_innermost(coordinates[0], view.tile().dtype(), operation);
-  const Parameter& parameter = builder.signature().parameters[builder.parameter_index(map)];
+  const Parameter& parameter =
+      builder.signature().parameters[builder.parameter_index(choices_of(map).front())];
   record.view = record_view(TileContext::of(builder).record, view);
   record.map = parameter.name;
   record.recipe = parameter.tensor_map;
@@ -247,8 +248,10 @@ ViewRecord record_view(KernelRecord& record, const TileView& view) {
   return {number, view.first_row(), view.first_col(), view.row_count(), view.tile().cols()};
 }
 
-void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
-                     const std::string& copy, std::string_view operation) {
+namespace {
+
+void bind_one(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill, const std::string& copy,
+              std::string_view operation) {
   Builder& builder = Builder::current();
   const size_t index = builder.parameter_index(map);
   Parameter& parameter = builder.signature().parameters[index];
@@ -280,6 +283,13 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
         name(parameter.tensor_map.swizzle), copy, fmt::join(wanted.box, "x"), name(wanted.swizzle)));
   parameter.dtype = wanted.dtype;
   parameter.tensor_map = std::move(wanted);
+}
+
+}  // namespace
+
+void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
+                     const std::string& copy, std::string_view operation) {
+  for (const TensorMap& one : choices_of(map)) bind_one(one, wanted, fill, copy, operation);
 }
 
 void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ptxbuilder/ir/index.h"
+#include "ptxbuilder/ir/tensor_map_choice.h"
 #include "ptxbuilder/tile/copy_view.h"
 #include "ptxbuilder/tile/kernel.h"
 

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kCtas = 12;
 
 // A CTA adds what its thread 0 finds in `sum` to `seen`, adds its number + 1, and lets the next one.
-Kernel in_turn(Scope scope) {
+Kernel in_turn(Scope scope, bool sets = false) {
   Kernel k("in_turn");
   auto [counter, sum, seen] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("counter", "sum", "seen");
   if_(tid_x() == 0, [=] {
@@ -26,7 +26,7 @@ Kernel in_turn(Scope scope) {
     u32 now = sum[0];
     seen[ctaid_x()] = now;
     sum[0] = now + ctaid_x() + 1;
-    turn.signal();
+    sets ? turn.set(ctaid_x() + 1) : turn.signal();
   });
   return k;
 }
@@ -108,9 +108,11 @@ TEST_CASE("a grid barrier makes a kernel cooperative, and a grid that does not f
 
 TEST_CASE("CTAs take turns") {
   Running running;
-  for (Scope scope : {Scope::gpu, Scope::sys}) {
-    Compiled compiled = running.compile(in_turn(scope));
-    CHECK(contains(compiled.ptx, scope == Scope::gpu ? "red.release.gpu.global" : "red.release.sys.global"));
+  for (const auto& [scope, sets] :
+       {std::pair{Scope::gpu, false}, {Scope::sys, false}, {Scope::gpu, true}, {Scope::sys, true}}) {
+    Compiled compiled = running.compile(in_turn(scope, sets));
+    const std::string signal = sets ? "st.release." : "red.release.";
+    CHECK(contains(compiled.ptx, signal + (scope == Scope::gpu ? "gpu.global" : "sys.global")));
     CHECK(contains(compiled.ptx, scope == Scope::gpu ? "ld.acquire.gpu.global" : "ld.acquire.sys.global"));
     runtime::LoadedKernel kernel(*running.device, compiled.ptx, compiled.signature);
     runtime::Buffer counter(*running.device, 4), sum(*running.device, 4), seen(*running.device, 4 * kCtas);
@@ -122,6 +124,19 @@ TEST_CASE("CTAs take turns") {
     for (uint32_t i = 0; i < kCtas; ++i) wanted.push_back(i * (i + 1) / 2);
     CHECK(seen.copy_out<uint32_t>() == wanted);
     CHECK(counter.copy_out<uint32_t>()[0] == kCtas);
+  }
+}
+
+TEST_CASE("a count that is set has a scope that others see") {
+  for (const Scope scope : {Scope::gpu, Scope::cluster}) {
+    Kernel k("sets");
+    auto [counter] = k.params<gptr<u32>>("counter");
+    const Semaphore semaphore(counter, scope);
+    if (scope == Scope::gpu)
+      semaphore.set(1);
+    else
+      CHECK_THROWS_WITH_AS(semaphore.set(1), doctest::Contains("semaphore: scope cluster; it is gpu or sys"),
+                           Error);
   }
 }
 

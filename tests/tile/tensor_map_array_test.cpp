@@ -138,6 +138,33 @@ TEST_CASE("maps in memory are prefetched and reduced by, and chosen by the devic
   CHECK_THROWS_AS((kernel.launch({.grid = {3}}, {two, out}), running.device->synchronize()), Error);
 }
 
+TEST_CASE("a parameter is chosen by the device") {
+  Kernel k("chosen");
+  auto [A, B, C] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "C");
+  auto tile = k.shared<f32>({32, 32}, Swizzle128B);
+  Barriers bar(k, {1});
+  sync_threads();
+  elect([&] { tma_load(tile[0].expecting(bar[0]), choose(ctaid_x(), {A, B, C}), 0, 0); });
+  barrier_wait(bar[0], 0);
+  reduce_out(CopyReduction::add, choose(u32(2) - ctaid_x(), {A, B, C}), tile[0], 32, 0);
+  Running running;
+  runtime::LoadedKernel kernel = loaded(running, std::move(k));
+  std::vector<runtime::Buffer> all;
+  std::vector<runtime::Argument> maps;
+  for (size_t g = 0; g < 3; ++g) {
+    all.push_back(
+        runtime::Buffer::of(*running.device, std::vector<float>(32 * 64, static_cast<float>(g + 1))));
+    maps.push_back(runtime::tensor(all[g], DType::f32, {64, 32}));
+  }
+  kernel.launch({.grid = {3}}, maps);
+  running.device->synchronize();
+  for (size_t g = 0; g < 3; ++g) {
+    const std::vector<float> got = all[g].copy_out<float>();
+    CHECK(got[0] == static_cast<float>(g + 1));
+    CHECK(got[32] == 4);
+  }
+}
+
 TEST_CASE("the sidecar says how maps in memory are encoded") {
   Kernel kernel = joined();
   const Parameter& As = kernel.signature().parameters[0];
@@ -211,6 +238,26 @@ TEST_CASE("maps in memory when the kernel is built") {
          HERE auto [As] = k.params<TensorMapArray>("As");
          auto tile = k.shared<f32>({32, 32}, Swizzle128B);
          if (!bad) tma_store(As[0], tile[0], 0, 0);
+         done(k);
+       }},
+      {"one of two maps, of which one serves another box",
+       {"tma_store: the tensor map 'B' already serves copies with a box of 32x32 f32 elements"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A, B] = k.params<TensorMap, TensorMap>("A", "B");
+         auto tile = k.shared<f32>({32, 32}, Swizzle128B);
+         tma_store(B, tile[0], 0, 0);
+         HERE tma_store(choose(ctaid_x(), {A, B}), bad ? tile[0].rows(0, 16) : tile[0], 0, 0);
+         done(k);
+       }},
+      {"one of no maps",
+       {"choose: no tensor maps; one at least"},
+       [](bool bad) {
+         Kernel k("k");
+         auto [A] = k.params<TensorMap>("A");
+         auto tile = k.shared<f32>({32, 32}, Swizzle128B);
+         HERE tma_store(choose(ctaid_x(), bad ? std::vector<TensorMap>{} : std::vector<TensorMap>{A}),
+                        tile[0], 0, 0);
          done(k);
        }},
       {"a map at an address of which nothing is known",
