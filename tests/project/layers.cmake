@@ -4,7 +4,7 @@ cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
     ptxbuilder/registers ptxbuilder/product ptxbuilder/compile
     runtime/glibc runtime runtime/compile runtime/emulator/machine runtime/emulator/checks runtime/emulator/decode runtime/emulator/instructions runtime/emulator runtime/record
-    kernels/family kernels/call kernels/rows kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
+    kernels/family kernels/call kernels/rows kernels/ranks kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
 # Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
 # knows the library, of which PTX text and its analysis are for those that look at PTX, and the rooms that are named. The table of
@@ -23,7 +23,7 @@ set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_ptxbuilder/isa ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx)
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/emulator runtime/compile)
-foreach(room "family" "call" "rows family call" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"
+foreach(room "family" "call" "rows family call" "ranks" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"
         "tune family gemm attention steps measure" "export family" "simulate" "inspect family"
         "command family gemm attention measure tune export simulate inspect" "bench/peers measure" "bench family gemm measure tune c bench/peers"
         "c call rows gemm attention attention_gradient" "python/src c gemm attention")

@@ -1,0 +1,20 @@
+// The product of rows that are divided among ranks: D = A B^T, where each rank has some rows of A, and all
+// rows of D of its own B.
+#pragma once
+
+#include "kernels/ranks/tile.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::kernels {
+
+// A launch for each rank, all at once. Rank r begins with its own rows of A; who loads them for the first
+// column of tiles sends them on to rank r + 1 by TMA from where they lie in shared memory, and so do the
+// ranks behind, but the last: each row crosses each link once, and no CTA only communicates.
+//   A         rows of K: this rank's
+//   gathered  ranks x rows of K: where the other ranks' rows come to, and `next_gathered` the same of rank r
+//   + 1 B         N rows of K D         ranks x rows of N words     kExchangeBytes of this rank, of rank r +
+//   1 and of rank r - 1; see Exchange rows, N, K, rank
+// All have the same rows. A tensor map of ranks x rows keeps what lies behind the rows of one from the next.
+Kernel all_gather_product(const RankedTile& tile, Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels

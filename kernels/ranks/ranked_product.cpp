@@ -1,0 +1,128 @@
+#include "kernels/ranks/ranked_product.h"
+
+#include <fmt/format.h>
+
+#include "kernels/ranks/all_gather.h"
+#include "kernels/ranks/exchange.h"
+#include "kernels/ranks/reduce_scatter.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+void check(const RankedArguments& p, RankedForm form) {
+  const auto ranks = static_cast<int64_t>(p.memory.size());
+  if (p.rank < 0 || p.rank >= ranks)
+    throw Error(fmt::format("rank {} of {}; the exchange memory of each rank is given, this one's too",
+                            p.rank, ranks));
+  if (p.rows < 1 || p.n < 1 || p.k < 1)
+    throw Error(fmt::format("rows {}, n {}, k {}; each is 1 at least", p.rows, p.n, p.k));
+  if (p.multiprocessors < 0) throw Error(fmt::format("multiprocessors {}; 0 or more", p.multiprocessors));
+  constexpr int64_t most = (int64_t{1} << 31) - 4096;
+  for (const auto& [name, value] : {std::pair{"ranks x rows", ranks * p.rows}, {"n", p.n}, {"k", p.k}})
+    if (value > most) throw Error(fmt::format("{} is {}; a tensor map has {} at most", name, value, most));
+  for (const auto& [name, value] : {std::pair{"n", p.n}, {"k", p.k}})
+    if (value % 8 != 0)
+      throw Error(fmt::format("{} is {}; rows are multiples of 16 B, which are 8 elements", name, value));
+  const bool gathers = form == RankedForm::all_gather;
+  const auto wants = [](const char* what, const runtime::View& memory, int64_t elements) {
+    if (memory.address % 16 != 0)
+      throw Error(fmt::format("{} begins at {:#x}; TMA takes multiples of 16 B", what, memory.address));
+    if (memory.bytes < static_cast<uint64_t>(elements) * 2)
+      throw Error(fmt::format("{} has {} B; it takes {}", what, memory.bytes, elements * 2));
+  };
+  wants("A", p.a, (gathers ? 1 : ranks) * p.rows * p.k);
+  wants("B", p.b, p.n * p.k);
+  wants("D", p.d, (gathers ? ranks : 1) * p.rows * p.n);
+  const size_t bytes = RankedProduct::memory_bytes(form, static_cast<int>(ranks), p.rows, p.n, p.k);
+  for (size_t r = 0; r < p.memory.size(); ++r) {
+    if (p.memory[r].address % 256 != 0 || p.memory[r].bytes < bytes)
+      throw Error(
+          fmt::format("the exchange memory of rank {} has {} B at {:#x}; it takes {} at a multiple of 256", r,
+                      p.memory[r].bytes, p.memory[r].address, bytes));
+  }
+}
+
+// Each block of rows, or of a tile's sums, has a word.
+void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t) {
+  auto quotient = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const int64_t of_rows = quotient(p.rows, t.bm) * t.ranks,
+                blocks =
+                    form == RankedForm::all_gather ? of_rows : of_rows * quotient(p.n, t.bn) * t.consumers();
+  if (blocks > Exchange::most_blocks())
+    throw Error(fmt::format("a product of {} blocks of {} rows{}; the exchange memory has words for {}",
+                            blocks, form == RankedForm::all_gather ? t.bm : 64,
+                            form == RankedForm::all_gather ? "" : fmt::format(" x {} columns", t.bn),
+                            Exchange::most_blocks()));
+}
+
+}  // namespace
+
+RankedProduct::RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options)
+    : device_(device),
+      form_(form),
+      options_(options),
+      multiprocessors_(device.properties().multiprocessors) {}
+
+size_t RankedProduct::memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k) {
+  return kExchangeBytes + static_cast<size_t>(ranks * rows * (form == RankedForm::all_gather ? k : n)) * 2;
+}
+
+runtime::LoadedKernel& RankedProduct::kernel(const RankedTile& tile) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, kernel] : kernels_)
+    if (known == tile) return *kernel;
+  Kernel made = form_ == RankedForm::all_gather ? all_gather_product(tile) : product_reduce_scatter(tile);
+  return *kernels_
+              .emplace_back(tile,
+                            std::make_unique<runtime::LoadedKernel>(load(device_, std::move(made), options_)))
+              .second;
+}
+
+void RankedProduct::operator()(const RankedArguments& p, Where where) {
+  RankedTile tile;
+  tile.type = p.type;
+  tile.ranks = static_cast<int>(p.memory.size());
+  (*this)(p, tile, where);
+}
+
+void RankedProduct::operator()(const RankedArguments& p, const RankedTile& tile, Where where) {
+  AtLine line(where);
+  check(tile);
+  check(p, form_);
+  if (tile.ranks != static_cast<int>(p.memory.size()) || tile.type != p.type)
+    throw Error(fmt::format("a tile of {} ranks in {} for {} ranks in {}", tile.ranks, name(tile.type),
+                            p.memory.size(), name(p.type)));
+  check_blocks(p, form_, tile);
+  const auto ranks = p.memory.size();
+  const auto [rows, n, k] =
+      std::tuple(static_cast<uint64_t>(p.rows), static_cast<uint64_t>(p.n), static_cast<uint64_t>(p.k));
+  const runtime::View &own = p.memory[static_cast<size_t>(p.rank)],
+                      &next = p.memory[(static_cast<size_t>(p.rank) + 1) % ranks],
+                      &previous = p.memory[(static_cast<size_t>(p.rank) + ranks - 1) % ranks];
+  const auto words = [](const runtime::View& memory) {
+    return runtime::pointer({memory.address, kExchangeBytes}, DType::u32);
+  };
+  const auto data = [](const runtime::View& memory) {
+    return runtime::View{memory.address + kExchangeBytes, memory.bytes - kExchangeBytes};
+  };
+  const auto number = [](auto value) { return runtime::scalar(static_cast<uint32_t>(value)); };
+  std::vector<runtime::Argument> arguments;
+  if (form_ == RankedForm::all_gather)
+    arguments = {runtime::tensor(p.a, p.type, {k, rows, 1}),
+                 runtime::tensor(data(own), p.type, {k, rows, ranks}),
+                 runtime::tensor(data(next), p.type, {k, rows, ranks}), runtime::tensor(p.b, p.type, {k, n}),
+                 runtime::tensor(p.d, p.type, {n, rows, ranks})};
+  else
+    arguments = {runtime::tensor(p.a, p.type, {k, rows, ranks}), runtime::tensor(p.b, p.type, {k, n}),
+                 runtime::pointer(data(own), p.type), runtime::tensor(data(next), p.type, {n, rows, ranks}),
+                 runtime::tensor(p.d, p.type, {n, rows, 1})};
+  for (const runtime::Argument& more :
+       {words(own), words(next), words(previous), number(p.rows), number(p.n), number(p.k), number(p.rank)})
+    arguments.push_back(more);
+  kernel(tile).launch(
+      {.grid = {ranked_grid(tile, p.rows, p.n, p.multiprocessors ? p.multiprocessors : multiprocessors_)},
+       .stream = p.stream},
+      arguments);
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,66 @@
+// Products of several ranks, as one call on the host of each.
+//
+//   RankedProduct product(*device, RankedForm::all_gather);
+//   RankedArguments p;
+//   p.rank = 0, p.memory = {mine, of_rank_1};  // as many bytes as memory_bytes() says, zeros at first
+//   p.rows = 2048, p.n = 4096, p.k = 8192;
+//   p.a = a, p.b = b, p.d = d;
+//   product(p);  // queued; the other ranks make the same call
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/ranks/tile.h"
+#include "runtime/compile/load.h"
+
+namespace ptxbuilder::kernels {
+
+// D = gathered A times B^T: A has `rows` of k, B n of k, and D ranks x `rows` of n. Or D = some of the sums
+// over ranks of A B^T: A has ranks x `rows` of k, B n of k, and D `rows` of n, those of this rank. Sums that
+// cross from rank to rank are rounded to D's type.
+enum class RankedForm : uint8_t { all_gather, reduce_scatter };
+
+// Matrices are row-major and have no gaps.
+struct RankedArguments {
+  int rank = 0;
+  // The memory by which ranks exchange rows, of each rank, as kernels of this one reach it. It is the
+  // product's until that is done: calls that may run at once need one each. Before the first call all of it
+  // that kExchangeBytes covers is zeros.
+  std::vector<runtime::View> memory = {};
+  int64_t rows = 0, n = 0, k = 0;
+  runtime::View a = {}, b = {}, d = {};
+  DType type = DType::bf16;
+  int multiprocessors = 0;  // that it may take; 0: all of the device's
+  runtime::Stream stream = {};
+};
+
+// Keeps kernels. Not to outlive its device. Any thread may call it at any time.
+class RankedProduct {
+ public:
+  RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options = {});
+
+  // Bytes of exchange memory that each rank has.
+  static size_t memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k);
+
+  // Queues one product. All ranks have to come to it, with the same sizes, and with their memory reachable:
+  // Device::reach() in one process, or memory that a process group shares. Throws Error that names the rule
+  // and the value.
+  void operator()(const RankedArguments& arguments, Where where = Where::here());
+  // The same by a tile of the caller's.
+  void operator()(const RankedArguments& arguments, const RankedTile& tile, Where where = Where::here());
+
+ private:
+  runtime::LoadedKernel& kernel(const RankedTile& tile);
+
+  runtime::Device& device_;
+  RankedForm form_;
+  LoadOptions options_;
+  int multiprocessors_;
+  std::mutex mutex_;
+  std::vector<std::pair<RankedTile, std::unique_ptr<runtime::LoadedKernel>>> kernels_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,24 @@
+// The product whose sums are divided among ranks: D = sum over ranks of A B^T, of which each rank gets some
+// rows.
+#pragma once
+
+#include "kernels/ranks/tile.h"
+#include "ptxbuilder/tile/kernel.h"
+
+namespace ptxbuilder::kernels {
+
+// A launch for each rank, all at once. Rank r begins with the rows of rank r - 1, and goes down from there to
+// its own: what it has of a tile it adds to what came from rank r - 1, and sends the sum on to rank r + 1,
+// rounded, which comes to the same tile later. So the order of addition is fixed, and each row crosses each
+// link once.
+//   A      ranks x rows of K: this rank's part of the sums' depth
+//   B      N rows of K
+//   sums   ranks x rows of N: where sums come to from the rank before, for threads; and `next_sums`, a tensor
+//   map
+//          of the same of rank r + 1
+//   D      1 x rows of N
+//   words  kExchangeBytes of this rank, of rank r + 1 and of rank r - 1; see Exchange
+//   rows, N, K, rank
+Kernel product_reduce_scatter(const RankedTile& tile, Where where = Where::here());
+
+}  // namespace ptxbuilder::kernels
