@@ -16,6 +16,7 @@
 #include "kernels/c/contraction.h"
 #include "kernels/c/grown.h"
 #include "kernels/c/product.h"
+#include "kernels/c/ranks.h"
 #include "kernels/c/report.h"
 #include "kernels/c/rows.h"
 #include "kernels/c/tensor.h"
@@ -60,6 +61,11 @@ struct Opened {
     return *rows_.get([&] { return std::make_unique<kernels::Rows>(*device); });
   }
 
+  kernels::RankedProduct& ranked(kernels::RankedForm form) {
+    auto& product = form == kernels::RankedForm::all_gather ? all_gather_ : reduce_scatter_;
+    return *product.get([&] { return std::make_unique<kernels::RankedProduct>(*device, form); });
+  }
+
   runtime::Address allocate(size_t bytes) {
     const runtime::Address address = device->allocate(bytes);
     const std::lock_guard lock(mutex_);
@@ -84,6 +90,7 @@ struct Opened {
   runtime::Lazy<kernels::Attention> attention_;
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
+  runtime::Lazy<std::unique_ptr<kernels::RankedProduct>> all_gather_, reduce_scatter_;
 };
 
 // A handle holds null once it was given back. The handle itself stays, a few words, so that it may be asked,
@@ -428,6 +435,24 @@ int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* workspace, s
     call.workspace = {address_of(workspace), workspace_bytes};
     call.stream = stream_of(stream);
     opened.rows()(call, Where{});
+  });
+}
+
+int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, size_t* bytes) {
+  return status_of([&] {
+    const RankedCall call = read_ranked(given(ranked, "the call"), false, opened_of(device).ordinal);
+    const kernels::RankedArguments& p = call.arguments;
+    given(bytes, "where to put the bytes");
+    *bytes = kernels::RankedProduct::memory_bytes(call.form, call.ranks, p.rows, p.n, p.k);
+  });
+}
+
+int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    RankedCall call = read_ranked(given(ranked, "the call"), true, opened.ordinal);
+    call.arguments.stream = stream_of(stream);
+    opened.ranked(call.form)(call.arguments, Where{});
   });
 }
 

@@ -353,6 +353,34 @@ PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* wor
  * Valid for ever. */
 PTXB_API const char* ptxb_rows_table(void);
 
+/* ---- Products of several ranks ---- */
+
+/* Each rank makes the same call for its own part, on a GPU that reaches the others' memory, and in the same
+ * order as the others. With `scatters` 0, A has `rows` of this rank, [rows,k], and D is the product of all
+ * ranks' rows, [ranks * rows, n], with B, [n,k]. With 1, A is [ranks * rows, k] and B [n,k], of a k of this
+ * rank's own, and D has this rank's rows of the sum over all ranks, [rows, n]. All are of bf16 or all of f16,
+ * without gaps; k and n are multiples of 8. */
+typedef struct ptxb_ranked {
+  size_t size; /* sizeof(ptxb_ranked) */
+  const ptxb_tensor* a;
+  const ptxb_tensor* b;
+  const ptxb_tensor* d;
+  void* const* memory; /* of each rank, as kernels of this one reach it; zeros before the first call */
+  size_t memory_bytes; /* of each; ptxb_ranked_memory() says how many */
+  int32_t ranks, rank;
+  int32_t scatters;
+  int32_t reserved; /* 0 */
+} ptxb_ranked;
+
+#define PTXB_RANKED_INIT \
+  { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+
+/* The bytes of memory that each rank has for others to reach, at a multiple of 256; `memory` is not read.
+ * Calls that may run at once need memory each. */
+PTXB_API int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, size_t* bytes);
+/* Queues this rank's part on a stream, as ptxb_matmul_run(). */
+PTXB_API int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream);
+
 /* ---- Kernels of anybody's ---- */
 
 typedef struct ptxb_kernel ptxb_kernel;

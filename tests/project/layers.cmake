@@ -26,7 +26,7 @@ set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtim
 foreach(room "family" "call" "rows family call" "ranks" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"
         "tune family gemm attention steps measure" "export family" "simulate" "inspect family"
         "command family gemm attention measure tune export simulate inspect" "bench/peers measure" "bench family gemm measure tune c bench/peers"
-        "c call rows gemm attention attention_gradient" "python/src c gemm attention")
+        "c call rows ranks gemm attention attention_gradient" "python/src c gemm attention")
   string(REPLACE " " ";" words ${room})
   list(GET words 0 name)
   list(TRANSFORM words PREPEND kernels/)

@@ -1,0 +1,18 @@
+// Products of ranks of the C interface, as the class takes them.
+#pragma once
+
+#include "kernels/c/ptxb.h"
+#include "kernels/ranks/ranked_product.h"
+
+namespace ptxbuilder::c {
+
+struct RankedCall {
+  kernels::RankedForm form;
+  int ranks;
+  kernels::RankedArguments arguments;  // without stream, and with the memory where that is asked for
+};
+// `gpu` is the device's number, or below 0 for the emulator. Throws Error that names the operand and the
+// rule.
+RankedCall read_ranked(const ptxb_ranked& ranked, bool with_memory, int gpu);
+
+}  // namespace ptxbuilder::c
