@@ -21,7 +21,8 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "attention", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum", "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul",
+__all__ = ["Kernel", "Linear", "all_gather_matmul", "attention", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum",
+           "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_reduce_scatter",
            "quantize_128x1", "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm",
            "softmax", "top_k", "transpose", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
@@ -33,6 +34,9 @@ def __getattr__(name):
         from ._jax.product import ragged_dot as found
     elif name == "Linear":
         from ._torch.linear import Linear as found
+    elif name in ("all_gather_matmul", "matmul_reduce_scatter"):
+        from ._torch import ranks
+        found = getattr(ranks, name)
     elif name == "scaled_dot_product_attention":
         from ._torch.sdpa import scaled_dot_product_attention as found
     else:

@@ -227,6 +227,18 @@ const char* host_run(int device, const operation* o, void* workspace, size_t byt
   return error ? error : said(run(on, o, workspace, bytes, stream));
 }
 
+const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* bytes) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_ranked_memory(on, ranked, bytes));
+}
+
+const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_ranked_run(on, ranked, stream));
+}
+
 const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes) {
   ptxb_device* on;
   const char* error = host_device(device, &on);

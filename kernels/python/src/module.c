@@ -130,6 +130,7 @@ static int fill(PyObject* module) {
   if (!status) status = PyModule_AddFunctions(module, contraction_methods);
   if (!status) status = PyModule_AddFunctions(module, launch_methods);
   if (!status) status = PyModule_AddFunctions(module, rows_methods);
+  if (!status) status = PyModule_AddFunctions(module, ranks_methods);
   if (!status) status = add(module, "ROWS", PyUnicode_FromString(ptxb_rows_table()));
   return status;
 }
