@@ -29,7 +29,8 @@ void add_shape_options(const command::Arguments& app, GemmWords& words) {
       .shown_as("MxNxK[:WEIGHT[:warm]]");
   app.option("--dtype", words.dtype, "of A and B: bf16 f16 tf32 e4m3 e5m2 s8; the set's unless given")
       .shown_as("TYPE");
-  app.option("--d-type", words.d_type, "of D: f32 f16 bf16, or s32 of s8").shown_as("TYPE");
+  app.option("--d-type", words.d_type, "of D: f32 f16 bf16, or s32 of s8; of 16 bits as A, of 8 bf16")
+      .shown_as("TYPE");
   app.option("--layout", words.layout, "TN NN NT TT, as cuBLAS is called for row-major data")
       .shown_as("LETTERS");
   app.flag("--slow-accumulation", words.slow_accumulation, "of fp8: promote to f32 on the way");
@@ -93,8 +94,9 @@ GemmProblem chosen_types(const GemmWords& words, const ShapeSet& set) {
   if (!words.dtype.empty()) {
     p.a = p.b = type_among(words.dtype, "--dtype",
                            {DType::bf16, DType::f16, DType::tf32, DType::e4m3, DType::e5m2, DType::s8});
-    if (p.a == DType::s8) p.d = DType::s32;
-    if (p.a == DType::tf32) p.d = DType::f32;
+    // D follows A, unless this is the set's own.
+    if (p.a != set.types.a)
+      p.d = p.a == DType::s8 ? DType::s32 : p.a == DType::tf32 ? DType::f32 : is_fp8(p.a) ? DType::bf16 : p.a;
     // cuBLASLt multiplies e5m2 by e4m3 alone.
     if (p.a == DType::e5m2) p.b = DType::e4m3;
   }

@@ -174,6 +174,8 @@ Outcome run(const Options& options, const Benchmark& benchmark) {
   Method method(gpu, nvml.get(), options.method);
   const bool right = measure(options, benchmark, method, contenders, result);
   fmt::print("\n{}", markdown(result));
+  if (const std::string why = absence_of_reference(result); !why.empty())
+    throw Error(fmt::format("{} takes part in no shape, so that nothing scores: {}", result.reference, why));
   return right ? Outcome::good : Outcome::wrong_result;
 }
 

@@ -132,6 +132,17 @@ std::string reference_of(const RunResult& run, const ShapeResult& result) {
   return run.reference == kFastestPeer ? fastest_peer(result) : run.reference;
 }
 
+std::string absence_of_reference(const RunResult& run) {
+  std::string why;
+  for (const ShapeResult& result : run.results)
+    for (const Entry& e : result.entries) {
+      if (e.contender != run.reference) continue;
+      if (e.left_out.empty()) return "";
+      if (why.empty()) why = e.left_out;
+    }
+  return why;
+}
+
 std::vector<Score> scores(const RunResult& run) {
   return scores(
       run,

@@ -92,6 +92,9 @@ inline constexpr char kFastestPeer[] = "the fastest peer";
 // The contender that ratios of a shape are to; "" when there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);
 
+// Why the reference was timed for no shape, as it says of the first; "" where it was for one, or without one.
+std::string absence_of_reference(const RunResult& run);
+
 // All but the reference have a score; where that is the fastest peer, ours alone do.
 std::vector<Score> scores(const RunResult& run);
 

@@ -302,6 +302,22 @@ TEST_CASE("the report has a line for each, and credits nothing wrong") {
                  "ours 100.00 us, 1374.4 TFLOP/s, 1.030 x cuBLASLt, win"));
 }
 
+TEST_CASE("a reference that is timed for no shape is absent, as it says of the first") {
+  Entry refused = entry("cuBLASLt", 1), late = entry("cuBLASLt", 1);
+  refused.left_out = "it takes no f16 into bf16";
+  late.samples.clear();
+  const auto absence = [](const std::vector<Entry>& of_shapes) {
+    std::vector<ShapeResult> shapes;
+    for (const Entry& e : of_shapes) shapes.push_back(result(64, 64, 64, {entry("ours", 100), e}));
+    return absence_of_reference(run_of(shapes));
+  };
+  CHECK(absence({refused, refused}) == "it takes no f16 into bf16");
+  CHECK(absence({refused, entry("cuBLASLt", 90)}) == "");
+  CHECK(absence({refused, late}) == "");  // the time did not reach it
+  CHECK(absence({entry("another", 90)}) == "");
+  CHECK(absence({}) == "");
+}
+
 TEST_CASE("ours are scored against the fastest peer of each shape, where there are two") {
   Entry ours = entry("ours", 100), late = entry("CUTLASS", 50);
   ours.ours = true;
@@ -431,6 +447,11 @@ TEST_CASE("the command line: what it means, and what it refuses") {
   CHECK(chosen.regimes == std::vector<Regime>{Regime::cool, Regime::sustained});
   CHECK(chosen.contenders == std::vector<std::string>{"a", "b"});
   CHECK(parse_gemm_options({"--dtype", "s8"}).types.d == DType::s32);
+  CHECK(parse_gemm_options({"--dtype", "f16"}).types.d == DType::f16);
+  CHECK(parse_gemm_options({"--dtype", "f16", "--d-type", "bf16"}).types.d == DType::bf16);
+  CHECK(parse_gemm_options({"--dtype", "e4m3"}).types.d == DType::bf16);
+  CHECK(parse_gemm_options({"--set", "fp8", "--dtype", "f16"}).types.d == DType::f16);
+  CHECK(parse_gemm_options({"--set", "seed", "--dtype", "f16"}).types.d == DType::f32);
   CHECK_FALSE(parse_gemm_options({"--set", "fp8", "--slow-accumulation"}).types.fast_accumulation);
 
   auto refused = [](std::vector<std::string> words, const char* text) {
