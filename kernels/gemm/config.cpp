@@ -153,11 +153,11 @@ std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
           "{} {} loaded by {} CTAs, with boxes of {} along the first mode: one divides the other", extent,
           what, ctas, box);
   if (o.n_box != 0 &&
-      (o.n_box % 8 != 0 || o.n_box * size_of(o.d) % 16 != 0 || t.bn / t.split_k % o.n_box != 0))
+      (o.n_box % 8 != 0 || o.n_box * size_of(o.d) % 16 != 0 || columns_of_part(t) % o.n_box != 0))
     return fmt::format(
         "{} columns of a CTA with boxes of {} {} along the first mode of n; it stores whole ones, in "
         "multiples of 8 and of 16 B",
-        t.bn / t.split_k, o.n_box, name(o.d));
+        columns_of_part(t), o.n_box, name(o.d));
   return "";
 }
 
@@ -184,6 +184,9 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   auto refuse = [&](const std::string& what) { return "gemm " + text(t) + ": " + what; };
   if (t.consumers < 1 || t.consumers > 3)
     return refuse(fmt::format("{} consumers; 1, 2 or 3 warpgroups multiply", t.consumers));
+  if (t.cluster_m < 1 || t.cluster_n < 1 || t.split_k < 1 || t.cluster_m * t.cluster_n * t.split_k > 8)
+    return refuse(
+        fmt::format("a cluster of {} x {} x {}; it has 1 to 8 CTAs", t.cluster_m, t.cluster_n, t.split_k));
   if (t.pingpong && t.consumers != 2) return refuse("ping-pong takes two consumers");
   const int rows = t.warpgroup_rows();
   if (t.bm < 64 || (!t.pingpong && t.bm % t.consumers != 0) || rows % 64 != 0)
@@ -203,7 +206,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   if (t.bn / t.cluster_m > hopper::box_extent)
     return refuse(fmt::format("{} columns, {} for each CTA of the cluster to load; a TMA box has {} at most",
                               t.bn, t.bn / t.cluster_m, hopper::box_extent));
-  const int columns_of_cta = t.bn / std::max(t.split_k, 1);
+  const int columns_of_cta = columns_of_part(t);
   if (o.gates() && (t.swapped || columns_of_cta % 16 != 0))
     return refuse(
         "a gate; its pairs are neighbours along the rows of a tile that is not swapped, in a multiple of 16");
@@ -242,17 +245,17 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   if (t.bk % (128 / size_of(o.a)) != 0)
     return refuse(fmt::format("depth {}; a stage has a multiple of 128 B along k, {} {}", t.bk,
                               128 / size_of(o.a), name(o.a)));
-  if (t.cluster_m < 1 || t.cluster_n < 1 || t.split_k < 1 || t.cluster_m * t.cluster_n * t.split_k > 8)
-    return refuse(
-        fmt::format("a cluster of {} x {} x {}; it has 1 to 8 CTAs", t.cluster_m, t.cluster_n, t.split_k));
   if (t.split_k > 1) {
-    if (t.cluster_m * t.cluster_n > 1)
-      return refuse("split k with a cluster that shares loads; take one of them");
     if (t.pingpong) return refuse("split k with ping-pong; take one of them");
     if (is_int8(o.a)) return refuse("split k of integers; it adds up f32");
-    if (t.bn % (8 * t.split_k) != 0)
+    if (8 * t.split_k > t.bn)
+      return refuse(fmt::format("{} columns divided by {}; each CTA adds up 8 at least", t.bn, t.split_k));
+    // As with `inside`: the second sum may read what the first one stored.
+    if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters() || o.d_by_threads))
       return refuse(
-          fmt::format("{} columns divided by {}; each CTA adds up a multiple of 8", t.bn, t.split_k));
+          fmt::format("{} columns divided by {}, some of which two CTAs store, beside C, a user's epilogue "
+                      "or rows that threads store; take a multiple of 8 for each",
+                      t.bn, t.split_k));
   }
   if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
     return refuse(

@@ -119,7 +119,8 @@ struct GemmTile {
   bool pingpong = false;   // two consumers take whole tiles in turn instead
   bool swapped = false;
   int cluster_m = 1, cluster_n = 1;  // CTAs side by side along rows (they share B) and columns (they share A)
-  int split_k = 1;                   // CTAs that divide k, and add up through distributed shared memory
+  // CTAs of a cluster that divide k of a tile, along z, and add up through distributed shared memory.
+  int split_k = 1;
   // CTAs, or clusters, that may divide the k of a tile (of a block of tiles) which would leave others idle:
   // of the last wave of tiles, where that does not fill all SMs. They add up through global memory, and wait
   // for each other: all CTAs have to run at once, which a cooperative launch sees to.
@@ -186,6 +187,11 @@ constexpr RoleRegisters role_registers(int consumers, bool grouped = false, bool
 // Whether each wgmma has half of a tile's columns: it has 256 at most, and of three consumers it has to fit
 // the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
+
+// The columns of a tile that each CTA adds up and stores, where CTAs of a cluster divide k.
+constexpr int columns_of_part(const GemmTile& t) { return (t.bn / 8 + t.split_k - 1) / t.split_k * 8; }
+// Some columns are those of two CTAs, which both add them up, in the same order, and store them.
+constexpr bool parts_overlap(const GemmTile& t) { return columns_of_part(t) * t.split_k != t.bn; }
 
 // Sums of 128 of k that block scales multiply have registers beside all others, of so many columns at a time.
 constexpr int fresh_columns(const GemmTile& t) { return t.bn > 192 ? t.bn / 2 : t.bn; }

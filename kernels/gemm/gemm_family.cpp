@@ -125,7 +125,7 @@ Kernel build(const command::Fields& f) {
   Kernel k = gemm(operation(f), tile(f));
   if (f["sms"] == 0) return k;
   const GemmGridRule grid = gemm_grid_rule(operation(f), checked(operation(f), tile(f)), f.word("sms"));
-  k.grid(grid.x, grid.y);
+  k.grid(grid.x, grid.y, grid.z);
   return k;
 }
 

@@ -53,11 +53,11 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   o.user_epilogue = user.function != nullptr;
   const TilePlan t = checked(o, given, where);
   Kernel k("gemm_" + text(t));
-  k.cluster(static_cast<uint32_t>(t.split_k > 1 ? t.split_k : t.cluster_m),
-            static_cast<uint32_t>(t.cluster_n));
+  k.cluster(static_cast<uint32_t>(t.cluster_m), static_cast<uint32_t>(t.cluster_n),
+            static_cast<uint32_t>(t.split_k));
   const GemmParameters p(k, o, t, user.parameters, where);
   const GemmGridRule grid = gemm_grid_rule(o, t);
-  k.grid(grid.x, grid.y);
+  k.grid(grid.x, grid.y, grid.z);
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
@@ -96,12 +96,12 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (o.gathers())
     ring_of_stages.emplace(k, t.stages, staged, readers, ThreadProducers{1});
   else
-    ring_of_stages.emplace(k, t.stages, staged, readers, t.split_k > 1 ? Producers::own : Producers::cluster);
+    ring_of_stages.emplace(k, t.stages, staged, readers, ClusterAxis::x | ClusterAxis::y);
   const Pipeline& pipe = *ring_of_stages;
   std::optional<Turns> turns;
   if (t.pingpong) turns.emplace(k, t.consumers);
   std::optional<ClusterSum> cluster;
-  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers);
+  if (t.split_k > 1) cluster.emplace(k, t.warpgroup_rows(), t.bn, t.consumers, ClusterAxis::z);
   std::optional<GroupSchedule> groups;
   if (o.group_ends)
     groups.emplace(k, t, o.groups_of_k ? K : M, *batches, p.get<gptr<s32>>("group_ends"),
@@ -118,8 +118,6 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   // the producer with its first tile at hand.
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
-    std::optional<ClusterAxis> x = ClusterAxis::x, y = ClusterAxis::y;
-    if (t.split_k > 1) x = y = std::nullopt;  // each has a part of k of its own
     std::optional<GatheredOperand> rows;
     if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
     // One thread produces, or all of them where rows are gathered, of whom one loads the rest.
@@ -137,8 +135,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
           region("load", [&] {
             const std::vector<u32> at_k = axes.k.at(depth);
             in_one(rows.has_value(), [&] {
-              if (X.map) X.load(s, y, at_k, from.at_x, t.swapped ? from.of_b : from.of_a);
-              if (Y.map) Y.load(s, x, at_k, from.at_y, t.swapped ? from.of_a : from.of_b);
+              if (X.map) X.load(s, ClusterAxis::y, at_k, from.at_x, t.swapped ? from.of_b : from.of_a);
+              if (Y.map) Y.load(s, ClusterAxis::x, at_k, from.at_y, t.swapped ? from.of_a : from.of_b);
               if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
             });
             if (!rows) return;

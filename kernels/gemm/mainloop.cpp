@@ -22,7 +22,7 @@ void add(Accumulator& to, const Accumulator& from) {
 // All stages that the producer fills: with them, CTAs of a cluster need not wait for each other's end. Where
 // tiles are divided, which are few, or in groups, whose tiles nobody has counted, they do.
 std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
-  if (t.cluster_m * t.cluster_n == 1 || t.split_last > 1 || grouped) return std::nullopt;
+  if (t.cluster_m * t.cluster_n == 1 || t.split_k > 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
 }
 

@@ -232,7 +232,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
     // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
     launches.queue(*plan.kernel,
-                   {.grid = {plan.more.x, plan.more.y}, .programmatic_dependent_launch = plan.tile.overlaps},
+                   {.grid = {plan.more.x, plan.more.y, plan.more.z},
+                    .programmatic_dependent_launch = plan.tile.overlaps},
                    arguments);
   }
 

@@ -58,7 +58,7 @@ std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& 
   Number x = blocks(t.swapped ? n : m, t.bm, t.cluster_m, grouped_rows && !t.swapped);
   if (!grouped_rows) x = x * batches;
   const Number y = blocks(t.swapped ? m : n, t.bn, t.cluster_n, grouped_rows && t.swapped);
-  if (t.split_k > 1) return {x * y * number(t.split_k), number(1)};
+  if (t.split_k > 1) return {x * y * number(t.cluster_m), number(t.cluster_n)};
   const int cluster = t.cluster_m * t.cluster_n;
   const Number at_once = clusters_at_once(cluster, multiprocessors) * number(t.ctas_per_sm);
   const Number clusters =
@@ -107,7 +107,7 @@ int active_clusters(int ctas, int multiprocessors) {
 GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int multiprocessors,
                    bool grouped_rows) {
   const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors}, grouped_rows);
-  GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y)};
+  GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(t.split_k)};
   if (t.split_last == 1 || x == 0) return grid;
   // Where clusters have parts of two blocks of tiles, two give each of these.
   const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
@@ -122,7 +122,7 @@ GemmGridRule gemm_grid_rule(const GemmOperation& o, const GemmTile& t, const std
   const char* const batches = o.batched ? "batches" : o.group_ends ? "groups" : "1";
   const auto [x, y] = grid_of(t, RuleText("M"), RuleText("N"), RuleText(batches), RuleText(multiprocessors),
                               o.grouped_rows());
-  return {x.text, y.text};
+  return {x.text, y.text, std::to_string(t.split_k)};
 }
 
 size_t gemm_workspace_bytes(const GemmTile& t, const GemmGrid& grid) {
@@ -274,10 +274,13 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
   groups_->each(turn, batched_ ? GroupSchedule::Walk(walk_k) : GroupSchedule::Walk(walk_rows), body);
 }
 
-// Split k: a tile for each cluster, a share of its stages for each CTA of that.
+// Split k: a block of tiles for each cluster, a share of its stages for each CTA along z.
 void TileScheduler::share_of_tile(const Body& body) const {
-  u32 rank = cluster_ctaid_x(), number = ctaid_x() / tile_.split_k;
-  body(work_at(grouped_raster(number, rows_, cols_, tile_.raster), depth_ * rank / tile_.split_k,
+  const u32 rank = cluster_ctaid_z();
+  const int cm = tile_.cluster_m, cn = tile_.cluster_n;
+  const u32 number = cm == 1 ? ctaid_x() : ctaid_x() / cm;
+  const u32 rows = cm == 1 ? rows_ : ceil_div(rows_, cm), cols = cn == 1 ? cols_ : ceil_div(cols_, cn);
+  body(work_at(tile_of_block(grouped_raster(number, rows, cols, tile_.raster)), depth_ * rank / tile_.split_k,
                depth_ * (rank + 1) / tile_.split_k));
 }
 

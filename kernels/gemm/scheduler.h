@@ -18,10 +18,11 @@ int active_clusters(int ctas, int multiprocessors);
 
 // The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
 // more than there are tiles, or with groups of rows, `batches` of them, than there may be. With split_last,
-// there are as many more clusters for each, and at most kMostSplitCtas CTAs in all.
+// there are as many more clusters for each, and at most kMostSplitCtas CTAs in all. With split_k, the CTAs
+// that divide a tile lie along z, and there is a cluster for each block of tiles.
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
-  uint32_t x, y;
+  uint32_t x, y, z = 1;
   uint32_t places = 0;  // with split_last, of the sums that CTAs give each other: at most two of each
 };
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors,
@@ -29,7 +30,7 @@ GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, 
 
 // The same as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule too.
 struct GemmGridRule {
-  std::string x, y;
+  std::string x, y, z;
 };
 GemmGridRule gemm_grid_rule(const GemmOperation& operation, const GemmTile& tile,
                             const std::string& multiprocessors = "multiprocessors");

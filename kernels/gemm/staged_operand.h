@@ -16,13 +16,13 @@ struct StagedOperand {
 
   // `shared_along`: the CTAs of the cluster that need the same. `k` and `start` are coordinates along each
   // mode of k and of the extent, and `outer` those behind them.
-  void load(const Stage& s, std::optional<ClusterAxis> shared_along, const std::vector<u32>& k,
+  void load(const Stage& s, ClusterAxis shared_along, const std::vector<u32>& k,
             const std::vector<u32>& start, const std::vector<u32>& outer) const {
     std::vector<u32> at = k_major ? std::vector<u32>{k[0], start[0]} : std::vector<u32>{start[0], k[0]};
     at.insert(at.end(), start.begin() + 1, start.end());
     at.insert(at.end(), k.begin() + 1, k.end());
     at.insert(at.end(), outer.begin(), outer.end());
-    const LoadView to = shared_along ? tile[s].multicast(*shared_along) : LoadView(tile[s]);
+    const LoadView to = tile[s].multicast(shared_along);
     if (box != 0)
       tma_load(to, *map, at, FoldedRows{box});
     else

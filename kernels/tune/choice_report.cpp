@@ -24,17 +24,20 @@ std::string source_text(const ChoiceReport& r) {
 }
 
 std::string sharing_text(const GemmTile& t) {
-  if (t.split_k > 1) return fmt::format("{} CTAs divide k", t.split_k);
-  if (t.split_last > 1) return fmt::format("up to {} CTAs divide k of a tile of the last wave", t.split_last);
-  if (t.cluster_m * t.cluster_n > 1) return fmt::format("clusters of {} x {}", t.cluster_m, t.cluster_n);
-  return "no clusters";
+  const std::string divided =
+      t.split_k > 1      ? fmt::format("{} CTAs divide k", t.split_k)
+      : t.split_last > 1 ? fmt::format("up to {} CTAs divide k of a tile of the last wave", t.split_last)
+                         : "";
+  if (t.cluster_m * t.cluster_n == 1) return divided.empty() ? "no clusters" : divided;
+  return fmt::format("{}{}clusters of {} x {}", divided, divided.empty() ? "" : ", ", t.cluster_m,
+                     t.cluster_n);
 }
 
 // How the tiles fall on the SMs.
 std::string waves_text(const ChoiceReport& r, const GemmTile& t) {
   const kernels::GemmSize size = {r.problem.m, r.problem.n, r.problem.k, 1};
   const kernels::GemmGrid grid = gemm_grid(t, size.m, size.n, 1, r.multiprocessors);
-  const double tiles = tiles_of(t, size) * t.split_k, ctas = grid.x * grid.y;
+  const double tiles = tiles_of(t, size) * t.split_k, ctas = grid.x * grid.y * grid.z;
   return fmt::format("{:.0f} tiles on {:.0f} CTAs, {:.2f} rounds; {}; launches {}", tiles, ctas, tiles / ctas,
                      sharing_text(t), t.overlaps ? "overlap" : "do not overlap");
 }

@@ -2,30 +2,38 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ptxbuilder/tile/multicast.h"
+
 namespace ptxbuilder {
 namespace {
 
+constexpr int kGroupColumns = 8;                // of an access of a warpgroup, with 64 rows
 constexpr int kVector = 4;                      // elements of an access
 constexpr int kGroupBytes = 128 * kVector * 4;  // of one access of a warpgroup: thread after thread
 
-int ctas_of(Kernel& kernel, int n, Where where) {
+int ctas_of(Kernel& kernel, ClusterAxis axis, int n, Where where) {
   AtLine line(where);
-  auto [x, y, z] = kernel.signature().cluster;
-  if (x < 2 || y != 1 || z != 1)
-    throw Error(
-        fmt::format("cluster sum: a cluster of {} x {} x {} CTAs; it takes 2 or more along x", x, y, z));
-  if (n % (8 * static_cast<int>(x)) != 0)
-    throw Error(fmt::format("cluster sum: {} columns for {} CTAs; each takes a multiple of 8", n, x));
-  return static_cast<int>(x);
+  const auto [x, y, z] = kernel.signature().cluster;
+  const auto along = static_cast<size_t>(axis);
+  const uint32_t ctas = std::array{x, y, z}[along];
+  if (ctas < 2)
+    throw Error(fmt::format("cluster sum: a cluster of {} x {} x {} CTAs; it takes 2 or more along {}", x, y,
+                            z, "xyz"[along]));
+  if (n % kGroupColumns != 0)
+    throw Error(fmt::format("cluster sum: {} columns; it takes a multiple of {}", n, kGroupColumns));
+  return static_cast<int>(ctas);
 }
 
 }  // namespace
 
-ClusterSum::ClusterSum(Kernel& kernel, int m, int n, int consumers, Where where)
+ClusterSum::ClusterSum(Kernel& kernel, int m, int n, int consumers, ClusterAxis axis, Where where)
     : m_(m),
       n_(n),
       consumers_(consumers),
-      ctas_(ctas_of(kernel, n, where)),
+      axis_(axis),
+      ctas_(ctas_of(kernel, axis, n, where)),
       role_(kernel.named_barrier(128 * consumers, where)),
       written_(kernel, {4 * consumers * ctas_}, {"partial sums"}, where) {
   detail::TileContext::of(kernel.builder()).meet_at_end = true;
@@ -33,17 +41,27 @@ ClusterSum::ClusterSum(Kernel& kernel, int m, int n, int consumers, Where where)
 
 uint32_t ClusterSum::scratch_bytes() const { return static_cast<uint32_t>(m_ * n_ * consumers_) * 4; }
 
+int ClusterSum::columns() const {
+  const int groups = n_ / kGroupColumns;
+  return (groups + ctas_ - 1) / ctas_ * kGroupColumns;
+}
+
 u32 ClusterSum::first_column(Where where) const {
   AtLine line(where);
-  return cluster_ctaid_x() * columns();
+  const u32 first = detail::place_in_cluster()[static_cast<size_t>(axis_)] * columns();
+  return n_ % columns() == 0 && n_ / columns() == ctas_ ? first : min(first, u32(n_ - columns()));
 }
+
+// The rank in the cluster of the CTA in line that has a place.
+u32 ClusterSum::rank_of(u32 place) const { return detail::rank_in_line(axis_, place); }
 
 RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
     throw Error(fmt::format("cluster sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
-  const int groups = n_ / 8, blocks = m_ / 64;  // of a block: kVector elements of a thread are of 8 columns
+  const int groups = n_ / kGroupColumns,
+            blocks = m_ / 64;  // of a block: kVector elements of a thread are of 8 columns
   u32 thread = tid_x() & 127, group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
   auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };
@@ -51,23 +69,23 @@ RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where wh
   role_.sync();  // the last wgmma of the others has read the memory
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < groups; ++i) {
-      const RegisterTile<f32> part = load<f32>(acc, {64 * block, 8 * i, 64, 8});
+      const RegisterTile<f32> part = load<f32>(acc, {64 * block, kGroupColumns * i, 64, kGroupColumns});
       ptxbuilder::store(sptr<f32>(at(block, i)),
                         std::array<f32, kVector>{part.value(0), part.value(1), part.value(2), part.value(3)});
     }
   bar_warp_sync(0xffffffff);
   u32 lane = laneid(), ctas = ctas_;
-  mbarrier_arrive_release_cluster.when(lane < ctas)(mapa(written_[0], lane % ctas));
+  mbarrier_arrive_release_cluster.when(lane < ctas)(mapa(written_[0], rank_of(lane % ctas)));
   barrier_wait_cluster(written_[0], 0);
 
-  const int share = groups / ctas_;
-  u32 first = cluster_ctaid_x() * share;
+  const int share = columns() / kGroupColumns;
+  const u32 first = first_column() / kGroupColumns;
   detail::TileValues all{DType::f32, wgmma_layout(m_, columns()), {}};
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < share; ++i) {
       std::vector<f32> sum;
       for (int cta = 0; cta < ctas_; ++cta) {
-        auto [a, b, c, d] = ld_shared_cluster_v4_f32(mapa(at(block, first + i), cta));
+        auto [a, b, c, d] = ld_shared_cluster_v4_f32(mapa(at(block, first + i), rank_of(u32(cta))));
         const std::array<f32, kVector> part = {a, b, c, d};
         for (size_t e = 0; e < part.size(); ++e) {
           if (cta == 0)

@@ -7,13 +7,15 @@
 
 namespace ptxbuilder {
 
-// For one sum in a kernel whose cluster has at least two CTAs along x. Each CTA gets the whole sum of some
-// columns. The order of additions is that of the ranks, so results repeat bit for bit.
+// For one sum in a kernel whose cluster has at least two CTAs along an axis. Those in line along it add up,
+// and each gets the whole sum of some columns. The order of additions is that of their places, so results
+// repeat bit for bit.
 class ClusterSum {
  public:
   // `consumers` warpgroups take part, in a role of their own, each with an accumulator of m x n. Throws Error
-  // when n is no multiple of 8 for each CTA.
-  ClusterSum(Kernel& kernel, int m, int n, int consumers, Where where = Where::here());
+  // when n is no multiple of 8.
+  ClusterSum(Kernel& kernel, int m, int n, int consumers, ClusterAxis axis = ClusterAxis::x,
+             Where where = Where::here());
 
   // Bytes of shared memory that hold the partial sums of a CTA.
   uint32_t scratch_bytes() const;
@@ -24,11 +26,17 @@ class ClusterSum {
   // CTAs meet before they end, since others read their memory.
   RegisterTile<f32> add(const Accumulator& acc, smem scratch, Where where = Where::here()) const;
 
-  int columns() const { return n_ / ctas_; }
+  // The columns of each CTA, a multiple of 8. Where these are more than n, some belong to two CTAs, which get
+  // the same sums.
+  int columns() const;
   u32 first_column(Where where = Where::here()) const;
 
  private:
-  int m_, n_, consumers_, ctas_;
+  u32 rank_of(u32 place) const;
+
+  int m_, n_, consumers_;
+  ClusterAxis axis_;
+  int ctas_;
   NamedBarrier role_;
   Barriers written_;
 };

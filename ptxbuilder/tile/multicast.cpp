@@ -1,11 +1,8 @@
 #include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder::detail {
-namespace {
 
 std::array<u32, 3> place_in_cluster() { return {cluster_ctaid_x(), cluster_ctaid_y(), cluster_ctaid_z()}; }
-
-}  // namespace
 
 MulticastGroups multicast_groups(ClusterAxes axes) {
   const auto& [x, y, z] = Builder::current().signature().cluster;

@@ -42,9 +42,8 @@ TEST_CASE("sizes that no table has get a legal tile that covers them") {
         CAPTURE(text(tile));
         CHECK(error_of([&] { checked(o, tile); }) == "");
         const GemmGrid grid = gemm_grid(tile, m, n, 1, kMultiprocessors);
-        const int ctas = tile.split_k > 1 ? tile.split_k : tile.cluster_m;
-        CHECK(grid.x % static_cast<uint32_t>(ctas) == 0);
-        CHECK(grid.x * grid.y <= static_cast<uint32_t>(kMultiprocessors * tile.ctas_per_sm));
+        CHECK(grid.x % static_cast<uint32_t>(tile.cluster_m) == 0);
+        CHECK(grid.x * grid.y * grid.z <= static_cast<uint32_t>(kMultiprocessors * tile.ctas_per_sm));
       }
 }
 
@@ -58,8 +57,9 @@ TEST_CASE("the grid's rules yield the grid") {
   };
   Signature s;
   s.parameters = {{.name = "M"}, {.name = "N"}, {.name = "K"}, {.name = "batches"}, {.name = "groups"}};
-  for (const char* text : {"128x256x64_4_2x1", "64x24x64_4_1x1_w1_swap_k3", "128x256x64_4_s5",
-                           "128x192x64_5_1x1_pp", "64x32x64_4_1x1_w1_x2", "128x64x64_4_2x4"})
+  for (const char* text :
+       {"128x256x64_4_2x1", "64x24x64_4_1x1_w1_swap_k3", "64x40x64_4_2x1_w1_k3", "128x256x64_4_s5",
+        "128x192x64_5_1x1_pp", "64x32x64_4_1x1_w1_x2", "128x64x64_4_2x4"})
     for (int64_t m : {1, 129, 70000})
       for (int64_t batches : {1, 3, -3}) {
         const GemmTile tile = parse_tile(text);
@@ -71,9 +71,9 @@ TEST_CASE("the grid's rules yield the grid") {
         for (const char* multiprocessors : {"multiprocessors", "114"}) {
           const GemmGridRule rule = gemm_grid_rule(operation, tile, multiprocessors);
           CAPTURE(rule.x);
-          s.grid = {rule.x, rule.y, "1"};
+          s.grid = {rule.x, rule.y, rule.z};
           CHECK(GridRule(s).value(Values({size, 520, 64, count, count})) ==
-                std::array<uint32_t, 3>{grid.x, grid.y, 1});
+                std::array<uint32_t, 3>{grid.x, grid.y, grid.z});
         }
       }
 }
@@ -230,7 +230,8 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"256x256", "256x192", "are 256 registers a thread"},
       {"128x256x32", "128x256x64", "depth 32; a stage has a multiple of 128 B along k"},
       {"128x256_3x3", "128x256_2x1", "a cluster of 3 x 3 x 1; it has 1 to 8 CTAs"},
-      {"128x128_2x1_k2", "128x128_k2", "split k with a cluster that shares loads"},
+      {"128x128_2x2_k3", "128x128_2x2_k2", "a cluster of 2 x 2 x 3; it has 1 to 8 CTAs"},
+      {"128x256_0x1", "128x256_1x1", "a cluster of 0 x 1 x 1; it has 1 to 8 CTAs"},
       {"64x128_pp_k2", "64x128_pp", "split k with ping-pong"},
       {"128x128_k2_s3", "128x128_2x1_s3", "a split of the last tiles with split k"},
       {"256x176_s2", "256x160_2x1_s2",
@@ -241,7 +242,7 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
       {"128x128_s133", "128x128_s132", "the last tiles divided among 133 CTAs; 1 to 132"},
       {"128x128_g0", "128x128_c8s", "a group of no rows"},
       {"128x192x64_6_pp", "128x192x64_5_pp", "at most 5 fit"},
-      {"128x120_k2", "128x128_k2", "120 columns divided by 2"},
+      {"128x16_k3", "128x24_k3", "16 columns divided by 3; each CTA adds up 8 at least"},
       {"64x128_pp_w3", "64x128_pp", "ping-pong takes two consumers"},
       {"128x256x64_5", "128x256x64_4", "at most 4 fit"},
       {"128x8_3x1", "128x24_3x1", "8 rows of the columns' operand loaded by 3 CTAs; each loads as many"},
@@ -259,6 +260,14 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
     CHECK(error_of([&] { checked(o, parse_tile(c.good)); }) == "");
     CHECK(error_of([&] { checked(o, parse_tile(c.bad)); }).find(c.phrase) != std::string::npos);
   }
+  // Two CTAs store the middle one of 15 groups of columns, which an end that reads C may not.
+  GemmOperation with_c;
+  with_c.beta = true;
+  CHECK(error_of([&] { checked({}, parse_tile("128x120_2x1_k2")); }) == "");
+  CHECK(error_of([&] { checked(with_c, parse_tile("128x112_2x1_k2")); }) == "");
+  CHECK(error_of([&] {
+          checked(with_c, parse_tile("128x120_2x1_k2"));
+        }).find("120 columns divided by 2, some of which two CTAs store") != std::string::npos);
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
                            "64x64x64_12_w1_s16", "64x64x64_12_pp_nopdl_in"})
     CHECK(text(parse_tile(name)) == name);

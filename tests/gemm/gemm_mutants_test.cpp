@@ -106,6 +106,40 @@ TEST_CASE("emulator: sums over CTAs through global memory and their mutants") {
   }
 }
 
+// CTAs that share loads divide k with those along z of their cluster. Each adds up 24 of 40 columns, 8 of
+// which are those of both. The k-th part of a sum is the k-th load of a vector.
+TEST_CASE("emulator: sums over CTAs of a cluster that share loads and their mutants") {
+  const Subject subject("gemm", {{"m", 128},
+                                 {"n", 80},
+                                 {"k", 264},
+                                 {"bm", 64},
+                                 {"bn", 40},
+                                 {"stages", 2},
+                                 {"consumers", 1},
+                                 {"cluster_m", 2},
+                                 {"split_k", 2}});
+  const char *const tell = "mbarrier.arrive.release.cluster", *const place = "mapa.shared::cluster.u32";
+  const auto rank_zero = [](Instruction& i) {
+    i.operands[2] = number(0);
+    return true;
+  };
+  check_wrong(subject, {{"the sums are not released to the others",
+                         tell,
+                         0,
+                         becomes("mbarrier.arrive.relaxed.cluster.shared::cluster.b64"),
+                         {}},
+                        {"the others' sums are not acquired",
+                         "mbarrier.try_wait.parity.acquire.cluster",
+                         0,
+                         becomes("mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64"),
+                         {}},
+                        {"the others are not told", tell, 0, drop, {}},
+                        {"the first CTA's part in place of another's", place, 3, rank_zero, {}},
+                        {"a part is added twice", place, 4, rank_zero, {}},
+                        {"the columns of the neighbour", "min.u32", 2, set_operand(2, 8), {}},
+                        {"the CTAs do not meet at the end", "barrier.cluster.wait", 1, drop, {}}});
+}
+
 // Groups of rows, whose tiles store in place of each other where an end or a place is wrong. Consumers read a
 // tile's words in a row: its place, group, stages, and where the group begins and ends.
 TEST_CASE("emulator: gemm of rows in groups and its mutants") {

@@ -102,6 +102,7 @@ TEST_CASE("gemm is proved in all that it takes") {
   for (const Values& values :
        {Values{{"pingpong", 1}, {"bn", 128}},
         {{"split_k", 4}, {"bn", 128}},
+        {{"split_k", 4}, {"bn", 112}, {"cluster_m", 2}},  // whose parts overlap
         {{"consumers", 1}, {"bm", 64}},
         {{"consumers", 3}, {"bm", 192}, {"bn", 192}},
         {{"bk", 32}},

@@ -921,7 +921,7 @@ TEST_CASE("clusters divide k together: each CTA adds up with those that have its
   struct Division {
     int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, of which some are left for all to divide
   };
-  for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}}) {
+  for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}, {0, 2, 4}}) {
     MatmulOptions options;
     options.multiprocessors = d.multiprocessors;
     options.choose = [d](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
@@ -1336,7 +1336,7 @@ TEST_CASE("a file of tuned tiles that is damaged or cannot be written is one war
   Tuner tuner;
   const std::string damaged = folder.path("damaged.txt"),
                     product_line = "bf16 bf16 bf16 TN fast plain 64 64 64 1 ";
-  std::ofstream(damaged) << "no line\n\xff\xfe\n" << product_line << "128x64x64_4_k3\n";  // columns by 3
+  std::ofstream(damaged) << "no line\n\xff\xfe\n" << product_line << "128x64x64_4_k9\n";  // a cluster of 9
   MatmulTrial trial(device(), sized(64, 64, 64));
   Matmul product(tuner.clock, tuner.options(damaged, true));
   CHECK(trial.wrong(trial.run(product)) == "");

@@ -122,6 +122,7 @@ inline kernels::GemmTile draw_tile(Draw& draw, const kernels::GemmOperation& ope
       t.cluster_n = draw.of({1, 1, 2, 4});
     } else if (draw.chance(3)) {
       t.split_k = static_cast<int>(draw.between(2, 8));
+      if (draw.chance(2)) t.cluster_m = draw.of({1, 2, 2, 4}), t.cluster_n = draw.of({1, 1, 2});
     } else if (draw.chance(2)) {
       t.split_last = static_cast<int>(draw.chance(3) ? draw.between(2, 12) : draw.between(2, 4));
       if (draw.chance(2)) t.cluster_m = draw.of({1, 2, 2, 4}), t.cluster_n = draw.of({1, 2, 2});

@@ -405,11 +405,11 @@ TEST_CASE("sums over CTAs, and the order of tiles") {
          done(k);
        }},
       {"a cluster sum of columns that do not divide",
-       {"cluster sum: 40 columns for 2 CTAs; each takes a multiple of 8"},
+       {"cluster sum: 44 columns; it takes a multiple of 8"},
        [](bool bad) {
          Kernel k("k");
          k.cluster(2);
-         HERE ClusterSum sum(k, 64, bad ? 40 : 48, 1);
+         HERE ClusterSum sum(k, 64, bad ? 44 : 40, 1);
          sync_threads();
          done(k);
        }},
