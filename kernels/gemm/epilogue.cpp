@@ -4,6 +4,7 @@
 #include "kernels/gemm/ragged_rows.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/epilogue.h"
+#include "ptxbuilder/tile/profile.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -258,7 +259,7 @@ void GemmEpilogue::store_sums(const StoreSource& sums, const Work& work, u32 row
 }
 
 void GemmEpilogue::store_parts(Accumulator& sums, const Work& work, u32 row) {
-  global_->give(sums, *work.parts);
+  region("give", [&] { global_->give(sums, *work.parts); });
   global_->complete(*work.parts, [&](u32 panel, const RegisterTile<f32>& sum) {
     const Place at = place(work, row, 0);
     panels_->store_panel(panel, sum, at.x, at.y, epilogue(work), at.batch);

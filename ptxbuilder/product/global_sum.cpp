@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/tile/profile.h"
 #include "ptxbuilder/tile/watchdog.h"
 
 namespace ptxbuilder {
@@ -73,23 +74,40 @@ gmem GlobalSum::mark(u32 owner, u32 place) const {
   return memory_ + u64(line * (2 * nctaid_x() * nctaid_y()) + place) * static_cast<uint64_t>(kMarkBytes);
 }
 
+// A piece of the sums goes to this thread's vectors of it in memory.
+void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) const {
+  for (int at = col; at < col + piece_cols_; at += kCols) {
+    const RegisterTile<f32> x = load<f32>(acc, {row, at, hopper::wgmma_rows, kCols});
+    const std::array<f32, 4> vector = {x.value(0), x.value(1), x.value(2), x.value(3)};
+    const int number = row / hopper::wgmma_rows * (n_ / kCols) + at / kCols;
+    ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>(number * kPieceBytes)), vector);
+  }
+}
+
+// Pieces that others complete come first, and a CTA's own ones when the others know that these are there:
+// meanwhile it waits for theirs.
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
     throw Error(fmt::format("global sum: an accumulator of {} x {} {} where {} x {} f32 was declared",
                             acc.m(), acc.n(), name(acc.dtype()), m_, n_));
   const gmem to = sums(place_of(parts, parts.rank));
-  int offset = 0;
-  for (int row = 0; row < m_; row += hopper::wgmma_rows)
-    for (int col = 0; col < n_; col += kCols, offset += kPieceBytes) {
-      const RegisterTile<f32> x = load<f32>(acc, {row, col, hopper::wgmma_rows, kCols});
-      const std::array<f32, 4> vector = {x.value(0), x.value(1), x.value(2), x.value(3)};
-      ptxbuilder::store(gptr<f32>(to + static_cast<uint64_t>(offset)), vector);
-    }
+  const u32 owners = owners_of(parts);
+  const auto store_pieces = [&](bool own) {
+    u32 completes = 0;
+    for (int row = 0; row < m_; row += hopper::wgmma_rows)
+      for (int col = 0; col < n_; col += piece_cols_) {
+        const pred is_own = completes == parts.rank;
+        if_(own ? is_own : !is_own, [&] { store_piece(acc, to, row, col); });
+        completes = select(completes + 1 == owners, u32(0), completes + 1);
+      }
+  };
+  store_pieces(false);
   sync_warpgroup();
   const u32 owner = tid_x() & 127;  // a thread for each
-  if_((owner < owners_of(parts)) & (owner != parts.rank),
+  if_((owner < owners) & (owner != parts.rank),
       [&] { st_release_gpu_global_u64(mark(owner, place_of(parts, parts.rank)), u64(kMark)); });
+  store_pieces(true);
 }
 
 // A thread for each of the others.
@@ -141,7 +159,7 @@ void GlobalSum::complete(const TileParts& parts,
   AtLine line(where);
   const u32 owners = owners_of(parts);
   if_(parts.rank < owners, [&] {
-    wait(parts);
+    region("given", [&] { wait(parts); });
     for_(parts.rank, u32(static_cast<uint32_t>(pieces())), owners,
          [&](u32 piece) { body(piece, total(piece, parts)); });
   });

@@ -60,6 +60,7 @@ class GlobalSum {
   gmem sums(u32 place) const;
   gmem mark(u32 owner, u32 place) const;
   void wait(const TileParts& parts) const;
+  void store_piece(const Accumulator& acc, gmem to, int row, int col) const;
   RegisterTile<f32> total(u32 piece, const TileParts& parts) const;
 
   int m_, n_, piece_cols_, consumers_, most_parts_, apart_;
