@@ -70,6 +70,11 @@ bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
   return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
 }
 
+// CTAs of a cluster that share loads where all tiles are divided: as many as there may be, for the parts of
+// few tiles read the same as large ones do of more, and are bound by L2.
+constexpr std::pair<int, int> kDividedClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
+                                                    {4, 1}, {1, 4}, {4, 2}, {2, 4}};
+
 // The tile in clusters, and with as many CTAs for each tile of the last wave as there may be, if that does
 // not fill the SMs, or fewer, who have less to add up.
 std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors, bool grouped) {
@@ -79,13 +84,14 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
     all.back().split_last = 8;
     return all;
   }
-  for (auto [cm, cn] : {std::pair(1, 1), {2, 1}, {1, 2}, {2, 2}}) {
+  for (auto [cm, cn] : kDividedClusters) {
     GemmTile t = tile;
     t.cluster_m = cm;
     t.cluster_n = cn;
     const int clusters = active_clusters(cm * cn, multiprocessors);
-    const double rest = std::fmod(blocks_of(t, size), clusters);
-    if (rest == 0) continue;
+    const double blocks = blocks_of(t, size), rest = std::fmod(blocks, clusters);
+    // Large products lose by more CTAs than two along an axis.
+    if (rest == 0 || (blocks > clusters && std::max(cm, cn) > 2)) continue;
     for (int split = std::max(2, static_cast<int>(clusters / rest)); split > 1;
          split = split > 8 ? split / 2 : split - 1) {
       t.split_last = split;
@@ -98,10 +104,14 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 }  // namespace
 
 // Where the last wave is divided: the launch is cooperative, which takes the driver longer, and where there
-// is little to divide it gains less than what a prediction is off. Of three consumers in clusters of four:
-// they were 5 to 10 % slower than predicted where the model had taken them.
+// is little to divide it gains less than what a prediction is off. Three consumers in clusters of four were 5
+// to 10 % slower than predicted where the model had taken them, and one in clusters of four in a line up to
+// 14 %.
 double doubt(const GemmTile& t) {
   if (t.split_last > 1) return 1.01;
+  if (t.split_k == 1 && t.consumers == 1 && std::max(t.cluster_m, t.cluster_n) == 4 &&
+      std::min(t.cluster_m, t.cluster_n) == 1)
+    return 1.02;
   return t.consumers == 3 && t.cluster_m * t.cluster_n == 4 ? 1.04 : 1;
 }
 
@@ -144,17 +154,19 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
       if (t.ctas_per_sm == 1 && (cm * cn == 2 || (cm == 2 && cn == 2) || t.bm * t.bn <= 128 * 128)) add(c);
     }
     const GemmSize whole = without_groups(o, size, t);
-    const double tiles = tiles_of(t, whole);
     if (t.ctas_per_sm == 1 && !t.pingpong)
       for (const GemmTile& s : divided(t, whole, multiprocessors, o.group_ends)) add(s);
-    for (int split = 2; split <= 8; ++split) {
-      GemmTile s = t;
-      s.split_k = split;
-      if (!t.pingpong && t.ctas_per_sm == 1 &&
-          tiles <= active_clusters(split, multiprocessors) * t.ctas_per_sm &&
-          static_cast<double>(size.k) / split >= 4.0 * 128 / size_of(o.a))
-        add(s);
-    }
+    for (auto [cm, cn] : kDividedClusters)
+      for (int split = 2; split * cm * cn <= 8; ++split) {
+        GemmTile s = t;
+        s.cluster_m = cm;
+        s.cluster_n = cn;
+        s.split_k = split;
+        if (!t.pingpong && t.ctas_per_sm == 1 &&
+            blocks_of(s, size) <= active_clusters(split * cm * cn, multiprocessors) &&
+            static_cast<double>(size.k) / split >= 4.0 * 128 / size_of(o.a))
+          add(s);
+      }
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& x, const Candidate& y) {
     return x.prediction.microseconds() < y.prediction.microseconds();

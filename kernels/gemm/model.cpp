@@ -234,7 +234,8 @@ class Model {
     const double panels = t_.warpgroup_rows() / 64.0 * t_.bn / t_.panel_columns;
     const double owners = d.tiles > 1 ? 1 : std::min(parts, panels);
     const double turns = std::ceil(panels / owners), own = turns / panels;
-    return c_.parts + c_.panel * turns + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / c_.given_bytes +
+    const double waits = c_.parts + (t_.cluster_m * t_.cluster_n > 1 ? c_.parts_of_clusters : 0);
+    return waits + c_.panel * turns + sums * (d.tiles > 1 ? 1 : 1 - 1 / parts) / c_.given_bytes +
            sums * own * (parts - 1) / c_.taken_bytes;
   }
 
