@@ -250,7 +250,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (is_int8(o.a)) return refuse("split k of integers; it adds up f32");
     if (8 * t.split_k > t.bn)
       return refuse(fmt::format("{} columns divided by {}; each CTA adds up 8 at least", t.bn, t.split_k));
-    // As with `inside`: the second sum may read what the first one stored.
+    // This is as with `inside`: the second sum may read what the first one stored.
     if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters() || o.d_by_threads))
       return refuse(
           fmt::format("{} columns divided by {}, some of which two CTAs store, beside C, a user's epilogue "

@@ -1,4 +1,4 @@
-// What launches of several ranks tell each other through memory that all of them reach.
+// Launches of several ranks tell each other this through memory that all of them reach.
 #pragma once
 
 #include "ptxbuilder/tile/semaphore.h"
@@ -14,7 +14,7 @@ inline constexpr uint32_t kExchangeBytes = 256 * 1024;
 // has a number, from 1 on, which the device counts, so that a recorded launch may be repeated.
 class Exchange {
  public:
-  // All threads of the CTA make it, outside of roles: the number is what it is before any CTA leaves.
+  // Each thread of the CTA makes it, outside of roles: the number is what it is before any CTA leaves.
   // `own`, `next` and `previous` are the words of this rank and of its neighbours.
   Exchange(gptr<u32> own, gptr<u32> next, gptr<u32> previous);
 

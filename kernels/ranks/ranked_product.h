@@ -49,7 +49,7 @@ class RankedProduct {
   // Device::reach() in one process, or memory that a process group shares. Throws Error that names the rule
   // and the value.
   void operator()(const RankedArguments& arguments, Where where = Where::here());
-  // The same by a tile of the caller's.
+  // This does so by a tile of the caller's.
   void operator()(const RankedArguments& arguments, const RankedTile& tile, Where where = Where::here());
 
  private:

@@ -1,4 +1,4 @@
-// How a product of several ranks is divided into tiles, and in which order they come.
+// A product of several ranks is divided into tiles, which come in an order of their own.
 #pragma once
 
 #include <functional>

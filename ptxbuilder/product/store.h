@@ -52,7 +52,7 @@ struct StoreOptions {
   bool pairs = false;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
-  // Where batches lie in several tensors, this gives the map of a batch's, and its third coordinate there.
+  // If batches lie in several tensors, this gives the map of a batch's, and its third coordinate there.
   std::function<std::pair<TensorMap, u32>(u32 batch)> place_of_batch = {};
   // Coordinates behind that, which are the same for all.
   std::vector<uint32_t> outer = {};

@@ -64,7 +64,7 @@ class Var<Stage> {
 
 class Pipeline;
 
-// What a producer that is one thread sees of the stages that it has filled, to send them on by TMA stores.
+// A producer that is one thread sees so the stages that it has filled, to send them on by TMA stores.
 // They come in the order of acquire(). The thread waits for its stores to have read a stage, by
 // cp_async_bulk_wait_group_read, before it acquires the stage again: nobody else knows of them.
 class Sender {

@@ -137,7 +137,7 @@ def refusal(call, why):
 
 
 def check_without_gpus():
-    """What is known without a GPU: bytes, shapes, and what is refused."""
+    """Bytes, shapes and refusals are known without a GPU."""
     import ptxbuilder as pb
     from ptxbuilder import _ext
     from ptxbuilder._common import untouched

@@ -63,7 +63,7 @@ struct Products {
 struct Shape {
   int64_t m, n, k;
 };
-// Of all ranks: layers of models, and ten that a seed draws.
+// The sizes are those of all ranks: layers of models, and ten that a seed draws.
 std::vector<Shape> shapes() {
   std::vector<Shape> all = {{4096, 8192, 8192}, {8192, 8192, 8192}, {16384, 4096, 4096}, {2048, 14336, 4096}};
   std::mt19937_64 engine(530);
