@@ -251,10 +251,10 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (8 * t.split_k > t.bn)
       return refuse(fmt::format("{} columns divided by {}; each CTA adds up 8 at least", t.bn, t.split_k));
     // This is as with `inside`: the second sum may read what the first one stored.
-    if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters() || o.d_by_threads))
+    if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters()))
       return refuse(
           fmt::format("{} columns divided by {}, some of which two CTAs store, beside C, a user's epilogue "
-                      "or rows that threads store; take a multiple of 8 for each",
+                      "or scattered rows; take a multiple of 8 for each",
                       t.bn, t.split_k));
   }
   if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
