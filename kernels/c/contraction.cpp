@@ -8,8 +8,10 @@
 namespace ptxbuilder::c {
 namespace {
 
+constexpr size_t kMostRank = 8;
+
 kernels::ContractionTensor tensor_of(const char* name, const ptxb_tensor* tensor, int gpu) {
-  const Placed t(name, tensor, gpu);
+  const Placed t(name, tensor, gpu, kMostRank);
   kernels::ContractionTensor x{.memory = t.memory(), .type = t.type};
   for (size_t i = 0; i < t.rank(); ++i) {
     x.extents.push_back(t.extent(i));

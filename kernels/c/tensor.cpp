@@ -78,7 +78,7 @@ runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DTy
 
 void refuse_null(const char* what) { throw Error(fmt::format("{} is NULL", what)); }
 
-Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu)
+Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu, size_t most_rank)
     : name(the_name), tensor(given(the_tensor, the_name)), type(dtype_of(tensor.dtype, name)) {
   const int32_t place = tensor.device.type, number = gpu;
   constexpr int32_t kCuda = 2, kCudaManaged = 13;  // DLDeviceType
@@ -91,9 +91,9 @@ Placed::Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu)
     throw Error(
         fmt::format("{}: its memory is on device {} of type {}, but the product's device is GPU {} (type 2)",
                     name, tensor.device.id, place, number));
-  if (tensor.ndim > static_cast<int32_t>(runtime::Argument::kMaxRank))  // before the shape is looked at
-    throw Error(fmt::format("{}: {} dimensions; no tensor has more than {} here", name, tensor.ndim,
-                            runtime::Argument::kMaxRank));
+  if (tensor.ndim > static_cast<int32_t>(most_rank))  // before the shape is looked at
+    throw Error(
+        fmt::format("{}: {} dimensions; no tensor has more than {} here", name, tensor.ndim, most_rank));
   if (tensor.ndim < 0 || (tensor.ndim > 0 && !tensor.shape))
     throw Error(fmt::format("{}: {} dimensions, without a shape", name, tensor.ndim));
   for (size_t i = rank(); i-- > 0;)

@@ -26,7 +26,8 @@ struct Placed {
   DType type;
 
   // `gpu` is the number of the product's device; below 0 for the emulator.
-  Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu);
+  Placed(const char* the_name, const ptxb_tensor* the_tensor, int gpu,
+         size_t most_rank = runtime::Argument::kMaxRank);
 
   size_t rank() const { return static_cast<size_t>(tensor.ndim); }
   int64_t extent(size_t i) const { return tensor.shape[i]; }

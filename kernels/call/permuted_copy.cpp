@@ -14,6 +14,7 @@ namespace {
 using Mode = PermutedCopy::Mode;
 
 constexpr int kEdge = 64;  // of a block
+constexpr int kShort = 16;
 constexpr int kPermutingCtas = 8;
 
 std::string outer_name(const char* what, size_t i) { return fmt::format("{}{}", what, i); }
@@ -97,8 +98,19 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   };
   if (!modes.empty()) form.columns = take(&Mode::from);
   if (!modes.empty()) {
-    form.transposes = std::ranges::any_of(modes, [&](const Mode& mode) { return mode.to < form.columns.to; });
-    form.rows = take(&Mode::to);
+    const Mode& written = *std::ranges::min_element(modes, {}, &Mode::to);
+    form.transposes = written.to < form.columns.to;
+    // A block of a short mode would be nearly empty: the copy goes along the longer one on both sides.
+    if (form.transposes && std::min(written.extent, form.columns.extent) < kShort) {
+      form.transposes = false;
+      if (form.columns.extent < kShort) {
+        modes.push_back(form.columns);
+        form.columns = take(&Mode::to);
+      }
+      form.rows = take([](const Mode& mode) { return -mode.extent; });
+    } else {
+      form.rows = take(&Mode::to);
+    }
   }
   form.outer = modes;
   form.outer.resize(PermutedCopyForm::kOuter, {1, 0, 0});

@@ -18,9 +18,11 @@ struct StagedOperand {
   // mode of k and of the extent, and `outer` those behind them.
   void load(const Stage& s, ClusterAxis shared_along, const std::vector<u32>& k,
             const std::vector<u32>& start, const std::vector<u32>& outer) const {
-    std::vector<u32> at = k_major ? std::vector<u32>{k[0], start[0]} : std::vector<u32>{start[0], k[0]};
-    at.insert(at.end(), start.begin() + 1, start.end());
-    at.insert(at.end(), k.begin() + 1, k.end());
+    // All modes of the rows come behind the one that is contiguous.
+    const std::vector<u32>&along = k_major ? k : start, &rows = k_major ? start : k;
+    std::vector<u32> at = {along[0]};
+    at.insert(at.end(), rows.begin(), rows.end());
+    at.insert(at.end(), along.begin() + 1, along.end());
     at.insert(at.end(), outer.begin(), outer.end());
     const LoadView to = tile[s].multicast(shared_along);
     if (box != 0)

@@ -63,4 +63,19 @@ TEST_CASE("drawn contractions are right, and touch nothing else") {
   for (size_t i = 0; i < count; ++i) check_case(drawn_contraction(seed * 1000 + i, scale));
 }
 
+TEST_CASE("two modes of the depth and of the rows, along which an operand lies, that do not fold") {
+  for (const auto& [a, b, d] : {std::tuple{"dcm", "adcb", "abm"},
+                                {"dcm", "adbc", "mab"},
+                                {"mcd", "dabc", "abm"},
+                                {"dcm", "dcab", "bam"}})
+    for (const DType type : {DType::bf16, DType::f32}) {
+      ContractionCase c;
+      c.subscripts = "cdm,abcd->abm";
+      c.extents = {{'a', 40}, {'b', 16}, {'c', 4}, {'d', 24}, {'m', 8}};
+      c.a.order = a, c.b.order = b, c.d.order = d, c.type = type;
+      c.b.gaps[c.b.order[1]] = 8;
+      check_case(c);
+    }
+}
+
 }  // namespace ptxbuilder::test::contraction_test
