@@ -9,7 +9,7 @@ def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=Fal
     """The contraction of two tensors by name, as numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
 
     A letter names a dimension, and those of equal letters are equal. What A and B have and the result has not is summed over; what all
-    three have are batches. Without "->" the result has the letters that come once, in the order of the alphabet. Any order of
+    three have are batches. A result that is made may lie in another order than its dimensions are in, as torch.einsum's. Without "->" the result has the letters that come once, in the order of the alphabet. Any order of
     letters and any strides are taken: dimensions fold into those of one matrix product where their strides do, are dimensions of the
     tensor map where they do not, and what the hardware takes in no way is copied once: einsum_explained() says so. A letter of one
     tensor alone, or twice in one, is refused; so is "...".
@@ -41,14 +41,18 @@ class Words:
 
 def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=None):
     """Says in a line which letters are rows, columns, depth and batches of the product that einsum() makes, how they lie in tiles, and
-    which tensor is copied for which reason. Of PyTorch's and numpy's tensors; the result counts as one without gaps."""
+    which tensor is copied for which reason. Of PyTorch's and numpy's tensors; the result counts as one that is made."""
     letters, words = parsed(subscripts), Words(1.0, out_dtype, False, tf32, device)
     number = device_of(device)
     if number is None:
         number = getattr(getattr(a, "device", None), "index", None)
-    d = (3 << 44, *CODES[words.type_of(a, None)], shape_of(letters, a.shape, b.shape), None, 0, 0, False)
-    return _ext.contraction_explained(_ext.EMULATOR if number is None else number, text_of(letters), _described(a, 1 << 44),
-                                      _described(b, 2 << 44), d, 1.0, words.flags())
+    of_a, of_b = _described(a, 1 << 44), _described(b, 2 << 44)
+    shape, lying = shape_of(letters, a.shape, b.shape), []
+    axes = made(letters, of_a[4], of_b[4], shape, lambda extents: lying.extend(extents), lambda _, axes: axes) or range(len(shape))
+    strides = tuple(math.prod(lying[axis + 1:]) for axis in axes)
+    d = (3 << 44, *CODES[words.type_of(a, None)], shape, strides, 0, 0, False)
+    return _ext.contraction_explained(_ext.EMULATOR if number is None else number, text_of(letters), of_a, of_b, d, 1.0,
+                                      words.flags())
 
 
 def _described(x, address):
@@ -95,11 +99,25 @@ def shape_of(letters, of_a, of_b):
     return tuple(extents[letter] for letter in letters[2])
 
 
+def made(letters, of_a, of_b, shape, empty, permuted):
+    """A result, which lies so that it is stored as the product makes it: batches, and rows and columns in the order in which the operands,
+    of these strides, have them."""
+    a, b, d = letters
+    strides = {**dict(zip(b, of_b)), **dict(zip(a, of_a))}
+
+    def group(letter):
+        return 0 if letter in a and letter in b else 2 if (letter in a) == (d[-1] in a and d[-1] not in b) else 1
+
+    order = sorted(d, key=lambda letter: (group(letter), -strides[letter]))
+    result = empty(tuple(shape[d.index(letter)] for letter in order))
+    return result if order == list(d) else permuted(result, tuple(order.index(letter) for letter in d))
+
+
 def run(kit, letters, a, b, out, words, stream=None):
     """One contraction of tensors of any strides; `kit` says how tensors are made and passed."""
     shape, name = shape_of(letters, a.shape, b.shape), words.type_of(a, out)
     if out is None:
-        out = kit.empty(a, shape, name)
+        out = made(letters, kit.strides_of(a), kit.strides_of(b), shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
     elif tuple(out.shape) != shape:
         raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of {text_of(letters)!r} is {shape}")
     elif name_of(out.dtype) != name:

@@ -28,6 +28,14 @@ def empty(like, shape, name):
     return numpy.empty(shape, dtype_of(name))
 
 
+def strides_of(x):
+    return x.strides
+
+
+def permuted(x, axes):
+    return x.transpose(axes)
+
+
 def view(out, shape):
     result = out.view()
     try:

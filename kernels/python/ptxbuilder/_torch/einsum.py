@@ -25,7 +25,9 @@ for _place in PLACES:
 def _(subscripts, a, b, alpha=1.0, out_dtype=None, precise=False, tf32=False, device=None):
     check_meta(a, b)
     words = _einsum.Words(alpha, out_dtype, precise, tf32, device)
-    return a.new_empty(_einsum.shape_of(_einsum.parsed(subscripts), a.shape, b.shape), dtype=DTYPES[words.type_of(a, None)])
+    letters, dtype = _einsum.parsed(subscripts), DTYPES[words.type_of(a, None)]
+    return _einsum.made(letters, a.stride(), b.stride(), _einsum.shape_of(letters, a.shape, b.shape),
+                        lambda lying: a.new_empty(lying, dtype=dtype), tensors.permuted)
 
 
 def _keep(ctx, inputs, output):

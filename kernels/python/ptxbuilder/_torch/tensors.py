@@ -96,6 +96,14 @@ def empty(like, shape, name):
     return like.new_empty(shape, dtype=dtype)
 
 
+def strides_of(x):
+    return x.stride()
+
+
+def permuted(x, axes):
+    return x.permute(axes)
+
+
 def view(out, shape):
     refuse_negative(out=out)
     try:
