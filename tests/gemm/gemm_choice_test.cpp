@@ -136,6 +136,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("CTAs that divide k come in clusters of up to 8, those through L2 only where no tile is whole") {
+  size_t through_l2 = 0, in_cluster = 0;
+  for (const GemmSize& size : {GemmSize{432, 672, 13304, 1}, {4632, 32000, 6144, 1}})
+    for (const Candidate& c : candidates({}, size, kMultiprocessors)) {
+      const GemmTile& t = c.tile;
+      const int ctas = t.cluster_m * t.cluster_n;
+      if (t.split_k > 1 && ctas > 1) ++in_cluster;
+      if (t.split_last == 1 || std::max(t.cluster_m, t.cluster_n) <= 2) continue;
+      ++through_l2;
+      CHECK(blocks_of(t, size) <= active_clusters(ctas, kMultiprocessors));
+    }
+  CHECK(through_l2 > 50);
+  CHECK(in_cluster > 50);
+}
+
 TEST_CASE("a choice says whether the table or the model made it") {
   const GemmOperation o;
   CHECK(choice_of(o, {4096, 4096, 4096, 1}, kMultiprocessors).source == ChoiceSource::table);
