@@ -35,9 +35,9 @@ std::string list(const All& all, const Text& text) {
 std::string text_of(const kernels::RowTensor& t) {
   constexpr const char* types[] = {"any", "of_first", "number", "integer", "e4m3"};
   return fmt::format(
-      R"({{"name": "{}", "shape": {}, "type": "{}", "written": {}, "optional": {}, "meaning": "{}"}})",
-      t.name, list(t.shape, quoted), types[static_cast<size_t>(t.type)], t.is_written(), t.is_optional(),
-      t.meaning);
+      R"({{"name": "{}", "shape": {}, "type": "{}", "written": {}, "updated": {}, "optional": {}, "meaning": "{}"}})",
+      t.name, list(t.shape, quoted), types[static_cast<size_t>(t.type)], t.is_written(), t.is_updated(),
+      t.is_optional(), t.meaning);
 }
 
 std::string text_of(const kernels::RowOperation& o) {

@@ -47,31 +47,37 @@ Kernel cross_entropy_gradient_kernel(const RowProblem& problem) {
 RowOperation cross_entropy() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
-  return {
-      .name = "cross_entropy",
-      .summary = "loss = log(sum(exp(x))) - x[target] of each row, 0 where target is below 0",
-      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                  {"target", {"rows"}, integer, read, "a column of each row; below 0 the row does not count"},
-                  {"loss", {"rows"}, number, written, "of each row; NaN where there is no such column"},
-                  {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
-      .limits = {.in_pieces = true},
-      .build = cross_entropy_kernel};
+  return {.name = "cross_entropy",
+          .summary = "loss = log(sum(exp(x))) - x[target] of each row, 0 where target is below 0",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {.name = "target",
+                       .shape = {"rows"},
+                       .type = integer,
+                       .meaning = "a column of each row; below 0 the row does not count",
+                       .counts = {"columns"}},
+                      {"loss", {"rows"}, number, written, "of each row; NaN where there is no such column"},
+                      {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
+          .limits = {.in_pieces = true},
+          .build = cross_entropy_kernel};
 }
 
 RowOperation cross_entropy_gradient() {
   using enum RowTensor::Type;
   using enum RowTensor::Use;
-  return {
-      .name = "cross_entropy_gradient",
-      .summary = "the gradient of cross_entropy by x",
-      .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                  {"target", {"rows"}, integer, read, "a column of each row; below 0 the row does not count"},
-                  {"lse", {"rows"}, number, read, "what cross_entropy has written"},
-                  {"dloss", {"rows"}, number, read, "the gradient of loss"},
-                  {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
-      .limits = {.values_of_words = 16},
-      .reduces = false,
-      .build = cross_entropy_gradient_kernel};
+  return {.name = "cross_entropy_gradient",
+          .summary = "the gradient of cross_entropy by x",
+          .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
+                      {.name = "target",
+                       .shape = {"rows"},
+                       .type = integer,
+                       .meaning = "a column of each row; below 0 the row does not count",
+                       .counts = {"columns"}},
+                      {"lse", {"rows"}, number, read, "what cross_entropy has written"},
+                      {"dloss", {"rows"}, number, read, "the gradient of loss"},
+                      {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
+          .limits = {.values_of_words = 16},
+          .reduces = false,
+          .build = cross_entropy_gradient_kernel};
 }
 
 }  // namespace ptxbuilder::kernels

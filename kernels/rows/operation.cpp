@@ -21,23 +21,15 @@ bool RowOperation::has_sums() const {
 }
 
 const std::vector<RowOperation>& row_operations() {
-  static const std::vector<RowOperation> all = {rms_norm(),
-                                                rms_norm_gradient(),
-                                                layer_norm(),
-                                                layer_norm_gradient(),
-                                                softmax(),
-                                                softmax_gradient(),
-                                                cross_entropy(),
-                                                cross_entropy_gradient(),
-                                                cumsum(),
-                                                embedding(),
-                                                rotary(),
-                                                rotary_gradient(),
-                                                top_k(),
-                                                transpose(),
-                                                rms_scale(),
-                                                quantize_1x128(),
-                                                silu_gate_quantize_1x128(),
+  static const std::vector<RowOperation> all = {rms_norm(),       rms_norm_gradient(),
+                                                layer_norm(),     layer_norm_gradient(),
+                                                softmax(),        softmax_gradient(),
+                                                cross_entropy(),  cross_entropy_gradient(),
+                                                cumsum(),         embedding(),
+                                                rotary(),         rotary_gradient(),
+                                                append(),         top_k(),
+                                                transpose(),      rms_scale(),
+                                                quantize_1x128(), silu_gate_quantize_1x128(),
                                                 quantize_128x1()};
   return all;
 }

@@ -24,7 +24,13 @@ struct RowTensor {
     integer,   // s32 or s64
     e4m3
   };
-  enum class Use : uint8_t { read, read_if_given, written, written_if_given };
+  enum class Use : uint8_t {
+    read,
+    read_if_given,
+    written,
+    written_if_given,
+    updated  // in place: what the operation does not write stays as it was
+  };
 
   std::string name;
   std::vector<std::string> shape;  // "row_blocks" and "column_blocks" are of 128, the last of what is left
@@ -34,8 +40,12 @@ struct RowTensor {
   // It says that a result [columns] sums over rows: the kernel gets an f32 [parts, columns] in its place, of
   // which each group of CTAs that shares a row writes its own sums. Another kernel adds them up.
   bool is_summed = false;
+  // An index counts rows of a tensor that has these extents, as its row-major number.
+  std::vector<std::string> counts = {};
+  std::string goes_with = {};  // a tensor that is left out: then this one is, and else given
 
-  bool is_written() const { return use == Use::written || use == Use::written_if_given; }
+  bool is_written() const { return use == Use::written || use == Use::written_if_given || is_updated(); }
+  bool is_updated() const { return use == Use::updated; }
   bool is_optional() const { return use == Use::read_if_given || use == Use::written_if_given; }
   bool has_columns() const { return std::find(shape.begin(), shape.end(), "columns") != shape.end(); }
 };

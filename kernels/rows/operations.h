@@ -18,6 +18,7 @@ RowOperation cumsum();
 RowOperation embedding();
 RowOperation rotary();
 RowOperation rotary_gradient();
+RowOperation append();
 RowOperation quantize_1x128();
 RowOperation silu_gate_quantize_1x128();
 RowOperation quantize_128x1();

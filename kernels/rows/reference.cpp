@@ -205,6 +205,12 @@ void silu_gate_quantize_1x128(ReferenceRow& row) {
   });
 }
 
+// It turns an element of one half of a head, `other` being that of the other half.
+RowExpected turned(double own, double other, size_t half, double cos, double sin) {
+  const double part = (half == 0 ? -1 : 1) * other * sin;
+  return {own * cos + part, kError * (std::abs(own * cos) + std::abs(part))};
+}
+
 // A row is of all heads.
 void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
   const auto heads = static_cast<size_t>(row.size("heads"));
@@ -213,14 +219,35 @@ void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
     for (size_t half = 0; half < 2; ++half)
       for (size_t c = 0; c < row.columns(); ++c) {
         const size_t first = (row.number_of_row() * heads + head) * 2;
-        const double own = row.element_of(x, first + half, c), other = row.element_of(x, first + 1 - half, c),
-                     cos = row.element_of("cos", position, c),
-                     sin = way * (half == 0 ? -1 : 1) * row.element_of("sin", position, c);
-        row.put(y, own * cos + other * sin, kError * (std::abs(own * cos) + std::abs(other * sin)));
+        const RowExpected right =
+            turned(row.element_of(x, first + half, c), row.element_of(x, first + 1 - half, c), half,
+                   row.element_of("cos", position, c), way * row.element_of("sin", position, c));
+        row.put(y, right.value, right.tolerance);
       }
 }
 void rotary(ReferenceRow& row) { rotary_of(row, "x", "y", 1); }
 void rotary_gradient(ReferenceRow& row) { rotary_of(row, "dy", "dx", -1); }
+
+// The cache is [pages, heads, page_rows, halves, columns].
+RowExpected append(const RowReference& call, const std::string& cache, size_t element) {
+  const auto size = [&](const char* word) { return static_cast<size_t>(call.sizes.at(word)); };
+  const size_t columns = size("columns"), heads = size("heads"), page_rows = size("page_rows");
+  const size_t c = element % columns, half = element / columns % 2, row = element / columns / 2 % page_rows,
+               head = element / columns / 2 / page_rows % heads,
+               page = element / columns / 2 / page_rows / heads;
+  const std::vector<double>& slots = call.given.at("slots");
+  const auto token = std::find(slots.begin(), slots.end(), static_cast<double>(page * page_rows + row));
+  if (token == slots.end()) return {call.given.at(cache)[element], 0};
+  const auto of_token = static_cast<size_t>(token - slots.begin());
+  const auto given = [&](const char* tensor, size_t of_half) {
+    return call.given.at(tensor)[((of_token * heads + head) * 2 + of_half) * columns + c];
+  };
+  if (cache == "v_cache") return {given("v", half), 0};
+  if (call.given.count("cos") == 0) return {given("k", half), 0};
+  const size_t angle = static_cast<size_t>(call.given.at("position")[of_token]) * columns + c;
+  return turned(given("k", half), given("k", 1 - half), half, call.given.at("cos")[angle],
+                call.given.at("sin")[angle]);
+}
 
 }  // namespace
 
@@ -248,6 +275,13 @@ std::map<std::string, std::vector<RowExpected>> row_reference(const std::string&
   ReferenceRow reference(call, row);
   all.at(operation)(reference);
   return reference.results();
+}
+
+RowExpected updated_reference(const std::string& operation, const RowReference& call,
+                              const std::string& tensor, size_t element) {
+  static const std::map<std::string, RowExpected (*)(const RowReference&, const std::string&, size_t)> all = {
+      {"append", append}};
+  return all.at(operation)(call, tensor, element);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -26,4 +26,8 @@ struct RowExpected {
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
                                                               const RowReference& call, size_t row);
 
+// It gives one element of a tensor that is updated, whose elements before the call are among `given`.
+RowExpected updated_reference(const std::string& operation, const RowReference& call,
+                              const std::string& tensor, size_t element);
+
 }  // namespace ptxbuilder::kernels

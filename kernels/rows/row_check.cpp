@@ -32,8 +32,10 @@ class RowCheck {
       checked.problem.types.push_back(std::nullopt);
       if (!call_.tensors[i]) {
         if (!t.is_optional()) fail(fmt::format("{} is not given", t.name));
+        check_company(t, false);
         continue;
       }
+      check_company(t, true);
       check_type(t, *call_.tensors[i]);
       check_extents(t, *call_.tensors[i], checked.sizes);
       check_place(t, *call_.tensors[i]);
@@ -50,7 +52,8 @@ class RowCheck {
         fail(fmt::format("{} {}, and {} {} have {} of {}", given->second, blocks, checked.sizes.at(of), of,
                          right, kBlock));
     }
-    checked.is_empty = checked.rows() == 0;
+    for (const std::string& word : operation_.sizes()) checked.sizes.emplace(word, 0);  // of what is left out
+    checked.is_empty = checked.rows() == 0 || updates_nothing();
     const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
     return checked;
@@ -59,6 +62,19 @@ class RowCheck {
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(where_, fmt::format("{}: {}", operation_.name, what));
+  }
+
+  void check_company(const RowTensor& t, bool is_given) const {
+    for (size_t i = 0; i < operation_.tensors.size(); ++i)
+      if (operation_.tensors[i].name == t.goes_with && call_.tensors[i].has_value() != is_given)
+        fail(fmt::format("{} is {}given, and {} is{}: they go together", t.name, is_given ? "" : "not ",
+                         t.goes_with, is_given ? " not" : ""));
+  }
+
+  bool updates_nothing() const {
+    for (size_t i = 0; i < operation_.tensors.size(); ++i)
+      if (operation_.tensors[i].is_updated() && elements_of(*call_.tensors[i]) == 0) return true;
+    return false;
   }
 
   void check_type(const RowTensor& t, const RowOperand& x) const {

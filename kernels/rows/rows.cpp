@@ -35,7 +35,7 @@ std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optiona
 
 // Calls of one form differ in addresses, numbers and stream alone: a form has all extents and types, how each
 // address is aligned, and which tensors lie in one place.
-constexpr size_t kKeptTensors = 8, kKeptRank = 4, kKeptNumbers = 4;
+constexpr size_t kKeptTensors = 8, kKeptRank = 5, kKeptNumbers = 4;
 constexpr size_t kOfTensor = 2 + kKeptRank, kFormWords = 2 + kKeptTensors * kOfTensor;
 constexpr size_t kFirstTensor = SourcedArguments::kWorkspace + 1, kFirstNumber = kFirstTensor + kKeptTensors;
 using Sources = std::array<uint64_t, kFirstNumber + kKeptNumbers>;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <deque>
+#include <numeric>
 
 #include "kernels/family/family.h"
 #include "kernels/family/run.h"
@@ -27,6 +28,11 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   int64_t optional = f["optional"];
   for (const RowTensor& t : o.tensors) {
     problem.types.emplace_back();
+    if (!t.goes_with.empty()) {
+      for (size_t i = 0; i + 1 < problem.types.size(); ++i)
+        if (o.tensors[i].name == t.goes_with && problem.types[i]) problem.types.back() = type_of(t, type);
+      continue;
+    }
     if (!t.is_optional() || optional % 2 != 0) problem.types.back() = type_of(t, type);
     if (t.is_optional()) optional /= 2;
   }
@@ -49,6 +55,31 @@ void choose(command::Tensor& t, int64_t least, int64_t end) {
   t.to_device();
 }
 
+// It sets numbers below `end`, of which none comes twice, and -1 in every fifth place and where there are
+// none left.
+void scatter(command::Tensor& t, int64_t end) {
+  int64_t step = end / 3 + 1;
+  while (std::gcd(step, end) != 1) ++step;
+  for (size_t i = 0; i < t.count(); ++i) {
+    const auto n = static_cast<int64_t>(i);
+    t.set(i, static_cast<double>(n % 5 == 4 || n >= end ? -1 : n * step % end));
+  }
+  t.to_device();
+}
+
+// It sets an index's numbers.
+void choose(command::Tensor& x, const RowOperation& o, const RowTensor& index, const RowReference& call) {
+  int64_t end = 1;
+  for (const std::string& word : index.counts) end *= call.sizes.at(word);
+  const auto is_of_updated = [&](const RowTensor& t) {
+    return t.is_updated() && std::find(t.shape.begin(), t.shape.end(), index.counts[0]) != t.shape.end();
+  };
+  if (std::any_of(o.tensors.begin(), o.tensors.end(), is_of_updated))
+    scatter(x, end);  // two rows in one place would be a race
+  else
+    choose(x, index.counts[0] == "columns" ? -1 : 0, end);
+}
+
 void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
   const RowProblem problem = problem_of(o, f);
   RowReference call;
@@ -67,15 +98,12 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     for (size_t k = t.shape.size(); k-- > 0;) shape.push_back(static_cast<uint64_t>(call.sizes[t.shape[k]]));
     if (t.is_summed) shape.push_back(parts);
     const DType type = t.is_summed ? DType::f32 : problem.types[i].value_or(DType::f32);
-    tensors.push_back(t.is_written() ? run.output(type, shape) : run.normal(type, shape));
+    tensors.push_back(t.is_written() && !t.is_updated() ? run.output(type, shape) : run.normal(type, shape));
     if (!problem.types[i]) continue;
     arguments.push_back(tensors.back().pointer());
     bytes += static_cast<double>(tensors.back().count()) * size_of(type);
-    if (t.is_written()) continue;
-    if (t.type == RowTensor::Type::integer) {
-      const bool is_of_table = call.sizes.count("entries") > 0;
-      choose(tensors.back(), is_of_table ? 0 : -1, call.sizes[is_of_table ? "entries" : "columns"]);
-    }
+    if (t.is_written() && !t.is_updated()) continue;
+    if (!t.counts.empty()) choose(tensors.back(), o, t, call);
     std::vector<double>& values = call.given[t.name];
     for (size_t e = 0; e < tensors.back().count(); ++e) values.push_back(tensors.back()[e]);
   }
@@ -95,6 +123,20 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     const RowTensor& t = o.tensors[i];
     if (!t.is_written() || !problem.types[i]) continue;
     const double rounding = unit_roundoff(tensors[i].dtype()) * 1.01;
+    if (t.is_updated()) {
+      const std::vector<double>& before = call.given[t.name];
+      run.check(
+          tensors[i], static_cast<double>(rows.size()),
+          [&, rounding](size_t e) {
+            const RowExpected right = updated_reference(o.name, call, t.name, e);
+            return command::Expected{right.value, right.tolerance + rounding * std::abs(right.value)};
+          },
+          [&] {
+            for (size_t e = 0; e < before.size(); ++e) tensors[i].set(e, before[e]);
+            tensors[i].to_device();
+          });
+      continue;
+    }
     const size_t of_row = tensors[i].count() / (t.is_summed ? parts : rows.size());
     run.check(
         tensors[i], t.is_summed ? static_cast<double>(rows.size()) : 1, [&, rounding, of_row](size_t e) {

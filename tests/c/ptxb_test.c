@@ -1144,6 +1144,49 @@ static void check_given_back(const char* name) {
   ptxb_kernel_free(next), ptxb_close(after);
 }
 
+/* Tokens 0 and 2 of three go to rows 4 and 1 of a cache of two pages of three rows, and token 1 to none. */
+static void check_append(void) {
+  enum { kTokens = 3, kHead = 4, kCacheRows = 6 };
+  Matrix k, v, k_cache, v_cache, slots;
+  int64_t tokens[] = {kTokens, 1, 2, kHead / 2}, pages[] = {2, 1, 3, 2, kHead / 2};
+  Matrix* const all[] = {&k, &v, &k_cache, &v_cache};
+  for (int i = 0; i < 4; ++i) {
+    make(all[i], f32, i < 2 ? kTokens : kCacheRows, kHead, kHead, 1, 0);
+    for (int64_t e = 0; i < 2 && e < kTokens * kHead; ++e) *(float*)at(all[i], 0, e) = (float)(e + i * 100);
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = i < 2 ? 4 : 5, all[i]->tensor.shape = i < 2 ? tokens : pages;
+    all[i]->tensor.strides = NULL;
+  }
+  make(&slots, (ptxb_dtype){PTXB_INT, 32, 1}, kTokens, 1, 1, 1, 0);
+  memcpy(slots.host, (const int32_t[]){4, -1, 1}, sizeof(int32_t) * kTokens);
+  OK(ptxb_copy_in(device, slots.tensor.data, slots.host, slots.bytes));
+  slots.tensor.ndim = 1;
+  const ptxb_tensor* tensors[] = {&k.tensor,     &v.tensor, &k_cache.tensor, &v_cache.tensor,
+                                  &slots.tensor, NULL,      NULL,            NULL};
+  ptxb_rows p = PTXB_ROWS_INIT;
+  p.operation = "append", p.tensors = tensors, p.tensor_count = 8;
+  OK(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  int wrong = 0;
+  for (int i = 0; i < 2; ++i) {
+    Matrix* const cache = all[2 + i];
+    OK(ptxb_copy_out(device, cache->host, cache->tensor.data, cache->bytes));
+    for (int64_t row = 0; row < kCacheRows; ++row)
+      for (int64_t e = 0; e < kHead; ++e) {
+        const float got = *(float*)at(cache, row, e);
+        if (row == 4 || row == 1)
+          wrong += got != *(float*)at(all[i], row == 4 ? 0 : 2, e);
+        else
+          wrong += !isnan(got);
+      }
+  }
+  CHECK(wrong == 0);
+  CHECK(strstr(ptxb_rows_table(), "\"name\": \"k_cache\""));
+  tensors[5] = &k.tensor;
+  REFUSED(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "append: cos has the shape [positions, columns]");
+  for (int i = 0; i < 4; ++i) discard(all[i]);
+  discard(&slots);
+}
+
 /* The gradients of an RMS norm without epsilon: of rows whose scale is given as 1, and a weight of ones, dx
  * is dy - x mean(x dy), and dweight the sum of x dy. */
 static void check_rows(unsigned seed) {
@@ -1239,6 +1282,7 @@ int main(int count, char** words) {
   check_block_scales();
   check_groups(seed);
   check_rows(seed);
+  check_append();
   check_epilogue_mistakes();
   check_older_struct(seed);
   check_kernels();

@@ -1,0 +1,85 @@
+// Appending: the keys and values of new tokens go to their slots of a paged cache, the keys turned on the
+// way.
+#include <fmt/format.h>
+
+#include "kernels/rows/halves.h"
+#include "kernels/rows/operations.h"
+#include "kernels/rows/row.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+enum Place { kKeys, kValues, kKeyCache, kValueCache, kSlots, kCos, kSin, kPositions };
+
+// It loads an integer of s32 or s64 that counts from 0; one that does not is at least 2^31.
+u32 load_count(const Parameters& p, const RowProblem& problem, Place place, u32 row) {
+  const gptr<u32> start(p.get<gmem>(problem.operation->tensors[place].name));
+  if (size_of(*problem.types[place]) == 4) return u32(start[u64(row)]);
+  const u32 low = start[u64(row) * 2], high = start[u64(row) * 2 + 1];
+  return select(high == 0, low, u32(~0U));
+}
+
+Kernel append_kernel(const RowProblem& problem) {
+  const RowTile& tile = problem.tile;
+  if (tile.is_shared()) throw Error("append: a half of a head has more columns than a warp holds");
+  Kernel k(problem.operation->name);
+  const Parameters p = declare_parameters(k, problem);
+  k.threads(RegisterLayout::kThreads);
+  k.grid(fmt::format("ceil_div(rows * heads, {})", tile.rows()));
+  with_type(*problem.types[kKeys], [&]<class T>(T) {
+    const Halves<T> halves(p, tile);
+    const u32 heads = p.get<u32>("heads"), page_rows = p.get<u32>("page_rows"),
+              rows = p.get<u32>("rows") * heads, own = halves.own_row(), token = min(own, rows - 1) / heads,
+              slot = load_count(p, problem, kSlots, token);
+    // Tokens without a slot read nothing else and write nothing.
+    const pred is_kept = own < rows & slot < p.get<u32>("pages") * page_rows;
+    const u32 page = slot / page_rows,
+              to = (page * heads + own % heads) * page_rows + (slot - page * page_rows);
+    const auto key = halves.load_head("k", own, is_kept), value = halves.load_head("v", own, is_kept);
+    halves.store_head(
+        "k_cache", to, is_kept,
+        problem.types[kCos] ? halves.turned(key, load_count(p, problem, kPositions, token), false) : key);
+    halves.store_head("v_cache", to, is_kept, value);
+  });
+  return k;
+}
+
+}  // namespace
+
+RowOperation append() {
+  using enum RowTensor::Type;
+  using enum RowTensor::Use;
+  const std::vector<std::string> head = {"rows", "heads", "halves", "columns"},
+                                 cache = {"pages", "heads", "page_rows", "halves", "columns"},
+                                 angles = {"positions", "columns"};
+  return {
+      .name = "append",
+      .summary = "the keys and values of new tokens go to their slots of a paged cache",
+      .tensors = {{"k", head, any, read, "of each token, two halves of each head"},
+                  {"v", head, of_first, read, "of each token"},
+                  {"k_cache", cache, of_first, updated, "keys; rows without a new token stay as they were"},
+                  {"v_cache", cache, of_first, updated, "values, as k_cache"},
+                  {.name = "slots",
+                   .shape = {"rows"},
+                   .type = integer,
+                   .meaning = "page number x page_rows + row of each token; one that is none leaves it out",
+                   .counts = {"pages", "page_rows"}},
+                  {"cos", angles, of_first, read_if_given, "of the angles by which keys are turned"},
+                  {.name = "sin",
+                   .shape = angles,
+                   .use = read_if_given,
+                   .meaning = "of the angles",
+                   .goes_with = "cos"},
+                  {.name = "position",
+                   .shape = {"rows"},
+                   .type = integer,
+                   .use = read_if_given,
+                   .meaning = "of each token: its row of cos and sin; one that is none makes NaN",
+                   .counts = {"positions"},
+                   .goes_with = "cos"}},
+      .limits = {.rows_of_thread = 1},
+      .reduces = false,
+      .build = append_kernel};
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,60 @@
+// Heads of two halves, of which a thread has a part of one: what turns them by angles is written with this.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "kernels/rows/element.h"
+#include "kernels/rows/operation.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/parameters.h"
+
+namespace ptxbuilder::kernels {
+
+// It is for a tile whose threads have one row each, which is one half of a head.
+template <class T>
+class Halves {
+ public:
+  struct Pair {
+    RegisterTile<f32> first, second;
+  };
+
+  Halves(const Parameters& p, const RowTile& tile) : p_(p), tile_(tile), layout_(tile.layout()) {}
+
+  // It gives the number of this thread's row, which may be behind the last one.
+  u32 own_row() const { return ctaid_x() * tile_.rows() + u32(row_index(layout_.reduced_rows()).value(0)); }
+  // They load and store both halves of a head by its number, if it is there.
+  Pair load_head(const std::string& tensor, u32 head, pred is_there) const {
+    return {load_row(tensor, head * 2, is_there, 0), load_row(tensor, head * 2 + 1, is_there, 0)};
+  }
+  void store_head(const std::string& tensor, u32 head, pred is_there, const Pair& x) const {
+    store(row(tensor, head * 2, is_there), narrowed<T>(x.first));
+    store(row(tensor, head * 2 + 1, is_there), narrowed<T>(x.second));
+  }
+  // It turns both halves by the angles of a position, or to NaN where that is not there; `back` turns the
+  // other way.
+  Pair turned(const Pair& x, u32 position, bool back) const {
+    const pred is_there = position < p_.get<u32>("positions");
+    const RegisterTile<f32> cos = load_row("cos", position, is_there, NAN),
+                            turn = load_row("sin", position, is_there, NAN), sin = back ? -turn : turn;
+    return {x.first * cos - x.second * sin, x.second * cos + x.first * sin};
+  }
+
+ private:
+  TensorTile<T> row(const std::string& tensor, u32 number, pred is_there) const {
+    const u32 columns = p_.get<u32>("columns");
+    TensorTile<T> tile{{p_.get<gptr<T>>(tensor) + u64(number) * u64(columns), 0}};
+    tile.cols = select(is_there, s32(columns), s32(0));
+    tile.vector = tile_.vector;
+    return tile;
+  }
+  RegisterTile<f32> load_row(const std::string& tensor, u32 number, pred is_there, float otherwise) const {
+    return widened(load<T>(row(tensor, number, is_there), layout_, T(otherwise)));
+  }
+
+  const Parameters& p_;
+  const RowTile& tile_;
+  const RegisterLayout layout_;
+};
+
+}  // namespace ptxbuilder::kernels

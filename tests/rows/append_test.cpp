@@ -1,0 +1,165 @@
+// Keys and values of new tokens go to their slots of a paged cache, and nothing else of it is written.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/rows/operations.h"
+#include "kernels/rows/rows.h"
+#include "library_kit.h"
+#include "runtime/emulator/emulator.h"
+
+namespace ptxbuilder::test::append_test {
+namespace {
+
+constexpr int64_t kTokens = 5, kHeads = 3, kPages = 3, kPageRows = 4, kColumns = 4, kPositions = 6;
+constexpr size_t kHead = 2 * kColumns, kCache = kPages * kHeads * kPageRows * kHead;
+using Floats = std::vector<float>;
+
+// All tensors of a call lie in memory of the device, each with its numbers on the host.
+struct Call {
+  Call() : device(runtime::open_emulator()), rows(*device) {
+    call.operation = &kernels::row_operation("append");
+    for (const auto& [extents, scale] :
+         {std::pair(std::vector{kTokens, kHeads, int64_t{2}, kColumns}, 1.F),
+          std::pair(std::vector{kTokens, kHeads, int64_t{2}, kColumns}, -3.F),
+          std::pair(std::vector{kPages, kHeads, kPageRows, int64_t{2}, kColumns}, 0.F),
+          std::pair(std::vector{kPages, kHeads, kPageRows, int64_t{2}, kColumns}, 0.F)}) {
+      int64_t count = 1;
+      for (const int64_t extent : extents) count *= extent;
+      Floats x(static_cast<size_t>(count), NAN);
+      for (size_t i = 0; scale != 0 && i < x.size(); ++i) x[i] = scale * static_cast<float>(i + 1);
+      call.tensors.push_back(kernels::RowOperand{DType::f32, extents, put(x)});
+    }
+    call.tensors.resize(8);
+  }
+
+  template <class T>
+  runtime::View put(const std::vector<T>& x) {
+    memory.emplace_back(*device, x.size() * sizeof(T));
+    device->copy_in(memory.back().address(), x.data(), x.size() * sizeof(T));
+    return memory.back();
+  }
+  template <class T>
+  kernels::RowOperand index(const std::vector<T>& x) {
+    return {sizeof(T) == 8 ? DType::s64 : DType::s32, {static_cast<int64_t>(x.size())}, put(x)};
+  }
+  Floats cache(size_t tensor) {
+    Floats x(kCache);
+    device->copy_out(x.data(), call.tensors[tensor]->memory.address, kCache * sizeof(float));
+    return x;
+  }
+  void run() {
+    rows(call);
+    device->synchronize();
+  }
+
+  std::unique_ptr<runtime::Device> device;
+  kernels::Rows rows;
+  std::vector<runtime::Buffer> memory;
+  kernels::RowCall call;
+};
+
+float given(int64_t token, int64_t head, size_t element, float scale) {
+  return scale *
+         static_cast<float>((token * kHeads + head) * int64_t{kHead} + static_cast<int64_t>(element) + 1);
+}
+
+// The caches hold what the slots say, and NaN, as before, everywhere else.
+void check(Call& c, const std::vector<int64_t>& slots) {
+  const Floats keys = c.cache(2), values = c.cache(3);
+  size_t wrong = 0;
+  for (int64_t page = 0; page < kPages; ++page)
+    for (int64_t head = 0; head < kHeads; ++head)
+      for (int64_t row = 0; row < kPageRows; ++row)
+        for (size_t e = 0; e < kHead; ++e) {
+          const size_t at = static_cast<size_t>((page * kHeads + head) * kPageRows + row) * kHead + e;
+          const auto token = std::find(slots.begin(), slots.end(), page * kPageRows + row);
+          if (token == slots.end())
+            wrong += !std::isnan(keys[at]) || !std::isnan(values[at]);
+          else
+            wrong += keys[at] != given(token - slots.begin(), head, e, 1) ||
+                     values[at] != given(token - slots.begin(), head, e, -3);
+        }
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("tokens go to their slots, by indices of both types") {
+  Call narrow, wide;
+  narrow.call.tensors[4] = narrow.index<int32_t>({7, -1, 0, 12, 10});
+  narrow.run();
+  check(narrow, {7, -1, 0, 12, 10});
+  // What is 3 in its low 32 bits alone is no slot.
+  wide.call.tensors[4] = wide.index<int64_t>({11, (int64_t{1} << 32) + 3, -1, 5, INT64_MIN});
+  wide.run();
+  check(wide, {11, -1, -1, 5, -1});
+  wide.call.tensors[4] = wide.index<int64_t>({-1, -1, 2, -1, 1});  // a known call
+  wide.run();
+  check(wide, {11, -1, 2, 5, 1, -1, -1});
+}
+
+TEST_CASE("keys are turned by the angles of their positions") {
+  Call c;
+  c.call.tensors[4] = c.index<int64_t>({3, 8, -1, 4, 0});
+  Floats cos, sin;
+  for (int i = 0; i < kPositions * kColumns; ++i)
+    cos.push_back(static_cast<float>(i)), sin.push_back(static_cast<float>(100 - i));
+  const std::vector<int64_t> angles = {kPositions, kColumns};
+  c.call.tensors[5] = kernels::RowOperand{DType::f32, angles, c.put(cos)};
+  c.call.tensors[6] = kernels::RowOperand{DType::f32, angles, c.put(sin)};
+  c.call.tensors[7] = c.index<int32_t>({5, 0, 99, 2, 6});  // the last is none
+  c.run();
+  const Floats keys = c.cache(2), values = c.cache(3);
+  const auto key = [&](int64_t slot, int64_t head, size_t e) {
+    return keys[static_cast<size_t>((slot / kPageRows * kHeads + head) * kPageRows + slot % kPageRows) *
+                    kHead +
+                e];
+  };
+  size_t wrong = 0;
+  for (const auto& [token, slot, position] : {std::tuple{0, 3, 5}, std::tuple{1, 8, 0}, std::tuple{3, 4, 2}})
+    for (int64_t head = 0; head < kHeads; ++head)
+      for (size_t e = 0; e < kColumns; ++e) {
+        const float a = given(token, head, e, 1), b = given(token, head, e + kColumns, 1);
+        const size_t angle = static_cast<size_t>(position * kColumns) + e;
+        wrong += std::abs(key(slot, head, e) - (a * cos[angle] - b * sin[angle])) > 1e-2F;
+        wrong += std::abs(key(slot, head, e + kColumns) - (b * cos[angle] + a * sin[angle])) > 1e-2F;
+      }
+  CHECK(wrong == 0);
+  CHECK(std::isnan(key(0, 0, 0)));
+  CHECK(!std::isnan(values[0]));  // which have no position
+}
+
+TEST_CASE("two tokens of one slot are a race") {
+  Call c;
+  c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 7, 10});
+  CHECK(contains(error_of([&] { c.run(); }), "race"));
+}
+
+TEST_CASE("misuse of append is refused") {
+  Call c;
+  c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 3, 10});
+  const kernels::RowCall right = c.call;
+  const auto refused = [&](const std::string& words) {
+    CHECK_MESSAGE(contains(error_of([&] { c.rows(c.call); }), words), words);
+    c.call = right;
+  };
+  c.call.tensors[7] = c.index<int32_t>({0, 1, 2, 3, 4});
+  refused("append: position is given, and cos is not: they go together");
+  c.call.tensors[5] = kernels::RowOperand{DType::f32, {kPositions, kColumns}, c.put(Floats(24))};
+  refused("append: sin is not given, and cos is: they go together");
+  c.call.tensors[2] = c.call.tensors[3];
+  refused("append: k_cache overlaps v_cache");
+  c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 3});
+  refused("append: slots has the shape [rows], and is [4]: 5 rows are given before it");
+  c.call.tensors[3]->type = DType::bf16;
+  refused("append: v_cache is of bf16; its type is that of k, f32");
+  c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
+  refused("overlaps");
+  // Caches of no page take nothing.
+  c.call.tensors[2]->extents[0] = c.call.tensors[3]->extents[0] = 0;
+  c.run();
+}
+
+}  // namespace ptxbuilder::test::append_test
