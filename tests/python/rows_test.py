@@ -88,6 +88,70 @@ def of_quantisation():
         pb.quantize_128x1(x, device="emulator")
 
 
+def turned(x, cos, sin):
+    """x [.., heads, columns] in float64, by angles [.., columns / 2]."""
+    (a, b), cos, sin = np.split(wide(x), 2, -1), wide(cos)[..., None, :], wide(sin)[..., None, :]
+    return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def tokens(dtype, layout, index, count=20, heads=3, columns=16, pages=6, rows=5, positions=40):
+    """(k, v, two caches of NaN, slots, cos, sin, positions): three tokens have no slot, and no two the same."""
+    shape = (pages, rows, heads, columns) if layout == "NHD" else (pages, heads, rows, columns)
+    k, v = random.standard_normal((2, count, heads, columns)).astype(dtype)
+    slots = random.permutation(pages * rows)[:count].astype(index)
+    slots[random.permutation(count)[:3]] = -1, pages * rows, np.iinfo(index).max
+    return (k, v, *(np.full(shape, np.nan, dtype) for _ in range(2)), slots, *random.standard_normal((2, positions, columns // 2)).astype(dtype),
+            random.integers(0, positions, count).astype(random.choice([np.int32, np.int64])))
+
+
+def check_cache(got, x, slots, layout, dtype, *words):
+    """Holds what `x` says in its slots, and NaN elsewhere."""
+    got = np.asarray(got) if layout == "NHD" else np.asarray(got).swapaxes(1, 2)
+    got = wide(got).reshape(-1, *x.shape[1:])
+    kept = (slots >= 0) & (slots < len(got))
+    check(got[slots[kept]], wide(x)[kept], dtype, *words)
+    others = np.ones(len(got), bool)
+    others[slots[kept]] = False
+    kit.check(np.isnan(got[others]).all(), *words, "rows of other slots were written")
+
+
+def of_append():
+    import ml_dtypes
+
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+        for layout, index in (("NHD", np.int32), ("HND", np.int64)):
+            k, v, k_cache, v_cache, slots, cos, sin, positions = tokens(dtype, layout, index, columns=int(random.choice([8, 10, 64])))
+            given = random.random() < 0.6
+            found = pb.append(k, v, k_cache, v_cache, slots, *((cos, sin, positions) if given else ()), cache_layout=layout, device="emulator")
+            kit.check(found[0] is k_cache and found[1] is v_cache, "append gives its caches")
+            words = ("append", np.dtype(dtype).name, layout, given)
+            check_cache(k_cache, turned(k, cos[positions], sin[positions]) if given else k, slots, layout, dtype, *words)
+            check_cache(v_cache, v, slots, layout, np.float32, *words)
+    right = k, v, k_cache, v_cache, slots, cos, sin, positions = tokens(np.float32, "NHD", np.int32)
+
+    def refused(words, device="emulator", **others):
+        names = ("k", "v", "k_cache", "v_cache", "slot_mapping", "cos", "sin", "positions")
+        with kit.refused(words):
+            pb.append(**{**dict(zip(names, right)), **others}, device=device)
+
+    refused("append: k_cache is [page, row, heads, columns], of k's 16 columns, and is (6, 5, 48)", k_cache=k_cache.reshape(6, 5, 48))
+    refused("append: v_cache is [page, heads, row, columns], of k's 16 columns", v_cache=v_cache[..., :8], cache_layout="HND")
+    refused("append: k_cache has gaps, and it is written in place", k_cache=k_cache[:, ::2], v_cache=v_cache[:, ::2])
+    refused("append: k is [tokens, heads, columns], the last an even number, and is (20, 3, 15)", k=k[..., :15])
+    refused("append: v has the shape [rows, heads, halves, columns], and is [19, 3, 2, 8]: 20 rows are given before it", v=v[:19])
+    refused("append: k_cache has the shape [pages, heads, page_rows, halves, columns], and is [30, 2, 1, 2, 8]: 3 heads",
+            k_cache=np.zeros((6, 5, 2, 16), np.float32))
+    refused("append: sin is not given, and cos is: they go together", sin=None)
+    refused("append: position is given, and cos is not", cos=None, sin=None)
+    refused("append: slots is of f32; its type is s32 or s64", slot_mapping=slots.astype(np.float32))
+    refused("append: v_cache is of f16; its type is that of k, f32", v_cache=v_cache.astype(np.float16))
+    refused("append: k_cache overlaps v_cache", v_cache=k_cache)
+    refused("cache_layout 'NDH' is none of", cache_layout="NDH")
+    refused('say device="emulator"', device=None)
+    k_cache.flags.writeable = False
+    refused("it is read-only")
+
+
 def of_numpy():
     import ml_dtypes
 
@@ -120,6 +184,7 @@ def of_numpy():
     scaled = pb.matmul(a, (w[:, None] * b).astype(np.float16), scale_a=pb.rms_scale(a, device="emulator")[:, None], device="emulator")
     check(scaled, EXACT["rms_norm"](wide(a), wide(w)) @ wide(b), np.float16, "rms_scale")
     of_quantisation()
+    of_append()
     values, columns = pb.top_k(x, 3, device="emulator")
     order = np.argsort(-x, 1, kind="stable")[:, :3]
     kit.check((columns == order).all() and (values == np.take_along_axis(x, order, 1)).all(), "top_k")
@@ -153,6 +218,31 @@ def of_numpy():
         done = subprocess.run([sys.executable, *sys.argv, framework], capture_output=True, text=True)
         print(done.stdout, done.stderr if done.returncode else "", end="")
         kit.check(done.returncode in (0, 77), framework)
+
+
+def append_of_torch():
+    import torch
+
+    def step(k, v, k_cache, v_cache, *others):
+        pb.append(k * 2, v, k_cache, v_cache, *others, device="emulator")
+        return k_cache.nan_to_num().sum()  # which sees what was written
+
+    for compiled in (False, True):
+        given = [torch.from_numpy(x) for x in tokens(np.float32, "NHD", np.int64)]
+        k, v, k_cache, v_cache, slots, cos, sin, positions = given
+        version = k_cache._version
+        total = (torch.compile(step, fullgraph=True, backend="aot_eager") if compiled else step)(*given)
+        check_cache(k_cache, turned(k * 2, cos[positions], sin[positions]), slots.numpy(), "NHD", np.float32, "append", compiled)
+        check_cache(v_cache, v.numpy(), slots.numpy(), "NHD", np.float32, "append", compiled)
+        kit.check(k_cache._version > version and torch.equal(total, k_cache.nan_to_num().sum()), "PyTorch is told of what append writes")
+    with kit.refused("append has no gradient, and is given a tensor that requires one"):
+        pb.append(k.requires_grad_(), v, k_cache, v_cache, slots, device="emulator")
+    with torch.no_grad():
+        pb.append(k, v, k_cache, v_cache, slots, device="emulator")
+    with kit.refused("append: k_cache has gaps, and it is written in place"):
+        pb.append(k.detach(), v, k_cache[:, ::2], v_cache[:, ::2], slots, device="emulator")
+    with kit.refused("append is not known to torch.func"):
+        torch.func.vmap(lambda k: pb.append(k, v, k_cache, v_cache, slots, device="emulator"))(k.detach()[None])
 
 
 def of_torch():
@@ -192,6 +282,7 @@ def of_torch():
         x8 = torch.randn(3, 200, dtype=torch.bfloat16)
         q, scale = torch.compile(lambda x: pb.quantize_1x128(x, device="emulator"), fullgraph=True, backend="aot_eager")(x8)
         kit.check(q.dtype == torch.float8_e4m3fn and torch.allclose(scale[1], x8[:, 128:].float().abs().amax(1) / 448), "quantize_1x128")
+    append_of_torch()
     with kit.refused("cumsum has no gradient"):
         pb.cumsum(x, device="emulator")
 
@@ -210,6 +301,16 @@ def of_jax():
             check(a, wide(b), np.float32, name, "gradient")
     x = jnp.asarray(random.standard_normal((4, 20)).astype(np.float32))
     kit.check(all((a == b).all() for a, b in zip(pb.top_k(x, 3), jax.lax.top_k(x, 3))), "top_k")
+    for layout in ("NHD", "HND"):
+        given = k, v, k_cache, _, slots, cos, sin, positions = tokens(np.float32, layout, np.int32)
+        call = jax.jit(lambda *given: pb.append(*given, cache_layout=layout), donate_argnums=(2, 3))
+        arrays = [jnp.asarray(x) for x in given]
+        of_k, of_v = pb.append(*arrays[:5], cache_layout=layout)
+        kit.check(bool(jnp.isnan(arrays[2]).all()), "append of JAX gives new caches")
+        check_cache(of_k, k, slots, layout, np.float32, "append", layout)
+        of_k, of_v = call(*arrays)
+        check_cache(of_k, turned(k, cos[positions], sin[positions]), slots, layout, np.float32, "append", layout, "turned")
+        check_cache(of_v, v, slots, layout, np.float32, "append", layout)
 
 
 {"numpy": of_numpy, "torch": of_torch, "jax": of_jax}[FRAMEWORK]()

@@ -12,8 +12,8 @@ from ._attention import attention, decode, dropout_mask
 from ._einsum import einsum, einsum_explained
 from ._kernel import Kernel, load
 from ._product import grouped_mm, matmul, scaled_mm
-from ._rows import (cross_entropy, cumsum, embedding, layer_norm, quantize_128x1, quantize_1x128, rms_norm, rms_scale, rotary, softmax,
-                    top_k, transpose)
+from ._rows import (append, cross_entropy, cumsum, embedding, layer_norm, quantize_128x1, quantize_1x128, rms_norm, rms_scale, rotary,
+                    softmax, top_k, transpose)
 from ._warm_up import warm_up
 
 if "torch" in sys.modules:
@@ -21,10 +21,10 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "all_gather_matmul", "attention", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum",
-           "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_reduce_scatter",
-           "quantize_128x1", "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm",
-           "softmax", "top_k", "transpose", "warm_up"]
+__all__ = ["Kernel", "Linear", "all_gather_matmul", "append", "attention", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum",
+           "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_reduce_scatter", "quantize_128x1",
+           "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm", "softmax",
+           "top_k", "transpose", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
 
 

@@ -41,7 +41,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
 
 def rows(operation, given, numbers, device, extents):
     found = _rows.run(_kit, operation, given, numbers, _rows.wanted_of(operation, extents), device, _stream(), extents)
-    return found if extents else found[0]
+    return None if operation.updated else found if extents else found[0]
 
 
 def call(kernel, grid, arguments, first, device):

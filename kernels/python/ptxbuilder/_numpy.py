@@ -76,7 +76,7 @@ def rows(operation, given, numbers, device, extents):
     required, optional = _rows.by_use(operation, given)
     _check(required, **optional)
     found = _rows.run(_kit, operation, given, numbers, _rows.wanted_of(operation, extents), device, extents=extents)
-    return found if extents else found[0]
+    return None if operation.updated else found if extents else found[0]
 
 
 def call(kernel, grid, arguments, first, device):

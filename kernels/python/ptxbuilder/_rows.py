@@ -12,8 +12,9 @@ class Operation:
     def __init__(self, row):
         self.name = row["name"]
         self.tensors = {tensor["name"]: tensor for tensor in row["tensors"]}
-        self.read = tuple(name for name, tensor in self.tensors.items() if not tensor["written"])
-        self.written = tuple(name for name, tensor in self.tensors.items() if tensor["written"])
+        self.updated = tuple(name for name, tensor in self.tensors.items() if tensor["updated"])
+        self.read = tuple(name for name, tensor in self.tensors.items() if tensor["updated"] or not tensor["written"])
+        self.written = tuple(name for name in self.tensors if name not in self.read)
         self.numbers = {number["name"]: number["unsaid"] for number in row["numbers"]}
 
     def results_of(self, given, wanted, extents=()):
@@ -50,7 +51,7 @@ OPERATIONS = {row["name"]: Operation(row) for row in json.loads(_ext.ROWS)}
 for _operation in OPERATIONS.values():
     _operation.gradient = _gradient = OPERATIONS.get(_operation.name + "_gradient")
     # The results that are made where a gradient is asked for: the first, and what that of the gradient reads.
-    _operation.kept = tuple(name for name in _operation.written if name == _operation.written[0] or (_gradient and name in _gradient.read))
+    _operation.kept = tuple(name for name in _operation.written if name in _operation.written[:1] or (_gradient and name in _gradient.read))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -61,12 +62,13 @@ def _plan(operation, wanted, extents, *described):
     given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}
     found, there = operation.results_of(given, wanted, extents), operation.read + wanted
     places = tuple(there.index(name) if name in there else None for name in operation.tensors)
-    return tuple(found), found[0] == given[operation.read[0]], places, operation.bits_of(wanted)
+    is_alike = bool(found) and found[0] == given[operation.read[0]]
+    return tuple(found), is_alike, places, operation.bits_of(wanted + operation.updated)
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
     """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for what is left out; the
-    results that are wanted, as a tuple."""
+    results that are wanted, as a tuple. Those that it updates have no gaps."""
     given = [None if x is None else kit.compact(x) for x in given]
     found, is_alike, places, bits = _plan(operation, wanted, extents, *[None if x is None else (x.shape, x.dtype) for x in given])
     first = given[0]
@@ -147,6 +149,52 @@ def cross_entropy(x, target, *, device=None):
     return _call("cross_entropy", device, (x, target))
 
 
+def _halves(x):
+    """A view of heads [.., columns] as [.., 2, columns / 2]."""
+    return x.reshape(*x.shape[:-1], 2, x.shape[-1] // 2)
+
+
+def _pages(name, cache, k, cache_layout):
+    """A view of a cache as the table has it, [pages, heads, rows of a page, 2, columns / 2]."""
+    shape = tuple(cache.shape)
+    words = "page, row, heads, columns" if cache_layout == "NHD" else "page, heads, row, columns"
+    if len(shape) != 4 or shape[-1] != k.shape[-1]:
+        raise ValueError(f"append: {name} is [{words}], of k's {k.shape[-1]} columns, and is {shape}")
+    has_gaps = (not cache.is_contiguous() if hasattr(cache, "is_contiguous")  # PyTorch's
+                else hasattr(cache, "flags") and not cache.flags.c_contiguous)  # JAX's arrays have no strides
+    if has_gaps:
+        raise ValueError(f"append: {name} has gaps, and it is written in place: give one that is contiguous")
+    if cache_layout == "NHD":  # each row is a page of one row
+        cache = cache.reshape(shape[0] * shape[1], shape[2], 1, shape[3])
+    return _halves(cache)
+
+
+def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=None, *, cache_layout="NHD", device=None):
+    """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and gives (k_cache, v_cache).
+
+    k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type, are
+    [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64 [tokens] on the
+    device, has page number x rows of a page + row for each token; one that names no row, as -1, leaves its token out, and two tokens
+    have two slots. All other rows of the caches stay as they are.
+
+    With `cos` and `sin`, [positions, columns / 2] of the same type, keys are turned on the way as by rotary(), by the row that
+    `positions`, int32 or int64 [tokens], says; one that is not there makes NaN. Columns are an even number, up to 2048.
+
+    The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, in the memory of those that
+    a jitted function was given with donate_argnums. It has no gradient.
+    """
+    if cache_layout not in ("NHD", "HND"):
+        raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
+    for name, x in (("k", k), ("v", v)):
+        if len(x.shape) < 3 or x.shape[-1] % 2 != 0:
+            raise ValueError(f"append: {name} is [tokens, heads, columns], the last an even number, and is {tuple(x.shape)}")
+    caches = (_pages("k_cache", k_cache, k, cache_layout), _pages("v_cache", v_cache, v, cache_layout))
+    found = _call("append", device, (_halves(k), _halves(v), *caches, slot_mapping, cos, sin, positions))
+    if found is None:  # in place
+        return k_cache, v_cache
+    return tuple(x.reshape(cache.shape) for x, cache in zip(found, (k_cache, v_cache)))
+
+
 def rotary(x, cos, sin, *, device=None):
     """x with both halves (a, b) of each head turned, as (a cos - b sin, b cos + a sin), of x's type; differentiable in x.
 
@@ -158,8 +206,7 @@ def rotary(x, cos, sin, *, device=None):
         raise ValueError(f"rotary: x is [.., positions, heads, columns], the last an even number, and is {shape}")
     if len(cos.shape) != 2 or cos.shape[0] != shape[-3]:
         raise ValueError(f"rotary: cos is [positions, columns / 2] = ({shape[-3]}, {shape[-1] // 2}), and is {tuple(cos.shape)}")
-    halves = x.reshape(*shape[:-1], 2, shape[-1] // 2)
-    return _call("rotary", device, (halves, cos, sin)).reshape(shape)
+    return _call("rotary", device, (_halves(x), cos, sin)).reshape(shape)
 
 
 def embedding(index, table, *, device=None):

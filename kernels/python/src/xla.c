@@ -216,7 +216,7 @@ static const char* rows(const ffi_call* call, const ffi_target* to) {
   const ffi_array* scale;
   const char* error = ffi_text_of(call, "operation", &name);
   if (!error) error = ffi_array_of(call, "scale", FFI_F32, &scale);
-  if (!error) error = read_numbers(call, scale->size, 3, &reals, &numbers);
+  if (!error) error = read_numbers(call, scale->size, 4, &reals, &numbers);
   if (error) return error;
   const ptxb_rows init = PTXB_ROWS_INIT;
   operation o = {.kind = ROWS, .rows = init, .rows_written = (unsigned long)numbers[2]};
@@ -237,6 +237,11 @@ static const char* rows(const ffi_call* call, const ffi_target* to) {
     const int64_t at = is_written ? results++ : arguments++;
     if (at >= from->count) return host_words("there is no buffer %d", (int)at);
     all[i] = ffi_tensor_of(from->all[at]);
+    if (numbers[3] >> i & 1) { /* its argument's memory is the result's */
+      if (arguments >= call->arguments.count) return host_words("there is no argument %d", (int)arguments);
+      if (ffi_tensor_of(call->arguments.all[arguments++]).data != all[i].data)
+        return host_words("tensor %d is updated, and its result lies elsewhere", (int)i);
+    }
     o.row_tensors[i] = &all[i];
   }
   error = check_counts(call, arguments, results);

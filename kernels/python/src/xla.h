@@ -14,7 +14,8 @@
  *
  * "rows": arguments and results are the tensors of ptxb_rows_table() that are read and written, in its order.
  * Attributes `operation`, its name, `scale`, float32, its numbers, and `numbers` = int64
- * [tensors, those that are given, those that are written], the last two a bit for each tensor.
+ * [tensors, those that are given, those that are written, those that are updated], the last three a bit for
+ * each tensor; an updated one is an argument and, in its memory, a result.
  *
  * All have one result more, of uint8, where the library asks for a workspace.
  *

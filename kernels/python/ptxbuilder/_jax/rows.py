@@ -11,18 +11,22 @@ from .ffi import device as traced_device
 
 
 def _call(operation, given, numbers, wanted, extents=()):
-    """The results that are wanted, as a tuple; `given` is by name."""
+    """The results that are wanted, or those that the operation updates, as a tuple; `given` is by name."""
     names = [name for name, x in given.items() if x is not None]
     shapes = dict(zip(given, described(*given.values())))
     workspace = _rows.workspace_of(traced_device(), operation, shapes, numbers, wanted, extents)
     first = given[operation.read[0]]
     structs = [struct_like(first, shape, kind) for shape, kind in operation.results_of(shapes, wanted, extents)]
+    aliases = {names.index(name): len(structs) + i for i, name in enumerate(operation.updated)}  # whose results come last in the table
+    structs += [struct_like(first, *shapes[name]) for name in operation.updated]
+    made = len(structs)
     if workspace:
         structs.append(struct_like(first, (workspace,), "uint8"))
-    results = jax.ffi.ffi_call("ptxbuilder_rows", structs, vmap_method="sequential")(
+    bits = [operation.bits_of(some) for some in ((*names, *wanted), (*wanted, *operation.updated), operation.updated)]
+    results = jax.ffi.ffi_call("ptxbuilder_rows", structs, input_output_aliases=aliases, vmap_method="sequential")(
         *(given[name] for name in names), operation=operation.name, scale=numpy.array(numbers, numpy.float32),
-        numbers=numpy.array([len(operation.tensors), operation.bits_of((*names, *wanted)), operation.bits_of(wanted)], numpy.int64))
-    return tuple(results[:len(wanted)])
+        numbers=numpy.array([len(operation.tensors), *bits], numpy.int64))
+    return tuple(results[:made])
 
 
 @functools.lru_cache(maxsize=None)
@@ -59,14 +63,14 @@ def _function(name, there, numbers):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _jitted(name, there, numbers, extents, *given):
-    if extents:  # which no operation with a gradient has
-        operation = _rows.OPERATIONS[name]
+    operation = _rows.OPERATIONS[name]
+    if extents or operation.updated:  # which no operation with a gradient has
         return _call(operation, dict(zip(operation.read, alike(*given))), numbers, operation.written, extents)
     return _function(name, there, numbers)(*alike(*given))
 
 
 def rows(operation, given, numbers, device, extents):
-    """The operation's first result, or a tuple of all where they have extents of their own."""
+    """The operation's first result, or a tuple of all where they have extents of their own, or of those that it updates."""
     refuse_device(device)
     required, optional = _rows.by_use(operation, given)
     check_arrays(required, **optional)

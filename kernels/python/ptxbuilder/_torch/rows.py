@@ -1,4 +1,5 @@
-"""Operations on rows of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.rows where PyTorch traces."""
+"""Operations on rows of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.rows where PyTorch traces, and those
+that update tensors by an operation of their own, as torch.ops.ptxbuilder.append."""
 import functools
 
 import torch
@@ -8,7 +9,7 @@ from .. import _rows
 from .._common import name_of
 from . import tensors
 from .tensors import (DTYPES, PLACES, PLAIN, applied, check_meta, check_operands, has_transforms, is_compiling, is_grad_enabled, is_watched,
-                      library, place_of, requires_grad, there)
+                      is_wrapped, library, place_of, refuse_negative, requires_grad, there)
 
 library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device, str[] words, int[] extents) -> Tensor[]")
 
@@ -32,8 +33,36 @@ def _(operation, given, numbers, wanted, device, words, extents):
     return [given[0].new_empty(shape, dtype=DTYPES[kind]) for shape, kind in found]
 
 
+def _define(operation):
+    """An operation of PyTorch's for one that updates tensors, which its schema names."""
+    def type_of(name):
+        if name in operation.updated:
+            return f"Tensor({chr(ord('a') + operation.updated.index(name))}!)"
+        return "Tensor?" if operation.tensors[name]["optional"] else "Tensor"
+
+    given = ", ".join(f"{type_of(name)} {name}" for name in operation.read)
+    library.define(f"{operation.name}({given}, float[] numbers, str? device) -> ()")
+
+    def op(*arguments):
+        *given, numbers, device = arguments
+        _rows.run(tensors, operation, given, tuple(numbers), (), there(device, given[0]))
+
+    for place in PLACES:
+        library.impl(operation.name, op, place)
+    operators.register_fake(f"ptxbuilder::{operation.name}", lambda *arguments: check_meta(*arguments[:-2]), lib=library)
+
+
+for _operation in _rows.OPERATIONS.values():
+    if _operation.updated:
+        _define(_operation)
+
+
+def _is_traced(given):
+    return is_compiling() or is_watched() or not all([x is None or type(x) in PLAIN for x in given])
+
+
 def _run(operation, given, numbers, wanted, device, extents=()):
-    if is_compiling() or is_watched() or not all([x is None or type(x) in PLAIN for x in given]):
+    if _is_traced(given):
         first = operation.read[0]
         return tuple(torch.ops.ptxbuilder.rows(operation.name, list(given), list(numbers), list(wanted),
                                                place_of(device, given[0], first), [word for word, _ in extents],
@@ -91,15 +120,30 @@ def _way_back(operation, asks):
 _known_way_back = functools.lru_cache(maxsize=256)(_way_back)
 
 
+def _update(operation, given, numbers, device):
+    updated = dict(zip(operation.read, given))
+    updated = {name: updated[name] for name in operation.updated}
+    if is_wrapped(*given):
+        raise ValueError(f"{operation.name} is not known to torch.func: call it outside, on tensors that hold all batches")
+    if _is_traced(given):
+        getattr(torch.ops.ptxbuilder, operation.name)(*given, list(numbers), place_of(device, given[0], operation.read[0]))
+        return
+    refuse_negative(**updated)
+    _rows.run(tensors, operation, given, numbers, (), device)
+    torch.autograd.graph.increment_version(updated.values())
+
+
 @tensors.named("ptxbuilder::rows")
 def rows(operation, given, numbers, device, extents):
-    """The operation's first result, or a tuple of all where they have extents of their own."""
+    """The operation's first result, or a tuple of all where they have extents of their own; None of one that updates tensors."""
     if is_compiling():
         _check(operation, given)
     try:
         asks, gradient = requires_grad(*given), operation.gradient
         if asks and not gradient:
             raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
+        if operation.updated:
+            return _update(operation, given, numbers, device)
         if gradient and (asks or (not is_compiling() and has_transforms() is not None)):
             return applied(_Rows, operation.name, numbers, device, *given)[0]
         found = _run(operation, given, numbers, _rows.wanted_of(operation, extents), device, extents)
