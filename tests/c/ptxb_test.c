@@ -1161,8 +1161,8 @@ static void check_append(void) {
   memcpy(slots.host, (const int32_t[]){4, -1, 1}, sizeof(int32_t) * kTokens);
   OK(ptxb_copy_in(device, slots.tensor.data, slots.host, slots.bytes));
   slots.tensor.ndim = 1;
-  const ptxb_tensor* tensors[] = {&k.tensor,     &v.tensor, &k_cache.tensor, &v_cache.tensor,
-                                  &slots.tensor, NULL,      NULL,            NULL};
+  const ptxb_tensor* tensors[] = {&k.tensor, &v.tensor, &k_cache.tensor, &v_cache.tensor, &slots.tensor, NULL,
+                                  NULL,      NULL};
   ptxb_rows p = PTXB_ROWS_INIT;
   p.operation = "append", p.tensors = tensors, p.tensor_count = 8;
   OK(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
@@ -1182,7 +1182,8 @@ static void check_append(void) {
   CHECK(wrong == 0);
   CHECK(strstr(ptxb_rows_table(), "\"name\": \"k_cache\""));
   tensors[5] = &k.tensor;
-  REFUSED(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "append: cos has the shape [positions, columns]");
+  REFUSED(ptxb_rows_run(device, &p, NULL, 0, PTXB_OWN_STREAM),
+          "append: cos has the shape [positions, columns]");
   for (int i = 0; i < 4; ++i) discard(all[i]);
   discard(&slots);
 }
