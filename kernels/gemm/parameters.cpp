@@ -77,7 +77,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
     add("workspace", pointer, DType::f32,
         fmt::format("{} B at a multiple of 16, which may hold anything, for sums on their way from CTA to "
                     "CTA; launches on one stream may share it, others need one each",
-                    gemm_workspace_bytes(t, {kMostSplitCtas, 1, 2 * kMostSplitCtas})));
+                    gemm_workspace_bytes(t, {.x = kMostSplitCtas, .y = 1, .places = 2 * kMostSplitCtas})));
   declare(k, where);
 }
 
