@@ -16,7 +16,7 @@ constexpr int64_t kTokens = 5, kHeads = 3, kPages = 3, kPageRows = 4, kColumns =
 constexpr size_t kHead = 2 * kColumns, kCache = kPages * kHeads * kPageRows * kHead;
 using Floats = std::vector<float>;
 
-// All tensors of a call lie in memory of the device, each with its numbers on the host.
+// The tensors of a call lie in memory of the device, each with its numbers on the host.
 struct Call {
   Call() : device(runtime::open_emulator()), rows(*device) {
     call.operation = &kernels::row_operation("append");
@@ -91,7 +91,7 @@ TEST_CASE("tokens go to their slots, by indices of both types") {
   narrow.call.tensors[4] = narrow.index<int32_t>({7, -1, 0, 12, 10});
   narrow.run();
   check(narrow, {7, -1, 0, 12, 10});
-  // What is 3 in its low 32 bits alone is no slot.
+  // A number that is 3 in its low 32 bits alone is no slot.
   wide.call.tensors[4] = wide.index<int64_t>({11, (int64_t{1} << 32) + 3, -1, 5, INT64_MIN});
   wide.run();
   check(wide, {11, -1, -1, 5, -1});
