@@ -65,7 +65,8 @@ def _function(name, there, numbers):
 def _jitted(name, there, numbers, extents, *given):
     operation = _rows.OPERATIONS[name]
     if extents or operation.updated:  # which no operation with a gradient has
-        return _call(operation, dict(zip(operation.read, alike(*given))), numbers, operation.written, extents)
+        named = zip((name for name, is_given in zip(operation.read, there) if is_given), alike(*given))
+        return _call(operation, {**dict.fromkeys(operation.read), **dict(named)}, numbers, operation.written, extents)
     return _function(name, there, numbers)(*alike(*given))
 
 
