@@ -29,6 +29,12 @@ def _call(operation, given, numbers, wanted, extents=()):
     return tuple(results[:made])
 
 
+def _by_name(operation, there, given):
+    """The tensors that an operation reads, of which `there` says that they are given, and None for others."""
+    given = iter(given)
+    return {name: next(given) if is_given else None for name, is_given in zip(operation.read, there)}
+
+
 @functools.lru_cache(maxsize=None)
 def _function(name, there, numbers):
     """The first result of the operation, of those arrays that `there` says are given, with its derivative."""
@@ -37,7 +43,7 @@ def _function(name, there, numbers):
     names = [name for name, is_given in zip(operation.read, there) if is_given]
 
     def by_name(given):
-        return {**dict.fromkeys(operation.read), **dict(zip(names, given))}
+        return _by_name(operation, there, given)
 
     @jax.custom_vjp
     def function(*given):
@@ -65,8 +71,7 @@ def _function(name, there, numbers):
 def _jitted(name, there, numbers, extents, *given):
     operation = _rows.OPERATIONS[name]
     if extents or operation.updated:  # which no operation with a gradient has
-        named = zip((name for name, is_given in zip(operation.read, there) if is_given), alike(*given))
-        return _call(operation, {**dict.fromkeys(operation.read), **dict(named)}, numbers, operation.written, extents)
+        return _call(operation, _by_name(operation, there, alike(*given)), numbers, operation.written, extents)
     return _function(name, there, numbers)(*alike(*given))
 
 
