@@ -118,11 +118,10 @@ class Run {
 
   // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
   // operations: all elements where that takes seconds, else a random sample. It is called once for each, and
-  // serves all schedules. `start` runs before each launch that is checked. Of several outputs each has a
-  // check, and the verdict is of all.
-  void check(
-      Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
-      const std::function<void()>& start = [] {});
+  // serves all schedules. `start` runs before each launch that is checked, in place of poisoning. Of several
+  // outputs each has a check, and the verdict is of all.
+  void check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
+             const std::function<void()>& start = nullptr);
 
   // The work of one launch, for the rates. Call it last.
   void measure(double flops, double bytes);
