@@ -1,10 +1,10 @@
-"""pb.einsum beside torch.einsum and beside the product of matrices of the same size: drawn contractions of two to four free dimensions, one or
-two that are summed over and now and then batches, whose operands lie in any order; bf16, in turns.
+"""pb.einsum beside torch.einsum and beside the product of matrices of the same size: drawn contractions of two to four free dimensions,
+one or two that are summed over and now and then batches, whose operands lie in any order; bf16, in turns.
 
   einsum.py [--drawn N] [--seed S] [--rounds R] [--small]
 
-All are held against float64. `plain` is what folds into one product of matrices, `modes` what lies along several dimensions of a tensor map,
-and `copied` what is copied first; the last lines have geometric means of each.
+All are held against float64. `plain` ones fold into one product of matrices, `modes` lie along several dimensions of a tensor map, and
+`copied` ones are copied first; the last lines have geometric means of each.
 """
 import argparse
 import math

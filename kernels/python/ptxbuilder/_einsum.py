@@ -8,11 +8,12 @@ from ._common import CODES, check_flags, check_number, device_of, door_of, name_
 def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=False, tf32=False, device=None):
     """The contraction of two tensors by name, as numpy.einsum and torch.einsum: einsum("mbk,nbk->mnb", a, b).
 
-    A letter names a dimension, and those of equal letters are equal. What A and B have and the result has not is summed over; what all
-    three have are batches. A result that is made may lie in another order than its dimensions are in, as torch.einsum's. Without "->" the result has the letters that come once, in the order of the alphabet. Any order of
-    letters and any strides are taken: dimensions fold into those of one matrix product where their strides do, are dimensions of the
-    tensor map where they do not, and what the hardware takes in no way is copied once: einsum_explained() says so. A letter of one
-    tensor alone, or twice in one, is refused; so is "...".
+    A letter names a dimension, and those of equal letters are equal. Letters that A and B have and the result has not are summed over;
+    those that all three have are batches. A result that is made may lie in another order than its dimensions are in, as torch.einsum's.
+    Without "->" the result has the letters that come once, in the order of the alphabet. Any order of letters and any strides are taken:
+    dimensions fold into those of one matrix product where their strides do, are dimensions of the tensor map where they do not, and a
+    tensor that the hardware takes in no way is copied once: einsum_explained() says so. A letter of one tensor alone, or twice in one,
+    is refused; so is "...".
 
     Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and
     returned; JAX has none. Differentiable in A and B. In JAX, whose arrays lie without gaps, dimensions are brought beside each other
@@ -41,7 +42,7 @@ class Words:
 
 def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=None):
     """Says in a line which letters are rows, columns, depth and batches of the product that einsum() makes, how they lie in tiles, and
-    which tensor is copied for which reason. Of PyTorch's and numpy's tensors; the result counts as one that is made."""
+    which tensor is copied for which reason. It takes PyTorch's and numpy's tensors; the result counts as one that is made."""
     letters, words = parsed(subscripts), Words(1.0, out_dtype, False, tf32, device)
     number = device_of(device)
     if number is None:
@@ -76,7 +77,7 @@ def parsed(subscripts):
     for which, letters in (("A", a), ("B", b), ("the result", result)):
         for letter in letters:
             if not (letter.isascii() and letter.isalpha()):
-                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and there are two operands")
+                raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and operands are two")
     if not arrow:
         result = "".join(sorted(letter for letter in set(a + b) if (a + b).count(letter) == 1))
     return a, b, result
@@ -88,7 +89,7 @@ def text_of(letters):
 
 
 def shape_of(letters, of_a, of_b):
-    """The shape of the result. What is wrong with the operands the library says, but for letters that it has no extent for."""
+    """Gives the shape of the result. The library says what is wrong with the operands, but for letters that it has no extent for."""
     extents = {**dict(zip(letters[1], of_b)), **dict(zip(letters[0], of_a))}
     for letter in letters[2]:
         if letter not in extents:
