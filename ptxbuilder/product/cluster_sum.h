@@ -7,8 +7,8 @@
 
 namespace ptxbuilder {
 
-// It is for one sum in a kernel whose cluster has at least two CTAs along an axis. Those in line along it add up,
-// and each gets the whole sum of some columns. The order of additions is that of their places, so results
+// It is for one sum in a kernel whose cluster has at least two CTAs along an axis. Those in line along it add
+// up, and each gets the whole sum of some columns. The order of additions is that of their places, so results
 // repeat bit for bit.
 class ClusterSum {
  public:
