@@ -42,6 +42,14 @@ Kernel cross_entropy_gradient_kernel(const RowProblem& problem) {
   });
 }
 
+RowTensor target() {
+  return {.name = "target",
+          .shape = {"rows"},
+          .type = RowTensor::Type::integer,
+          .meaning = "a column of each row; below 0 the row does not count",
+          .counts = {"columns"}};
+}
+
 }  // namespace
 
 RowOperation cross_entropy() {
@@ -50,11 +58,7 @@ RowOperation cross_entropy() {
   return {.name = "cross_entropy",
           .summary = "loss = log(sum(exp(x))) - x[target] of each row, 0 where target is below 0",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                      {.name = "target",
-                       .shape = {"rows"},
-                       .type = integer,
-                       .meaning = "a column of each row; below 0 the row does not count",
-                       .counts = {"columns"}},
+                      target(),
                       {"loss", {"rows"}, number, written, "of each row; NaN where there is no such column"},
                       {"lse", {"rows"}, number, written_if_given, "log(sum(exp(x)))"}},
           .limits = {.in_pieces = true},
@@ -67,11 +71,7 @@ RowOperation cross_entropy_gradient() {
   return {.name = "cross_entropy_gradient",
           .summary = "the gradient of cross_entropy by x",
           .tensors = {{"x", {"rows", "columns"}, any, read, "the rows"},
-                      {.name = "target",
-                       .shape = {"rows"},
-                       .type = integer,
-                       .meaning = "a column of each row; below 0 the row does not count",
-                       .counts = {"columns"}},
+                      target(),
                       {"lse", {"rows"}, number, read, "what cross_entropy has written"},
                       {"dloss", {"rows"}, number, read, "the gradient of loss"},
                       {"dx", {"rows", "columns"}, of_first, written, "the gradient of x"}},
