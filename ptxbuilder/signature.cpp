@@ -48,6 +48,7 @@ Json write(const Parameter& p) {
     json["swizzle"] = name(map.swizzle);
     json["l2_promotion"] = name(map.l2_promotion);
     json["oob_fill"] = name(map.oob_fill);
+    if (map.pixels != 0) json["pixels"] = map.pixels;
   }
   return json;
 }
@@ -163,6 +164,7 @@ Parameter read_parameter(const Json& json, const std::string& path) {
     p.tensor_map.swizzle = in.get_enum<Swizzle>("swizzle", kSwizzles);
     p.tensor_map.l2_promotion = in.get_enum<L2Promotion>("l2_promotion", kPromotions);
     p.tensor_map.oob_fill = in.get_enum<OobFill>("oob_fill", kFills);
+    p.tensor_map.pixels = in.get_optional_unsigned<uint32_t>("pixels").value_or(0);
   }
   return p;
 }

@@ -45,6 +45,9 @@ struct TensorMapRecipe {
   Swizzle swizzle = Swizzle::none;
   L2Promotion l2_promotion = L2Promotion::b256;  // 1 to 2 % where memory bounds, no loss elsewhere
   OobFill oob_fill = OobFill::zero;
+  // A copy takes so many pixels in the mode im2col, each of box[0] channels, and the box is 1 along the other
+  // dimensions (cuTensorMapEncodeIm2col); 0 for boxes.
+  uint32_t pixels = 0;
 
   int rank() const { return static_cast<int>(box.size()); }
   bool operator==(const TensorMapRecipe&) const = default;

@@ -47,4 +47,9 @@ Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::span(strides.begin(), strides.size()));
 }
 
+Argument im2col(Argument tensor, Im2col walk) {
+  tensor.im2col = std::make_shared<const Im2col>(std::move(walk));
+  return tensor;
+}
+
 }  // namespace ptxbuilder::runtime

@@ -27,7 +27,8 @@ struct Argument {
   std::array<uint64_t, kMaxRank> shape = {};                 // elements
   std::array<uint64_t, kMaxRank - 1> strides = {};           // bytes, of dimensions 1 to rank - 1
   std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
-  const TensorMapRecipe* recipe = nullptr;  // of a tensor map array: by which its maps were encoded
+  const TensorMapRecipe* recipe = nullptr;    // of a tensor map array: by which its maps were encoded
+  std::shared_ptr<const Im2col> im2col = {};  // of a tensor for a map of pixels
 
   // The same argument, to be refused by any parameter but `parameter`. The text has to outlive the launch.
   Argument named(std::string_view parameter) const {
@@ -110,5 +111,7 @@ Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});
 Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
+// The same tensor for a map of pixels, whose copies walk so.
+Argument im2col(Argument tensor, Im2col walk);
 
 }  // namespace ptxbuilder::runtime

@@ -159,22 +159,34 @@ TensorMap CudaDevice::encode_in_scope(const TensorMapView& a) {
   TensorMap map;
   const uint64_t no_stride = 0;  // for rank 1: the driver wants an address even where it reads nothing
   const TensorMapRecipe& recipe = a.recipe;
-  Status status = driver().tensor_map_encode_tiled.status(
-      &map, cu::data_type(recipe.dtype), static_cast<uint32_t>(recipe.rank()),
-      reinterpret_cast<void*>(a.address), a.shape.data(), a.strides.empty() ? &no_stride : a.strides.data(),
-      recipe.box.data(), recipe.element_strides.data(), static_cast<int>(recipe.interleave),
-      static_cast<int>(recipe.swizzle), static_cast<int>(recipe.l2_promotion),
-      static_cast<int>(recipe.oob_fill));
+  const uint64_t* const strides = a.strides.empty() ? &no_stride : a.strides.data();
+  std::array<uint32_t, 5> element_strides = {};
+  for (size_t d = 0; d < a.shape.size(); ++d) element_strides.at(d) = a.element_stride(d);
+  const auto encode = [&](auto& entry, auto... box) {
+    return entry.status(&map, cu::data_type(recipe.dtype), static_cast<uint32_t>(recipe.rank()),
+                        reinterpret_cast<void*>(a.address), a.shape.data(), strides, box...,
+                        element_strides.data(), static_cast<int>(recipe.interleave),
+                        static_cast<int>(recipe.swizzle), static_cast<int>(recipe.l2_promotion),
+                        static_cast<int>(recipe.oob_fill));
+  };
+  const char* const call = a.im2col ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled";
+  const Status status = a.im2col ? encode(driver().tensor_map_encode_im2col, a.im2col->lower.data(),
+                                          a.im2col->upper.data(), recipe.box[0], recipe.pixels)
+                                 : encode(driver().tensor_map_encode_tiled, recipe.box.data());
   // A kernel that failed before shows here first where the next one takes a map.
-  if (status != Status::invalid_value) queue_.expect(status, "cuTensorMapEncodeTiled");
+  if (status != Status::invalid_value) queue_.expect(status, call);
   if (status != Status::success)
     throw Error(fmt::format(
-        "cuTensorMapEncodeTiled failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "
+        "{} failed: {}; the map keeps the manual's rules: {} at {:#x}, shape [{}], "
         "strides [{}] B, "
-        "box [{}], element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}",
-        driver().loaded.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
-        fmt::join(a.strides, ", "), fmt::join(recipe.box, ", "), fmt::join(recipe.element_strides, ", "),
-        name(recipe.interleave), name(recipe.swizzle), name(recipe.l2_promotion), name(recipe.oob_fill)));
+        "box [{}], element strides [{}], interleave {}, swizzle {}, L2 promotion {}, fill {}{}",
+        call, driver().loaded.describe(status), name(recipe.dtype), a.address, fmt::join(a.shape, ", "),
+        fmt::join(a.strides, ", "), fmt::join(recipe.box, ", "),
+        fmt::join(std::span(element_strides).first(a.shape.size()), ", "), name(recipe.interleave),
+        name(recipe.swizzle), name(recipe.l2_promotion), name(recipe.oob_fill),
+        a.im2col ? fmt::format(", {} pixels, corners [{}] and [{}]", recipe.pixels,
+                               fmt::join(a.im2col->lower, ", "), fmt::join(a.im2col->upper, ", "))
+                 : ""));
   correct_small_map(map, a, context_.compute_capability());
   return map;
 }

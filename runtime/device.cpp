@@ -25,6 +25,11 @@ class InOrderEvent final : public Event {
 
 }  // namespace
 
+uint32_t TensorMapView::element_stride(size_t d) const {
+  const bool steps = im2col && d > 0 && d <= im2col->steps.size();
+  return steps ? im2col->steps[d - 1] : recipe.element_strides[d];
+}
+
 TensorMap Device::encode(const TensorMapView& map) {
   check(map);
   const Scope scope(*this);

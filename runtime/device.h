@@ -102,12 +102,24 @@ struct alignas(64) TensorMap {
   std::array<std::byte, 128> bytes = {};
 };
 
-// What cuTensorMapEncodeTiled takes, where it lies. Lists run from the innermost dimension outwards.
+// The pixels that copies of a map in the mode im2col walk over, of a tensor whose innermost dimension are the
+// channels of a pixel, and whose outermost are images. Lists are of the dimensions between, innermost first.
+struct Im2col {
+  std::vector<int> lower, upper;     // corners of the box of pixels, from the first and from the last pixel
+  std::vector<uint32_t> steps = {};  // from a pixel to the next; empty for the recipe's element strides
+};
+
+// What cuTensorMapEncodeTiled takes, or of a recipe with pixels cuTensorMapEncodeIm2col, where it lies. Lists
+// run from the innermost dimension outwards.
 struct TensorMapView {
   const TensorMapRecipe& recipe;
   Address address;
   std::span<const uint64_t> shape;    // elements
   std::span<const uint64_t> strides;  // bytes; of dimensions 1 to rank - 1, since dimension 0 is contiguous
+  const Im2col* im2col = nullptr;     // of a recipe with pixels
+
+  // From an element, or a pixel, that a copy takes to the next.
+  uint32_t element_stride(size_t d) const;
 };
 
 // The same with lists of its own.
@@ -115,9 +127,10 @@ struct TensorMapArguments {
   TensorMapRecipe recipe;
   Address address = 0;
   std::vector<uint64_t> shape, strides;
+  std::optional<Im2col> im2col = {};
 
   // NOLINTNEXTLINE: meant to be implicit
-  operator TensorMapView() const { return {recipe, address, shape, strides}; }
+  operator TensorMapView() const { return {recipe, address, shape, strides, im2col ? &*im2col : nullptr}; }
 };
 
 struct DeviceProperties {

@@ -287,6 +287,9 @@ struct Driver {
         const uint32_t*, int /*interleave*/, int /*swizzle*/, int /*L2 promotion*/,
         int /*out-of-bounds fill*/>
       tensor_map_encode_tiled{loaded, "cuTensorMapEncodeTiled"};
+  Entry<void*, TensorMapDataType, uint32_t, void*, const uint64_t*, const uint64_t*, const int* /*lower*/,
+        const int* /*upper*/, uint32_t /*channels*/, uint32_t /*pixels*/, const uint32_t*, int, int, int, int>
+      tensor_map_encode_im2col{loaded, "cuTensorMapEncodeIm2col"};
 };
 
 }  // namespace ptxbuilder::runtime::cu

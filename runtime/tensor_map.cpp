@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kMaxExtent = uint64_t{1} << 32;  // elements, inclusive
 constexpr uint64_t kStrideEnd = uint64_t{1} << 40;  // bytes, exclusive
 constexpr uint32_t kMaxBox = hopper::box_extent, kMaxElementStride = hopper::element_stride;
+constexpr uint32_t kMostPixels = hopper::im2col_pixels;
 constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
 
 using Breach = std::optional<TensorMapBreach>;
@@ -90,6 +91,37 @@ Breach element_strides_breach(const TensorMapRecipe& recipe) {
   return {};
 }
 
+// Corners have 16 bits in all.
+Breach im2col_breach(const TensorMapView& a) {
+  const bool wanted = a.recipe.pixels != 0;
+  if (wanted != (a.im2col != nullptr))
+    return breaks("im2col", -1, {}, "a map of {} and a tensor {} corners; give {}",
+                  wanted ? "pixels" : "boxes", wanted ? "without" : "with",
+                  wanted ? "it by runtime::im2col()" : "one without, or load its pixels by Im2colOffsets");
+  if (!wanted) return {};
+  const Im2col& walk = *a.im2col;
+  const size_t inner = a.shape.size() - 2;  // dimensions between the channels and the images
+  if (walk.lower.size() != inner || walk.upper.size() != inner ||
+      (!walk.steps.empty() && walk.steps.size() != inner))
+    return breaks("im2col", -1, {},
+                  "corners of {} and {} dimensions, and steps of {}; an im2col map of rank {} has {}",
+                  walk.lower.size(), walk.upper.size(), walk.steps.size(), a.shape.size(), inner);
+  const int limit = inner == 1 ? 1 << 15 : inner == 2 ? 1 << 7 : 1 << 4;
+  for (size_t d = 0; d < inner; ++d) {
+    for (const int corner : {walk.lower[d], walk.upper[d]})
+      if (corner < -limit || corner >= limit)
+        return breaks("im2col", -1, {}, "a corner of {}; {} to {} are possible for rank {}", corner, -limit,
+                      limit - 1, a.shape.size());
+    if (static_cast<int64_t>(a.shape[d + 1]) + walk.upper[d] <= walk.lower[d])
+      return breaks("im2col", -1, {}, "the corners {} and {} leave no pixel of {} along dimension {}",
+                    walk.lower[d], walk.upper[d], a.shape[d + 1], d + 1);
+    if (const uint32_t step = a.element_stride(d + 1); step < 1 || step > kMaxElementStride)
+      return breaks("im2col", -1, {}, "a step of {} pixels along dimension {}; 1 to {} are possible", step,
+                    d + 1, kMaxElementStride);
+  }
+  return {};
+}
+
 Breach strides_breach(const TensorMapView& a) {
   const uint64_t align = alignment(a.recipe),
                  row = a.shape[0] * static_cast<uint64_t>(size_of(a.recipe.dtype));
@@ -141,7 +173,8 @@ Breach placed_breach(const TensorMapView& a) {
       return breaks("shape", static_cast<int>(i), {nearest},
                     "shape[{}] = {} is not in 1 to 2^32 elements; nearest: {}", i, a.shape[i], nearest);
     }
-  return strides_breach(a);
+  if (Breach broken = strides_breach(a)) return broken;
+  return im2col_breach(a);
 }
 
 void throw_if(const Breach& broken) {
@@ -168,6 +201,10 @@ std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe) {
     return breaks("oob_fill", -1, {static_cast<uint64_t>(OobFill::zero)},
                   "out-of-bounds fill nan with {}: only f16, bf16, tf32, f32 and f64 have one; use zero",
                   name(recipe.dtype));
+  if (recipe.pixels != 0 && rank < 3)
+    return breaks("pixels", -1, {}, "rank {} of an im2col map, which has 3 to 5", rank);
+  if (recipe.pixels > kMostPixels)
+    return breaks("pixels", -1, {}, "{} pixels; 1 to {} are possible", recipe.pixels, kMostPixels);
   if (Breach broken = box_breach(recipe)) return broken;
   return element_strides_breach(recipe);
 }

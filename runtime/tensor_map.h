@@ -15,9 +15,9 @@ struct TensorMapBreach {
   std::string text;               // the rule, the numbers and the nearest legal value
 };
 
-// The first rule broken, if any. The rules are those of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map
-// Object Management") and two of our own, for values that the driver takes but no kernel means: rows that
-// overlap, and an element stride of dimension 0, which TMA ignores.
+// The first rule broken, if any. The rules are those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col
+// (CUDA driver API, "Tensor Map Object Management") and two of our own, for values that the driver takes but
+// no kernel means: rows that overlap, and an element stride of dimension 0, which TMA ignores.
 std::optional<TensorMapBreach> breach(const TensorMapRecipe& recipe);  // what is known at compile time
 std::optional<TensorMapBreach> breach(const TensorMapView& map);       // everything
 

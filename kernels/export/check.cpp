@@ -88,6 +88,12 @@ void check(const Export& e) {
       throw Error(fmt::format("export: kernel '{}' is compiled for {}, and what is exported runs on sm_90a",
                               signature.kernel, signature.target));
     if (image.empty()) throw Error(fmt::format("export: kernel '{}' has no image", signature.kernel));
+    for (const Parameter& p : signature.parameters)
+      if (p.tensor_map.pixels != 0)
+        throw Error(
+            fmt::format("export: kernel '{}' takes '{}' as pixels (im2col), whose corners exported C does "
+                        "not have: launch it by the runtime",
+                        signature.kernel, p.name));
     if (e.shapes.empty()) check_condition(e, k);
   }
   check_parameters(e);

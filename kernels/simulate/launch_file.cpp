@@ -472,7 +472,8 @@ class Reader {
     }
     if (auto im2col = node.find("im2col")) {
       if (node.find("box")) node.at("box").refuse("an im2col map has channels and pixels, and no box");
-      p.im2col = pixels(*im2col, rank);
+      p.map.im2col = corners(*im2col, rank);
+      recipe.pixels = static_cast<uint32_t>(im2col->at("pixels").whole(1, 1024));
       recipe.box.assign(rank, 1);
       recipe.box[0] = static_cast<uint32_t>(im2col->at("channels").whole(1, hopper::box_extent));
     } else {
@@ -496,11 +497,10 @@ class Reader {
                               runtime::extent_bytes(p.map), p.offset, b.name, b.bytes()));
   }
 
-  static runtime::Im2col pixels(const Node& node, size_t rank) {
+  static runtime::Im2col corners(const Node& node, size_t rank) {
     node.members({"channels", "pixels", "lower", "upper"});
     if (rank < 3) node.refuse(fmt::format("an im2col map has rank 3 to 5, not {}", rank));
     runtime::Im2col p;
-    p.pixels = static_cast<uint32_t>(node.at("pixels").whole(1, 1024));
     for (auto [name, to] : {std::pair{"lower", &p.lower}, std::pair{"upper", &p.upper}}) {
       const Node list = node.at(name);
       for (size_t i = 0; i < list.list(rank - 2, rank - 2); ++i) {

@@ -23,9 +23,8 @@ struct LaunchParameter {
   std::optional<size_t> buffer = {};     // a pointer has none: null
   uint64_t offset = 0;                   // bytes into the buffer
   runtime::TensorMapArguments map = {};  // without its address
-  std::optional<runtime::Im2col> im2col = {};
-  uint32_t at = 0;     // bytes from the start of the struct around it
-  uint32_t bytes = 0;  // of a struct
+  uint32_t at = 0;                       // bytes from the start of the struct around it
+  uint32_t bytes = 0;                    // of a struct
   std::vector<LaunchParameter> members = {};
 
   size_t size() const;

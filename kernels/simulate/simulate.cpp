@@ -350,8 +350,7 @@ class Bench {
         runtime::TensorMapArguments arguments = p.map;
         arguments.address = address;
         try {
-          const runtime::TensorMap map =
-              p.im2col ? device_->encode_im2col(arguments, *p.im2col) : device_->encode(arguments);
+          const runtime::TensorMap map = device_->encode(arguments);
           store(map.bytes.data(), sizeof map.bytes);
         } catch (const Error& e) {
           refuse(file_, fmt::format("{}: {}", p.path, e.what()));

@@ -42,10 +42,11 @@ inline constexpr int least_role_registers = 24, most_role_registers = 256, role_
 inline constexpr int parameter_bytes = 32764;  // at most
 
 // CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, cp.async.bulk.tensor.
-inline constexpr int tensor_rank = 5;     // dimensions of a tensor map, at most
-inline constexpr int box_extent = 256;    // elements along each, at most
-inline constexpr int element_stride = 8;  // at most
-inline constexpr int bulk_unit = 16;      // bytes: sizes, strides and global addresses are multiples
+inline constexpr int tensor_rank = 5;       // dimensions of a tensor map, at most
+inline constexpr int box_extent = 256;      // elements along each, at most
+inline constexpr int element_stride = 8;    // at most
+inline constexpr int im2col_pixels = 1024;  // of a copy, at most
+inline constexpr int bulk_unit = 16;        // bytes: sizes, strides and global addresses are multiples
 inline constexpr int tensor_shared_alignment = 128;  // bytes, of a box in shared memory
 
 }  // namespace ptxbuilder::hopper

@@ -21,6 +21,12 @@ struct BoxExtents {
   int cols, rows, outer_rows = 1;
 };
 
+// The rows of a view are along one dimension, or folded along two of which the first has `inner`, or pixels.
+struct RowsOfView {
+  int inner = 0;
+  bool pixels = false;
+};
+
 // Returns what the author can do so that boxes of a tile are small enough along a dimension.
 std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   if (dimension > 0)
@@ -65,7 +71,7 @@ BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::st
 }
 
 // Returns the extents for a view that comes in `parts`.
-BoxExtents box_extents(const TileView& view, int parts, int inner, std::string_view operation) {
+BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count() / parts;
   if (tile.panel_row_bytes() % 16 != 0)
@@ -74,7 +80,14 @@ BoxExtents box_extents(const TileView& view, int parts, int inner, std::string_v
                     operation, tile.describe(), tile.panel_row_bytes()));
   const int cols =
       box_extent(tile.panel_cols(), 0, kSharedAlignment / size_of(tile.dtype()), tile, operation);
-  if (inner != 0) return folded(rows, inner, cols, tile, operation);
+  if (of.inner != 0) return folded(rows, of.inner, cols, tile, operation);
+  if (of.pixels) {
+    if (cols != tile.panel_cols() || rows > hopper::im2col_pixels)
+      throw Error(fmt::format("{}: {} pixels of {} channels for a {}; one copy takes {} of {} at most",
+                              operation, rows, tile.panel_cols(), tile.describe(), hopper::im2col_pixels,
+                              hopper::box_extent));
+    return {cols, rows};
+  }
   // A box lies without gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
   // aligned, since a row has 16 bytes at least.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
@@ -83,7 +96,7 @@ BoxExtents box_extents(const TileView& view, int parts, int inner, std::string_v
 // The boxes of a view, one for each panel, or more where a box would be too large; each of `parts` CTAs
 // fetches an equal number of rows of all. A part may begin within a swizzle's pattern, which belongs to
 // addresses and not to boxes.
-TmaBoxes boxes_of(const TileView& view, int rank, int parts, int inner, std::string_view operation) {
+TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
   TmaBoxes boxes;
@@ -99,12 +112,18 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, int inner, std::str
   if (rank == 1 && rows != 1)
     throw Error(
         fmt::format("{}: one coordinate for a tile of {} rows; give one for the rows too", operation, rows));
-  if (inner != 0 && rank < 3)
+  if (of.inner != 0 && rank < 3)
     throw Error(
         fmt::format("{}: folded rows with {} coordinates; they lie along two dimensions behind the "
                     "innermost",
                     operation, rank));
-  const BoxExtents box = box_extents(view, parts, inner, operation);
+  if (of.pixels && rank < 3)
+    throw Error(
+        fmt::format("{}: pixels with {} coordinates; images have 3 to 5 dimensions", operation, rank));
+  if (of.pixels && parts > 1)
+    throw Error(
+        fmt::format("{}: pixels for {} CTAs; each CTA loads its own: take no multicast", operation, parts));
+  const BoxExtents box = box_extents(view, parts, of, operation);
   auto divide = [&](int extent, int dimension, int into, int bytes) {
     if (extent != into) boxes.digits.push_back({extent / into, dimension, into, into * bytes});
   };
@@ -115,15 +134,15 @@ TmaBoxes boxes_of(const TileView& view, int rank, int parts, int inner, std::str
         operation, tile.describe(), tile.panel_bytes(), kSharedAlignment));
   divide(tile.panel_cols(), 0, box.cols, size_of(tile.dtype()));
   boxes.digits.push_back({tile.panels(), 0, tile.panel_cols(), tile.panel_bytes()});
-  if (inner == 0) {
+  if (of.inner == 0) {
     divide(rows, 1, box.rows, row_bytes);
     divide(all, 1, rows, row_bytes);
     return boxes;
   }
-  divide(inner, 1, box.rows, row_bytes);
-  if (all != inner * box.outer_rows)
+  divide(of.inner, 1, box.rows, row_bytes);
+  if (all != of.inner * box.outer_rows)
     boxes.digits.push_back(
-        {all / (inner * box.outer_rows), 2, box.outer_rows, inner * box.outer_rows * row_bytes});
+        {all / (of.inner * box.outer_rows), 2, box.outer_rows, of.inner * box.outer_rows * row_bytes});
   return boxes;
 }
 
@@ -141,41 +160,47 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
 }
 
 // The tensor map for a view that comes in `parts`.
-TensorMapRecipe recipe(const TileView& view, int rank, int parts, int inner, std::string_view operation) {
-  const BoxExtents box = box_extents(view, parts, inner, operation);
+TensorMapRecipe recipe(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
+  const BoxExtents box = box_extents(view, parts, of, operation);
   TensorMapRecipe r;
   r.dtype = view.tile().dtype();
   r.swizzle = view.tile().swizzle();
   r.box.assign(static_cast<size_t>(rank), 1);
   r.box[0] = static_cast<uint32_t>(box.cols);
-  if (rank > 1) r.box[1] = static_cast<uint32_t>(box.rows);
-  if (inner != 0) r.box[2] = static_cast<uint32_t>(box.outer_rows);
+  const auto rows = static_cast<uint32_t>(box.rows);
+  if (of.pixels)
+    r.pixels = rows;
+  else if (rank > 1)
+    r.box[1] = rows;
+  if (of.inner != 0) r.box[2] = static_cast<uint32_t>(box.outer_rows);
   r.element_strides.assign(static_cast<size_t>(rank), 1);
   return r;
 }
 
 // Everything of a copy of a view but the device's values. The tensor map is bound to it.
 CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const MulticastGroups& groups,
-                const std::vector<u32>& coordinates, std::optional<OobFill> fill, int inner,
+                const std::vector<u32>& coordinates, std::optional<OobFill> fill, RowsOfView of,
                 std::string_view operation) {
   Builder& builder = Builder::current();
   const int rank = static_cast<int>(coordinates.size());
   CopyRecord record;
   record.is_store = is_store;
-  record.boxes = boxes_of(view, rank, groups.count(), inner, operation);
+  record.boxes = boxes_of(view, rank, groups.count(), of, operation);
   record.groups = groups;
-  bind_tensor_map(map, recipe(view, rank, groups.count(), inner, operation), fill,
-                  "a " + view.tile().describe(), operation);
+  bind_tensor_map(map, recipe(view, rank, groups.count(), of, operation), fill, "a " + view.tile().describe(),
+                  operation);
   check_innermost(coordinates[0], view.tile().dtype(), operation);
   const Parameter& parameter =
       builder.signature().parameters[builder.parameter_index(choices_of(map).front())];
   record.view = record_view(TileContext::of(builder).record, view);
   record.map = parameter.name;
   record.recipe = parameter.tensor_map;
+  // The walk over pixels counts as one dimension.
+  if (of.pixels) record.recipe.box[1] = record.recipe.pixels;
   record.steps.resize(static_cast<size_t>(rank));
   record.steps[0].cols = 1;
   if (rank > 1) record.steps[1].rows = 1;
-  if (inner != 0) record.steps[2].rows = inner;
+  if (of.inner != 0) record.steps[2].rows = of.inner;
   return record;
 }
 
@@ -302,24 +327,33 @@ void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::v
   }
 }
 
-void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates, int inner_rows) {
+void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates, int inner_rows,
+               const std::vector<u32>& offsets) {
   AtLine line(to.where);
   Builder& builder = Builder::current(to.where);
   begin_load(to.view, "tma_load");
   const std::optional<u64> policy = cache_policy(to.view.eviction());
   const TileView& place = to.view.place();
   CopyRecord record = plan(false, from, place, multicast_groups(to.view.multicast_axes()), coordinates,
-                           to.view.fill(), inner_rows, "tma_load");
+                           to.view.fill(), {inner_rows, !offsets.empty()}, "tma_load");
+  if (!offsets.empty() && offsets.size() + 2 != coordinates.size())
+    throw Error(
+        fmt::format("tma_load: {} offsets of pixels with {} coordinates; there is one for each "
+                    "dimension between the channels and the images",
+                    offsets.size(), coordinates.size()));
   check_multicast(record.groups, coordinates, "tma_load");
   std::optional<GroupMember> member;
   if (record.groups.count() > 1) member = group_member(record.groups);
-  const isa::Row& row = isa::cp_async_bulk_tensor_load(
-      {static_cast<int>(coordinates.size()), member.has_value(), policy.has_value()});
+  const int rank = static_cast<int>(coordinates.size());
+  const isa::Row& row = offsets.empty()
+                            ? isa::cp_async_bulk_tensor_load({rank, member.has_value(), policy.has_value()})
+                            : isa::cp_async_bulk_tensor_im2col_load({rank, policy.has_value()});
   each_box(record.boxes, member ? member->place : 0, place.address(), coordinates,
            [&](smem address, const std::vector<Argument>& at) {
              std::vector<Argument> arguments = {address, from};
              arguments.insert(arguments.end(), at.begin(), at.end());
              arguments.emplace_back(*to.view.barrier());
+             for (const u32& offset : offsets) arguments.emplace_back(u16(offset));
              if (member) arguments.emplace_back(member->mask);
              if (policy) arguments.emplace_back(*policy);
              builder.emit(row, arguments, to.view.condition());
@@ -337,7 +371,7 @@ void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>
         "tma_prefetch: a view with a barrier, a hint to L2 or something outside, which say how a load "
         "goes; a prefetch completes on nothing and writes nothing");
   const CopyRecord prefetched = plan(false, from, place, multicast_groups(to.view.multicast_axes()),
-                                     coordinates, std::nullopt, 0, "tma_prefetch");
+                                     coordinates, std::nullopt, {}, "tma_prefetch");
   check_multicast(prefetched.groups, coordinates, "tma_prefetch");
   Index part = 0;
   if (prefetched.groups.count() > 1) part = group_member(prefetched.groups).place;
@@ -361,7 +395,7 @@ CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reducti
   const TileView& from = view.place();
   check_upright(from, operation);
   if (reduction) check_reduction(*reduction, from.tile().dtype(), operation);
-  CopyRecord record = plan(true, to.map, from, {}, coordinates, std::nullopt, inner_rows, operation);
+  CopyRecord record = plan(true, to.map, from, {}, coordinates, std::nullopt, {inner_rows}, operation);
   const std::optional<u64> policy = cache_policy(view.eviction());
   const isa::Row& row = tensor_store_row(static_cast<int>(coordinates.size()), reduction, policy.has_value());
   each_box(record.boxes, 0, from.address(), coordinates, [&](smem address, const std::vector<Argument>& at) {

@@ -35,9 +35,9 @@ struct MapArgument {
   Where where;
 };
 
-// `inner_rows` are FoldedRows::inner, or 0.
-void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates,
-               int inner_rows = 0);
+// `inner_rows` are FoldedRows::inner, or 0, and `offsets` Im2colOffsets::along, or none.
+void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates, int inner_rows = 0,
+               const std::vector<u32>& offsets = {});
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
 // The instruction that stores a box, or adds it to what is there by `reduction`.
 const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reduction, bool cache_hint);
@@ -104,6 +104,21 @@ struct FoldedRows {
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      FoldedRows rows) {
   detail::emit_load(to, from, coordinates, rows.inner);
+}
+
+// The rows of a view are pixels of images (PTX ISA, cp.async.bulk.tensor, im2col mode), of a tensor of 3 to 5
+// dimensions, whose innermost are channels and whose outermost are images. They follow each other from corner
+// to corner of the box and by the steps that the tensor's argument says (runtime::im2col()), and on into the
+// next image. Each is read so many pixels further on, 0 to 65535, along each dimension between the channels
+// and the images: by the place of a filter's tap under a window.
+struct Im2colOffsets {
+  std::vector<u32> along;
+};
+// Loads as many pixels as a view has rows, 1024 at most, from the one at `coordinates` on. CTAs do not share
+// such a load.
+inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
+                     const Im2colOffsets& offsets) {
+  detail::emit_load(to, from, coordinates, 0, offsets.along);
 }
 
 // Brings into L2 what a load into the view would fetch, so that the load is faster (PTX ISA,

@@ -178,14 +178,6 @@ class EmulatorDevice : public Emulator {
                             known.empty() ? "none" : known));
   }
 
-  TensorMap encode_im2col(const TensorMapView& map, const Im2col& im2col) override {
-    runtime::check(map);
-    const TensorMap encoded = encode_map(map, &im2col);
-    const std::lock_guard lock(mutex_);
-    memory_.host(map.address, extent_bytes(map), "tensor map");
-    return encoded;
-  }
-
   TensorMap encode_in_scope(const TensorMapView& map) override {
     const TensorMap encoded = encode_map(map);
     const std::lock_guard lock(mutex_);

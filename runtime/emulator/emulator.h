@@ -100,17 +100,8 @@ struct EmulatorStatistics {
   uint64_t launches = 0, ctas = 0, warp_instructions = 0, asynchronous_operations = 0;
 };
 
-// This is what cuTensorMapEncodeIm2col takes beside a tensor whose innermost dimension are the channels of a
-// pixel, and whose outermost are images; those between are the pixels', innermost first. The box of a tile is
-// the channels, and ones.
-struct Im2col {
-  std::vector<int> lower, upper;  // corners of the box of pixels, from the first and from the last pixel
-  uint32_t pixels = 0;            // of a copy
-};
-
 class Emulator : public Device {
  public:
-  virtual TensorMap encode_im2col(const TensorMapView& map, const Im2col& im2col) = 0;
   bool wants_ptx() const override { return true; }
   virtual EmulatorStatistics statistics() const = 0;
   // A new seed for the launches after this call.

@@ -82,6 +82,17 @@ DType dtype_of(TensorMapDataType type) {
   throw Error(fmt::format("a tensor map of the type {}, which is none", static_cast<int>(type)));
 }
 
+TensorMapRecipe recipe_of(TensorMapDataType type, uint32_t rank, const uint32_t* element_strides,
+                          int interleave, int swizzle, int promotion, int fill) {
+  return {.dtype = dtype_of(type),
+          .box = {},
+          .element_strides = {element_strides, element_strides + rank},
+          .interleave = static_cast<Interleave>(interleave),
+          .swizzle = static_cast<Swizzle>(swizzle),
+          .l2_promotion = static_cast<L2Promotion>(promotion),
+          .oob_fill = static_cast<OobFill>(fill)};
+}
+
 Status load(PtxModule** module, const void* image) {
   constexpr std::string_view elf =
       "\x7f"
@@ -503,15 +514,27 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType type, uint32_t rank, 
                               const uint32_t* element_strides, int interleave, int swizzle, int promotion,
                               int fill) {
   return guarded([&] {
-    const TensorMapRecipe recipe = {.dtype = dtype_of(type),
-                                    .box = {box, box + rank},
-                                    .element_strides = {element_strides, element_strides + rank},
-                                    .interleave = static_cast<Interleave>(interleave),
-                                    .swizzle = static_cast<Swizzle>(swizzle),
-                                    .l2_promotion = static_cast<L2Promotion>(promotion),
-                                    .oob_fill = static_cast<OobFill>(fill)};
+    TensorMapRecipe recipe = recipe_of(type, rank, element_strides, interleave, swizzle, promotion, fill);
+    recipe.box.assign(box, box + rank);
     const TensorMap encoded = device().encode(
         {recipe, reinterpret_cast<Address>(address), {shape, rank}, {strides, rank - size_t{1}}});
+    std::memcpy(map, encoded.bytes.data(), encoded.bytes.size());
+  });
+}
+Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t rank, void* address,
+                               const uint64_t* shape, const uint64_t* strides, const int* lower,
+                               const int* upper, uint32_t channels, uint32_t pixels,
+                               const uint32_t* element_strides, int interleave, int swizzle, int promotion,
+                               int fill) {
+  return guarded([&] {
+    TensorMapRecipe recipe = recipe_of(type, rank, element_strides, interleave, swizzle, promotion, fill);
+    recipe.box.assign(rank, 1);
+    recipe.box[0] = channels;
+    recipe.pixels = pixels;
+    const size_t inner = rank < 3 ? 0 : rank - size_t{2};
+    const Im2col walk{{lower, lower + inner}, {upper, upper + inner}};
+    const TensorMap encoded = device().encode(
+        {recipe, reinterpret_cast<Address>(address), {shape, rank}, {strides, rank - size_t{1}}, &walk});
     std::memcpy(map, encoded.bytes.data(), encoded.bytes.size());
   });
 }

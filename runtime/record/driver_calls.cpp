@@ -273,7 +273,8 @@ Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t rank,
         described(type, rank, address, shape, strides, element_strides, interleave, swizzle, promotion, fill);
     m.arguments.recipe.box.assign(rank, 1);
     m.arguments.recipe.box[0] = channels;
-    m.im2col = Im2col{{lower, lower + rank - 2}, {upper, upper + rank - 2}, pixels};
+    m.arguments.recipe.pixels = pixels;
+    m.arguments.im2col = Im2col{{lower, lower + rank - 2}, {upper, upper + rank - 2}};
     r.encoded(map, std::move(m));
   };
   return passed_on("cuTensorMapEncodeIm2col", tell, &cuTensorMapEncodeIm2col, map, type, rank, address, shape,

@@ -207,9 +207,9 @@ std::string Recorder::map_value(Launch& launch, const RecordedMap& map, const st
   const TensorMapRecipe& r = a.recipe;
   if (!b.dtype && b.before.size() % static_cast<size_t>(size_of(r.dtype)) == 0) b.dtype = r.dtype;
   std::string box = fmt::format("\"box\": {}", list(r.box));
-  if (map.im2col)
+  if (a.im2col)
     box = fmt::format(R"("im2col": {{"channels": {}, "pixels": {}, "lower": {}, "upper": {}}})", r.box[0],
-                      map.im2col->pixels, list(map.im2col->lower), list(map.im2col->upper));
+                      r.pixels, list(a.im2col->lower), list(a.im2col->upper));
   return fmt::format(
       R"({{{}"tensor_map": "{}", "offset": {}, "dtype": "{}", "shape": {}, "strides": {}, {}, "element_strides": {}, )"
       R"("swizzle": "{}", "interleave": "{}", "oob_fill": "{}"}})",

@@ -61,7 +61,6 @@ const std::byte* packed(void** parameters, void** extra);
 
 struct RecordedMap {
   TensorMapArguments arguments;
-  std::optional<Im2col> im2col;
 };
 
 class Recorder {

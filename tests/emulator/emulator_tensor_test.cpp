@@ -306,7 +306,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
   struct Walk {
     int stride, w, h, n;
   };
-  auto run = [&](const std::string& text, const Walk& walk, const Im2col& im2col) {
+  auto run = [&](const std::string& text, const Walk& walk, const Im2col& im2col, uint32_t many = 30) {
     Bench bench(text, 1);
     const Address from = bench.upload(in), to = bench.upload(std::vector<float>(4 * 5 * 4 * 2)),
                   dump = bench.upload(std::vector<float>(4 * count));
@@ -316,17 +316,21 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
     a.address = from;
     a.shape = {channels, width, height, images};
     a.strides = {4 * channels, 4 * channels * width, 4 * channels * width * height};
-    const TensorMap source = bench.device().encode_im2col(a, im2col);
+    a.recipe.pixels = many;
+    a.im2col = im2col;
+    const TensorMap source = bench.device().encode(a);
     a.recipe.element_strides = {1, 1, 1, 1};
     a.address = to;
     a.shape = {4, width, height, images};
     a.strides = {16, 16 * width, 16 * width * height};
-    const TensorMap target = bench.device().encode_im2col(a, {{0, 0}, {0, 0}, count});
+    a.recipe.pixels = count;
+    a.im2col = {{0, 0}, {0, 0}};
+    const TensorMap target = bench.device().encode(a);
     bench.run({1, 1, 1}, 0, source, target, dump, walk.w, walk.h, walk.n);
     return std::pair{bench.download<float>(dump, 4 * count), bench.download<float>(to, 4 * 5 * 4 * 2)};
   };
   for (const Walk& walk : {Walk{1, -1, -1, 0}, Walk{1, 2, 1, 0}, Walk{2, -1, 1, 0}, Walk{1, 0, 2, 1}}) {
-    const auto [got, stored] = run(pixels, walk, {{-1, -1}, {-1, -1}, count});
+    const auto [got, stored] = run(pixels, walk, {{-1, -1}, {-1, -1}});
     // Pixels go from -1 to the last but one, in all 5 by 4 of an image, of which each second counts for a
     // stride of 2.
     const int columns = (width + walk.stride - 1) / walk.stride,
@@ -349,7 +353,7 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
   auto fault = [&](const std::string& from, const std::string& to) {
     std::string text = pixels;
     text.replace(text.find(from), from.size(), to);
-    return fault_of([&] { run(text, {1, 0, 0, 0}, {{-1, -1}, {-1, -1}, count}); }, &what);
+    return fault_of([&] { run(text, {1, 0, 0, 0}, {{-1, -1}, {-1, -1}}); }, &what);
   };
   CHECK(fault("global.im2col.mbarrier::complete_tx::bytes [%r2], [%rd0, {%r8, %r5, %r6, %r7}], [%r1], {%h0, "
               "%h1};",
@@ -357,17 +361,19 @@ TEST_CASE("emulator: im2col copies walk pixels within their corners, and read so
         Fault::operand);
   CHECK(what.find("a tensor map of the mode im2col in a copy of the mode tile") != std::string::npos);
   CHECK(fault("[%r1], {%h0, %h1};", "[%r1], {%h0};") == Fault::unsupported);
-  for (const auto& [im2col, text] :
-       {std::pair{Im2col{{-1}, {-1, -1}, count},
-                  "corners of 1 and 2 dimensions; an im2col map of rank 4 has 2"},
-        std::pair{Im2col{{-1, -1}, {-1, -1}, 1025}, "1025 pixels; 1 to 1024 are possible"},
-        std::pair{Im2col{{-129, -1}, {-1, -1}, count},
-                  "a corner of -129; -128 to 127 are possible for rank 4"},
-        std::pair{Im2col{{5, -1}, {0, -1}, count},
-                  "the corners 5 and 0 leave no pixel of 5 along dimension 1"}}) {
+  for (const auto& [im2col, many, text] :
+       {std::tuple{Im2col{{-1}, {-1, -1}}, count,
+                   "corners of 1 and 2 dimensions, and steps of 0; an im2col map of rank 4 has 2"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 1025, "1025 pixels; 1 to 1024 are possible"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}}, 0, "a map of boxes and a tensor with corners"},
+        std::tuple{Im2col{{-1, -1}, {-1, -1}, {1, 9}}, count, "a step of 9 pixels along dimension 2"},
+        std::tuple{Im2col{{-129, -1}, {-1, -1}}, count,
+                   "a corner of -129; -128 to 127 are possible for rank 4"},
+        std::tuple{Im2col{{5, -1}, {0, -1}}, count,
+                   "the corners 5 and 0 leave no pixel of 5 along dimension 1"}}) {
     std::string error;
     try {
-      run(pixels, {1, 0, 0, 0}, im2col);
+      run(pixels, {1, 0, 0, 0}, im2col, static_cast<uint32_t>(many));
     } catch (const Error& e) {
       error = e.what();
     }

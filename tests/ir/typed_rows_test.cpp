@@ -303,6 +303,7 @@ TEST_CASE("a member's typed call is the one that is told of it, and emits what t
   IS_CALLED(cp_async_bulk_load<BulkLoadForm{.multicast = true, .cache_hint = true}>);
   IS_CALLED(cp_async_bulk_store<BulkStoreForm{.cache_hint = true}>);
   IS_CALLED(cp_async_bulk_tensor_load<TensorLoadForm{.rank = 2, .multicast = true}>);
+  IS_CALLED(cp_async_bulk_tensor_im2col_load<Im2colLoadForm{.rank = 4, .cache_hint = true}>);
   IS_CALLED(cp_async_bulk_tensor_prefetch<TensorPrefetchForm{.rank = 5}>);
   IS_CALLED(cp_async_bulk_tensor_store<TensorStoreForm{.rank = 3, .cache_hint = true}>);
   IS_CALLED(cp_reduce_async_bulk_tensor<TensorReductionForm{.rank = 1, .reduction = CopyReduction::bit_xor}>);

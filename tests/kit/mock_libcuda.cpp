@@ -419,6 +419,16 @@ Status cuTensorMapEncodeTiled(void* map, TensorMapDataType, uint32_t rank, void*
   std::memcpy(map, &address, sizeof address);
   return mock.encode;
 }
+// The box that it notes are the channels, the pixels, and the first corners.
+Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t, void* address,
+                               const uint64_t* shape, const uint64_t* strides, const int* lower,
+                               const int* upper, uint32_t channels, uint32_t pixels, const uint32_t* steps,
+                               int interleave, int swizzle, int promotion, int fill) {
+  const std::array box = {channels, pixels, static_cast<uint32_t>(lower[0]), static_cast<uint32_t>(upper[0]),
+                          steps[1]};
+  return cuTensorMapEncodeTiled(map, type, static_cast<uint32_t>(box.size()), address, shape, strides,
+                                box.data(), steps, interleave, swizzle, promotion, fill);
+}
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -631,6 +631,18 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   CHECK_ERROR(device->encode(a), "tensor map: box[0] = 31 x f32 = 124 B is not a multiple of 16 B");
   CHECK(mock.encodes == 1);
   a.recipe.box = {32};
+  TensorMapArguments pixels = a;
+  pixels.recipe.box = {32, 1, 1, 1};
+  pixels.recipe.element_strides = {1, 1, 1, 1};
+  pixels.recipe.pixels = 64;
+  pixels.shape = {64, 9, 8, 2};
+  pixels.strides = {256, 2304, 18432};
+  pixels.im2col = {{-3, -1}, {-2, -1}, {2, 1}};
+  CHECK(device->encode(pixels).bytes[127] == std::byte{0xff});
+  // The channels, the pixels, the corners and the step along the dimension behind the channels.
+  CHECK(mock.box == std::vector<uint32_t>{32, 64, static_cast<uint32_t>(-3), static_cast<uint32_t>(-2), 2});
+  pixels.im2col->lower[0] = -129;
+  CHECK_ERROR(device->encode(pixels), "tensor map: a corner of -129; -128 to 127 are possible for rank 4");
   mock.encode = Status::invalid_value;
   CHECK_ERROR(device->encode(a),
               "cuTensorMapEncodeTiled failed: CUDA_ERROR_OF_MOCK (1): text of the mock; the map keeps");

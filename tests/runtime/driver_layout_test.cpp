@@ -227,6 +227,7 @@ TEST_CASE("every entry point has the name and arguments of cuda.h") {
   CHECK_ENTRY(link_complete, cuLinkComplete);
   CHECK_ENTRY(link_destroy, cuLinkDestroy);
   CHECK_ENTRY(tensor_map_encode_tiled, cuTensorMapEncodeTiled);
+  CHECK_ENTRY(tensor_map_encode_im2col, cuTensorMapEncodeIm2col);
   // The version before 12.8's is called, which older drivers have too; both take the same arguments.
   static_assert(agree<decltype(cu::Driver::event_elapsed_time), decltype(cuEventElapsedTime)>);
 }

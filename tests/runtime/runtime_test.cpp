@@ -543,6 +543,7 @@ TEST_CASE("sidecars round-trip") {
   s.spill_bytes = 0;
   s.stack_bytes = 16;
   s.parameters[0].tensor_map.oob_fill = OobFill::nan;
+  s.parameters[0].tensor_map.pixels = 96;
   s.parameters[0].tensor_map.l2_promotion = L2Promotion::b256;
   CHECK(signature_from_json(to_json(s), "scale.json") == s);
   s.grid = {"ceil_div(n, 256)", "extent(a, 1)", "1"};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace ptxbuilder::runtime::emulator {
@@ -49,7 +50,7 @@ Type MapContents::type() const {
   }
 }
 
-TensorMap encode_map(const TensorMapView& a, const Im2col* im2col) {
+TensorMap encode_map(const TensorMapView& a) {
   if (a.recipe.interleave != Interleave::none)
     throw Error("tensor map: the emulator does not run interleaved maps");
   MapContents m;
@@ -63,31 +64,13 @@ TensorMap encode_map(const TensorMapView& a, const Im2col* im2col) {
     m.shape[d] = a.shape[d];
     if (d > 0) m.strides[d - 1] = a.strides[d - 1];
     m.box[d] = static_cast<uint16_t>(a.recipe.box[d]);
-    m.element_strides[d] = static_cast<uint8_t>(a.recipe.element_strides[d]);
+    m.element_strides[d] = static_cast<uint8_t>(a.element_stride(static_cast<size_t>(d)));
   }
-  if (im2col) {
-    const size_t inner = static_cast<size_t>(m.rank) - 2;  // dimensions between the channels and the images
-    if (m.rank < 3)
-      throw Error(fmt::format("tensor map: rank {} of an im2col map, which has 3 to 5", m.rank));
-    if (im2col->lower.size() != inner || im2col->upper.size() != inner)
-      throw Error(fmt::format("tensor map: corners of {} and {} dimensions; an im2col map of rank {} has {}",
-                              im2col->lower.size(), im2col->upper.size(), m.rank, inner));
-    if (im2col->pixels < 1 || im2col->pixels > 1024)
-      throw Error(fmt::format("tensor map: {} pixels; 1 to 1024 are possible", im2col->pixels));
-    const int limit = m.rank == 3 ? 1 << 15 : m.rank == 4 ? 1 << 7 : 1 << 4;
-    for (size_t d = 0; d < inner; ++d) {
-      for (int corner : {im2col->lower[d], im2col->upper[d]})
-        if (corner < -limit || corner >= limit)
-          throw Error(fmt::format("tensor map: a corner of {}; {} to {} are possible for rank {}", corner,
-                                  -limit, limit - 1, m.rank));
-      if (static_cast<int64_t>(m.shape[d + 1]) + im2col->upper[d] <= im2col->lower[d])
-        throw Error(fmt::format("tensor map: the corners {} and {} leave no pixel of {} along dimension {}",
-                                im2col->lower[d], im2col->upper[d], m.shape[d + 1], d + 1));
-      m.lower[d] = static_cast<int16_t>(im2col->lower[d]);
-      m.upper[d] = static_cast<int16_t>(im2col->upper[d]);
-    }
+  if (a.im2col) {
+    std::ranges::copy(a.im2col->lower, m.lower);
+    std::ranges::copy(a.im2col->upper, m.upper);
     m.im2col = true;
-    m.pixels = static_cast<uint16_t>(im2col->pixels);
+    m.pixels = static_cast<uint16_t>(a.recipe.pixels);
   }
   static_assert(sizeof(MapContents) <= 128);
   TensorMap map;

@@ -35,9 +35,8 @@ struct MapContents {
   bool slides() const;
 };
 
-// It takes a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones, and for pixels
-// that cuTensorMapEncodeIm2col does not take.
-TensorMap encode_map(const TensorMapView& map, const Im2col* im2col = nullptr);
+// It takes a map that runtime/tensor_map.h does not refuse. Throws Error for interleaved ones.
+TensorMap encode_map(const TensorMapView& map);
 
 // The contents of 128 bytes; magic is not `map_magic` where they are no map.
 MapContents map_contents(const std::byte* bytes);
