@@ -6,11 +6,9 @@
 #include "kernels/c/tensor.h"
 
 namespace ptxbuilder::c {
-namespace {
 
-constexpr size_t kMostRank = 8;
-
-kernels::ContractionTensor tensor_of(const char* name, const ptxb_tensor* tensor, int gpu) {
+kernels::ContractionTensor strided_tensor(const char* name, const ptxb_tensor* tensor, int gpu) {
+  constexpr size_t kMostRank = 8;
   const Placed t(name, tensor, gpu, kMostRank);
   kernels::ContractionTensor x{.memory = t.memory(), .type = t.type};
   for (size_t i = 0; i < t.rank(); ++i) {
@@ -20,14 +18,13 @@ kernels::ContractionTensor tensor_of(const char* name, const ptxb_tensor* tensor
   return x;
 }
 
-}  // namespace
-
 kernels::ContractionArguments read_contraction(const ptxb_contraction& given_contraction, int gpu) {
   constexpr size_t kFirst = offsetof(ptxb_contraction, precise) + sizeof given_contraction.precise;
   const ptxb_contraction c =
       grown(given_contraction, PTXB_CONTRACTION_INIT, kFirst, "ptxb_contraction", "PTXB_CONTRACTION_INIT");
   kernels::ContractionArguments p{.subscripts = &given(c.subscripts, "the subscripts")};
-  p.a = tensor_of("A", c.a, gpu), p.b = tensor_of("B", c.b, gpu), p.d = tensor_of("D", c.d, gpu);
+  p.a = strided_tensor("A", c.a, gpu), p.b = strided_tensor("B", c.b, gpu),
+  p.d = strided_tensor("D", c.d, gpu);
   for (kernels::ContractionTensor* x : {&p.a, &p.b})
     if (x->type == DType::f32) {
       if (!c.tf32) throw Error("A and B of f32 are cut to tf32 by the tensor cores: set `tf32` to allow it");

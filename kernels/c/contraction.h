@@ -6,6 +6,9 @@
 
 namespace ptxbuilder::c {
 
+// A tensor of any strides.
+kernels::ContractionTensor strided_tensor(const char* name, const ptxb_tensor* tensor, int gpu);
+
 // The contraction that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws
 // Error.
 kernels::ContractionArguments read_contraction(const ptxb_contraction& given, int gpu);

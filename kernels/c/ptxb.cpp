@@ -14,6 +14,7 @@
 
 #include "kernels/c/attention.h"
 #include "kernels/c/contraction.h"
+#include "kernels/c/convolution.h"
 #include "kernels/c/grown.h"
 #include "kernels/c/product.h"
 #include "kernels/c/ranks.h"
@@ -51,6 +52,9 @@ struct Opened {
   kernels::Contraction& contraction() {
     return contraction_.get([&] { return kernels::Contraction(*device); });
   }
+  kernels::Convolution& convolution() {
+    return convolution_.get([&] { return kernels::Convolution(*device); });
+  }
   kernels::Attention& attention() {
     return attention_.get([&] { return kernels::Attention(*device); });
   }
@@ -87,6 +91,7 @@ struct Opened {
   std::set<runtime::Address> allocated_;
   runtime::Lazy<kernels::Matmul> product_;
   runtime::Lazy<kernels::Contraction> contraction_;
+  runtime::Lazy<kernels::Convolution> convolution_;
   runtime::Lazy<kernels::Attention> attention_;
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
@@ -365,6 +370,26 @@ int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contra
     line = opened.contraction().explain(
         read_contraction(given(contraction, "the contraction"), opened.ordinal), Where{});
     *text = line.c_str();
+  });
+}
+
+int ptxb_convolution_workspace(ptxb_device* device, const ptxb_convolution* convolution, size_t* bytes) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    given(bytes, "where to put the bytes");
+    *bytes = opened.convolution().workspace_bytes(
+        read_convolution(given(convolution, "the convolution"), opened.ordinal), Where{});
+  });
+}
+
+int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* convolution, void* workspace,
+                         size_t workspace_bytes, void* stream) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    kernels::ConvolutionArguments p = read_convolution(given(convolution, "the convolution"), opened.ordinal);
+    p.workspace = {address_of(workspace), workspace_bytes};
+    p.stream = stream_of(stream);
+    opened.convolution()(p, Where{});
   });
 }
 

@@ -247,6 +247,46 @@ PTXB_API int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* c
 PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contraction* contraction,
                                       const char** text);
 
+/* ---- Convolutions ---- */
+
+/* Which tensor is written; the others are read. */
+typedef enum ptxb_convolution_result {
+  PTXB_CONVOLUTION_Y = 0, /* the convolution of x by w */
+  PTXB_CONVOLUTION_X = 1, /* the gradient of its input, from that of its result in y */
+  PTXB_CONVOLUTION_W = 2  /* the gradient of its filters, from x and y */
+} ptxb_convolution_result;
+
+/* y = activation(x convolved by w, + bias). x is [images, lines, pixels, channels], w [filters, lines,
+ * pixels, channels of a group] and y [images, lines, pixels, filters], channels side by side: PyTorch's
+ * tensors in the memory format of channels last, by their strides. Lists are along lines and along pixels:
+ * steps of 1 to 8 from a window to the next, pixels of zeros before and behind an image, and from a tap of a
+ * window to the next (dilation). Channels and filters are in `groups`. The bias is an element of y's type for
+ * each filter. Bias and activation go with PTXB_CONVOLUTION_Y alone. Gradients are read as f16 or bf16. What
+ * is written may be f32. TMA walks over the pixels as they lie; where channels of a group have no multiple of
+ * 16 bytes they are copied into the workspace. */
+typedef struct ptxb_convolution {
+  size_t size; /* sizeof(ptxb_convolution) */
+  const ptxb_tensor *x, *w, *y, *bias;
+  int32_t result;     /* ptxb_convolution_result */
+  int32_t activation; /* ptxb_activation */
+  int64_t step[2], before[2], behind[2], spread[2];
+  int64_t groups;
+  int32_t tf32;    /* nonzero: f32 operands may be cut to tf32 */
+  int32_t precise; /* nonzero: sums of 8-bit floats are promoted to f32 every 128 of k */
+} ptxb_convolution;
+
+#define PTXB_CONVOLUTION_INIT                                                                                \
+  {                                                                                                          \
+    sizeof(ptxb_convolution), NULL, NULL, NULL, NULL, PTXB_CONVOLUTION_Y, PTXB_NONE, {1, 1}, {0, 0}, {0, 0}, \
+        {1, 1}, 1, 0, 0                                                                                      \
+  }
+
+/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+PTXB_API int ptxb_convolution_workspace(ptxb_device* device, const ptxb_convolution* convolution,
+                                        size_t* bytes);
+PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* convolution, void* workspace,
+                                  size_t workspace_bytes, void* stream);
+
 /* ---- Attention ---- */
 
 /* O = softmax(scale Q K^T) V of each head. Q is [batch, queries, heads, columns], K [batch, keys, key heads,

@@ -70,15 +70,15 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
 
 // The way out knows an element by its row and column in the whole product, and modes have others.
 std::string refusal_of_modes(const GemmOperation& o) {
-  if (!o.has_modes()) return "";
+  if (!o.d_has_modes()) return "";
   for (const ProductOperandRow& row : product_operands)
     if (o.has(row.operand))
       return fmt::format(
-          "gemm: {} with several modes of m, n, k or batches, which lie otherwise than a matrix: "
+          "gemm: {} with several modes of m, n or batches, which lie otherwise than a matrix: "
           "take it in a step of its own",
           row.shown);
   if (o.user_epilogue || o.activation != Activation::none || o.d_by_threads)
-    return "gemm: an epilogue, or a D that threads store, with several modes of m, n, k or batches: take the "
+    return "gemm: an epilogue, or a D that threads store, with several modes of m, n or batches: take the "
            "product alone";
   for (const auto& [name, box, k_major] :
        {std::tuple{"m", o.m_box, o.a_k_major}, {"n", o.n_box, o.b_k_major}})
@@ -87,6 +87,31 @@ std::string refusal_of_modes(const GemmOperation& o) {
           "gemm: a box of {} along the first mode of {}, of an operand stored along {}; it is a "
           "power of two up to 128, of one stored along k",
           box, name, k_major ? "k" : name);
+  return "";
+}
+
+// A window's channels lie side by side, and the windows of a tile follow each other in the images.
+std::string refusal_of_windows(const GemmOperation& o) {
+  if (o.windows == WindowsOf::none) return "";
+  const bool of_a = o.windows == WindowsOf::a;
+  if (of_a ? !o.a_k_major : o.b_k_major)
+    return fmt::format("gemm: windows of {} stored along {}; channels are {}", of_a ? "A" : "B",
+                       of_a ? "m" : "k", of_a ? "k" : "n");
+  if (o.batched || o.group_ends || o.gathers() || o.has_block_scales())
+    return "gemm: windows with batches, groups, gathered rows or block scales; take them one by one";
+  return "";
+}
+
+// Each CTA loads the pixels of a tile by itself, and their channels end with a stage.
+std::string refusal_of_windows(const GemmOperation& o, const GemmTile& t) {
+  if (o.windows == WindowsOf::none) return "";
+  if (t.bk * size_of(o.a) != 128)
+    return fmt::format("depth {} with windows; a stage has 128 B, {} {}", t.bk, 128 / size_of(o.a),
+                       name(o.a));
+  const bool in_rows = (o.windows == WindowsOf::a) != t.swapped;
+  if (const int ctas = in_rows ? t.cluster_n : t.cluster_m; ctas > 1)
+    return fmt::format("windows loaded by {} CTAs; each loads its own: take no cluster along {}", ctas,
+                       in_rows ? "columns" : "rows");
   return "";
 }
 
@@ -135,6 +160,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (std::string refusal = refusal_of_scatter(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_modes(o); !refusal.empty()) return refusal;
+  if (std::string refusal = refusal_of_windows(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
   return "";
@@ -223,6 +249,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   if (std::string refusal = refusal_of_scales(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_gather(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_boxes(o, t); !refusal.empty()) return refuse(refusal);
+  if (std::string refusal = refusal_of_windows(o, t); !refusal.empty()) return refuse(refusal);
   const int registers = (rows * t.bn + (o.has_block_scales() ? rows * fresh_columns(t)
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
@@ -443,7 +470,7 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   // Threads that store a row of D twice would race.
   // One that was moved would lie across the ends of modes.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
-      operation.scatters() || operation.has_modes())
+      operation.scatters() || operation.d_has_modes())
     t.inside = false;
   if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
   t.stage_bytes = stage_bytes(operation, t);

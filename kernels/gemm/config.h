@@ -33,6 +33,10 @@ inline constexpr std::array activation_words = {
 // column for two of the product's.
 enum class ActivationUse : uint8_t { value, slope, gate };
 
+// An operand may be windows over the pixels of images (PixelWindows): A, whose rows are windows, or B, whose
+// rows along k are.
+enum class WindowsOf : uint8_t { none, a, b };
+
 // D[m,n] = activation(x[m,n]), rounded once, to nearest even, of
 // x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n].
 // Rows in groups are x[m,n] = sum_k A[m,k] B[g,n,k] of the group g that row m is in, and k in groups is
@@ -66,8 +70,11 @@ struct GemmOperation {
   // it goes on along the second; 0 where it does not (ProductModes).
   uint8_t m_modes = 1, n_modes = 1, k_modes = 1, batch_modes = 1;
   uint8_t m_box = 0, n_box = 0;
+  WindowsOf windows = WindowsOf::none;
 
-  bool has_modes() const { return m_modes > 1 || n_modes > 1 || k_modes > 1 || batch_modes > 1; }
+  bool has_modes() const { return k_modes > 1 || d_has_modes(); }
+  // Says whether D is no matrix.
+  bool d_has_modes() const { return m_modes > 1 || n_modes > 1 || batch_modes > 1; }
   bool has_epilogue() const {
     if (alpha || activation != Activation::none || user_epilogue) return true;
     return std::ranges::any_of(product_operands, [&](const ProductOperandRow& row) {

@@ -191,7 +191,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
   } else {
     output_ = p.get<TensorMap>("D");
     if (o.grouped_rows()) options_.outer = {kRowsEnd};
-    if (o.has_modes())
+    if (o.d_has_modes())
       options_.places = {[axes = ModeAxes(o, t, p)](u32 row, u32 column, const std::optional<u32>& batch) {
                            return axes.of_d(row, column, batch);
                          },

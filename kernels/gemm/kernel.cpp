@@ -26,7 +26,8 @@ struct LoadPlaces {
 // Rows that are in no group have no product: they are loaded from behind A, where TMA reads zeros. A box
 // of k in groups ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
-                       const std::optional<u32>& batches, const ModeAxes& axes) {
+                       const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
+                       const StagedOperand& y) {
   LoadPlaces places = {work.x, work.y, {}, {}, std::nullopt};
   if (o.grouped_k()) {
     places.first_k = row_up_to(work.group->begin, work.group->end);
@@ -39,8 +40,8 @@ LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& wo
     u32& row = t.swapped ? places.y : places.x;
     row = select(*work.batch < *batches, row, m);
   }
-  places.at_x = (t.swapped ? axes.n : axes.m).at(places.x);
-  places.at_y = (t.swapped ? axes.m : axes.n).at(places.y);
+  places.at_x = x.at_extent(t.swapped ? axes.n : axes.m, places.x);
+  places.at_y = y.at_extent(t.swapped ? axes.m : axes.n, places.y);
   return places;
 }
 
@@ -81,10 +82,17 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   });
 
   // wgmma's rows, X, and columns, Y, of the output.
-  const StagedOperand X = t.swapped ? staged_operand(k, "B", B, o.b, o.b_k_major, t.bm, t, o.n_box)
-                                    : staged_operand(k, "A", A, o.a, o.a_k_major, t.bm, t, o.m_box);
-  const StagedOperand Y = t.swapped ? staged_operand(k, "A", A, o.a, o.a_k_major, t.bn, t, o.m_box)
-                                    : staged_operand(k, "B", B, o.b, o.b_k_major, t.bn, t, o.n_box);
+  const auto windows = [&](WindowsOf operand) {
+    return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
+  };
+  const auto staged_a = [&](int extent) {
+    return staged_operand(k, "A", A, o.a, o.a_k_major, extent, t, o.m_box, windows(WindowsOf::a));
+  };
+  const auto staged_b = [&](int extent) {
+    return staged_operand(k, "B", B, o.b, o.b_k_major, extent, t, o.n_box, windows(WindowsOf::b));
+  };
+  const StagedOperand X = t.swapped ? staged_b(t.bm) : staged_a(t.bm);
+  const StagedOperand Y = t.swapped ? staged_a(t.bn) : staged_b(t.bn);
   std::optional<BlockScales> scales;
   std::vector<SharedTile> staged = {X.tile, Y.tile};
   if (o.has_block_scales()) {
@@ -127,16 +135,17 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
       if (groups) griddepcontrol_wait();
       scheduler.each_work({0, 1}, [&](const Work& work) {
         if (!groups) griddepcontrol_wait();
-        const LoadPlaces from = load_places(o, t, work, M, batches, axes);
+        const LoadPlaces from = load_places(o, t, work, M, batches, axes, X, Y);
         if (rows) rows->begin(t.swapped ? from.y : from.x, work.group ? work.group->end : M);
         for_(work.first, work.last, [&](u32 kt) {
           auto s = region("wait", [&] { return ring.acquire(); });
           const u32 depth = from.first_k ? *from.first_k + kt * t.bk : kt * t.bk;
           region("load", [&] {
-            const std::vector<u32> at_k = axes.k.at(depth);
             in_one(rows.has_value(), [&] {
-              if (X.map) X.load(s, ClusterAxis::y, at_k, from.at_x, t.swapped ? from.of_b : from.of_a);
-              if (Y.map) Y.load(s, ClusterAxis::x, at_k, from.at_y, t.swapped ? from.of_a : from.of_b);
+              const std::vector<u32>&of_x = t.swapped ? from.of_b : from.of_a,
+                    &of_y = t.swapped ? from.of_a : from.of_b;
+              if (X.map) X.load(s, ClusterAxis::y, X.at_k(axes.k, depth), from.at_x, of_x);
+              if (Y.map) Y.load(s, ClusterAxis::x, Y.at_k(axes.k, depth), from.at_y, of_y);
               if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
             });
             if (!rows) return;

@@ -49,6 +49,19 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   return ragged_rows(x.memory, x.type, x.columns, rows.extent > 1 ? rows.stride : round_up(x.columns, unit));
 }
 
+// The first pixels of windows, which copies of their taps walk over: beside the last one of an image another
+// would begin outside of it.
+runtime::Im2col walk_of(const PixelWindows& windows) {
+  runtime::Im2col walk;
+  for (const PixelWindows::Along& d : {windows.w, windows.h}) {
+    const int64_t end = d.first + (d.count - 1) * d.step + 1;
+    walk.lower.push_back(static_cast<int>(d.first));
+    walk.upper.push_back(static_cast<int>(end - d.extent));
+    walk.steps.push_back(static_cast<uint32_t>(d.step));
+  }
+  return walk;
+}
+
 // Throws Error for types and storage that no tile can serve.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
@@ -168,17 +181,18 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     const auto none = [&](const Operand& x, Grouped kind) {
       arguments.add(SourcedArguments::kNone, [&] { return matrix_tensor(outside(x), kind); });
     };
-    const auto read = [&](const Operand& x, Grouped kind, size_t source) {
-      if (o.has_product)
-        arguments.add(source_of(x, source, p), [&] { return matrix_tensor(x, kind); });
-      else
-        none(x, kind);
+    const auto read = [&](const Operand& x, Grouped kind, size_t source, WindowsOf its) {
+      if (!o.has_product) return none(x, kind);
+      arguments.add(source_of(x, source, p), [&] {
+        return operation.windows == its ? runtime::im2col(tensor(x), walk_of(o.modes->windows))
+                                        : matrix_tensor(x, kind);
+      });
     };
     if (operation.gathers())
       pointer(source_of(o.a, from_a, p), o.a.memory, o.a.type);
     else
-      read(o.a, kinds.a, from_a);
-    read(o.b, kinds.b, from_b);
+      read(o.a, kinds.a, from_a, WindowsOf::a);
+    read(o.b, kinds.b, from_b, WindowsOf::b);
     const size_t source_of_d = source_of(o.d, from_d, p);
     const int64_t by_tma = operation.d_by_threads ? columns_by_tma(o.d) : o.d.columns;
     if (operation.scatters()) {
@@ -194,6 +208,12 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     if (o.modes)
       for (const ModeList* list : {&o.modes->m, &o.modes->n, &o.modes->k, &o.modes->batch})
         for (size_t i = 0; i + 1 < list->size(); ++i) number((*list)[i].extent);
+    if (operation.windows != WindowsOf::none)
+      for (const PixelWindows::Along& d : {o.modes->windows.w, o.modes->windows.h}) {
+        for (const int64_t value : {d.count, d.first, d.step}) number(value);
+        number(d.turned ? d.spread * (d.taps - 1) : 0);
+        number(d.turned ? -d.spread : d.spread);
+      }
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
       number(rows.stride);

@@ -141,8 +141,9 @@ int64_t tiles_along(const ModeList& modes, int box, int length) {
 
 GemmSize PlacedProduct::size_in(const GemmTile& t) const {
   if (!modes || !operation.has_modes()) return size;
+  // One mode ends where it does, and several in whole tiles each.
   const auto along = [](const ModeList& list, int box, int length) {
-    return tiles_along(list, box, length) * length;
+    return list.size() <= 1 ? list.extent() : tiles_along(list, box, length) * length;
   };
   return {along(modes->m, modes->m_box, t.swapped ? t.bn : t.bm),
           along(modes->n, modes->n_box, t.swapped ? t.bm : t.bn), along(modes->k, 0, t.bk),
@@ -228,7 +229,22 @@ GemmOperation operation_of(const MatmulArguments& p) {
 
 namespace {
 
-constexpr int kUsualTile = 128;
+// The operands of product.def, as they are given.
+void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
+  const GemmOperation& operation = o.operation;
+  for (const ProductOperandRow& row : product_operands) {
+    if (!operation.has(row.operand)) continue;
+    Operand& x = o.others[row.operand] = other_operand(row, p, operation);
+    if (row.is_matrix())
+      check_matrix(row, p, operation, x, where);
+    else if (row.role == OperandRole::block_factor)
+      check_memory(kName, x, where);
+    else
+      check_row(kName, x, where);
+  }
+}
+
+constexpr int kUsualTile = 128, kStageBytes = 128;
 
 // The modes along a matrix's contiguous dimension, along its rows, and batches.
 Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& along, const ModeList& rows,
@@ -257,8 +273,38 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   return o;
 }
 
+// Images, of channels of pixels of lines.
+Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWindows& of) {
+  Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = of.channels, .outer_count = 3};
+  o.outer[0] = {"pixel", of.w.extent, of.w.stride};
+  o.outer[1] = {"line", of.h.extent, of.h.stride};
+  o.outer[2] = {"image", of.images, of.image_stride};
+  return o;
+}
+
+// The windows and taps are those of the axes, whose strides in the operand do not count.
+void check_windows(const ProductModes& modes, Where where) {
+  if (modes.windows_of == WindowsOf::none) return;
+  const bool of_a = modes.windows_of == WindowsOf::a;
+  const PixelWindows& windows = modes.windows;
+  const ModeList &all = of_a ? modes.m : modes.k, &taps = of_a ? modes.k : modes.n;
+  if (all.size() != 1 || all.extent() != windows.all())
+    throw Error(where,
+                fmt::format("matmul: {} windows in {} images, and {} of {} in {} modes; they are one mode",
+                            windows.all(), windows.images, of_a ? "m" : "k", all.extent(), all.size()));
+  if (taps.size() != 3 || taps[0].extent != windows.channels || taps[1].extent != windows.w.taps ||
+      taps[2].extent != windows.h.taps)
+    throw Error(
+        where,
+        fmt::format("matmul: windows of {} x {} taps of {} channels, and {} of {} in {} modes; they are "
+                    "the channels, the taps along w and those along h",
+                    windows.h.taps, windows.w.taps, windows.channels, of_a ? "k" : "n", taps.extent(),
+                    taps.size()));
+}
+
 PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   const ProductModes& modes = *p.modes;
+  check_windows(modes, where);
   for (const auto& [name, list, extent] : {std::tuple{"m", &modes.m, p.m},
                                            {"n", &modes.n, p.n},
                                            {"k", &modes.k, p.k},
@@ -284,6 +330,7 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.k_modes = count(modes.k), o.operation.batch_modes = count(modes.batch);
   o.operation.m_box = static_cast<uint8_t>(modes.m_box),
   o.operation.n_box = static_cast<uint8_t>(modes.n_box);
+  o.operation.windows = modes.windows_of;
   // Modes that do not lie along a tile count as batches, whose tiles end by themselves.
   o.size = {p.m, p.n, p.k, p.batches};
   const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
@@ -296,17 +343,25 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
     }
   };
   settle(modes.m, modes.m_box, o.size.m), settle(modes.n, modes.n_box, o.size.n);
-  o.a = mode_operand("A", p.a, p.a_k_major ? modes.k : modes.m, p.a_k_major ? modes.m : modes.k, modes.batch,
-                     &ProductMode::a, where);
-  o.b = mode_operand("B", p.b, p.b_k_major ? modes.k : modes.n, p.b_k_major ? modes.n : modes.k, modes.batch,
-                     &ProductMode::b, where);
+  if (const int stage = kStageBytes / size_of(p.a.type); modes.windows_of == WindowsOf::a)
+    o.size.k = tiles_along(modes.k, 0, stage) * stage;
+  const auto operand = [&](const char* name, const DeviceMatrix& x, bool k_major, const ModeList& extent,
+                           WindowsOf its, int64_t ProductMode::*stride) {
+    if (modes.windows_of == its) return windows_operand(name, x, modes.windows);
+    return mode_operand(name, x, k_major ? modes.k : extent, k_major ? extent : modes.k, modes.batch, stride,
+                        where);
+  };
+  o.a = operand("A", p.a, p.a_k_major, modes.m, WindowsOf::a, &ProductMode::a);
+  o.b = operand("B", p.b, p.b_k_major, modes.n, WindowsOf::b, &ProductMode::b);
   o.d = mode_operand("D", p.d, modes.n, modes.m, modes.batch, &ProductMode::d, where);
   if (o.is_empty) return o;
   check_memory(kName, o.a, where);
   check_memory(kName, o.b, where);
   check_memory(kName, o.d, where);
   check_no_self_overlap(kName, o.d, where);
+  place_others(o, p, where);
   check_overlap(o, where);
+  o.operation.d_by_threads = !o.operation.d_has_modes() && stored_by_threads(o.d);
   return o;
 }
 
@@ -350,16 +405,7 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   }
   check_memory(kName, o.d, where);
   check_no_self_overlap(kName, o.d, where);
-  for (const ProductOperandRow& row : product_operands) {
-    if (!operation.has(row.operand)) continue;
-    Operand& x = o.others[row.operand] = other_operand(row, p, operation);
-    if (row.is_matrix())
-      check_matrix(row, p, operation, x, where);
-    else if (row.role == OperandRole::block_factor)
-      check_memory(kName, x, where);
-    else
-      check_row(kName, x, where);
-  }
+  place_others(o, p, where);
   check_overlap(o, where);
   o.operation.d_by_threads = stored_by_threads(o.d) && !operation.group_ends && !operation.scatters();
   return o;

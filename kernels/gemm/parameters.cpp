@@ -36,6 +36,17 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
     for (int i = 0; i + 1 < modes; ++i)
       add(fmt::format("{}{}", axis, i), scalar, DType::u32,
           fmt::format("the extent of mode {} of {}, of those that are whole tiles in all", i, axis));
+  if (o.windows != WindowsOf::none)
+    for (const char* d : {"w", "h"}) {
+      const auto number = [&](const char* name, const char* meaning) {
+        add(fmt::format("{}_{}", name, d), scalar, DType::u32, meaning);
+      };
+      number("windows", "windows of an image");
+      number("first", "the pixel where an image's first window begins, in two's complement");
+      number("step", "pixels from a window to the next");
+      number("tap", "pixels from a window's first to its tap 0");
+      number("spread", "pixels from a tap to the next, in two's complement");
+    }
   if (o.a_rows) {
     add("lda", scalar, DType::u32, "elements from a row of A to the next");
     add("rows_of_a", scalar, DType::u32, "rows of A");

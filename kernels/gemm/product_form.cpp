@@ -99,6 +99,7 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
   };
   modes("m", o.m_modes, o.m_box), modes("n", o.n_modes, o.n_box);
   modes("k", o.k_modes, 0), modes("batch", o.batch_modes, 0);
+  if (o.windows != WindowsOf::none) add(true, o.windows == WindowsOf::a ? "windows_of_a" : "windows_of_b");
   return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), name(o.b), name(o.d),
                      o.b_k_major ? "T" : "N", o.a_k_major ? "N" : "T",
                      o.fast_accumulation ? "fast" : "promoted", epilogue.empty() ? "plain" : epilogue, size.m,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/gemm/config.h"
@@ -37,14 +38,37 @@ class ModeList {
   size_t count_ = 0;
 };
 
+// Windows that go over the pixels of images, and have a number of taps each, along two dimensions. Of each
+// tap a window has the channels of one pixel, which are zeros where it lies outside of its image.
+struct PixelWindows {
+  struct Along {
+    int64_t extent = 1, stride = 0;  // pixels of an image, and elements from one to the next
+    int64_t count = 1, first = 0;    // windows of an image, and the pixel where the first begins
+    int64_t step = 1;                // pixels from a window to the next
+    int64_t taps = 1, spread = 1;    // of a window, and pixels from one to the next
+    bool turned = false;             // tap 0 is the window's last
+    bool operator==(const Along&) const = default;
+  };
+  Along w, h;  // the inner and the outer dimension
+  int64_t channels = 1, images = 1, image_stride = 0;
+
+  int64_t all() const { return w.count * h.count * images; }
+};
+
 // D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where each of the four is a list of modes. A tile has
 // m_box elements along the first mode of m and goes on along the second, or with m_box = 0 lies along the
 // first alone; likewise n. A stage lies along the first mode of k. What hangs over a mode's end is read as
 // zeros and not stored. The first mode of k, or of m where A is not k-major, has the stride 1 in A; of k or n
 // in B; and of n in D.
+//
+// With windows, an operand is of these: A, whose m is one mode of all windows, or B that is not k-major,
+// whose k is. The modes of k, or of n, are the channels, the taps along w and those along h, and their
+// strides are those that the other two tensors have.
 struct ProductModes {
   ModeList m, n, k, batch;
   int m_box = 0, n_box = 0;
+  WindowsOf windows_of = WindowsOf::none;
+  PixelWindows windows = {};
 };
 
 // So many tiles of `length` elements lie along an axis.

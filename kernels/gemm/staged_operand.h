@@ -1,7 +1,8 @@
 // An operand of wgmma in the ring of stages: how a stage of it is loaded by TMA, and how it is read.
 #pragma once
 
-#include "kernels/gemm/config.h"
+#include "kernels/gemm/mode_axis.h"
+#include "kernels/gemm/window_axis.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/tma.h"
 
@@ -12,7 +13,16 @@ struct StagedOperand {
   bool k_major;
   int extent;  // rows, or columns, of the output's tile
   SharedTile tile;
-  int box;  // of the extent, along the first of several modes; 0 for all
+  int box;                                 // of the extent, along the first of several modes; 0 for all
+  std::optional<WindowAxis> windows = {};  // of pixels
+
+  // The coordinates of an element of the extent, or of k, whose axis this is.
+  std::vector<u32> at_extent(const ModeAxis& axis, u32 element) const {
+    return windows && k_major ? windows->at(element) : axis.at(element);
+  }
+  std::vector<u32> at_k(const ModeAxis& axis, u32 element) const {
+    return windows && !k_major ? windows->at(element) : axis.at(element);
+  }
 
   // `shared_along`: the CTAs of the cluster that need the same. `k` and `start` are coordinates along each
   // mode of k and of the extent, and `outer` those behind them.
@@ -22,6 +32,7 @@ struct StagedOperand {
     const std::vector<u32>&along = k_major ? k : start, &rows = k_major ? start : k;
     std::vector<u32> at = {along[0]};
     at.insert(at.end(), rows.begin(), rows.end());
+    if (windows) return tma_load(tile[s], *map, at, windows->offsets({along[1], along[2]}));
     at.insert(at.end(), along.begin() + 1, along.end());
     at.insert(at.end(), outer.begin(), outer.end());
     const LoadView to = tile[s].multicast(shared_along);
@@ -38,10 +49,12 @@ struct StagedOperand {
 };
 
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
-                                    bool k_major, int extent, const GemmTile& t, int box = 0) {
+                                    bool k_major, int extent, const GemmTile& t, int box = 0,
+                                    std::optional<WindowAxis> windows = std::nullopt) {
   TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
-  return {map, k_major, extent,
-          k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name), box};
+  return {map,    k_major,
+          extent, k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name),
+          box,    windows};
 }
 
 }  // namespace ptxbuilder::kernels

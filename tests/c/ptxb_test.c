@@ -1255,6 +1255,53 @@ static void check_rows(unsigned seed) {
   discard(&x), discard(&scale), discard(&dy), discard(&dx), discard(&dweight), discard(&workspace);
 }
 
+/* This is a convolution of 3 x 3 with steps of 2 along lines, a bias and relu. */
+static void check_convolution(unsigned seed) {
+  enum { kImages = 2, kLines = 6, kPixels = 5, kChannels = 8, kFilters = 16, kOut = 3 };
+  Matrix x, w, y, bias;
+  int64_t of_x[] = {kImages, kLines, kPixels, kChannels}, of_w[] = {kFilters, 3, 3, kChannels},
+          of_y[] = {kImages, kOut, kPixels, kFilters};
+  make(&x, bf16, kImages * kLines * kPixels, kChannels, kChannels, 1, 0), fill(&x, &seed);
+  make(&w, bf16, kFilters * 9, kChannels, kChannels, 1, 0), fill(&w, &seed);
+  make(&y, f32, kImages * kOut * kPixels, kFilters, kFilters, 1, 0);
+  make(&bias, f32, kFilters, 1, 1, 1, 0), fill(&bias, &seed);
+  x.tensor.ndim = w.tensor.ndim = y.tensor.ndim = 4, bias.tensor.ndim = 1;
+  x.tensor.shape = of_x, w.tensor.shape = of_w, y.tensor.shape = of_y;
+  x.tensor.strides = w.tensor.strides = y.tensor.strides = NULL;
+  ptxb_convolution p = PTXB_CONVOLUTION_INIT;
+  p.x = &x.tensor, p.w = &w.tensor, p.y = &y.tensor, p.bias = &bias.tensor, p.activation = PTXB_RELU;
+  p.step[0] = 2, p.before[0] = p.before[1] = p.behind[1] = 1;
+  size_t bytes = 1;
+  OK(ptxb_convolution_workspace(device, &p, &bytes));
+  CHECK(bytes == 0);
+  OK(ptxb_convolution_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, y.host, y.tensor.data, y.bytes));
+  int wrong = 0;
+  for (int64_t at_y = 0; at_y < kImages * kOut * kPixels; ++at_y)
+    for (int64_t f = 0; f < kFilters; ++f) {
+      const int64_t image = at_y / kPixels / kOut, line = at_y / kPixels % kOut, pixel = at_y % kPixels;
+      float sum = value(&bias, f, 0);
+      for (int64_t r = 0; r < 3; ++r)
+        for (int64_t s = 0; s < 3; ++s) {
+          const int64_t h = line * 2 - 1 + r, v = pixel - 1 + s;
+          for (int64_t c = 0; h >= 0 && h < kLines && v >= 0 && v < kPixels && c < kChannels; ++c)
+            sum += value(&x, (image * kLines + h) * kPixels + v, c) * value(&w, (f * 3 + r) * 3 + s, c);
+        }
+      wrong += value(&y, at_y, f) != (sum > 0 ? sum : 0);
+    }
+  CHECK(wrong == 0);
+  p.groups = 2;
+  REFUSED(ptxb_convolution_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "filters of 8 channels for 2 groups");
+  p.groups = 1, p.result = PTXB_CONVOLUTION_W;
+  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a bias or an activation with a gradient");
+  p.bias = NULL, p.activation = PTXB_NONE;
+  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a gradient from f32 and bf16");
+  p.result = 3;
+  REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "result 3 is none of ptxb_convolution_result");
+  REFUSED(ptxb_convolution_run(device, NULL, NULL, 0, PTXB_OWN_STREAM), "the convolution is NULL");
+  discard(&x), discard(&w), discard(&y), discard(&bias);
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -1284,6 +1331,7 @@ int main(int count, char** words) {
   check_groups(seed);
   check_rows(seed);
   check_append();
+  check_convolution(seed);
   check_epilogue_mistakes();
   check_older_struct(seed);
   check_kernels();

@@ -9,6 +9,7 @@ import sys
 
 from . import _ext
 from ._attention import attention, decode, dropout_mask
+from ._convolution import conv2d
 from ._einsum import einsum, einsum_explained
 from ._kernel import Kernel, load
 from ._product import grouped_mm, matmul, scaled_mm
@@ -21,7 +22,7 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "all_gather_matmul", "append", "attention", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum",
+__all__ = ["Kernel", "Linear", "all_gather_matmul", "append", "attention", "conv2d", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum",
            "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_reduce_scatter", "quantize_128x1",
            "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm", "softmax",
            "top_k", "transpose", "warm_up"]

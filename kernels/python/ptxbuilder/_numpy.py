@@ -3,7 +3,7 @@ import sys
 
 import numpy
 
-from . import _attention, _einsum, _product, _rows
+from . import _attention, _convolution, _einsum, _product, _rows
 from ._common import check_kind
 from ._common import host_tensor as tensor
 
@@ -30,6 +30,10 @@ def empty(like, shape, name):
 
 def strides_of(x):
     return x.strides
+
+
+def element_strides_of(x):
+    return tuple(stride // x.itemsize for stride in x.strides)
 
 
 def permuted(x, axes):
@@ -64,6 +68,11 @@ def einsum(letters, a, b, out, words):
     # Strides that go back, which no tensor map has.
     a, b = (x if all(stride >= 0 for stride in x.strides) else compact(x) for x in (a, b))
     return _einsum.run(_kit, letters, a, b, out, words)
+
+
+def conv2d(x, w, bias, words):
+    _check({"x": x, "w": w}, bias=bias)
+    return _convolution.run(_kit, x, w, bias, words)
 
 
 def attention(q, k, v, extras, numbers, return_lse, out, device):

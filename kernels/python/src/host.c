@@ -191,6 +191,7 @@ static int workspace_of(ptxb_device* on, const operation* o, size_t* bytes) {
   }
   if (o->kind == MATMUL) return ptxb_matmul_workspace(on, &o->matmul, bytes);
   if (o->kind == CONTRACTION) return ptxb_contraction_workspace(on, &o->contraction, bytes);
+  if (o->kind == CONVOLUTION) return ptxb_convolution_workspace(on, &o->convolution, bytes);
   if (o->kind == ATTENTION) return ptxb_attention_workspace(on, &o->attention, bytes);
   const ptxb_attention_gradient gradient = gradient_of(o);
   return ptxb_attention_gradient_workspace(on, &gradient, bytes);
@@ -204,6 +205,8 @@ static int run(ptxb_device* on, const operation* o, void* workspace, size_t byte
   if (o->kind == MATMUL) return ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream);
   if (o->kind == CONTRACTION)
     return ptxb_contraction_run(on, &o->contraction, workspace, bytes, stream);
+  if (o->kind == CONVOLUTION)
+    return ptxb_convolution_run(on, &o->convolution, workspace, bytes, stream);
   if (o->kind == ATTENTION) return ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
   const ptxb_attention_gradient gradient = gradient_of(o);
   return ptxb_attention_gradient_run(on, &gradient, workspace, bytes, stream);

@@ -16,10 +16,11 @@ enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work t
 
 enum { MOST_ROW_TENSORS = 12 };
 typedef struct operation {
-  enum { MATMUL, CONTRACTION, ATTENTION, ATTENTION_GRADIENT, ROWS } kind;
+  enum { MATMUL, CONTRACTION, CONVOLUTION, ATTENTION, ATTENTION_GRADIENT, ROWS } kind;
   union {
     ptxb_matmul matmul;
     ptxb_contraction contraction;
+    ptxb_convolution convolution;
     ptxb_attention attention;
     struct {
       ptxb_rows rows; /* whose tensors are these, filled in when it is called */

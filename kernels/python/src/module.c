@@ -128,6 +128,7 @@ static int fill(PyObject* module) {
   if (!status) status = PyModule_AddFunctions(module, eager_methods);
   if (!status) status = PyModule_AddFunctions(module, attention_methods);
   if (!status) status = PyModule_AddFunctions(module, contraction_methods);
+  if (!status) status = PyModule_AddFunctions(module, convolution_methods);
   if (!status) status = PyModule_AddFunctions(module, launch_methods);
   if (!status) status = PyModule_AddFunctions(module, rows_methods);
   if (!status) status = PyModule_AddFunctions(module, ranks_methods);

@@ -157,6 +157,13 @@ static void stage_contraction(staged* s, ptxb_contraction* p) {
   p->a = stage(s, p->a, false), p->b = stage(s, p->b, false), p->d = stage(s, p->d, true);
 }
 
+static void stage_convolution(staged* s, ptxb_convolution* p) {
+  p->x = stage(s, p->x, p->result == PTXB_CONVOLUTION_X);
+  p->w = stage(s, p->w, p->result == PTXB_CONVOLUTION_W);
+  p->y = stage(s, p->y, p->result == PTXB_CONVOLUTION_Y);
+  p->bias = stage(s, p->bias, false);
+}
+
 /* Of one whose gradient is asked for, nothing is written. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
@@ -185,6 +192,8 @@ const char* host_run_staged(int device, const operation* o) {
     stage_matmul(&s, &there.matmul);
   else if (o->kind == CONTRACTION)
     stage_contraction(&s, &there.contraction);
+  else if (o->kind == CONVOLUTION)
+    stage_convolution(&s, &there.convolution);
   else if (o->kind == ROWS)
     stage_rows(&s, &there);
   else

@@ -1,8 +1,9 @@
 """PyTorch's tensors."""
 from .attention import attention
+from .convolution import conv2d
 from .einsum import einsum
 from .kernel import call
 from .product import matmul, take_over
 from .rows import rows
 
-__all__ = ["attention", "call", "einsum", "matmul", "rows", "take_over"]
+__all__ = ["attention", "call", "conv2d", "einsum", "matmul", "rows", "take_over"]

@@ -100,6 +100,9 @@ def strides_of(x):
     return x.stride()
 
 
+element_strides_of = strides_of
+
+
 def permuted(x, axes):
     return x.permute(axes)
 

@@ -1,0 +1,13 @@
+// Convolutions of the C interface.
+#pragma once
+
+#include "kernels/c/ptxb.h"
+#include "kernels/gemm/convolution.h"
+
+namespace ptxbuilder::c {
+
+// The convolution that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws
+// Error.
+kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given, int gpu);
+
+}  // namespace ptxbuilder::c

@@ -1,0 +1,346 @@
+#include "kernels/gemm/convolution_form.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "kernels/call/operand.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+using Along = ConvolutionArguments::Along;
+
+constexpr char kConvolution[] = "convolution";
+enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters in the place of images
+
+// Of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
+// cp.async.bulk.tensor).
+constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
+
+[[noreturn]] void refuse_convolution(Where where, const std::string& what) {
+  throw Error(where, "convolution: " + what);
+}
+
+struct ImageTensor {
+  const char* name;
+  runtime::View memory;
+  DType type;
+  std::array<int64_t, 4> extents, strides;
+
+  bool is_empty() const { return std::ranges::count(extents, 0) > 0; }
+  runtime::View from(int64_t elements) const {
+    const auto bytes = static_cast<uint64_t>(elements * size_of(type));
+    return {memory.address + bytes, memory.bytes - std::min<uint64_t>(bytes, memory.bytes)};
+  }
+  Operand operand() const {
+    Operand o = {
+        .name = name, .type = type, .memory = memory, .columns = extents[kChannel], .outer_count = 3};
+    const std::array words = {name == std::string_view("w") ? "filter" : "image", "line", "pixel"};
+    for (size_t d = 0; d < 3; ++d) o.outer[2 - d] = {words[d], extents[d], strides[d]};
+    return o;
+  }
+  // The stride from a pixel to the next of all images, where there is one.
+  std::optional<int64_t> flat() const {
+    int64_t count = 1, stride = extents[kChannel];
+    for (const size_t d : {kPixel, kLine, kImage}) {
+      if (extents[d] == 1) continue;
+      if (count > 1 && strides[d] != stride_of(count, stride)) return std::nullopt;
+      if (count == 1) stride = strides[d];
+      count *= extents[d];
+    }
+    return stride;
+  }
+};
+
+ImageTensor image_tensor(const char* name, const ContractionTensor& given, Where where) {
+  if (given.extents.size() != 4 || (!given.strides.empty() && given.strides.size() != 4))
+    refuse_convolution(
+        where, fmt::format("{} of [{}] with {} strides; it has 4 dimensions: {}, lines, pixels and channels",
+                           name, fmt::join(given.extents, ", "), given.strides.size(),
+                           name == std::string_view("w") ? "filters" : "images"));
+  ImageTensor t{name, given.memory, given.type, {}, {}};
+  int64_t stride = 1;
+  for (size_t d = 4; d-- > 0;) {
+    t.extents[d] = given.extents[d];
+    t.strides[d] = given.strides.empty() ? stride : given.strides[d];
+    if (t.extents[d] < 0)
+      refuse_convolution(where, fmt::format("{} of [{}]", name, fmt::join(given.extents, ", ")));
+    stride = stride_of(std::max<int64_t>(t.extents[d], 1), stride);
+  }
+  if (t.extents[kChannel] > 1 && t.strides[kChannel] != 1)
+    refuse_convolution(
+        where, fmt::format("{} has a stride of {} along its channels, which lie side by side: give it "
+                           "channels last",
+                           name, t.strides[kChannel]));
+  check_memory(kConvolution, t.operand(), where);
+  return t;
+}
+
+int64_t windows_along(const Along& a, int64_t extent, int64_t taps) {
+  const int64_t room = extent + a.before + a.behind - a.spread * (taps - 1) - 1;
+  return room < 0 ? 0 : room / a.step + 1;
+}
+
+void check_along(const char* name, const Along& a, Where where) {
+  const auto in = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
+  if (!in(a.step, 1, kMostStep) || !in(a.spread, 1, kMostOffset) || !in(a.before, 0, -kLeastCorner) ||
+      !in(a.behind, 0, kMostOffset))
+    refuse_convolution(
+        where,
+        fmt::format("along {} a step of {}, a spread of {}, and {} and {} pixels of zeros; TMA takes "
+                    "steps of 1 to {}, a spread of 1 to {}, and up to {} pixels",
+                    name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
+}
+
+// Where windows begin, and how far their taps reach, has few bits in a tensor map.
+void check_corners(const PixelWindows& windows, Where where) {
+  for (const auto& [name, d] : {std::pair{"w", windows.w}, {"h", windows.h}}) {
+    const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
+    if (d.first < kLeastCorner || behind < kLeastCorner || behind > kMostCorner || reach > kMostOffset)
+      refuse_convolution(
+          where,
+          fmt::format("windows along {} of {} pixels that begin from {} on, {} apart, and reach {} "
+                      "pixels; TMA has them begin from {} on and up to {} behind the end, and reach {}",
+                      name, d.extent, d.first, d.step, reach, kLeastCorner, kMostCorner, kMostOffset));
+  }
+}
+
+class ConvolutionFormer {
+ public:
+  ConvolutionFormer(const ConvolutionArguments& p, Where where)
+      : p_(p),
+        where_(where),
+        x_(image_tensor("x", p.x, where)),
+        w_(image_tensor("w", p.w, where)),
+        y_(image_tensor("y", p.y, where)) {
+    check();
+  }
+
+  ConvolutionForm form() {
+    const ImageTensor& result = p_.result == ConvolutionResult::y   ? y_
+                                : p_.result == ConvolutionResult::x ? x_
+                                                                    : w_;
+    if (result.is_empty()) return {};
+    check_no_self_overlap(kConvolution, result.operand(), where_);
+    for (const ImageTensor* other : {&x_, &w_, &y_})
+      if (other != &result) check_apart(kConvolution, result.operand(), other->operand(), true, where_);
+    // Without a product the sums are of nothing.
+    const bool has_products = !x_.is_empty() && !w_.is_empty() && !y_.is_empty();
+    if (p_.result == ConvolutionResult::y && !has_products)
+      refuse_convolution(where_, "y is a sum of nothing: give x and w a channel, and w a line and a pixel");
+    form_.fills = !has_products;
+    for (group_ = 0; has_products && group_ < p_.groups; ++group_) {
+      if (p_.result == ConvolutionResult::y) forward();
+      if (p_.result == ConvolutionResult::x) gradients_of_x();
+      if (p_.result == ConvolutionResult::w) gradient_of_w();
+    }
+    if (form_.fills && extent_bytes(result.operand()) != static_cast<__int128>(size_of(result.type)) *
+                                                             result.extents[0] * result.extents[1] *
+                                                             result.extents[2] * result.extents[3])
+      refuse_convolution(
+          where_, fmt::format("{} has gaps, and elements that no window reaches, which are made zero: give "
+                              "it without gaps",
+                              result.name));
+    return std::move(form_);
+  }
+
+ private:
+  void check() {
+    const auto &x = x_.extents, &w = w_.extents, &y = y_.extents;
+    check_along("h", p_.along_h, where_), check_along("w", p_.along_w, where_);
+    if (p_.groups < 1 || x[kChannel] % p_.groups != 0 || w[kImage] % p_.groups != 0)
+      refuse_convolution(
+          where_, fmt::format("{} groups of {} channels and {} filters; both are as many in each group",
+                              p_.groups, x[kChannel], w[kImage]));
+    if (w[kChannel] != x[kChannel] / p_.groups)
+      refuse_convolution(
+          where_, fmt::format("filters of {} channels for {} groups of x's {}; a filter has {}", w[kChannel],
+                              p_.groups, x[kChannel], x[kChannel] / p_.groups));
+    const std::array<int64_t, 4> wanted = {x[kImage], windows_along(p_.along_h, x[kLine], w[kLine]),
+                                           windows_along(p_.along_w, x[kPixel], w[kPixel]), w[kImage]};
+    if (y != wanted)
+      refuse_convolution(where_,
+                         fmt::format("y of [{}] for x of [{}] and w of [{}]; it is [{}]", fmt::join(y, ", "),
+                                     fmt::join(x, ", "), fmt::join(w, ", "), fmt::join(wanted, ", ")));
+    const bool is_y = p_.result == ConvolutionResult::y;
+    if (!is_y && (p_.bias.address != 0 || p_.activation != Activation::none))
+      refuse_convolution(
+          where_,
+          "a bias or an activation with a gradient, which has none: give it the gradient ahead of them");
+    if (!is_y && (!is_half(p_.y.type) || p_.y.type != (p_.result == ConvolutionResult::x ? w_ : x_).type))
+      refuse_convolution(where_,
+                         fmt::format("a gradient from {} and {}; both are f16, or both bf16", name(y_.type),
+                                     name((p_.result == ConvolutionResult::x ? w_ : x_).type)));
+  }
+  int64_t flat(const ImageTensor& t) const {
+    if (const auto stride = t.flat()) return *stride;
+    refuse_convolution(
+        where_,
+        fmt::format("the pixels of {} lie at strides of [{}] for extents of [{}]; they follow each other "
+                    "at one stride",
+                    t.name, fmt::join(t.strides, ", "), fmt::join(t.extents, ", ")));
+  }
+
+  int64_t channels() const { return w_.extents[kChannel]; }
+  int64_t filters() const { return w_.extents[kImage] / p_.groups; }
+  runtime::View group_of_x() const { return x_.from(group_ * channels()); }
+  runtime::View group_of_y() const { return y_.from(group_ * filters()); }
+  runtime::View group_of_w(int64_t behind = 0) const {
+    return w_.from(group_ * filters() * w_.strides[kImage] + behind);
+  }
+
+  ConvolutionProduct& product(const ImageTensor& a, const ImageTensor& b, const ImageTensor& d) {
+    ConvolutionProduct& one = form_.products.emplace_back();
+    one.product.a.type = a.type, one.product.b.type = b.type, one.product.d.type = d.type;
+    one.product.fast_accumulation = p_.fast_accumulation;
+    return one;
+  }
+  void take(ConvolutionProduct& one, ProductModes modes) const {
+    MatmulArguments& q = one.product;
+    q.m = modes.m.extent(), q.n = modes.n.extent(), q.k = modes.k.extent();
+    check_corners(modes.windows, where_);
+    one.modes = modes;
+  }
+
+  // The windows of the convolution over x.
+  PixelWindows over_x() const {
+    const auto along = [&](size_t d, const Along& a) {
+      return PixelWindows::Along{.extent = x_.extents[d],
+                                 .stride = x_.strides[d],
+                                 .count = y_.extents[d],
+                                 .first = -a.before,
+                                 .step = a.step,
+                                 .taps = w_.extents[d],
+                                 .spread = a.spread};
+    };
+    return {along(kPixel, p_.along_w), along(kLine, p_.along_h), channels(), x_.extents[kImage],
+            x_.strides[kImage]};
+  }
+
+  // y = windows of x times filters.
+  void forward() {
+    ConvolutionProduct& one = product(x_, w_, y_);
+    MatmulArguments& q = one.product;
+    q.a.memory = group_of_x(), q.b.memory = group_of_w(), q.d.memory = group_of_y();
+    q.activation = p_.activation;
+    if (p_.bias.address != 0) {
+      const auto skipped = static_cast<uint64_t>(group_ * filters() * size_of(y_.type));
+      q.bias = {p_.bias.address + skipped, p_.bias.bytes - std::min<uint64_t>(skipped, p_.bias.bytes)};
+    }
+    const PixelWindows windows = over_x();
+    const auto is_pixel = [](const PixelWindows::Along& d) {
+      return d.taps == 1 && d.step == 1 && d.first == 0 && d.count == d.extent;
+    };
+    if (const auto pixel = x_.flat(); pixel && is_pixel(windows.w) && is_pixel(windows.h)) {
+      q.m = windows.all(), q.n = filters(), q.k = channels();
+      q.a.stride = *pixel, q.b.stride = w_.strides[kImage], q.d.stride = flat(y_);
+      return;
+    }
+    ProductModes modes;
+    modes.windows_of = WindowsOf::a, modes.windows = windows;
+    modes.m.add({.extent = windows.all(), .d = flat(y_)});
+    modes.n.add({.extent = filters(), .b = w_.strides[kImage], .d = 1});
+    modes.k.add({.extent = channels(), .a = 1, .b = 1});
+    modes.k.add({.extent = windows.w.taps, .b = w_.strides[kPixel]});
+    modes.k.add({.extent = windows.h.taps, .b = w_.strides[kLine]});
+    take(one, modes);
+  }
+
+  // Those pixels of x that are `at` behind a multiple of the step are reached by these taps of each window
+  // that begins at a multiple, every `period`-th from `tap` on: as windows over y, whose first tap is the
+  // last.
+  struct Phase {
+    PixelWindows::Along windows;
+    int64_t tap = 0, period = 1;
+  };
+  std::optional<Phase> phase(size_t d, const Along& a, int64_t at) const {
+    const int64_t common = std::gcd(a.step, a.spread);
+    Phase f;
+    f.period = a.step / common;
+    while (f.tap < f.period && (at + a.before - f.tap * a.spread) % a.step != 0) ++f.tap;
+    if (f.tap == f.period || f.tap >= w_.extents[d]) return std::nullopt;
+    PixelWindows::Along& v = f.windows;
+    v = {.extent = y_.extents[d], .stride = y_.strides[d], .turned = true};
+    v.taps = (w_.extents[d] - f.tap + f.period - 1) / f.period;
+    v.spread = a.spread / common;
+    v.first = (at + a.before - f.tap * a.spread) / a.step - (v.taps - 1) * v.spread;
+    v.count = (x_.extents[d] - at + a.step - 1) / a.step;
+    return f;
+  }
+  void gradients_of_x() {
+    for (int64_t line = 0; line < std::min(p_.along_h.step, x_.extents[kLine]); ++line)
+      for (int64_t pixel = 0; pixel < std::min(p_.along_w.step, x_.extents[kPixel]); ++pixel) {
+        const auto h = phase(kLine, p_.along_h, line), w = phase(kPixel, p_.along_w, pixel);
+        if (h && w)
+          gradient_of_x(*h, *w, line, pixel);
+        else
+          form_.fills = true;
+      }
+  }
+  void gradient_of_x(const Phase& h, const Phase& w, int64_t line, int64_t pixel) {
+    ConvolutionProduct& one = product(y_, w_, x_);
+    MatmulArguments& q = one.product;
+    q.b_k_major = false;
+    q.a.memory = group_of_y();
+    q.b.memory = group_of_w(h.tap * w_.strides[kLine] + w.tap * w_.strides[kPixel]);
+    q.d.memory = group_of_x();
+    ProductModes modes;
+    modes.windows_of = WindowsOf::a;
+    modes.windows = {w.windows, h.windows, filters(), y_.extents[kImage], y_.strides[kImage]};
+    const bool is_whole = p_.along_h.step == 1 && p_.along_w.step == 1;
+    modes.m.add({.extent = modes.windows.all(), .d = is_whole ? flat(x_) : channels()});
+    modes.n.add({.extent = channels(), .b = 1, .d = 1});
+    modes.k.add({.extent = filters(), .a = 1, .b = w_.strides[kImage]});
+    modes.k.add({.extent = w.windows.taps, .b = w.period * w_.strides[kPixel]});
+    modes.k.add({.extent = h.windows.taps, .b = h.period * w_.strides[kLine]});
+    take(one, modes);
+    if (is_whole) return;
+    one.scratch =
+        static_cast<size_t>(round_up(modes.windows.all() * channels() * size_of(x_.type), kPartAlignment));
+    PermutedCopy copy{size_of(x_.type), {{channels(), 1, 1}}, {}, {}};
+    int64_t from = channels();
+    const auto add = [&](int64_t extent, int64_t to) {
+      copy.modes.push_back({extent, from, to});
+      from *= extent;
+    };
+    add(w.windows.count, p_.along_w.step * x_.strides[kPixel]);
+    add(h.windows.count, p_.along_h.step * x_.strides[kLine]);
+    add(x_.extents[kImage], x_.strides[kImage]);
+    copy.to = x_.from(group_ * channels() + line * x_.strides[kLine] + pixel * x_.strides[kPixel]);
+    one.behind = copy;
+  }
+
+  // w = pixels of y, turned, times windows of x.
+  void gradient_of_w() {
+    ConvolutionProduct& one = product(y_, x_, w_);
+    MatmulArguments& q = one.product;
+    q.a_k_major = q.b_k_major = false;
+    q.a.memory = group_of_y(), q.b.memory = group_of_x(), q.d.memory = group_of_w();
+    ProductModes modes;
+    modes.windows_of = WindowsOf::b, modes.windows = over_x();
+    modes.k.add({.extent = modes.windows.all(), .a = flat(y_)});
+    modes.m.add({.extent = filters(), .a = 1, .d = w_.strides[kImage]});
+    modes.n.add({.extent = channels(), .b = 1, .d = 1});
+    modes.n.add({.extent = modes.windows.w.taps, .d = w_.strides[kPixel]});
+    modes.n.add({.extent = modes.windows.h.taps, .d = w_.strides[kLine]});
+    take(one, modes);
+  }
+
+  const ConvolutionArguments& p_;
+  Where where_;
+  ImageTensor x_, w_, y_;
+  int64_t group_ = 0;
+  ConvolutionForm form_;
+};
+
+}  // namespace
+
+ConvolutionForm convolution_form(const ConvolutionArguments& p, Where where) {
+  return ConvolutionFormer(p, where).form();
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,47 @@
+// The windows of an operand in gemm(): where their pixels are in the images.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "kernels/gemm/parameters.h"
+#include "ptxbuilder/tile/tma.h"
+
+namespace ptxbuilder::kernels {
+
+class WindowAxis {
+ public:
+  explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
+
+  // The coordinates of a window's first pixel: along w, along h, and its image.
+  std::vector<u32> at(u32 window) const {
+    std::vector<u32> all;
+    for (const Along& d : along_) {
+      const u32 next = window / d.count;
+      all.push_back((window - next * d.count) * d.step + d.first);
+      window = next;
+    }
+    all.push_back(window);
+    return all;
+  }
+  // So far from a window's first pixel is that of the taps along w and h.
+  Im2colOffsets offsets(const std::array<u32, 2>& taps) const {
+    Im2colOffsets all;
+    for (size_t d = 0; d < taps.size(); ++d) all.along.push_back(along_[d].tap + taps[d] * along_[d].spread);
+    return all;
+  }
+
+ private:
+  struct Along {
+    Along(const GemmParameters& p, const std::string& name)
+        : count(p.get<u32>("windows_" + name)),
+          first(p.get<u32>("first_" + name)),
+          step(p.get<u32>("step_" + name)),
+          tap(p.get<u32>("tap_" + name)),
+          spread(p.get<u32>("spread_" + name)) {}
+    u32 count, first, step, tap, spread;
+  };
+  std::array<Along, 2> along_;
+};
+
+}  // namespace ptxbuilder::kernels

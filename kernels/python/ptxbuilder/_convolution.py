@@ -1,0 +1,129 @@
+"""Convolutions of images, for PyTorch's and numpy's tensors."""
+import math
+
+from . import _ext
+from ._common import activation_of, check_flags, device_of, door_of, name_of, output_of, warn_of_work
+
+RESULTS = {"y": 0, "x": 1, "w": 2}  # ptxb_convolution_result
+
+
+def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, out_dtype=None, precise=False, tf32=False,
+           device=None):
+    """The convolution of images, as torch.nn.functional.conv2d: x is [images, channels, lines, pixels], w [filters, channels of a group,
+    lines, pixels], and the result [images, filters, lines, pixels], plus a bias for each filter.
+
+    Tensors lie with channels last in memory (torch.channels_last; of numpy, views of arrays whose channels are last): the hardware
+    then loads the pixels under windows as they lie. Others are copied once, and the result lies with channels last.
+
+    `stride`, `padding` and `dilation` are a number, or one along lines and one along pixels; padding may be "same" or "valid". Strides
+    are 1 to 8. `activation` is matmul()'s, and so are types, `out_dtype`, `precise`, `tf32` and `device`. Differentiable in x, w and the
+    bias, of f16 and bf16. Raises ValueError that names the tensor and the rule.
+    """
+    check_flags(precise=precise, tf32=tf32)
+    activation_of(activation)
+    door = door_of(x)
+    if not hasattr(door, "conv2d"):
+        raise ValueError(f"x: {type(x)}; conv2d() takes tensors of PyTorch and numpy")
+    for name, tensor in (("x", x), ("w", w)):
+        if len(tensor.shape) != 4:
+            raise ValueError(f"{name}: its shape is {tuple(tensor.shape)}, and it has 4 dimensions, of which channels are the second")
+    words = Words(windows_of(tuple(w.shape[2:]), stride, padding, dilation), groups, activation, out_dtype, precise, tf32, device)
+    return door.conv2d(x, w, bias, words)
+
+
+class Words:
+    """This is all that a call says but its tensors. `windows` are the steps, the zeros before and behind, and the spreads, each along
+    lines and along pixels."""
+
+    def __init__(self, windows, groups, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+        if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+            raise ValueError(f"groups: {groups!r}; it is a number from 1 on")
+        self.windows, self.groups, self.activation = windows, groups, activation
+        self.out_dtype, self.precise, self.tf32, self.device = out_dtype, precise, tf32, device
+
+    def flags(self):
+        return _ext.TF32 * bool(self.tf32) | _ext.PRECISE * bool(self.precise)
+
+    def type_of(self, x):
+        return output_of(name_of(x.dtype)) if self.out_dtype is None else name_of(self.out_dtype)
+
+    def shape_of(self, x, w):
+        """The shape of the result. Whether channels go together, the library says."""
+        step, before, behind, spread = (self.windows[at:at + 2] for at in (0, 2, 4, 6))
+        lines_and_pixels = []
+        for d in (0, 1):
+            room = x[2 + d] + before[d] + behind[d] - spread[d] * (w[2 + d] - 1) - 1
+            if room < 0:
+                raise ValueError(f"x: {x[2 + d]} {('lines', 'pixels')[d]}, with {before[d]} and {behind[d]} of padding, for filters "
+                                 f"that reach over {spread[d] * (w[2 + d] - 1) + 1}")
+            lines_and_pixels.append(room // step[d] + 1)
+        return (x[0], w[0], *lines_and_pixels)
+
+
+def _pair(name, value, least):
+    pair = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, (tuple, list)) else ()
+    if len(pair) == 1:
+        pair *= 2
+    if len(pair) != 2 or any(isinstance(one, bool) or not isinstance(one, int) or one < least for one in pair):
+        raise ValueError(f"{name}: {value!r} is no number from {least} on, nor two of them, along lines and along pixels")
+    return pair
+
+
+def windows_of(taps, stride, padding, dilation):
+    step, spread = _pair("stride", stride, 1), _pair("dilation", dilation, 1)
+    if padding == "valid":
+        padding = 0
+    if padding == "same":
+        if step != (1, 1):
+            raise ValueError(f"padding: 'same' with a stride of {stride!r}, by which the result has fewer pixels: give numbers")
+        all_of = [reach * (count - 1) for reach, count in zip(spread, taps)]
+        before, behind = tuple(one // 2 for one in all_of), tuple(one - one // 2 for one in all_of)
+    elif isinstance(padding, str):
+        raise ValueError(f"padding: {padding!r} is none of 'same' and 'valid'")
+    else:
+        before = behind = _pair("padding", padding, 0)
+    return (*step, *before, *behind, *spread)
+
+
+def _last(kit, x):
+    """The tensor as [images, lines, pixels, channels]."""
+    return kit.permuted(x, (0, 2, 3, 1))
+
+
+def _lying(kit, x):
+    """The same, copied where the hardware does not take it as it lies."""
+    last = _last(kit, x)
+    *outer, channel = zip(last.shape, kit.element_strides_of(last))
+    lies = channel[0] == 1 or channel[1] == 1
+    return last if lies and all(extent == 1 or stride >= channel[0] for extent, stride in outer) else kit.compact(last)
+
+
+def _made(kit, like, shape, name):
+    """A new tensor of this shape, whose channels are last in memory."""
+    n, c, h, w = shape
+    return kit.permuted(kit.empty(like, (n, h, w, c), name), (0, 3, 1, 2))
+
+
+def run(kit, x, w, bias, words, stream=None):
+    """One convolution; `kit` says how tensors are made and passed."""
+    y = _made(kit, x, words.shape_of(x.shape, w.shape), words.type_of(x))
+    if bias is not None and tuple(bias.shape) != (w.shape[0],):
+        raise ValueError(f"bias: its shape is {tuple(bias.shape)}, and there are {w.shape[0]} filters")
+    _call(kit, _lying(kit, x), _lying(kit, w), _last(kit, y), None if bias is None else kit.compact(bias), "y", words, stream)
+    return y
+
+
+def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
+    """The gradient of x or of w, the `result`, of this shape and type; what it is of is not looked at."""
+    made = _made(kit, grad, shape, name)
+    x, w = (_last(kit, made) if which == result else _lying(kit, given) for which, given in (("x", x), ("w", w)))
+    _call(kit, x, w, kit.compact(_last(kit, grad)), None, result, words, stream)
+    return made
+
+
+def _call(kit, x, w, y, bias, result, words, stream):
+    device = device_of(words.device)
+    if device == _ext.EMULATOR:
+        warn_of_work(math.prod(y.shape) * math.prod(w.shape[1:]))
+    _ext.convolution(kit.tensor(x), kit.tensor(w), kit.tensor(y), None if bias is None else kit.tensor(bias), RESULTS[result],
+                     activation_of(words.activation), (*words.windows, words.groups), words.flags(), device, stream)

@@ -1,0 +1,115 @@
+"""Convolutions of PyTorch's tensors: called straight in eager mode, as torch.ops.ptxbuilder.conv2d where PyTorch traces."""
+import torch
+from torch import library as operators
+
+from .. import _convolution
+from .._common import name_of
+from . import tensors
+from .product import _FUNCTIONS
+from .tensors import (DTYPES, NO_BATCH, PLACES, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_plain,
+                      is_vmapped, is_watched, library, narrowed, place_of, requires_grad, there)
+
+library.define("conv2d(Tensor x, Tensor w, Tensor? bias=None, int[] windows=[], int groups=1, str? activation=None, "
+               "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
+library.define("conv2d_gradient(str result, Tensor other, Tensor grad, SymInt[] shape, ScalarType dtype, int[] windows, int groups, "
+               "str? device=None) -> Tensor")
+
+
+def _op(x, w, bias=None, windows=(), groups=1, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    words = _convolution.Words(tuple(windows), groups, activation, out_dtype, precise, tf32, there(device, x))
+    return _convolution.run(tensors, x, w, bias, words)
+
+
+def _gradient_op(result, other, grad, shape, dtype, windows, groups, device=None):
+    words = _convolution.Words(tuple(windows), groups, device=there(device, grad))
+    x, w = (None, other) if result == "x" else (other, None)
+    return _convolution.run_gradient(tensors, result, x, w, grad, tuple(shape), name_of(dtype), words)
+
+
+for _place in PLACES:
+    library.impl("conv2d", _op, _place)
+    library.impl("conv2d_gradient", _gradient_op, _place)
+
+
+@operators.register_fake("ptxbuilder::conv2d", lib=library)
+def _(x, w, bias=None, windows=(), groups=1, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    check_meta(x, w, bias)
+    words = _convolution.Words(tuple(windows), groups, activation, out_dtype, precise, tf32, device)
+    return _made(x, words.shape_of(x.shape, w.shape), DTYPES[words.type_of(x)])
+
+
+@operators.register_fake("ptxbuilder::conv2d_gradient", lib=library)
+def _(result, other, grad, shape, dtype, windows, groups, device=None):
+    check_meta(other, grad)
+    return _made(grad, shape, dtype)
+
+
+def _made(like, shape, dtype):
+    n, c, h, w = shape
+    return like.new_empty((n, h, w, c), dtype=dtype).permute(0, 3, 1, 2)
+
+
+def _keep(ctx, inputs, output):
+    x, w, bias, ctx.windows, ctx.groups, activation, _, _, _, ctx.device = inputs
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        raise ValueError(f"conv2d: x of {x.dtype} has no gradient; f16 and bf16 have: call it under torch.no_grad()")
+    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(x, w)
+
+
+def _gradients(ctx, grad):
+    x, w = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+
+    def gradient(result, other, like):
+        return torch.ops.ptxbuilder.conv2d_gradient(result, other, grad.to(x.dtype), like.shape, like.dtype, ctx.windows, ctx.groups,
+                                                    ctx.device)
+
+    dx = gradient("x", w, x) if needs[0] else None
+    dw = gradient("w", x, w) if needs[1] else None
+    db = grad.sum((0, 2, 3)).to(ctx.bias_dtype) if needs[2] else None
+    return dx, dw, db, *[None] * 7
+
+
+class _Conv2d(torch.autograd.Function):
+    @staticmethod
+    def forward(*operands):
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.ptxbuilder.conv2d.default(*operands)
+
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+
+def _differentiated(x, w, bias=None, windows=(), groups=1, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
+    if requires_grad(x, w, bias):
+        # The way back through an activation starts from what it was applied to.
+        y = applied(_Conv2d, x, w, bias, windows, groups, None, out_dtype, precise, tf32, device)
+        return _FUNCTIONS[activation][0](y) if activation else y
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.ptxbuilder.conv2d.default(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device)
+
+
+library.impl("conv2d", _differentiated, "Autograd")
+
+
+@tensors.named("ptxbuilder::conv2d")
+def conv2d(x, w, bias, words):
+    if is_vmapped():
+        raise ValueError(NO_BATCH.format("conv2d"))
+    given = {"x": x, "w": w}
+    dtype = autocast_of(x) if isinstance(x, torch.Tensor) else None
+    if dtype is not None:
+        x, w, bias = (narrowed(one, dtype) for one in (x, w, bias))
+    is_traced = is_compiling() or is_watched() or not all(is_plain(one) for one in (x, w, bias))
+    if is_traced or not isinstance(w, torch.Tensor):
+        check_operands(given, bias=bias)
+    if requires_grad(x, w, bias) or is_traced or not is_compiling() and has_transforms() is not None:
+        out_dtype = None if words.out_dtype is None else DTYPES[name_of(words.out_dtype)]
+        return torch.ops.ptxbuilder.conv2d(x, w, bias, list(words.windows), words.groups, words.activation, out_dtype, bool(words.precise),
+                                           bool(words.tf32), place_of(words.device, x, "x"))
+    try:
+        return _convolution.run(tensors, x, w, bias, words)
+    except Exception:
+        check_operands(given, bias=bias)  # which knows more of what is wrong
+        raise

@@ -1,0 +1,157 @@
+// Convolutions and their gradients: drawn ones against float64, mistakes that show, and what is refused.
+//
+//   convolution_test [--device=emulator|cuda|auto] [--convolutions=N] [--convolution_seed=S]
+#include <doctest/doctest.h>
+
+#include "convolution_kit.h"
+#include "error_kit.h"
+#include "options.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::convolution_test {
+using kernels::Convolution;
+
+namespace {
+
+const size_t& count = test::option<size_t>("convolutions", 30);
+const uint64_t& seed = test::option<uint64_t>("convolution_seed", 1);
+
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+
+// Small tiles, of which there are several even in small products, swapped ones among them.
+kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size,
+                             int multiprocessors) {
+  for (const auto& [bn, swapped] :
+       {std::pair{64, size.m % 3 == 0}, {64, false}, {32, size.m % 3 == 0}, {32, false}}) {
+    kernels::GemmTile t;
+    t.bm = 64, t.bn = bn, t.consumers = 1, t.stages = 2, t.swapped = swapped;
+    if (kernels::plan_of(operation, t).plan) return t;
+  }
+  return kernels::choose(operation, size, multiprocessors);
+}
+
+Convolution& convolution() {
+  static Convolution convolution = [] {
+    kernels::MatmulOptions options;
+    if (device().wants_ptx()) options.choose = small_tile;
+    return Convolution(device(), options);
+  }();
+  return convolution;
+}
+
+void check_case(const ConvolutionCase& c, ConvolutionResult result) {
+  CAPTURE(text(c));
+  CAPTURE(static_cast<int>(result));
+  std::string problem;
+  try {
+    problem = ConvolutionTrial(device(), c, result).wrong(convolution());
+  } catch (const Error& e) {
+    problem = e.what();
+  }
+  CHECK_MESSAGE(problem.empty(), problem);
+}
+
+}  // namespace
+
+TEST_CASE("drawn convolutions are right, and touch nothing else") {
+  for (size_t i = 0; i < count; ++i) check_case(drawn_convolution(seed * 1000 + i), ConvolutionResult::y);
+}
+
+TEST_CASE("drawn gradients of x are right, and touch nothing else") {
+  for (size_t i = 0; i < count; ++i) {
+    ConvolutionCase c = drawn_convolution(seed * 2000 + i);
+    c.gaps = {};
+    check_case(c, ConvolutionResult::x);
+  }
+}
+
+TEST_CASE("drawn gradients of w are right, and touch nothing else") {
+  for (size_t i = 0; i < count; ++i) check_case(drawn_convolution(seed * 3000 + i), ConvolutionResult::w);
+}
+
+TEST_CASE("every tile of clusters, exchanged operands and divided sums takes windows") {
+  ConvolutionCase c{.images = 3, .channels = 72, .filters = 136, .extents = {5, 7}, .bias = true};
+  for (auto& a : c.along) a = {.before = 1, .behind = 1};
+  ConvolutionTrial trial(device(), c, ConvolutionResult::y);
+  const std::vector<double> right = trial.expected();
+  for (const char* tile : {"128x64x64_3_2x1_w2", "64x64x64_3_2x1_w1_swap", "64x128x64_3_w1_k2",
+                           "128x128x64_3_pp", "64x128x64_3_w1_s2", "192x96x64_3_w3", "64x64x64_3_w1_in"}) {
+    CAPTURE(tile);
+    kernels::MatmulOptions options;
+    options.choose = [&](const auto& o, const auto& size, int) {
+      kernels::GemmTile t = kernels::parse_tile(tile);
+      if (t.swapped && size.m < size.n) t.swapped = false;
+      if (o.windows == kernels::WindowsOf::b) t.cluster_m = 1;
+      if (t.swapped) std::swap(t.cluster_m, t.cluster_n);
+      return t;
+    };
+    Convolution chosen(device(), options);
+    const std::string problem = trial.wrong(chosen, right);
+    CHECK_MESSAGE(problem.empty(), problem);
+  }
+}
+
+TEST_CASE("a halo of the wrong side, a neighbour's pixel and the other dimension's spread show") {
+  ConvolutionCase c{.images = 2, .channels = 16, .filters = 24, .extents = {9, 9}, .out = DType::f32};
+  c.along[0] = {.before = 2, .spread = 1}, c.along[1] = {.before = 2, .behind = 2, .spread = 2};
+  c.along[0].behind = 0;
+  for (const ConvolutionResult result : {ConvolutionResult::y, ConvolutionResult::x, ConvolutionResult::w}) {
+    CAPTURE(static_cast<int>(result));
+    ConvolutionTrial trial(device(), c, result);
+    const std::vector<double> right = trial.expected();
+    const ConvolutionArguments p = trial.arguments();
+    CHECK(trial.found(convolution(), p) == right);
+    ConvolutionArguments halo = p;
+    std::swap(halo.along_h.before, halo.along_h.behind);
+    CHECK(trial.found(convolution(), halo) != right);
+    ConvolutionArguments neighbour = p;
+    neighbour.along_w.before -= 1, neighbour.along_w.behind += 1;
+    CHECK(trial.found(convolution(), neighbour) != right);
+    ConvolutionArguments other = p;
+    std::swap(other.along_h, other.along_w);
+    std::swap(other.along_h.before, other.along_w.before),
+        std::swap(other.along_h.behind, other.along_w.behind);
+    other.along_h.behind += 2, other.along_w.behind -= 2;
+    CHECK(trial.found(convolution(), other) != right);
+  }
+}
+
+TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
+  ConvolutionCase c{.images = 1, .channels = 16, .filters = 8, .extents = {5, 6}, .bias = true};
+  ConvolutionTrial trial(device(), c, ConvolutionResult::y);
+  const ConvolutionArguments right = trial.arguments();
+  CHECK(convolution().workspace_bytes(right) == 0);
+  const auto refused = [&](auto&& change) {
+    return [&, change] {
+      ConvolutionArguments p = right;
+      change(p);
+      convolution()(p);
+    };
+  };
+  convolution()(right);
+  CHECK_ERROR(refused([](auto& p) { p.along_w.before = 1; })(),
+              "y of [1, 3, 4, 8] for x of [1, 5, 6, 16] and w of [8, 3, 3, 16]; it is [1, 3, 5, 8]");
+  CHECK_ERROR(refused([](auto& p) { p.along_h.step = 9; })(), "along h a step of 9");
+  CHECK_ERROR(refused([](auto& p) { p.groups = 3; })(), "3 groups of 16 channels and 8 filters");
+  CHECK_ERROR(refused([](auto& p) { p.groups = 2; })(), "filters of 16 channels for 2 groups of x's 16");
+  CHECK_ERROR(refused([](auto& p) {
+                p.x.strides = {480, 6, 1, 30};
+              })(),
+              "x has a stride of 30 along its channels");
+  CHECK_ERROR(refused([](auto& p) { p.y.extents.pop_back(), p.y.strides.clear(); })(), "it has 4 dimensions");
+  CHECK_ERROR(refused([](auto& p) { p.x.memory.bytes -= 2 * 256; })(), "and its memory has");
+  CHECK_ERROR(refused([](auto& p) { p.y.memory.address = p.x.memory.address; })(), "y overlaps x");
+  CHECK_ERROR(refused([](auto& p) { p.bias.bytes = 2; })(), "bias of 2 B");
+  CHECK_ERROR(refused([](auto& p) { p.result = ConvolutionResult::x; })(),
+              "a bias or an activation with a gradient");
+  ConvolutionCase stepped{.channels = 16, .filters = 8, .extents = {5, 6}};
+  stepped.along[0].step = 2;
+  ConvolutionTrial scattered(device(), stepped, ConvolutionResult::x);
+  CHECK(convolution().workspace_bytes(scattered.arguments()) > 0);
+  CHECK_ERROR(convolution()(scattered.arguments()), "convolution: this call takes a workspace");
+}
+
+}  // namespace ptxbuilder::test::convolution_test

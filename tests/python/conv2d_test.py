@@ -1,0 +1,116 @@
+"""Convolutions of images on the emulator, beside sums of numpy's products: windows, memory formats and types, what is refused, and the
+gradients of those of PyTorch."""
+import importlib.util
+import itertools
+
+import kit
+
+kit.use("numpy", "ml_dtypes")
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+
+import ptxbuilder as pb  # noqa: E402
+
+random = np.random.default_rng(1)
+
+
+def drawn(shape, dtype=ml_dtypes.bfloat16):
+    """Whole numbers, with channels last in memory."""
+    n, c, h, w = shape
+    return random.integers(-3, 4, (n, h, w, c)).astype(dtype).transpose(0, 3, 1, 2)
+
+
+def expected(x, w, bias=None, stride=(1, 1), before=(0, 0), behind=(0, 0), dilation=(1, 1), groups=1):
+    x, w = x.astype(np.float64), w.astype(np.float64)
+    x = np.pad(x, ((0, 0), (0, 0), (before[0], behind[0]), (before[1], behind[1])))
+    p, q = ((x.shape[2 + d] - dilation[d] * (w.shape[2 + d] - 1) - 1) // stride[d] + 1 for d in (0, 1))
+    y = np.zeros((x.shape[0], w.shape[0], p, q))
+    channels, filters = w.shape[1], w.shape[0] // groups
+    for g, r, s in itertools.product(range(groups), range(w.shape[2]), range(w.shape[3])):
+        pixels = x[:, g * channels:(g + 1) * channels, r * dilation[0]:, s * dilation[1]:][:, :, ::stride[0], ::stride[1]][:, :, :p, :q]
+        y[:, g * filters:(g + 1) * filters] += np.einsum("ncpq,kc->nkpq", pixels, w[g * filters:(g + 1) * filters, :, r, s])
+    return y if bias is None else y + bias.astype(np.float64)[:, None, None]
+
+
+def refused(word, *arguments, **words):
+    try:
+        pb.conv2d(*arguments, **{"device": "emulator", **words})
+    except ValueError as error:
+        kit.check(word in str(error), f"{word!r} is not in: {error}")
+    else:
+        kit.check(False, f"not refused: {word}")
+
+
+for of_x, of_w, words, by_side in (
+        ((2, 16, 7, 9), (24, 16, 3, 3), {"padding": 1}, {"before": (1, 1), "behind": (1, 1)}),
+        ((1, 24, 8, 8), (8, 24, 1, 1), {}, {}),
+        ((2, 8, 9, 6), (8, 8, 1, 1), {"stride": 2}, {"stride": (2, 2)}),
+        ((1, 3, 11, 12), (16, 3, 7, 5), {"stride": (2, 1), "padding": (3, 2)}, {"stride": (2, 1), "before": (3, 2), "behind": (3, 2)}),
+        ((1, 8, 7, 6), (8, 8, 2, 3), {"padding": "same", "dilation": (1, 2)}, {"before": (0, 2), "behind": (1, 2), "dilation": (1, 2)}),
+        ((1, 32, 5, 5), (16, 16, 3, 3), {"padding": "valid", "groups": 2}, {"groups": 2})):
+    x, w, bias = drawn(of_x), drawn(of_w), random.integers(-3, 4, of_w[0]).astype(np.float32)
+    y = pb.conv2d(x, w, bias, out_dtype="f32", device="emulator", **words)
+    kit.check(np.array_equal(y, expected(x, w, bias, **by_side)), of_x, of_w, words)
+    kit.check(y.strides[1] == y.itemsize, "channels are last")
+# Other memory formats are copied, views of larger ones are not; and the activation comes last.
+x, w = drawn((2, 24, 6, 7)), drawn((8, 16, 3, 3))
+wide = np.ascontiguousarray(x)[:, 4:20]
+kit.check(np.array_equal(pb.conv2d(wide, np.ascontiguousarray(w), out_dtype="f32", device="emulator"), expected(wide, w)), "channels first")
+part = x[:, 8:, 1:, ::2]
+y = pb.conv2d(part, w, activation="relu", out_dtype="f32", device="emulator")
+kit.check(np.array_equal(y, np.maximum(expected(part, w), 0)), "a view")
+half = pb.conv2d(x.astype(np.float16)[:, :16], w.astype(np.float16), device="emulator")
+kit.check(half.dtype == np.float16 and np.array_equal(half, expected(x[:, :16], w).astype(np.float16)), "f16")
+
+x = x[:, :16]
+refused("x: its shape is (16, 6, 7), and it has 4 dimensions", x[0], w)
+refused("filters of 16 channels for 1 groups of x's 24", drawn((2, 24, 6, 7)), w)
+refused("x: 2 lines, with 0 and 0 of padding, for filters that reach over 3", x[:, :, :2], w)
+refused("stride: 0 is no number from 1 on", x, w, stride=0)
+refused("along h a step of 9", x, w, stride=9, padding=4)
+refused("padding: 'same' with a stride of 2", x, w, stride=2, padding="same")
+refused("padding: 'full' is none of", x, w, padding="full")
+refused("groups: 0", x, w, groups=0)
+refused("bias: its shape is (7,), and there are 8 filters", x, w, np.zeros(7, ml_dtypes.bfloat16))
+refused("bias of f32 in 1 dimensions; it has 8 bf16", x, w, np.zeros(8, np.float32))
+refused("activation 'tanh'", x, w, activation="tanh")
+refused("set `tf32`", x.astype(np.float32), w.astype(np.float32))
+
+if importlib.util.find_spec("torch"):
+    import torch
+
+    def tensors(*shapes):
+        return (torch.from_numpy(random.standard_normal(shape)).bfloat16().requires_grad_() for shape in shapes)
+
+    for of_x, of_w, words in (((2, 16, 7, 6), (8, 16, 3, 3), {"padding": 1, "activation": "gelu"}),
+                              ((2, 16, 9, 8), (8, 8, 3, 2), {"stride": (2, 3), "padding": (1, 0), "groups": 2}),
+                              ((1, 8, 6, 6), (8, 8, 1, 1), {"stride": 2, "activation": "relu"}),
+                              ((1, 8, 9, 9), (16, 8, 3, 3), {"dilation": 2, "padding": 2})):
+        x, w, bias = tensors(of_x, of_w, of_w[:1])
+        y = pb.conv2d(x, w, bias, device="emulator", **words)
+        activation = {None: lambda z: z, "relu": torch.relu, "gelu": lambda z: torch.nn.functional.gelu(z, approximate="tanh")}
+        numbers = {name: value for name, value in words.items() if name != "activation"}
+        wanted = activation[words.get("activation")](torch.nn.functional.conv2d(x.double(), w.double(), bias.double(), **numbers))
+        kit.check(torch.allclose(y.double(), wanted, rtol=2e-2, atol=1e-1), words)
+        kit.check(y.is_contiguous(memory_format=torch.channels_last), "channels are last")
+        grad = torch.from_numpy(random.standard_normal(tuple(y.shape))).bfloat16()
+        found, right = (torch.autograd.grad(of, (x, w, bias), grad.to(of.dtype)) for of in (y, wanted))
+        for name, one, other in zip(("x", "w", "bias"), found, right):
+            close = torch.allclose(one.double(), other.double(), rtol=2e-2, atol=2e-2 * other.abs().max().item())
+            kit.check(one.shape == other.shape and close, words, "gradient of", name)
+
+    x, w = tensors((1, 8, 6, 6), (8, 8, 3, 3))
+    compiled = torch.compile(lambda x, w: pb.conv2d(x, w, padding=1, device="emulator"), backend="aot_eager", fullgraph=True)
+    y, same = compiled(x, w), pb.conv2d(x, w, padding=1, device="emulator")
+    kit.check(torch.equal(y, same) and y.stride() == same.stride(), "compiled")
+    for one, other in zip(torch.autograd.grad(y.sum(), (x, w)), torch.autograd.grad(same.sum(), (x, w))):
+        kit.check(torch.equal(one, other), "the gradient of what is compiled")
+    with torch.no_grad():
+        for operator, arguments in ((torch.ops.ptxbuilder.conv2d, (x, w, None, [1, 1, 1, 1, 1, 1, 1, 1])),
+                                    (torch.ops.ptxbuilder.conv2d_gradient, ("x", w, same, x.shape, x.dtype, [1, 1, 1, 1, 1, 1, 1, 1], 1))):
+            torch.library.opcheck(operator, arguments, {"device": "emulator"}, test_utils=("test_schema", "test_faketensor"))
+        with torch.autocast("cpu", torch.bfloat16):
+            kit.check(pb.conv2d(x.float(), w.float(), padding=1, device="emulator").dtype == torch.bfloat16, "autocast")
+    refused("x of torch.float8_e4m3fn has no gradient", x.detach().to(torch.float8_e4m3fn), w.detach().to(torch.float8_e4m3fn),
+            torch.zeros(8, dtype=torch.bfloat16, requires_grad=True))
+kit.end()
