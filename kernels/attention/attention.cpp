@@ -14,11 +14,11 @@ namespace {
 constexpr size_t kZeros = 512;  // bytes: a row of K or V, where there are no keys
 
 // `together` is heads_together(); `ordered` the rows of the blocks whose order an AttentionOrder says, or 0;
-// `parts` is key_parts(), or 0 where nothing is divided.
+// `division` has no teams where nothing is divided.
 struct AttentionMore {
   int64_t together = 0;
   int ordered = 0;
-  int64_t parts = 0;
+  KeyDivision division = {.teams = 0};
   size_t part_bytes = 0;  // of workspace
 };
 
@@ -82,10 +82,11 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   AttentionMore more_of(const PlacedAttention& a, const AttentionTile& tile) override {
     AttentionMore more = {heads_together(a.operation, a.size, tile, multiprocessors_),
                           a.operation.packed && tile.ahead ? tile.bm() : 0,
-                          tile.split ? key_parts(a.operation, a.size, tile, multiprocessors_) : 0};
-    if (more.parts > 0)
-      more.part_bytes = AttentionParts::bytes(a.size.queries, row_blocks(a.size, tile), more.parts,
-                                              a.operation.value_depth);
+                          {.teams = 0}};
+    if (tile.split) {
+      more.division = key_division(a.operation, a.size, tile, multiprocessors_);
+      more.part_bytes = AttentionParts::bytes(a.size.queries, more.division.ctas(), a.operation.value_depth);
+    }
     if (more.ordered > 0) order_kernel();
     return more;
   }
@@ -105,7 +106,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return made;
   }
   size_t own_bytes(const Plan& plan, const AttentionArguments& p) const override {
-    if (plan.more.parts > 0) return plan.more.part_bytes;
+    if (plan.tile.split) return plan.more.part_bytes;
     return plan.more.ordered > 0 ? AttentionOrder::bytes(p.query_rows, p.batches, plan.more.ordered) : 0;
   }
   std::vector<AttentionTile> tiles_to_measure(const PlacedAttention& a,
@@ -139,7 +140,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
-    SourcedArguments arguments(launches.sources(), 27 + p.score.size());
+    SourcedArguments arguments(launches.sources(), 28 + p.score.size());
     // One without elements stands for none of the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
@@ -173,8 +174,9 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (o.dropout) pointer(from_dropout_seed, a.dropout_seed.memory, DType::u32);
     if (o.lengths) pointer(from_key_lengths, p.key_lengths, DType::u32);
     if (o.page > 0) pointer(from_block_table, p.block_table, DType::u32);
-    if (plan.more.parts > 0) {
-      number(plan.more.parts);
+    if (plan.tile.split) {
+      number(plan.more.division.teams);
+      number(plan.more.division.parts);
       pointer(from_workspace, own, DType::f32);
     }
     if (o.packed) {

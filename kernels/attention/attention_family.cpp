@@ -228,16 +228,19 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(lengths.pointer());
   }
   if (o.page > 0) arguments.push_back(table.pointer());
-  const auto row_blocks =
-      static_cast<int64_t>((size("queries") * in_rows + kConsumerRows - 1) / kConsumerRows);
+  const uint64_t teams = f["teams"] != 0 ? size("teams") : heads / in_rows;
+  if (tile(f).split && heads / in_rows % teams != 0)
+    throw Error(
+        fmt::format("attention: teams = {}, of {} heads, of which each has as many: take a divisor of these",
+                    teams, heads / in_rows));
   command::Tensor parts = run.output(
-      DType::f32, {tile(f).split ? AttentionParts::bytes(
-                                       static_cast<int64_t>(size("queries") * in_rows),
-                                       row_blocks * static_cast<int64_t>(heads / in_rows) * f["batches"],
-                                       f["parts"], o.value_depth) /
-                                       4
-                                 : 1});
+      DType::f32,
+      {tile(f).split ? AttentionParts::bytes(static_cast<int64_t>(size("queries") * in_rows),
+                                             static_cast<int64_t>(teams * size("parts")), o.value_depth) /
+                           4
+                     : 1});
   if (tile(f).split) {
+    arguments.push_back(number(teams));
     arguments.push_back(number(size("parts")));
     arguments.push_back(parts.pointer());
   }
@@ -316,7 +319,8 @@ const command::Registration registration({
           kYesNo},
          {"lazy", 1, "whether sums are multiplied only where the greatest score has grown a lot", 1, 1,
           kYesNo},
-         {"parts", 0, "CTAs that divide the keys of a block of queries; 0 for one that has all", 1, 0},
+         {"parts", 0, "CTAs of a team, which divide the keys of all sequences; 0 for no division", 1, 0},
+         {"teams", 0, "of CTAs that divide keys, a divisor of the heads; 0 for one of each head", 1, 0},
          {"whole", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1, kYesNo}},
     .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
     .run = run,

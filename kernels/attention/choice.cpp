@@ -14,11 +14,10 @@ constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 constexpr int kMostStages = 4;
 
 // Keys that CTAs divide.
-constexpr int kBytesOfPart = 112 << 10;         // of tiles of each of two CTAs
-constexpr double kBytesOfUs = 22000;            // of keys and values that come to a multiprocessor
-constexpr double kAlone = 1.09;                 // one CTA of a multiprocessor takes longer than half of two
-constexpr double kRoundUs = 3, kPartUs = 0.13;  // a CTA begins and ends, and a part is added
-constexpr int64_t kMostParts = 64;
+constexpr int kBytesOfPart = 112 << 10;  // of tiles of each of two CTAs
+constexpr double kBytesOfUs = 22000;     // of keys and values that come to a multiprocessor
+constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
+constexpr double kPartUs = 0.13;         // a part is added
 
 constexpr double kLaunchUs = 3;
 constexpr double kMaskNs = 400;       // of a tile's first block, where keys end within it
@@ -143,27 +142,24 @@ int64_t heads_together(const AttentionOperation& o, const AttentionSize& s, cons
   return std::min(std::max<int64_t>(shared, 1) * s.group, heads);
 }
 
-int64_t row_blocks(const AttentionSize& s, const AttentionTile& t) {
-  return std::max<int64_t>((s.queries + t.bm() - 1) / t.bm(), 1) * s.heads * s.batches;
-}
-
-int64_t key_parts(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
-                  int multiprocessors) {
-  const auto blocks = static_cast<int64_t>(blocks_of(o, s, t).most);
-  const int64_t rows = row_blocks(s, t), at_once = int64_t{multiprocessors} * ctas_at_once(o, t);
+KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
+                         int multiprocessors) {
+  const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const Blocks of_rows = blocks_of(o, s, t);
+  const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
+             of_head = std::max<int64_t>(static_cast<int64_t>(of_rows.all) * s.batches, 1);
   const double block_us = t.bn * (o.depth + o.value_depth) * size_of(o.type) / kBytesOfUs;
-  int64_t best = 1;
+  KeyDivision best;
   double least = INFINITY;
-  for (int64_t parts = 1; parts <= std::clamp<int64_t>(blocks, 1, kMostParts); ++parts) {
-    const int64_t ctas = rows * parts, rounds = ctas / at_once, rest = ctas % at_once;
+  for (int64_t ctas = 1; ctas <= int64_t{multiprocessors} * ctas_at_once(o, t); ++ctas) {
+    const int64_t teams = std::gcd(s.heads, ctas), parts = ctas / teams;
+    const int64_t piece = up(s.heads / teams * of_head, parts);
+    const int64_t of_longest = up(longest, piece) + (piece < longest && longest % piece != 0);
     // CTAs of a multiprocessor share what comes to it.
-    const int64_t last = (rest + multiprocessors - 1) / multiprocessors;
-    const double shares =
-        static_cast<double>(rounds * ctas_at_once(o, t)) + (last == 1 ? kAlone : static_cast<double>(last));
-    const double us = shares * static_cast<double>((blocks + parts - 1) / parts) * block_us +
-                      static_cast<double>(rounds + (rest > 0)) * kRoundUs +
-                      static_cast<double>(parts) * kPartUs;
-    if (us < least) least = us, best = parts;
+    const double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
+    const double us =
+        shares * static_cast<double>(piece) * block_us + static_cast<double>(of_longest) * kPartUs;
+    if (us < least) least = us, best = {teams, parts};
   }
   return best;
 }
@@ -184,8 +180,8 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
   t.stages = kMostStages;
   while (t.stages > 2 && !fits()) --t.stages;
   t.whole = may_be_whole(o, s, t);
-  // A part that is all takes two CTAs of a multiprocessor too, which is worth its way through memory.
-  t.split = is_few && (o.lengths || key_parts(o, s, t, multiprocessors) > 1);
+  // Sequences of one length are worth it where they are fewer than the CTAs that there may be.
+  t.split = is_few && (o.lengths || key_division(o, s, t, multiprocessors).ctas() > s.heads * s.batches);
   return t.split || o.lengths ? std::optional(t) : std::nullopt;
 }
 

@@ -22,12 +22,14 @@ struct AttentionSize {
 int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
                        const AttentionTile& tile, int ctas);
 
-// Blocks of queries, of all heads and batches.
-int64_t row_blocks(const AttentionSize& size, const AttentionTile& tile);
-// Among how many CTAs a tile that is split divides the keys of a block of queries: as many as end first, on
-// as many multiprocessors.
-int64_t key_parts(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
-                  int multiprocessors);
+// Among how many CTAs a tile that is split divides the keys (division.h): as many as end first, on so many
+// multiprocessors, where all sequences are as long as the longest.
+struct KeyDivision {
+  int64_t teams = 1, parts = 1;
+  int64_t ctas() const { return teams * parts; }
+};
+KeyDivision key_division(const AttentionOperation& operation, const AttentionSize& size,
+                         const AttentionTile& tile, int multiprocessors);
 
 // Tiles that the operation allows and whose registers suffice.
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,

@@ -73,12 +73,13 @@ struct AttentionTile {
   // Sums are multiplied only where the greatest score has grown by more than 8, in powers of two.
   bool lazy = true;
   bool whole = false;  // the keys are whole blocks: none has to be hidden for the tensor's end
-  // The keys of a block of queries are divided among CTAs, as the launch says among how many, and the last of
-  // these completes O.
+  // CTAs stay, and divide the keys of all sequences evenly (division.h). Of those that share the keys of a
+  // block of queries, the last completes O.
   bool split = false;
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 
   int bm() const { return consumers * 64; }
+  bool stays() const { return ahead || split; }
   int value_stages() const { return stages + more_values; }
   // The rows of keys that come by one copy: those of a block, or as many of these as lie in one page.
   int copy_rows(int page) const { return page > 0 ? std::gcd(page, bn) : bn; }

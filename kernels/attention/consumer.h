@@ -56,11 +56,10 @@ class AttentionConsumer {
       return next;
     });
     std::optional<KeptWeights> kept;
-    if (o_.dropout)
-      kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, sizes_, w).at(0));  // under the products
+    if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // under the products
     region("scores", [&] { wgmma_wait(product ? 1 : 0); });
     keys_.release(key);
-    const KeyBlocks blocks(t_, sizes_, w);
+    const KeyBlocks blocks(t_, w);
     free_queries(blocks.count() == 1);
     const bool hides = !t_.whole;
     region("softmax", [&] {
@@ -73,8 +72,8 @@ class AttentionConsumer {
 
   // The other blocks, and O.
   void finish(const AttentionWork& w, const std::function<void(const std::function<void()>&)>& begin_next) {
-    const KeyBlocks blocks(t_, sizes_, w);
-    if (t_.ahead) keys_.unify(), values_.unify();
+    const KeyBlocks blocks(t_, w);
+    if (t_.stays()) keys_.unify(), values_.unify();
     if (t_.query_places > 1) place_ = warp_uniform(place_);
     store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
     if (o_.lengths) clear_behind(w, blocks);
@@ -107,19 +106,26 @@ class AttentionConsumer {
         [&] {
           wait();
           region("store", [&] {
-            RegisterTile<f32> all = complete(total);
-            if (parts_) return store_parts(w, blocks.parts, all, most);
-            if (o_.sinks) all = all + softmax_.of_sinks(most, *sinks_of(w));
-            store_rows(w, all, most, dropout);
+            const RegisterTile<f32> all = complete(total);
+            const auto store_all = [&] {
+              store_rows(w, o_.sinks ? all + softmax_.of_sinks(most, *sinks_of(w)) : all, most, dropout);
+            };
+            if (!parts_) return store_all();
+            if_(w.part->count == 1, store_all, [&] { store_parts(w, all, most); });
           });
         },
         wait);
+    if (t_.split) {  // what is in the place of the queries has left it
+      cp_async_bulk_wait_group_read(0);
+      bar_warp_sync(0xffffffff);
+      free_place_of_queries(pred(true));
+    }
   }
 
   // Behind the last queries.
   void end() {
     free_place(pred(true));
-    if (!t_.ahead) cp_async_bulk_wait_group_read(0);
+    if (!t_.stays()) cp_async_bulk_wait_group_read(0);
   }
 
  private:
@@ -129,7 +135,10 @@ class AttentionConsumer {
 
   // Behind their last product.
   void free_queries(pred now) {
-    if (t_.ahead) mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
+    if (t_.ahead) free_place_of_queries(now);
+  }
+  void free_place_of_queries(pred now) {
+    mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
   }
 
   // Hands back the place through which the O before leaves, when products have hidden how long that takes.
@@ -316,12 +325,11 @@ class AttentionConsumer {
   }
 
   // Leaves the sums of this CTA's part of the keys; the CTA of the last part completes O.
-  void store_parts(const AttentionWork& w, u32 parts, const RegisterTile<f32>& total,
-                   const RegisterTile<f32>& most) {
+  void store_parts(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most) {
     parts_->give(w, most, total, sums_);
-    if_(*w.part == parts - 1, [&] {
+    if_(w.part->number == w.part->count - 1, [&] {
       const TileView out = place();
-      parts_->complete(w, parts, exponent(), [&](u32 first, const AttentionParts::Sums& sums) {
+      parts_->complete(w, exponent(), [&](u32 first, const AttentionParts::Sums& sums) {
         const RegisterTile<u32> row = row_index(sums.total.layout()) + first;
         const RegisterTile<f32> all =
             o_.sinks ? sums.total + softmax_.of_sinks(sums.most, sinks_of(w, row)) : sums.total;

@@ -59,7 +59,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
     p.add("block_table", pointer, DType::u32,
           "of each batch the pages of its keys, as many as the most keys of a batch have");
   if (t.split) {
-    p.add("parts", scalar, DType::u32, "CTAs that divide the keys of a block of queries");
+    p.add("teams", scalar, DType::u32, "of CTAs, of which each has as many heads; it divides heads");
+    p.add("parts", scalar, DType::u32, "CTAs of a team, which divide the keys of its heads");
     p.add("part_sums", pointer, DType::f32, "what CTAs leave for the one that completes O");
   }
   if (o.packed) {
@@ -94,13 +95,12 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
-  if (t.ahead) queue.emplace(k, 1 + 4 * t.consumers);  // the producer, and warps of consumers
+  // The producer, where CTAs divide keys a warp that loads queries, and warps of consumers.
+  if (t.stays()) queue.emplace(k, 1 + t.split + 4 * t.consumers);
   const RoleRegisters registers = role_registers(o, t);
   // CTAs that stay have ended where there is no work, and others have some but where the device alone knows.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
-    if (w.part)
-      if_(*w.part < KeyBlocks(t, sizes, w).parts, body);
-    else if (o.packed && !t.ahead)
+    if (o.packed && !t.ahead)
       if_(w.exists(), body);
     else
       body();
@@ -111,14 +111,19 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     elect([&] {
       const AttentionSchedule schedule(t, sizes, queue, pred(true));
       AttentionProducer producer(o, t, roles, sizes, p);
+      QueryLoader queries(o, t, roles, sizes, p);
+      const auto begin = [&](const AttentionWork& w) {
+        producer.begin(w);
+        if (!t.split) queries.load(w);
+      };
       griddepcontrol_wait();
-      if (t.ahead) producer.begin(schedule.work(0));
+      if (t.ahead) begin(schedule.work(0));
       schedule.each([&](u32 round, const AttentionWork& w) {
         const auto load = [&] {
-          if (!t.ahead) producer.begin(w);
+          if (!t.ahead) begin(w);
           producer.finish(w);
           if (!t.ahead) return;
-          producer.begin(schedule.work(round + 1));
+          begin(schedule.work(round + 1));
           producer.lend();
         };
         if_exists(w, load);
@@ -126,9 +131,18 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
       griddepcontrol_launch_dependents();  // behind its loads, which the next launch's would slow down
     });
     if (queue)
-      if_((warp_index() == 1) & (laneid() == 0), [&] {
+      if_(t.split ? warp_index() == 1 : (warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
         AttentionSchedule(t, sizes, queue, pred(false)).announce();
+      });
+    // Keys and values then do not wait for a place for the next queries.
+    if (t.split)
+      if_((warp_index() == 2) & (laneid() == 0), [&] {
+        QueryLoader queries(o, t, roles, sizes, p);
+        griddepcontrol_wait();
+        AttentionSchedule(t, sizes, queue, pred(true)).each([&](u32, const AttentionWork& w) {
+          queries.load(w);
+        });
       });
   });
 

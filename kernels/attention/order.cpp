@@ -1,14 +1,12 @@
 #include "kernels/attention/order.h"
 
-#include "ptxbuilder/ir/instruction.h"
+#include "kernels/attention/lanes.h"
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint32_t kThreads = 256, kWarp = 32;
-
-u32 sum_of_warp(u32 value) { return instruction<"redux.sync.add.u32">(value, 0xffffffffu); }
+constexpr uint32_t kThreads = 256;
 
 }  // namespace
 

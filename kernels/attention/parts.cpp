@@ -11,8 +11,9 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that is found nowhere else would do
-constexpr int kRowNumbers = 2;                  // of a row: its greatest score, and its sum of weights
-constexpr int kVector = 4;                      // columns that a thread has beside each other
+constexpr int kPartsOfCta = 2;
+constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
+constexpr int kVector = 4;      // columns that a thread has beside each other
 constexpr int kValuesInFlight = 96,
               kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
 
@@ -25,14 +26,14 @@ AttentionParts::AttentionParts(const AttentionOperation& o, const AttentionSizes
       values_(p.get<gptr<f32>>("part_sums")),
       numbers_(values_),
       marks_(values_) {
-  const u64 rows = u64(nctaid_x()) * u64(most_rows_);
+  const u64 rows = u64(nctaid_x() * kPartsOfCta) * u64(most_rows_);
   numbers_ = values_ + rows * static_cast<uint64_t>(columns_);
   marks_ = gmem(numbers_ + rows * uint64_t{kRowNumbers});
 }
 
-size_t AttentionParts::bytes(int64_t queries, int64_t blocks, int64_t parts, int value_depth) {
+size_t AttentionParts::bytes(int64_t queries, int64_t ctas, int value_depth) {
   const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows));
-  return static_cast<size_t>(blocks * parts) *
+  return static_cast<size_t>(ctas * kPartsOfCta) *
          (rows * static_cast<size_t>(value_depth + kRowNumbers) * sizeof(float) + sizeof kMark);
 }
 
@@ -44,15 +45,16 @@ GlobalTensor<f32, 1> AttentionParts::numbers_of(const AttentionWork& w, u32 n, i
   const u64 row = u64(n * kRowNumbers + which) * u64(most_rows_);
   return GlobalTensor(numbers_ + row, {rows(w)});
 }
-u32 AttentionParts::cta_of(const AttentionWork& w, u32 part) const {
-  const u32 apart = ceil_div(sizes_.queries, kConsumerRows) * sizes_.heads;
-  return ctaid_x() + (part - *w.part) * apart;
+// The CTAs of a team have one part after the other.
+u32 AttentionParts::place_of(const AttentionWork& w, u32 part) const {
+  const u32 cta = ctaid_x() + (part - w.part->number) * *sizes_.teams;
+  return cta * kPartsOfCta + select(part == 0, u32(1), u32(0));
 }
 gmem AttentionParts::mark_of(u32 n) const { return marks_ + u64(n) * uint64_t{sizeof kMark}; }
 
 void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
                           const RegisterTile<f32>& total, const Accumulator& values) const {
-  const u32 own = ctaid_x();
+  const u32 own = place_of(w, w.part->number);
   store(values_of(w, own).tile(0, 0), load<f32>(values));
   store(numbers_of(w, own, 0).as_col().tile(0, 0), most);
   store(numbers_of(w, own, 1).as_col().tile(0, 0), total);
@@ -62,12 +64,12 @@ void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
 }
 
 // A thread waits for each part.
-void AttentionParts::wait(const AttentionWork& w, u32 parts) const {
+void AttentionParts::wait(const AttentionWork& w) const {
   Var<u32> part(tid_x() & 127);
-  while_([&] { return part.value() < parts; },
+  while_([&] { return part.value() < w.part->count; },
          [&] {
            constexpr AcquireForm form = {Scope::gpu, DType::u64};
-           const gmem given = mark_of(cta_of(w, part));
+           const gmem given = mark_of(place_of(w, part));
            detail::wait_while(
                {.counter = given, .is_wide = true, .what = "the mark of another part of the keys"},
                [&] { return ld_acquire<form>(given) != u64(kMark); }, [] { nanosleep(20); });
@@ -90,9 +92,10 @@ pred AttentionParts::is_first_of(u32 row) const {
   return row * (columns_ / kVector) % 128 == (tid_x() & 127);
 }
 
-void AttentionParts::complete(const AttentionWork& w, u32 parts, f32 exponent,
+void AttentionParts::complete(const AttentionWork& w, f32 exponent,
                               const std::function<void(u32, const Sums&)>& body) const {
-  wait(w, parts);
+  wait(w);
+  const u32 parts = w.part->count;
   const RegisterLayout layout = this->layout(), by_row = layout.reduced_rows();
   const int at_once = std::clamp(kValuesInFlight * 128 / (layout.rows() * layout.cols()), 1, kMostInFlight);
   for_(0, rows(w), layout.rows(), [&](u32 row) {
@@ -101,7 +104,7 @@ void AttentionParts::complete(const AttentionWork& w, u32 parts, f32 exponent,
     for_(0, parts, at_once, [&](u32 begin) {
       std::vector<Sums> some;
       for (int i = 0; i < at_once; ++i) {
-        const u32 n = cta_of(w, min(begin + i, parts - 1));
+        const u32 n = place_of(w, min(begin + i, parts - 1));
         const auto number = [&](int which) {
           return load<f32>(numbers_of(w, n, which).as_col().tile(row, 0), by_row);
         };

@@ -12,7 +12,8 @@
 namespace ptxbuilder::kernels {
 
 // The parts are added in the order of their keys, so that results repeat bit for bit. A CTA waits only for
-// those that begin before it, so that the grid may be of any size.
+// those that begin before it, so that the grid may be of any size. It leaves two parts at most: the last of
+// one head's keys or one amid them, and the first of another's.
 //
 // The memory is the launch's: two launches that overlap need two. It may hold anything before. A mark of 64
 // bits, which memory does not hold by chance, says that a part is there, and is gone when it is taken.
@@ -21,9 +22,8 @@ class AttentionParts {
   AttentionParts(const AttentionOperation& operation, const AttentionSizes& sizes,
                  const Parameters& parameters);
 
-  // Gives the bytes of memory for `blocks` of queries, of all heads and batches, that have `parts` each; a
-  // head has `queries`.
-  static size_t bytes(int64_t queries, int64_t blocks, int64_t parts, int value_depth);
+  // Gives the bytes of memory for so many CTAs; a head has `queries`.
+  static size_t bytes(int64_t queries, int64_t ctas, int value_depth);
 
   // They are of rows of queries: the greatest score of each row, the sum of its weights as parts of that
   // score's, and the sums of weights by values.
@@ -36,7 +36,7 @@ class AttentionParts {
             const Accumulator& values) const;
   // The CTA of the last part calls it: it waits for the others, and runs `body` for some rows at a time, from
   // `first` of the block on. `exponent` makes powers of two of scores.
-  void complete(const AttentionWork& w, u32 parts, f32 exponent,
+  void complete(const AttentionWork& w, f32 exponent,
                 const std::function<void(u32 first, const Sums& sums)>& body) const;
   // complete() takes so many rows at a time, and this says whether the thread has the first column of one.
   int rows_at_once() const { return layout().rows(); }
@@ -46,13 +46,13 @@ class AttentionParts {
   RegisterLayout layout() const;
   bool has_whole_rows() const;
   u32 rows(const AttentionWork& w) const { return min(sizes_.queries - w.row, kConsumerRows); }
-  // The CTA `n` leaves the sums of rows, and numbers of which each row has one.
+  // The place `n` has the sums of rows, and numbers of which each row has one.
   GlobalTensor<f32, 2> values_of(const AttentionWork& w, u32 n) const;
   GlobalTensor<f32, 1> numbers_of(const AttentionWork& w, u32 n, int which) const;
   gmem mark_of(u32 n) const;
-  // The CTA that has a part of the same block of queries.
-  u32 cta_of(const AttentionWork& w, u32 part) const;
-  void wait(const AttentionWork& w, u32 parts) const;
+  // Where a part of the same block of queries lies.
+  u32 place_of(const AttentionWork& w, u32 part) const;
+  void wait(const AttentionWork& w) const;
 
   const AttentionSizes& sizes_;
   int columns_;

@@ -8,6 +8,52 @@
 
 namespace ptxbuilder::kernels {
 
+inline u32 batch_of_tensors(const AttentionSizes& sizes, const AttentionWork& w) {
+  return sizes.query_offsets ? u32(0) : w.batch;
+}
+
+class QueryLoader {
+ public:
+  QueryLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionRoles& roles,
+              const AttentionSizes& sizes, const Parameters& p)
+      : o_(o),
+        t_(t),
+        roles_(roles),
+        sizes_(sizes),
+        Q_(p.get<TensorMap>("Q")),
+        multiplied_(roles.multiplied, FirstWait::passes),
+        place_(0) {}
+
+  void load(const AttentionWork& w) {
+    const u32 place = place_;
+    for (int wg = 0; wg < t_.consumers; ++wg) {
+      const u32 at = place + wg;
+      if (t_.stays()) multiplied_.wait(at);
+      const u32 row = w.first_query + w.row + wg * kConsumerRows;
+      const LoadView to = roles_.Q[at].expecting(roles_.loaded[at]);
+      if (o_.heads_in_rows > 1)
+        load_heads(to, row, w);
+      else
+        tma_load(to, Q_, 0, row, w.head, batch_of_tensors(sizes_, w));
+    }
+    if (t_.query_places > 1) place_ = t_.consumers - place;
+  }
+
+ private:
+  void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
+    const BoxOfHeads box(o_, roles_.Q, 0, o_.depth, row, w.head, w.batch);
+    tma_load(box.copy, to, Q_, box.at);
+  }
+
+  const AttentionOperation& o_;
+  const AttentionTile& t_;
+  const AttentionRoles& roles_;
+  const AttentionSizes& sizes_;
+  TensorMap Q_;
+  Phases multiplied_;
+  Var<u32> place_;  // of the first consumer's queries
+};
+
 class AttentionProducer {
  public:
   AttentionProducer(const AttentionOperation& o, const AttentionTile& t, const AttentionRoles& roles,
@@ -16,35 +62,18 @@ class AttentionProducer {
         t_(t),
         roles_(roles),
         sizes_(sizes),
-        Q_(p.get<TensorMap>("Q")),
         K_(p.get<TensorMap>("K")),
         V_(p.get<TensorMap>("V")),
-        multiplied_(roles.multiplied, FirstWait::passes),
-        place_(0),
         keys_(roles.keys.producer()),
         values_(roles.values.producer()) {
     if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
   }
 
-  // The last block of keys, and the queries.
-  void begin(const AttentionWork& w) {
-    load_keys(w, KeyBlocks(t_, sizes_, w).at(0));
-    const u32 place = place_;
-    for (int wg = 0; wg < t_.consumers; ++wg) {
-      const u32 at = place + wg;
-      if (t_.ahead) multiplied_.wait(at);
-      const u32 row = w.first_query + w.row + wg * kConsumerRows;
-      const LoadView to = roles_.Q[at].expecting(roles_.loaded[at]);
-      if (o_.heads_in_rows > 1)
-        load_heads(to, row, w);
-      else
-        tma_load(to, Q_, 0, row, w.head, batch(w));
-    }
-    if (t_.query_places > 1) place_ = t_.consumers - place;
-  }
+  // The block of keys that comes first.
+  void begin(const AttentionWork& w) { load_keys(w, KeyBlocks(t_, w).at(0)); }
   // The other blocks, those of keys ahead of those of values.
   void finish(const AttentionWork& w) {
-    const KeyBlocks blocks(t_, sizes_, w);
+    const KeyBlocks blocks(t_, w);
     const auto values = [&](u32 i) { load(roles_.V, values_, V_, w, blocks.at(i)); };
     for_(1, blocks.count(), [&](u32 i) {
       load_keys(w, blocks.at(i));
@@ -65,7 +94,8 @@ class AttentionProducer {
     region("load", [&] {
       const TileView tile = tiles[to];
       const u32 head = w.head / sizes_.group, first = block * t_.bn;
-      if (o_.page == 0) return tma_load(tile, from, 0, w.first_key + first, head, batch(w));
+      if (o_.page == 0)
+        return tma_load(tile, from, 0, w.first_key + first, head, batch_of_tensors(sizes_, w));
       const int rows = t_.copy_rows(o_.page);
       for (int row = 0; row < t_.bn; row += rows) {
         const u32 key = first + row;
@@ -73,25 +103,18 @@ class AttentionProducer {
       }
     });
   }
-  void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
-    const BoxOfHeads box(o_, roles_.Q, 0, o_.depth, row, w.head, w.batch);
-    tma_load(box.copy, to, Q_, box.at);
-  }
   // Gives the page of a key; where there is no such key, the last one's, whose rows are hidden.
   u32 page_of(const AttentionWork& w, u32 key) const {
     const u32 last = max(w.keys, 1) - 1, pages = ceil_div(sizes_.keys, o_.page);
     return (*block_table_)[w.batch * pages + min(key, last) / o_.page];
   }
-  u32 batch(const AttentionWork& w) const { return sizes_.query_offsets ? u32(0) : w.batch; }
 
   const AttentionOperation& o_;
   const AttentionTile& t_;
   const AttentionRoles& roles_;
   const AttentionSizes& sizes_;
-  TensorMap Q_, K_, V_;
+  TensorMap K_, V_;
   std::optional<gptr<u32>> block_table_;
-  Phases multiplied_;
-  Var<u32> place_;  // of the first consumer's queries
   Producer keys_, values_;
 };
 

@@ -6,25 +6,31 @@ namespace {
 constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row of no tensor
 constexpr int kPlaces = 4, kNumbers = 8;
 
+// What read() makes the same work of.
+std::vector<u32> numbers_of(const AttentionWork& w) {
+  if (const std::optional<KeyPart>& p = w.part)
+    return {w.row, w.head, w.batch, w.keys, p->first, p->end, p->number, p->count};
+  return {w.row, w.head, w.batch, w.queries, w.keys, w.first_query, w.first_key};
+}
+
 }  // namespace
 
 WorkQueue::WorkQueue(Kernel& k, int readers) : places_(k, kPlaces, kNumbers, readers) {}
 
-void WorkQueue::announce(u32 all, const std::function<u32(u32)>& next,
-                         const std::function<AttentionWork(u32)>& work) const {
+void WorkQueue::announce(const std::function<pred(u32)>& has_next,
+                         const std::function<AttentionWork()>& work) const {
   Var<u32> round(0);
   Var<pred> more(pred(true));
   while_([&] { return more.value(); },
          [&] {
-           const u32 at = round, index = next(at);
-           more = index < all;
+           const u32 at = round;
+           const pred has = has_next(at);
+           more = has;
            const sptr<u32> to = places_.begin(at);
            if_(
-               index < all,
+               has,
                [&] {
-                 const AttentionWork w = work(index);
-                 const std::array<u32, 7> numbers = {w.row,  w.head,        w.batch,    w.queries,
-                                                     w.keys, w.first_query, w.first_key};
+                 const std::vector<u32> numbers = numbers_of(work());
                  for (size_t i = 0; i < numbers.size(); ++i) to[u32(i)] = numbers[i];
                },
                [&] {
@@ -40,9 +46,10 @@ AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
   const sptr<u32> from = places_.read(round);
   AttentionWork w = {from[0],    from[1],       from[2],      sizes.queries,
                      sizes.keys, sizes.visible, sizes.hidden, sizes.heads_in_rows};
-  if (!sizes.query_offsets) return w;
-  w.queries = from[3], w.keys = from[4], w.first_query = from[5], w.first_key = from[6];
-  w.count_from_difference();
+  if (sizes.query_offsets)
+    w.queries = from[3], w.keys = from[4], w.first_query = from[5], w.first_key = from[6];
+  if (sizes.teams) w.keys = from[3], w.part = {from[4], from[5], from[6], from[7]};
+  if (sizes.query_offsets || sizes.key_lengths) w.count_from_difference();
   return w;
 }
 

@@ -14,9 +14,9 @@ class WorkQueue {
   // `readers`: arrivals that hand back a place, of one thread or warp each.
   WorkQueue(Kernel& kernel, int readers);
 
-  // For one thread, round by round: what next() gives is announced as work() says while it is below `all`.
-  void announce(u32 all, const std::function<u32(u32 round)>& next,
-                const std::function<AttentionWork(u32)>& work) const;
+  // For one thread, round by round: what work() gives is announced while has_next() says that there is more.
+  void announce(const std::function<pred(u32 round)>& has_next,
+                const std::function<AttentionWork()>& work) const;
   // What this CTA has in a round; waits until it is announced. May be asked again until it is done.
   AttentionWork read(const AttentionSizes& sizes, u32 round) const;
   // Hands back a round's place; for the threads that stand for a reader.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/attention/division.h"
 #include "kernels/attention/order.h"
 
 namespace ptxbuilder::kernels {
@@ -11,14 +12,12 @@ AttentionSchedule::AttentionSchedule(const AttentionTile& t, const AttentionSize
     : sizes_(sizes),
       queue_(queue),
       answers_(answers),
-      stays_(t.ahead),
-      upwards_(t.upwards),
-      bm_(t.bm()),
+      tile_(t),
       blocks_(ceil_div(sizes.queries, t.bm())),
       heads_(sizes.heads * sizes.batches) {}
 
 void AttentionSchedule::each(const std::function<void(u32, const AttentionWork&)>& body) const {
-  if (!stays_) return body(0, work(0));
+  if (!tile_.stays()) return body(0, work(0));
   Var<u32> round(0);
   std::optional<AttentionWork> now;
   while_([&] { return (now = work(round))->exists(); },
@@ -30,39 +29,35 @@ void AttentionSchedule::each(const std::function<void(u32, const AttentionWork&)
 }
 
 AttentionWork AttentionSchedule::work(u32 round) const {
-  if (!stays_) return block(ctaid_x());
+  if (!tile_.stays()) return block(ctaid_x());
   AttentionWork w = queue_->read(sizes_, round);
   // In the rounds that go backwards, blocks of a head end together.
-  if (upwards_) w.upwards = (round & 1u) == 0u;
+  if (tile_.upwards) w.upwards = (round & 1u) == 0u;
   return w;
 }
 
 void AttentionSchedule::announce() const {
   if (sizes_.order) return announce_from_counter(*sizes_.order);
-  queue_->announce(
-      blocks_ * heads_, [&](u32 round) { return index(round); }, [&](u32 i) { return block(i); });
+  if (sizes_.teams) return AttentionDivision(tile_, sizes_).announce(*queue_);
+  std::optional<u32> i;
+  queue_->announce([&](u32 round) { return *(i = index(round)) < blocks_ * heads_; },
+                   [&] { return block(*i); });
 }
 
 void AttentionSchedule::announce_from_counter(gptr<u32> order) const {
   const u32 all = u32(order[AttentionOrder::kBlocks]) * sizes_.heads;
   const WorkCounter counter(order);
-  queue_->announce(
-      all, [&](u32) { return counter.take(all); },
-      [&](u32 i) {
-        const u32 entry = AttentionOrder::kFirst + i / sizes_.heads * AttentionOrder::kEntry;
-        return work_of_sequence(sizes_, u32(order[entry + 1]) * bm_, i % sizes_.heads, order[entry]);
-      });
+  std::optional<u32> i;
+  queue_->announce([&](u32) { return *(i = counter.take(all)) < all; },
+                   [&] {
+                     const u32 entry = AttentionOrder::kFirst + *i / sizes_.heads * AttentionOrder::kEntry;
+                     return work_of_sequence(sizes_, u32(order[entry + 1]) * tile_.bm(), *i % sizes_.heads,
+                                             order[entry]);
+                   });
 }
 
-AttentionWork AttentionSchedule::block(u32 number) const {
-  u32 i = number;
-  std::optional<u32> part;
-  if (sizes_.parts) {  // CTAs beside each other read the same keys of all heads, which lie beside each other
-    const u32 of_batch = blocks_ * sizes_.heads, piece = number / of_batch;
-    part = piece % *sizes_.parts;
-    i = piece / *sizes_.parts * of_batch + number % of_batch;
-  }
-  u32 row = (i % blocks_) * bm_, head = i / blocks_;
+AttentionWork AttentionSchedule::block(u32 i) const {
+  u32 row = (i % blocks_) * tile_.bm(), head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
   if (const std::optional<u32>& together = sizes_.together) {
     // The last heads, where they are fewer than three quarters of a group, are of the group before.
@@ -70,17 +65,10 @@ AttentionWork AttentionSchedule::block(u32 number) const {
     const u32 group = min(i / (*together * blocks_), last), first = group * *together,
               at = i - first * blocks_;
     const u32 heads = select(group == last, heads_ - first, *together);
-    row = (blocks_ - 1 - at / heads) * bm_;
+    row = (blocks_ - 1 - at / heads) * tile_.bm();
     head = first + at % heads;
   }
-  AttentionWork w = {row,         head % sizes_.heads, head / sizes_.heads, sizes_.queries,
-                     sizes_.keys, sizes_.visible,      sizes_.hidden,       sizes_.heads_in_rows};
-  w.part = part;
-  if (sizes_.key_lengths) {
-    w.keys = min(u32((*sizes_.key_lengths)[w.batch]), sizes_.keys);
-    w.count_from_difference();
-  }
-  return w;
+  return work_of_batch(sizes_, row, head % sizes_.heads, head / sizes_.heads);
 }
 
 u32 AttentionSchedule::index(u32 round) const {
@@ -89,8 +77,8 @@ u32 AttentionSchedule::index(u32 round) const {
 }
 
 std::string AttentionSchedule::grid(const AttentionTile& t, int sms) {
-  const std::string blocks =
-      fmt::format("ceil_div(queries, {}) * heads * batches{}", t.bm(), t.split ? " * parts" : "");
+  if (t.split) return "teams * parts";
+  const std::string blocks = fmt::format("ceil_div(queries, {}) * heads * batches", t.bm());
   if (!t.ahead) return blocks;
   return fmt::format("min({}, {})", sms == 0 ? "multiprocessors" : std::to_string(sms), blocks);
 }

@@ -13,7 +13,7 @@ namespace ptxbuilder::kernels {
 // short one next.
 //
 // Of packed sequences, whose lengths the device alone knows, CTAs that stay take blocks from the counter of
-// an AttentionOrder.
+// an AttentionOrder. CTAs that divide keys take what an AttentionDivision says.
 class AttentionSchedule {
  public:
   // `queue`: if CTAs stay; of the threads that ask for work, those that `answer` tell it what was read.
@@ -25,7 +25,7 @@ class AttentionSchedule {
   // In a round without work, it lies beyond the tensors, or has no queries and keys.
   AttentionWork work(u32 round) const;
 
-  // For one thread of a CTA that stays, beside those that ask.
+  // For one thread of a CTA that stays, beside those that ask; where CTAs divide keys, for a warp.
   void announce() const;
 
   // The grid's rule (launch_rule.h).
@@ -40,8 +40,7 @@ class AttentionSchedule {
   const AttentionSizes& sizes_;
   const std::optional<WorkQueue>& queue_;
   pred answers_;
-  bool stays_, upwards_;
-  int bm_;
+  const AttentionTile& tile_;
   u32 blocks_, heads_;  // of all batches
 };
 

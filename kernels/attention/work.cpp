@@ -13,14 +13,14 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile&
   if (takes_longest_first(o)) together = p.get<u32>("together");
   if (o.window) hidden = p.get<s32>("hidden");
   if (o.lengths) key_lengths = p.get<gptr<u32>>("key_lengths");
-  if (t.split) parts = p.get<u32>("parts");
+  if (t.split) teams = p.get<u32>("teams"), parts = p.get<u32>("parts");
   if (!o.packed) return;
   query_offsets = p.get<gptr<u32>>("query_offsets");
   key_offsets = p.get<gptr<u32>>("key_offsets");
   if (t.ahead) order = p.get<gptr<u32>>("order");
 }
 
-KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionSizes& sizes, const AttentionWork& work)
+KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
     : first(0), end(0), first_unmasked(0), end_unmasked(0), upwards(work.upwards) {
   // The key in front of which a query's keys end, or begin.
   const auto limit = [&](u32 row, s32 from) {
@@ -29,12 +29,7 @@ KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionSizes& sizes, const 
   const u32 last_row = work.row + (t.bm() - 1);
   end = max(ceil_div(work.visible ? limit(last_row, *work.visible) : work.keys, t.bn), 1);
   if (work.hidden) first = min(limit(work.row, *work.hidden) / t.bn, end - 1);
-  if (work.part) {
-    const u32 of_part = ceil_div(end - first, *sizes.parts);
-    parts = ceil_div(end - first, of_part);
-    first = first + *work.part * of_part;
-    end = min(first + of_part, end);
-  }
+  if (work.part) first = work.part->first, end = work.part->end;
   end_unmasked = min((work.visible ? limit(work.row, *work.visible) : work.keys) / t.bn, end - 1);
   if (!work.hidden && !work.part) return;
   end_unmasked = max(end_unmasked, first);
@@ -52,6 +47,16 @@ std::pair<u32, u32> KeyBlocks::unmasked() const {
   if (!upwards) return {from, to};
   const u32 from_first = max(first_unmasked - first, 1);
   return {select(*upwards, from_first, from), select(*upwards, max(end_unmasked - first, from_first), to)};
+}
+
+AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 batch) {
+  AttentionWork w = {row,        head,          batch,        sizes.queries,
+                     sizes.keys, sizes.visible, sizes.hidden, sizes.heads_in_rows};
+  if (sizes.key_lengths) {
+    w.keys = min(u32((*sizes.key_lengths)[batch]), sizes.keys);
+    w.count_from_difference();
+  }
+  return w;
 }
 
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence) {

@@ -19,9 +19,15 @@ struct AttentionSizes {
   // Packed, and where batches have lengths: beside the difference of keys and queries.
   std::optional<s32> visible, hidden;
   std::optional<gptr<u32>> key_lengths;
-  std::optional<u32> parts;  // CTAs among which the keys of a block of queries are divided at most
+  std::optional<u32> teams, parts;  // of CTAs that divide keys, and how many CTAs are in one (division.h)
   std::optional<gptr<u32>> query_offsets, key_offsets;
   std::optional<gptr<u32>> order;  // see AttentionOrder
+};
+
+// Blocks of keys of a block of queries, from `first` to the one ahead of `end`, as the part of this number.
+struct KeyPart {
+  u32 first, end, number;
+  u32 count;  // of all parts
 };
 
 // A block of queries of a head. Of packed sequences, the first of their queries and keys are rows of Q and K.
@@ -33,7 +39,7 @@ struct AttentionWork {
   u32 first_query = 0, first_key = 0;
   // This says whether blocks of keys come from the first to the last, not the reverse.
   std::optional<pred> upwards = {};
-  std::optional<u32> part = {};  // which of the parts of its keys a CTA has
+  std::optional<KeyPart> part = {};  // of its keys, where CTAs divide them
 
   // Whether there is any, see AttentionSchedule::work().
   pred exists() const { return row < queries; }
@@ -43,18 +49,19 @@ struct AttentionWork {
   u32 head_of_all(const AttentionSizes& sizes) const { return batch * sizes.heads + head; }
 };
 
-// The work at a row of a head of a packed sequence.
+// The work at a row of a head of a batch, with the keys that the batch has.
+AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 batch);
+// The same of a packed sequence.
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence);
 
 // The blocks of keys that a block of queries needs, one after the other. Those that need a mask, since some
 // query does not see all of it, are at both ends; the last counts as one, unless keys are whole blocks.
 struct KeyBlocks {
   u32 first, end;                    // there is one at least, of which the queries may see nothing
-  u32 parts = 1;                     // that have a block; those behind them have none
   u32 first_unmasked, end_unmasked;  // without the last
   std::optional<pred> upwards;
 
-  KeyBlocks(const AttentionTile& tile, const AttentionSizes& sizes, const AttentionWork& work);
+  KeyBlocks(const AttentionTile& tile, const AttentionWork& work);
   u32 count() const { return end - first; }
   // The block that comes i-th.
   u32 at(u32 i) const;

@@ -85,27 +85,30 @@ TEST_CASE("the choice is legal for every operation and size") {
     const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
     CAPTURE(text(t));
     CHECK_NOTHROW(check(o, t));
-    CHECK((!t.split || key_parts(o, s, t, hopper::multiprocessors) >= 1));
+    CHECK((!t.split || s.heads % key_division(o, s, t, hopper::multiprocessors).teams == 0));
     CHECK((!t.whole || (s.keys > 0 && s.keys % t.bn == 0)));
     CHECK(predict(o, s, t, hopper::multiprocessors) > 0);
   }
 }
 
 TEST_CASE("few queries have their keys divided, so that multiprocessors are busy, and no further than that") {
-  const auto parts = [](int64_t heads, int64_t batches, int64_t keys, int depth) {
+  const auto ctas = [](int64_t heads, int64_t batches, int64_t keys, int depth) {
     const AttentionOperation o = {.depth = depth, .value_depth = depth, .lengths = true, .heads_in_rows = 4};
     const AttentionSize s = {4, keys, heads, batches};
     const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
     CHECK(t.split);
     CHECK(2 * (tile_bytes(o, t) + 1024 + hopper::reserved_shared_bytes) <= hopper::sm_shared_bytes);
-    return key_parts(o, s, t, hopper::multiprocessors);
+    const KeyDivision division = key_division(o, s, t, hopper::multiprocessors);
+    CHECK(heads % division.teams == 0);
+    return division.ctas();
   };
-  CHECK(parts(8, 1, 8192, 128) == 16);  // a CTA of each multiprocessor, since each part is to be added
-  CHECK(parts(8, 1, 65536, 128) >= 32);
-  CHECK(parts(8, 1, 8192, 64) == 16);
-  CHECK(parts(8, 16, 8192, 128) == 2);
-  CHECK(parts(8, 64, 4096, 128) == 1);
-  CHECK(parts(8, 1, 10, 128) == 1);
+  CHECK(ctas(8, 1, 8192, 128) == 128);  // a CTA of each multiprocessor, since each part is to be added
+  CHECK(ctas(8, 1, 65536, 128) >= 256);
+  CHECK(ctas(8, 1, 8192, 64) == 128);
+  CHECK(ctas(8, 16, 8192, 128) >= 256);
+  CHECK(ctas(8, 64, 4096, 128) >= 256);
+  CHECK(ctas(7, 64, 4096, 128) >= 256);
+  CHECK(ctas(8, 1, 10, 128) == 8);
   const AttentionOperation prefill = {.lengths = true};
   CHECK_FALSE(choose_attention(prefill, {1024, 2048, 32, 1}, hopper::multiprocessors).split);
 }

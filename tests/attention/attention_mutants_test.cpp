@@ -51,7 +51,7 @@ Subject heads_as_rows() {
            {"causal", 1}}};
 }
 
-// Two batches of other lengths in pages, whose keys two CTAs divide.
+// Two batches of other lengths in pages, whose keys three CTAs divide: the second has parts of both.
 Subject caches() {
   return {"attention",
           {{"queries", 20},
@@ -65,7 +65,7 @@ Subject caches() {
            {"bn", 32},
            {"lengths", 1},
            {"page", 16},
-           {"parts", 2}}};
+           {"parts", 3}}};
 }
 
 // a = b in place of a = b ^ c or a = b * c.
@@ -213,12 +213,26 @@ TEST_CASE("mutants of caches, whose keys CTAs divide") {
       caches(),
       {{"the other part is added before it is there", "setp.eq.b64", 0, do_not_wait, {race, uninitialised}},
        {"the mark of a part is not released", "st.release", 0, becomes("st.relaxed.gpu.global.u64"), {race}},
-       {"the mark is set before all have left their sums", "bar.sync", 2, drop, {race}},
-       {"values behind the last key are not cleared", "setp.gt.u32", 0, becomes("setp.ne.u32"), {}},
-       {"one key too many is left", "setp.lt.u32", 1, becomes("setp.le.u32"), {}},
-       {"no proxy fence behind what is cleared", "fence.proxy", 4, drop, {proxy_fence}},
-       {"a page of half the number", "shr.u32", 5, set_operand(2, 5), {}},
-       {"a part is added twice", "setp.lt.u32", 3, becomes("setp.le.u32"), {}}});
+       {"the mark is set before all have left their sums", "bar.sync", 3, drop, {race}},
+       {"values behind the last key are not cleared", "setp.gt.u32", 6, becomes("setp.ne.u32"), {}},
+       {"one key too many is left", "setp.lt.u32", 5, becomes("setp.le.u32"), {}},
+       {"no proxy fence behind what is cleared", "fence.proxy", 7, drop, {proxy_fence}},
+       {"a page of half the number", "shr.u32", 6, set_operand(2, 5), {}},
+       {"a part is added twice", "setp.lt.u32", 8, becomes("setp.le.u32"), {}},
+       {"a part is left out", "setp.lt.u32", 7, set_operand(2, 1), {}},
+       {"a part begins at the first key of its neighbour", "st.shared.b32", 12, set_operand(1, 0), {}},
+       {"a CTA counts the blocks of one lane", "redux.sync.add", 0, copy_first, {}},
+       {"the row of a piece's end is the one before", "setp.le.u32", 0, becomes("setp.lt.u32"), {}},
+       {"queries are loaded before those in their place are multiplied",
+        "mbarrier.try_wait",
+        6,
+        do_not_wait,
+        {race, arrival_count}},
+       {"O has not left when its CTA takes the next queries",
+        "cp.async.bulk.wait_group.read",
+        0,
+        drop,
+        {race, early_exit}}});
 }
 
 }  // namespace ptxbuilder::test::attention_mutants_test

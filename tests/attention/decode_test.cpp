@@ -291,6 +291,25 @@ TEST_CASE("lengths and tables that change between calls of one form") {
   }
 }
 
+// There are more sequences than a warp has lanes, some heads are of one team and some have one each, and a
+// piece of the line ends anywhere.
+TEST_CASE("lengths of a long tail, which CTAs share evenly") {
+  for (const auto& [heads, key_heads, batches] : {std::array<int64_t, 3>{4, 2, 70}, {3, 3, 33}, {10, 5, 5}}) {
+    std::mt19937_64 random(seed * 31 + static_cast<uint64_t>(batches));
+    std::uniform_real_distribution<double> any;
+    Case c = sized(1, 400, heads, key_heads, batches % 2 == 0 ? 16 : 0, {});
+    for (int64_t b = 0; b < batches; ++b)
+      c.lengths.push_back(std::lround(std::pow(any(random), b % 7 == 0 ? 1 : 6) * 400));
+    c.data = static_cast<uint64_t>(batches);
+    CAPTURE(text(c));
+    Trial trial(c);
+    check_trial(trial, c.data);
+    std::ranges::reverse(c.lengths);
+    trial.lay(c.lengths);
+    check_trial(trial, c.data + 1);
+  }
+}
+
 TEST_CASE("random calls over caches") {
   for (size_t i = 0; i < count; ++i) {
     std::mt19937_64 random(seed * 1000 + i);
