@@ -61,7 +61,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
                                                                        multiprocessors_of(device, options),
                                                                        attention_tiles_hash()))),
         options_(std::move(options)),
-        zeros_(runtime::Buffer::of(device, std::array<uint8_t, kZeros>{})) {
+        zeros_(runtime::Buffer::of(device, std::array<uint8_t, kZeros>{})),
+        one_(runtime::Buffer::of(device, std::array<float, 1>{1})) {
     if (!options_.choose)
       throw Error("AttentionOptions::choose is empty: leave it as it is, or give a function");
   }
@@ -140,7 +141,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
-    SourcedArguments arguments(launches.sources(), 28 + p.score.size());
+    SourcedArguments arguments(launches.sources(), 31 + p.score.size());
     // One without elements stands for none of the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
@@ -174,6 +175,12 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (o.dropout) pointer(from_dropout_seed, a.dropout_seed.memory, DType::u32);
     if (o.lengths) pointer(from_key_lengths, p.key_lengths, DType::u32);
     if (o.page > 0) pointer(from_block_table, p.block_table, DType::u32);
+    if (o.e4m3) {
+      const bool has_scales = p.k_scale.address != 0;
+      pointer(has_scales ? from_k_scale : from_none, has_scales ? p.k_scale : one_, DType::f32);
+      pointer(has_scales ? from_v_scale : from_none, has_scales ? p.v_scale : one_, DType::f32);
+      number(has_scales ? p.scales : 1);
+    }
     if (plan.tile.split) {
       number(plan.more.division.teams);
       number(plan.more.division.parts);
@@ -192,7 +199,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
 
   AttentionOptions options_;
-  runtime::Buffer zeros_;
+  runtime::Buffer zeros_, one_;
   runtime::Lazy<runtime::LoadedKernel> order_;
 };
 

@@ -54,6 +54,10 @@ struct DeviceHeads {
 // column], and the table, which takes lengths, finds the page of each `page` keys of a batch, a multiple
 // of 8. A page that is none reads as zeros. Queries are few: blocks have 64 rows.
 //
+// Caches of e4m3: with `cache_type`, K and V are of that type, and K times k_scale and V times v_scale are
+// what is attended to. Both scales are f32 on the device, either a number or one for each head of K, or both
+// are left out. Not for packed sequences.
+//
 // NaN and infinity: what is NaN or infinite in Q makes its row NaN alone, in K every row that sees it, and in
 // V a column of these rows; in V it may reach rows too that do not see it, whose weights for it are 0. A
 // score of -inf beside others hides its key.
@@ -64,6 +68,7 @@ struct DeviceHeads {
 // Aliasing: O and lse overlap nothing, nor does the workspace. Q, K and V may overlap as they like.
 struct AttentionArguments {
   DType type = DType::f16;                        // of Q, K, V and O; or bf16
+  std::optional<DType> cache_type = {};           // of K and V: e4m3; unsaid: that of Q
   int64_t batches = 1, heads = 1, key_heads = 0;  // 0: as many as heads
   int64_t depth = 128, value_depth = 0;           // columns of Q and K, and of V and O; 0: as many
   DeviceHeads q, k, v, o;
@@ -79,6 +84,8 @@ struct AttentionArguments {
   runtime::View dropout_seed = {};            // u32 [4]; it plays no part where dropout is 0
   runtime::View key_lengths = {};             // u32 [batch]; no memory: each has `keys`
   runtime::View block_table = {};             // u32 [batch, ceil(keys / page)]
+  runtime::View k_scale = {}, v_scale = {};   // f32 [scales], beside K and V of e4m3; or neither
+  int64_t scales = 1;                         // 1, or the heads of K
   std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said
@@ -89,6 +96,7 @@ struct AttentionArguments {
 
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
   bool has_own_lengths() const { return packed() || key_lengths.address != 0; }
+  DType key_type() const { return cache_type.value_or(type); }
 };
 
 struct AttentionOptions : CallOptions {

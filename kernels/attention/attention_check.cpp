@@ -36,6 +36,8 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
   if (p.block_table.address != 0)
     a.block_table = one_row("block_table", DType::u32, p.block_table,
                             p.page > 0 ? p.batches * ((p.keys + p.page - 1) / p.page) : 0);
+  if (p.k_scale.address != 0) a.k_scale = one_row("k_scale", DType::f32, p.k_scale, p.scales);
+  if (p.v_scale.address != 0) a.v_scale = one_row("v_scale", DType::f32, p.v_scale, p.scales);
   if (!p.packed()) return;
   const auto offsets = [&](const char* name, runtime::View view) {
     if (view.address == 0) view.bytes = 0;
@@ -69,6 +71,25 @@ void check_pages(const AttentionArguments& p, Where where) {
   if (p.packed() && (has_table || p.key_lengths.address != 0))
     refuse(where,
            "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
+}
+
+// The type of K and V, and the scales beside them.
+void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where where) {
+  const bool has_k = p.k_scale.address != 0, has_v = p.v_scale.address != 0;
+  if (has_k != has_v)
+    refuse(where, fmt::format("{0}_scale, and no {1}_scale; both or neither: {1}_scale may be 1",
+                              has_k ? "k" : "v", has_k ? "v" : "k"));
+  if (p.key_type() == p.type) {
+    if (has_k) refuse(where, fmt::format("k_scale, beside K of {}; scales are of e4m3", name(p.type)));
+    return;
+  }
+  if (p.cache_type != DType::e4m3)
+    refuse(where, fmt::format("K and V of {}, and Q of {}; they are of that type, or of e4m3",
+                              name(*p.cache_type), name(p.type)));
+  if (p.packed())
+    refuse(where, "packed sequences, and K of e4m3; caches of it are [batch, row, head, column]");
+  if (p.scales != 1 && p.scales != key_heads)
+    refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
 
 // The first key that query 0 sees, and the one behind its last, unless there is no limit.
@@ -166,14 +187,15 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (p.dropout > 0 && p.dropout_seed.address == 0)
     refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
   check_pages(p, where);
+  check_cache_type(p, key_heads, where);
   const bool packed = p.packed();
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
   PlacedAttention a;
   a.q = heads_operand("Q", p.q, p.type, p.depth, query_rows, p.heads, batches);
   const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0 ? p.pages : batches;
-  a.k = heads_operand("K", p.k, p.type, p.depth, rows, key_heads, pieces);
-  a.v = heads_operand("V", p.v, p.type, columns, rows, key_heads, pieces);
+  a.k = heads_operand("K", p.k, p.key_type(), p.depth, rows, key_heads, pieces);
+  a.v = heads_operand("V", p.v, p.key_type(), columns, rows, key_heads, pieces);
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);
   place_rows(p, query_rows, batches, a);
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) check_memory(kName, a.name, where);
@@ -186,8 +208,11 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   }
   check_overlap(a, where);
 
-  const auto multiple = [](int64_t columns) { return static_cast<int>((columns + 15) / 16 * 16); };
   a.operation.type = p.type;
+  a.operation.e4m3 = p.key_type() == DType::e4m3;
+  const auto multiple = [unit = a.operation.e4m3 ? 32 : 16](int64_t columns) {
+    return static_cast<int>((columns + unit - 1) / unit * unit);
+  };
   a.operation.depth = multiple(p.depth);
   a.operation.value_depth = multiple(columns);
   a.operation.lse = p.lse.address != 0;

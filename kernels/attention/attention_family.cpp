@@ -28,6 +28,7 @@ AttentionOperation operation(const command::Fields& f) {
 #include "kernels/attention/attention.def"
   o.sinks = f["sinks"] != 0;
   o.packed = f["packed"] != 0;
+  o.e4m3 = f["e4m3"] != 0;
   o.lengths = f["lengths"] != 0;
   o.page = static_cast<int>(f["page"]);
   o.heads_in_rows = f.small("heads_in_rows");
@@ -43,6 +44,7 @@ AttentionTile tile(const command::Fields& f) {
   t.upwards = f["upwards"] != 0;
   t.turns = f["turns"] != 0;
   t.more_values = static_cast<int>(f["more_values"]);
+  t.cache_stages = static_cast<int>(f["cache_stages"]);
   t.query_places = f.small("query_places");
   t.late = f["late"] != 0;
   t.lazy = f["lazy"] != 0;
@@ -59,6 +61,7 @@ void set_tile(command::Fields& f, const AttentionTile& t) {
   f.set("upwards", t.upwards);
   f.set("turns", t.turns);
   f.set("more_values", t.more_values);
+  f.set("cache_stages", t.cache_stages);
   f.set("query_places", t.query_places);
   f.set("late", t.late);
   f.set("lazy", t.lazy);
@@ -179,8 +182,10 @@ void run(const command::Fields& f, command::Run& run) {
                         : Shape{columns, in_rows, rows, heads / in_rows, batches};
   };
   command::Tensor q = run.normal(o.type, by_head(depth)),
-                  k = run.normal(o.type, {depth, o.packed ? keys : pages.rows(), heads / group, pieces}),
-                  v = run.normal(o.type, {columns, o.packed ? keys : pages.rows(), heads / group, pieces}),
+                  k = run.normal(o.key_type(),
+                                 {depth, o.packed ? keys : pages.rows(), heads / group, pieces}),
+                  v = run.normal(o.key_type(),
+                                 {columns, o.packed ? keys : pages.rows(), heads / group, pieces}),
                   out = run.output(o.type, by_head(columns)),
                   lse = run.output(DType::f32, {rows, heads, batches});
   command::Tensor query_offsets = run.output(DType::u32, {all.size() + 1}),
@@ -228,6 +233,19 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(lengths.pointer());
   }
   if (o.page > 0) arguments.push_back(table.pointer());
+  // Each head has scales of its own, none of them a power of two.
+  command::Tensor k_scale = run.output(DType::f32, {heads / group}),
+                  v_scale = run.output(DType::f32, {heads / group});
+  for (size_t i = 0; i < heads / group; ++i)
+    k_scale.set(i, o.e4m3 ? 0.7 + 0.6 * static_cast<double>(i % 3) : 1),
+        v_scale.set(i, o.e4m3 ? 1.3 - 0.9 * static_cast<double>(i % 2) : 1);
+  k_scale.to_device();
+  v_scale.to_device();
+  if (o.e4m3) {
+    arguments.push_back(k_scale.pointer());
+    arguments.push_back(v_scale.pointer());
+    arguments.push_back(number(heads / group));
+  }
   const uint64_t teams = f["teams"] != 0 ? size("teams") : heads / in_rows;
   if (tile(f).split && heads / in_rows % teams != 0)
     throw Error(
@@ -264,7 +282,8 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
-  const AttentionReference reference(q, k, v, all, pages, f, scale, o.sinks ? &sinks : nullptr, dropout);
+  const AttentionReference reference({q, k, v, k_scale, v_scale}, all, pages, f, scale,
+                                     o.sinks ? &sinks : nullptr, dropout);
   const double cost = static_cast<double>(f["keys"] * f["depth"]);
   run.check(
       out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
@@ -276,8 +295,10 @@ void run(const command::Fields& f, command::Run& run) {
       const auto [first, end] = reference.seen(s, i);
       pairs += static_cast<double>(end - first);
     }
-  const double elements = static_cast<double>(q.count() + k.count() + v.count() + out.count());
-  run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), elements * size_of(o.type));
+  const auto bytes =
+      static_cast<double>((q.count() + out.count()) * static_cast<size_t>(size_of(o.type)) +
+                          (k.count() + v.count()) * static_cast<size_t>(size_of(o.key_type())));
+  run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), bytes);
 }
 
 const std::vector<std::string> kTypes = {"f16", "bf16"}, kYesNo = {"no", "yes"};
@@ -304,10 +325,12 @@ const command::Registration registration({
          {"lengths", 0, "whether each batch has its own number of keys, ever fewer", 1, 1, kYesNo},
          {"page", 0, "rows of a page of K and V, a multiple of 8; 0 for none", 8, 0},
          {"type", 0, "of Q, K, V and O", 1, 1, kTypes},
+         {"e4m3", 0, "whether K and V are of this type, and have scales of heads", 1, 1, kYesNo},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys of a block", 16},
          {"stages", 2, "of the rings of keys and values"},
          {"more_values", 0, "stages that the ring of values has beside", 1, 0},
+         {"cache_stages", 0, "of the rings of keys and values of e4m3, from which they are converted", 1, 0},
          {"query_places", 1, "for the queries of each consumer: 1, or 2 where CTAs stay"},
          {"sms", 0, "multiprocessors that the grid is for, where CTAs stay; 0 for the device's", 1, 0},
          {"ahead", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1, kYesNo},

@@ -11,7 +11,7 @@ namespace {
 constexpr double kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
 constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 
-constexpr int kMostStages = 4;
+constexpr int kMostStages = 4, kMostCacheStages = 8;
 
 // Keys that CTAs divide.
 constexpr int kBytesOfPart = 112 << 10;  // of tiles of each of two CTAs
@@ -126,7 +126,7 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
 }
 
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
-  return static_cast<double>(s.keys) * (o.depth + o.value_depth) * size_of(o.type);
+  return static_cast<double>(s.keys) * (o.depth + o.value_depth) * size_of(o.key_type());
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
   const Blocks of_rows = blocks_of(o, s, t);
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
              of_head = std::max<int64_t>(static_cast<int64_t>(of_rows.all) * s.batches, 1);
-  const double block_us = t.bn * (o.depth + o.value_depth) * size_of(o.type) / kBytesOfUs;
+  const double block_us = t.bn * (o.depth + o.value_depth) * size_of(o.key_type()) / kBytesOfUs;
   KeyDivision best;
   double least = INFINITY;
   for (int64_t ctas = 1; ctas <= int64_t{multiprocessors} * ctas_at_once(o, t); ++ctas) {
@@ -171,18 +171,21 @@ namespace {
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
   const bool is_few = s.queries <= kFew && !o.packed && !o.dropout;
-  if (!o.lengths && !is_few) return std::nullopt;
-  AttentionTile t = {.consumers = 1, .bn = o.value_depth > 128 ? 64 : 128, .split = is_few};
+  if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
+  AttentionTile t = {.consumers = 1, .bn = o.value_depth > (o.e4m3 ? 64 : 128) ? 64 : 128, .split = is_few};
+  if (o.e4m3) t.cache_stages = 2;
   const auto fits = [&] {
     return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);
   };
   while (t.bn > 16 && !fits()) t.bn /= 2;
-  t.stages = kMostStages;
-  while (t.stages > 2 && !fits()) --t.stages;
+  // What comes by TMA waits in the deeper ring.
+  int& deep = o.e4m3 ? t.cache_stages : t.stages;
+  deep = o.e4m3 ? kMostCacheStages : kMostStages;
+  while (deep > 2 && !fits()) --deep;
   t.whole = may_be_whole(o, s, t);
   // Sequences of one length are worth it where they are fewer than the CTAs that there may be.
   t.split = is_few && (o.lengths || key_division(o, s, t, multiprocessors).ctas() > s.heads * s.batches);
-  return t.split || o.lengths ? std::optional(t) : std::nullopt;
+  return t.split || o.lengths || o.e4m3 ? std::optional(t) : std::nullopt;
 }
 
 }  // namespace

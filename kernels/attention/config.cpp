@@ -17,6 +17,7 @@ constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 std::string text(const AttentionTile& t) {
   std::string all = fmt::format("{}x{}_{}", t.bm(), t.bn, t.stages);
   if (t.more_values > 0) all += fmt::format("_v{}", t.value_stages());
+  if (t.cache_stages > 0) all += fmt::format("_c{}", t.cache_stages);
   const auto add = [&](bool is, const char* word) {
     if (is) all += word;
   };
@@ -36,7 +37,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   const auto refuse = [&](std::string_view part) {
     throw Error(fmt::format(
         "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
-        "consumer, keys and stages), with _v3 (stages of values), _q2 (places of queries), _ahead, "
+        "consumer, keys and stages), with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2 "
+        "(places of queries), _ahead, "
         "_up, _turns or _late, _eager, _whole, _split and _nopdl behind it",
         whole, part));
   };
@@ -66,6 +68,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
       t.upwards = true;
     else if (parts[i].starts_with("v"))
       t.more_values = more(number(parts[i].substr(1)), parts[i]);
+    else if (parts[i].starts_with("c"))
+      t.cache_stages = number(parts[i].substr(1));
     else if (parts[i] == "late")
       t.turns = t.late = true;
     else if (parts[i] == "eager")
@@ -85,13 +89,14 @@ AttentionTile parse_attention_tile(const std::string& whole) {
 }
 
 int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
-  return t.split && o.value_depth <= 128 ? 2 : 1;
+  return t.split && o.value_depth <= 128 && !o.e4m3 ? 2 : 1;
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
   return (t.query_places * t.bm() * o.depth +
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
-         size_of(o.type);
+             size_of(o.type) +
+         t.cache_stages * t.bn * (o.depth + o.value_depth);
 }
 
 void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
@@ -106,6 +111,14 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (o.value_depth > o.depth)
     refuse(fmt::format("V of {} columns and Q of {}; V has no more than Q, through whose place O leaves",
                        o.value_depth, o.depth));
+  if (o.e4m3 && (o.depth % 32 != 0 || o.value_depth % 32 != 0))
+    refuse(fmt::format("K of e4m3 with {} columns, and V with {}; multiples of 32", o.depth, o.value_depth));
+  if (o.e4m3 && o.packed) refuse("packed sequences of K and V of e4m3; leave one of the two out");
+  if (o.e4m3 != (t.cache_stages > 0) || t.cache_stages == 1)
+    refuse(fmt::format("{} stages of a cache, and K and V of {}; two or more of e4m3, none of others",
+                       t.cache_stages, name(o.key_type())));
+  if (o.e4m3 && (t.consumers > 1 || t.ahead))
+    refuse("K and V of e4m3, with several consumers or CTAs that begin the next queries (ahead)");
   if (o.heads_in_rows < 1 || o.heads_in_rows > 64 || (o.heads_in_rows & (o.heads_in_rows - 1)) != 0)
     refuse(
         fmt::format("{} heads in the rows of a block; a power of two up to 64, which divides a consumer's 64",

@@ -13,6 +13,7 @@ namespace ptxbuilder::kernels {
 // its row of O is 0 and its logarithm -inf, or the sink of its head.
 struct AttentionOperation {
   DType type = DType::f16;  // of Q, K, V and O; or bf16
+  bool e4m3 = false;        // K and V are of this type, and have scales
   // Columns of Q and K, and of V and O: multiples of 16 up to 256. O's are no more, since it leaves through
   // the place of Q.
   int depth = 128, value_depth = 128;
@@ -37,6 +38,8 @@ struct AttentionOperation {
 
   bool operator==(const AttentionOperation&) const = default;
 
+  DType key_type() const { return e4m3 ? DType::e4m3 : type; }
+
   // Says whether the device alone knows how many keys a sequence has, from which masks then count.
   bool has_own_lengths() const { return packed || lengths; }
 
@@ -59,6 +62,9 @@ struct AttentionTile {
   int bn = 128;         // keys of a block: a multiple of 16
   int stages = 2;       // of the rings of keys and of values
   int more_values = 0;  // stages that the ring of values has beside
+  // Stages of the rings of keys and of values of e4m3, which warpgroups convert from there into the others; 0
+  // where they come as they are multiplied.
+  int cache_stages = 0;
   // For the queries of each consumer; where CTAs stay, the next ones may be loaded while these are
   // multiplied.
   int query_places = 1;
@@ -88,7 +94,8 @@ struct AttentionTile {
   bool operator==(const AttentionTile&) const = default;
 };
 
-// "128x176_2": queries, keys and stages, with _v3 (stages of values), _q2 (places of queries), _ahead, _up,
+// "128x176_2": queries, keys and stages, with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2
+// (places of queries), _ahead, _up,
 // _turns or _late, _eager, _whole, _split and _nopdl behind it; and back. parse_attention_tile throws Error
 // that shows the form.
 std::string text(const AttentionTile& tile);

@@ -41,12 +41,18 @@ class AttentionConsumer {
         leaving_(values_.none()) {
     if (roles.turns) turn_ = roles.turns->of(wg);
     if (t.split) parts_.emplace(o, sizes, p);
+    if (o.e4m3) key_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
   }
 
   // The scores of the last block, and `product` under their softmax.
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
+    if (o_.e4m3) {
+      const u32 i = min(w.head / sizes_.group, p_.template get<u32>("scales") - 1);
+      *key_scale_ = p_.template get<gptr<f32>>("k_scale")[i];
+      *value_scale_ = p_.template get<gptr<f32>>("v_scale")[i];
+    }
     region("wait for queries", [&] { loaded_.wait(place_); });
     const Stage key = region("products", [&] {
       const Stage next = next_keys();
@@ -180,6 +186,7 @@ class AttentionConsumer {
   // The scores of block j; -inf for keys that a query does not see, where it `hides` some.
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
+    if (key_scale_) all = all * key_scale_->value();
     const s32 block = s32(j * t_.bn);
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
@@ -292,7 +299,9 @@ class AttentionConsumer {
                   const std::optional<Dropout>& dropout) {
     // Ahead of O, behind which ptxas would spill a register for it.
     if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total));
-    const RegisterTile<f32> one(dropout ? dropout->factor() : f32(1), total.layout());
+    f32 factor = value_scale_ ? value_scale_->value() : f32(1);
+    if (dropout) factor = factor * dropout->factor();
+    const RegisterTile<f32> one(factor, total.layout());
     const RegisterTile<f32> inverse = select(total == f32(0), f32(0), divide(one, total, Approx::yes));
     const TileView out = place();
     store(out, astype<T>(load<f32>(sums_) * inverse));
@@ -336,7 +345,7 @@ class AttentionConsumer {
         if (o_.lse)
           store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first, softmax_.log_sum(sums.most, all),
                                  [&](u32 of_some) { return parts_->is_first_of(of_some); });
-        const RegisterTile<f32> one(f32(1), all.layout());
+        const RegisterTile<f32> one(value_scale_ ? value_scale_->value() : f32(1), all.layout());
         const RegisterTile<f32> inverse = select(all == f32(0), f32(0), divide(one, all, Approx::yes));
         store(out.rows(first, parts_->rows_at_once()), astype<T>(sums.values * inverse));
       });
@@ -386,6 +395,7 @@ class AttentionConsumer {
   Accumulator scores_, sums_;  // behind its softmax, the first has the weights
   f32 scale_;
   Softmax softmax_;
+  std::optional<Var<f32>> key_scale_, value_scale_;  // of K and V of e4m3, of these queries' head
   std::optional<AttentionParts> parts_;
   Var<RegisterTile<f32>> shrink_;  // of the sums, for the weights that are next
   Var<Stage> leaving_;             // through which O goes, until it is handed back

@@ -31,7 +31,7 @@ std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
 float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is said
 
 // The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
-constexpr size_t kAttentionFormWords = 11
+constexpr size_t kAttentionFormWords = 13
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1
@@ -42,9 +42,10 @@ inline auto words_of(const AttentionArguments& p) {
     size_t at = 0;
     const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
     auto flags = static_cast<uint64_t>(p.type);
-    for (const int64_t number :
-         {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows, p.key_rows, p.page, p.pages})
+    for (const int64_t number : {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows,
+                                 p.key_rows, p.page, p.pages, p.scales})
       add(number);
+    add(p.key_type());
     add(p.workspace.bytes);
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
   add(p.name.memory.bytes), add(p.name.row_stride), add(p.name.head_stride), add(p.name.batch_stride);

@@ -1,6 +1,7 @@
 #include "kernels/attention/kernel.h"
 
 #include "kernels/attention/consumer.h"
+#include "kernels/attention/converter.h"
 #include "kernels/attention/producer.h"
 #include "kernels/attention/schedule.h"
 
@@ -11,6 +12,13 @@ namespace {
 struct RoleRegisters {
   int producer, consumer;
 };
+constexpr int kConverterRegisters = 96;
+
+// Warpgroups that convert e4m3. Four warpgroups of a CTA leave a product of more columns too few registers.
+int converters_of(const AttentionOperation& o) {
+  if (!o.e4m3) return 0;
+  return o.value_depth > 128 ? 1 : 2;
+}
 RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
   if (ctas_at_once(o, t) == 2) return {40, 216};
   if (t.consumers == 1) return {40, 232};
@@ -24,8 +32,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   Parameters p;
   p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
   const std::string pages = o.page > 0 ? ": columns, rows of a page, heads, pages" : "";
-  p.add("K", tensor_map, o.type, "keys" + pages);
-  p.add("V", tensor_map, o.type, "values, a row for each key" + pages);
+  p.add("K", tensor_map, o.key_type(), "keys" + pages);
+  p.add("V", tensor_map, o.key_type(), "values, a row for each key" + pages);
   if (!o.packed) p.add("O", tensor_map, o.type, "softmax(scale Q K^T) V, a row for each query");
   if (o.lse)
     p.add("lse", pointer, DType::f32,
@@ -58,6 +66,11 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (o.page > 0)
     p.add("block_table", pointer, DType::u32,
           "of each batch the pages of its keys, as many as the most keys of a batch have");
+  if (o.e4m3) {
+    p.add("k_scale", pointer, DType::f32, "what K is multiplied by: a number, or one of each of its heads");
+    p.add("v_scale", pointer, DType::f32, "what V is multiplied by, as k_scale");
+    p.add("scales", scalar, DType::u32, "numbers of each of the two");
+  }
   if (t.split) {
     p.add("teams", scalar, DType::u32, "of CTAs, of which each has as many heads; it divides heads");
     p.add("parts", scalar, DType::u32, "CTAs of a team, which divide the keys of its heads");
@@ -95,8 +108,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
-  // The producer, where CTAs divide keys a warp that loads queries, and warps of consumers.
-  if (t.stays()) queue.emplace(k, 1 + t.split + 4 * t.consumers);
+  // The producer, where CTAs divide keys a warp that loads queries, and warps of consumers and converters.
+  if (t.stays()) queue.emplace(k, 1 + t.split + 4 * (t.consumers + converters_of(o)));
   const RoleRegisters registers = role_registers(o, t);
   // CTAs that stay have ended where there is no work, and others have some but where the device alone knows.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
@@ -146,6 +159,44 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
       });
   });
 
+  const auto with_type = [&](const auto& body) {
+    if (o.type == DType::f16)
+      body(std::type_identity<f16>());
+    else
+      body(std::type_identity<bf16>());
+  };
+  const auto convert = [&](CacheConverter& first, auto&... others) {
+    name_role("converter");
+    griddepcontrol_wait();
+    AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
+      for_(0, KeyBlocks(t, w).count(), [&](u32) {
+        with_type([&]<class T>(std::type_identity<T>) {
+          first.convert<T>();
+          (others.template convert<T>(), ...);
+        });
+      });
+    });
+  };
+  if (const std::optional<CacheRings>& cache = roles.cache) {
+    const auto keys = [&] { return CacheConverter(cache->K, cache->keys, roles.K, roles.keys); };
+    const auto values = [&] { return CacheConverter(cache->V, cache->values, roles.V, roles.values); };
+    if (converters_of(o) == 1) {
+      k.warpgroups(1, kConverterRegisters, [&](u32) {
+        CacheConverter first = keys(), second = values();
+        convert(first, second);
+      });
+    } else {
+      k.warpgroups(1, kConverterRegisters, [&](u32) {
+        CacheConverter one = keys();
+        convert(one);
+      });
+      k.warpgroups(1, kConverterRegisters, [&](u32) {
+        CacheConverter one = values();
+        convert(one);
+      });
+    }
+  }
+
   const auto consume = [&]<class T>(std::type_identity<T>, u32 wg) {
     griddepcontrol_wait();
     const AttentionSchedule schedule(t, sizes, queue, laneid() == 0);
@@ -167,10 +218,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   };
   const auto consume_type = [&](u32 wg) {
     name_role("consumer");
-    if (o.type == DType::f16)
-      consume(std::type_identity<f16>(), wg);
-    else
-      consume(std::type_identity<bf16>(), wg);
+    with_type([&](auto type) { consume(type, wg); });
   };
   // Anew where the producer's registers would not hold it; elsewhere ptxas lays out a slower main loop so.
   k.warpgroups(t.consumers, registers.consumer, consume_type,

@@ -64,8 +64,8 @@ class AttentionProducer {
         sizes_(sizes),
         K_(p.get<TensorMap>("K")),
         V_(p.get<TensorMap>("V")),
-        keys_(roles.keys.producer()),
-        values_(roles.values.producer()) {
+        keys_(roles.loaded_keys().producer()),
+        values_(roles.loaded_values().producer()) {
     if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
   }
 
@@ -74,7 +74,7 @@ class AttentionProducer {
   // The other blocks, those of keys ahead of those of values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
-    const auto values = [&](u32 i) { load(roles_.V, values_, V_, w, blocks.at(i)); };
+    const auto values = [&](u32 i) { load(roles_.loaded_V(), values_, V_, w, blocks.at(i)); };
     for_(1, blocks.count(), [&](u32 i) {
       load_keys(w, blocks.at(i));
       values(i - 1);
@@ -87,7 +87,7 @@ class AttentionProducer {
   }
 
  private:
-  void load_keys(const AttentionWork& w, u32 block) { load(roles_.K, keys_, K_, w, block); }
+  void load_keys(const AttentionWork& w, u32 block) { load(roles_.loaded_K(), keys_, K_, w, block); }
   void load(const SharedTile& tiles, Producer& ring, TensorMap from, const AttentionWork& w,
             u32 block) const {
     const Stage to = region("wait", [&] { return ring.acquire(); });

@@ -40,16 +40,22 @@ class AttentionPages {
   size_t page_, each_, count_;
 };
 
+// What is attended to; each head of K and V has a scale.
+struct AttentionTensors {
+  const command::Tensor &q, &k, &v, &k_scale, &v_scale;
+};
+
 // What a row of O and its lse should be, in float64.
 class AttentionReference {
  public:
-  AttentionReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
-                     std::vector<AttentionSequence> sequences, const AttentionPages& pages,
-                     const command::Fields& f, double scale, const command::Tensor* sinks,
-                     DropoutRule dropout)
-      : q_(q),
-        k_(k),
-        v_(v),
+  AttentionReference(const AttentionTensors& tensors, std::vector<AttentionSequence> sequences,
+                     const AttentionPages& pages, const command::Fields& f, double scale,
+                     const command::Tensor* sinks, DropoutRule dropout)
+      : q_(tensors.q),
+        k_(tensors.k),
+        v_(tensors.v),
+        k_scale_(tensors.k_scale),
+        v_scale_(tensors.v_scale),
         sequences_(std::move(sequences)),
         pages_(pages),
         f_(f),
@@ -57,7 +63,7 @@ class AttentionReference {
         sinks_(sinks),
         dropout_(dropout),
         heads_in_rows_(static_cast<size_t>(f["heads_in_rows"])),
-        rows_(heads_in_rows_ * q.shape()[q.shape().size() - 3]) {}
+        rows_(heads_in_rows_ * q_.shape()[q_.shape().size() - 3]) {}
 
   // The keys that a query sees: from the first to the second. The last query sees the last key.
   std::pair<int64_t, int64_t> seen(const AttentionSequence& s, size_t query) const {
@@ -74,13 +80,14 @@ class AttentionReference {
     const Row& r = row(i / columns);
     double sum = 0, magnitude = 0, values = 0;
     for (size_t j = 0; j < r.weights.size(); ++j) {
-      const double value = v_[r.places[j] * columns + i % columns], term = r.weights[j] * value;
+      const double value = v_[r.places[j] * columns + i % columns] * r.value_scale,
+                   term = r.weights[j] * value;
       sum += term, magnitude += std::abs(term);
       if (r.weights[j] != 0) values += std::abs(value);
     }
-    const double u = unit_roundoff(v_.dtype()),
+    const double u = unit_roundoff(q_.dtype()),
                  least =
-                     v_.dtype() == DType::f16 ? 0x1p-25 * r.greatest_weight : 0;  // half of its least number
+                     q_.dtype() == DType::f16 ? 0x1p-25 * r.greatest_weight : 0;  // half of its least number
     return {sum,
             u * std::abs(sum) * 1.01 + magnitude * (u + 4 * r.score_error + 1e-5) + least * values + 0x1p-24};
   }
@@ -98,6 +105,7 @@ class AttentionReference {
     std::vector<double> weights;
     std::vector<size_t> places;
     double score_error = 0, log_sum = -INFINITY;
+    double value_scale = 1;
     double greatest_weight = 0;  // of any score, were it not dropped; kernels round weights as parts of it
   };
   // `i` counts the rows of Q, as they lie. Elements of O are asked for one after the other, by several
@@ -121,6 +129,8 @@ class AttentionReference {
     const auto [first, end] = seen(*s, query - s->first_query);
     Row out;
     const size_t key_heads = k_.shape()[2], key_head = head / (heads / key_heads);
+    out.value_scale = v_scale_[key_head];
+    const double key_scale = k_scale_[key_head];
     const auto place = [&](size_t key) {
       if (f_["packed"] != 0) return key_head * k_.shape()[1] + s->first_key + key;
       const size_t page = pages_.page(batch, key / pages_.rows());
@@ -132,7 +142,7 @@ class AttentionReference {
       double score = 0, magnitude = 0;
       out.places.push_back(place(static_cast<size_t>(first + j)));
       for (size_t l = 0; l < depth; ++l) {
-        const double product = q_[i * depth + l] * k_[out.places.back() * depth + l];
+        const double product = q_[i * depth + l] * k_[out.places.back() * depth + l] * key_scale;
         score += product, magnitude += std::abs(product);
       }
       score *= scale_;
@@ -156,7 +166,7 @@ class AttentionReference {
     return out;
   }
 
-  const command::Tensor &q_, &k_, &v_;
+  const command::Tensor &q_, &k_, &v_, &k_scale_, &v_scale_;
   std::vector<AttentionSequence> sequences_;
   AttentionPages pages_;
   const command::Fields& f_;

@@ -11,8 +11,9 @@ namespace ptxbuilder::kernels {
 
 inline constexpr int kConsumerRows = 64;  // of queries
 
-inline Swizzle widest_swizzle(int columns) {
-  return columns % 64 == 0 ? Swizzle128B : columns % 32 == 0 ? Swizzle64B : Swizzle32B;
+inline Swizzle widest_swizzle(int columns, int element_bytes = 2) {
+  const int bytes = columns * element_bytes;
+  return bytes % 128 == 0 ? Swizzle128B : bytes % 64 == 0 ? Swizzle64B : Swizzle32B;
 }
 
 // Rows of a consumer as a box of the tensor of Q or O, where heads are rows: batches, groups of such heads,
@@ -28,6 +29,23 @@ struct BoxOfHeads {
   std::vector<Slice> at;
 };
 
+// Keys and values of e4m3 as TMA brings them; a warpgroup converts each.
+struct CacheRings {
+  CacheRings(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
+      : K(tile(k, o.depth, t, "K of e4m3")),
+        V(tile(k, o.value_depth, t, "V of e4m3")),
+        keys(k, t.cache_stages, {K}, 1),
+        values(k, t.cache_stages, {V}, 1) {}
+
+  SharedTile K, V;
+  Pipeline keys, values;
+
+ private:
+  static SharedTile tile(Kernel& k, int columns, const AttentionTile& t, const char* name) {
+    return k.shared(DType::e4m3, {t.bn, columns}, widest_swizzle(columns, 1), t.cache_stages, name);
+  }
+};
+
 struct AttentionRoles {
   AttentionRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : Q(k.shared(o.type, {kConsumerRows, o.depth}, widest_swizzle(std::gcd(o.depth, o.value_depth)),
@@ -36,15 +54,30 @@ struct AttentionRoles {
         V(k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(), "V")),
         loaded(k, std::vector<int>(static_cast<size_t>(Q.stages()), 1), {"queries"}),
         multiplied(k, std::vector<int>(static_cast<size_t>(Q.stages()), 4), {"queries multiplied"}),
-        keys(k, t.stages, {K}, t.consumers),
-        values(k, t.value_stages(), {V}, t.consumers) {
+        keys(ring(k, o, t.stages, K, t)),
+        values(ring(k, o, t.value_stages(), V, t)) {
     if (t.turns) turns.emplace(k, t.consumers);
+    if (o.e4m3) cache.emplace(k, o, t);
   }
 
   SharedTile Q, K, V;           // of Q a stage for each consumer, and then again of the second places
   Barriers loaded, multiplied;  // of each consumer's queries: when they are there, and when nobody needs them
   Pipeline keys, values;
   std::optional<Turns> turns;
+  std::optional<CacheRings> cache;
+
+  // These are what TMA fills.
+  const SharedTile& loaded_K() const { return cache ? cache->K : K; }
+  const SharedTile& loaded_V() const { return cache ? cache->V : V; }
+  const Pipeline& loaded_keys() const { return cache ? cache->keys : keys; }
+  const Pipeline& loaded_values() const { return cache ? cache->values : values; }
+
+ private:
+  static Pipeline ring(Kernel& k, const AttentionOperation& o, int stages, const SharedTile& tile,
+                       const AttentionTile& t) {
+    if (o.e4m3) return {k, stages, {tile}, t.consumers, ThreadProducers{1}};
+    return {k, stages, {tile}, t.consumers};
+  }
 };
 
 }  // namespace ptxbuilder::kernels

@@ -94,6 +94,20 @@ runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads&
   return t.memory();
 }
 
+// Those of K or V of e4m3: one, or one for each head of K.
+runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k, int64_t& count, int gpu) {
+  const Placed t(name, tensor, gpu);
+  const int64_t given = t.rank() == 1 ? t.extent(0) : t.rank() == 0 ? 1 : -1;
+  if (t.type != DType::f32 || (given != 1 && given != k.heads) || (count != 0 && given != count) ||
+      (given > 1 && t.stride(0) != 1))
+    throw Error(fmt::format(
+        "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, without gaps, and "
+        "k_scale and v_scale have as many",
+        name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads));
+  count = given;
+  return t.memory();
+}
+
 // It has a number for each row of Q, as lse lies.
 runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
@@ -121,10 +135,12 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
       o("O", a.o, packed, gpu);
   kernels::AttentionArguments p;
   p.type = q.type;
+  const bool is_cache = k.type == DType::e4m3 && v.type == DType::e4m3;
+  if (is_cache) p.cache_type = k.type;
   for (const Heads* t : {&k, &v, &o})
-    if (t->type != q.type)
-      throw Error(
-          fmt::format("{}: of {}, and Q of {}; they are of one type", t->name, name(t->type), name(q.type)));
+    if (t->type != q.type && (t == &o || !is_cache))
+      throw Error(fmt::format("{}: of {}, and Q of {}; they are of one type, or K and V of e4m3", t->name,
+                              name(t->type), name(q.type)));
   p.batches = q.batches, p.heads = q.heads, p.key_heads = k.heads;
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) p.name = a.name;
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p.name = a.name;
@@ -155,6 +171,10 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   if (a.lse) p.lse = logarithms("lse", a.lse, packed, q, gpu);
   if (a.sinks) p.sinks = of_heads("sinks", a.sinks, q, gpu);
   if (a.dropout_seed) p.dropout_seed = numbers("dropout_seed", a.dropout_seed, 4, gpu);
+  int64_t count = 0;
+  if (a.k_scale) p.k_scale = scales("k_scale", a.k_scale, k, count, gpu);
+  if (a.v_scale) p.v_scale = scales("v_scale", a.v_scale, k, count, gpu);
+  if (count > 0) p.scales = count;
   if (a.key_lengths) p.key_lengths = numbers("key_lengths", a.key_lengths, p.batches, gpu);
   if (a.block_table) {
     const Placed table("block_table", a.block_table, gpu);

@@ -291,10 +291,10 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
 
 /* O = softmax(scale Q K^T) V of each head. Q is [batch, queries, heads, columns], K [batch, keys, key heads,
  * columns], V [batch, keys, key heads, value columns] and O [batch, queries, heads, value columns], all of
- * f16 or bf16; heads are a multiple of key heads. Tensors that lie as [batch, heads, rows, columns] are
- * passed with their strides. Up to 256 columns, V's no more than Q's. Strides and addresses are any, but
- * columns lie side by side; what TMA does not take as it lies is copied through the workspace. O and lse
- * overlap nothing.
+ * f16 or bf16, but for caches; heads are a multiple of key heads. Tensors that lie as [batch, heads, rows,
+ * columns] are passed with their strides. Up to 256 columns, V's no more than Q's. Strides and addresses are
+ * any, but columns lie side by side; what TMA does not take as it lies is copied through the workspace. O and
+ * lse overlap nothing.
  *
  * With offset = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to
  * i + offset + right, both of them too; below 0 is without limit. A query that sees none has a row of zeros
@@ -307,7 +307,8 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
  * place of `keys`, and what lies behind them may be anything. With a `block_table`, K and V are [page, row,
  * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other;
- * a page has a multiple of 8 rows. Neither has a gradient.
+ * a page has a multiple of 8 rows. K and V may be of float8 (e4m3), and K times `k_scale` and V times
+ * `v_scale` are then what is attended to. None of these has a gradient.
  *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
  * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
@@ -330,12 +331,13 @@ typedef struct ptxb_attention {
   int32_t reserved;                /* 0 */
   const ptxb_tensor* key_lengths;  /* int32 [batch]: keys that each batch has on the device, or NULL */
   const ptxb_tensor* block_table;  /* int32 [batch, n]: the pages of its keys, or NULL */
+  const ptxb_tensor *k_scale, *v_scale; /* float32 [1] or [key heads], beside K and V of e4m3; or both NULL */
 } ptxb_attention;
 
 #define PTXB_ATTENTION_INIT                                                                                 \
   {                                                                                                         \
     sizeof(ptxb_attention), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, -1, -1, 0.0f, 0.0f, 0, 0, NULL, \
-        NULL, 0.0f, 0, NULL, NULL                                                                           \
+        NULL, 0.0f, 0, NULL, NULL, NULL, NULL                                                               \
   }
 
 /* As ptxb_matmul_workspace() and ptxb_matmul_run(). */

@@ -68,6 +68,24 @@ Subject caches() {
            {"parts", 3}}};
 }
 
+// Two heads of K and V of e4m3, and lengths, which two CTAs of each head share.
+Subject caches_of_e4m3() {
+  return {"attention",
+          {{"queries", 4},
+           {"keys", 90},
+           {"depth", 32},
+           {"heads", 4},
+           {"group", 2},
+           {"heads_in_rows", 2},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 32},
+           {"e4m3", 1},
+           {"cache_stages", 2},
+           {"lengths", 1},
+           {"parts", 2}}};
+}
+
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
@@ -233,6 +251,20 @@ TEST_CASE("mutants of caches, whose keys CTAs divide") {
         0,
         drop,
         {race, early_exit}}});
+}
+
+TEST_CASE("mutants of caches of e4m3") {
+  using enum Fault;
+  const char* wait = "mbarrier.try_wait";
+  check_each(
+      caches_of_e4m3(),
+      {{"keys are converted before they have come", wait, 8, do_not_wait, {race, uninitialised}},
+       {"keys are converted into the place of others", wait, 9, do_not_wait, {race, phase_skipped}},
+       {"keys are multiplied before they are converted", wait, 15, do_not_wait, {race, uninitialised}},
+       {"keys are handed back before all lanes have read them", "bar.warp.sync", 0, drop, {race}},
+       {"no proxy fence ahead of the product of what was converted", "fence.proxy", 9, drop, {proxy_fence}},
+       {"the scales of another head", "min.u32", 9, set_operand(2, 0), {}},
+       {"one lane converts the bytes of its neighbour", "cvt.rn.f16x2.e4m3x2", 1, set_operand(1, 0), {}}});
 }
 
 }  // namespace ptxbuilder::test::attention_mutants_test

@@ -42,15 +42,16 @@ struct Case {
   std::vector<int64_t> lengths;
   uint64_t data = 1;
   bool has_sinks = false;
+  std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
 };
 
 std::string text(const Case& c) {
   const AttentionArguments& p = c.p;
   return fmt::format(
-      "{} heads {} on {} queries {} keys {} depth {} {} page {} causal {} left {} softcap {} sinks {} "
-      "lengths {}",
-      name(p.type), p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth, p.page, p.causal, p.left,
-      p.softcap, c.has_sinks, fmt::join(c.lengths, ","));
+      "{} and {} heads {} on {} queries {} keys {} depth {} {} page {} causal {} left {} softcap {} sinks {} "
+      "scales {} lengths {}",
+      name(p.type), name(p.key_type()), p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
+      p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), fmt::join(c.lengths, ","));
 }
 
 class Trial {
@@ -72,9 +73,10 @@ class Trial {
     p.k.row_stride = p.v.row_stride = row;
     p.k.head_stride = p.depth, p.v.head_stride = columns_;
     p.k.batch_stride = p.v.batch_stride = rows_ * row;
-    cache_memory_ = runtime::Buffer(device(), cache_.size() * 2);
+    const size_t element = static_cast<size_t>(size_of(p.key_type()));
+    cache_memory_ = runtime::Buffer(device(), cache_.size() * element);
     p.k.memory = cache_memory_;
-    const auto of_keys = static_cast<size_t>(p.key_heads * p.depth) * 2;
+    const auto of_keys = static_cast<size_t>(p.key_heads * p.depth) * element;
     p.v.memory = cache_memory_.part(of_keys, cache_memory_.bytes() - of_keys);
     if (p.page > 0) p.pages = pieces_;
     q_ = normal(static_cast<size_t>(batches_ * p.queries * p.heads * p.depth));
@@ -84,6 +86,11 @@ class Trial {
     p.o.memory = o_memory_;
     lse_memory_ = runtime::Buffer(device(), static_cast<size_t>(batches_ * p.heads * p.queries) * 4);
     p.lse = lse_memory_;
+    if (!c_.k_scale.empty()) {
+      p.k_scale = k_scale_memory_ = runtime::Buffer::of(device(), c_.k_scale);
+      p.v_scale = v_scale_memory_ = runtime::Buffer::of(device(), c_.v_scale);
+      p.scales = static_cast<int64_t>(c_.k_scale.size());
+    }
     lengths_memory_ = runtime::Buffer(device(), c_.lengths.size() * 4);
     p.key_lengths = lengths_memory_;
     table_.resize(static_cast<size_t>(of_batch_ * batches_));
@@ -102,14 +109,16 @@ class Trial {
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
     if (p.page > 0) std::shuffle(all.begin(), all.end(), random_);
     std::copy_n(all.begin(), table_.size(), table_.begin());
-    std::ranges::fill(cache_, uint16_t{0x7fff});
+    std::ranges::fill(cache_, uint16_t{0x7fff});  // NaN, also in its low byte
     std::normal_distribution<double> normal;
     for (int64_t b = 0; b < batches_; ++b)
       for (int64_t key = 0; key < lengths[static_cast<size_t>(b)]; ++key)
         for (int64_t i = 0; i < p.k.row_stride; ++i)
           cache_[place(b, key) + static_cast<size_t>(i)] =
-              static_cast<uint16_t>(encode(p.type, normal(random_)));
-    cache_memory_.copy_in(std::as_bytes(std::span(cache_)));
+              static_cast<uint16_t>(encode(p.key_type(), normal(random_)));
+    const std::vector<uint8_t> bytes(cache_.begin(), cache_.end());
+    cache_memory_.copy_in(p.key_type() == DType::e4m3 ? std::as_bytes(std::span(bytes))
+                                                      : std::as_bytes(std::span(cache_)));
     table_memory_.copy_in(std::as_bytes(std::span(table_)));
     std::vector<uint32_t> numbers(lengths.begin(), lengths.end());
     lengths_memory_.copy_in(std::as_bytes(std::span(numbers)));
@@ -177,6 +186,11 @@ class Trial {
     return static_cast<size_t>((piece * rows_ + key % rows_) * c_.p.k.row_stride);
   }
 
+  static double scale_of(const std::vector<float>& scales, int64_t head) {
+    if (scales.empty()) return 1;
+    return static_cast<double>(scales.size() == 1 ? scales[0] : scales[static_cast<size_t>(head)]);
+  }
+
   Row expected(int64_t b, int64_t i, int64_t h) const {
     const AttentionArguments& p = c_.p;
     const int64_t keys = c_.lengths[static_cast<size_t>(b)], own = i + keys - p.queries,
@@ -191,8 +205,9 @@ class Trial {
       if ((p.causal && j > own) || (p.left >= 0 && j < own - p.left)) continue;
       double score = 0, magnitude = 0;
       for (int64_t l = 0; l < p.depth; ++l) {
-        const double term = decode(p.type, q_[q + static_cast<size_t>(l)]) *
-                            decode(p.type, cache_[place(b, j) + static_cast<size_t>(shared * p.depth + l)]);
+        const double term =
+            decode(p.type, q_[q + static_cast<size_t>(l)]) * scale_of(c_.k_scale, shared) *
+            decode(p.key_type(), cache_[place(b, j) + static_cast<size_t>(shared * p.depth + l)]);
         score += term, magnitude += std::abs(term);
       }
       score *= scale;
@@ -208,9 +223,10 @@ class Trial {
     for (auto& [key, score] : scores) sum += score = std::exp(score - most);
     for (const auto& [key, weight] : scores)
       for (int64_t column = 0; column < columns_; ++column) {
-        const double v = decode(
-            p.type,
-            cache_[place(b, key) + static_cast<size_t>(p.key_heads * p.depth + shared * columns_ + column)]);
+        const double v =
+            scale_of(c_.v_scale, shared) *
+            decode(p.key_type(), cache_[place(b, key) + static_cast<size_t>(p.key_heads * p.depth +
+                                                                            shared * columns_ + column)]);
         const auto at = static_cast<size_t>(column);
         if (p.type == DType::f16) row.errors[at] += 0x1p-25 / sum * std::abs(v);
         row.values[at] += weight / sum * v;
@@ -227,13 +243,15 @@ class Trial {
   std::mt19937_64 random_;
   std::vector<uint16_t> q_, cache_;
   std::vector<uint32_t> table_;
-  runtime::Buffer q_memory_, cache_memory_, o_memory_, lse_memory_, lengths_memory_, table_memory_;
+  runtime::Buffer q_memory_, cache_memory_, o_memory_, lse_memory_, lengths_memory_, table_memory_,
+      k_scale_memory_, v_scale_memory_;
 };
 
 // Small blocks, so that few keys are several; those of few queries are divided.
 AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
   t.stages = size.batches % 2 == 0 ? 3 : 2;
+  if (o.e4m3) t.cache_stages = static_cast<int>(2 + size.keys % 3);
   t.split = size.queries <= 64 && size.keys % 3 != 0;
   t.lazy = o.depth % 32 == 0;
   return t;
@@ -310,6 +328,32 @@ TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   }
 }
 
+// Columns of Q that are no multiple of 32, heads with a scale each and scales of all heads.
+TEST_CASE("caches of e4m3") {
+  int64_t at = 0;
+  for (const int64_t scales : {0, 1, 3})
+    for (const auto& [depth, value_depth, page] :
+         {std::array<int64_t, 3>{32, 32, 16}, {48, 16, 0}, {96, 64, 8}, {160, 160, 32}}) {
+      Case c = sized(1 + at % 3, 100, 6, 3, page, {100, 0, 33, 7 + at % 20});
+      c.p.type = at++ % 2 == 0 ? DType::bf16 : DType::f16;
+      c.p.cache_type = DType::e4m3;
+      c.p.depth = depth, c.p.value_depth = value_depth;
+      c.has_sinks = at % 3 == 0;
+      for (int64_t i = 0; i < scales; ++i)
+        c.k_scale.push_back(0.3F + 0.6F * static_cast<float>(i)),
+            c.v_scale.push_back(1.9F - 0.7F * static_cast<float>(i));
+      c.data = static_cast<uint64_t>(at);
+      CAPTURE(text(c));
+      Trial trial(c);
+      check_trial(trial, c.data);
+    }
+  // Blocks of 64 queries, of which no CTA shares keys.
+  Case c = sized(70, 90, 2, 2, 0, {90, 80});
+  c.p.cache_type = DType::e4m3, c.p.depth = 32;
+  Trial trial(c);
+  check_trial(trial, 3);
+}
+
 TEST_CASE("random calls over caches") {
   for (size_t i = 0; i < count; ++i) {
     std::mt19937_64 random(seed * 1000 + i);
@@ -332,6 +376,12 @@ TEST_CASE("random calls over caches") {
     c.p.left = any(0, 2) == 0 ? any(0, 80) : -1;
     c.p.softcap = any(0, 3) == 0 ? 2.5F : 0;
     c.has_sinks = any(0, 2) == 0;
+    if (any(0, 2) == 0) {
+      c.p.cache_type = DType::e4m3;
+      for (int64_t head = 0; head < key_heads; ++head)
+        c.k_scale.push_back(std::uniform_real_distribution<float>(0.2F, 2)(random)),
+            c.v_scale.push_back(std::uniform_real_distribution<float>(0.01F, 20)(random));
+    }
     c.data = seed * 77 + i;
     CAPTURE(i);
     CAPTURE(text(c));
@@ -357,6 +407,11 @@ TEST_CASE("what of caches is refused") {
   refused([](auto& p) { p.query_offsets = p.key_lengths; },
           "packed sequences, and key_lengths or a block_table");
   refused([](auto& p) { p.pages = 1000; }, "K of");
+  refused([](auto& p) { p.cache_type = DType::e5m2; }, "K and V of e5m2, and Q of f16");
+  refused([](auto& p) { p.k_scale = p.v_scale = p.key_lengths; }, "k_scale, beside K of f16");
+  refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.key_lengths; }, "k_scale, and no v_scale");
+  refused([](auto& p) { p.cache_type = DType::e4m3, p.k_scale = p.v_scale = p.key_lengths, p.scales = 3; },
+          "3 scales of K and V; one, or one for each of 2 heads");
   refused([](auto& p) { p.key_lengths = {p.lse.address, p.lse.bytes}; }, "lse overlaps key_lengths");
 }
 

@@ -7,8 +7,8 @@ from ._common import as_they_lie, check_flags, check_number, check_offsets, devi
 
 
 # The tensors beside Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
-Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table",
-                    defaults=(None,) * 6)
+Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale",
+                    defaults=(None,) * 8)
 NO_EXTRAS = Extras()
 _UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
@@ -16,7 +16,7 @@ _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
-              sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, device=None):
+              sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, k_scale=None, v_scale=None, device=None):
     """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
     Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
@@ -42,7 +42,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what lies behind
     them may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
     batch lie in the pages of its row of the table, each of a multiple of 8 rows; `max_keys` is the most that a batch has, all
-    rows of n pages unless given. No gradient. decode() says the same in the words of those who serve.
+    rows of n pages unless given. K and V may be of float8_e4m3fn beside Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
+    heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words of those who serve.
 
     On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K, V and sinks.
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
@@ -51,21 +52,25 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
                          dropout, block_table is not None)
     has_extras = (query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
-                  or key_lengths is not None or block_table is not None)
-    extras = Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table) if has_extras else NO_EXTRAS
+                  or key_lengths is not None or block_table is not None or k_scale is not None or v_scale is not None)
+    extras = (Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table, k_scale, v_scale) if has_extras
+              else NO_EXTRAS)
     return door_of(q).attention(q, k, v, extras, numbers, return_lse, out, device)
 
 
-def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, window=None, softcap=0.0, sinks=None, cache_layout="NHD",
-           max_seq_len=None, return_lse=False, out=None, device=None):
+def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, window=None, softcap=0.0, sinks=None, k_scale=None,
+           v_scale=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None, device=None):
     """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
 
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values
     are in the caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0
     gives zeros. Without `block_table` the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are
     [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns], of pages of a multiple of 8 rows.
-    A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given),
-    among which the work is divided: say what is likely, if pages have room for far more.
+    A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given). CTAs
+    divide the keys that there are evenly, however long each sequence is.
+
+    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, both or neither, are what their elements
+    are multiplied by, as append() has divided by them.
 
     `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
     [batch, heads], or [batch, heads, queries].
@@ -82,7 +87,7 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
     found = attention(q[:, None] if is_one else q, k_cache, v_cache, causal=True, scale=scale,
-                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, return_lse=return_lse,
+                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, k_scale=k_scale, v_scale=v_scale, return_lse=return_lse,
                       out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
                       block_table=block_table, device=device)
     if not is_one:

@@ -203,10 +203,8 @@ static int run(ptxb_device* on, const operation* o, void* workspace, size_t byte
     return ptxb_rows_run(on, &rows, workspace, bytes, stream);
   }
   if (o->kind == MATMUL) return ptxb_matmul_run(on, &o->matmul, workspace, bytes, stream);
-  if (o->kind == CONTRACTION)
-    return ptxb_contraction_run(on, &o->contraction, workspace, bytes, stream);
-  if (o->kind == CONVOLUTION)
-    return ptxb_convolution_run(on, &o->convolution, workspace, bytes, stream);
+  if (o->kind == CONTRACTION) return ptxb_contraction_run(on, &o->contraction, workspace, bytes, stream);
+  if (o->kind == CONVOLUTION) return ptxb_convolution_run(on, &o->convolution, workspace, bytes, stream);
   if (o->kind == ATTENTION) return ptxb_attention_run(on, &o->attention, workspace, bytes, stream);
   const ptxb_attention_gradient gradient = gradient_of(o);
   return ptxb_attention_gradient_run(on, &gradient, workspace, bytes, stream);

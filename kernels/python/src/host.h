@@ -83,7 +83,9 @@ enum {
   HAS_SINKS = 64,
   HAS_DROPOUT_SEED = 128,
   HAS_KEY_LENGTHS = 256,
-  HAS_BLOCK_TABLE = 512
+  HAS_BLOCK_TABLE = 512,
+  HAS_K_SCALE = 1024,
+  HAS_V_SCALE = 2048
 };
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */

@@ -134,9 +134,11 @@ static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor*
   if (flags & HAS_DROPOUT_SEED) p->dropout_seed = &in[at++];
   if (flags & HAS_KEY_LENGTHS) p->key_lengths = &in[at++];
   if (flags & HAS_BLOCK_TABLE) p->block_table = &in[at++];
+  if (flags & HAS_K_SCALE) p->k_scale = &in[at++];
+  if (flags & HAS_V_SCALE) p->v_scale = &in[at++];
   return at;
 }
-enum { MOST_FURTHER = 6 };
+enum { MOST_FURTHER = 8 };
 
 static const char* attention(const ffi_call* call, const ffi_target* to) {
   operation o = {.kind = ATTENTION};

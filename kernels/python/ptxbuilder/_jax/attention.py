@@ -14,7 +14,7 @@ from .ffi import ffi_call, refuse_device
 
 
 def _flags_of(extras):
-    return sum(getattr(_ext, "HAS_" + name.upper()) for name in ("sinks", "dropout_seed", "key_lengths", "block_table")
+    return sum(getattr(_ext, "HAS_" + name.upper()) for name in _attention.Extras._fields[2:]  # behind the offsets
                if getattr(extras, name) is not None)
 
 

@@ -1,0 +1,46 @@
+// Converts blocks of keys, or of values, of a cache of e4m3 to the type of the queries.
+#pragma once
+
+#include "kernels/attention/roles.h"
+#include "kernels/attention/work.h"
+#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/profile.h"
+
+namespace ptxbuilder::kernels {
+
+// A warpgroup takes the blocks in the order in which TMA brings them, and fills the ring that consumers read.
+class CacheConverter {
+ public:
+  CacheConverter(const SharedTile& from, const Pipeline& loaded, const SharedTile& to, const Pipeline& filled)
+      : from_(from), to_(to), loaded_(loaded.consumer()), filled_(filled.producer()) {}
+
+  template <class T>
+  void convert() {
+    const Stage from = region("wait for the cache", [&] { return loaded_.wait(); });
+    const Stage to = region("wait", [&] { return filled_.acquire(); });
+    region("convert", [&] {
+      for (int row = 0; row < from_.rows(); row += rows()) {
+        const auto some = load<e4m3>(from_[from.index()].rows(row, rows()), layout());
+        store(to_[to].rows(row, rows()), astype<T>(some));
+      }
+    });
+    bar_warp_sync(0xffffffff);  // one lane hands back what all have read
+    loaded_.release(from);
+    filled_.commit(to);
+  }
+
+ private:
+  // Rows that are converted at once: half a warp reads 128 bytes beside each other, and writes twice as many.
+  int rows() const { return from_.rows() % 32 == 0 ? 32 : 16; }
+  RegisterLayout layout() const {
+    const int elements = rows() * from_.cols();
+    return strided({rows(), from_.cols()}, elements % (8 * 128) == 0 ? 8 : 4);
+  }
+
+  SharedTile from_, to_;
+  Consumer loaded_;
+  Producer filled_;
+};
+
+}  // namespace ptxbuilder::kernels
