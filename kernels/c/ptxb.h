@@ -391,8 +391,9 @@ PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* wor
                            size_t workspace_bytes, void* stream);
 /* All operations as JSON: each has a name, a summary, tensors (name; shape, a list of words, of which equal
  * ones are equal extents; type: "any" of f16, bf16 and f32, "of_first", that of the first tensor, "number",
- * f32, "integer", s32 or s64, or "e4m3"; written; updated, which is written in place, and what the operation
- * does not write stays; optional; meaning) and numbers (name, unsaid, meaning). Valid for ever. */
+ * f32, "integer", s32 or s64, "e4m3", or "of_first_or_e4m3"; written; updated, which is written in place, and
+ * what the operation does not write stays; optional; meaning) and numbers (name, unsaid, meaning). Valid for
+ * ever. */
 PTXB_API const char* ptxb_rows_table(void);
 
 /* ---- Products of several ranks ---- */

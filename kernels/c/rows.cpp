@@ -33,7 +33,7 @@ std::string list(const All& all, const Text& text) {
 }
 
 std::string text_of(const kernels::RowTensor& t) {
-  constexpr const char* types[] = {"any", "of_first", "number", "integer", "e4m3"};
+  constexpr const char* types[] = {"any", "of_first", "number", "integer", "e4m3", "of_first_or_e4m3"};
   return fmt::format(
       R"({{"name": "{}", "shape": {}, "type": "{}", "written": {}, "updated": {}, "optional": {}, "meaning": "{}"}})",
       t.name, list(t.shape, quoted), types[static_cast<size_t>(t.type)], t.is_written(), t.is_updated(),
@@ -57,13 +57,15 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   kernels::RowCall call;
   call.operation = &kernels::row_operation(&given(rows.operation, "the operation's name"));
   const auto& tensors = call.operation->tensors;
-  if (rows.tensor_count != tensors.size())
+  // Programs of an older library do not know what was added behind.
+  if (rows.tensor_count > tensors.size())
     throw Error(fmt::format("{}: {} tensors are given, and it has {}: NULL for one that is left out",
                             call.operation->name, rows.tensor_count, tensors.size()));
   given(rows.tensors, "the list of tensors");
   for (size_t i = 0; i < tensors.size(); ++i) {
     call.tensors.emplace_back();
-    if (rows.tensors[i]) call.tensors.back() = operand_of(tensors[i].name, rows.tensors[i], gpu);
+    if (i < rows.tensor_count && rows.tensors[i])
+      call.tensors.back() = operand_of(tensors[i].name, rows.tensors[i], gpu);
   }
   if (rows.number_count > 0) {
     const float* numbers = &given(rows.numbers, "the list of numbers");

@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-enum Place { kKeys, kValues, kKeyCache, kValueCache, kSlots, kCos, kSin, kPositions };
+enum Place { kKeys, kValues, kKeyCache, kValueCache, kSlots, kCos, kSin, kPositions, kKeyScale, kValueScale };
 
 // It loads an integer of s32 or s64 that counts from 0; one that does not is at least 2^31.
 u32 load_count(const Parameters& p, const RowProblem& problem, Place place, u32 row) {
@@ -36,10 +36,21 @@ Kernel append_kernel(const RowProblem& problem) {
     const u32 page = slot / page_rows,
               to = (page * heads + own % heads) * page_rows + (slot - page * page_rows);
     const auto key = halves.load_head("k", own, is_kept), value = halves.load_head("v", own, is_kept);
-    halves.store_head(
-        "k_cache", to, is_kept,
+    const auto put = [&](Place cache, Place scale, auto x) {
+      const std::string& name = problem.operation->tensors[cache].name;
+      if (problem.types[scale]) {
+        const gptr<f32> scales = p.get<gptr<f32>>(problem.operation->tensors[scale].name);
+        const f32 by = scales[min(own % heads, p.get<u32>("scales") - 1)];
+        x = {divide(x.first, by), divide(x.second, by)};
+      }
+      if (problem.types[cache] == DType::e4m3)
+        halves.template store_head<e4m3>(name, to, is_kept, x);
+      else
+        halves.store_head(name, to, is_kept, x);
+    };
+    put(kKeyCache, kKeyScale,
         problem.types[kCos] ? halves.turned(key, load_count(p, problem, kPositions, token), false) : key);
-    halves.store_head("v_cache", to, is_kept, value);
+    put(kValueCache, kValueScale, value);
   });
   return k;
 }
@@ -57,8 +68,9 @@ RowOperation append() {
       .summary = "the keys and values of new tokens go to their slots of a paged cache",
       .tensors = {{"k", head, any, read, "of each token, two halves of each head"},
                   {"v", head, of_first, read, "of each token"},
-                  {"k_cache", cache, of_first, updated, "keys; rows without a new token stay as they were"},
-                  {"v_cache", cache, of_first, updated, "values, as k_cache"},
+                  {"k_cache", cache, of_first_or_e4m3, updated,
+                   "keys; rows without a new token stay as they were"},
+                  {"v_cache", cache, of_first_or_e4m3, updated, "values, as k_cache"},
                   {.name = "slots",
                    .shape = {"rows"},
                    .type = integer,
@@ -76,7 +88,13 @@ RowOperation append() {
                    .use = read_if_given,
                    .meaning = "of each token: its row of cos and sin; one that is none makes NaN",
                    .counts = {"positions"},
-                   .goes_with = "cos"}},
+                   .goes_with = "cos"},
+                  {"k_scale",
+                   {"scales"},
+                   number,
+                   read_if_given,
+                   "what keys are divided by: one, or one of each head"},
+                  {"v_scale", {"scales"}, number, read_if_given, "what values are divided by, as k_scale"}},
       .limits = {.rows_of_thread = 1},
       .reduces = false,
       .build = append_kernel};

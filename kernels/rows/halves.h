@@ -27,9 +27,10 @@ class Halves {
   Pair load_head(const std::string& tensor, u32 head, pred is_there) const {
     return {load_row(tensor, head * 2, is_there, 0), load_row(tensor, head * 2 + 1, is_there, 0)};
   }
+  template <class To = T>
   void store_head(const std::string& tensor, u32 head, pred is_there, const Pair& x) const {
-    store(row(tensor, head * 2, is_there), narrowed<T>(x.first));
-    store(row(tensor, head * 2 + 1, is_there), narrowed<T>(x.second));
+    store(row<To>(tensor, head * 2, is_there), narrowed<To>(x.first));
+    store(row<To>(tensor, head * 2 + 1, is_there), narrowed<To>(x.second));
   }
   // It turns both halves by the angles of a position, or to NaN where that is not there; `back` turns the
   // other way.
@@ -41,15 +42,16 @@ class Halves {
   }
 
  private:
-  TensorTile<T> row(const std::string& tensor, u32 number, pred is_there) const {
+  template <class Element>
+  TensorTile<Element> row(const std::string& tensor, u32 number, pred is_there) const {
     const u32 columns = p_.get<u32>("columns");
-    TensorTile<T> tile{{p_.get<gptr<T>>(tensor) + u64(number) * u64(columns), 0}};
+    TensorTile<Element> tile{{p_.get<gptr<Element>>(tensor) + u64(number) * u64(columns), 0}};
     tile.cols = select(is_there, s32(columns), s32(0));
     tile.vector = tile_.vector;
     return tile;
   }
   RegisterTile<f32> load_row(const std::string& tensor, u32 number, pred is_there, float otherwise) const {
-    return widened(load<T>(row(tensor, number, is_there), layout_, T(otherwise)));
+    return widened(load<T>(row<T>(tensor, number, is_there), layout_, T(otherwise)));
   }
 
   const Parameters& p_;

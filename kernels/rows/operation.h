@@ -22,7 +22,8 @@ struct RowTensor {
     of_first,  // that of the operation's first tensor
     number,    // f32
     integer,   // s32 or s64
-    e4m3
+    e4m3,
+    of_first_or_e4m3
   };
   enum class Use : uint8_t {
     read,

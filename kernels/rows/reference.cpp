@@ -242,11 +242,17 @@ RowExpected append(const RowReference& call, const std::string& cache, size_t el
   const auto given = [&](const char* tensor, size_t of_half) {
     return call.given.at(tensor)[((of_token * heads + head) * 2 + of_half) * columns + c];
   };
-  if (cache == "v_cache") return {given("v", half), 0};
-  if (call.given.count("cos") == 0) return {given("k", half), 0};
+  const auto scaled = [&](const char* scale, const RowExpected& x) -> RowExpected {
+    const auto scales = call.given.find(scale);
+    if (scales == call.given.end()) return x;
+    const double by = scales->second[std::min(head, scales->second.size() - 1)], value = x.value / by;
+    return {value, std::abs(x.tolerance / by) + kError * std::abs(value)};
+  };
+  if (cache == "v_cache") return scaled("v_scale", {given("v", half), 0});
+  if (call.given.count("cos") == 0) return scaled("k_scale", {given("k", half), 0});
   const size_t angle = static_cast<size_t>(call.given.at("position")[of_token]) * columns + c;
-  return turned(given("k", half), given("k", 1 - half), half, call.given.at("cos")[angle],
-                call.given.at("sin")[angle]);
+  return scaled("k_scale", turned(given("k", half), given("k", 1 - half), half, call.given.at("cos")[angle],
+                                  call.given.at("sin")[angle]));
 }
 
 }  // namespace

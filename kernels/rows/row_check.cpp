@@ -44,6 +44,9 @@ class RowCheck {
     check_apart();
     if (const auto k = checked.sizes.find("k"); k != checked.sizes.end() && k->second > checked.columns())
       fail(fmt::format("the {} greatest of {} columns", k->second, checked.columns()));
+    if (const auto s = checked.sizes.find("scales");
+        s != checked.sizes.end() && s->second != 1 && s->second != checked.sizes.at("heads"))
+      fail(fmt::format("{} scales; one, or one for each of {} heads", s->second, checked.sizes.at("heads")));
     for (const auto& [blocks, of] :
          {std::pair("column_blocks", "columns"), std::pair("row_blocks", "rows")}) {
       const auto given = checked.sizes.find(blocks);
@@ -83,14 +86,16 @@ class RowCheck {
                       : t.type == RowTensor::Type::number  ? x.type == DType::f32
                       : t.type == RowTensor::Type::integer ? x.type == DType::s32 || x.type == DType::s64
                       : t.type == RowTensor::Type::e4m3    ? x.type == DType::e4m3
-                                                           : is_type_of_rows(x.type);
+                      : t.type == RowTensor::Type::of_first_or_e4m3 ? x.type == first || x.type == DType::e4m3
+                                                                    : is_type_of_rows(x.type);
     if (fits) return;
-    const std::string rule = t.type == RowTensor::Type::of_first
-                                 ? fmt::format("that of {}, {}", operation_.tensors[0].name, name(first))
-                             : t.type == RowTensor::Type::number  ? "f32"
-                             : t.type == RowTensor::Type::integer ? "s32 or s64"
-                             : t.type == RowTensor::Type::e4m3    ? "e4m3"
-                                                                  : "f16, bf16 or f32";
+    const std::string of_first = fmt::format("that of {}, {}", operation_.tensors[0].name, name(first));
+    const std::string rule = t.type == RowTensor::Type::of_first           ? of_first
+                             : t.type == RowTensor::Type::of_first_or_e4m3 ? of_first + ", or e4m3"
+                             : t.type == RowTensor::Type::number           ? "f32"
+                             : t.type == RowTensor::Type::integer          ? "s32 or s64"
+                             : t.type == RowTensor::Type::e4m3             ? "e4m3"
+                                                                           : "f16, bf16 or f32";
     fail(fmt::format("{} is of {}; its type is {}", t.name, name(x.type), rule));
   }
 

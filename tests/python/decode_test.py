@@ -36,6 +36,30 @@ for page in (0, 16, 40):
             found = pb.decode(q[:, 0], *caches, c.lengths, c.table, cache_layout=layout, out=out, device="emulator")
             kit.check(found is out and np.array_equal(out, o[:, 0]), page, layout)
 
+E4M3 = ml_dtypes.float8_e4m3fn
+for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND", (0.02,)), (0, 3, "NHD", None)):
+    c = reference.Caches(random, queries, page)
+    q = c.q.astype(BF16)
+    by = np.ones(1, np.float32) if scales is None else np.array(scales, np.float32)
+    k, v = ((x / by[:, None]).astype(E4M3) for x in (c.k, c.v))
+    exact = (x.astype(np.float64) * by[:, None] for x in (k, v))
+    expected, expected_lse = reference.decoded(q.astype(np.float64), *exact, c.lengths, c.table)
+    caches = (k, v) if layout == "NHD" else (np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v))
+    words = {} if scales is None else dict(k_scale=by, v_scale=by)
+    o, lse = pb.decode(q, *caches, c.lengths, c.table, return_lse=True, cache_layout=layout, device="emulator", **words)
+    check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
+    check(lse, expected_lse, 1e-4, "e4m3", page, scales)
+
+# What append() has divided by its scales, decode() multiplies by them.
+tokens, rows, by = 20, 8, np.array([0.3, 0.7], np.float32)
+k, v = random.standard_normal((2, tokens, 2, 32)).astype(BF16)
+caches = pb.append(k, v, *(np.zeros((4, rows, 2, 32), E4M3) for _ in range(2)), np.arange(tokens, dtype=np.int32) + rows, k_scale=by,
+                   v_scale=by, device="emulator")
+q, lengths, table = random.standard_normal((1, 4, 32)).astype(BF16), np.array([tokens], np.int32), np.array([[1, 2, 3]], np.int32)
+o = pb.decode(q, *caches, lengths, table, k_scale=by, v_scale=by, device="emulator")
+exact = (((x.astype(np.float32) / by[:, None]).astype(E4M3).astype(np.float64) * by[:, None])[None] for x in (k, v))
+check(o, reference.decoded(q[:, None].astype(np.float64), *exact, lengths, None)[0][:, 0], 2**-6, "append and decode")
+
 c = reference.Caches(random, 1, 16)
 q, k, v = (x.astype(BF16) for x in (c.q[:, 0], c.k, c.v))
 for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c.table[:2]), "block_table: [2,7] of s32; it is of int32"),
@@ -43,6 +67,10 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
                     (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is none of"),
                     (dict(max_seq_len=500), "keys = 500, and 7 pages of 16 rows of a batch, which hold 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len is of pages"),
+                    (dict(k_scale=by, v_scale=by), "k_scale, beside K of bf16; scales are of e4m3"),
+                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by), "k_scale, and no v_scale"),
+                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0], v_scale=by), "k_scale: [0] of f32; it is of"),
+                    (dict(k_cache=k.astype(E4M3)), "K: of e4m3, and Q of bf16"),
                     (dict(k_cache=k[:, :12], v_cache=v[:, :12]), "pages of 12 rows; a multiple of 8"),
                     (dict(seq_lens=[1, 2, 3]), "key_lengths: <class 'list'> beside")):
     with kit.refused(text):

@@ -144,7 +144,7 @@ def of_append():
     refused("append: sin is not given, and cos is: they go together", sin=None)
     refused("append: position is given, and cos is not", cos=None, sin=None)
     refused("append: slots is of f32; its type is s32 or s64", slot_mapping=slots.astype(np.float32))
-    refused("append: v_cache is of f16; its type is that of k, f32", v_cache=v_cache.astype(np.float16))
+    refused("append: v_cache is of f16; its type is that of k, f32, or e4m3", v_cache=v_cache.astype(np.float16))
     refused("append: k_cache overlaps v_cache", v_cache=k_cache)
     refused("cache_layout 'NDH' is none of", cache_layout="NDH")
     refused('say device="emulator"', device=None)

@@ -31,7 +31,7 @@ struct Call {
       for (size_t i = 0; scale != 0 && i < x.size(); ++i) x[i] = scale * static_cast<float>(i + 1);
       call.tensors.push_back(kernels::RowOperand{DType::f32, extents, put(x)});
     }
-    call.tensors.resize(8);
+    call.tensors.resize(10);
   }
 
   template <class T>
@@ -131,6 +131,42 @@ TEST_CASE("keys are turned by the angles of their positions") {
   CHECK(!std::isnan(values[0]));  // which have no position
 }
 
+// A cache of e4m3 has the nearest number, and its greatest where that is more; scales are of heads, or one.
+TEST_CASE("caches of e4m3 hold what is left after a division by scales") {
+  for (const Floats& scales : {Floats{0.5F, 0.03F, 7}, Floats{0.9F}, Floats{}}) {
+    Call c;
+    c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 11, 10});
+    for (const size_t cache : {2, 3})
+      c.call.tensors[cache] = kernels::RowOperand{DType::e4m3, c.call.tensors[cache]->extents,
+                                                  c.put(std::vector<uint8_t>(kCache, 0x7f))};
+    for (const size_t scale : {8, 9})
+      if (!scales.empty())
+        c.call.tensors[scale] =
+            kernels::RowOperand{DType::f32, {static_cast<int64_t>(scales.size())}, c.put(scales)};
+    c.run();
+    size_t wrong = 0, kept = 0;
+    for (const auto& [tensor, factor] : {std::pair(size_t{2}, 1.F), {3, -3.F}}) {
+      std::vector<uint8_t> cache(kCache);
+      c.device->copy_out(cache.data(), c.call.tensors[tensor]->memory.address, kCache);
+      for (const auto& [token, slot] : {std::pair(0, 7), {2, 0}, {3, 11}, {4, 10}})
+        for (int64_t head = 0; head < kHeads; ++head)
+          for (size_t e = 0; e < kHead; ++e) {
+            const size_t at =
+                static_cast<size_t>((slot / kPageRows * kHeads + head) * kPageRows + slot % kPageRows) *
+                    kHead +
+                e;
+            const float scale =
+                scales.empty() ? 1 : scales[scales.size() == 1 ? 0 : static_cast<size_t>(head)];
+            wrong +=
+                cache[at] != encode(DType::e4m3, static_cast<double>(given(token, head, e, factor) / scale));
+          }
+      for (const uint8_t x : cache) kept += x == 0x7f;
+    }
+    CHECK(wrong == 0);
+    CHECK(kept == 2 * (kCache - 4 * kHeads * kHead));
+  }
+}
+
 TEST_CASE("two tokens of one slot are a race") {
   Call c;
   c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 7, 10});
@@ -154,7 +190,9 @@ TEST_CASE("misuse of append is refused") {
   c.call.tensors[4] = c.index<int32_t>({7, -1, 0, 3});
   refused("append: slots has the shape [rows], and is [4]: 5 rows are given before it");
   c.call.tensors[3]->type = DType::bf16;
-  refused("append: v_cache is of bf16; its type is that of k, f32");
+  refused("append: v_cache is of bf16; its type is that of k, f32, or e4m3");
+  c.call.tensors[8] = kernels::RowOperand{DType::f32, {2}, c.put(Floats(2))};
+  refused("append: 2 scales; one, or one for each of 3 heads");
   c.call.tensors[0]->memory.address = c.call.tensors[2]->memory.address;
   refused("overlaps");
   // Caches of no page take nothing.

@@ -43,7 +43,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     them may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
     batch lie in the pages of its row of the table, each of a multiple of 8 rows; `max_keys` is the most that a batch has, all
     rows of n pages unless given. K and V may be of float8_e4m3fn beside Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
-    heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words of those who serve.
+    heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words
+    of those who serve.
 
     On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K, V and sinks.
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
@@ -87,8 +88,8 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
     found = attention(q[:, None] if is_one else q, k_cache, v_cache, causal=True, scale=scale,
-                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, k_scale=k_scale, v_scale=v_scale, return_lse=return_lse,
-                      out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
+                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, k_scale=k_scale, v_scale=v_scale,
+                      return_lse=return_lse, out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
                       block_table=block_table, device=device)
     if not is_one:
         return found

@@ -169,16 +169,20 @@ def _pages(name, cache, k, cache_layout):
     return _halves(cache)
 
 
-def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=None, *, cache_layout="NHD", device=None):
+def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=None, *, k_scale=None, v_scale=None, cache_layout="NHD",
+           device=None):
     """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and gives (k_cache, v_cache).
 
-    k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type, are
-    [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64 [tokens] on the
+    k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
+    float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64 [tokens] on the
     device, has page number x rows of a page + row for each token; one that names no row, as -1, leaves its token out, and two tokens
     have two slots. All other rows of the caches stay as they are.
 
     With `cos` and `sin`, [positions, columns / 2] of the same type, keys are turned on the way as by rotary(), by the row that
     `positions`, int32 or int64 [tokens], says; one that is not there makes NaN. Columns are an even number, up to 2048.
+
+    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] where k is, if these are given; what a cache of
+    float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by the same scales.
 
     The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, in the memory of those that
     a jitted function was given with donate_argnums. It has no gradient.
@@ -189,7 +193,7 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
         if len(x.shape) < 3 or x.shape[-1] % 2 != 0:
             raise ValueError(f"append: {name} is [tokens, heads, columns], the last an even number, and is {tuple(x.shape)}")
     caches = (_pages("k_cache", k_cache, k, cache_layout), _pages("v_cache", v_cache, v, cache_layout))
-    found = _call("append", device, (_halves(k), _halves(v), *caches, slot_mapping, cos, sin, positions))
+    found = _call("append", device, (_halves(k), _halves(v), *caches, slot_mapping, cos, sin, positions, k_scale, v_scale))
     if found is None:  # in place
         return k_cache, v_cache
     return tuple(x.reshape(cache.shape) for x, cache in zip(found, (k_cache, v_cache)))
