@@ -1,21 +1,42 @@
 // Launches of several ranks tell each other this through memory that all of them reach.
 #pragma once
 
+#include <vector>
+
 #include "ptxbuilder/tile/semaphore.h"
 
 namespace ptxbuilder::kernels {
 
+inline constexpr int kMostRanks = 64;
+
 // The memory of each rank begins with words of four bytes, which are zeros before its first call: how many
-// calls it has done, how many CTAs have left the one that runs, the call for which the next rank's memory is
-// free, and for each block the call in which its data came.
+// calls it has done, how many CTAs have left the one that runs, and what other ranks have to say.
 inline constexpr uint32_t kExchangeBytes = 256 * 1024;
 
-// A ring of ranks, each of which sends to the next. All ranks make the same calls in the same order. A call
-// has a number, from 1 on, which the device counts, so that a recorded launch may be repeated.
+// A call of a rank has a number, from 1 on, which the device counts, so that a recorded launch may be
+// repeated. All ranks make the same calls in the same order.
+class RankedCall {
+ public:
+  // Each thread of the CTA makes it: the number is what it is before any CTA leaves. `own` has the words of
+  // this rank.
+  explicit RankedCall(gptr<u32> own);
+  u32 number() const { return number_; }
+  // One thread of each CTA says that the CTA waits for nothing more.
+  void left() const;
+
+ private:
+  static constexpr uint32_t kCalls = 0, kLeft = 1;  // words
+
+  gptr<u32> own_;
+  u32 number_;
+};
+
+// A ring of ranks, each of which sends to the next. Beside those of the call there are words of the call for
+// which the next rank's memory is free, and for each block of the call in which its data came.
 class Exchange {
  public:
-  // Each thread of the CTA makes it, outside of roles: the number is what it is before any CTA leaves.
-  // `own`, `next` and `previous` are the words of this rank and of its neighbours.
+  // Each thread of the CTA makes it, outside of roles. `own`, `next` and `previous` are the words of this
+  // rank and of its neighbours.
   Exchange(gptr<u32> own, gptr<u32> next, gptr<u32> previous);
 
   static constexpr uint32_t most_blocks() { return kExchangeBytes / 4 - kBlocks; }
@@ -23,7 +44,7 @@ class Exchange {
   // These are for one thread of each CTA. open() says that the memory of this rank is free for the one before
   // it, which what this rank did before it no longer reads; left() says that the CTA waits for nothing more.
   void open() const;
-  void left() const;
+  void left() const { call_.left(); }
   // Waits until the next rank's memory is free.
   void wait_for_next() const;
 
@@ -33,10 +54,40 @@ class Exchange {
   void wait(u32 block) const;
 
  private:
-  static constexpr uint32_t kCalls = 0, kLeft = 1, kFree = 32, kBlocks = 64;  // words
+  static constexpr uint32_t kFree = 32, kBlocks = 64;  // words
 
   gptr<u32> own_, next_, previous_;
-  u32 call_;
+  RankedCall call_;
+};
+
+// Ranks that all send to all, of which each has as many CTAs, and a CTA waits for those of its number. Beside
+// those of the call there is a word of each rank's CTAs, of the last call whose data they have sent. Since
+// every call waits for all ranks, who has heard of a rank's call knows that this rank is done with the one
+// before, and may overwrite what that has read: there are two places for data, which calls take in turn, and
+// nobody has to say that one is free.
+class PeerExchange {
+ public:
+  // Each thread of the CTA makes it. `of_ranks` are the words of all ranks.
+  PeerExchange(gptr<u32> own, std::vector<gptr<u32>> of_ranks, u32 rank);
+
+  static constexpr uint32_t most_ctas() { return (kExchangeBytes / 4 - kFirst) / kMostRanks; }
+
+  // The place for this call's data, 0 or 1.
+  u32 place() const { return call_.number() & 1; }
+  // Thread i of the CTA says to rank i that this CTA's data has come there, or waits for that of rank i. The
+  // CTA's threads meet ahead of signal() and behind wait().
+  void signal(u32 thread) const;
+  void wait(u32 thread) const;
+  void left() const { call_.left(); }
+
+ private:
+  static constexpr uint32_t kFirst = 64;  // word
+  u32 word_of(u32 rank) const;
+
+  gptr<u32> own_;
+  std::vector<gptr<u32>> of_ranks_;
+  u32 rank_;
+  RankedCall call_;
 };
 
 }  // namespace ptxbuilder::kernels

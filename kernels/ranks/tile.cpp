@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
+#include "kernels/ranks/exchange.h"
 #include "ptxbuilder/isa/hopper.h"
 
 namespace ptxbuilder::kernels {
 
 void check(const RankedTile& t) {
-  if (t.ranks < 2 || t.ranks > 64)
-    throw Error(fmt::format("a product of {} ranks; there may be 2 to 64", t.ranks));
+  if (t.ranks < 2 || t.ranks > kMostRanks)
+    throw Error(fmt::format("a product of {} ranks; there may be 2 to {}", t.ranks, kMostRanks));
   if (t.type != DType::bf16 && t.type != DType::f16)
     throw Error(fmt::format("a product of ranks in {}; it takes bf16 and f16", name(t.type)));
   if (t.cluster < 1 || t.cluster > 2 || t.stages < 2 || t.group < 1 || (t.bm != 64 && t.bm != 128))

@@ -48,7 +48,7 @@ Numbers RowParts::reduce(Reduction operation, const OfNumbers& of) const {
 RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
     : warps_(problem.tile.warps),
       ctas_(problem.operation->reduces ? problem.tile.ctas : 1),
-      is_repeated_(problem.operation->has_sums()) {
+      is_repeated_(problem.operation->takes_turns()) {
   if (!problem.operation->reduces || !problem.tile.is_shared()) return;
   const int places = (warps_ * ctas_ * kMostNumbers + kLanes - 1) / kLanes * kLanes;  // stages of 128 bytes
   if (ctas_ > 1 && is_repeated_) sets_ = 2 * kCallsOfMeeting;
@@ -91,7 +91,7 @@ void RowExchange::send_to_cluster(sptr<f32> places, const std::vector<Numbers>& 
   } else if (calls_ == 0) {
     barrier_cluster_wait();
   } else if (calls_ > 1) {
-    throw Error("a row that CTAs share is exchanged twice at most, unless its operation sums over rows");
+    throw Error("a row that CTAs share is exchanged twice at most, unless CTAs take rows in turn");
   }
   ++calls_;
   const u32 turn = *turn_, lane = tid_x() % kLanes;

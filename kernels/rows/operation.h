@@ -70,10 +70,12 @@ struct RowOperation {
   bool is_of_rows =
       true;  // a row's threads have all of it: else the tile says how wide accesses are, and no more
   Kernel (*build)(const RowProblem&) = nullptr;
+  bool stays = false;  // CTAs stay and take rows in turn, as those of a result that is summed do
 
   // It gives the extents' words, in the order of their first use.
   std::vector<std::string> sizes() const;
   bool has_sums() const;
+  bool takes_turns() const { return stays || has_sums(); }
 };
 
 // A kernel of an operation is made by the types of the tensors that are given, and by how a row is spread.

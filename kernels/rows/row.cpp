@@ -73,7 +73,8 @@ RegisterTile<T> number_of(const RowProblem& problem, const Parameters& parameter
 
 }  // namespace
 
-Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where) {
+Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where,
+                              const std::function<void(Parameters&)>& more) {
   Parameters p;
   const RowOperation& o = *problem.operation;
   for (size_t i = 0; i < o.tensors.size(); ++i)
@@ -83,6 +84,7 @@ Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where)
   for (const std::string& size : o.sizes())
     p.add(size, Parameter::Kind::scalar, DType::u32, "an extent of tensors");
   for (const RowNumber& n : o.numbers) p.add(n.name, Parameter::Kind::scalar, DType::f32, n.meaning);
+  if (more) more(p);
   p.declare(k, where);
   return p;
 }
@@ -171,10 +173,20 @@ Numbers Row::load(const std::string& tensor, float outside) const {
 }
 
 void Row::store(const std::string& tensor, const Numbers& x) const {
-  with_type(type_of(tensor), [&]<class T>(T) {
-    const gptr<T> start = parameters_.get<gptr<T>>(tensor);
-    ptxbuilder::store(tile_of(problem_.tile, start, size("rows"), size("columns"), row_, column_),
+  store_to(parameters_.get<gmem>(tensor), type_of(tensor), x);
+}
+
+void Row::store_to(gmem start, DType type, const Numbers& x) const {
+  with_type(type, [&]<class T>(T) {
+    ptxbuilder::store(tile_of(problem_.tile, gptr<T>(start), size("rows"), size("columns"), row_, column_),
                       narrowed<T>(x));
+  });
+}
+
+Numbers Row::load_from(gmem start, DType type) const {
+  return with_type(type, [&]<class T>(T) {
+    return widened(ptxbuilder::load<T>(
+        tile_of(problem_.tile, gptr<T>(start), size("rows"), size("columns"), row_, column_), layout_));
   });
 }
 
@@ -350,7 +362,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
     if (t.waits()) row.send_for(kernel_);
     body(row);
   };
-  if (!problem_.operation->has_sums()) return one(first, {});
+  if (!problem_.operation->takes_turns()) return one(first, {});
   const auto registers_of = [&](const std::string& tensor, u32 block) {
     if (!problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns())
       return number_of(problem_, parameters_, parameters_.get<gptr<f32>>(tensor), 1, block * t.rows())
@@ -392,21 +404,28 @@ void RowThreads::store(const std::string& tensor, const std::optional<RowSums>& 
   ptxbuilder::store(to, t.is_shared() ? x : reduce_cols(Reduction::add, x));
 }
 
-Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body, Where where) {
+Kernel rows_kernel(const RowProblem& problem, const std::function<void(Kernel&, Parameters&)>& more,
+                   const std::function<void(RowThreads&, const Parameters&)>& body, Where where) {
   const RowTile& t = problem.tile;
   Kernel k(problem.operation->name);
-  const Parameters parameters = declare_parameters(k, problem, where);
+  const Parameters parameters = declare_parameters(k, problem, where, [&](Parameters& p) { more(k, p); });
   const std::string blocks =
-      problem.operation->has_sums() ? row_parts_rule(t) : fmt::format("ceil_div(rows, {})", t.rows());
+      problem.operation->takes_turns() ? row_parts_rule(t) : fmt::format("ceil_div(rows, {})", t.rows());
   k.grid(t.ctas > 1 ? fmt::format("{} * {}", blocks, t.ctas) : blocks);
   k.builder().hold_at_once(static_cast<uint32_t>(t.at_once));
   RowExchange exchange(k, problem);
   k.warpgroups(t.warpgroups(), 0, [&](u32) {
     RowThreads threads(k, problem, parameters, exchange);
-    body(threads);
+    body(threads, parameters);
     exchange.finish();
   });
   return k;
+}
+
+Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body, Where where) {
+  return rows_kernel(
+      problem, [](Kernel&, Parameters&) {}, [&](RowThreads& threads, const Parameters&) { body(threads); },
+      where);
 }
 
 Kernel row_kernel(const RowProblem& problem, const std::function<void(Row&)>& body, Where where) {

@@ -25,7 +25,9 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 
 // It declares what an operation's kernel gets: a pointer for each tensor that is given, the extents, and its
 // numbers.
-Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where = Where::here());
+// `more` adds some of the kernel's own, which come last.
+Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where = Where::here(),
+                              const std::function<void(Parameters&)>& more = nullptr);
 
 // The rows of a CTA, of which all have one meaning in the kernel's text. Tiles of elements lie in layout(),
 // and those of one number for each row in layout().reduced_rows(). Made by row_kernel().
@@ -52,6 +54,9 @@ class Row {
   // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
+  // They do so for a matrix [rows, columns] that is none of the operation's tensors.
+  Numbers load_from(gmem start, DType type) const;
+  void store_to(gmem start, DType type, const Numbers& x) const;
   // It loads the rows that `index` says, one for each of this tile's; a row that is not there is NaN.
   // A thread has one row (RowLimits).
   Numbers load_rows(const std::string& tensor, const RegisterTile<s32>& index) const;
@@ -138,7 +143,8 @@ class RowThreads {
   void store(const std::string& tensor, const std::optional<RowSums>& sums) const;
 
  private:
-  friend Kernel rows_kernel(const RowProblem&, const std::function<void(RowThreads&)>&, Where);
+  friend Kernel rows_kernel(const RowProblem&, const std::function<void(Kernel&, Parameters&)>&,
+                            const std::function<void(RowThreads&, const Parameters&)>&, Where);
   RowThreads(Kernel& kernel, const RowProblem& problem, const Parameters& parameters, RowExchange& exchange);
 
   Kernel& kernel_;
@@ -148,8 +154,12 @@ class RowThreads {
 };
 
 // It builds the kernel of an operation, whose text is `body`. Each CTA has some rows, or with others of its
-// cluster one; of an operation that sums over rows, CTAs stay and take rows in turn.
+// cluster one; of an operation that sums over rows or says so, CTAs stay and take rows in turn.
 Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body,
+                   Where where = Where::here());
+// It does so for a kernel of more than its operation: `more` adds parameters, and makes what roles share.
+Kernel rows_kernel(const RowProblem& problem, const std::function<void(Kernel&, Parameters&)>& more,
+                   const std::function<void(RowThreads&, const Parameters&)>& body,
                    Where where = Where::here());
 // It does so where there is nothing but the rows.
 Kernel row_kernel(const RowProblem& problem, const std::function<void(Row&)>& body,

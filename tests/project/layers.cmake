@@ -23,7 +23,7 @@ set(allowed_ptxbuilder/ptx ptxbuilder ptxbuilder/ptx)
 set(allowed_ptxbuilder/isa ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/ptx)
 set(allowed_ptxbuilder/analysis ptxbuilder ptxbuilder/isa ptxbuilder/ptx ptxbuilder/analysis)
 set(allowed_runtime/compile ptxbuilder ptxbuilder/compile ptxbuilder/tile runtime runtime/emulator runtime/compile)
-foreach(room "family" "call" "rows family call" "ranks" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"
+foreach(room "family" "call" "rows family call" "ranks rows call" "gemm family call" "steps family gemm" "attention family gemm call" "attention_gradient family attention gemm call" "measure family gemm"
         "tune family gemm attention steps measure" "export family" "simulate" "inspect family"
         "command family gemm attention measure tune export simulate inspect" "bench/peers measure" "bench family gemm measure tune c bench/peers"
         "c call rows ranks gemm attention attention_gradient" "python/src c gemm attention")

@@ -1,15 +1,11 @@
 // Products of several ranks on devices of the emulator: right by float64 on drawn shapes and schedules, and
 // with one piece put wrong, named.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
-
-#include <filesystem>
-#include <fstream>
-#include <regex>
 
 #include "error_kit.h"
 #include "kernels/ranks/all_gather.h"
 #include "kernels/ranks/reduce_scatter.h"
+#include "tests/ranks/mutant_kit.h"
 #include "tests/ranks/ranks_kit.h"
 
 namespace ptxbuilder::test::ranks_test {
@@ -20,18 +16,6 @@ kernels::RankedTile small_tile(int ranks, int cluster) {
   tile.ranks = ranks, tile.cluster = cluster;
   tile.bm = 64, tile.bn = 32, tile.stages = 3, tile.group = 2;
   return tile;
-}
-
-runtime::EmulatorOptions of_seed(uint64_t seed) {
-  runtime::EmulatorOptions options;
-  options.seed = seed;
-  return options;
-}
-
-LoadOptions uncached() {
-  LoadOptions options;
-  options.cache = false;
-  return options;
 }
 
 // Two calls, one queued behind the other, of which the second finds the first one's data.
@@ -52,22 +36,13 @@ void call_twice(const RankedCase& c, const kernels::RankedTile& tile, uint64_t s
   CHECK(run.worst() <= 1);
 }
 
-// The kernel's PTX with a piece put wrong: the first that a pattern finds, or wherever it finds one.
-struct Mutant {
-  const char* what;
+struct Mutant : PtxMutant {
   RankedForm form;
-  std::string from, to;
-  bool once = false;
 };
 
-std::string ptx_of(RankedForm form, const kernels::RankedTile& tile) {
-  CompilerOptions options;
-  options.cache = false;
-  options.assemble = false;
-  return Compiler(options)
-      .compile(form == RankedForm::all_gather ? kernels::all_gather_product(tile)
-                                              : kernels::product_reduce_scatter(tile))
-      .ptx;
+std::string ptx_of_form(RankedForm form, const kernels::RankedTile& tile) {
+  return ptx_of(form == RankedForm::all_gather ? kernels::all_gather_product(tile)
+                                               : kernels::product_reduce_scatter(tile));
 }
 
 }  // namespace
@@ -97,43 +72,30 @@ TEST_CASE("what orders the ranks of a product is named where it is wrong") {
   const std::string written = "cp\\.async\\.bulk\\.wait_group 0;",
                     not_waited = "cp.async.bulk.wait_group 60;";
   std::vector<Mutant> mutants = {
-      {"rows are signalled ahead of their coming", all_gather, written, not_waited},
-      {"sums are signalled ahead of their coming", reduce_scatter, written, not_waited},
-      {"a stage is loaded anew before it was sent", all_gather, "wait_group\\.read 1;",
-       "wait_group.read 60;"}};
+      {{"rows are signalled ahead of their coming", written, not_waited}, all_gather},
+      {{"sums are signalled ahead of their coming", written, not_waited}, reduce_scatter},
+      {{"a stage is loaded anew before it was sent", "wait_group\\.read 1;", "wait_group.read 60;"},
+       all_gather}};
   for (const RankedForm form : {all_gather, reduce_scatter}) {
-    mutants.push_back({"a release of the GPU's scope", form, "st\\.release\\.sys", "st.release.gpu"});
-    mutants.push_back({"an acquire of the GPU's scope", form, "ld\\.acquire\\.sys", "ld.acquire.gpu"});
-    mutants.push_back({"another rank's words", form, "_param_6\\]", "_param_5]"});
+    mutants.push_back({{"a release of the GPU's scope", "st\\.release\\.sys", "st.release.gpu"}, form});
+    mutants.push_back({{"an acquire of the GPU's scope", "ld\\.acquire\\.sys", "ld.acquire.gpu"}, form});
+    mutants.push_back({{"another rank's words", "_param_6\\]", "_param_5]"}, form});
     // open() comes first, and says so of all calls to come.
-    mutants.push_back({"memory is free that is still read", form,
-                       "(st\\.release\\.sys\\.global\\.u32 \\[%rd\\d+\\]), %r\\d+", "$1, 100", true});
+    mutants.push_back({{"memory is free that is still read",
+                        "(st\\.release\\.sys\\.global\\.u32 \\[%rd\\d+\\]), %r\\d+", "$1, 100", true},
+                       form});
   }
-  const std::string file = (std::filesystem::temp_directory_path() / "ranks_test_mutant.ptx").string();
   const kernels::RankedTile tile = small_tile(2, 1);
   for (const Mutant& m : mutants) {
     const std::string what = m.what;
     CAPTURE(what);
     CAPTURE(static_cast<int>(m.form));
-    const std::string right = ptx_of(m.form, tile);
-    const std::string text = std::regex_replace(
-        right, std::regex(m.from), m.to,
-        m.once ? std::regex_constants::format_first_only : std::regex_constants::format_default);
-    REQUIRE(text != right);
-    std::ofstream(file) << text;
-    LoadOptions options = uncached();
-    options.ptx_file = file;
     const RankedCase c{m.form, 2, 100, 48, 320};
-    std::string report;
-    for (uint64_t seed = 0; seed < 24 && report.empty(); ++seed) try {
-        call_twice(c, tile, seed, options);
-      } catch (const runtime::EmulatorError& e) {
-        CHECK((e.fault() == runtime::Fault::race || e.fault() == runtime::Fault::deadlock));
-        report = e.what();
-      }
+    const std::string report =
+        report_of(m, ptx_of_form(m.form, tile),
+                  [&](uint64_t seed, const LoadOptions& o) { call_twice(c, tile, seed, o); });
     CHECK(report.find("of device ") != std::string::npos);
   }
-  std::filesystem::remove(file);
 }
 
 TEST_CASE("calls of ranks that cannot be right are refused") {

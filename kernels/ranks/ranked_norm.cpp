@@ -1,0 +1,150 @@
+#include "kernels/ranks/ranked_norm.h"
+
+#include <fmt/format.h>
+
+#include "kernels/call/kernel_cache.h"
+#include "kernels/call/operand.h"
+#include "kernels/call/told_call.h"
+#include "kernels/call/watched.h"
+#include "kernels/ranks/all_reduce_norm.h"
+#include "kernels/ranks/exchange.h"
+#include "kernels/rows/row_check.h"
+#include "runtime/loaded_kernel.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr size_t kPlaces = 2, kAlignment = 256;
+
+// A kernel is made for this and a tile.
+struct NormKey {
+  std::vector<std::optional<DType>> types;
+  int ranks;
+  friend bool operator==(const NormKey&, const NormKey&) = default;
+};
+
+size_t place_bytes(const runtime::View& memory) {
+  return (memory.bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
+}
+
+void check_memory(const RankedNormArguments& p, size_t bytes) {
+  const auto ranks = static_cast<int>(p.memory.size());
+  if (ranks < 2 || ranks > kMostRanks)
+    throw Error(fmt::format("all_reduce_rms_norm: the exchange memory of {} ranks; there may be 2 to {}",
+                            ranks, kMostRanks));
+  if (p.rank < 0 || p.rank >= ranks)
+    throw Error(fmt::format(
+        "all_reduce_rms_norm: rank {} of {}; the exchange memory of each rank is given, this one's too",
+        p.rank, ranks));
+  const size_t least = RankedNorm::memory_bytes(ranks, bytes);
+  for (int r = 0; r < ranks; ++r) {
+    const runtime::View& memory = p.memory[static_cast<size_t>(r)];
+    if (memory.address == 0 || memory.address % kAlignment != 0 || memory.bytes < least)
+      throw Error(
+          fmt::format("all_reduce_rms_norm: the exchange memory of rank {} has {} B at {:#x}; it takes {} at "
+                      "a multiple of {}",
+                      r, memory.bytes, memory.address, least, kAlignment));
+    if (memory.bytes != p.memory[0].bytes)
+      throw Error(
+          fmt::format("all_reduce_rms_norm: the exchange memory of rank {} has {} B, and that of rank 0 "
+                      "{}; all have as many, by which data find their place",
+                      r, memory.bytes, p.memory[0].bytes));
+  }
+}
+
+RowCall call_of(const RankedNormArguments& p, const RowOperation& operation) {
+  RowCall call;
+  call.operation = &operation;
+  call.tensors = {p.x, p.residual, p.weight, p.y, p.new_residual};
+  call.numbers = {p.epsilon};
+  call.stream = p.stream;
+  return call;
+}
+
+// Ranks divide rows alike: by what the sizes allow, and not by where a rank has its tensors.
+void check_alignment(const RowCall& call, const CheckedRows& checked) {
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    if (!call.tensors[i]) continue;
+    const auto& [type, extents, memory] = *call.tensors[i];
+    const int64_t columns = checked.columns(), most = 16 / size_of(type),
+                  side_by_side = std::min(most, columns & -columns);
+    const auto unit = static_cast<uint64_t>(side_by_side * size_of(type));
+    if (memory.address % unit != 0)
+      throw Error(fmt::format(
+          "all_reduce_rms_norm: {} begins at {:#x}; with {} columns of {} it begins at a multiple of "
+          "{} B, as on all ranks",
+          call.operation->tensors[i].name, memory.address, columns, name(type), unit));
+  }
+}
+
+}  // namespace
+
+struct RankedNorm::State {
+  State(runtime::Device& the_device, const CallOptions& options)
+      : device(the_device),
+        load_options(options.compiler),
+        multiprocessors(options.multiprocessors ? options.multiprocessors
+                                                : the_device.properties().multiprocessors) {}
+
+  runtime::LoadedKernel& kernel(const RowProblem& problem, int ranks) {
+    return kernels.get(NormKey{problem.types, ranks}, problem.tile, [&] {
+      const WatchedKernels watched;
+      Kernel built = all_reduce_norm(problem, ranks);
+      for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
+      return std::make_unique<runtime::LoadedKernel>(load(device, std::move(built), load_options));
+    });
+  }
+
+  void call(const RankedNormArguments& p, Where where) {
+    const RowCall call = call_of(p, operation);
+    const CheckedRows c = check_rows(call, where);
+    if (p.multiprocessors < 0)
+      throw Error(fmt::format("all_reduce_rms_norm: multiprocessors {}; 0 or more", p.multiprocessors));
+    const auto bytes = static_cast<size_t>(c.rows() * c.columns() * size_of(p.x.type));
+    check_memory(p, bytes);
+    if (c.is_empty) return;
+    check_row_addresses(call, where);
+    check_alignment(call, c);
+    std::vector<runtime::Argument> arguments;
+    for (size_t i = 0; i < call.tensors.size(); ++i)
+      if (call.tensors[i])
+        arguments.push_back(runtime::pointer(call.tensors[i]->memory, call.tensors[i]->type));
+    for (const std::string& word : operation.sizes())
+      arguments.push_back(runtime::scalar(static_cast<uint32_t>(c.sizes.at(word))));
+    arguments.push_back(runtime::scalar(p.epsilon));
+    for (const runtime::View& memory : p.memory) arguments.push_back(runtime::pointer(memory, DType::u32));
+    arguments.push_back(runtime::pointer(p.memory[static_cast<size_t>(p.rank)], DType::u32));
+    arguments.push_back(runtime::scalar(static_cast<uint32_t>(p.rank)));
+    arguments.push_back(runtime::scalar(uint64_t{place_bytes(p.memory[0])}));
+    const int ctas = c.problem.tile.ctas;
+    const int64_t parts = std::min<int64_t>(
+        row_parts(c.problem.tile, c.rows(), p.multiprocessors ? p.multiprocessors : multiprocessors),
+        PeerExchange::most_ctas() / static_cast<uint32_t>(ctas));
+    kernel(c.problem, static_cast<int>(p.memory.size()))
+        .launch({.grid = {static_cast<uint32_t>(parts * ctas)}, .stream = p.stream}, arguments, where);
+  }
+
+  runtime::Device& device;
+  const LoadOptions load_options;
+  const int multiprocessors;
+  const RowOperation operation = all_reduce_rms_norm();
+  KernelCache<NormKey, RowTile> kernels;
+};
+
+RankedNorm::RankedNorm(runtime::Device& device, const CallOptions& options)
+    : state_(std::make_unique<State>(device, options)) {}
+RankedNorm::~RankedNorm() = default;
+
+size_t RankedNorm::memory_bytes(int ranks, size_t bytes) {
+  const size_t place = (static_cast<size_t>(ranks) * bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return kExchangeBytes + kPlaces * place;
+}
+
+void RankedNorm::operator()(const RankedNormArguments& p, Where where) {
+  AtLine line(where);
+  told_call(
+      [&] { return fmt::format("all_reduce_rms_norm of {} ranks, x {}", p.memory.size(), name(p.x.type)); },
+      [&] { state_->call(p, where); });
+}
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,55 @@
+// An all-reduce of several ranks with a residual and an RMS norm, as one call on the host of each.
+//
+//   RankedNorm norm(*device);
+//   RankedNormArguments p;
+//   p.rank = 0, p.memory = {mine, of_rank_1};  // as many bytes as memory_bytes() says, zeros at first
+//   p.x = p.residual = p.y = p.new_residual = {DType::bf16, {8, 4096}};
+//   p.x.memory = x, p.residual->memory = p.new_residual.memory = residual, p.y.memory = y;  // in place
+//   norm(p);  // queued; the other ranks make the same call
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/rows/rows.h"
+
+namespace ptxbuilder::kernels {
+
+// new_residual = the sum of all ranks' x, in the order of ranks, + residual, and y = its RMS norm * weight:
+// the same bits on all ranks where they give the same residual and weight. Tensors are as those of rms_norm
+// in Rows, at multiples of 16 bytes or, where fewer columns than that are side by side, of what these have.
+struct RankedNormArguments {
+  int rank = 0;
+  // The memory by which ranks exchange rows, of each rank, as kernels of this one reach it: as much of each,
+  // and of no other operation's. Calls that may run at once need one each. Before the first call all of it
+  // that kExchangeBytes covers is zeros.
+  std::vector<runtime::View> memory = {};
+  RowOperand x;
+  std::optional<RowOperand> residual = {}, weight = {};
+  RowOperand y, new_residual;
+  float epsilon = 1e-6F;
+  int multiprocessors = 0;  // that it may take, on all ranks alike; 0: all of the device's
+  runtime::Stream stream = {};
+};
+
+// Keeps kernels. Not to outlive its device. Any thread may call it at any time.
+class RankedNorm {
+ public:
+  explicit RankedNorm(runtime::Device& device, const CallOptions& options = {});
+  ~RankedNorm();
+
+  // Bytes of exchange memory that each rank has for x of so many bytes at most.
+  static size_t memory_bytes(int ranks, size_t bytes);
+
+  // Queues one call. All ranks have to come to it, with the same sizes, on GPUs of one kind, and with their
+  // memory reachable: Device::reach() in one process, or memory that a process group shares. Throws Error
+  // that names the tensor, the rule and the value.
+  void operator()(const RankedNormArguments& arguments, Where where = Where::here());
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,67 @@
+// Kernels of several ranks with a piece put wrong, on schedules of the emulator until one is named.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <string>
+
+#include "ptxbuilder/compile/compile.h"
+#include "runtime/compile/load.h"
+#include "runtime/emulator/emulator.h"
+
+namespace ptxbuilder::test {
+
+inline runtime::EmulatorOptions of_seed(uint64_t seed) {
+  runtime::EmulatorOptions options;
+  options.seed = seed;
+  return options;
+}
+
+inline LoadOptions uncached() {
+  LoadOptions options;
+  options.cache = false;
+  return options;
+}
+
+inline std::string ptx_of(Kernel kernel) {
+  CompilerOptions options;
+  options.cache = false;
+  options.assemble = false;
+  return Compiler(options).compile(std::move(kernel)).ptx;
+}
+
+// A piece of a kernel's PTX that is put wrong: the first that a pattern finds, or wherever it finds one.
+struct PtxMutant {
+  const char* what;
+  std::string from, to;
+  bool once = false;
+};
+
+// What the emulator says of the mutant on the first schedule that it finds wrong, of two dozen: a race or a
+// deadlock. `run` makes the calls with a seed and options.
+inline std::string report_of(const PtxMutant& m, const std::string& right,
+                             const std::function<void(uint64_t seed, const LoadOptions&)>& run) {
+  const std::string text = std::regex_replace(
+      right, std::regex(m.from), m.to,
+      m.once ? std::regex_constants::format_first_only : std::regex_constants::format_default);
+  REQUIRE(text != right);
+  LoadOptions options = uncached();
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "ranks_mutant.ptx";
+  options.ptx_file = file.string();
+  std::ofstream(file) << text;
+  std::string report;
+  for (uint64_t seed = 0; seed < 24 && report.empty(); ++seed) try {
+      run(seed, options);
+    } catch (const runtime::EmulatorError& e) {
+      CHECK((e.fault() == runtime::Fault::race || e.fault() == runtime::Fault::deadlock));
+      report = e.what();
+    }
+  std::filesystem::remove(file);
+  return report;
+}
+
+}  // namespace ptxbuilder::test
