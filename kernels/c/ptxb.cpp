@@ -70,6 +70,10 @@ struct Opened {
     return *product.get([&] { return std::make_unique<kernels::RankedProduct>(*device, form); });
   }
 
+  kernels::RankedNorm& ranked_norm() {
+    return *ranked_norm_.get([&] { return std::make_unique<kernels::RankedNorm>(*device); });
+  }
+
   runtime::Address allocate(size_t bytes) {
     const runtime::Address address = device->allocate(bytes);
     const std::lock_guard lock(mutex_);
@@ -96,6 +100,7 @@ struct Opened {
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
   runtime::Lazy<std::unique_ptr<kernels::RankedProduct>> all_gather_, reduce_scatter_;
+  runtime::Lazy<std::unique_ptr<kernels::RankedNorm>> ranked_norm_;
 };
 
 // A handle holds null once it was given back. The handle itself stays, a few words, so that it may be asked,
@@ -478,6 +483,23 @@ int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream
     RankedCall call = read_ranked(given(ranked, "the call"), true, opened.ordinal);
     call.arguments.stream = stream_of(stream);
     opened.ranked(call.form)(call.arguments, Where{});
+  });
+}
+
+int ptxb_ranked_norm_memory(ptxb_device* device, const ptxb_ranked_norm* norm, size_t* bytes) {
+  return status_of([&] {
+    const RankedNormCall call = read_ranked_norm(given(norm, "the call"), false, opened_of(device).ordinal);
+    given(bytes, "where to put the bytes");
+    *bytes = kernels::RankedNorm::memory_bytes(call.ranks, call.arguments.x.memory.bytes);
+  });
+}
+
+int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void* stream) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    RankedNormCall call = read_ranked_norm(given(norm, "the call"), true, opened.ordinal);
+    call.arguments.stream = stream_of(stream);
+    opened.ranked_norm()(call.arguments, Where{});
   });
 }
 

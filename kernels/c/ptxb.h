@@ -396,7 +396,7 @@ PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* wor
  * ever. */
 PTXB_API const char* ptxb_rows_table(void);
 
-/* ---- Products of several ranks ---- */
+/* ---- Products and norms of several ranks ---- */
 
 /* Each rank makes the same call for its own part, on a GPU that reaches the others' memory, and in the same
  * order as the others. With `scatters` 0, A has `rows` of this rank, [rows,k], and D is the product of all
@@ -423,6 +423,33 @@ typedef struct ptxb_ranked {
 PTXB_API int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, size_t* bytes);
 /* Queues this rank's part on a stream, as ptxb_matmul_run(). */
 PTXB_API int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream);
+
+/* The sum of all ranks' rows, with a residual, and its RMS norm: new_residual = x of rank 0 + x of rank 1 +
+ * ..
+ * + residual, and y = new_residual / sqrt(mean(new_residual^2) + epsilon) * weight. All have the same shape
+ * [.., columns] and type, f16, bf16 or f32, but for the weight, [columns] of any of these, and have no gaps;
+ * residual and weight may be NULL, and are the same on all ranks. A result may be in the place of x or of the
+ * residual. Calls as those of ptxb_ranked, by memory of their own: no product takes the same. */
+typedef struct ptxb_ranked_norm {
+  size_t size; /* sizeof(ptxb_ranked_norm) */
+  const ptxb_tensor* x;
+  const ptxb_tensor* residual;
+  const ptxb_tensor* weight;
+  const ptxb_tensor* y;
+  const ptxb_tensor* new_residual;
+  void* const* memory; /* of each rank, as kernels of this one reach it; zeros before the first call */
+  size_t memory_bytes; /* of each, the same on all; ptxb_ranked_norm_memory() says how many at least */
+  int32_t ranks, rank;
+  float epsilon;
+  int32_t reserved; /* 0 */
+} ptxb_ranked_norm;
+
+#define PTXB_RANKED_NORM_INIT \
+  { sizeof(ptxb_ranked_norm), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 1e-6f, 0 }
+
+/* As ptxb_ranked_memory() and ptxb_ranked_run(). */
+PTXB_API int ptxb_ranked_norm_memory(ptxb_device* device, const ptxb_ranked_norm* norm, size_t* bytes);
+PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void* stream);
 
 /* ---- Kernels of anybody's ---- */
 

@@ -1,7 +1,8 @@
-// Products of ranks of the C interface, as the class takes them.
+// Products and norms of ranks of the C interface, as the classes take them.
 #pragma once
 
 #include "kernels/c/ptxb.h"
+#include "kernels/ranks/ranked_norm.h"
 #include "kernels/ranks/ranked_product.h"
 
 namespace ptxbuilder::c {
@@ -14,5 +15,11 @@ struct RankedCall {
 // `gpu` is the device's number, or below 0 for the emulator. Throws Error that names the operand and the
 // rule.
 RankedCall read_ranked(const ptxb_ranked& ranked, bool with_memory, int gpu);
+
+struct RankedNormCall {
+  int ranks;
+  kernels::RankedNormArguments arguments;  // as those of RankedCall
+};
+RankedNormCall read_ranked_norm(const ptxb_ranked_norm& norm, bool with_memory, int gpu);
 
 }  // namespace ptxbuilder::c

@@ -11,18 +11,6 @@
 namespace ptxbuilder::c {
 namespace {
 
-kernels::RowOperand operand_of(const std::string& name, const ptxb_tensor* tensor, int gpu) {
-  const Placed t(name.c_str(), tensor, gpu);
-  kernels::RowOperand x{t.type, {}, t.memory()};
-  int64_t compact = 1;
-  for (size_t i = t.rank(); i-- > 0; compact *= t.extent(i)) {
-    x.extents.insert(x.extents.begin(), t.extent(i));
-    if (t.extent(i) > 1 && x.memory.bytes > 0 && t.stride(i) != compact)
-      throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
-  }
-  return x;
-}
-
 std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
 
 template <class All, class Text>
@@ -51,6 +39,18 @@ std::string text_of(const kernels::RowOperation& o) {
 
 }  // namespace
 
+kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu) {
+  const Placed t(name.c_str(), tensor, gpu);
+  kernels::RowOperand x{t.type, {}, t.memory()};
+  int64_t compact = 1;
+  for (size_t i = t.rank(); i-- > 0; compact *= t.extent(i)) {
+    x.extents.insert(x.extents.begin(), t.extent(i));
+    if (t.extent(i) > 1 && x.memory.bytes > 0 && t.stride(i) != compact)
+      throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+  }
+  return x;
+}
+
 kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   constexpr size_t kFirst = offsetof(ptxb_rows, number_count) + sizeof given_rows.number_count;
   const ptxb_rows rows = grown(given_rows, PTXB_ROWS_INIT, kFirst, "ptxb_rows", "PTXB_ROWS_INIT");
@@ -65,7 +65,7 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     call.tensors.emplace_back();
     if (i < rows.tensor_count && rows.tensors[i])
-      call.tensors.back() = operand_of(tensors[i].name, rows.tensors[i], gpu);
+      call.tensors.back() = read_row_operand(tensors[i].name, rows.tensors[i], gpu);
   }
   if (rows.number_count > 0) {
     const float* numbers = &given(rows.numbers, "the list of numbers");

@@ -1302,6 +1302,36 @@ static void check_convolution(unsigned seed) {
   discard(&x), discard(&w), discard(&y), discard(&bias);
 }
 
+/* What one rank knows without the others: the bytes of memory, and what is refused. */
+static void check_ranked(void) {
+  Matrix x, wide;
+  make(&x, bf16, 4, 64, 64, 1, 0);
+  make(&wide, bf16, 8, 64, 64, 1, 0);
+  ptxb_ranked product = PTXB_RANKED_INIT;
+  product.a = product.b = &x.tensor, product.d = &wide.tensor, product.ranks = 2;
+  size_t bytes = 0;
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 8 x 64; it has to be 8 x 4");
+  ptxb_ranked_norm norm = PTXB_RANKED_NORM_INIT;
+  norm.x = norm.residual = norm.y = norm.new_residual = &x.tensor, norm.ranks = 3;
+  OK(ptxb_ranked_norm_memory(device, &norm, &bytes));
+  CHECK(bytes == 262144 + 2 * 3 * 512);
+  norm.reserved = 1;
+  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "reserved: 1; it is 0");
+  norm.reserved = 0, norm.ranks = 1;
+  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "ranks: 1; there are 2 at least");
+  norm.ranks = 3;
+  REFUSED(ptxb_ranked_norm_run(device, &norm, NULL), "the list of the ranks' memory is NULL");
+  void* memory[3] = {x.tensor.data, x.tensor.data, x.tensor.data};
+  norm.memory = memory, norm.memory_bytes = bytes - 1;
+  norm.new_residual = &wide.tensor;
+  REFUSED(ptxb_ranked_norm_run(device, &norm, NULL),
+          "new_residual has the shape [rows, columns], and is [8, 64]");
+  norm.new_residual = &x.tensor;
+  REFUSED(ptxb_ranked_norm_run(device, &norm, NULL), "overlaps");
+  discard(&x);
+  discard(&wide);
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -1332,6 +1362,7 @@ int main(int count, char** words) {
   check_rows(seed);
   check_append();
   check_convolution(seed);
+  check_ranked();
   check_epilogue_mistakes();
   check_older_struct(seed);
   check_kernels();

@@ -153,16 +153,27 @@ def check_without_gpus():
     refusal(lambda: memory((101, 64), (48, 64), (50, 48), 2, True), "A: 101 rows, which 2 ranks do not divide evenly")
     refusal(lambda: memory((100, 64), (48, 32), (200, 48), 2, False), "B: 48 x 32; it has to be 48 x 64")
     refusal(lambda: memory((100, 64), (48, 64), (200, 48), 1, False), "ranks: 1; there are 2 at least")
+    def norm_memory(x, residual, weight, ranks):
+        return _ext.ranked_norm_memory(tuple(untouched(*(shape and (shape, "float16") for shape in (x, residual, weight, x, x)))), ranks,
+                                       _ext.EMULATOR)
+
+    kit.check(norm_memory((4, 100), (4, 100), (100,), 3) == 262144 + 2 * 2560, "bytes of a norm: two places of three ranks' rows")
+    kit.check(norm_memory((4, 100), None, None, 2) == 262144 + 2 * 1792, "bytes of a norm without residual and weight")
+    refusal(lambda: norm_memory((4, 100), (4, 100), None, 1), "ranks: 1; there are 2 at least")
     a, b = torch.zeros(8, 8), torch.zeros(16, 8)
     refusal(lambda: pb.all_gather_matmul(a, a), "no process group")
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     refusal(lambda: pb.all_gather_matmul(a, a), "A is on cpu")
     refusal(lambda: pb.matmul_reduce_scatter(a, b), "A is (8, 8), and B (16, 8)")
+    refusal(lambda: pb.all_reduce_rms_norm(a, a), "x, residual and weight are on cpu, cpu: an all-reduce of ranks takes tensors on")
+    refusal(lambda: pb.all_reduce_rms_norm(a, epsilon="1"), "epsilon")
     with FakeTensorMode():
         a, b = (torch.empty(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((100, 64), (64, 48)))
         kit.check(pb.all_gather_matmul(a, b).shape == (200, 48), "a gathered shape")
         kit.check(pb.matmul_reduce_scatter(a, b).shape == (50, 48), "a scattered shape")
         refusal(lambda: pb.matmul_reduce_scatter(a[:99], b), "A has 99 rows, which 2 ranks do not divide evenly")
+        y, total = pb.all_reduce_rms_norm(a, a, b[:, 0])
+        kit.check(y.shape == total.shape == (100, 64) and total.dtype == torch.bfloat16, "the shapes of a norm")
         refusal(lambda: pb.all_gather_matmul(a.requires_grad_(), b), "it has no gradient")
     dist.destroy_process_group()
 

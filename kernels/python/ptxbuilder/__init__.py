@@ -22,7 +22,8 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "all_gather_matmul", "append", "attention", "conv2d", "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum",
+__all__ = ["Kernel", "Linear", "all_gather_matmul", "all_reduce_rms_norm", "append", "attention", "conv2d", "cross_entropy", "cumsum",
+           "decode", "dropout_mask", "einsum",
            "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_reduce_scatter", "quantize_128x1",
            "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm", "softmax",
            "top_k", "transpose", "warm_up"]
@@ -35,7 +36,7 @@ def __getattr__(name):
         from ._jax.product import ragged_dot as found
     elif name == "Linear":
         from ._torch.linear import Linear as found
-    elif name in ("all_gather_matmul", "matmul_reduce_scatter"):
+    elif name in ("all_gather_matmul", "all_reduce_rms_norm", "matmul_reduce_scatter"):
         from ._torch import ranks
         found = getattr(ranks, name)
     elif name == "scaled_dot_product_attention":

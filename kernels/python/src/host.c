@@ -240,6 +240,18 @@ const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream) {
   return error ? error : said(ptxb_ranked_run(on, ranked, stream));
 }
 
+const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, size_t* bytes) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_ranked_norm_memory(on, norm, bytes));
+}
+
+const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_ranked_norm_run(on, norm, stream));
+}
+
 const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes) {
   ptxb_device* on;
   const char* error = host_device(device, &on);

@@ -116,9 +116,11 @@ const char* host_workspace(int device, const operation* o, size_t* bytes);
 const char* host_explain(int device, const operation* o, const char** text);
 /* Queues it on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
-/* These are for this rank's part of a product of several. */
+/* These are for this rank's part of a product or a norm of several. */
 const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* bytes);
 const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream);
+const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, size_t* bytes);
+const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream);
 /* It is asked now and then while work of this thread on memory of the host waits or runs on the emulator,
  * which ends where it gives nonzero. NULL for nothing. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);

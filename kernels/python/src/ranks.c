@@ -1,4 +1,4 @@
-/* ptxbuilder._ext: this rank's part of a product of several ranks. */
+/* ptxbuilder._ext: this rank's part of a product or a norm of several ranks. */
 #include "kernels/python/src/methods.h"
 
 enum { MOST_RANKS = 64 };
@@ -8,7 +8,22 @@ typedef struct ranked {
   ptxb_ranked call;
 } ranked;
 
-/* `memory` is a tuple of the ranks' addresses, or how many ranks there are. */
+typedef struct ranked_norm {
+  operand x, residual, weight, y, new_residual;
+  void* memory[MOST_RANKS];
+  ptxb_ranked_norm call;
+} ranked_norm;
+
+/* `given` is a tuple of the ranks' addresses, or how many ranks there are. Gives that, or -1 with an
+ * exception. */
+static int32_t read_memory(PyObject* given, void** memory) {
+  if (!PyTuple_Check(given)) return (int32_t)PyLong_AsLong(given);
+  const Py_ssize_t ranks = PyTuple_Size(given);
+  if (ranks > MOST_RANKS) return fail("more than 64 ranks"), -1;
+  for (Py_ssize_t i = 0; i < ranks; ++i) memory[i] = PyLong_AsVoidPtr(PyTuple_GetItem(given, i));
+  return (int32_t)ranks;
+}
+
 static bool read_ranked(ranked* r, PyObject* a, PyObject* b, PyObject* d, PyObject* memory,
                         PyObject* scatters) {
   const ptxb_ranked init = PTXB_RANKED_INIT;
@@ -16,14 +31,23 @@ static bool read_ranked(ranked* r, PyObject* a, PyObject* b, PyObject* d, PyObje
   if (!read_tensor(a, &r->a, "A") || !read_tensor(b, &r->b, "B") || !read_tensor(d, &r->d, "D")) return false;
   r->call.a = &r->a.tensor, r->call.b = &r->b.tensor, r->call.d = &r->d.tensor;
   r->call.scatters = PyObject_IsTrue(scatters);
-  if (!PyTuple_Check(memory)) {
-    r->call.ranks = (int32_t)PyLong_AsLong(memory);
-    return !PyErr_Occurred();
-  }
-  const Py_ssize_t ranks = PyTuple_Size(memory);
-  if (ranks > MOST_RANKS) return fail("more than 64 ranks");
-  r->call.ranks = (int32_t)ranks, r->call.memory = r->memory;
-  for (Py_ssize_t i = 0; i < ranks; ++i) r->memory[i] = PyLong_AsVoidPtr(PyTuple_GetItem(memory, i));
+  r->call.ranks = read_memory(memory, r->memory), r->call.memory = r->memory;
+  return !PyErr_Occurred();
+}
+
+/* `tensors` is a tuple of x, residual, weight, y and new_residual. */
+static bool read_ranked_norm(ranked_norm* r, PyObject* tensors, PyObject* memory) {
+  const ptxb_ranked_norm init = PTXB_RANKED_NORM_INIT;
+  r->call = init;
+  if (!PyTuple_Check(tensors) || PyTuple_Size(tensors) != 5) return fail("a norm of ranks has five tensors");
+  if (!read_tensor(PyTuple_GetItem(tensors, 0), &r->x, "x") ||
+      !read_optional(PyTuple_GetItem(tensors, 1), &r->residual, "residual", &r->call.residual) ||
+      !read_optional(PyTuple_GetItem(tensors, 2), &r->weight, "weight", &r->call.weight) ||
+      !read_tensor(PyTuple_GetItem(tensors, 3), &r->y, "y") ||
+      !read_tensor(PyTuple_GetItem(tensors, 4), &r->new_residual, "new_residual"))
+    return false;
+  r->call.x = &r->x.tensor, r->call.y = &r->y.tensor, r->call.new_residual = &r->new_residual.tensor;
+  r->call.ranks = read_memory(memory, r->memory), r->call.memory = r->memory;
   return !PyErr_Occurred();
 }
 
@@ -66,7 +90,50 @@ static PyObject* ext_ranked_memory(PyObject* self, PyObject* const* args, Py_ssi
   return error ? fail(error) : PyLong_FromSize_t(bytes);
 }
 
+PyDoc_STRVAR(
+    norm_words,
+    "ranked_norm(tensors, memory, bytes, rank, epsilon, device, stream)\n\n"
+    "Queues this rank's part of an all-reduce with a norm of (x, residual, weight, y, new_residual), "
+    "by memory as ranked() takes it.");
+static PyObject* ext_ranked_norm(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 7) return fail("ranked_norm() takes another number of arguments");
+  ranked_norm r;
+  target to;
+  if (!read_ranked_norm(&r, args[0], args[1])) return NULL;
+  r.call.memory_bytes = PyLong_AsSize_t(args[2]);
+  r.call.rank = (int32_t)PyLong_AsLong(args[3]);
+  r.call.epsilon = (float)PyFloat_AsDouble(args[4]);
+  if (PyErr_Occurred() || !choose_target(args[5], args[6], &r.x, "x", &to)) return NULL;
+  if (to.is_staged) return fail("a norm of ranks takes tensors on GPUs");
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = host_ranked_norm(to.device, &r.call, to.stream);
+  PyEval_RestoreThread(state);
+  if (error) return fail(error);
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(norm_memory_words,
+             "ranked_norm_memory(tensors, ranks, device)\n\n"
+             "The bytes of exchange memory that each rank has at least for such a norm.");
+static PyObject* ext_ranked_norm_memory(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 3) return fail("ranked_norm_memory() takes another number of arguments");
+  ranked_norm r;
+  if (!read_ranked_norm(&r, args[0], args[1])) return NULL;
+  const long device = PyLong_AsLong(args[2]);
+  if (PyErr_Occurred()) return NULL;
+  size_t bytes = 0;
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = host_ranked_norm_memory((int)device, &r.call, &bytes);
+  PyEval_RestoreThread(state);
+  return error ? fail(error) : PyLong_FromSize_t(bytes);
+}
+
 PyMethodDef ranks_methods[] = {
     {"ranked", (PyCFunction)(void (*)(void))ext_ranked, METH_FASTCALL, ranked_words},
     {"ranked_memory", (PyCFunction)(void (*)(void))ext_ranked_memory, METH_FASTCALL, memory_words},
+    {"ranked_norm", (PyCFunction)(void (*)(void))ext_ranked_norm, METH_FASTCALL, norm_words},
+    {"ranked_norm_memory", (PyCFunction)(void (*)(void))ext_ranked_norm_memory, METH_FASTCALL,
+     norm_memory_words},
     {NULL, NULL, 0, NULL}};

@@ -1,10 +1,13 @@
-"""Products of the ranks of a process group, which exchange rows while they multiply."""
+"""Products of the ranks of a process group, which exchange rows while they multiply, and all-reduces with a norm."""
+import functools
+
 import torch
 import torch.distributed as dist
 from torch.distributed import _symmetric_memory as symmetric
 
 from .. import _ext
-from .tensors import check_operands
+from .._common import check_number, name_of, untouched
+from .tensors import check_operands, is_compiling, is_plain, is_watched
 
 WORDS_BYTES = 256 * 1024  # at the beginning of exchange memory, which the first call finds zeros in
 
@@ -19,7 +22,7 @@ class Exchange:
         if bytes <= self.bytes:
             return
         if torch.cuda.is_current_stream_capturing():
-            raise ValueError("a product of ranks that needs more exchange memory, in a capture: call it once before, with the same sizes")
+            raise ValueError("a call of ranks that needs more exchange memory, in a capture: call it once before, with the same sizes")
         memory = symmetric.empty(bytes, dtype=torch.uint8, device=device)
         handle = symmetric.rendezvous(memory, group)
         address_of = tuple(handle.get_buffer(rank, (bytes,), torch.uint8).data_ptr() for rank in range(handle.world_size))
@@ -30,7 +33,15 @@ class Exchange:
         self.kept.append((memory, handle))  # what a graph has recorded goes on to use it
 
 
-exchanges = {}  # by group and stream
+exchanges = {}  # by group, stream, and whether it is a norm's, whose calls take places in turn
+
+
+def exchange_of(group_name, device, is_norm):
+    return exchanges.setdefault((group_name, torch.cuda.current_stream(device).cuda_stream, is_norm), Exchange())
+
+
+def resolved(group_name):
+    return dist.distributed_c10d._resolve_process_group(group_name)
 
 
 def group_of(group):
@@ -54,11 +65,11 @@ def check(a, b, group_name):
 
 
 def multiply(a, b, group_name, scatters):
-    group = dist.distributed_c10d._resolve_process_group(group_name)
+    group = resolved(group_name)
     ranks = dist.get_world_size(group)
     a, b = a.contiguous(), b.t().contiguous()
     d = a.new_empty(result_shape(a.shape, b.shape[0], ranks, scatters))
-    exchange = exchanges.setdefault((group_name, torch.cuda.current_stream(a.device).cuda_stream), Exchange())
+    exchange = exchange_of(group_name, a.device, False)
     exchange.reserve(_ext.ranked_memory(a, b, d, ranks, scatters, a.device.index), group, a.device)
     _ext.ranked(a, b, d, exchange.address_of, exchange.bytes, dist.get_rank(group), scatters, None, None)
     return d
@@ -82,12 +93,69 @@ def scatter_operation(a: torch.Tensor, b: torch.Tensor, group_name: str) -> torc
 
 @gather_operation.register_fake
 def _(a, b, group_name):
-    return a.new_empty(result_shape(a.shape, b.shape[1], dist.distributed_c10d._resolve_process_group(group_name).size(), False))
+    return a.new_empty(result_shape(a.shape, b.shape[1], resolved(group_name).size(), False))
 
 
 @scatter_operation.register_fake
 def _(a, b, group_name):
-    return a.new_empty(result_shape(a.shape, b.shape[1], dist.distributed_c10d._resolve_process_group(group_name).size(), True))
+    return a.new_empty(result_shape(a.shape, b.shape[1], resolved(group_name).size(), True))
+
+
+# ---- All-reduce with a residual and a norm ----
+
+@functools.lru_cache(maxsize=256)
+def norm_memory(shape, dtype, ranks, device):
+    x = (tuple(shape), name_of(dtype))
+    return _ext.ranked_norm_memory(tuple(untouched(x, None, None, x, x)), ranks, device)
+
+
+def aligned(x):
+    """As the kernel takes it: without gaps, at a multiple of 16 bytes."""
+    x = x.contiguous()
+    return x.clone() if x.data_ptr() % 16 else x
+
+
+def reduce(x, residual, weight, epsilon, group_name):
+    group = resolved(group_name)
+    x, residual, weight = (None if tensor is None else aligned(tensor) for tensor in (x, residual, weight))
+    y, new_residual = torch.empty_like(x), torch.empty_like(x)
+    exchange = exchange_of(group_name, x.device, True)
+    exchange.reserve(norm_memory(x.shape, x.dtype, group.size(), x.device.index), group, x.device)
+    _ext.ranked_norm((x, residual, weight, y, new_residual), exchange.address_of, exchange.bytes, group.rank(), epsilon, None, None)
+    return y, new_residual
+
+
+@torch.library.custom_op("ptxbuilder::all_reduce_rms_norm", mutates_args=(), device_types="cuda")
+def reduce_operation(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, epsilon: float,
+                     group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    return reduce(x, residual, weight, epsilon, group_name)
+
+
+@reduce_operation.register_fake
+def _(x, residual, weight, epsilon, group_name):
+    return x.new_empty(x.shape), x.new_empty(x.shape)
+
+
+def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None):
+    """(y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight, epsilon=epsilon).
+
+    It is for small tensors, as a decoder's of some tokens: one launch, in which each rank sends its rows to all. The sum is taken in
+    the order of ranks, and all ranks get the same bits where they give the same residual and weight. x [.., columns] is f16, bf16
+    or float32, with 1 to 262144 columns; `residual` is of its shape and type, `weight` has one number for each column. Calls, groups
+    and memory as those of all_gather_matmul(). It has no gradient.
+    """
+    group = group_of(group)
+    check_number("epsilon", epsilon)
+    check_operands({"x": x}, residual=residual, weight=weight)
+    given = [tensor for tensor in (x, residual, weight) if tensor is not None]
+    if not x.is_cuda or any(tensor.device != x.device for tensor in given):
+        raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks takes "
+                         "tensors on this rank's GPU")
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+        raise ValueError("all_reduce_rms_norm: it has no gradient: call it under torch.no_grad(), or give tensors that need none")
+    if is_compiling() or is_watched() or not all(is_plain(tensor) for tensor in given):
+        return reduce_operation(x, residual, weight, float(epsilon), group.group_name)
+    return reduce(x, residual, weight, float(epsilon), group.group_name)  # the dispatcher takes as long as the kernel
 
 
 def all_gather_matmul(a, b, group=None):
