@@ -473,7 +473,7 @@ int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, size_t* b
     const RankedCall call = read_ranked(given(ranked, "the call"), false, opened_of(device).ordinal);
     const kernels::RankedArguments& p = call.arguments;
     given(bytes, "where to put the bytes");
-    *bytes = kernels::RankedProduct::memory_bytes(call.form, call.ranks, p.rows, p.n, p.k);
+    *bytes = kernels::RankedProduct::memory_bytes(call.form, call.ranks, p.rows, p.n, p.k, p.type);
   });
 }
 

@@ -402,7 +402,8 @@ PTXB_API const char* ptxb_rows_table(void);
  * order as the others. With `scatters` 0, A has `rows` of this rank, [rows,k], and D is the product of all
  * ranks' rows, [ranks * rows, n], with B, [n,k]. With 1, A is [ranks * rows, k] and B [n,k], of a k of this
  * rank's own, and D has this rank's rows of the sum over all ranks, [rows, n]. All are of bf16 or all of f16,
- * without gaps; k and n are multiples of 8. */
+ * or A and B of e4m3 and D of bf16 or f16, without gaps, and rows have multiples of 16 bytes. B of 16 bits
+ * may have its columns side by side (strides 1 and n). */
 typedef struct ptxb_ranked {
   size_t size; /* sizeof(ptxb_ranked) */
   const ptxb_tensor* a;
@@ -413,10 +414,13 @@ typedef struct ptxb_ranked {
   int32_t ranks, rank;
   int32_t scatters;
   int32_t reserved; /* 0 */
+  const ptxb_tensor*
+      gathered;             /* [ranks * rows, k] of A's type: all ranks' A, where `scatters` is 0; or NULL */
+  const ptxb_tensor* scale; /* one float32, by which this rank's products are multiplied; or NULL */
 } ptxb_ranked;
 
 #define PTXB_RANKED_INIT \
-  { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+  { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL }
 
 /* The bytes of memory that each rank has for others to reach, at a multiple of 256; `memory` is not read.
  * Calls that may run at once need memory each. */

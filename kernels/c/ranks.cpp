@@ -11,20 +11,26 @@
 namespace ptxbuilder::c {
 namespace {
 
-// A matrix without gaps.
+// A matrix without gaps, row by row or, where that is allowed, column by column.
 struct Matrix : Placed {
-  Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu) : Placed(the_name, the_tensor, gpu) {
+  bool is_along_rows = false;  // columns lie one behind the other
+
+  Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu, bool may_be_turned = false)
+      : Placed(the_name, the_tensor, gpu) {
     if (rank() != 2) throw Error(fmt::format("{}: {} dimensions; a matrix has 2", name, rank()));
-    if ((extent(1) > 1 && stride(1) != 1) || (extent(0) > 1 && stride(0) != extent(1)))
+    const auto is_compact = [&](size_t outer, size_t inner) {
+      return (extent(inner) <= 1 || stride(inner) == 1) &&
+             (extent(outer) <= 1 || stride(outer) == extent(inner));
+    };
+    is_along_rows = may_be_turned && !is_compact(0, 1) && is_compact(1, 0);
+    if (!is_along_rows && !is_compact(0, 1))
       throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
   }
-  void check(const Matrix& first, int64_t rows, int64_t columns) const {
+  void check(int64_t rows, int64_t columns, bool fits, const char* rule) const {
     if (extent(0) != rows || extent(1) != columns)
       throw Error(
           fmt::format("{}: {} x {}; it has to be {} x {}", name, extent(0), extent(1), rows, columns));
-    if (type != first.type)
-      throw Error(fmt::format("{}: {}, but {} is {}", name, ptxbuilder::name(type), first.name,
-                              ptxbuilder::name(first.type)));
+    if (!fits) throw Error(fmt::format("{}: {}; {}", name, ptxbuilder::name(type), rule));
   }
 };
 
@@ -50,7 +56,7 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
   const ptxb_ranked r = grown(given_ranked, PTXB_RANKED_INIT, kFirst, "ptxb_ranked", "PTXB_RANKED_INIT");
   check_ranks(r.ranks, r.reserved);
   if (r.scatters != 0 && r.scatters != 1) throw Error(fmt::format("scatters: {}; it is 0 or 1", r.scatters));
-  const Matrix a("A", r.a, gpu), b("B", r.b, gpu), d("D", r.d, gpu);
+  const Matrix a("A", r.a, gpu), b("B", r.b, gpu, true), d("D", r.d, gpu);
   RankedCall call;
   call.form = r.scatters ? kernels::RankedForm::reduce_scatter : kernels::RankedForm::all_gather;
   call.ranks = r.ranks;
@@ -59,9 +65,19 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
     throw Error(fmt::format("A: {} rows, which {} ranks do not divide evenly", a.extent(0), r.ranks));
   p.rank = r.rank;
   p.rows = r.scatters ? a.extent(0) / r.ranks : a.extent(0);
-  p.n = b.extent(0), p.k = a.extent(1), p.type = a.type;
-  b.check(a, p.n, p.k);
-  d.check(a, r.scatters ? p.rows : p.rows * r.ranks, p.n);
+  p.n = b.extent(0), p.k = a.extent(1), p.type = a.type, p.d_type = d.type;
+  p.b_along_n = b.is_along_rows;
+  const std::string of_a = fmt::format("A is {}", name(a.type));
+  b.check(p.n, p.k, b.type == a.type, of_a.c_str());
+  d.check(r.scatters ? p.rows : p.rows * r.ranks, p.n,
+          a.type == DType::e4m3 ? is_half(d.type) : d.type == a.type, of_a.c_str());
+  if (r.gathered) {
+    const Matrix gathered("gathered", r.gathered, gpu);
+    if (r.scatters) throw Error("gathered: a product whose sums are scattered gathers nothing");
+    gathered.check(p.rows * r.ranks, p.k, gathered.type == a.type, of_a.c_str());
+    p.kept = gathered.memory();
+  }
+  if (r.scale) p.scale = one_float("scale", r.scale, gpu);
   p.a = a.memory(), p.b = b.memory(), p.d = d.memory();
   if (with_memory) p.memory = memory_of(r);
   return call;

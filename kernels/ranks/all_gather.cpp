@@ -1,8 +1,7 @@
 #include "kernels/ranks/all_gather.h"
 
-#include "kernels/ranks/exchange.h"
 #include "kernels/ranks/mainloop.h"
-#include "ptxbuilder/tile/tma.h"
+#include "kernels/ranks/operands.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -18,22 +17,24 @@ class RowsSent {
   void begin(pred sends) {
     if_(sends, [&] { exchange_.wait_for_next(); });
   }
-  // Stands ahead of acquire(): what was sent from the stage has been read.
-  void before_load(pred sends) {
-    if_(sends, [&] { cp_async_bulk_wait_group_read(stages_ - 1 - lag()); });
+  // It comes ahead of acquire(): what was stored from the stage has been read. `moves` says that rows are
+  // stored, be it to the next rank or to be kept.
+  void before_load(pred moves) {
+    if_(moves, [&] { cp_async_bulk_wait_group_read(stages_ - 1 - lag()); });
   }
-  void after_load(pred sends, u32 kt, u32 depth, const std::function<void(const Stage&, u32 kt)>& send) {
+  void after_load(pred moves, u32 kt, u32 depth, const std::function<void(const Stage&, u32 kt)>& send) {
     if_(kt == min(u32(static_cast<uint32_t>(lag())), depth - 1), [&] { pay(); });
-    if_(sends & (kt >= lag()), [&] { send_one(kt - lag(), send); });
+    if_(moves & (kt >= lag()), [&] { send_one(kt - lag(), send); });
   }
-  void end(pred sends, u32 depth, u32 block, const std::function<void(const Stage&, u32 kt)>& send) {
+  void end(pred moves, pred sends, u32 depth, u32 block,
+           const std::function<void(const Stage&, u32 kt)>& send) {
     if_(
-        sends,
+        moves,
         [&] {
           const u32 behind = static_cast<uint32_t>(lag());
           for_(max(depth, behind) - behind, depth, [&](u32 kt) { send_one(kt, send); });
           cp_async_bulk_wait_group_read(0);
-          owed_ = block;
+          owed_ = select(sends, block, u32(kNothing));
         },
         [&] { sender_.skip(depth); });
   }
@@ -67,19 +68,17 @@ Kernel all_gather_product(const RankedTile& t, Where where) {
   Kernel k("all_gather_product");
   k.cluster(static_cast<uint32_t>(t.cluster));
   k.cooperative();
-  auto [A, gathered, next_gathered, B, D, own, next, previous, rows, N, K, rank] =
-      k.params<TensorMap, TensorMap, TensorMap, TensorMap, TensorMap, gptr<u32>, gptr<u32>, gptr<u32>, u32,
-               u32, u32, u32>("A", "gathered", "next_gathered", "B", "D", "words", "next_words",
-                              "previous_words", "rows", "N", "K", "rank");
-  auto sA = k.shared(t.type, {t.bm, t.bk}, Swizzle128B, t.stages);
-  auto sB = k.shared(t.type, {t.bn, t.bk}, Swizzle128B, t.stages);
+  const RankedParameters p(k, t, {{"A"}, {"gathered"}, {"next_gathered"}, {"B"}, {"D"}}, where);
+  auto sA = k.shared(t.type, {t.bm, t.bk()}, Swizzle128B, t.stages);
+  auto sB = k.shared(t.type, ranked_b_tile(t), Swizzle128B, t.stages);
   Pipeline pipe(k, t.stages, {sA, sB}, t.consumers(), Producers::cluster);
-  const Exchange exchange(own, next, previous);
-  const RankedOrder order(t, rank, rows, N, 0);
-  const u32 depth = ceil_div(K, t.bk);
+  const Exchange exchange = p.exchange();
+  const RankedOrder order(t, p.number("rank"), p.number("rows"), p.number("N"), 0);
+  const u32 depth = ceil_div(p.number("K"), t.bk());
 
-  k.warpgroups(1, 40, [&, own_rows = A, others = gathered, to = next_gathered, b = B](u32) {
+  k.warpgroups(1, 40, [&](u32) {
     name_role("producer");
+    const auto map = [&](const char* name) { return p.get<TensorMap>(name); };
     elect([&] {
       auto ring = pipe.producer();
       RowsSent sent(pipe, t.stages, exchange);
@@ -91,37 +90,47 @@ Kernel all_gather_product(const RankedTile& t, Where where) {
           exchange.wait(tile.block);
           fence_proxy_async<Space::global>();  // copies store what copies load
         });
-        const pred sends = (tile.col == 0) & (tile.phase < t.ranks - 1) & tile.is_inside;
-        const TensorMap from = choose(tile.phase, {own_rows, others});
+        const pred moves =
+                       (tile.col == 0) & tile.is_inside & (t.keeps ? pred(true) : tile.phase < t.ranks - 1),
+                   sends = t.keeps ? moves & (tile.phase < t.ranks - 1) : moves;
+        const TensorMap from = choose(tile.phase, {map("A"), map("gathered")});
         const u32 owner = select(is_own, u32(0), tile.owner);
         const auto send = [&](const Stage& s, u32 kt) {
-          tma_store(to, sA[s], kt * t.bk, tile.row, tile.owner);
+          const auto store_to = [&](const char* name) {
+            tma_store(map(name), sA[s], kt * t.bk(), tile.row, tile.owner);
+          };
+          if (!t.keeps) return store_to("next_gathered");
+          if_(sends, [&] { store_to("next_gathered"); });
+          store_to("kept");
         };
         sent.begin(sends);
         for_(0, depth, [&](u32 kt) {
-          sent.before_load(sends);
+          sent.before_load(moves);
           const Stage s = region("wait", [&] { return ring.acquire(); });
           region("load", [&] {
-            tma_load(sA[s], from, kt * t.bk, tile.row, owner);
-            tma_load(sB[s].multicast(ClusterAxis::x), b, kt * t.bk, tile.col);
+            tma_load(sA[s], from, kt * t.bk(), tile.row, owner);
+            load_ranked_b(t, sB[s], map("B"), kt, tile.col);
           });
-          sent.after_load(sends, kt, depth, send);
+          sent.after_load(moves, kt, depth, send);
         });
-        sent.end(sends, depth, tile.block, send);
+        sent.end(moves, sends, depth, tile.block, send);
       });
       sent.pay();
       exchange.left();
     });
   });
-  k.warpgroups(t.consumers(), 232, [&, d = D](u32 wg) {
+  k.warpgroups(t.consumers(), 232, [&](u32 wg) {
     name_role("consumer");
     auto ring = pipe.consumer();
     Accumulator sums(64, t.bn);
-    DeferredStore out(t.type, d, {64, t.bn}, {.batch = u32(0)});
+    DeferredStore out(t.d_type, p.get<TensorMap>("D"), {64, t.bn}, {.batch = u32(0)});
+    const Epilogue scaled = scaled_by(t, p);
     order.each([&](const RankedPlace& tile) {
       ranked_mainloop(
-          sums, ring, depth, [&](const Stage& s) { return std::pair(sA[s].rows(wg * 64, 64), sB[s]); }, out);
-      out.take(sums, tile.row + wg * 64, tile.col, nullptr, tile.owner);
+          sums, ring, depth,
+          [&](const Stage& s) { return std::pair(sA[s].rows(wg * 64, 64), ranked_b_operand(t, sB[s])); },
+          out);
+      out.take(sums, tile.row + wg * 64, tile.col, scaled, tile.owner);
     });
     out.finish();
   });

@@ -10,10 +10,16 @@ namespace ptxbuilder::kernels {
 // A launch for each rank, all at once. Rank r begins with its own rows of A; who loads them for the first
 // column of tiles sends them on to rank r + 1 by TMA from where they lie in shared memory, and so do the
 // ranks behind, but the last: each row crosses each link once, and no CTA only communicates.
-//   A         rows of K: this rank's
-//   gathered  ranks x rows of K: where the other ranks' rows come to, and `next_gathered` the same of rank r
-//   + 1 B         N rows of K D         ranks x rows of N words     kExchangeBytes of this rank, of rank r +
-//   1 and of rank r - 1; see Exchange rows, N, K, rank
+//   A                   rows of K: this rank's
+//   gathered            ranks x rows of K: where the other ranks' rows come to, and `next_gathered` the same
+//   of
+//                       rank r + 1
+//   B                   N rows of K, or K rows of N
+//   D                   ranks x rows of N
+//   words               kExchangeBytes of this rank, of rank r + 1 and of rank r - 1; see Exchange
+//   rows, N, K, rank
+//   kept                ranks x rows of K: where all ranks' rows stay, if the tile says so
+//   scale               a number, if the tile says so
 // All have the same rows. A tensor map of ranks x rows keeps what lies behind the rows of one from the next.
 Kernel all_gather_product(const RankedTile& tile, Where where = Where::here());
 

@@ -20,20 +20,25 @@ void check(const RankedArguments& p, RankedForm form) {
   constexpr int64_t most = (int64_t{1} << 31) - 4096;
   for (const auto& [name, value] : {std::pair{"ranks x rows", ranks * p.rows}, {"n", p.n}, {"k", p.k}})
     if (value > most) throw Error(fmt::format("{} is {}; a tensor map has {} at most", name, value, most));
-  for (const auto& [name, value] : {std::pair{"n", p.n}, {"k", p.k}})
-    if (value % 8 != 0)
-      throw Error(fmt::format("{} is {}; rows are multiples of 16 B, which are 8 elements", name, value));
+  for (const auto& [name, value, type] : {std::tuple{"n", p.n, p.d_type}, {"k", p.k, p.type}})
+    if (const int unit = 16 / size_of(type); value % unit != 0)
+      throw Error(
+          fmt::format("{} is {}; rows are multiples of 16 B, which are {} elements", name, value, unit));
   const bool gathers = form == RankedForm::all_gather;
-  const auto wants = [](const char* what, const runtime::View& memory, int64_t elements) {
+  const auto wants = [](const char* what, const runtime::View& memory, DType type, int64_t elements) {
     if (memory.address % 16 != 0)
       throw Error(fmt::format("{} begins at {:#x}; TMA takes multiples of 16 B", what, memory.address));
-    if (memory.bytes < static_cast<uint64_t>(elements) * 2)
-      throw Error(fmt::format("{} has {} B; it takes {}", what, memory.bytes, elements * 2));
+    if (memory.bytes < static_cast<uint64_t>(elements * size_of(type)))
+      throw Error(fmt::format("{} has {} B; it takes {}", what, memory.bytes, elements * size_of(type)));
   };
-  wants("A", p.a, (gathers ? 1 : ranks) * p.rows * p.k);
-  wants("B", p.b, p.n * p.k);
-  wants("D", p.d, (gathers ? ranks : 1) * p.rows * p.n);
-  const size_t bytes = RankedProduct::memory_bytes(form, static_cast<int>(ranks), p.rows, p.n, p.k);
+  wants("A", p.a, p.type, (gathers ? 1 : ranks) * p.rows * p.k);
+  wants("B", p.b, p.type, p.n * p.k);
+  wants("D", p.d, p.d_type, (gathers ? ranks : 1) * p.rows * p.n);
+  if (p.kept.address) wants("the gathered A", p.kept, p.type, ranks * p.rows * p.k);
+  if (p.scale.address && (p.scale.bytes < 4 || p.scale.address % 4 != 0))
+    throw Error(
+        fmt::format("scale has {} B at {:#x}; it is one number of f32", p.scale.bytes, p.scale.address));
+  const size_t bytes = RankedProduct::memory_bytes(form, static_cast<int>(ranks), p.rows, p.n, p.k, p.type);
   for (size_t r = 0; r < p.memory.size(); ++r) {
     if (p.memory[r].address % 256 != 0 || p.memory[r].bytes < bytes)
       throw Error(
@@ -63,8 +68,10 @@ RankedProduct::RankedProduct(runtime::Device& device, RankedForm form, const Loa
       options_(options),
       multiprocessors_(device.properties().multiprocessors) {}
 
-size_t RankedProduct::memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k) {
-  return kExchangeBytes + static_cast<size_t>(ranks * rows * (form == RankedForm::all_gather ? k : n)) * 2;
+size_t RankedProduct::memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k,
+                                   DType type) {
+  const int64_t of_row = form == RankedForm::all_gather ? k * size_of(type) : n * 2;
+  return kExchangeBytes + static_cast<size_t>(ranks * rows * of_row);
 }
 
 runtime::LoadedKernel& RankedProduct::kernel(const RankedTile& tile) {
@@ -80,18 +87,21 @@ runtime::LoadedKernel& RankedProduct::kernel(const RankedTile& tile) {
 
 void RankedProduct::operator()(const RankedArguments& p, Where where) {
   RankedTile tile;
-  tile.type = p.type;
   tile.ranks = static_cast<int>(p.memory.size());
   (*this)(p, tile, where);
 }
 
-void RankedProduct::operator()(const RankedArguments& p, const RankedTile& tile, Where where) {
+void RankedProduct::operator()(const RankedArguments& p, const RankedTile& given, Where where) {
   AtLine line(where);
+  RankedTile tile = given;
+  tile.type = p.type, tile.d_type = p.d_type, tile.b_along_n = p.b_along_n;
+  tile.is_scaled = p.scale.address != 0, tile.keeps = p.kept.address != 0;
   check(tile);
   check(p, form_);
-  if (tile.ranks != static_cast<int>(p.memory.size()) || tile.type != p.type)
-    throw Error(fmt::format("a tile of {} ranks in {} for {} ranks in {}", tile.ranks, name(tile.type),
-                            p.memory.size(), name(p.type)));
+  if (tile.ranks != static_cast<int>(p.memory.size()))
+    throw Error(fmt::format("a tile of {} ranks for {}", tile.ranks, p.memory.size()));
+  if (tile.keeps && form_ != RankedForm::all_gather)
+    throw Error("a product and reduce-scatter that keeps the gathered A; it gathers none");
   check_blocks(p, form_, tile);
   const auto ranks = p.memory.size();
   const auto [rows, n, k] =
@@ -106,19 +116,23 @@ void RankedProduct::operator()(const RankedArguments& p, const RankedTile& tile,
     return runtime::View{memory.address + kExchangeBytes, memory.bytes - kExchangeBytes};
   };
   const auto number = [](auto value) { return runtime::scalar(static_cast<uint32_t>(value)); };
+  const runtime::Argument b =
+      p.b_along_n ? runtime::tensor(p.b, p.type, {n, k}) : runtime::tensor(p.b, p.type, {k, n});
   std::vector<runtime::Argument> arguments;
   if (form_ == RankedForm::all_gather)
     arguments = {runtime::tensor(p.a, p.type, {k, rows, 1}),
                  runtime::tensor(data(own), p.type, {k, rows, ranks}),
-                 runtime::tensor(data(next), p.type, {k, rows, ranks}), runtime::tensor(p.b, p.type, {k, n}),
-                 runtime::tensor(p.d, p.type, {n, rows, ranks})};
+                 runtime::tensor(data(next), p.type, {k, rows, ranks}), b,
+                 runtime::tensor(p.d, p.d_type, {n, rows, ranks})};
   else
-    arguments = {runtime::tensor(p.a, p.type, {k, rows, ranks}), runtime::tensor(p.b, p.type, {k, n}),
-                 runtime::pointer(data(own), p.type), runtime::tensor(data(next), p.type, {n, rows, ranks}),
-                 runtime::tensor(p.d, p.type, {n, rows, 1})};
+    arguments = {runtime::tensor(p.a, p.type, {k, rows, ranks}), b, runtime::pointer(data(own), p.d_type),
+                 runtime::tensor(data(next), p.d_type, {n, rows, ranks}),
+                 runtime::tensor(p.d, p.d_type, {n, rows, 1})};
   for (const runtime::Argument& more :
        {words(own), words(next), words(previous), number(p.rows), number(p.n), number(p.k), number(p.rank)})
     arguments.push_back(more);
+  if (tile.keeps) arguments.push_back(runtime::tensor(p.kept, p.type, {k, rows, ranks}));
+  if (tile.is_scaled) arguments.push_back(runtime::pointer(p.scale, DType::f32));
   kernel(tile).launch(
       {.grid = {ranked_grid(tile, p.rows, p.n, p.multiprocessors ? p.multiprocessors : multiprocessors_)},
        .stream = p.stream},

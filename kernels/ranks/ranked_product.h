@@ -20,7 +20,7 @@ namespace ptxbuilder::kernels {
 
 // D = gathered A times B^T: A has `rows` of k, B n of k, and D ranks x `rows` of n. Or D = some of the sums
 // over ranks of A B^T: A has ranks x `rows` of k, B n of k, and D `rows` of n, those of this rank. Sums that
-// cross from rank to rank are rounded to D's type.
+// cross from rank to rank are rounded to D's type. Each rank's products are multiplied by its `scale`.
 enum class RankedForm : uint8_t { all_gather, reduce_scatter };
 
 // Matrices are row-major and have no gaps.
@@ -32,8 +32,12 @@ struct RankedArguments {
   std::vector<runtime::View> memory = {};
   int64_t rows = 0, n = 0, k = 0;
   runtime::View a = {}, b = {}, d = {};
-  DType type = DType::bf16;
-  int multiprocessors = 0;  // that it may take; 0: all of the device's
+  runtime::View kept = {};     // ranks x `rows` of k: all ranks' A, where an all-gather is to keep it
+  runtime::View scale = {};    // a number of f32
+  DType type = DType::bf16;    // of A and B: bf16, f16 or e4m3
+  DType d_type = DType::bf16;  // the same, or of e4m3 bf16 or f16
+  bool b_along_n = false;      // B is k rows of n, which 16-bit types may be
+  int multiprocessors = 0;     // that it may take; 0: all of the device's
   runtime::Stream stream = {};
 };
 
@@ -43,7 +47,8 @@ class RankedProduct {
   RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options = {});
 
   // Bytes of exchange memory that each rank has.
-  static size_t memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k);
+  static size_t memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k,
+                             DType type = DType::bf16);
 
   // Queues one product. All ranks have to come to it, with the same sizes, and with their memory reachable:
   // Device::reach() in one process, or memory that a process group shares. Throws Error that names the rule

@@ -12,13 +12,13 @@ namespace ptxbuilder::kernels {
 // rounded, which comes to the same tile later. So the order of addition is fixed, and each row crosses each
 // link once.
 //   A      ranks x rows of K: this rank's part of the sums' depth
-//   B      N rows of K
+//   B      N rows of K, or K rows of N
 //   sums   ranks x rows of N: where sums come to from the rank before, for threads; and `next_sums`, a tensor
-//   map
-//          of the same of rank r + 1
+//          map of the same of rank r + 1
 //   D      1 x rows of N
 //   words  kExchangeBytes of this rank, of rank r + 1 and of rank r - 1; see Exchange
 //   rows, N, K, rank
+//   scale  a number, if the tile says so
 Kernel product_reduce_scatter(const RankedTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -12,8 +12,14 @@ namespace ptxbuilder::kernels {
 void check(const RankedTile& t) {
   if (t.ranks < 2 || t.ranks > kMostRanks)
     throw Error(fmt::format("a product of {} ranks; there may be 2 to {}", t.ranks, kMostRanks));
-  if (t.type != DType::bf16 && t.type != DType::f16)
-    throw Error(fmt::format("a product of ranks in {}; it takes bf16 and f16", name(t.type)));
+  if (!is_half(t.type) && t.type != DType::e4m3)
+    throw Error(fmt::format("a product of ranks in {}; it takes bf16, f16 and e4m3", name(t.type)));
+  if (!is_half(t.d_type) || (is_half(t.type) && t.d_type != t.type))
+    throw Error(fmt::format("a product of ranks of {} into {}; the result is of {}", name(t.type),
+                            name(t.d_type), is_half(t.type) ? "the operands' type" : "bf16 or f16"));
+  if (t.type == DType::e4m3 && t.b_along_n)
+    throw Error(
+        "a product of ranks in e4m3 whose B has its columns side by side; tensor cores take it along k");
   if (t.cluster < 1 || t.cluster > 2 || t.stages < 2 || t.group < 1 || (t.bm != 64 && t.bm != 128))
     throw Error(fmt::format(
         "a product of ranks: bm {}, {} stages, clusters of {}, groups of {}; it takes 64 or 128, 2 "

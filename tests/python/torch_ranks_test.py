@@ -128,6 +128,61 @@ def run(rank, place):
     os._exit(1 if kit.failures else 0)  # peers' memory is in use to the end of the process
 
 
+def check_gradients(rank, place):
+    """Of the two products, whose forward passes are done by gloo and torch.mm here, against autograd of the whole in one process."""
+    from ptxbuilder._torch import ranks
+
+    dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=RANKS)
+    name = dist.group.WORLD.group_name
+
+    def gather(a):
+        parts = [torch.empty_like(a) for _ in range(RANKS)]
+        dist.all_gather(parts, a.contiguous())
+        return torch.cat(parts)
+
+    @ranks.gather_operation.register_kernel("cpu")
+    def _(a, b, scale, out_dtype, keeps, group_name):
+        gathered = gather(a)
+        return gathered @ b * scale, gathered if keeps else a.new_empty(0, a.shape[1])
+
+    @ranks.scatter_operation.register_kernel("cpu")
+    def _(a, b, scale, out_dtype, group_name):
+        part = a @ b * scale
+        dist.all_reduce(part)
+        return part.chunk(RANKS)[rank].clone()
+
+    def turned_product(a, b, transpose_a, alpha):
+        return a.t() @ b * alpha
+
+    ranks.matmul = turned_product
+    rows, n, k = 6, 5, 7
+    torch.manual_seed(4)  # the same on all ranks, of which each takes its part
+    xs, ws, scales = torch.randn(RANKS, rows, k).double(), torch.randn(RANKS, n, k).double(), [torch.tensor([r + 0.5]) for r in range(RANKS)]
+    hs, weights = torch.randn(RANKS, RANKS * rows, k).double(), torch.randn(RANKS, RANKS * rows, n).double()
+
+    def of_gather(x, w):
+        return ranks.gather_operation(x, w.t(), scales[rank], None, w.requires_grad, name)[0]
+
+    def of_scatter(h, w):
+        return ranks.scatter_operation(h, w.t(), scales[rank], None, name)
+
+    for x in (xs, ws, hs):
+        x.requires_grad_()
+    whole = sum((xs.reshape(-1, k) @ w.t() * s * weight).sum() for w, s, weight in zip(ws, scales, weights))
+    sums = sum(h @ w.t() * s for h, w, s in zip(hs, ws, scales)).chunk(RANKS)
+    whole_of_sums = sum((d * weight[:rows]).sum() for d, weight in zip(sums, weights))
+    for function, left, total, weight in ((of_gather, xs, whole, weights[rank]), (of_scatter, hs, whole_of_sums, weights[rank][:rows])):
+        wanted = [x[rank] for x in torch.autograd.grad(total, (left, ws))]
+        for way in (function, torch.compile(function, backend="aot_eager", fullgraph=True)):
+            for asks in ((True, True), (True, False), (False, True)):
+                mine = [x.detach()[rank].clone().requires_grad_(one) for x, one in zip((left, ws), asks)]
+                got = torch.autograd.grad((way(*mine) * weight).sum(), [x for x, one in zip(mine, asks) if one])
+                for x, y in zip(got, [x for x, one in zip(wanted, asks) if one]):
+                    kit.check(torch.allclose(x, y), "a gradient", function, asks, (x - y).abs().max())
+    dist.barrier()
+    os._exit(1 if kit.failures else 0)
+
+
 def refusal(call, why):
     try:
         call()
@@ -144,10 +199,17 @@ def check_without_gpus():
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    def memory(a, b, d, ranks, scatters):
-        return _ext.ranked_memory(*untouched(*((shape, "bfloat16") for shape in (a, b, d))), ranks, scatters, _ext.EMULATOR)
+    def memory(a, b, d, ranks, scatters, types=("bfloat16", "bfloat16"), gathered=None):
+        shapes = zip((a, b, d, gathered), (types[0], *types, types[0]))
+        tensors = untouched(*(shape and (shape, name) for shape, name in shapes), None)
+        return _ext.ranked_memory(tuple(tensors), ranks, scatters, _ext.EMULATOR)
 
     kit.check(memory((100, 64), (48, 64), (200, 48), 2, False) == 262144 + 2 * 200 * 64, "bytes of gathered rows")
+    eight = "float8_e4m3fn"
+    kit.check(memory((100, 64), (48, 64), (200, 48), 2, False, (eight, "float16")) == 262144 + 200 * 64, "bytes of rows of 8 bits")
+    kit.check(memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(200, 64)) == 262144 + 2 * 200 * 64, "bytes with all ranks' A")
+    refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, (eight, eight)), "D: e4m3; A is e4m3")
+    refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(100, 64)), "gathered: 100 x 64; it has to be 200 x 64")
     kit.check(memory((200, 64), (48, 64), (100, 48), 2, True) == 262144 + 2 * 200 * 48, "bytes of sums")
     refusal(lambda: memory((100, 64), (48, 64), (100, 48), 2, False), "D: 100 x 48; it has to be 200 x 48")
     refusal(lambda: memory((101, 64), (48, 64), (50, 48), 2, True), "A: 101 rows, which 2 ranks do not divide evenly")
@@ -174,12 +236,21 @@ def check_without_gpus():
         refusal(lambda: pb.matmul_reduce_scatter(a[:99], b), "A has 99 rows, which 2 ranks do not divide evenly")
         y, total = pb.all_reduce_rms_norm(a, a, b[:, 0])
         kit.check(y.shape == total.shape == (100, 64) and total.dtype == torch.bfloat16, "the shapes of a norm")
-        refusal(lambda: pb.all_gather_matmul(a.requires_grad_(), b), "it has no gradient")
+        narrow = a.to(torch.float8_e4m3fn)
+        kit.check(pb.all_gather_matmul(narrow, b.to(narrow.dtype), out_dtype=torch.float16).dtype == torch.float16, "the type of a result")
+        kit.check(pb.matmul_reduce_scatter(narrow, b.to(narrow.dtype)).dtype == torch.bfloat16, "the type of a sum")
+        refusal(lambda: pb.all_gather_matmul(a, b, scale=torch.ones(1, device="cuda", requires_grad=True)), "scale: it has no gradient")
+        refusal(lambda: pb.all_reduce_rms_norm(a.requires_grad_()), "it has no gradient")
+        for call, rows in ((pb.all_gather_matmul, 200), (pb.matmul_reduce_scatter, 50)):
+            d = call(a, b.requires_grad_())
+            kit.check(d.shape == (rows, 48) and d.requires_grad, "a product whose gradient is asked for", call)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     check_without_gpus()
+    with tempfile.TemporaryDirectory() as folder:
+        processes.spawn(check_gradients, (os.path.join(folder, "group"),), nprocs=RANKS)
     if torch.cuda.device_count() < RANKS or torch.cuda.get_device_capability() != (9, 0):
         print("SKIPPED: PyTorch sees no two Hopper GPUs")
         sys.exit(1 if kit.failures else 77)

@@ -22,6 +22,8 @@ struct RankedCase {
   RankedForm form = RankedForm::all_gather;
   int ranks = 2;
   int64_t rows = 256, n = 256, k = 128;
+  DType type = DType::bf16, d_type = DType::bf16;
+  bool b_along_n = false, keeps = false, is_scaled = false;
 };
 
 inline std::vector<std::unique_ptr<runtime::Device>> ranked_devices(
@@ -44,15 +46,23 @@ class RankedRun {
 
   RankedRun(Devices& devices, const RankedCase& c, uint64_t seed)
       : devices_(devices), case_(c), engine_(seed) {
+    for (int i = 0; i < kNumbers; ++i) {
+      bits_.push_back(static_cast<uint16_t>(encode(c.type, (i - kNumbers / 2) * (2.0 / kNumbers))));
+      numbers_.push_back(decode(c.type, bits_.back()));
+    }
     const bool gathers = c.form == RankedForm::all_gather;
+    const auto size = static_cast<size_t>(size_of(c.type));
     for (int r = 0; r < c.ranks; ++r) {
       runtime::Device& device = *devices[static_cast<size_t>(r)];
       a_.push_back(draw((gathers ? 1 : c.ranks) * c.rows * c.k));
       b_.push_back(draw(c.n * c.k));
-      as_.push_back(runtime::Buffer::of(device, a_.back()));
-      bs_.push_back(runtime::Buffer::of(device, b_.back()));
+      as_.push_back(stored(device, a_.back()));
+      bs_.push_back(stored(device, b_.back()));
       ds_.emplace_back(device, static_cast<size_t>((gathers ? c.ranks : 1) * c.rows * c.n) * 2);
-      memory_.emplace_back(device, kernels::RankedProduct::memory_bytes(c.form, c.ranks, c.rows, c.n, c.k));
+      kept_.emplace_back(device, static_cast<size_t>(c.ranks * c.rows * c.k) * size);
+      scales_.push_back(runtime::Buffer::of(device, std::vector<float>{scale(r)}));
+      memory_.emplace_back(device,
+                           kernels::RankedProduct::memory_bytes(c.form, c.ranks, c.rows, c.n, c.k, c.type));
       memory_.back().fill(0);
     }
     poison();
@@ -60,7 +70,8 @@ class RankedRun {
 
   // D may hold anything before.
   void poison() {
-    for (runtime::Buffer& d : ds_) d.fill(0xff);
+    for (std::vector<runtime::Buffer>* all : {&ds_, &kept_})
+      for (runtime::Buffer& one : *all) one.fill(0xff);
     synchronize();
   }
   void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
@@ -73,6 +84,9 @@ class RankedRun {
     for (const runtime::Buffer& memory : memory_) p.memory.push_back(memory);
     p.rows = case_.rows, p.n = case_.n, p.k = case_.k;
     p.a = as_[r], p.b = bs_[r], p.d = ds_[r];
+    p.type = case_.type, p.d_type = case_.d_type, p.b_along_n = case_.b_along_n;
+    if (case_.keeps) p.kept = kept_[r];
+    if (case_.is_scaled) p.scale = scales_[r];
     return p;
   }
   // An element of D of a rank in float64, and how far rounding may take it from that: sums that cross to the
@@ -81,24 +95,24 @@ class RankedRun {
     double value, room;
   };
   Wanted wanted(int rank, int64_t row, int64_t column) const {
-    constexpr double rounding = 1.0 / 256;
-    const auto dot = [&](const std::vector<uint16_t>& a, int64_t of_a, const std::vector<uint16_t>& b) {
+    const double rounding = 2 * unit_roundoff(case_.d_type);
+    const auto dot = [&](int of_rank, int64_t of_a, int of_b) {
+      const std::vector<uint16_t>&a = a_[static_cast<size_t>(of_rank)], &b = b_[static_cast<size_t>(of_b)];
       double s = 0;
       for (int64_t i = 0; i < case_.k; ++i)
-        s += value(a[static_cast<size_t>(of_a * case_.k + i)]) *
-             value(b[static_cast<size_t>(column * case_.k + i)]);
-      return s;
+        s += numbers_[a[static_cast<size_t>(of_a * case_.k + i)]] *
+             numbers_[b[static_cast<size_t>(case_.b_along_n ? i * case_.n + column : column * case_.k + i)]];
+      return s * (case_.is_scaled ? scale(of_b) : 1);
     };
     const double of_sums = 1e-5 * static_cast<double>(case_.k * case_.ranks);
     if (case_.form == RankedForm::all_gather) {
-      const double sum =
-          dot(a_[static_cast<size_t>(row / case_.rows)], row % case_.rows, b_[static_cast<size_t>(rank)]);
+      const double sum = dot(static_cast<int>(row / case_.rows), row % case_.rows, rank);
       return {sum, rounding * std::abs(sum) + of_sums};
     }
     Wanted w = {0, of_sums};
     for (int i = 1; i <= case_.ranks; ++i) {
-      const auto r = static_cast<size_t>((rank + i) % case_.ranks);
-      w.value += dot(a_[r], rank * case_.rows + row, b_[r]);
+      const int r = (rank + i) % case_.ranks;
+      w.value += dot(r, rank * case_.rows + row, r);
       w.room += rounding * std::abs(w.value);
     }
     return w;
@@ -113,11 +127,20 @@ class RankedRun {
       for (int64_t s = 0; s < (samples ? samples : all); ++s) {
         const int64_t at = samples ? static_cast<int64_t>(engine_() % d.size()) : s;
         const Wanted w = wanted(r, at / case_.n, at % case_.n);
-        const double error = std::abs(value(d[static_cast<size_t>(at)]) - w.value) / w.room;
+        const double error = std::abs(decode(case_.d_type, d[static_cast<size_t>(at)]) - w.value) / w.room;
         most = std::isnan(error) ? HUGE_VAL : std::max(most, error);
       }
     }
     return most;
+  }
+  // Says whether each rank has kept all ranks' rows as they were.
+  bool has_kept() const {
+    std::vector<std::byte> all;
+    for (const runtime::Buffer& a : as_)
+      for (const std::byte one : a.copy_out<std::byte>()) all.push_back(one);
+    for (const runtime::Buffer& kept : kept_)
+      if (kept.copy_out<std::byte>() != all) return false;
+    return true;
   }
   std::vector<std::vector<uint16_t>> results() const {
     std::vector<std::vector<uint16_t>> all;
@@ -126,28 +149,28 @@ class RankedRun {
   }
 
  private:
-  static double value(uint16_t bits) {
-    const uint32_t wide = uint32_t{bits} << 16;
-    float f = 0;
-    std::memcpy(&f, &wide, 4);
-    return f;
-  }
+  static constexpr int kNumbers = 257;  // from -1 to 1, of which draw() gives some by their indices
+
+  static float scale(int rank) { return 0.5F + static_cast<float>(rank); }
   std::vector<uint16_t> draw(int64_t count) {
-    std::vector<uint16_t> values(static_cast<size_t>(count));
-    for (uint16_t& v : values) {  // bf16 of -1 to 1
-      const float f = static_cast<float>(static_cast<int64_t>(engine_() % 257) - 128) / 128;
-      uint32_t bits = 0;
-      std::memcpy(&bits, &f, 4);
-      v = static_cast<uint16_t>(bits >> 16);
-    }
-    return values;
+    std::vector<uint16_t> indices(static_cast<size_t>(count));
+    for (uint16_t& i : indices) i = static_cast<uint16_t>(engine_() % kNumbers);
+    return indices;
+  }
+  runtime::Buffer stored(runtime::Device& device, const std::vector<uint16_t>& indices) const {
+    const auto size = static_cast<size_t>(size_of(case_.type));
+    std::vector<std::byte> bytes(indices.size() * size);
+    for (size_t i = 0; i < indices.size(); ++i) std::memcpy(&bytes[i * size], &bits_[indices[i]], size);
+    return runtime::Buffer::of(device, bytes);
   }
 
   Devices& devices_;
   RankedCase case_;
   std::mt19937_64 engine_;
+  std::vector<uint16_t> bits_;
+  std::vector<double> numbers_;
   std::vector<std::vector<uint16_t>> a_, b_;
-  std::vector<runtime::Buffer> as_, bs_, ds_, memory_;
+  std::vector<runtime::Buffer> as_, bs_, ds_, kept_, scales_, memory_;
 };
 
 }  // namespace ptxbuilder::test

@@ -34,6 +34,7 @@ void call_twice(const RankedCase& c, const kernels::RankedTile& tile, uint64_t s
     }
   run.synchronize();
   CHECK(run.worst() <= 1);
+  if (c.keeps) CHECK(run.has_kept());
 }
 
 struct Mutant : PtxMutant {
@@ -49,21 +50,34 @@ std::string ptx_of_form(RankedForm form, const kernels::RankedTile& tile) {
 
 TEST_CASE("products of ranks are right on every schedule") {
   std::mt19937_64 engine(53);
+  int number = 0;  // by which each form gets every type, and B of either order
   for (const int ranks : {2, 3, 4})
     for (const RankedForm form : {RankedForm::all_gather, RankedForm::reduce_scatter})
       for (const int cluster : {1, 2}) {
         RankedCase c{form, ranks};
         c.rows = 1 + static_cast<int64_t>(engine() % 150);
-        c.n = 8 * (1 + static_cast<int64_t>(engine() % 9));
-        c.k = 8 * (1 + static_cast<int64_t>(engine() % 40));
+        c.n = 8 * (1 + static_cast<int64_t>(engine() % 14));
+        c.k = 16 * (1 + static_cast<int64_t>(engine() % 20));
+        c.type = std::array{DType::bf16, DType::f16, DType::e4m3}[static_cast<size_t>(number % 3)];
+        c.d_type = c.type == DType::e4m3 ? DType::f16 : c.type;
+        c.b_along_n = c.type != DType::e4m3 && number / 3 % 2 != 0;
+        c.keeps = form == RankedForm::all_gather && (ranks + cluster) % 2 != 0;
+        c.is_scaled = engine() % 2 != 0;
+        ++number;
         const uint64_t seed = ranks == 2 && cluster == 1 ? 0 : engine() % 1000;
         CAPTURE(ranks);
         CAPTURE(static_cast<int>(form));
         CAPTURE(c.rows);
         CAPTURE(c.n);
         CAPTURE(c.k);
+        CAPTURE(name(c.type));
+        CAPTURE(c.b_along_n);
+        CAPTURE(c.keeps);
+        CAPTURE(c.is_scaled);
         CAPTURE(seed);
-        call_twice(c, small_tile(ranks, cluster), seed, uncached());
+        kernels::RankedTile tile = small_tile(ranks, cluster);
+        if (c.b_along_n) tile.bn = 64;  // rows of 128 bytes
+        call_twice(c, tile, seed, uncached());
       }
 }
 
@@ -115,7 +129,18 @@ TEST_CASE("calls of ranks that cannot be right are refused") {
   refused([](auto& p) { p.rows = 0; }, "rows 0");
   refused([](auto& p) { p.rows = 65; }, "A has 8192 B; it takes 8320");
   refused([](auto& p) { p.memory[1].bytes -= 2; }, "the exchange memory of rank 1 has 278526 B");
-  refused([](auto& p) { p.type = DType::f32; }, "in f32; it takes bf16 and f16");
+  refused([](auto& p) { p.type = DType::f32; }, "in f32; it takes bf16, f16 and e4m3");
+  refused([](auto& p) { p.type = DType::f16; }, "of f16 into bf16; the result is of the operands' type");
+  refused([](auto& p) { p.type = DType::e4m3, p.b_along_n = true; }, "tensor cores take it along k");
+  refused([](auto& p) { p.type = DType::e4m3, p.k = 56; },
+          "k is 56; rows are multiples of 16 B, which are 16 elements");
+  refused([&](auto& p) { p.kept = {p.d.address, 16000}; }, "the gathered A has 16000 B; it takes 16384");
+  refused([](auto& p) { p.scale = {p.d.address, 2}; }, "scale has 2 B");
+  kernels::RankedProduct scatter(*devices[0], RankedForm::reduce_scatter, uncached());
+  RankedRun scattered(devices, {RankedForm::reduce_scatter, 2, 64, 64, 64}, 1);
+  kernels::RankedArguments p = scattered.arguments(0);
+  p.kept = p.a;
+  CHECK_ERROR(scatter(p), "it gathers none");
 }
 
 }  // namespace ptxbuilder::test::ranks_test

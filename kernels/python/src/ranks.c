@@ -3,7 +3,7 @@
 
 enum { MOST_RANKS = 64 };
 typedef struct ranked {
-  operand a, b, d;
+  operand a, b, d, gathered, scale;
   void* memory[MOST_RANKS];
   ptxb_ranked call;
 } ranked;
@@ -24,11 +24,19 @@ static int32_t read_memory(PyObject* given, void** memory) {
   return (int32_t)ranks;
 }
 
-static bool read_ranked(ranked* r, PyObject* a, PyObject* b, PyObject* d, PyObject* memory,
-                        PyObject* scatters) {
+/* `tensors` is a tuple of A, B, D, where all ranks' A is kept, and the scale, of which the last two may be
+ * None. */
+static bool read_ranked(ranked* r, PyObject* tensors, PyObject* memory, PyObject* scatters) {
   const ptxb_ranked init = PTXB_RANKED_INIT;
   r->call = init;
-  if (!read_tensor(a, &r->a, "A") || !read_tensor(b, &r->b, "B") || !read_tensor(d, &r->d, "D")) return false;
+  if (!PyTuple_Check(tensors) || PyTuple_Size(tensors) != 5)
+    return fail("a product of ranks has five tensors");
+  if (!read_tensor(PyTuple_GetItem(tensors, 0), &r->a, "A") ||
+      !read_tensor(PyTuple_GetItem(tensors, 1), &r->b, "B") ||
+      !read_tensor(PyTuple_GetItem(tensors, 2), &r->d, "D") ||
+      !read_optional(PyTuple_GetItem(tensors, 3), &r->gathered, "gathered", &r->call.gathered) ||
+      !read_optional(PyTuple_GetItem(tensors, 4), &r->scale, "scale", &r->call.scale))
+    return false;
   r->call.a = &r->a.tensor, r->call.b = &r->b.tensor, r->call.d = &r->d.tensor;
   r->call.scatters = PyObject_IsTrue(scatters);
   r->call.ranks = read_memory(memory, r->memory), r->call.memory = r->memory;
@@ -51,20 +59,20 @@ static bool read_ranked_norm(ranked_norm* r, PyObject* tensors, PyObject* memory
   return !PyErr_Occurred();
 }
 
-PyDoc_STRVAR(
-    ranked_words,
-    "ranked(a, b, d, memory, bytes, rank, scatters, device, stream)\n\n"
-    "Queues this rank's part of a product: `memory` is a tuple of the addresses of all ranks' exchange "
-    "memory, each of so many bytes.");
+PyDoc_STRVAR(ranked_words,
+             "ranked(tensors, memory, bytes, rank, scatters, device, stream)\n\n"
+             "Queues this rank's part of a product of (A, B, D, gathered, scale): `memory` is a tuple of the "
+             "addresses of all ranks' exchange "
+             "memory, each of so many bytes.");
 static PyObject* ext_ranked(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 9) return fail("ranked() takes another number of arguments");
+  if (count != 7) return fail("ranked() takes another number of arguments");
   ranked r;
   target to;
-  if (!read_ranked(&r, args[0], args[1], args[2], args[3], args[6])) return NULL;
-  r.call.memory_bytes = PyLong_AsSize_t(args[4]);
-  r.call.rank = (int32_t)PyLong_AsLong(args[5]);
-  if (PyErr_Occurred() || !choose_target(args[7], args[8], &r.a, "A", &to)) return NULL;
+  if (!read_ranked(&r, args[0], args[1], args[4])) return NULL;
+  r.call.memory_bytes = PyLong_AsSize_t(args[2]);
+  r.call.rank = (int32_t)PyLong_AsLong(args[3]);
+  if (PyErr_Occurred() || !choose_target(args[5], args[6], &r.a, "A", &to)) return NULL;
   if (to.is_staged) return fail("a product of ranks takes tensors on GPUs");
   PyThreadState* state = PyEval_SaveThread();
   const char* error = host_ranked(to.device, &r.call, to.stream);
@@ -74,14 +82,14 @@ static PyObject* ext_ranked(PyObject* self, PyObject* const* args, Py_ssize_t co
 }
 
 PyDoc_STRVAR(memory_words,
-             "ranked_memory(a, b, d, ranks, scatters, device)\n\n"
+             "ranked_memory(tensors, ranks, scatters, device)\n\n"
              "The bytes of exchange memory that each rank has for such a product.");
 static PyObject* ext_ranked_memory(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 6) return fail("ranked_memory() takes another number of arguments");
+  if (count != 4) return fail("ranked_memory() takes another number of arguments");
   ranked r;
-  if (!read_ranked(&r, args[0], args[1], args[2], args[3], args[4])) return NULL;
-  const long device = PyLong_AsLong(args[5]);
+  if (!read_ranked(&r, args[0], args[1], args[2])) return NULL;
+  const long device = PyLong_AsLong(args[3]);
   if (PyErr_Occurred()) return NULL;
   size_t bytes = 0;
   PyThreadState* state = PyEval_SaveThread();

@@ -7,7 +7,8 @@ from torch.distributed import _symmetric_memory as symmetric
 
 from .. import _ext
 from .._common import check_number, name_of, untouched
-from .tensors import check_operands, is_compiling, is_plain, is_watched
+from .._product import matmul
+from .tensors import check_operands, dtype_of, is_compiling, is_plain, is_watched, requires_grad
 
 WORDS_BYTES = 256 * 1024  # at the beginning of exchange memory, which the first call finds zeros in
 
@@ -54,51 +55,143 @@ def group_of(group):
     return group
 
 
-def check(a, b, group_name):
-    check_operands({"A": a, "B": b})
+# ---- Products ----
+
+def check(a, b, scale):
+    check_operands({"A": a, "B": b}, scale=scale)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"A is {tuple(a.shape)}, and B {tuple(b.shape)}: a matrix of k columns and one of k rows are multiplied")
-    if not a.is_cuda or a.device != b.device:
+    if not a.is_cuda or a.device != b.device or (scale is not None and scale.device != a.device):
         raise ValueError(f"A is on {a.device}, and B on {b.device}: a product of ranks takes tensors on this rank's GPU")
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        raise ValueError(f"{group_name}: it has no gradient: call it under torch.no_grad(), or give tensors that need none")
+    if requires_grad(scale):
+        raise ValueError("scale: it has no gradient: detach it, or multiply the result")
+    if requires_grad(a, b) and a.dtype.itemsize == 1:
+        raise ValueError(f"A and B of {a.dtype} have no gradients")
 
 
-def multiply(a, b, group_name, scatters):
+def result_of(a, n, ranks, scatters, out_dtype):
+    """The shape and type of D."""
+    if scatters and a.shape[0] % ranks:
+        raise ValueError(f"A has {a.shape[0]} rows, which {ranks} ranks do not divide evenly")
+    rows = a.shape[0] // ranks if scatters else a.shape[0] * ranks
+    return (rows, n), dtype_of(out_dtype) or (torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def product_memory(a, b, d, dtype, d_dtype, ranks, scatters, device):
+    tensors = untouched((a, name_of(dtype)), (b, name_of(dtype)), (d, name_of(d_dtype)), None, None)
+    return _ext.ranked_memory(tuple(tensors), ranks, scatters, device)
+
+
+def aligned(x):
+    """As TMA and wide accesses take it: at a multiple of 16 bytes."""
+    return x.clone() if x.data_ptr() % 16 else x
+
+
+def multiply(a, b, scale, out_dtype, group_name, scatters, gathered=None):
     group = resolved(group_name)
-    ranks = dist.get_world_size(group)
-    a, b = a.contiguous(), b.t().contiguous()
-    d = a.new_empty(result_shape(a.shape, b.shape[0], ranks, scatters))
+    ranks = group.size()
+    shape, dtype = result_of(a, b.shape[1], ranks, scatters, out_dtype)
+    turned = b.t()
+    if a.dtype.itemsize == 1 or not b.is_contiguous():  # either order of 16-bit types is taken
+        turned = turned.contiguous()
+    a, turned, d = aligned(a.contiguous()), aligned(turned), a.new_empty(shape, dtype=dtype)
     exchange = exchange_of(group_name, a.device, False)
-    exchange.reserve(_ext.ranked_memory(a, b, d, ranks, scatters, a.device.index), group, a.device)
-    _ext.ranked(a, b, d, exchange.address_of, exchange.bytes, dist.get_rank(group), scatters, None, None)
+    bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, scatters, a.device.index)
+    exchange.reserve(bytes, group, a.device)
+    _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), scatters, None, None)
     return d
 
 
-def result_shape(a, n, ranks, scatters):
-    if scatters and a[0] % ranks:
-        raise ValueError(f"A has {a[0]} rows, which {ranks} ranks do not divide evenly")
-    return (a[0] // ranks if scatters else a[0] * ranks, n)
-
-
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
-def gather_operation(a: torch.Tensor, b: torch.Tensor, group_name: str) -> torch.Tensor:
-    return multiply(a, b, group_name, False)
+def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
+                     group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Also all ranks' A, if it `keeps` that."""
+    gathered = a.new_empty((a.shape[0] * resolved(group_name).size() if keeps else 0, a.shape[1]))
+    return multiply(a, b, scale, out_dtype, group_name, False, gathered if keeps else None), gathered
 
 
 @torch.library.custom_op("ptxbuilder::matmul_reduce_scatter", mutates_args=(), device_types="cuda")
-def scatter_operation(a: torch.Tensor, b: torch.Tensor, group_name: str) -> torch.Tensor:
-    return multiply(a, b, group_name, True)
+def scatter_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
+                      group_name: str) -> torch.Tensor:
+    return multiply(a, b, scale, out_dtype, group_name, True)
 
 
 @gather_operation.register_fake
-def _(a, b, group_name):
-    return a.new_empty(result_shape(a.shape, b.shape[1], resolved(group_name).size(), False))
+def _(a, b, scale, out_dtype, keeps, group_name):
+    ranks = resolved(group_name).size()
+    shape, dtype = result_of(a, b.shape[1], ranks, False, out_dtype)
+    return a.new_empty(shape, dtype=dtype), a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
 
 
 @scatter_operation.register_fake
-def _(a, b, group_name):
-    return a.new_empty(result_shape(a.shape, b.shape[1], resolved(group_name).size(), True))
+def _(a, b, scale, out_dtype, group_name):
+    shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), True, out_dtype)
+    return a.new_empty(shape, dtype=dtype)
+
+
+def own_product(a, d, scale, like):
+    """A^T D with this rank's kernels, in the order in which `like` lies: else the gradient of a layer's weight would be copied."""
+    alpha = 1.0 if scale is None else scale
+    if like.stride(0) == 1 != like.stride(1):
+        return matmul(d, a, transpose_a=True, alpha=alpha).t()
+    return matmul(a, d, transpose_a=True, alpha=alpha)
+
+
+def keep_of_gather(ctx, inputs, output):
+    _, b, scale, _, keeps, ctx.group_name = inputs
+    ctx.save_for_backward(b, scale, output[1] if keeps else None)
+
+
+def gradients_of_gather(ctx, dd, _):
+    b, scale, gathered = ctx.saved_tensors
+    da = db = None
+    if ctx.needs_input_grad[0]:
+        da = scatter_operation(dd, b.t(), scale, None, ctx.group_name)
+    if ctx.needs_input_grad[1]:
+        db = own_product(gathered, dd, scale, b)
+    return da, db, None, None, None, None
+
+
+def keep_of_scatter(ctx, inputs, output):
+    a, b, scale, _, ctx.group_name = inputs
+    ctx.save_for_backward(a, b, scale)
+
+
+def gradients_of_scatter(ctx, dd):
+    a, b, scale = ctx.saved_tensors
+    wants_b = ctx.needs_input_grad[1]
+    da, gathered = gather_operation(dd, b.t(), scale, None, wants_b, ctx.group_name)
+    return da if ctx.needs_input_grad[0] else None, own_product(a, gathered, scale, b) if wants_b else None, None, None, None
+
+
+gather_operation.register_autograd(gradients_of_gather, setup_context=keep_of_gather)
+scatter_operation.register_autograd(gradients_of_scatter, setup_context=keep_of_scatter)
+
+
+def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None):
+    """The rows of all ranks' A, one rank's behind the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
+
+    All ranks of the group, by default of the world, make the same calls in the same order, on GPUs of one host that reach each other's
+    memory. bf16 and f16, and e4m3fn into `out_dtype`, bf16 unless said or f16; rows of B and D are multiples of 16 bytes. The result is
+    multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or else it is copied; of e4m3fn B.T. A first call, and one that
+    is larger than all before on its stream, makes exchange memory, for which ranks meet. Differentiable in A and B, as a
+    matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps where B asks for a gradient.
+    """
+    group = group_of(group)
+    check(a, b, scale)
+    return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), group.group_name)[0]
+
+
+def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None):
+    """This rank's rows of the sum over all ranks of A B: [rows, n] of [ranks * rows, k] and [k, n], where each rank has k of its own.
+
+    What comes from other ranks is rounded to the result's type on its way, and added in a fixed order. Each rank's products are
+    multiplied by its `scale`. All else as all_gather_matmul(), which its gradient is.
+    """
+    group = group_of(group)
+    check(a, b, scale)
+    return scatter_operation(a, b, scale, dtype_of(out_dtype), group.group_name)
 
 
 # ---- All-reduce with a residual and a norm ----
@@ -109,15 +202,9 @@ def norm_memory(shape, dtype, ranks, device):
     return _ext.ranked_norm_memory(tuple(untouched(x, None, None, x, x)), ranks, device)
 
 
-def aligned(x):
-    """As the kernel takes it: without gaps, at a multiple of 16 bytes."""
-    x = x.contiguous()
-    return x.clone() if x.data_ptr() % 16 else x
-
-
 def reduce(x, residual, weight, epsilon, group_name):
     group = resolved(group_name)
-    x, residual, weight = (None if tensor is None else aligned(tensor) for tensor in (x, residual, weight))
+    x, residual, weight = (None if tensor is None else aligned(tensor.contiguous()) for tensor in (x, residual, weight))
     y, new_residual = torch.empty_like(x), torch.empty_like(x)
     exchange = exchange_of(group_name, x.device, True)
     exchange.reserve(norm_memory(x.shape, x.dtype, group.size(), x.device.index), group, x.device)
@@ -151,30 +238,8 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     if not x.is_cuda or any(tensor.device != x.device for tensor in given):
         raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks takes "
                          "tensors on this rank's GPU")
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+    if requires_grad(*given):
         raise ValueError("all_reduce_rms_norm: it has no gradient: call it under torch.no_grad(), or give tensors that need none")
     if is_compiling() or is_watched() or not all(is_plain(tensor) for tensor in given):
         return reduce_operation(x, residual, weight, float(epsilon), group.group_name)
     return reduce(x, residual, weight, float(epsilon), group.group_name)  # the dispatcher takes as long as the kernel
-
-
-def all_gather_matmul(a, b, group=None):
-    """The rows of all ranks' A, one rank's behind the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
-
-    All ranks of the group, by default of the world, make the same calls in the same order, on GPUs of one host that reach each other's
-    memory. bf16 and f16; k and n are multiples of 8. B is copied unless B.T has no gaps, as a layer's weight has none. A first call, and
-    one that is larger than all before on its stream, makes exchange memory, for which ranks meet. It has no gradient.
-    """
-    group = group_of(group)
-    check(a, b, "all_gather_matmul")
-    return gather_operation(a, b, group.group_name)
-
-
-def matmul_reduce_scatter(a, b, group=None):
-    """This rank's rows of the sum over all ranks of A B: [rows, n] of [ranks * rows, k] and [k, n], where each rank has k of its own.
-
-    What comes from other ranks is rounded to A's type on its way, and added in a fixed order. All else as all_gather_matmul().
-    """
-    group = group_of(group)
-    check(a, b, "matmul_reduce_scatter")
-    return scatter_operation(a, b, group.group_name)

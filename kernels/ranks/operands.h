@@ -1,0 +1,60 @@
+// Products of ranks have this in common: their parameters, and operands as they are stored.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ranks/exchange.h"
+#include "kernels/ranks/tile.h"
+#include "ptxbuilder/product/store.h"
+#include "ptxbuilder/tile/parameters.h"
+#include "ptxbuilder/tile/pipeline.h"
+#include "ptxbuilder/tile/tma.h"
+
+namespace ptxbuilder::kernels {
+
+// The operands come first, in the order in which they are named; those that a tile may have come last.
+class RankedParameters : public Parameters {
+ public:
+  struct Operand {
+    std::string name;
+    Parameter::Kind kind = Parameter::Kind::tensor_map;
+    DType type = DType::u32;
+  };
+  RankedParameters(Kernel& k, const RankedTile& t, const std::vector<Operand>& operands, Where where) {
+    using enum Parameter::Kind;
+    for (const Operand& one : operands) add(one.name, one.kind, one.type, "");
+    for (const char* words : {"words", "next_words", "previous_words"}) add(words, pointer, DType::u32, "");
+    for (const char* number : {"rows", "N", "K", "rank"}) add(number, scalar, DType::u32, "");
+    if (t.keeps) add("kept", tensor_map, DType::u32, "");
+    if (t.is_scaled) add("scale", pointer, DType::f32, "");
+    declare(k, where);
+  }
+  Exchange exchange() const {
+    return {get<gptr<u32>>("words"), get<gptr<u32>>("next_words"), get<gptr<u32>>("previous_words")};
+  }
+  u32 number(const char* name) const { return get<u32>(name); }
+};
+
+// What products are multiplied by, as an epilogue; none where they are not.
+inline Epilogue scaled_by(const RankedTile& t, const RankedParameters& p) {
+  if (!t.is_scaled) return nullptr;
+  return [factor = f32(p.get<gptr<f32>>("scale")[0])](const RegisterTile<f32>& x, const PanelPlace&) {
+    return x * factor;
+  };
+}
+
+// B as it lies in a stage.
+inline TileShape ranked_b_tile(const RankedTile& t) {
+  return t.b_along_n ? TileShape{t.bk(), t.bn} : TileShape{t.bn, t.bk()};
+}
+inline void load_ranked_b(const RankedTile& t, const TileView& to, TensorMap b, u32 kt, u32 col) {
+  const u32 k = kt * t.bk();
+  tma_load(to.multicast(ClusterAxis::x), b, t.b_along_n ? col : k, t.b_along_n ? k : col);
+}
+inline TileView ranked_b_operand(const RankedTile& t, const TileView& stage) {
+  return t.b_along_n ? stage.transposed() : stage;
+}
+
+}  // namespace ptxbuilder::kernels
