@@ -1,107 +1,144 @@
-"""A tensor-parallel MLP of PyTorch's with our products: y = gelu(x U) D, forward and backward, against one process.
+"""A tensor-parallel transformer block of PyTorch's with our kernels, forward and backward, against one process in float64.
 
-  torchrun --nproc-per-node 2 tensor_parallel_torch.py
+  torchrun --nproc-per-node 2 tensor_parallel_torch.py [--times]
 
-U is split by columns and D by rows: each process has a part of the hidden units, and one sum of all makes y. Over NCCL where
-each process has a GPU, with the time of a step beside torch.matmul's; else over gloo, with products by the emulator.
+Between its products each process has some of the tokens (sequence parallelism), and in them all tokens of its own heads and hidden units:
+rows are gathered by the products that take them, and scattered by those that make them. Where each process has a GPU, these are
+pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times puts a step beside the same with NCCL and PyTorch's kernels, both under
+torch.compile; else rows go over gloo, and products are the emulator's.
 """
+import argparse
 import os
 import statistics
+from collections import namedtuple
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as collectives
+from torch.nn import functional
 
 import ptxbuilder as pb
 
+parser = argparse.ArgumentParser()
+parser.add_argument("--times", action="store_true", help="a step of each, in ms")
+times = parser.parse_args().times
 rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 on_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= count
 place = torch.device("cuda", rank) if on_gpus else torch.device("cpu")
 words = {} if on_gpus else {"device": "emulator"}
 if on_gpus:
     torch.cuda.set_device(place)
-dist.init_process_group("nccl" if on_gpus else "gloo")
+dist.init_process_group("nccl" if on_gpus else "gloo", **({"device_id": place} if on_gpus else {}))
+group = dist.group.WORLD
+
+# What a block is made of: rows of all processes times a part of a weight, the sum over processes of such products, of which each gets
+# some rows, and what needs no other process. Weights are torch.nn.Linear's, [out, in].
+Operations = namedtuple("Operations", "gathered_product, scattered_product, attention, norm")
 
 
-class Summed(torch.autograd.Function):
-    """The sum over all processes; its gradient is each one's own."""
-
-    @staticmethod
-    def forward(ctx, x):
-        x = x.float()
-        dist.all_reduce(x)
-        return x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient
+def gathered(x):
+    return collectives.all_gather_tensor_autograd(x, 0, group)
 
 
-class Shared(torch.autograd.Function):
-    """What all processes have alike; its gradient is the sum of theirs."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        gradient = gradient.float()
-        dist.all_reduce(gradient)
-        return gradient
+def scattered(x):
+    return collectives.reduce_scatter_tensor_autograd(x, "sum", 0, group)
 
 
-def mlp(x, up, down):
-    hidden = pb.matmul(Shared.apply(x), up, activation="gelu", **words)
-    return Summed.apply(pb.matmul(hidden, down, out_dtype=torch.float32, **words))
+def attention_of_torch(q, k, v):
+    return functional.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v)), is_causal=True).transpose(1, 2)
 
 
-def mlp_of_torch(x, up, down):
-    hidden = torch.nn.functional.gelu(Shared.apply(x) @ up, approximate="tanh")
-    return Summed.apply(hidden @ down)
+def norm_of_torch(x, weight):
+    return functional.rms_norm(x, weight.shape, weight, 1e-6)
 
 
-def step(function):
-    """Forward and backward."""
-    torch.autograd.grad((function(*mine) * weight).sum(), mine)
+of_torch = Operations(lambda x, w: gathered(x) @ w.t(), lambda x, w: scattered(x @ w.t()), attention_of_torch, norm_of_torch)
+in_one_process = of_torch._replace(gathered_product=lambda x, w: x @ w.t(), scattered_product=lambda x, w: x @ w.t())
+ours = Operations(
+    (lambda x, w: pb.all_gather_matmul(x, w.t())) if on_gpus else lambda x, w: pb.matmul(gathered(x), w.t(), **words),
+    (lambda x, w: pb.matmul_reduce_scatter(x, w.t())) if on_gpus else lambda x, w: scattered(pb.matmul(x, w.t(), **words)),
+    lambda q, k, v: pb.attention(q, k, v, causal=True, **words), lambda x, weight: pb.rms_norm(x, weight, epsilon=1e-6, **words))
 
 
-def times(functions, rounds=15, steps=10):
-    """Milliseconds of a step by each, medians of bursts that are taken in turns; the first three bursts warm up."""
-    found = [[] for _ in functions]
-    for _ in range(rounds + 3):
-        for function, of_it in zip(functions, found):
-            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            first.record()
-            for _ in range(steps):
-                step(function)
-            last.record()
-            last.synchronize()
-            of_it.append(first.elapsed_time(last) / steps)
-    return [statistics.median(x[3:]) for x in found]
+def block(of, shape, x, first, qkv, out, second, up, down):
+    """Of `shape`: the sequences, and the columns of a head."""
+    sequences, depth = shape
+    q, k, v = of.gathered_product(of.norm(x, first), qkv).unflatten(0, (sequences, -1)).unflatten(-1, (3, -1, depth)).unbind(2)
+    o = of.attention(q, k, v).flatten(2).flatten(0, 1)
+    x = x + of.scattered_product(o, out)
+    hidden = functional.gelu(of.gathered_product(of.norm(x, second), up), approximate="tanh")
+    return x + of.scattered_product(hidden, down)
+
+
+def model(tokens, width, heads, hidden):
+    """Its tokens, weights and the gradient of its result, the same in all processes."""
+    torch.manual_seed(1)
+    shapes = ((tokens, width), (width,), (3, heads, width // heads, width), (width, width), (width,), (hidden, width), (width, hidden),
+              (tokens, width))
+    scales = (1, 1, width**-0.5, width**-0.5, 1, width**-0.5, hidden**-0.5, 1)
+    return [torch.randn(shape, device=place) * scale for shape, scale in zip(shapes, scales)]
+
+
+def part_of(whole):
+    """This process's tokens, heads, hidden units, and tokens of the gradient."""
+    x, first, qkv, out, second, up, down, dy = whole
+    of = lambda tensor, dimension: tensor.chunk(count, dimension)[rank]  # noqa: E731
+    return [of(x, 0), first, of(qkv, 1).flatten(0, 2), of(out, 1), second, of(up, 0), of(down, 1), of(dy, 0)]
+
+
+def step(function, given, dy):
+    """Forward and backward. Norms' weights are the same in all processes, of which each has seen some tokens."""
+    y = function(*given)
+    gradients = list(torch.autograd.grad(y, given, dy))
+    for i in (1, 4):
+        dist.all_reduce(gradients[i])
+    return y, gradients
 
 
 def error(got, exact):
     return ((got.double() - exact).norm() / exact.norm()).item()
 
 
-rows, width, hidden = (4096, 4096, 16384) if on_gpus else (24, 64, 256)
-torch.manual_seed(1)  # the same everywhere: parts are cut from one model
-x, up, down, dy = (torch.randn(shape).bfloat16() for shape in ((rows, width), (width, hidden), (hidden, width), (rows, width)))
-up, down = up / width**0.5, down / hidden**0.5
-part = slice(hidden // count * rank, hidden // count * (rank + 1))
-mine = [t.to(place, copy=True).requires_grad_() for t in (x, up[:, part], down[part])]
-weight = dy.to(place).float()
-y = mlp(*mine)
-gradients = torch.autograd.grad((y * weight).sum(), mine)
+def check(tokens, width, heads, hidden):
+    shape = (2, width // heads)
+    *given, dy = [t.bfloat16() for t in model(tokens, width, heads, hidden)]
+    mine = [t.clone().contiguous().requires_grad_() for t in part_of([*given, dy])[:-1]]
+    y, gradients = step(lambda *all: block(ours, shape, *all), mine, part_of([*given, dy])[-1].contiguous())
+    whole = [t.double().requires_grad_() for t in given]
+    exact = block(in_one_process, shape, whole[0], whole[1], whole[2].flatten(0, 2), *whole[3:])
+    exact_gradients = torch.autograd.grad(exact, whole, dy.double())
+    wanted = part_of([*exact_gradients, exact])
+    names = ("dx", "dfirst", "dqkv", "dout", "dsecond", "dup", "ddown", "y")
+    errors = {name: error(*both) for name, *both in zip(names, (*gradients, y), wanted)}
+    print(f"process {rank} of {count} on {place}: errors", ", ".join(f"{name} {value:.1e}" for name, value in errors.items()), flush=True)
+    assert all(value < 2e-2 for value in errors.values())
 
-whole = [t.to(place).double().requires_grad_() for t in (x, up, down)]
-exact = torch.nn.functional.gelu(whole[0] @ whole[1], approximate="tanh") @ whole[2]
-exact_gradients = torch.autograd.grad((exact * weight).sum(), whole)
-parts = (exact, exact_gradients[0], exact_gradients[1][:, part], exact_gradients[2][part])
-errors = {name: error(*both) for name, *both in zip(("y", "dx", "dU", "dD"), (y, *gradients), parts)}
-print(f"process {rank} of {count} on {place}: errors", ", ".join(f"{name} {value:.1e}" for name, value in errors.items()))
-assert all(value < 1e-2 for value in errors.values())
-if on_gpus:
-    ours, torchs = times((mlp, mlp_of_torch))
-    print(f"process {rank}: {rows} x {width} x {hidden}, forward and backward: {ours:.3f} ms, with torch.matmul {torchs:.3f} ms")
-dist.destroy_process_group()
+
+def show_times(tokens, width, heads, hidden, rounds=15, steps=10):
+    """Milliseconds of a step by each, medians of bursts that are taken in turns; the first three bursts warm up."""
+    *mine, dy = [t.bfloat16().contiguous() for t in part_of(model(tokens, width, heads, hidden))]
+    mine = [t.requires_grad_() for t in mine]
+    functions = [torch.compile(lambda *all, of=of: block(of, (2, width // heads), *all), fullgraph=True) for of in (ours, of_torch)]
+    found = [[] for _ in functions]
+    for _ in range(rounds + 3):
+        for function, of_it in zip(functions, found):
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            for _ in range(steps):
+                step(function, mine, dy)
+            last.record()
+            last.synchronize()
+            of_it.append(first.elapsed_time(last) / steps)
+    mine, theirs = (statistics.median(of_it[3:]) for of_it in found)
+    if rank == 0:
+        print(f"{count} processes, {tokens} tokens, width {width}, {heads} heads, hidden {hidden}: {mine:.3f} ms, with NCCL {theirs:.3f} ms: "
+              f"{theirs / mine:.3f}", flush=True)
+
+
+heads = 32 if on_gpus else 2 * count
+check(*((2048, 4096, heads, 16384) if on_gpus else (12 * count, 16 * heads, heads, 128 * count)))
+if times and on_gpus:
+    for tokens in (4096, 8192):
+        show_times(tokens, 4096, heads, 16384)
+dist.barrier()
+os._exit(0) if on_gpus else dist.destroy_process_group()  # peers' memory is in use to the end of the process
