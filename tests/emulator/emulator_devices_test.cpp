@@ -150,6 +150,22 @@ TEST_CASE("a launch knows what those ahead of it on its device have learnt") {
   }
 }
 
+TEST_CASE("who sleeps goes on while all others poll, and who polls between sleeps is named") {
+  const std::string
+      sleep = "nanosleep.u32 1000;\n",
+      before = "setp.eq.u32 %p1, %r0, 32;\n@%p0 bra S;\n@%p1 bra W;\nbra E;\nS: ",
+      signal = "st.global.u32 [%rd1], 7;\nst.release.sys.global.u32 [%rd1+128], 1;\nbra E;\n",
+      polls = "W: ld.acquire.sys.global.u32 %r5, [%rd0+128];\nsetp.eq.u32 %p5, %r5, 0;\n@%p5 bra W;\n",
+      reads = "ld.global.u32 %r6, [%rd0];\nst.global.u32 [%rd0+4], %r6;\nE:\n";
+  const auto report = found(kernel(before + sleep + sleep + sleep + signal + polls + reads), 4);
+  CHECK_MESSAGE(!report, std::string(report ? report->what() : ""));
+  const std::string for_ever =
+      kernel(before + sleep + "ld.acquire.sys.global.u32 %r5, [%rd0+132];\nbra S;\n" + polls + reads);
+  const auto named = found(for_ever, 1);
+  REQUIRE(named);
+  CHECK(named->fault() == Fault::deadlock);
+}
+
 TEST_CASE("devices that wait for each other are named, and so is memory out of reach") {
   const std::string waits = kernel(poll("ld.acquire.sys.global.u32"));
   for (const uint64_t seed : {0, 1, 2}) {

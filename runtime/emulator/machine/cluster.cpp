@@ -132,6 +132,23 @@ bool Cluster::wake_pollers() {
   return any;
 }
 
+// Lets those go on who sleep, since time passes while all others poll. They may sleep often on their way to
+// what ends a poll, but those who sleep between their own polls do not go on for ever. False where nobody
+// sleeps.
+bool Cluster::wake_sleepers() {
+  constexpr int most = 64;
+  wakes_ = slept_version_ == version ? wakes_ + 1 : 0;
+  slept_version_ = version;
+  bool any = false;
+  for (Warp* warp : all_)
+    for (Fragment& f : warp->fragments_)
+      if (f.wait == Wait::sleep && wakes_ < most) {
+        f.version = 0;
+        any = true;
+      }
+  return any;
+}
+
 // Lets those go on who wait where they should meet others. False where nobody does.
 bool Cluster::part_meetings() {
   bool any = false;
@@ -183,7 +200,10 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
       if (grid.trace) grid.trace->ran(*choice.warp, began, steps, choice.warp->pc);
       if (histories.size() > collect_at_) collect();
       polls = choice.warp->polls_ ? polls + 1 : 0;
-      if (polls && events.empty() && polls >= runnable_fragments()) return Outcome::polling;
+      if (polls && events.empty() && polls >= runnable_fragments()) {
+        if (!wake_sleepers()) return Outcome::polling;
+        polls = 0;
+      }
       continue;
     }
     if (!events.empty()) {

@@ -100,6 +100,7 @@ class Cluster {
   void complete_one();
   bool complete_delayed();
   bool wake_pollers();
+  bool wake_sleepers();
   bool part_meetings();
   bool end_delay();
   void collect();
@@ -113,11 +114,12 @@ class Cluster {
   const Warp* favourite_ = nullptr;  // of highest priority, which has had so many turns in a row
   uint32_t turns_ = 0;
   bool in_order_ = false;  // operations complete in the order of issue
-  uint64_t stale_version_ = 0, idle_ = 0;
+  uint64_t stale_version_ = 0, slept_version_ = 0, idle_ = 0;
   uint64_t seen_version_ = 0,
            seen_at_ = 0;         // when run() was called last after a change, and the step of then
   size_t collect_at_ = 1 << 13;  // few states stay in the host's cache
   uint32_t stale_rounds_ = 0;
+  uint32_t wakes_ = 0;  // of those who sleep, since the last change
   size_t next_warp_ = 0;
   std::vector<Warp*> all_;
   std::vector<Event> delayed_;  // what delayed instructions have started
