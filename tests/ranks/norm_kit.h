@@ -36,7 +36,7 @@ class NormRun {
     draw_again();
   }
 
-  // Other data for the next call. Results may hold anything before.
+  // Other data for the next call.
   void draw_again() {
     synchronize();
     x_.clear();
@@ -46,9 +46,13 @@ class NormRun {
       x_.push_back(draw(count()));
       xs_[at].copy_in(bits_of(x_[at]));
       residuals_[at].copy_in(bits_of(residual_));
-      ys_[at].fill(0xff);
-      sums_[at].fill(0xff);
     }
+    poison();
+  }
+  // Results may hold anything before.
+  void poison() {
+    for (std::vector<runtime::Buffer>* all : {&ys_, &sums_})
+      for (runtime::Buffer& one : *all) one.fill(0xff);
     synchronize();
   }
   void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
@@ -93,6 +97,12 @@ class NormRun {
       }
     }
     return most;
+  }
+  std::vector<std::vector<std::byte>> results() const {
+    std::vector<std::vector<std::byte>> found;
+    for (const std::vector<runtime::Buffer>* all : {&ys_, &sums_})
+      for (const runtime::Buffer& one : *all) found.push_back(one.copy_out<std::byte>());
+    return found;
   }
   bool is_same_on_all() const {
     for (const std::vector<runtime::Buffer>* all : {&ys_, &sums_})

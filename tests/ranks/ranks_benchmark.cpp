@@ -1,29 +1,34 @@
-// Products of several ranks on the GPUs of a host, all in one process: right by float64, and how long they
+// Calls of several ranks on the GPUs of a host, all in one process: right by float64 on drawn shapes, the
+// same bits on repetition, with one rank late, with jitter, in two streams and in graphs, and how long they
 // take.
-//   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--times]
+//   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--times] [--crossed]
+// With --crossed ranks begin with different streams, which a device that runs one cooperative launch after
+// the other cannot do: it then ends with a time-out.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <string_view>
 #include <thread>
 
-#include "tests/ranks/ranks_kit.h"
+#include "ptxbuilder/tile/jitter.h"
+#include "tests/ranks/norm_kit.h"
 
 namespace ptxbuilder {
 namespace {
 
+using test::NormCase;
+using test::NormRun;
 using test::RankedCase;
 using test::RankedForm;
 using test::RankedRun;
 
-const char* name(RankedForm form) { return form == RankedForm::all_gather ? "all_gather" : "reduce_scatter"; }
-
 struct Options {
   std::string device = "cuda";
   int ranks = 2, draws = 20, repeat = 1000;
-  bool times = false;
+  bool times = false, crossed = false;
 };
 
 Options options_of(int argc, char** argv) {
@@ -41,146 +46,299 @@ Options options_of(int argc, char** argv) {
       o.repeat = std::stoi(value("--repeat="));
     else if (word == "--times")
       o.times = true;
+    else if (word == "--crossed")
+      o.crossed = true;
     else
       throw Error(fmt::format("'{}' is no option", word));
   }
   return o;
 }
 
-struct Products {
-  explicit Products(RankedRun::Devices& devices) {
-    for (const RankedForm form : {RankedForm::all_gather, RankedForm::reduce_scatter})
-      for (auto& device : devices)
-        of[static_cast<size_t>(form)].push_back(std::make_unique<kernels::RankedProduct>(*device, form));
-  }
-  std::array<std::vector<std::unique_ptr<kernels::RankedProduct>>, 2> of;
-  void call(const RankedCase& c, const RankedRun& run, const kernels::RankedTile& tile) {
-    for (int r = 0; r < c.ranks; ++r)
-      (*of[static_cast<size_t>(c.form)][static_cast<size_t>(r)])(run.arguments(r), tile);
-  }
-};
-
-struct Shape {
-  int64_t m, n, k;
-};
-// The sizes are those of all ranks: layers of models, and ten that a seed draws.
-std::vector<Shape> shapes() {
-  std::vector<Shape> all = {{4096, 8192, 8192}, {8192, 8192, 8192}, {16384, 4096, 4096}, {2048, 14336, 4096}};
-  std::mt19937_64 engine(530);
-  for (int i = 0; i < 10; ++i) {
-    const auto draw = [&](int64_t unit, int64_t most) {
-      return unit * (1 + static_cast<int64_t>(engine() % static_cast<uint64_t>(most)));
-    };
-    const int64_t m = draw(16, 1000), n = 1024 + draw(64, 120), k = 1024 + draw(128, 60);
-    all.push_back({m, n, k});
-  }
-  return all;
-}
-
-bool verify(RankedRun::Devices& devices, Products& products, const RankedCase& c,
-            const kernels::RankedTile& tile, uint64_t seed, int64_t samples) {
-  RankedRun run(devices, c, seed);
-  double worst = 0;
-  std::vector<std::vector<uint16_t>> first;
-  bool same = true;
-  for (int i = 0; i < 3; ++i) {
-    run.poison();
-    products.call(c, run, tile);
-    run.synchronize();
-    if (i == 0) {
-      worst = run.worst(samples);
-      first = run.results();
-    } else {
-      same &= run.results() == first;
+// The kernels of all ranks, which are made at the first call of each.
+struct Calls {
+  explicit Calls(RankedRun::Devices& all) : devices(all) {
+    for (auto& device : devices) {
+      gathers.push_back(std::make_unique<kernels::RankedProduct>(*device, RankedForm::all_gather));
+      scatters.push_back(std::make_unique<kernels::RankedProduct>(*device, RankedForm::reduce_scatter));
+      norms.push_back(std::make_unique<kernels::RankedNorm>(*device));
     }
   }
-  const bool right = worst <= 1 && same;
-  std::cout << fmt::format("{} rows {} n {} k {}: error {:.3f}{} {}\n", name(c.form), c.rows, c.n, c.k, worst,
-                           same ? "" : ", other bits on repetition", right ? "right" : "WRONG")
-            << std::flush;
-  return right;
+  RankedRun::Devices& devices;
+  std::vector<std::unique_ptr<kernels::RankedProduct>> gathers, scatters;
+  std::vector<std::unique_ptr<kernels::RankedNorm>> norms;
+};
+
+// One call's operands on all ranks, whatever its form.
+struct Trial {
+  std::string name;
+  std::function<void(int rank, runtime::Stream stream, int multiprocessors)> call;
+  std::function<void()> poison;
+  std::function<double()> worst;
+  std::function<std::vector<std::vector<std::byte>>()> results;
+};
+
+Trial trial_of(Calls& calls, const RankedCase& c, uint64_t seed) {
+  auto run = std::make_shared<RankedRun>(calls.devices, c, seed);
+  const bool gathers = c.form == RankedForm::all_gather;
+  return {fmt::format("{} rows {} n {} k {} {}{}{}{}", gathers ? "all-gather" : "reduce-scatter", c.rows, c.n,
+                      c.k, name(c.type), c.b_along_n ? ", B along n" : "", c.keeps ? ", A kept" : "",
+                      c.is_scaled ? ", scaled" : ""),
+          [&calls, run, gathers](int rank, runtime::Stream stream, int multiprocessors) {
+            kernels::RankedArguments p = run->arguments(rank);
+            p.stream = stream, p.multiprocessors = multiprocessors;
+            (*(gathers ? calls.gathers : calls.scatters)[static_cast<size_t>(rank)])(p);
+          },
+          [run] { run->poison(); },
+          [run, c] { return c.keeps && !run->has_kept() ? HUGE_VAL : run->worst(1000); },
+          [run] { return run->results(); }};
 }
 
-double time(RankedRun::Devices& devices, Products& products, const RankedCase& c,
-            const kernels::RankedTile& tile) {
-  RankedRun run(devices, c, 7);
-  constexpr int rounds = 9, calls = 20;
-  std::vector<double> us;
-  for (int round = -2; round < rounds; ++round) {
-    run.synchronize();
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) products.call(c, run, tile);
-    run.synchronize();
-    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-    if (round >= 0) us.push_back(took.count() / calls);
-  }
-  std::ranges::sort(us);
-  return us[us.size() / 2];
+Trial trial_of(Calls& calls, const NormCase& c, uint64_t seed) {
+  auto run = std::make_shared<NormRun>(calls.devices, c, seed);
+  return {fmt::format("norm rows {} columns {} {}", c.rows, c.columns, name(c.type)),
+          [&calls, run](int rank, runtime::Stream stream, int multiprocessors) {
+            kernels::RankedNormArguments p = run->arguments(rank);
+            p.stream = stream, p.multiprocessors = multiprocessors;
+            (*calls.norms[static_cast<size_t>(rank)])(p);
+          },
+          [run] { run->poison(); }, [run] { return run->is_same_on_all() ? run->worst() : HUGE_VAL; },
+          [run] { return run->results(); }};
 }
 
-int run(const Options& o) {
-  auto devices = test::ranked_devices(o.device, o.ranks);
-  std::cout << devices[0]->properties().name << ", " << devices[0]->properties().driver << "\n";
-  Products products(devices);
-  kernels::RankedTile tile;
-  tile.ranks = o.ranks;
-  std::mt19937_64 engine(53);
-  int wrong = 0;
-  for (int i = 0; i < 2 * o.draws; ++i) {
-    RankedCase c{i % 2 ? RankedForm::reduce_scatter : RankedForm::all_gather, o.ranks};
-    c.rows = 1 + static_cast<int64_t>(engine() % 3000);
-    c.n = 8 * (1 + static_cast<int64_t>(engine() % 500));
-    c.k = 8 * (1 + static_cast<int64_t>(engine() % 300));
-    wrong += !verify(devices, products, c, tile, engine(), 1000);
-  }
-  for (const RankedForm form : {RankedForm::all_gather, RankedForm::reduce_scatter}) {
-    if (o.repeat == 0) break;
-    const RankedCase c{form, o.ranks, 520, 1032, 512};
-    RankedRun run(devices, c, 5);
-    products.call(c, run, tile);
-    run.synchronize();
-    const auto first = run.results();
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < o.repeat; ++i) {
-      for (int r = 0; r < c.ranks; ++r) {  // one rank is late now and then
-        if (i % 50 == 49 && r == i / 50 % c.ranks)
-          std::this_thread::sleep_for(std::chrono::microseconds(engine() % 3000));
-        (*products.of[static_cast<size_t>(form)][static_cast<size_t>(r)])(run.arguments(r), tile);
-      }
-      if (i % 100 == 99) run.synchronize();
+constexpr int kForms = 3;
+const char* const kNames[kForms] = {"all-gather and product", "product and reduce-scatter",
+                                    "all-reduce, residual and norm"};
+
+Trial drawn(Calls& calls, int form, int ranks, std::mt19937_64& engine, int64_t most) {
+  const auto draw = [&](int64_t unit, int64_t end) {
+    return unit *
+           (1 + static_cast<int64_t>(engine() % static_cast<uint64_t>(std::max<int64_t>(end / unit, 1))));
+  };
+  const auto one_of = [&](auto... types) { return std::array{types...}[engine() % sizeof...(types)]; };
+  if (form == 2)
+    return trial_of(
+        calls,
+        NormCase{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4),
+                 one_of(DType::bf16, DType::f16, DType::f32), engine() % 2 != 0, engine() % 2 != 0},
+        engine());
+  RankedCase c{form ? RankedForm::reduce_scatter : RankedForm::all_gather, ranks};
+  c.rows = draw(1, most), c.n = draw(8, most * 4 / 3), c.k = draw(16, most);
+  c.type = one_of(DType::bf16, DType::f16, DType::e4m3);
+  c.d_type = c.type == DType::e4m3 ? one_of(DType::bf16, DType::f16) : c.type;
+  c.b_along_n = c.type != DType::e4m3 && engine() % 2 != 0;
+  c.keeps = form == 0 && engine() % 2 != 0;
+  c.is_scaled = engine() % 2 != 0;
+  return trial_of(calls, c, engine());
+}
+
+Trial fixed(Calls& calls, int form, int ranks, int64_t most, uint64_t seed) {
+  if (form == 2) return trial_of(calls, NormCase{ranks, 8, 4096}, seed);
+  const auto size = [&](int64_t wanted) { return std::min(wanted, most); };
+  return trial_of(calls,
+                  RankedCase{form ? RankedForm::reduce_scatter : RankedForm::all_gather, ranks, size(520),
+                             size(1032) / 8 * 8, size(512) / 8 * 8},
+                  seed);
+}
+
+class Run {
+ public:
+  explicit Run(const Options& o)
+      : options_(o),
+        devices_(test::ranked_devices(o.device, o.ranks)),
+        calls_(devices_),
+        most_(o.device == "emulator" ? 150 : 3000) {}
+
+  int operator()() {
+    std::cout << fmt::format("{}, {}, {} ranks\n", devices_[0]->properties().name,
+                             devices_[0]->properties().driver, options_.ranks);
+    std::vector<std::string> table;
+    for (int form = 0; form < kForms; ++form) {
+      std::string line = fmt::format("| {} ", kNames[form]);
+      for (const std::string& found :
+           {draws(form), repetitions(form), jitter(form), streams(form), graphs(form)})
+        line += "| " + found + " ";
+      table.push_back(line + "|");
     }
-    run.synchronize();
-    const bool same = run.results() == first;
-    wrong += !same;
     std::cout << fmt::format(
-        "{}: {} repetitions in {:.0f} ms, {}\n", name(form), o.repeat,
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
-        same ? "the same bits" : "OTHER BITS");
+        "\n| {} ranks | drawn | repeated, one late | with jitter | two streams | graph |\n"
+        "|---|---|---|---|---|---|\n",
+        options_.ranks);
+    for (const std::string& line : table) std::cout << line << "\n";
+    if (options_.times) show_times();
+    std::cout << (wrong_ ? "WRONG\n" : "all right\n");
+    return wrong_ ? 1 : 0;
   }
-  if (o.times)
-    for (const auto& [m, n, k] : shapes())
-      for (const RankedForm form : {RankedForm::all_gather, RankedForm::reduce_scatter}) {
-        const bool gathers = form == RankedForm::all_gather;
-        const RankedCase c{form, o.ranks, m / o.ranks, gathers ? n / o.ranks : n, gathers ? k : k / o.ranks};
-        for (const int group : {4, 8, 16}) {
-          tile.group = group;
-          std::cout << fmt::format("{} m {} n {} k {} group {}: {:.1f} us\n", name(form), m, n, k, group,
-                                   time(devices, products, c, tile))
-                    << std::flush;
-        }
-        tile.group = 8;
-        wrong += !verify(devices, products, c, tile, 3, 300);
+
+ private:
+  void synchronize() {
+    for (auto& device : devices_) device->synchronize(std::chrono::seconds(60));
+  }
+  void on_all(const Trial& t, runtime::Stream stream = {}, int multiprocessors = 0) {
+    for (int r = 0; r < options_.ranks; ++r) t.call(r, stream, multiprocessors);
+  }
+  // What goes into the table: `right` of `all`, which ought to be as many.
+  std::string counted(int right, int all, const std::string& problem) {
+    wrong_ += right != all;
+    return right == all ? fmt::format("{}", all) : fmt::format("WRONG: {} of {}, {}", right, all, problem);
+  }
+  bool is_right(const Trial& t) {
+    t.poison();
+    on_all(t);
+    synchronize();
+    const double worst = t.worst();
+    if (worst > 1)
+      std::cout << fmt::format("WRONG: {}: {} of what rounding allows\n", t.name, worst) << std::flush;
+    return worst <= 1;
+  }
+
+  std::string draws(int form) {
+    int right = 0;
+    for (int i = 0; i < options_.draws; ++i)
+      right += is_right(drawn(calls_, form, options_.ranks, engine_, most_));
+    return counted(right, options_.draws, "see above");
+  }
+
+  // One rank is late now and then.
+  std::string repetitions(int form) {
+    const Trial t = fixed(calls_, form, options_.ranks, most_, 5);
+    if (!is_right(t)) return counted(0, 1, "the first");
+    const auto first = t.results();
+    int same = 0, rounds = 0;
+    for (int i = 0; i < options_.repeat; ++i) {
+      for (int r = 0; r < options_.ranks; ++r) {
+        if (i % 50 == 49 && r == i / 50 % options_.ranks)
+          std::this_thread::sleep_for(std::chrono::microseconds(engine_() % 3000));
+        t.call(r, {}, 0);
       }
-  std::cout << (wrong ? "WRONG\n" : "all right\n");
-  return wrong ? 1 : 0;
-}
+      if (i % 100 != 99 && i + 1 != options_.repeat) continue;
+      synchronize();
+      same += t.results() == first;
+      ++rounds;
+      t.poison();
+    }
+    wrong_ += same != rounds;
+    return same == rounds ? fmt::format("{} the same", options_.repeat)
+                          : fmt::format("OTHER BITS in {} of {} rounds", rounds - same, rounds);
+  }
+
+  // Kernels that sleep now and then, by some seeds, give the same bits.
+  std::string jitter(int form) {
+    const Trial plain = fixed(calls_, form, options_.ranks, most_, 6);
+    if (!is_right(plain)) return counted(0, 1, "the first");
+    constexpr int seeds = 3;
+    int same = 0;
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      const JitterScope shaken(seed);
+      Calls calls(devices_);
+      const Trial t = fixed(calls, form, options_.ranks, most_, 6);
+      for (int i = 0; i < 20; ++i) on_all(t);
+      synchronize();
+      same += t.results() == plain.results();
+    }
+    return counted(same, seeds, "other bits");
+  }
+
+  // Two calls at once, of which each takes half of the device.
+  std::string streams(int form) {
+    if (options_.device == "emulator") return "-";  // it has one queue
+    constexpr int calls = 50;
+    const int half = std::max(1, devices_[0]->properties().multiprocessors / 2);
+    std::vector<Trial> trials;
+    std::vector<std::vector<std::vector<std::byte>>> wanted;
+    std::vector<std::vector<std::unique_ptr<runtime::OwnedStream>>> streams(2);
+    for (size_t i = 0; i < 2; ++i) {
+      trials.push_back(fixed(calls_, form, options_.ranks, most_, 7 + i));
+      for (auto& device : devices_) streams[i].push_back(device->create_stream());
+      if (!is_right(trials[i])) return counted(0, 1, "the first");
+      wanted.push_back(trials[i].results());
+      trials[i].poison();
+    }
+    for (int n = 0; n < calls; ++n)
+      for (int r = 0; r < options_.ranks; ++r)
+        for (size_t i = 0; i < 2; ++i) {
+          const size_t one = options_.crossed ? (i + static_cast<size_t>(r)) % 2 : i;
+          trials[one].call(r, *streams[one][static_cast<size_t>(r)], half);
+        }
+    for (size_t i = 0; i < 2; ++i)
+      for (size_t r = 0; r < devices_.size(); ++r)
+        devices_[r]->synchronize(*streams[i][r], std::chrono::seconds(60));
+    int same = 0;
+    for (size_t i = 0; i < 2; ++i) same += trials[i].results() == wanted[i];
+    return counted(same, 2, "other bits");
+  }
+
+  std::string graphs(int form) {
+    if (options_.device == "emulator") return "-";
+    const Trial t = fixed(calls_, form, options_.ranks, most_, 9);
+    if (!is_right(t)) return counted(0, 1, "the first");
+    const auto wanted = t.results();
+    t.poison();
+    std::vector<std::unique_ptr<runtime::Graph>> graphs;
+    for (int r = 0; r < options_.ranks; ++r)
+      graphs.push_back(
+          devices_[static_cast<size_t>(r)]->capture([&](runtime::Stream s) { t.call(r, s, 0); }));
+    for (int i = 0; i < 300; ++i)
+      for (auto& graph : graphs) graph->launch();
+    synchronize();
+    return counted(t.results() == wanted ? 300 : 0, 300, "other bits");
+  }
+
+  double time(const Trial& t) {
+    constexpr int rounds = 9, calls = 20;
+    std::vector<double> us;
+    for (int round = -2; round < rounds; ++round) {
+      synchronize();
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < calls; ++i) on_all(t);
+      synchronize();
+      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+      if (round >= 0) us.push_back(took.count() / calls);
+    }
+    std::ranges::sort(us);
+    return us[us.size() / 2];
+  }
+
+  // The sizes are those of all ranks. Norms are timed in graphs of twenty too, whose launches cost no host.
+  void show_times() {
+    std::cout << "\n| call | us | in a graph |\n|---|---|---|\n";
+    const auto show = [&](const Trial& t) {
+      constexpr int calls = 20;
+      std::vector<std::unique_ptr<runtime::Graph>> graphs;
+      for (int r = 0; r < options_.ranks; ++r)
+        graphs.push_back(devices_[static_cast<size_t>(r)]->capture([&](runtime::Stream s) {
+          for (int i = 0; i < calls; ++i) t.call(r, s, 0);
+        }));
+      Trial recorded = t;
+      recorded.call = [&](int rank, runtime::Stream, int) { graphs[static_cast<size_t>(rank)]->launch(); };
+      std::cout << fmt::format("| {} | {:.1f} | {:.1f} |\n", t.name, time(t), time(recorded) / calls)
+                << std::flush;
+    };
+    const int ranks = options_.ranks;
+    struct Shape {
+      int64_t m, n, k;
+    };
+    for (const auto& [m, n, k] :
+         {Shape{4096, 8192, 8192}, {8192, 8192, 8192}, {16384, 4096, 4096}, {2048, 14336, 4096}}) {
+      show(trial_of(calls_, RankedCase{RankedForm::all_gather, ranks, m / ranks, n / ranks, k}, 1));
+      show(trial_of(calls_, RankedCase{RankedForm::reduce_scatter, ranks, m / ranks, n, k / ranks}, 1));
+    }
+    for (const int64_t rows : {1, 8, 32, 128}) show(trial_of(calls_, NormCase{ranks, rows, 4096}, 1));
+  }
+
+  Options options_;
+  RankedRun::Devices devices_;
+  Calls calls_;
+  const int64_t most_;
+  std::mt19937_64 engine_{53};
+  int wrong_ = 0;
+};
 
 }  // namespace
 }  // namespace ptxbuilder
 
 int main(int argc, char** argv) {
   try {
-    return ptxbuilder::run(ptxbuilder::options_of(argc, argv));
+    return ptxbuilder::Run(ptxbuilder::options_of(argc, argv))();
   } catch (const std::exception& e) {
     std::cerr << e.what() << "\n";
     return 1;

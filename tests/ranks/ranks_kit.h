@@ -142,9 +142,9 @@ class RankedRun {
       if (kept.copy_out<std::byte>() != all) return false;
     return true;
   }
-  std::vector<std::vector<uint16_t>> results() const {
-    std::vector<std::vector<uint16_t>> all;
-    for (const runtime::Buffer& d : ds_) all.push_back(d.copy_out<uint16_t>());
+  std::vector<std::vector<std::byte>> results() const {
+    std::vector<std::vector<std::byte>> all;
+    for (const runtime::Buffer& d : ds_) all.push_back(d.copy_out<std::byte>());
     return all;
   }
 
