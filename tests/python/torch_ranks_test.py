@@ -1,12 +1,14 @@
-"""Products of the ranks of a process group, on the GPUs of this host, a process for each: torch_ranks_test.py [--times]
+"""Calls of the ranks of a process group, on the GPUs of this host, a process for each: torch_ranks_test.py [--ranks 2]
 
-They are right by float64 for drawn shapes, in graphs and under torch.compile. --times puts them beside NCCL and torch.mm, one after the other.
+They are right by float64 for drawn shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
+torch.compile. kernels/python/bench/ranks.py puts them beside NCCL.
 """
-import math
+import argparse
 import os
 import random
 import sys
 import tempfile
+import time
 
 import kit
 
@@ -15,100 +17,131 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as processes  # noqa: E402
 
-RANKS = 2
-SHAPES = [(4096, 8192, 8192), (8192, 8192, 8192), (16384, 4096, 4096), (2048, 14336, 4096)]
-DRAWN = [(5600, 4608, 2688), (4064, 5696, 1408), (13920, 2240, 6016), (8576, 6016, 6016), (15888, 4224, 6656), (1968, 3136, 6272),
-         (9360, 2688, 4352), (9344, 6016, 7552), (832, 1792, 8704), (9888, 3456, 2304)]
+parser = argparse.ArgumentParser()
+parser.add_argument("--ranks", type=int, default=2)
+RANKS = parser.parse_args().ranks
 
 
-def drawn(*shape):
-    return (torch.rand(*shape, device="cuda") * 2 - 1).bfloat16()
+def drawn(*shape, dtype=torch.bfloat16):
+    return (torch.rand(*shape, device="cuda") * 2 - 1).to(dtype)
 
 
-def worst(got, wanted, room):
-    """The greatest error, as parts of what rounding may do."""
-    return ((got.double() - wanted).abs() / room).max().item()
+def gathered_of(x):
+    """All ranks' rows."""
+    parts = [torch.empty_like(x) for _ in range(RANKS)]
+    dist.all_gather(parts, x.contiguous())
+    return torch.cat(parts)
 
 
-def check_shape(pb, rank, rows, n, k):
-    a, b = drawn(rows, k), drawn(n, k)
-    gathered = a.new_empty(RANKS * rows, k)
-    dist.all_gather_into_tensor(gathered, a)
-    wanted = gathered.double() @ b.double().t()
-    error = worst(pb.all_gather_matmul(a, b.t()), wanted, wanted.abs() / 256 + 1e-5 * k)
-    kit.check(error <= 1, "all_gather_matmul", rows, n, k, error)
-    a = drawn(RANKS * rows, k)
-    part = a.double() @ b.double().t()
-    wanted = part.clone()
-    dist.all_reduce(wanted)
-    own = slice(rank * rows, (rank + 1) * rows)
-    room = torch.maximum(part.abs(), (wanted - part).abs()) / 256 + wanted.abs() / 256 + 2e-5 * k
-    error = worst(pb.matmul_reduce_scatter(a, b.t()), wanted[own], room[own])
-    kit.check(error <= 1, "matmul_reduce_scatter", rows, n, k, error)
+def summed(x):
+    x = x.clone()
+    dist.all_reduce(x)
+    return x
+
+
+def check_near(got, wanted, room, *words):
+    """`room` is what rounding may do to each element."""
+    error = ((got.double() - wanted).abs() / room).max().item()
+    kit.check(error <= 1, *words, error)
+
+
+def check_shape(pb, rank, rows, n, k, dtype):
+    words, out_dtype = {}, dtype
+    if dtype.itemsize == 1:
+        out_dtype = random.choice((torch.bfloat16, torch.float16))
+        words = {"out_dtype": out_dtype, "scale": torch.tensor([0.25], device="cuda")}
+    scale, rounding = words.get("scale", 1), torch.finfo(out_dtype).eps
+    a, b = drawn(rows, k, dtype=dtype), drawn(n, k, dtype=dtype)
+    wanted = gathered_of(a.double()) @ b.double().t() * scale
+    check_near(pb.all_gather_matmul(a, b.t(), **words), wanted, wanted.abs() * rounding + 1e-5 * k, "all_gather_matmul", rows, n, k, dtype)
+    a = drawn(RANKS * rows, k, dtype=dtype)
+    part = a.double() @ b.double().t() * scale
+    wanted, sizes = summed(part).chunk(RANKS)[rank], summed(part.abs()).chunk(RANKS)[rank]  # each step rounds a part of the sum
+    room = sizes * rounding + 1e-5 * k * RANKS
+    check_near(pb.matmul_reduce_scatter(a, b.t(), **words), wanted, room, "matmul_reduce_scatter", rows, n, k, dtype)
+
+
+def check_norm(pb, rows, columns, dtype):
+    x = drawn(rows, columns, dtype=dtype)
+    shared = torch.Generator(x.device).manual_seed(rows)  # what all ranks give alike
+    residual, weight = (torch.randn(shape, device="cuda", generator=shared).to(dtype) for shape in ((rows, columns), (columns,)))
+    y, total = pb.all_reduce_rms_norm(x, residual, weight)
+    wanted, rounding = summed(x.double()) + residual.double(), torch.finfo(dtype).eps
+    check_near(total, wanted, wanted.abs() * rounding + 1e-6 * RANKS, "a sum", rows, columns, dtype)
+    wanted = torch.nn.functional.rms_norm(total.double(), (columns,), weight.double(), 1e-6)
+    check_near(y, wanted, wanted.abs() * (rounding + 4e-6) + 1e-7, "a norm", rows, columns, dtype)
+    kit.check(all(torch.equal(one, y) for one in gathered_of(y).chunk(RANKS)), "the same bits on all ranks", rows, columns, dtype)
+
+
+def check_gradients_on_gpus(pb, rank):
+    rows, n, k = 264, 520, 392
+
+    def check(got, wanted, what):
+        kit.check((got.double() - wanted).norm() < 1e-2 * wanted.norm(), "gradient", what)
+
+    for way in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        x, h, w = drawn(rows, k).requires_grad_(), drawn(RANKS * rows, k).requires_grad_(), drawn(n, k).requires_grad_()
+        dy = drawn(RANKS * rows, n)
+        dx, dw = torch.autograd.grad(way(lambda x, w: pb.all_gather_matmul(x, w.t()))(x, w), (x, w), dy)
+        check(dx, summed(dy.double() @ w.double()).chunk(RANKS)[rank], "of A, all-gather")
+        check(dw, dy.double().t() @ gathered_of(x.detach()).double(), "of B, all-gather")
+        dy = dy[:rows].contiguous()
+        dh, dw = torch.autograd.grad(way(lambda h, w: pb.matmul_reduce_scatter(h, w.t()))(h, w), (h, w), dy)
+        everywhere = gathered_of(dy).double()
+        check(dh, everywhere @ w.double(), "of A, reduce-scatter")
+        check(dw, everywhere.t() @ h.double(), "of B, reduce-scatter")
+
+
+def calls_of(pb):
+    """A call of each form, whose results repeat to the bit."""
+    a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
+    whole = drawn(RANKS * 100, 512)
+    return (lambda: pb.all_gather_matmul(a, b.t()), lambda: pb.matmul_reduce_scatter(whole, b.t()), lambda: pb.all_reduce_rms_norm(x, x)[0])
+
+
+def check_repetitions(pb, rank):
+    """One rank is late now and then."""
+    for number, call in enumerate(calls_of(pb)):
+        first = call()
+        for i in range(300):
+            if i % 20 == 19 and i // 20 % RANKS == rank:
+                torch.cuda.synchronize()
+                time.sleep(0.002)
+            again = call()
+        kit.check(torch.equal(first, again), "repetitions", number)
+
+
+def check_streams(pb):
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    for number, call in enumerate(calls_of(pb)):
+        first = call()
+        torch.cuda.synchronize()
+        for _ in range(50):
+            for stream in streams:
+                with torch.cuda.stream(stream):
+                    again = call()
+        torch.cuda.synchronize()
+        kit.check(torch.equal(first, again), "two streams", number)
 
 
 def check_graph(pb):
-    a, b = drawn(700, 512), drawn(1000, 512)
-    first = pb.all_gather_matmul(a, b.t())
-    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream):
-        pb.all_gather_matmul(a, b.t())  # makes the stream's exchange memory
+    for number, call in enumerate(calls_of(pb)):
+        first = call()
+        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        with torch.cuda.stream(stream):
+            call()  # makes the stream's exchange memory
+            torch.cuda.synchronize()
+            with torch.cuda.graph(graph, stream=stream):
+                recorded = call()
+        for _ in range(300):
+            graph.replay()
         torch.cuda.synchronize()
-        with torch.cuda.graph(graph, stream=stream):
-            recorded = pb.all_gather_matmul(a, b.t())
-    for _ in range(300):
-        graph.replay()
-    torch.cuda.synchronize()
-    kit.check(torch.equal(recorded, first), "a graph's replays")
+        kit.check(torch.equal(recorded, first), "a graph's replays", number)
+    a, b, x = drawn(64, 512), drawn(1000, 512), drawn(8, 4096)
     twice = torch.compile(lambda a, b: pb.all_gather_matmul(a, b.t()) * 2, fullgraph=True)
-    kit.check(torch.equal(twice(a, b), first * 2), "torch.compile")
-
-
-def time_of(call):
-    for _ in range(10):
-        call()
-    torch.cuda.synchronize()
-    dist.barrier()
-    rounds = []
-    for _ in range(9):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(20):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-        rounds.append(begin.elapsed_time(end) * 50)
-    slowest = torch.tensor(sorted(rounds)[4]).cuda()
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return slowest.item()
-
-
-def times_of_shape(pb, m, n, k):
-    """Microseconds of the product alone, behind or ahead of NCCL, and of ours, for both forms."""
-    a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
-    d = a.new_empty(m, n // RANKS)
-    gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),
-              time_of(lambda: (dist.all_gather_into_tensor(gathered, a), torch.mm(gathered, b.t(), out=d))),
-              time_of(lambda: pb.all_gather_matmul(a, b.t()))]
-    a, b = drawn(m, k // RANKS), drawn(n, k // RANKS)
-    part, d = a.new_empty(m, n), a.new_empty(m // RANKS, n)
-    return gather, [time_of(lambda: torch.mm(a, b.t(), out=part)),
-                    time_of(lambda: (torch.mm(a, b.t(), out=part), dist.reduce_scatter_tensor(d, part))),
-                    time_of(lambda: pb.matmul_reduce_scatter(a, b.t()))]
-
-
-def show_times(pb, rank):
-    gains = [], []
-    for m, n, k in SHAPES + DRAWN:
-        found = times_of_shape(pb, m, n, k)
-        if rank:
-            continue
-        for name, (alone, nccl, ours), gain in zip(("gather", "scatter"), found, gains):
-            gain.append(nccl / ours)
-            print(f"{name} {m} x {n} x {k}: product {alone:.1f} us, NCCL {nccl:.1f}, ours {ours:.1f}: {nccl / ours:.2f}", flush=True)
-    for gain in gains if rank == 0 else ():
-        of_drawn = gain[len(SHAPES):]
-        print(f"over the drawn {math.exp(sum(map(math.log, of_drawn)) / len(of_drawn)):.3f}, the least {min(gain):.3f}")
+    kit.check(torch.equal(twice(a, b), pb.all_gather_matmul(a, b.t()) * 2), "torch.compile")
+    norm = torch.compile(lambda x: pb.all_reduce_rms_norm(x, x), fullgraph=True)
+    kit.check(all(torch.equal(*both) for both in zip(norm(x), pb.all_reduce_rms_norm(x, x))), "torch.compile of a norm")
 
 
 def run(rank, place):
@@ -118,13 +151,19 @@ def run(rank, place):
     dist.init_process_group("nccl", init_method=f"file://{place}", rank=rank, world_size=RANKS, device_id=torch.device("cuda", rank))
     torch.manual_seed(rank)
     draw = random.Random(9)
-    for _ in range(20):
-        check_shape(pb, rank, draw.randint(1, 2500), 8 * draw.randint(1, 400), 8 * draw.randint(1, 300))
+    random.seed(3)
+    for i in range(20):
+        dtype = (torch.bfloat16, torch.float16, torch.float8_e4m3fn)[i % 3]
+        check_shape(pb, rank, draw.randint(1, 2500), 8 * draw.randint(1, 400), 16 * draw.randint(1, 150), dtype)
+        check_norm(pb, draw.randint(1, 300), draw.choice((4096, 8 * draw.randint(1, 1000), draw.randint(1, 5000), 65536)),
+                   (torch.bfloat16, torch.float16, torch.float32)[i % 3])
+    check_gradients_on_gpus(pb, rank)
+    check_repetitions(pb, rank)
+    check_streams(pb)
     check_graph(pb)
-    if "--times" in sys.argv:
-        show_times(pb, rank)
     torch.cuda.synchronize()
     dist.barrier()
+    print(f"rank {rank} of {RANKS}: {kit.failures} failures", flush=True)
     os._exit(1 if kit.failures else 0)  # peers' memory is in use to the end of the process
 
 
@@ -157,7 +196,8 @@ def check_gradients(rank, place):
     ranks.matmul = turned_product
     rows, n, k = 6, 5, 7
     torch.manual_seed(4)  # the same on all ranks, of which each takes its part
-    xs, ws, scales = torch.randn(RANKS, rows, k).double(), torch.randn(RANKS, n, k).double(), [torch.tensor([r + 0.5]) for r in range(RANKS)]
+    xs, ws = torch.randn(RANKS, rows, k).double(), torch.randn(RANKS, n, k).double()
+    scales = [torch.tensor([r + 0.5]) for r in range(RANKS)]
     hs, weights = torch.randn(RANKS, RANKS * rows, k).double(), torch.randn(RANKS, RANKS * rows, n).double()
 
     def of_gather(x, w):
@@ -252,7 +292,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         processes.spawn(check_gradients, (os.path.join(folder, "group"),), nprocs=RANKS)
     if torch.cuda.device_count() < RANKS or torch.cuda.get_device_capability() != (9, 0):
-        print("SKIPPED: PyTorch sees no two Hopper GPUs")
+        print(f"SKIPPED: PyTorch sees no {RANKS} Hopper GPUs")
         sys.exit(1 if kit.failures else 77)
     with tempfile.TemporaryDirectory() as folder:
         processes.spawn(run, (os.path.join(folder, "group"),), nprocs=RANKS)

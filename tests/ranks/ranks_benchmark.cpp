@@ -109,25 +109,25 @@ constexpr int kForms = 3;
 const char* const kNames[kForms] = {"all-gather and product", "product and reduce-scatter",
                                     "all-reduce, residual and norm"};
 
-Trial drawn(Calls& calls, int form, int ranks, std::mt19937_64& engine, int64_t most) {
+Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engine, int64_t most) {
   const auto draw = [&](int64_t unit, int64_t end) {
     return unit *
            (1 + static_cast<int64_t>(engine() % static_cast<uint64_t>(std::max<int64_t>(end / unit, 1))));
   };
-  const auto one_of = [&](auto... types) { return std::array{types...}[engine() % sizeof...(types)]; };
-  if (form == 2)
-    return trial_of(
-        calls,
-        NormCase{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4),
-                 one_of(DType::bf16, DType::f16, DType::f32), engine() % 2 != 0, engine() % 2 != 0},
-        engine());
+  if (form == 2) {
+    const DType type = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<size_t>(number % 3)];
+    return trial_of(calls,
+                    NormCase{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4),
+                             type, number % 2 == 0, number % 4 < 2},
+                    engine());
+  }
+  // There are four kernels of a form, since each is compiled.
   RankedCase c{form ? RankedForm::reduce_scatter : RankedForm::all_gather, ranks};
   c.rows = draw(1, most), c.n = draw(8, most * 4 / 3), c.k = draw(16, most);
-  c.type = one_of(DType::bf16, DType::f16, DType::e4m3);
-  c.d_type = c.type == DType::e4m3 ? one_of(DType::bf16, DType::f16) : c.type;
-  c.b_along_n = c.type != DType::e4m3 && engine() % 2 != 0;
-  c.keeps = form == 0 && engine() % 2 != 0;
-  c.is_scaled = engine() % 2 != 0;
+  const bool is_turned = number % 4 == 1;
+  c.type = std::array{DType::bf16, DType::bf16, DType::f16, DType::e4m3}[static_cast<size_t>(number % 4)];
+  c.d_type = c.type == DType::f16 ? DType::f16 : DType::bf16;
+  c.b_along_n = is_turned, c.keeps = is_turned && form == 0, c.is_scaled = c.type == DType::e4m3;
   return trial_of(calls, c, engine());
 }
 
@@ -194,7 +194,7 @@ class Run {
   std::string draws(int form) {
     int right = 0;
     for (int i = 0; i < options_.draws; ++i)
-      right += is_right(drawn(calls_, form, options_.ranks, engine_, most_));
+      right += is_right(drawn(calls_, form, options_.ranks, i, engine_, most_));
     return counted(right, options_.draws, "see above");
   }
 

@@ -131,8 +131,8 @@ def show_times(tokens, width, heads, hidden, rounds=15, steps=10):
             of_it.append(first.elapsed_time(last) / steps)
     mine, theirs = (statistics.median(of_it[3:]) for of_it in found)
     if rank == 0:
-        print(f"{count} processes, {tokens} tokens, width {width}, {heads} heads, hidden {hidden}: {mine:.3f} ms, with NCCL {theirs:.3f} ms: "
-              f"{theirs / mine:.3f}", flush=True)
+        print(f"{count} processes, {tokens} tokens, width {width}, {heads} heads, hidden {hidden}: a step takes {mine:.3f} ms, "
+              f"with NCCL {theirs:.3f}: {theirs / mine:.3f}", flush=True)
 
 
 heads = 32 if on_gpus else 2 * count

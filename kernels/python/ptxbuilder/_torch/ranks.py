@@ -35,10 +35,18 @@ class Exchange:
 
 
 exchanges = {}  # by group, stream, and whether it is a norm's, whose calls take places in turn
+last_streams = {}  # by device
 
 
 def exchange_of(group_name, device, is_norm):
-    return exchanges.setdefault((group_name, torch.cuda.current_stream(device).cuda_stream, is_norm), Exchange())
+    """That of a call which is queued now. A launch may take all of a GPU and waits for those of other ranks, so that two streams' calls run
+    in the order in which the host makes them: else one rank might begin with the one, and another rank with the other."""
+    stream = torch.cuda.current_stream(device)
+    last = last_streams.setdefault(device.index, stream)
+    if last != stream and not torch.cuda.is_current_stream_capturing():
+        stream.wait_stream(last)
+        last_streams[device.index] = stream
+    return exchanges.setdefault((group_name, stream.cuda_stream, is_norm), Exchange())
 
 
 def resolved(group_name):

@@ -1,0 +1,143 @@
+"""Calls of several ranks beside NCCL and PyTorch's kernels, one after the other, on the GPUs of this host, a process for each.
+
+  ranks.py [--ranks 2] [--quick]
+
+Products of layers of models and ten that were drawn, bf16; all-reduces with a residual and a norm, by themselves and in graphs of twenty;
+and a step of the block of examples/tensor_parallel_torch.py. Times are medians of nine rounds of twenty calls, of the slowest rank.
+"""
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as processes
+from torch.nn import functional
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--ranks", type=int, default=2)
+parser.add_argument("--quick", action="store_true", help="without the drawn products")
+given = parser.parse_args()
+RANKS = given.ranks
+SHAPES = [(4096, 8192, 8192), (8192, 8192, 8192), (16384, 4096, 4096), (2048, 14336, 4096)]
+# Their rows, columns and depth are divided by up to eight ranks.
+DRAWN = [(5632, 4608, 2688), (4096, 5696, 1408), (13952, 2240, 6016), (8576, 6016, 6016), (15872, 4224, 6656), (1984, 3136, 6272),
+         (9344, 2688, 4352), (9344, 6016, 7552), (832, 1792, 8704), (9856, 3456, 2304)]
+
+
+def drawn(*shape):
+    return (torch.rand(*shape, device="cuda") * 2 - 1).bfloat16()
+
+
+def time_of(call, calls=20):
+    """Microseconds of one of as many as a `call` makes."""
+    for _ in range(10):
+        call()
+    torch.cuda.synchronize()
+    dist.barrier()
+    rounds = []
+    for _ in range(9):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(20):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        rounds.append(begin.elapsed_time(end) * 1e3 / calls)
+    slowest = torch.tensor(sorted(rounds)[4]).cuda()
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return slowest.item()
+
+
+def time_in_graph(call):
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        call()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(20):
+                call()
+    return time_of(graph.replay, 400)
+
+
+def times_of_products(pb, m, n, k):
+    """Microseconds of the product alone, with NCCL, and of ours, for both forms."""
+    a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
+    d = a.new_empty(m, n // RANKS)
+    gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),
+              time_of(lambda: (dist.all_gather_into_tensor(gathered, a), torch.mm(gathered, b.t(), out=d))),
+              time_of(lambda: pb.all_gather_matmul(a, b.t()))]
+    a, b = drawn(m, k // RANKS), drawn(n, k // RANKS)
+    part, d = a.new_empty(m, n), a.new_empty(m // RANKS, n)
+    return gather, [time_of(lambda: torch.mm(a, b.t(), out=part)),
+                    time_of(lambda: (torch.mm(a, b.t(), out=part), dist.reduce_scatter_tensor(d, part))),
+                    time_of(lambda: pb.matmul_reduce_scatter(a, b.t()))]
+
+
+def show(rank, name, alone, nccl, ours):
+    if rank == 0:
+        print(f"| {name} | {format(alone, '.1f') if alone else ''} | {nccl:.1f} | {ours:.1f} | {nccl / ours:.2f} |", flush=True)
+    return nccl / ours
+
+
+def show_products(pb, rank):
+    gains = [], []
+    for shape in SHAPES + ([] if given.quick else DRAWN):
+        for name, found, gain in zip(("all-gather", "reduce-scatter"), times_of_products(pb, *shape), gains):
+            gain.append(show(rank, f"{name} {' x '.join(map(str, shape))}", *found))
+    lines = []
+    for name, gain in zip(("all-gather", "reduce-scatter"), gains):
+        of_drawn = gain[len(SHAPES):] or gain
+        mean = math.exp(sum(map(math.log, of_drawn)) / len(of_drawn))
+        lines.append(f"{name}: {mean:.3f} of NCCL's in the mean over {len(of_drawn)}, the least of all {min(gain):.3f}")
+    return lines
+
+
+def show_norms(pb, rank, columns=4096):
+    weight = torch.ones(columns, device="cuda", dtype=torch.bfloat16)
+    for rows in (1, 8, 32, 128):
+        x, residual = drawn(rows, columns), drawn(rows, columns)
+
+        def by_nccl():
+            total = x.clone()  # the call's result is in the place of what it reads
+            dist.all_reduce(total)
+            total += residual
+            return functional.rms_norm(total, (columns,), weight, 1e-6), total
+
+        def ours():
+            return pb.all_reduce_rms_norm(x, residual, weight)
+
+        name = f"norm of {rows} x {columns} ({rows * columns * 2 // 1024} KB)"
+        show(rank, name, None, time_of(by_nccl), time_of(ours))
+        show(rank, name + ", in a graph", None, time_in_graph(by_nccl), time_in_graph(ours))
+
+
+def run(rank, place):
+    import ptxbuilder as pb
+
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"file://{place}", rank=rank, world_size=RANKS, device_id=torch.device("cuda", rank))
+    torch.manual_seed(rank)
+    if rank == 0:
+        print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}\n")
+        print(f"| {RANKS} ranks | product alone, us | with NCCL | ours | gain |\n|---|---|---|---|---|", flush=True)
+    lines = show_products(pb, rank)
+    show_norms(pb, rank)
+    if rank == 0:
+        print("", *lines, sep="\n", flush=True)
+    torch.cuda.synchronize()
+    dist.barrier()
+    os._exit(0)  # peers' memory is in use to the end of the process
+
+
+if __name__ == "__main__":
+    if torch.cuda.device_count() < RANKS:
+        sys.exit(f"ranks.py: PyTorch sees {torch.cuda.device_count()} GPUs; --ranks {RANKS} takes as many")
+    with tempfile.TemporaryDirectory() as folder:
+        processes.spawn(run, (os.path.join(folder, "group"),), nprocs=RANKS)
+    block = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/tensor_parallel_torch.py")
+    sys.exit(subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(RANKS), "--master-port", "0",
+                             "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", block, "--times"]).returncode)
