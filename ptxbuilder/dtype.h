@@ -10,6 +10,7 @@
 
 namespace ptxbuilder {
 
+// The element types of tensors and tiles, integers first.
 enum class DType : uint8_t { u8, s8, u16, s16, u32, s32, u64, s64, f16, bf16, tf32, e4m3, e5m2, f32, f64 };
 
 // The PTX spelling, which is also the spelling in sidecars and on command lines: "bf16", "e4m3", "u32".
@@ -26,8 +27,10 @@ inline constexpr std::array kElementBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1,
 // Bytes of one element: 1, 2, 4 or 8. tf32 is stored as 4.
 constexpr int size_of(DType type) { return kElementBytes[static_cast<size_t>(type)]; }
 
+// The type of a PTX spelling, or nothing where no type is spelled so.
 std::optional<DType> dtype_from_name(std::string_view text);
 
+// Every type is one of floats or one of integers.
 constexpr bool is_float(DType type) { return type >= DType::f16; }
 constexpr bool is_integer(DType type) { return !is_float(type); }
 constexpr bool is_signed(DType type) {  // of the integers

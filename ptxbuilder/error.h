@@ -22,6 +22,7 @@ struct Where {
   const char* file = "";
   unsigned line = 0;
 
+  // This gives the line of the caller, or of the public call that is open.
   static Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE());
   explicit operator bool() const { return line != 0; }
 };

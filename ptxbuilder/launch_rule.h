@@ -15,6 +15,7 @@ namespace ptxbuilder {
 
 // What a rule can name.
 struct RuleName {
+  // A rule names a scalar parameter, an extent of a tensor, or the number of multiprocessors.
   enum class Kind : uint8_t { parameter, extent, multiprocessors };
 
   std::string text;  // as in the rule: "count", "extent(A, 1)"

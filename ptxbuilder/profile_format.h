@@ -27,6 +27,7 @@ struct ProfileFormat {
 // CTA, x fastest, and each of its warps a header, its events, and those of lanes that went apart.
 namespace profile_format {
 
+// The size of a unit, and of a header in units.
 constexpr uint32_t kUnitBytes = 8, kHeaderUnits = 8;
 constexpr uint32_t kCalibrationUnits = 32, kCalibrationTogether = 8;  // of which so many are written together
 constexpr uint32_t apart_events(uint32_t events) { return events / 4; }
@@ -43,6 +44,7 @@ constexpr uint32_t kLeastEvents = kCalibrationUnits, kMostEvents = 1 << 20;
 constexpr const char* kCompletion = " completion";
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address
 
+// A header says what its warp did, and where and when it ran.
 struct Header {
   uint32_t started, sm;  // 1 when the warp began, and the multiprocessor that it runs on
   uint32_t events;       // units of events, recorded and lost, by the warp's leader, when it ended
@@ -54,6 +56,8 @@ struct Header {
 };
 static_assert(sizeof(Header) == kHeaderUnits * kUnitBytes);
 
+// An event opens or closes a region or a span, or marks a value; those from span_begin on have a value and
+// take two units.
 enum class EventKind : uint8_t { begin = 1, end, span_begin, span_end, mark_u32, mark_s32, mark_f32 };
 constexpr bool has_value(EventKind kind) { return kind >= EventKind::span_begin; }
 constexpr uint32_t units_of(EventKind kind) { return has_value(kind) ? 2 : 1; }

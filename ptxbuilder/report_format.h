@@ -14,6 +14,7 @@ namespace ptxbuilder {
 struct ReportFormat {
   // A site is a line of the kernel that reports: one that waits, or one that has a message.
   struct Site {
+    // The kinds of objects that a warp waits at, and of messages.
     enum class Kind : uint8_t { mbarrier, barrier, cluster, counter, check, print, tile };
 
     Kind kind = Kind::mbarrier;
@@ -41,6 +42,7 @@ constexpr const char* kGridBarrier = "the grid's barrier";  // the text of a sit
 constexpr uint32_t kMostCtas = 1 << 16;
 constexpr uint32_t kMostMilliseconds = 1 << 20, kMostMessages = 1 << 20;
 
+// The first bytes of the memory count its messages.
 struct ReportHeader {
   uint32_t messages;  // written and lost
   uint32_t unused[15];
@@ -51,6 +53,7 @@ static_assert(sizeof(ReportHeader) == kHeaderBytes);
 // time, and `waits` when a wait is over its limit.
 enum class WarpState : uint32_t { none, runs, at_barrier, waits, ended };
 
+// A slot says where its warp is, and what it waits for.
 struct Slot {
   WarpState state;
   uint32_t site;
@@ -66,6 +69,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == kWarpSlotBytes);
 
+// A message has its site, the thread that wrote it, and its values.
 struct ReportedMessage {
   uint32_t site;  // 0 until it is complete
   uint32_t cta, thread, unused;
@@ -104,6 +108,7 @@ constexpr MbarrierWord decode(uint64_t word) {
   return {static_cast<uint32_t>(word >> 63), count(43), count(1), static_cast<int32_t>(bytes)};
 }
 
+// This packs the fields into the 64 bits of an mbarrier, which decode() takes apart.
 constexpr uint64_t encode(const MbarrierWord& m) {
   const auto count = [](uint32_t n, int shift) { return uint64_t{(0u - n) & 0xfffff} << shift; };
   return uint64_t{m.parity} << 63 | count(m.pending, 43) |

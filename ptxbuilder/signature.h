@@ -85,6 +85,7 @@ struct SharedObject {
   bool operator==(const SharedObject&) const = default;
 };
 
+// Everything that a host needs to know to launch a kernel; the sidecar has it as JSON.
 struct Signature {
   std::string kernel;                     // the .entry name
   std::string target = "sm_90a";          // ptxas -arch

@@ -67,6 +67,7 @@ class ArgumentList {
   size_t count_ = 0;
 };
 
+// The types of C++ that a scalar parameter takes.
 template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
@@ -83,6 +84,7 @@ constexpr DType dtype_of() {
   return is_signed ? DType::s64 : DType::u64;
 }
 
+// An argument for a scalar parameter.
 template <Scalar T>
 Argument scalar(T value) {
   Argument argument{.kind = Parameter::Kind::scalar, .dtype = dtype_of<T>()};
@@ -93,6 +95,7 @@ Argument scalar(T value) {
 // For types that C++ has no scalar of: scalar_bits(DType::bf16, 0x3f80) is 1.
 Argument scalar_bits(DType dtype, uint64_t bits);
 
+// An argument for a pointer to elements of a type.
 Argument pointer(View memory, DType dtype);
 
 // A struct's fields in order, scalars and pointers; they may be named too. The launch lays them out as C

@@ -22,6 +22,7 @@ class LoadedKernel;
 
 using Address = uint64_t;  // of device global memory, in bytes
 
+// Extents along x, y and z, as of a grid.
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   bool operator==(const Dim3&) const = default;
@@ -81,6 +82,7 @@ class Event {
 class Graph {
  public:
   virtual ~Graph() = default;
+  // This queues everything that was recorded.
   virtual void launch(Stream stream = {}) = 0;
 };
 
@@ -133,6 +135,7 @@ struct TensorMapArguments {
   operator TensorMapView() const { return {recipe, address, shape, strides, im2col ? &*im2col : nullptr}; }
 };
 
+// The properties of a device.
 struct DeviceProperties {
   std::string name;        // "NVIDIA H100 80GB HBM3"
   int compute_capability;  // 90
@@ -231,6 +234,7 @@ class Device {
   // Whether what is queued there is recorded, and not run.
   virtual bool is_capturing(Stream) { return false; }
 
+  // A stream or an event that the caller owns.
   virtual std::unique_ptr<OwnedStream> create_stream() { return std::make_unique<OwnedStream>(); }
   virtual std::unique_ptr<Event> create_event();
   // Records what `work` queues on the stream that it is given; nothing runs yet. Throws Error on a device

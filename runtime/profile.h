@@ -10,6 +10,7 @@ namespace ptxbuilder::runtime {
 
 // Times are nanoseconds from the start of the kernel's first warp.
 struct Profile {
+  // A region that a warp ran through.
   struct Region {
     uint32_t name;      // in `names`
     int depth;          // in how many other regions of its warp it lies
@@ -17,17 +18,20 @@ struct Profile {
     double net;         // how long it took, without what recording costs in it
     bool ended;         // its end was recorded; otherwise it ends with what it lies in
   };
+  // A value that a warp marked, and when.
   struct Mark {
     uint32_t name;
     double time;
     double value;
   };
+  // A span goes from one place to another.
   struct Span {  // from one place to another, of any warps of a CTA
     uint32_t name, cta;
     uint32_t number;    // which tells apart those of a name
     double begin, end;  // as recorded
     bool ended;         // its end was recorded; otherwise it ends with the CTA
   };
+  // A track is what one warp recorded.
   struct Track {             // a warp
     uint32_t sm, cta, warp;  // a CTA's number counts along x, y and z; a warp's is that in its CTA
     int role;                // in `roles`; -1 where the kernel has none

@@ -23,6 +23,7 @@ class KernelReport final : public Reporter {
   // Gets the lines that the kernel prints; standard output has them unless it is set.
   void on_print(std::function<void(const std::string&)> print);
 
+  // These two are what a device calls after a failure, and when work is done.
   std::string about_failure() override;
   void work_done() override;
 
@@ -45,6 +46,7 @@ std::string describe_waits(const Signature& signature, Dim3 grid, std::span<cons
 
 // The messages of a launch. `lost` had no room.
 struct KernelMessages {
+  // A message of check() or print().
   struct Message {
     bool is_check;  // that failed
     std::string text;

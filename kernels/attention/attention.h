@@ -99,6 +99,7 @@ struct AttentionArguments {
   DType key_type() const { return cache_type.value_or(type); }
 };
 
+// The options of an Attention, which hold for all of its calls.
 struct AttentionOptions : CallOptions {
   AttentionScore score = {};  // of all calls: scores of the author's, masks among them
   // The tile of a size that comes for the first time. One call at a time.

@@ -40,6 +40,7 @@ struct AttentionGradientArguments : AttentionArguments {
   bool deterministic = false;
 };
 
+// The options of an AttentionGradient, which hold for all of its calls.
 struct AttentionGradientOptions : CallOptions {
   AttentionScore score = {};  // of all calls, as AttentionOptions has it, with its gradient
 };

@@ -29,6 +29,7 @@ extern "C" {
  * functions and statuses are only added, and structs only grow. A struct that is passed begins with its size;
  * what its program's header lacks is as the newer header's macro INIT says. */
 #define PTXB_VERSION 100
+/* The version of the library that the program runs with, as PTXB_VERSION. */
 PTXB_API int ptxb_version(void);
 
 /* Where a call fails, nothing was queued. A status that a program does not know is to be
@@ -48,6 +49,7 @@ typedef enum ptxb_status {
 /* What the thread's last call said if it failed, else "". Valid until the thread's next call. */
 PTXB_API const char* ptxb_error(void);
 
+/* The level of a line of the log. */
 typedef enum ptxb_log_level { PTXB_LOG_WARNING = 1 } ptxb_log_level;
 
 /* From now on `log` gets what the library has to say where nothing failed, as that a file of measured tiles
@@ -60,12 +62,14 @@ PTXB_API void ptxb_set_log(void (*log)(int level, const char* text, void* user),
 
 /* Laid out as DLPack's DLTensor, so that a pointer to one can be cast to a pointer to the other. */
 
+/* An element type. */
 typedef struct ptxb_dtype {
   uint8_t code; /* ptxb_dtype_code, as DLDataTypeCode */
   uint8_t bits;
   uint16_t lanes; /* 1 */
 } ptxb_dtype;
 
+/* The kinds of element types; each comment has the numbers of bits. */
 typedef enum ptxb_dtype_code {
   PTXB_INT = 0,    /* 8, 16, 32, 64 */
   PTXB_UINT = 1,   /* 8, 16, 32, 64 */
@@ -75,6 +79,7 @@ typedef enum ptxb_dtype_code {
   PTXB_E5M2 = 12   /* 8, kDLFloat8_e5m2 */
 } ptxb_dtype_code;
 
+/* A tensor on a device. */
 typedef struct ptxb_tensor {
   void* data; /* on the device: of the emulator, what ptxb_allocate() gave */
   struct {
@@ -90,6 +95,7 @@ typedef struct ptxb_tensor {
 
 /* ---- Devices ---- */
 
+/* A GPU or the emulator. */
 typedef struct ptxb_device ptxb_device;
 
 /* "cuda": the first GPU that runs sm_90a; "cuda:1"; "emulator"; "auto": a GPU, else the emulator. */
@@ -117,6 +123,7 @@ PTXB_API int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size
 
 /* ---- The matrix product ---- */
 
+/* The activations of a product. */
 typedef enum ptxb_activation {
   PTXB_NONE = 0,
   PTXB_RELU = 1,
@@ -457,6 +464,7 @@ PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* n
 
 /* ---- Kernels of anybody's ---- */
 
+/* A kernel that was loaded onto a device. */
 typedef struct ptxb_kernel ptxb_kernel;
 
 /* NAME.json with NAME.cubin or NAME.ptx, whichever the device takes; of a module with several kernels
@@ -492,6 +500,7 @@ PTXB_API void ptxb_kernel_free(ptxb_kernel* kernel);
  */
 PTXB_API const char* ptxb_kernel_sidecar(const ptxb_kernel* kernel);
 
+/* This says what the bits of a scalar are. */
 typedef enum ptxb_scalar {
   PTXB_BITS = 0,    /* of the parameter's type, whatever that is */
   PTXB_INTEGER = 1, /* an int64_t, for a parameter of integers that holds it */
@@ -509,17 +518,20 @@ typedef struct ptxb_argument {
   int32_t scalar; /* ptxb_scalar: what `bits` are */
 } ptxb_argument;
 
+/* An argument for a pointer or a tensor map. */
 static inline ptxb_argument ptxb_of_tensor(const ptxb_tensor* tensor) {
   ptxb_argument argument = {NULL, NULL, 0, NULL, 0, PTXB_BITS};
   argument.tensor = tensor;
   return argument;
 }
+/* An argument for a struct, by its fields in order. */
 static inline ptxb_argument ptxb_of_struct(const ptxb_argument* fields, size_t count) {
   ptxb_argument argument = {NULL, NULL, 0, NULL, 0, PTXB_BITS};
   argument.fields = fields;
   argument.field_count = count;
   return argument;
 }
+/* Arguments for scalars: bits of the parameter's type, an integer, or a float. */
 static inline ptxb_argument ptxb_of_bits(uint64_t bits) {
   ptxb_argument argument = {NULL, NULL, 0, NULL, 0, PTXB_BITS};
   argument.bits = bits;

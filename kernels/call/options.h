@@ -9,6 +9,7 @@
 
 namespace ptxbuilder::kernels {
 
+// The options that the calls of all operations share.
 struct CallOptions {
   LoadOptions compiler = {};
   int multiprocessors = 0;  // that a launch may take; 0: all of the device

@@ -69,6 +69,7 @@ struct Forecast {
   double megahertz = 0, watts = 0;  // the clock that power leaves, and what it would draw
 };
 
+// A kernel that can be run, verified and timed, with its fields.
 struct Family {
   std::string name;
   std::string summary;  // one line

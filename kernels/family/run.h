@@ -37,6 +37,7 @@ class Tensor {
     }
   }
 
+  // These copy the elements to the device, and back.
   void to_device() { buffer_->copy_in(host_); }
   void from_device() { buffer_->copy_out(host_); }
   void poison() { buffer_->fill(0xff); }  // a NaN in every floating type
@@ -69,6 +70,7 @@ struct Expected {
   double tolerance;
 };
 
+// A check ends with a verdict.
 struct Verdict {
   size_t count = 0, checked = 0, wrong = 0;
   double max_error = 0;   // the largest absolute difference
@@ -77,6 +79,7 @@ struct Verdict {
   uint64_t bits = 0;  // a hash of the output's bytes, of all outputs
 };
 
+// The times of the launches of a run.
 struct Timing {
   std::vector<double> microseconds;  // of each launch
   double median = 0, least = 0, greatest = 0;
@@ -85,6 +88,7 @@ struct Timing {
   std::string rate() const;  // "612.4 TFLOP/s" or "2.91 TB/s"
 };
 
+// The options of a run.
 struct RunOptions {
   bool verify = true, bench = false;
   uint64_t seed = 0;
@@ -94,6 +98,7 @@ struct RunOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
 };
 
+// One run of a kernel, in which its family makes tensors, launches and checks.
 class Run {
  public:
   Run(runtime::Device& device, runtime::LoadedKernel& kernel, RunOptions options)

@@ -8,6 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
+// A tile, and what the model predicts of it.
 struct Candidate {
   TilePlan tile;
   Prediction prediction;
@@ -30,8 +31,10 @@ std::vector<Candidate> shortlist(const GemmOperation& operation, const GemmSize&
 // The tuned tile of just this product, if there is one. Epilogue and batches play no part.
 std::optional<TilePlan> tuned(const GemmOperation& operation, const GemmSize& size);
 
+// A tile comes from the table of tuned tiles, or from the model.
 enum class ChoiceSource : uint8_t { table, model };
 
+// The tile that a product runs with.
 struct Choice {
   TilePlan tile;
   ChoiceSource source;

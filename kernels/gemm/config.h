@@ -16,6 +16,7 @@
 
 namespace ptxbuilder::kernels {
 
+// The activations, a row of activation.def each.
 enum class Activation : uint8_t {
 #define PTXBUILDER_ACTIVATION(word, ...) word,
 #include "kernels/gemm/activation.def"
@@ -104,6 +105,7 @@ struct GemmOperation {
     }
     return false;
   }
+  // The element type of an operand of this operation.
   DType type_of(const ProductOperandRow& row) const {
     return row.type == OperandType::f32 ? DType::f32 : row.type == OperandType::s32 ? DType::s32 : addend();
   }
@@ -209,6 +211,7 @@ inline constexpr int kScalesOfBox = 4;
 // The scales of a stage in shared memory: one for each row of A, and for each column of B or for each block
 // that a tile reaches into, of which a line has several along k. A stage has multiples of 128 bytes.
 struct ScaleTiles {
+  // The rows and columns of a tile of scales, which are f32.
   struct Shape {
     int rows, cols;
     int bytes() const { return rows * cols * 4; }

@@ -22,6 +22,7 @@ struct UserEpilogue {
       function = nullptr;
 };
 
+// This applies the epilogue to the sums of a tile, and stores the result.
 class GemmEpilogue {
  public:
   // Of a warpgroup of the consumers, to be made in its role. `cluster`: with split_k, which adds up in the

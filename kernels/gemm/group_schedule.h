@@ -14,6 +14,7 @@ namespace ptxbuilder::kernels {
 // tensors.
 class GroupSchedule {
  public:
+  // A Body runs for one tile, and a Walk calls it for each.
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 

@@ -112,6 +112,7 @@ struct MatmulArguments {
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said
 
+  // The memory of an operand.
   runtime::View& memory_of(ProductOperand which) {
     switch (which) {
 #define PTXBUILDER_MATRIX(name, ...) \
@@ -129,6 +130,7 @@ struct MatmulArguments {
   }
 };
 
+// The options of a Matmul, which hold for all of its calls.
 struct MatmulOptions : CallOptions {
   UserEpilogue epilogue = {};  // of all its products
   // The tile of a product that comes for the first time. One call at a time.

@@ -8,6 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
+// The size of a product.
 struct GemmSize {
   int64_t m = 0, n = 0, k = 0, batches = 1;  // or groups, which divide m or k
 };

@@ -14,6 +14,7 @@ struct UserParameter {
   std::string meaning = {};
 };
 
+// The parameters of a product's kernel.
 class GemmParameters : public Parameters {
  public:
   // Declares A, B, D and sizes, the operands that the operation has, behind them the user's, then `batches`,

@@ -22,6 +22,7 @@ class ModeList {
  public:
   static constexpr size_t kMost = 3;
 
+  // This appends a mode. It throws std::out_of_range past kMost.
   void add(const ProductMode& mode) { all_.at(count_++) = mode; }
   size_t size() const { return count_; }
   const ProductMode& operator[](size_t i) const { return all_.at(i); }

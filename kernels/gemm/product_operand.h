@@ -54,12 +54,14 @@ enum class OperandRole : uint8_t {
   result_factor
 };
 
+// An operand of a product beside A, B and D, a row of product.def each.
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
 #define PTXBUILDER_VECTOR(name, ...) name,
 #include "kernels/gemm/product.def"
 };
 
+// A row of product.def.
 struct ProductOperandRow {
   ProductOperand operand;
   const char *name, *shown;
@@ -103,9 +105,11 @@ struct ProductOperandRow {
     }
     return {1, 1};
   }
+  // This says whether it has an element for each column.
   constexpr bool is_of_columns() const {
     return shape == OperandShape::columns || shape == OperandShape::columns_of_all;
   }
+  // This says whether each batch, or group of rows, has elements of its own.
   constexpr bool is_by_batch(bool grouped_rows = false) const {
     if (grouped_rows)
       return is_of_columns() || shape == OperandShape::groups || shape == OperandShape::columns_by_k ||
@@ -164,6 +168,7 @@ static_assert(std::ranges::none_of(product_operands, [](const ProductOperandRow&
   return row.shape == OperandShape::one && row.type != OperandType::f32;
 }));
 
+// The number of operands that are matrices.
 inline constexpr size_t product_matrices = static_cast<size_t>(
     std::ranges::count_if(product_operands, [](const ProductOperandRow& row) { return row.is_matrix(); }));
 

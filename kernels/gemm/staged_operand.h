@@ -8,6 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
+// A or B of a product, with the tile that its stages fill.
 struct StagedOperand {
   std::optional<TensorMap> map;  // none where threads load it
   bool k_major;
@@ -48,6 +49,7 @@ struct StagedOperand {
   }
 };
 
+// The operand with its tile, which the kernel declares.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
                                     bool k_major, int extent, const GemmTile& t, int box = 0,
                                     std::optional<WindowAxis> windows = std::nullopt) {

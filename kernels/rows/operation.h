@@ -17,6 +17,7 @@ namespace ptxbuilder::kernels {
 // A tensor of an operation. Its extents are words, outermost first: tensors that share a word share that
 // extent, and the kernel has it as a u32 of that name. "columns" are those that a row's threads share.
 struct RowTensor {
+  // The element type of a tensor.
   enum class Type : uint8_t {
     any,       // f16, bf16 or f32, its own
     of_first,  // that of the operation's first tensor
@@ -25,6 +26,7 @@ struct RowTensor {
     e4m3,
     of_first_or_e4m3
   };
+  // An operation reads, writes or updates a tensor.
   enum class Use : uint8_t {
     read,
     read_if_given,
@@ -60,6 +62,7 @@ struct RowNumber {
 
 struct RowProblem;
 
+// An operation on rows, from which everything else follows.
 struct RowOperation {
   std::string name;
   std::string summary;

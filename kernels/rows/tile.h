@@ -61,6 +61,7 @@ struct RowLimits {
 std::string row_parts_rule(const RowTile& tile);
 int64_t row_parts(const RowTile& tile, int64_t rows, int64_t multiprocessors);
 
+// The most columns that a row may have.
 inline constexpr int64_t kMostColumns = 262144;
 
 // It gives the tile for rows of so many columns of elements of up to `bytes`, of which `vector` is a divisor;

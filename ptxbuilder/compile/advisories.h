@@ -9,6 +9,7 @@
 
 namespace ptxbuilder {
 
+// The version that `ptxas --version` prints.
 struct PtxasVersion {
   int major = 0, minor = 0, build = 0;  // 13.0.88
 
@@ -17,6 +18,7 @@ struct PtxasVersion {
 
 std::string to_string(PtxasVersion version);  // "13.0.88"
 
+// A message of ptxas that needs to be explained.
 struct Advisory {
   std::string_view code;         // "C7510", by which a kernel waives it; "" for messages that have none
   std::string_view phrase;       // a part of the message that no other message has
@@ -29,6 +31,7 @@ struct Advisory {
 // that of 13.0.
 const Advisory* find_advisory(std::string_view message);
 
+// This lists every message that is explained.
 std::span<const Advisory> advisories();
 
 }  // namespace ptxbuilder

@@ -16,6 +16,7 @@
 
 namespace ptxbuilder {
 
+// A cubin, and what is known of it.
 struct Assembled {
   std::string cubin;  // an ELF file
   std::string log;    // ptxas's own words
@@ -30,6 +31,7 @@ struct Assembled {
   double milliseconds = 0;  // of this call
 };
 
+// The options of assemble().
 struct AssembleOptions {
   PtxasOptions ptxas;
   std::vector<std::string> waived;  // see check() and waiver_names(); no part of the cache's key
@@ -43,6 +45,7 @@ struct AssembleOptions {
 Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx,
                    const AssembleOptions& options = {});
 
+// One text of those that are assembled at once.
 struct AssembleJob {
   std::string ptx;
   AssembleOptions options;

@@ -20,23 +20,28 @@ namespace ptxbuilder {
 // when neither variable is set.
 std::string default_cache_directory();
 
+// A cache of cubins on disk, which many processes and threads share.
 class Cache {
  public:
+  // The folder and the limit of a cache.
   struct Options {
     std::string directory = default_cache_directory();
     uint64_t limit_bytes = uint64_t{1} << 30;  // of all entries together; the least recently used go first
   };
+  // An entry has the cubin of one PTX text, and the messages of ptxas.
   struct Entry {
     std::string cubin;
     std::string log;
     bool operator==(const Entry&) const = default;
   };
+  // This counts the entries on disk, and the loads that found one.
   struct Statistics {
     std::string directory;
     uint64_t entries = 0, bytes = 0;  // on disk now
     uint64_t limit_bytes = 0;
     uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry is also a miss
   };
+  // verify() returns this.
   struct Verification {
     uint64_t entries = 0;              // looked at
     std::vector<std::string> removed;  // "NAME: what was wrong with it"

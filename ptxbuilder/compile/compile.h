@@ -18,6 +18,7 @@ class Module;
 
 namespace ptxbuilder {
 
+// The options of a compilation.
 struct CompilerOptions {
   bool assemble = true;    // false: PTX alone, which the driver's JIT or the emulator takes
   bool else_ptx = false;   // PTX alone also where no ptxas is found; one that is named must be there
@@ -31,6 +32,7 @@ struct CompilerOptions {
   std::function<void(const std::string& ptx, const Signature& signature)> generated = {};
 };
 
+// A compiled kernel.
 struct Compiled {
   Signature signature;  // with what ptxas said of registers, spills and stack
   std::string ir;       // LLVM IR, on request
@@ -39,6 +41,7 @@ struct Compiled {
   Assembled assembled;
   KeptStages kept;  // where CompilerOptions::keep asks for them
 
+  // The time of each of the two steps.
   struct Milliseconds {
     double ptx = 0, cubin = 0;  // LLVM, and ptxas; or the cache
   } milliseconds;

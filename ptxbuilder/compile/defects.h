@@ -10,6 +10,7 @@
 
 namespace ptxbuilder {
 
+// A defect of some versions of ptxas.
 struct Defect {
   std::string_view name;         // by which a kernel waives the warning: "wgmma-a-registers"
   PtxasVersion since, fixed_in;  // the first version with it, and the first without
@@ -18,6 +19,7 @@ struct Defect {
   std::string_view remedy;       // what to do, as a sentence
   std::string_view source;       // where it was reported
 
+  // This says whether a version of ptxas has the defect.
   bool is_in(PtxasVersion version) const { return since <= version && version < fixed_in; }
 };
 

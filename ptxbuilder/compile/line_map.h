@@ -8,6 +8,7 @@
 
 namespace ptxbuilder {
 
+// A line of the source that PTX was made from.
 struct SourceLine {
   std::string file;   // as the `.file` directive spells it
   unsigned line = 0;  // 0: unknown
@@ -18,6 +19,7 @@ struct SourceLine {
 
 std::string to_string(const SourceLine& source);  // "gemm.cpp:41", without the folders
 
+// The lines of C++ that the lines of a PTX text come from.
 class LineMap {
  public:
   explicit LineMap(std::string_view ptx);

@@ -11,10 +11,12 @@
 
 namespace ptxbuilder {
 
+// The severity that ptxas gives a message.
 enum class Severity : uint8_t { info, warning, error, fatal };
 
 std::string_view name(Severity);  // "info", "warning", "error", "fatal"
 
+// A message of ptxas.
 struct Note {
   Severity severity = Severity::info;
   std::string code;      // "C7510" as ptxas 13.0 numbers it (see find_advisory); "" when the message has none
@@ -40,6 +42,7 @@ struct FunctionUse {
   uint32_t shared_bytes = 0;  // static
 };
 
+// Everything that ptxas said of one text.
 struct Notes {
   std::vector<Note>
       messages;  // duplicates collapsed, in the order of their first coming; statistics left out

@@ -19,11 +19,13 @@ struct PtxasSearch {
   std::string cuda_path;                      // a CUDA toolkit, as in $CUDA_PATH or else $CUDA_HOME
   std::string install_folder = "/usr/local";  // holds cuda and cuda-13.0, ...; the newest of these first
 
+  // The search by the variables PATH, CUDA_PATH and CUDA_HOME, or `file` alone where it is not empty.
   static PtxasSearch from_environment(std::string file = "");
   // The files to try, whether they exist or not.
   std::vector<std::string> candidates(const std::string& tool = "ptxas") const;
 };
 
+// The options of one run of ptxas.
 struct PtxasOptions {
   int optimization = 3;  // -O; below 1 ptxas serializes wgmma
   bool line_info =
@@ -31,11 +33,13 @@ struct PtxasOptions {
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
+// The result of one run of ptxas.
 struct PtxasOutput {
   std::string cubin;  // an ELF file
   std::string log;    // for parse_notes()
 };
 
+// One ptxas of this machine.
 class Ptxas {
  public:
   // Finds ptxas and asks it for its version, which takes some 15 ms unless `cache` knows it already.

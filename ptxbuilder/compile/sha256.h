@@ -9,10 +9,12 @@
 
 namespace ptxbuilder {
 
+// SHA-256 of bytes that come in parts (FIPS 180-4).
 class Sha256 {
  public:
   using Digest = std::array<uint8_t, 32>;
 
+  // This appends bytes to those that are hashed.
   void update(std::string_view bytes);
   Digest finish();  // to be called once, last
 

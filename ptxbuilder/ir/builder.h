@@ -21,6 +21,7 @@ namespace ptxbuilder {
 // What fills a hole: a value, the values of a list, named registers instead of values, or an immediate.
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
 
+// The options of a Builder.
 struct BuilderOptions {
   // As "sm_90a". Empty: the lowest from sm_90 on that has all of the kernel's instructions, which is sm_90a
   // with wgmma or setmaxnreg, and sm_100a with tcgen05. A row that the stated target lacks is an Error.

@@ -110,6 +110,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   GlobalTensor(gptr<T> start, const Index (&shape)[rank_])
       : start_(start), dimensions_(detail::packed_dimensions(shape)) {}
 
+  // The extent of a mode, and how many elements lie from one of its coordinates to the next.
   const Index& size(size_t mode) const { return dimensions_[mode].size; }
   const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
   gptr<T> start() const { return start_; }

@@ -57,6 +57,7 @@ struct LayoutInteger<Index> {
   static std::string text(const Index& a) { return a.known() ? std::to_string(*a.known()) : "?"; }
 };
 
+// The layout algebra on integers of which some only the device knows.
 using DeviceTuple = BasicTuple<Index>;
 using DeviceLayout = BasicLayout<Index>;
 using DeviceTiler = BasicTiler<Index>;

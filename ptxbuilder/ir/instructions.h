@@ -254,6 +254,7 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 }  // namespace detail
 
 #define PTXBUILDER_CALL(name) inline constexpr detail::CallOf<isa::rows_def::name> name{};
+// The rows with short names as typed calls: isa/names.def has their syntax and operands.
 PTXBUILDER_SHORT_NAMES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
@@ -301,6 +302,7 @@ class Var;
 // A register that a hole is bound to: a value, or a Var.
 class PtxRegister {
  public:
+  // Any value or Var of a class of registers may stand here.
   template <class T>
   requires std::derived_from<T, Value> && requires { T::cls; }
   PtxRegister(T value) : cls_(T::cls), value_(value.handle()) {}  // NOLINT
@@ -315,6 +317,7 @@ class PtxRegister {
   llvm::Value *value_ = nullptr, *variable_ = nullptr;  // one of them
 };
 
+// A hole of the text, by its name, and what fills it.
 class PtxBinding {
  public:
   PtxBinding(std::string_view hole, PtxRegister one) : hole_(hole), registers_{one} {}

@@ -10,6 +10,7 @@ namespace ptxbuilder {
 // tanh and erf within 4.
 enum class Approx : bool { no, yes };
 
+// The exponential functions and logarithms, of base e and of base 2.
 f32 exp(f32 x, Approx approx = Approx::no);
 f32 exp2(f32 x, Approx approx = Approx::no);
 f32 log(f32 x, Approx approx = Approx::no);

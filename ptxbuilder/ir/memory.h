@@ -65,6 +65,7 @@ class Pointer : public Value {
 
   operator Address() const { return Address(handle()); }  // NOLINT: forgets the element type
 
+  // An index of elements, with the line that gave it.
   struct Index {
     Value value;
     Where where;
@@ -101,6 +102,7 @@ class Pointer : public Value {
   }
 };
 
+// Pointers to elements in global memory, and in shared memory.
 template <class T>
 using gptr = Pointer<T, gmem>;
 template <class T>
@@ -118,6 +120,7 @@ std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here())
   (std::make_index_sequence<count>());
 }
 
+// The counterpart of load().
 template <class T, class Address, size_t count>
 void store(Pointer<T, Address> to, const std::array<T, count>& values, Where where = Where::here()) {
   static_assert(std::has_single_bit(count), "1, 2, 4, ... elements in one access");

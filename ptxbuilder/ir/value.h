@@ -197,6 +197,8 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
         : Name(std::forward<Cell>(cell).value()) {}                                                         \
   };
 
+// An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round as
+// those of C++.
 PTXBUILDER_INTEGER(u16, uint16_t)
 PTXBUILDER_INTEGER(s16, int16_t)
 PTXBUILDER_INTEGER(u32, uint32_t)
@@ -225,6 +227,7 @@ PTXBUILDER_INTEGER(s64, int64_t)
         : Name(std::forward<Cell>(cell).value()) {}                                                     \
   };
 
+// A floating-point number on the device. Arithmetic rounds to nearest even.
 PTXBUILDER_FLOAT(f16)
 PTXBUILDER_FLOAT(bf16)
 PTXBUILDER_FLOAT(f32)

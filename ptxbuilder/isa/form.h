@@ -23,6 +23,7 @@
 
 namespace ptxbuilder::isa {
 
+// A form is an instruction with axes, along each of which its mnemonic has one choice.
 struct Form {
   std::string_view pattern;
   Effect effect = Effect::memory;
@@ -40,15 +41,18 @@ struct Choice {
   EarlyFloor early = {};
 };
 
+// The choices that one mnemonic makes, one for each axis.
 struct Choices {
   std::array<Choice, 12> items = {};
   size_t count = 0;
 
+  // The choice along an axis. It throws a `const char*` where there is none.
   constexpr const Choice& of(std::string_view axis) const {
     for (size_t i = 0; i < count; ++i)
       if (items[i].axis == axis) return items[i];
     throw "a form names an axis that its mnemonic does not have";
   }
+  // This adds the choice along one more axis.
   constexpr void push(const Choice& choice) {
     if (count == items.size()) throw "a form has at most 12 axes";
     items[count++] = choice;

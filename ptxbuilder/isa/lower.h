@@ -19,6 +19,7 @@ struct Registers {
   std::string base;
   int first = 0, count = 0;
 
+  // `length` of these registers, from number `offset` on.
   Registers slice(int offset, int length) const { return {base, first + offset, length}; }
 };
 

@@ -10,6 +10,7 @@ namespace ptxbuilder::isa {
 // A pattern, in which each `$` stands for the next of the pieces, strings or numbers.
 class Text {
  public:
+  // A piece is a string or a number.
   struct Piece {
     constexpr Piece(std::string_view t) : text(t) {}        // NOLINT
     constexpr Piece(const char* t) : text(t) {}             // NOLINT
@@ -22,6 +23,7 @@ class Text {
 
   constexpr Text() = default;
   constexpr Text(std::string_view pattern, std::initializer_list<Piece> pieces) { add(pattern, pieces); }
+  // This appends the pattern with its pieces. It throws a `const char*` where their numbers differ.
   constexpr void add(std::string_view pattern, std::initializer_list<Piece> pieces) {
     const Piece* next = pieces.begin();
     const char* from = pattern.data();
@@ -39,6 +41,7 @@ class Text {
     }
     if (next != pieces.end()) throw "a pattern of isa::Text has fewer `$` than there are pieces";
   }
+  // This appends one character.
   constexpr void put(char c) { put(&c, 1); }
   constexpr std::string_view view() const { return {characters_, size_}; }
 
@@ -70,6 +73,7 @@ struct MadeRow {
   Targets targets = {};
   EarlyFloor early = {};
 
+  // The row, whose text lives as long as this.
   constexpr Row row(Names names = Names::none) const {
     return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early, parse(syntax.view(), names)};
   }

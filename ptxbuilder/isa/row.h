@@ -66,8 +66,10 @@ std::string_view register_type(Class cls);
 // NVPTX").
 char constraint(Class cls);
 
+// An instruction reads an operand, writes it, or both.
 enum class Access : uint8_t { read, write, read_write };
 
+// One operand of an instruction, as its hole in the syntax describes it.
 struct Operand {
   std::string_view name;
   Class cls = Class::pred;
@@ -82,6 +84,7 @@ struct Operand {
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
   constexpr bool takes_numbers() const { return least <= greatest; }
+  // This says whether the operand may be this number.
   constexpr bool takes_number(int64_t value) const {
     if (value < least || value > greatest) return false;
     if (doubles) return value % least == 0 && std::has_single_bit(static_cast<uint64_t>(value / least));
@@ -101,6 +104,7 @@ struct Hole {
   size_t begin = 0, end = 0;  // braces included
 };
 
+// The operands of a row, and the holes of its syntax that they fill.
 struct Operands {
   std::array<Operand, 16> items = {};
   size_t count = 0;
@@ -136,6 +140,7 @@ struct EarlyFloor {
   friend constexpr bool operator==(const EarlyFloor&, const EarlyFloor&) = default;
 };
 
+// An instruction of PTX: its syntax, what it needs and what it does.
 struct Row {
   std::string_view name;    // the C++ function: the mnemonic with dots as underscores
   std::string_view syntax;  // one instruction, ending in a semicolon

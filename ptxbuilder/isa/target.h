@@ -40,6 +40,7 @@ enum class Sm : int {
   sm_121f = 1212
 };
 
+// A target of ptxas.
 struct Target {
   Sm sm;
   std::string_view name;  // ptxas -arch and LLVM's CPU
@@ -88,6 +89,7 @@ class Targets {
   static constexpr Targets parse(std::string_view names);
   static constexpr Targets all() { return Targets(kTargets.front().sm); }
 
+  // This says whether a target is in the set.
   constexpr bool has(Sm sm) const {
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (kTargets[i].sm == sm) return (bits_ >> i & 1) != 0;

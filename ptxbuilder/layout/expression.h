@@ -19,6 +19,7 @@
 
 namespace ptxbuilder {
 
+// An expression yields one of these.
 using LayoutValue = std::variant<bool, IntTuple, Tiler, Layout, ComposedLayout, XorSwizzle>;
 
 // Throws Error that begins with "column N: ". Texts are at most 16384 characters, nested at most 64 deep.

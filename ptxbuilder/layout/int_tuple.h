@@ -46,6 +46,7 @@ class BasicTuple {
   std::vector<BasicTuple> elements_;
 };
 
+// A tuple of integers that the host knows.
 using IntTuple = BasicTuple<int64_t>;
 
 // A parameter of a function template that converts to what the other parameters are made of.

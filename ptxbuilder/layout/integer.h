@@ -16,6 +16,7 @@ struct LayoutInteger;
 // Host integers: 64 bits, and every operation throws Error where its result does not fit.
 template <>
 struct LayoutInteger<int64_t> {
+  // A number of the host is always known.
   static std::optional<int64_t> known(int64_t a) { return a; }
   static int64_t add(int64_t a, int64_t b);
   static int64_t subtract(int64_t a, int64_t b);

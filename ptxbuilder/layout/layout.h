@@ -18,6 +18,8 @@
 
 namespace ptxbuilder {
 
+// A layout is a function from coordinates to offsets, given by a shape and congruent strides (CuTe,
+// "Layouts").
 template <class I>
 class BasicLayout {
  public:
@@ -37,11 +39,14 @@ class BasicLayout {
   BasicTuple<I> shape_, stride_;
 };
 
+// A layout whose extents and strides the host knows.
 using Layout = BasicLayout<int64_t>;
 
+// A parameter of this type takes no part in the deduction of I.
 template <class I>
 using LayoutArgument = const std::type_identity_t<BasicLayout<I>>&;
 
+// The type of `_`.
 struct Underscore {};
 inline constexpr Underscore _{};  // a whole mode: in slices, and as the tiler that leaves a mode alone
 
@@ -68,8 +73,10 @@ class BasicTiler {
   std::variant<I, Underscore, BasicLayout<I>, std::vector<BasicTiler>> value_;
 };
 
+// A tiler of integers that the host knows.
 using Tiler = BasicTiler<int64_t>;
 
+// A parameter of this type takes no part in the deduction of I.
 template <class I>
 using TilerArgument = const std::type_identity_t<BasicTiler<I>>&;
 
@@ -102,6 +109,7 @@ BasicLayout<I> make_layout_like(const BasicLayout<I>& layout);
 template <class I = int64_t>
 BasicLayout<I> concatenate(const std::vector<BasicLayout<I>>& modes);
 
+// The number of modes, how deep they are nested, and the number of coordinates.
 template <class I>
 int rank(const BasicLayout<I>& layout) {
   return rank(layout.shape());

@@ -26,6 +26,7 @@ class XorSwizzle {
     return bits_ == 0 ? 1 : int64_t{1} << (base_ + (shift_ < 0 ? -shift_ : shift_) + bits_);
   }
 
+  // The offset after the swizzle.
   template <class I>
   I apply(const I& offset) const {
     using N = LayoutInteger<I>;
@@ -77,6 +78,7 @@ class BasicComposedLayout {
   BasicLayout<I> layout_;
 };
 
+// A swizzled layout of integers that the host knows.
 using ComposedLayout = BasicComposedLayout<int64_t>;
 
 template <class I>

@@ -7,8 +7,10 @@
 
 namespace ptxbuilder {
 
+// One copy instruction.
 class CopyAtom {
  public:
+  // The instructions that copy.
   enum class Kind : uint8_t { cp_async, vector, ldmatrix, stmatrix };
 
   // PTX ISA, cp.async: global to shared memory, 4, 8 or 16 bytes a thread. Throws Error for others.

@@ -72,6 +72,7 @@ struct OperandRecord {
   uint64_t descriptor = 0;             // without the start address, which is the view's plus `start`
   std::vector<int> along_mn, along_k;  // bytes, by block and by step
 
+  // The bytes from the start of the view to a block of m or n and a step along k.
   int start(int block, int step) const {
     return along_mn[static_cast<size_t>(block)] + along_k[static_cast<size_t>(step)];
   }
@@ -102,6 +103,7 @@ struct MmaRecord {
 // A copy by threads between a view and their registers, or from global memory to a view. Its lists are
 // ordered by access and, within an access, by thread.
 struct ThreadCopyRecord {
+  // The direction of the copy.
   enum class Kind : uint8_t { from_global, to_registers, from_registers };
   Kind kind = Kind::from_global;
   std::string text;  // "load by 128 threads x 4 times ldmatrix.x4"
@@ -135,6 +137,7 @@ struct ThreadCopyRecord {
   size_t index(int access, int thread) const {
     return static_cast<size_t>(access) * static_cast<size_t>(threads) + static_cast<size_t>(thread);
   }
+  // The i-th element of an access of a thread.
   const ElementRecord& element(int access, int thread, int i) const {
     return elements[index(access, thread) * static_cast<size_t>(values()) + static_cast<size_t>(i)];
   }
@@ -172,6 +175,7 @@ struct StoreRecord {
   Where where = Where::here();
 };
 
+// Everything that a kernel copies, multiplies and stores, for the prover.
 struct KernelRecord {
   std::string kernel;
   std::vector<TileRecord> tiles;

@@ -14,6 +14,7 @@
 
 namespace ptxbuilder {
 
+// The rows and columns of a tile.
 struct TileExtent {
   int rows, cols;
   friend bool operator==(const TileExtent&, const TileExtent&) = default;
@@ -44,6 +45,7 @@ class RegisterLayout {
   // One value stands for all elements: see splat().
   bool is_splat() const;
 
+  // The element that a thread holds as its value of this number, and the row and column of that element.
   int element(int thread, int value) const { return of_thread(thread) + of_value(value); }
   int row(int thread, int value) const { return element(thread, value) / cols(); }
   int col(int thread, int value) const { return element(thread, value) % cols(); }

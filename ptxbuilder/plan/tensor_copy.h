@@ -57,6 +57,7 @@ struct TensorMode {
 std::vector<TensorMode> transform(const std::vector<int64_t>& extents,
                                   const std::vector<CopyTransform>& transforms, Where where = Where::here());
 
+// A copy of a tile by TMA: how its tensor map is encoded, and where each element arrives.
 class TensorCopy {
  public:
   // Copies a tile of `extents` elements, outermost first; the last dimension is contiguous in global

@@ -17,11 +17,13 @@ ComposedLayout in_bytes(const ComposedLayout& elements, int element_bytes);
 struct Exchange {
   int thread_bit, access_bit;
 
+  // This says whether a thread exchanges accesses.
   bool concerns(int64_t thread) const { return (thread & thread_bit) != 0; }
   // Which of its accesses a thread makes as the i-th.
   int made(int64_t thread, int i) const { return concerns(thread) ? i ^ access_bit : i; }
 };
 
+// The places in shared memory that the accesses of threads begin at.
 class ThreadAccess {
  public:
   // `memory` maps (row, column) to an element, counted from a start that is aligned to the swizzle's

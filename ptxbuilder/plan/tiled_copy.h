@@ -29,6 +29,7 @@ Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t e
 // next: as wide as the swizzle's span, or without swizzle of `panel_cols` columns, 0 for whole rows.
 ComposedLayout panel_layout(DType type, int64_t rows, int64_t cols, Swizzle swizzle, int64_t panel_cols = 0);
 
+// A copy of a tile by threads, each of which makes the same number of accesses.
 class TiledCopy {
  public:
   // `thread_value` counts elements down the columns of the tile that `memory` maps: (row, column) -> element,

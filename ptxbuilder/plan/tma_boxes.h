@@ -75,6 +75,7 @@ struct MulticastGroups {
   // group is this one, shifted by the rank of that group's first CTA.
   uint32_t first_mask = 1;
 
+  // The groups of a cluster of these extents whose CTAs differ along the axes alone.
   static MulticastGroups along(const std::array<int, 3>& extents, const std::array<bool, 3>& axes) {
     MulticastGroups groups{extents, axes, 1};
     for (size_t axis = 0; axis < 3; ++axis) {

@@ -23,6 +23,7 @@ class Accumulator {
   int m() const { return m_; }
   int n() const { return n_; }
   DType dtype() const { return dtype_; }
+  // wgmma_layout(m, n) says which thread holds which sum.
   RegisterLayout layout(Where where = Where::here()) const {
     AtLine line(where);
     return wgmma_layout(m_, n_);

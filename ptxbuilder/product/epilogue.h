@@ -98,6 +98,7 @@ template <TileElement T>
 RegisterTile<f32> add_bias(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& bias, const PanelPlace& at) {
   return x + of_columns(bias, x.layout(), at);
 }
+// Each column (row) of x times its scale.
 template <TileElement T>
 RegisterTile<f32> scale_columns(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& scales,
                                 const PanelPlace& at) {

@@ -8,6 +8,7 @@
 
 namespace ptxbuilder {
 
+// The options of mma().
 struct MmaOptions {
   bool negate_a = false, negate_b = false;  // of floating types
   bool saturate = false;                    // into s32: clamp in place of wrapping around

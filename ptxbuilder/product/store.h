@@ -36,6 +36,7 @@ struct StorePlaces {
   int inner_rows = 0;
 };
 
+// The options of store().
 struct StoreOptions {
   // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
   bool transposed = false;
@@ -95,6 +96,7 @@ class StoreSource {
 
   DType dtype() const { return dtype_; }
   TileExtent extent() const { return extent_; }
+  // The values of a part of the tile.
   detail::TileValues part(const TilePart& part) const { return part_(part); }
 
  private:

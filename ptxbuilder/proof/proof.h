@@ -21,6 +21,7 @@ struct Counterexample {
   std::string text() const;
 };
 
+// A proof lists what was proved, and the first thing that does not hold.
 struct Proof {
   // One thing that holds, and for how many elements it was tried.
   struct Link {

@@ -67,6 +67,7 @@ struct TileArgument : detail::TileOperand {
       : TileArgument(static_cast<T>(std::forward<X>(x)), where) {}
 };
 
+// A scalar alone, with the caller's line.
 template <class T>
 struct ScalarArgument : TileArgument<T> {
   ScalarArgument(T value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
@@ -92,6 +93,7 @@ struct ScalarArgument : TileArgument<T> {
     return RegisterTile<pred>(detail::tile_comparison(detail::Comparison::comparison, T::dtype, a, b)); \
   }
 
+// A tile whose elements the threads of a warpgroup hold, as its layout says.
 template <TileElement T>
 class RegisterTile {
  public:
@@ -240,6 +242,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const Reg
     return RegisterTile<ElementOf<X>>(detail::tile_function(                                            \
         detail::values_of(x), [approx](f32 v) { return ptxbuilder::function(v, approx); }));            \
   }
+// Each is as accurate as Approx says.
 PTXBUILDER_TILE_FUNCTION(exp)
 PTXBUILDER_TILE_FUNCTION(exp2)
 PTXBUILDER_TILE_FUNCTION(log)

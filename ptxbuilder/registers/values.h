@@ -8,6 +8,7 @@
 
 namespace ptxbuilder {
 
+// A reduction makes one element of several.
 enum class Reduction : uint8_t { add, max, min, prod };
 
 namespace detail {

@@ -33,6 +33,7 @@ class BlockShape {
   int panel_cols_ = 0;
 };
 
+// The options of a block's copies.
 struct BlockOptions {
   // The tile in shared memory has this swizzle, or the widest that divides a row and whose alignment divides
   // the block.
@@ -73,6 +74,7 @@ class BlockSpec {
 
   bool by_threads() const { return !tensor_; }
   TensorMap tensor() const { return *tensor_; }
+  // A block in global memory, for copies by threads.
   GlobalTile tile(u32 row, u32 col) const { return tile_of_(row, col); }
   DType dtype() const { return type_; }
   const BlockShape& shape() const { return shape_; }

@@ -37,6 +37,7 @@ class LoadView {
   LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT
   LoadView(CopyView copy) : copy_(std::move(copy)) {}    // NOLINT
 
+  // Each of these gives the same view with one more property, which a load then has.
   LoadView evict(Eviction eviction) const;
   LoadView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;

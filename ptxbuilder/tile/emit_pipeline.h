@@ -47,8 +47,10 @@ class PipelineStep {
   std::shared_ptr<detail::StepState> state_;
 };
 
+// A pipeline runs this for each step.
 using PipelineBody = std::function<void(PipelineStep&)>;
 
+// The options of emit_pipeline().
 struct PipelineOptions {
   int stages = 2;  // steps whose blocks are in shared memory or on the way at a time
   // The body waits for its inputs, and hands them back, by itself.
@@ -95,6 +97,7 @@ T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in
 // --checks); else what a tile gets are the blocks of another.
 using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
 
+// The options of emit_pipeline_warp_specialized().
 struct SpecializedOptions {
   int compute_warpgroups = 1;
   int stages = 2;  // as in PipelineOptions

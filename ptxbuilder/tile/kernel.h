@@ -342,11 +342,13 @@ class Kernel {
     builder_.waive(std::move(advisory));
   }
 
+  // The Builder that all calls of this kernel go to. It throws Error after the kernel is finished.
   Builder& builder(Where where = Where::here()) {
     AtLine line(where);
     builder_.state();
     return builder_;
   }
+  // A host launches the kernel by this; see finish().
   const Signature& signature(Where where = Where::here()) const {
     AtLine line(where);
     return builder_.signature();

@@ -7,6 +7,7 @@
 
 namespace ptxbuilder {
 
+// Parameters by name, those alone that the operation has.
 class Parameters {
  public:
   // In the order of the launch's arguments. Of a tensor map the type follows from its copies.

@@ -250,6 +250,7 @@ class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());
 
+  // The turns of one warpgroup, which it makes in its role.
   WarpgroupTurn of(u32 warpgroup) const { return {turns_, warpgroup}; }
 
  private:

@@ -18,9 +18,11 @@ struct Raster {
   bool operator==(const Raster&) const = default;
 };
 
+// A tile by its row and column, on the device.
 struct TileIndex {
   u32 row, col;
 };
+// A tile by its row and column, on the host.
 struct HostTileIndex {
   int64_t row, col;
   bool operator==(const HostTileIndex&) const = default;

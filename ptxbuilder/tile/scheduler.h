@@ -19,6 +19,7 @@ struct LoopStep {
   u32 number;  // of the steps of this one of the collective, from 0 on
 };
 
+// The options of nd_loop().
 struct LoopOptions {
   // The grid is taken tile after tile, whose steps follow each other: so many along each axis, of which the
   // axis is a multiple. None: row by row.
@@ -61,6 +62,7 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
+  // The next number, which is at least `all` where none is left.
   u32 take(u32 all, Where where = Where::here()) const;
 
  private:

@@ -10,9 +10,11 @@
 
 namespace ptxbuilder {
 
+// The four swizzles of TMA and wgmma, by the bytes that one pattern spans.
 inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32, Swizzle64B = Swizzle::b64,
                          Swizzle128B = Swizzle::b128;
 
+// The rows and columns of a tile in shared memory.
 struct TileShape {
   int rows, cols;  // cols are contiguous
   // Only without swizzle: the number of columns in a panel, which divides cols; 0 makes the whole row one
@@ -20,6 +22,7 @@ struct TileShape {
   int panel_cols = 0;
 };
 
+// An axis of a cluster.
 enum class ClusterAxis : uint8_t { x, y, z };
 
 // Some of a cluster's axes: ClusterAxis::x | ClusterAxis::y.

@@ -14,6 +14,7 @@
 
 namespace ptxbuilder {
 
+// The options of load().
 struct LoadOptions {
   std::string ptxas = {};                // a file; else PATH, CUDA_PATH and /usr/local are searched
   bool driver_assembles = false;         // though there is a ptxas

@@ -41,6 +41,7 @@ enum class Fault : uint8_t {
   time_limit
 };
 
+// The name of a fault, as reports print it.
 const char* name(Fault fault);
 // The fault of this name, if there is one.
 std::optional<Fault> fault_named(std::string_view name);
@@ -59,6 +60,7 @@ class EmulatorError : public Error {
   uint32_t ptx_line_;
 };
 
+// The options of the emulator.
 struct EmulatorOptions {
   // Chooses one schedule of warps and asynchronous operations among all legal ones. The same seed repeats it.
   uint64_t seed = 0;
@@ -100,6 +102,7 @@ struct EmulatorStatistics {
   uint64_t launches = 0, ctas = 0, warp_instructions = 0, asynchronous_operations = 0;
 };
 
+// The device that interprets PTX on the CPU.
 class Emulator : public Device {
  public:
   bool wants_ptx() const override { return true; }
@@ -117,6 +120,7 @@ class Emulator : public Device {
   virtual ModuleVariable variable(const Program& program, std::string_view name) const = 0;
 };
 
+// A new emulator, with memory of its own.
 std::unique_ptr<Emulator> open_emulator(const EmulatorOptions& options = {});
 
 // Several devices of one address space, whose kernels may reach each other's memory where Device::reach()
