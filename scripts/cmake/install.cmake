@@ -97,6 +97,7 @@ include(\"${PROJECT_SOURCE_DIR}/scripts/cmake/examples.cmake\")" COMPONENT kerne
 install(FILES runtime/sidecar.md kernels/command/commands.md ${PROJECT_BINARY_DIR}/README.md LICENSE
         DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 install(FILES runtime/sidecar.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools OPTIONAL)  # scripts/docs makes it
 install(DIRECTORY ${licenses} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
 add_executable(ptxbuilder::ptxb ALIAS ptxb)
 install(TARGETS ptxb ptxbuilder_emulated_driver ptxbuilder_recorder EXPORT ptxbuilder-tools

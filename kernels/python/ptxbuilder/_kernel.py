@@ -63,6 +63,8 @@ def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()
 
 
 class Kernel:
+    """A kernel that load() has loaded, called with a grid and its parameters by name, which load() describes."""
+
     def __init__(self, path, kernel, outputs, updates, device, waived):
         self.path = os.path.abspath(os.fspath(path))
         self.kernel, self.waived = kernel, waived
