@@ -1,0 +1,198 @@
+"""Counts comments that begin as fragments, and odd connectives in comments and documents, by folder; names those that are new.
+
+  words_test.py SOURCE           fails where a folder has more of either than words.txt grants it
+  words_test.py SOURCE --bless   lowers what words.txt grants to what there is; raising it is done by hand
+  words_test.py SOURCE --list FOLDER   prints every place of a folder
+
+words.txt has the words that are looked for, for a person to extend, and the budgets.
+"""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+WORDS = "tests/project/words.txt"
+SLASHES = (".h", ".cpp", ".inl", ".def", ".cu", ".c")
+HASHES = (".py", ".pyi", ".cmake", ".yml", ".toml", "CMakeLists.txt")
+Place = collections.namedtuple("Place", "kind file line text")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def rules():
+    """Gives the lists of words and the budgets of words.txt."""
+    lists, budgets, at = {}, {}, None
+    for line in read(WORDS).split("\n"):
+        if line.startswith("[") and line.endswith("]"):
+            at = line[1:-1]
+        elif line and not line.startswith("#"):
+            if at == "budgets":
+                folder, fragments, connectives = line.split()
+                budgets[folder] = {"fragment": int(fragments), "connective": int(connectives)}
+            else:
+                lists.setdefault(at, []).extend(word.strip() for word in line.split(","))
+    return lists, budgets
+
+
+def is_hashed(path):
+    return path.endswith(HASHES) or "." not in os.path.basename(path) and read(path).startswith("#!")
+
+
+def comments(path):
+    """Yields each block of comments as its lines with their numbers; a comment beside code is a block of its own."""
+    mark = r"#" if is_hashed(path) else r"//"
+    block, in_c = [], False
+    for number, line in enumerate(read(path).split("\n"), 1):
+        if mark == "//" and (in_c or re.match(r"\s*/\*", line)):
+            block.append((number, re.sub(r"^\s*(/\*|\*/?)\s?|\*/\s*$", "", line)))
+            in_c = "*/" not in line
+            if not in_c:
+                yield True, block
+                block = []
+            continue
+        own = re.match(rf"\s*{mark}(?!!)\s?(.*)$", line)
+        if own:
+            block.append((number, own[1]))
+            continue
+        if block:
+            yield True, block
+            block = []
+        if beside := re.search(rf"[^\s\"'].*?\s{mark}\s(.*)$", line):
+            yield False, [(number, beside[1])]
+    if block:
+        yield True, block
+
+
+def docstrings(path):
+    """Yields the texts in three quotes of a file of Python."""
+    text = read(path)
+    for found in re.finditer(r'"""(.*?)"""', text, re.S):
+        first = text.count("\n", 0, found.start()) + 1
+        yield True, [(first + at, line) for at, line in enumerate(found[1].split("\n"))]
+
+
+def is_fragment(text, lists):
+    """Says whether a text begins without subject and verb, as far as its first words tell."""
+    sentence = re.split(r"(?<=[.:;])(?:\s|$)", text.strip(), maxsplit=1)[0]
+    if any(re.match(rf"{word}\b", sentence) for word in lists["always"]):
+        return True
+    return "," not in sentence and any(re.match(rf"{word}\b", sentence) for word in lists["without a comma"])
+
+
+def places(path, lists):
+    odd = re.compile(r"\b(" + "|".join(lists["connectives"]) + r")\b", re.I)
+
+    def connectives(lines):
+        for number, line in lines:
+            for found in odd.finditer(re.sub(r"`[^`]*`", "", line)):
+                yield Place("connective", path, number, f"{found[0]}: {line.strip()}")
+
+    if path.endswith(".md"):
+        text, is_code = [], False
+        for number, line in enumerate(read(path).split("\n"), 1):
+            if line.startswith("```"):
+                is_code = not is_code
+            elif not is_code and not line.startswith("    "):
+                text.append((number, line))
+        yield from connectives(text)
+        return
+    found = list(comments(path)) + (list(docstrings(path)) if path.endswith(".py") else [])
+    for is_own, block in found:
+        yield from connectives(block)
+        text = " ".join(line for _, line in block).strip()
+        if is_own and text and is_fragment(text, lists):
+            yield Place("fragment", path, block[0][0], text[:100])
+
+
+def folder_of(path):
+    folder = os.path.dirname(path)
+    if path.endswith(".md"):
+        return "documents"
+    parts = folder.split("/")
+    depth = 3 if parts[0] == "runtime" else 2
+    return "/".join(parts[:depth]) or "."
+
+
+def all_places(lists):
+    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")
+    by_folder, files = {}, 0
+    for path in listed:
+        if not os.path.isfile(path) or os.path.islink(path):
+            continue
+        is_text = path.endswith((".md",) + SLASHES + HASHES) or path.startswith("scripts/") and "." not in os.path.basename(path)
+        if not is_text or "/fuzz/" in path or "/corpus/" in path:
+            continue
+        files += 1
+        by_folder.setdefault(folder_of(path), []).extend(places(path, lists))
+    if files < 400:
+        sys.exit(f"only {files} files were found: the check itself is broken")
+    return by_folder
+
+
+def changed_lines():
+    """Gives the lines of each file that are newer than words.txt, where git knows."""
+    commit = subprocess.run(["git", "log", "-1", "--format=%H", "--", WORDS], capture_output=True, text=True).stdout.strip()
+    if not commit:
+        return None
+    changed, file = {}, None
+    for line in subprocess.run(["git", "diff", "-U0", commit], capture_output=True, text=True).stdout.split("\n"):
+        if line.startswith("+++ b/"):
+            file = line[6:]
+        elif found := re.match(r"@@ \S+ \+(\d+)(?:,(\d+))? @@", line):
+            first = int(found[1])
+            changed.setdefault(file, set()).update(range(first, first + int(found[2] or 1)))
+    return changed
+
+
+def bless(counts, budgets):
+    text, lines = read(WORDS).split("[budgets]\n")[0], []
+    for folder in sorted(counts):
+        granted = budgets.get(folder, counts[folder])
+        lines.append(f"{folder} " + " ".join(str(min(granted[kind], counts[folder][kind])) for kind in ("fragment", "connective")))
+    with open(WORDS, "w", encoding="utf-8") as file:
+        file.write(text + "[budgets]\n" + "\n".join(lines) + "\n")
+
+
+def main(source, option=None, folder=None):
+    os.chdir(source)
+    if subprocess.run(["git", "rev-parse"], capture_output=True).returncode:
+        print("SKIPPED: no git repository, which says which files there are")
+        sys.exit(77)
+    lists, budgets = rules()
+    by_folder = all_places(lists)
+    counts = {name: collections.Counter({"fragment": 0, "connective": 0}) for name in by_folder}
+    for name, found in by_folder.items():
+        counts[name].update(place.kind for place in found)
+    if option == "--list":
+        for place in by_folder[folder]:
+            print(f"{place.file}:{place.line}: {place.kind}: {place.text}")
+        return
+    if option == "--bless":
+        bless(counts, budgets)
+        return
+    changed, has_failed = changed_lines(), False
+    for name, found in sorted(by_folder.items()):
+        granted = budgets.get(name, {"fragment": 0, "connective": 0})
+        for kind in ("fragment", "connective"):
+            if counts[name][kind] <= granted[kind]:
+                continue
+            has_failed = True
+            print(f"{name}: {counts[name][kind]} {kind}s, and {WORDS} grants {granted[kind]}; write sentences with a subject and a "
+                  "verb, and plain connectives")
+            those = [place for place in found if place.kind == kind]
+            new = [place for place in those if changed and place.line in changed.get(place.file, ())] or those
+            for place in new:
+                print(f"  {place.file}:{place.line}: {place.text}")
+    fragments, connectives = (sum(c[kind] for c in counts.values()) for kind in ("fragment", "connective"))
+    print(f"{fragments} comments that begin as fragments, {connectives} odd connectives")
+    if any(counts[name][kind] < granted for name in counts for kind, granted in budgets.get(name, {}).items()):
+        print(f"{WORDS} grants more than there are; words_test.py SOURCE --bless lowers it")
+    sys.exit(has_failed)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
