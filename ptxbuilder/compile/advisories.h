@@ -1,4 +1,4 @@
-// What the messages of ptxas mean and what to do about them, in words.
+// Explains the messages of ptxas, and says what to do about them.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// From PTX text to a checked cubin: ptxas, its messages and the cache together.
+// Makes a checked cubin of PTX text: ptxas, its messages and the cache together.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas,
                                                              std::span<const AssembleJob> jobs,
                                                              unsigned threads = 0);
 
-// The same for callers who need them all: throws one Error that tells every failure.
+// This is for callers who need all results: throws one Error that tells every failure.
 std::vector<Assembled> assemble_all(const Ptxas& ptxas, Cache* cache, std::span<const AssembleJob> jobs,
                                     unsigned threads = 0);
 

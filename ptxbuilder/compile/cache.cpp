@@ -99,7 +99,7 @@ std::optional<std::string> read_file(const std::string& path, bool touch) {
   return bytes;
 }
 
-// What is wrong with `bytes` as the file of `name` (64 hex digits and suffix); "" when it is sound.
+// This says what is wrong with `bytes` as the file of `name` (64 hex digits and suffix); "" when it is sound.
 std::string damage(const std::string& bytes, const std::string& name) {
   Header header;
   const Header expected;

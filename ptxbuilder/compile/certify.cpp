@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// What ptxas says against a module; "" where it takes it.
+// This gives what ptxas says against a module; "" where it takes it.
 std::string refusal(const Ptxas& ptxas, const std::string& module) {
   try {
     ptxas.assemble(module);
@@ -34,7 +34,7 @@ std::string at(const isa::Target& target, int ptx_version) {
   return fmt::format("for {} and PTX {}", target.name, isa::version_text(ptx_version));
 }
 
-// What is wrong with the row before ptxas sees it; "" if nothing is.
+// This says what is wrong with the row before ptxas sees it; "" if nothing is.
 std::string flaw(const isa::Row& row) {
   const isa::Target& least = row.targets.least();
   if (std::count(row.syntax.begin(), row.syntax.end(), ';') != 1 || !row.syntax.ends_with(';'))

@@ -122,8 +122,8 @@ Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int p
   return Cache::key(parts);
 }
 
-// Code generation takes locks of LLVM's, of which a child process would inherit those that are held: a
-// process forks while none of the library's threads is inside.
+// Code generation takes locks of LLVM's, and a child process would inherit those that are held: a process
+// forks while none of the library's threads is inside.
 std::shared_mutex& inside_llvm() {
   static std::shared_mutex mutex;
   return mutex;
@@ -176,7 +176,7 @@ class LastWords {
   int file_;
 };
 
-// What `work` yields in a child process; Error where it throws one, or where LLVM ends the child.
+// This gives what `work` yields in a child process; Error where it throws one, or where LLVM ends the child.
 std::string in_child(std::string_view name, std::chrono::milliseconds limit,
                      const std::function<std::string()>& work) {
   int ends[2];
@@ -301,7 +301,7 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       throw Error(fmt::format("{}: it calls {}, which {} does not have", name, f.getName().str(), found));
 }
 
-// What the options leave open: ModuleOptions::target says how.
+// This decides what the options leave open: ModuleOptions::target says how.
 const isa::Target& target_for(const llvm::Module& module, const Needs& needs, const ModuleOptions& options) {
   if (!options.target.empty()) return isa::target(options.target, {});
   if (const std::string cpu = target_cpu(module); !cpu.empty()) return isa::target(cpu);
@@ -309,7 +309,7 @@ const isa::Target& target_for(const llvm::Module& module, const Needs& needs, co
   return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
 }
 
-// What a module is compiled for: the target, and the options' .version or the least that serves.
+// A module is compiled for this: the target, and the options' .version or the least that serves.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
   Needs needs = needs_of(module);
@@ -342,7 +342,7 @@ std::vector<ModuleKernel> kernels_of(const llvm::Module& module, const llvm::Dat
   return kernels;
 }
 
-// Of a module that is this call's own.
+// The module is this call's own.
 ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOptions& options) {
   const auto [target, version] = target_and_version(module, name, options);
   auto machine = machine_for(target->name, version);
@@ -367,7 +367,7 @@ ModulePtx compiled(llvm::Module& module, const std::string& name, const ModuleOp
   return result;
 }
 
-// Several texts as one, each behind its length.
+// Several texts as one, each after its length.
 std::string joined(const std::vector<std::string>& parts) {
   std::string all;
   for (const std::string& part : parts) all += fmt::format("{}:", part.size()) + part;
@@ -432,7 +432,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
   const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
-    // LLVM reads the zero behind a text, which the caller's need not have.
+    // LLVM reads the zero after a text, which the caller's need not have.
     const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
     std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
     if (!module && !llvm::isBitcode(reinterpret_cast<const unsigned char*>(ir.data()),

@@ -18,16 +18,16 @@ class Cache;
 // once, each with its own kernel. Throws Error with LLVM's diagnostics.
 std::string generate_ptx(Builder& builder, Cache* cache = nullptr);
 
-// How a module of somebody else's becomes PTX.
+// The options by which a module of somebody else's becomes PTX.
 struct ModuleOptions {
-  // As "sm_90a". Empty: the target-cpu of the module's functions, or without any sm_90a, or where that lacks
-  // one of the module's rows, or instructions of inline asm, the lowest that has all.
+  // The target, such as "sm_90a". Empty: the target-cpu of the module's functions, or without any sm_90a, or
+  // where that lacks one of the module's rows, or instructions of inline asm, the lowest that has all.
   std::string target = {};
   int ptx_version = 0;  // ten times the .version; 0 for the least that target, rows and inline asm need
   std::string libdevice =
       {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, where a module needs it
-  // Of code generation, which runs in a child process, because LLVM ends a process over IR that it cannot
-  // select.
+  // The time limit of code generation, which runs in a child process, because LLVM ends a process over IR
+  // that it cannot select.
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);
 };
 
@@ -39,9 +39,10 @@ struct ModulePtx {
   std::vector<std::string> notes = {};
 };
 
-// Of a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error: with line and
-// column for text that does not parse, for a module without a kernel, and as generate_ptx(llvm::Module&) of
-// ptxbuilder/llvm.h does. The signatures are those of signatures_of(), there too.
+// This compiles a module in LLVM's IR, text (.ll) or bitcode; `name` is what errors call it. Throws Error:
+// with line and column for text that does not parse, for a module without a kernel, and as
+// generate_ptx(llvm::Module&) of ptxbuilder/llvm.h does. The signatures are those of signatures_of(), there
+// too.
 ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                     Where where = Where::here());
 

@@ -18,7 +18,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// What ptxas said of one entry, and of the device functions that it may call.
+// This keeps what ptxas said of one entry, and of the device functions that it may call.
 void fill_in(Signature& signature, Notes notes) {
   std::erase_if(notes.functions, [&](const FunctionUse& f) { return f.entry && f.name != signature.kernel; });
   signature.registers = notes.registers();

@@ -47,8 +47,8 @@ struct Compiled {
   } milliseconds;
 };
 
-// A module that others wrote. What is no fault there, though it would be one of a Kernel's, stands in `notes`
-// as sentences: spills, stack, and what will be otherwise than the module says.
+// A module that others wrote. What is no fault there, though it would be one of a Kernel's, is in `notes` as
+// sentences: spills, stack, and what will be otherwise than the module says.
 struct CompiledModule {
   std::string ptx;
   std::string cubin;                  // empty when not assembled
@@ -77,7 +77,7 @@ class Compiler {
   // unless `waived` names these.
   CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                             const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
-  // The same of a module in memory, which stays as it is; its kernels are those of signatures_of().
+  // This compiles a module in memory, which stays as it is; its kernels are those of signatures_of().
   CompiledModule compile(const llvm::Module& module, const ModuleOptions& options = {},
                          const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
 
@@ -110,7 +110,7 @@ class Compiler {
 // makes if need be. Returns the names of the files. Throws Error when one cannot be written.
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
 
-// The same of a module: NAME.ptx, NAME.cubin, and the sidecars that are known, under the names of
+// This does the same with a module: NAME.ptx, NAME.cubin, and the sidecars that are known, under the names of
 // ptxbuilder/sidecar.h. Removes the module's sidecars of before that are known no longer. Throws Error also
 // where a file that is no sidecar has such a name.
 std::vector<std::string> write_files(const CompiledModule& compiled, const std::string& name,

@@ -16,13 +16,13 @@ struct ElfSection {
 // the offset and the rule where the file breaks one.
 std::vector<ElfSection> sections_of_elf(std::string_view file);
 
-// What a thread of a kernel takes.
+// The resources that a thread of a kernel takes.
 struct CubinResources {
   uint32_t registers = 0, stack_bytes = 0;
 };
 
-// Of a kernel in a cubin, as its section .nv.info says; zeros where it says nothing. Throws Error for a
-// broken cubin.
+// This reads a kernel in a cubin, as its section .nv.info says; zeros where it says nothing. Throws Error for
+// a broken cubin.
 CubinResources cubin_resources(std::string_view cubin, std::string_view kernel);
 
 }  // namespace ptxbuilder

@@ -19,17 +19,17 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;  // EM_CUDA
 constexpr std::string_view kMagic = "\x50\xed\x55\xba";
 
-// The header of a fatbin, and of each entry behind it. The fields that have no name here say nothing of how
-// to read it.
+// The header of a fatbin, and of each entry after it. The fields that have no name here say nothing of how to
+// read it.
 struct Header {
   uint32_t magic;
   uint16_t version, header_bytes;
-  uint64_t bytes;  // of the entries, behind the header
+  uint64_t bytes;  // of the entries, after the header
 };
 struct EntryHeader {
   uint16_t kind, version;
   uint32_t header_bytes;
-  uint64_t bytes;         // behind the header, with what fills it up to a multiple of 8
+  uint64_t bytes;         // after the header, with what fills it up to a multiple of 8
   uint32_t packed_bytes;  // 0 where it is not packed
   uint32_t unnamed_0;
   uint16_t minor, major;
@@ -56,7 +56,7 @@ class Fatbins {
  public:
   explicit Fatbins(std::string_view file) : file_(file) {}
 
-  // One fatbin behind the other, with zeros between them, from `offset` up to `end`.
+  // One fatbin after the other, with zeros between them, from `offset` up to `end`.
   void read_all(size_t offset, size_t end) {
     while (offset < end) {
       const size_t next = file_.find_first_not_of('\0', offset);
@@ -134,7 +134,7 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }
 
-// The words behind `.entry`.
+// The words after `.entry`.
 std::vector<std::string> kernels_of_ptx(std::string_view text) {
   constexpr std::string_view directive = ".entry";
   std::vector<std::string> names;
@@ -162,9 +162,9 @@ bool has_kernel(const DeviceCode& code, std::string_view kernel) {
   return std::find(names.begin(), names.end(), kernel) != names.end();
 }
 
-// Where a kernel is among the code of a kind.
+// The place of a kernel among the code of a kind.
 struct Found {
-  const DeviceCode* best = nullptr;  // null: nowhere, or in several, of which none is named
+  const DeviceCode* best = nullptr;  // null: nowhere, or in several, and none is named
   size_t count = 0;                  // of the code
   std::set<std::string> names;       // of all kernels, where there are several codes
 

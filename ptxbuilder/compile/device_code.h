@@ -9,7 +9,8 @@
 
 namespace ptxbuilder {
 
-// In bytes: more is read neither of a text or one entry of a fatbin, unpacked, nor of a binary file.
+// These are counted in bytes: more is read neither of a text or one entry of a fatbin, unpacked, nor of a
+// binary file.
 inline constexpr size_t kMostCode = size_t{256} << 20, kMostFile = size_t{1} << 30;
 
 // One PTX text or cubin in a file, to which it refers.
@@ -19,7 +20,7 @@ struct DeviceCode {
 
   Kind kind = Kind::ptx;
   uint32_t architecture = 0;      // 90 of sm_90a; 0 where the file does not say
-  std::string_view content = {};  // as it lies in the file
+  std::string_view content = {};  // as it is in the file
   size_t offset = 0;              // of its entry there
   Packing packing = Packing::none;
   uint64_t unpacked_bytes = 0;
@@ -31,7 +32,7 @@ struct DeviceCode {
   std::vector<std::string> kernels() const;
 };
 
-// Whether `file` is an ELF file or a fatbin, and no text.
+// This says whether `file` is an ELF file or a fatbin, and no text.
 bool is_code_binary(std::string_view file);
 
 // All code that `file` holds, in its order: of a fatbin its entries; of an ELF file of the host those of its
@@ -39,7 +40,7 @@ bool is_code_binary(std::string_view file);
 // else as PTX. Throws Error that names the offset and the rule where the file breaks one.
 std::vector<DeviceCode> device_code(std::string_view file);
 
-// What of `all` has the kernel, or with an empty name the only one that there is: for the highest
+// The code of `all` that has the kernel, or with an empty name the only one that there is: for the highest
 // architecture, and of a kind if one is given, else PTX before cubins. Unpacks one after the other to look
 // for it, where there are several. Throws Error that lists the kernels where there is no such code, or no
 // name though there are several kernels.

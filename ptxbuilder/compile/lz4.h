@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// What a block unpacks to, which must be `size` bytes (LZ4 Block Format Description, 2022). Throws Error that
-// names the byte of the block and the rule that it breaks.
+// The bytes that a block unpacks to, which must be `size` bytes (LZ4 Block Format Description, 2022). Throws
+// Error that names the byte of the block and the rule that it breaks.
 std::string unpack_lz4(std::string_view block, size_t size);
 
 }  // namespace ptxbuilder

@@ -30,7 +30,7 @@ struct Note {
   int count = 1;            // how often the message came for this C++ line
 };
 
-// What one function uses, from the lines that `ptxas -v` prints.
+// The resources that one function uses, from the lines that `ptxas -v` prints.
 struct FunctionUse {
   std::string name;
   bool entry = false;
@@ -70,7 +70,7 @@ struct Cost {
 std::vector<Cost> costs_of(const Notes& notes);
 
 // The names that check() takes in `waived`: the codes C7504 to C7520, "spills", "stack", and those of defects
-// of ptxas (defects.h), of which check() says nothing.
+// of ptxas (defects.h), about which check() says nothing.
 std::vector<std::string> waiver_names();
 
 // Throws Error when costs_of() the notes are not all waived, which lists each with the name by which a kernel

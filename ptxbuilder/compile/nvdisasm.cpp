@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders of packages beside a Python's bin.
+// The folders of packages next to a Python's bin.
 std::vector<fs::path> package_folders(const fs::path& bin) {
   std::vector<fs::path> folders;
   std::error_code none;

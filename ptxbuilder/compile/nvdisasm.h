@@ -9,8 +9,8 @@
 
 namespace ptxbuilder {
 
-// Where nvdisasm is looked for: where ptxas is, and in the wheels nvidia-cuda-nvdisasm and triton of the
-// Pythons on `search.path`, which keep it in lib/python*/{site,dist}-packages beside their bin.
+// nvdisasm is looked for in these places: where ptxas is, and in the wheels nvidia-cuda-nvdisasm and triton
+// of the Pythons on `search.path`, which keep it in lib/python*/{site,dist}-packages next to their bin.
 std::vector<std::string> nvdisasm_candidates(const PtxasSearch& search);
 
 class Nvdisasm {

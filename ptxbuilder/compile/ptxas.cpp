@@ -48,8 +48,8 @@ std::string_view after(std::string_view text, std::string_view before, std::stri
   return text.substr(0, text.find_first_of(stop));
 }
 
-// What `ptxas --version` prints. It is kept in the cache under the file's identity, so that a program whose
-// kernels are all cached starts no process.
+// The version that `ptxas --version` prints. It is kept in the cache under the file's identity, so that a
+// program whose kernels are all cached starts no process.
 std::string version_text(const std::string& path, const struct stat& status, Cache* cache) {
   const std::string identity = fmt::format("{} {} {} {}.{}", path, status.st_size, status.st_ino,
                                            status.st_mtim.tv_sec, status.st_mtim.tv_nsec);

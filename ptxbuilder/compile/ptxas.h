@@ -50,7 +50,7 @@ class Ptxas {
   PtxasVersion version() const { return version_; }
   const std::string& build() const { return build_; }  // "13.0.88 cuda_13.0.r13.0/compiler.36424714_0"
 
-  // What `.target` says, "sm_90a". Throws Error when there is no `.target sm_...` in it.
+  // The target that `.target` names, "sm_90a". Throws Error when there is no `.target sm_...` in it.
   static std::string_view target_of(std::string_view ptx);
   // The arguments with which `ptx` is assembled, without the files; the architecture is that of its
   // `.target`.

@@ -24,7 +24,7 @@ class FolderWriter {
   std::filesystem::path folder_;
 };
 
-// NAME.ll is the kernel's LLVM IR, NAME.lowered.ll the same behind LLVM's passes, of which code generation
+// NAME.ll is the kernel's LLVM IR, NAME.lowered.ll the same after LLVM's passes, from which code generation
 // selects instructions; NAME.ptx, NAME.cubin, NAME.sass and NAME.log, which has ptxas' words, follow.
 struct KeptStages {
   std::vector<std::string> files;

@@ -135,7 +135,7 @@ class Rewriter {
     return Type{std::string(word), end, false};
   }
 
-  // Types with commas between, the last of which may be "...", in brackets.
+  // Types with commas between, in brackets; the last may be "...".
   std::optional<Type> list_at(size_t at, char close, int depth) const {
     Type all{std::string(1, text_[at]), at + 1, false};
     for (size_t next = behind_blanks(at + 1);;) {

@@ -5,8 +5,8 @@
 // <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. It is its text,
 // then perhaps `=` and what a hole makes of it where that is not the text without its dot (.u8=u16), then
 // perhaps `@` and the floor that it asks for: a .version times ten, targets, or both (@86, @sm_90,
-// @78/sm_90), and behind a comma targets that have it earlier (@81/sm_89,78/sm_90).
-// <name> in the mnemonic is the alternative once more. Behind the mnemonic:
+// @78/sm_90), and after a comma targets that have it earlier (@81/sm_89,78/sm_90). <name> in the mnemonic is
+// the alternative once more. After the mnemonic:
 //   {d:=<type>}     the alternative as a class: u32
 //   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
 //                   <dim-2> two less
@@ -14,7 +14,7 @@
 //   <hint?TEXT>     TEXT, unless the alternative is empty
 //   %<name>         its text
 // A form whose mnemonic another form has too begins with a word of its own, which may have axes: "#count
-// mbarrier.arrive...". The mnemonic, and behind a space that word, is the key of a row.
+// mbarrier.arrive...". The mnemonic, and after a space that word, is the key of a row.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct Form {
   std::string_view targets = {};  // "sm_90a+sm_100f"
 };
 
-// What is chosen along one axis.
+// A choice is one alternative of an axis.
 struct Choice {
   std::string_view axis;
   std::string_view text = {};   // in the mnemonic
@@ -61,7 +61,7 @@ struct Choices {
 
 namespace detail {
 
-// Where `what` stands in `text` from `from` on; text.size() if nowhere.
+// The place of `what` in `text` from `from` on; text.size() if nowhere.
 constexpr size_t find_or_end(std::string_view text, char what, size_t from = 0) {
   while (from < text.size() && text[from] != what) ++from;
   return from;
@@ -117,7 +117,7 @@ constexpr Choice parse_alternative(std::string_view axis, std::string_view text)
 // An axis or a mention of one that begins at the `<` of a mnemonic.
 struct AxisAt {
   std::string_view name, alternatives;  // no alternatives in a mention
-  size_t end;                           // behind the `>`
+  size_t end;                           // after the `>`
 };
 
 constexpr AxisAt axis_at(std::string_view mnemonic, size_t from) {
@@ -129,7 +129,7 @@ constexpr AxisAt axis_at(std::string_view mnemonic, size_t from) {
           end + 1};
 }
 
-// Whether `key` is a choice along the axes of `mnemonic`, which ends where its operands begin, and which.
+// This finds the choices along the axes of `mnemonic`, which ends where its operands begin, that make `key`.
 constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& choices) {
   size_t i = 0;
   for (; i < mnemonic.size() && mnemonic[i] != '<' && !ends_mnemonic(mnemonic[i]); ++i)
@@ -170,7 +170,7 @@ constexpr int number_in(std::string_view text) {
   return number;
 }
 
-// The count that "n", "n/2", "num*4" or "dim-2" stands for.
+// The count that "n", "n/2", "num*4" or "dim-2" means.
 constexpr int count_of(std::string_view mention, const Choices& choices) {
   size_t end = 0;
   while (end < mention.size() && mention[end] != '/' && mention[end] != '*' && mention[end] != '-') ++end;
@@ -181,7 +181,7 @@ constexpr int count_of(std::string_view mention, const Choices& choices) {
   return mention[end] == '*' ? number * factor : number / factor;
 }
 
-// How many operands the hole is that begins at `from`, as {c:s32*<dim>}; 0 if it is one.
+// The number of operands of the hole that begins at `from`, as {c:s32*<dim>}; 0 if it is one.
 constexpr int repetition(std::string_view text, size_t from, const Choices& choices) {
   const size_t end = find_or_end(text, '}', from);
   const size_t star = find_or_end(text, '*', from);
@@ -282,7 +282,7 @@ struct KeyParts {
   bool has_tag;
 };
 
-// Whether `key` is a row of this form; if so, `choices` is what it chooses.
+// This says whether `key` is a row of this form; if so, `choices` is what it chooses.
 constexpr bool has_row(const Form& form, const KeyParts& key, Choices& choices) {
   const char first = form.pattern[0];
   if (key.has_tag != (first == '#')) return false;

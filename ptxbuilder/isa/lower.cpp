@@ -56,14 +56,14 @@ class Lowering {
                                 row_.name, o.name));
   }
 
-  // What fills operand i, which reads.
+  // This fills operand i, which reads.
   const Filling& filling(size_t i) const {
     size_t number = 0;
     for (size_t before = 0; before < i; ++before) number += row_.operands[before].reads();
     return fillings_[number];
   }
 
-  // Whether the operand is registers that LLVM knows.
+  // This says whether the operand is registers that LLVM knows.
   bool registers_in(size_t i) const {
     return !row_.operands[i].reads() || std::holds_alternative<ValueCount>(filling(i));
   }
@@ -104,7 +104,7 @@ class Lowering {
     return std::to_string(value);
   }
 
-  // Of what has no sign, the number that the bits of a negative one are.
+  // A class without a sign takes a negative number as the number that has its bits.
   static int64_t as_it_is(Class cls, int64_t value) {
     if (value >= 0) return value;
     if (cls == Class::u16 && value >= INT16_MIN) return value + (int64_t{1} << 16);

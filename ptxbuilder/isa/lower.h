@@ -13,8 +13,8 @@
 
 namespace ptxbuilder {
 
-// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be
-// moved, copied or spilled behind the author's back, such as wgmma accumulators.
+// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be moved,
+// copied or spilled without the author's knowledge, such as wgmma accumulators.
 struct Registers {
   std::string base;
   int first = 0, count = 0;
@@ -27,8 +27,8 @@ struct Registers {
 
 namespace ptxbuilder::isa {
 
-// What fills a hole that the instruction reads: values of the caller's IR, for each of which the asm has a
-// register; named registers instead of values; or a number, which the asm spells out.
+// One of these fills a hole that the instruction reads: values of the caller's IR, for each of which the asm
+// has a register; named registers instead of values; or a number, which the asm spells out.
 struct ValueCount {
   int count = 1;
 };
@@ -47,12 +47,12 @@ struct InlineAsm {
     Class cls;
   };
   std::vector<Register> results;  // what the call returns: a struct of them if there are several
-  // What the call takes, in this order: what is only read, the guard, what is read and written.
+  // The call takes these, in this order: what is only read, the guard, what is read and written.
   std::vector<Register> arguments;
 
-  // Whether the call must stay where it is, in order, and never be duplicated. It is then sideeffect and
-  // convergent, and ~{memory} is among the constraints. Otherwise its results depend on its arguments
-  // alone, and it is memory(none) and willreturn. Either way it is nounwind.
+  // This says whether the call must stay where it is, in order, and never be duplicated. It is then
+  // sideeffect and convergent, and ~{memory} is among the constraints. Otherwise its results depend on its
+  // arguments alone, and it is memory(none) and willreturn. Either way it is nounwind.
   bool stays;
 };
 

@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::isa {
 
-// A pattern, in which each `$` stands for the next of the pieces, strings or numbers.
+// A pattern, in which the next of the pieces replaces each `$`, strings or numbers.
 class Text {
  public:
   // A piece is a string or a number.

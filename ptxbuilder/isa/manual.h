@@ -1,4 +1,4 @@
-// The manual: every form of isa/manual, of which each row is found by its key, the mnemonic.
+// The manual: every form of isa/manual, whose rows are found by their keys, the mnemonics.
 //
 //   isa::instruction<"tanh.approx.f32">()  the row, as a constant; what is no key does not compile
 //   isa::instruction("tanh.approx.f32")    the same at run time; what is no key throws Error
@@ -14,7 +14,7 @@ namespace ptxbuilder::isa {
 
 namespace detail {
 
-// In the manual's order; a section's title stands before its forms, as one without a mnemonic.
+// They are in the manual's order; a section's title comes before its forms, as one without a mnemonic.
 inline constexpr Form kManual[] = {
 #define PTX_SECTION(title) Form{{title, sizeof(title) - 1}},
 #define PTX_FORM(pattern, effect, ptx_version, targets) \
@@ -68,8 +68,8 @@ constexpr const Row& instruction() {
   return detail::found_row<key>;
 }
 
-// The same for a key that is known at run time; the row stays as long as the program. Throws Error that names
-// those which begin alike.
+// This does the same for a key that is known at run time; the row stays as long as the program. Throws Error
+// that names those which begin alike.
 const Row& instruction(std::string_view key, Where where = Where::here());
 // Null where there is none.
 const Row* find_instruction(std::string_view key);
@@ -79,7 +79,7 @@ std::vector<std::vector<Choice>> axes_of(const Form& form);
 // Finds the forms whose mnemonics begin with this word, among them those with names, which no call in C++
 // has.
 std::span<const Form* const> forms_of(std::string_view first_word);
-// Calls `visit` with each choice that is a row with a mnemonic, whatever word of theirs is behind it, those
+// Calls `visit` with each choice that is a row with a mnemonic, whatever word of theirs follows it, those
 // with names last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);

@@ -91,7 +91,7 @@ class Beginning {
 
   std::map<std::string, int, std::less<>> numbers_of_;
   std::vector<std::string_view> texts_;
-  std::vector<int> numbers_;  // of all mnemonics, one behind another
+  std::vector<int> numbers_;  // of all mnemonics, one after another
   std::vector<size_t> ends_;
 };
 

@@ -1,5 +1,5 @@
-// What a tool can ask of any row, the library's or the caller's own: are these operands legal, what does the
-// instruction read and write, where does it run, and how is it listed.
+// Questions that a tool can ask of any row, the library's or the caller's own: are these operands legal, what
+// does the instruction read and write, where does it run, and how is it listed.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace ptxbuilder::isa {
 
-// What is wrong with the operands, as lower() would say it; empty if nothing is.
+// This says what is wrong with the operands, as lower() would; empty if nothing is.
 std::string validate(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
-// What the instruction does with one operand of the row.
+// This is what the instruction does with one operand of the row.
 struct OperandUse {
   size_t operand;      // its number in the row
   bool reads, writes;  // its registers
@@ -32,7 +32,7 @@ RowUse uses(const Row& row);
 // change, and to what. Empty if it runs.
 std::string refusal(const Row& row, const Target& target, int ptx_version);
 
-// What one of several instructions needs: ten times the least .version, and all targets that have any of
+// One of several instructions needs this: ten times the least .version, and all targets that have any of
 // them.
 struct Floor {
   int ptx_version = 0;
@@ -53,7 +53,7 @@ std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 // is "expected to have substantially reduced performance on some future architectures".
 Targets advised_for(std::string_view mnemonic);
 
-// Gives the instructions in a text of PTX, in their order: of each statement the first word, behind labels,
+// Gives the instructions in a text of PTX, in their order: of each statement the first word, after labels,
 // guards and comments, that has a dot in it, and how many operands follow.
 struct Mentioned {
   std::string_view mnemonic;

@@ -53,7 +53,7 @@ std::vector<Given> pattern_of(const Row& row) {
   return ptx_text::parse_operands(text);
 }
 
-// Tells a constant, or a name that stands for one or for a register.
+// Recognises a constant, or a name that means one or a register.
 bool is_scalar(const Given& given) {
   switch (given.kind) {
     case Kind::name:

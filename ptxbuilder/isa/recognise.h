@@ -32,8 +32,8 @@ struct Recognised {
   }
 };
 
-// Tells the type with which a register is declared, ".b32", or nothing; only rows that nothing else tells
-// apart are told by it, as those of mov.b64 {a, b}, c.
+// Tells the type with which a register is declared, ".b32", or nothing; it matters only to rows that nothing
+// else tells apart, as those of mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
 // The words of the mnemonic stand in the order of the row. Besides what the syntax of a row says, ptxas takes

@@ -3,11 +3,11 @@
 //   "mbarrier.try_wait.parity.shared::cta.b64 {done:=pred}, [{bar:smem}], {parity:u32};"
 //
 // A hole is {name:class} for an operand that is read, {name:=class} for one that is written, and
-// {name:+class} for one that is both. {name} stands for the same operand again. `{{` and `}}` are braces. A
-// class may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in
-// imm<24..256/8> (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or
-// predicate that is read may be a number instead of a register; where that is bounded too, so is the class:
-// u32<0..15>. b32<> is no number.
+// {name:+class} for one that is both. {name} means the same operand again. `{{` and `}}` are braces. A class
+// may be a list, printed in braces, such as f32x4; an immediate bounds its values, as in imm<24..256/8>
+// (least, greatest, step) or imm<1..8*2>, which is 1, 2, 4 and 8. A scalar integer or predicate that is read
+// may be a number instead of a register; where that is bounded too, so is the class: u32<0..15>. b32<> is no
+// number.
 #pragma once
 
 #include <array>
@@ -21,12 +21,12 @@
 
 namespace ptxbuilder::isa {
 
-// What an operand is. Addresses are typed by their state space: smem is a 32-bit shared::cta address, cluster
-// a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic address of a tensor
-// map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of tensor memory. b8
-// is a register of 8 bits, which a few cvt want where all others take the low half of a b16. A name is that
-// of a label, a function or a parameter, and names are those that a call has in parentheses: rows with these
-// are read, and not written by a call in C++.
+// The class of an operand says what it is. Addresses are typed by their state space: smem is a 32-bit
+// shared::cta address, cluster a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the
+// 64-bit generic address of a tensor map, local and constant the 64-bit addresses of their windows, tmem a
+// 32-bit address of tensor memory. b8 is a register of 8 bits, which a few cvt want where all others take the
+// low half of a b16. A name is that of a label, a function or a parameter, and names are those that a call
+// has in parentheses: rows with these are read, and not written by a call in C++.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -76,8 +76,8 @@ struct Operand {
   Access access = Access::read;
   int count = 1;      // registers in a list; 1 also for a plain operand
   bool list = false;  // printed in braces
-  // Of an immediate, and of a number in place of a register; the least is above the greatest where none may
-  // be.
+  // The bounds of an immediate, and of a number in place of a register; the least is above the greatest where
+  // none may be.
   int64_t least = 0, greatest = -1, step = 1;
   bool doubles = false;  // each twice the one before
 
@@ -92,7 +92,7 @@ struct Operand {
   }
 };
 
-// What the compiler may do with an instruction.
+// An effect says what the compiler may do with an instruction.
 enum class Effect : uint8_t {
   pure,    // its results depend on its operands alone: may be moved, merged or dropped
   memory,  // it synchronizes, or touches memory or named registers: may not be moved or duplicated
@@ -165,8 +165,8 @@ struct Row {
   }
   // Ten times the least .version in which the target has it.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
-  // Whether an operand of an integer class or a predicate may be a number in the text. Not where numbers are
-  // packed in it, beside random bits, or beside a comparison of bf16.
+  // This says whether an operand of an integer class or a predicate may be a number in the text. It may not
+  // where numbers are packed in it, next to random bits, or next to a comparison of bf16.
   constexpr bool takes_numbers() const {
     const std::string_view all = mnemonic();
     if (all.starts_with("cvt.rs.") || all.starts_with("stackrestore.")) return false;
@@ -255,7 +255,7 @@ constexpr int integer_bits(Class cls) {
   }
 }
 
-// What the bits of a class hold, signed or not.
+// The numbers that the bits of a class hold, signed or not.
 constexpr void set_bounds_of_class(Operand& operand) {
   const int bits = integer_bits(operand.cls);
   if (operand.cls == Class::pred) {

@@ -66,9 +66,9 @@ std::string names_of_targets();  // "sm_75, sm_80, ..."
 const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
-// Whether code whose least target is `needed` runs on `sm`: on that and all later ones; family-specific code
-// on the "a" and "f" targets of its family from its own on; architecture-specific code on that target alone
-// (PTX ISA, ".target").
+// This says whether code whose least target is `needed` runs on `sm`: on that and all later ones;
+// family-specific code on the "a" and "f" targets of its family from its own on; architecture-specific code
+// on that target alone (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
   const int from = static_cast<int>(needed), on = static_cast<int>(sm);
   if (from % 10 == 1) return from == on;
@@ -80,12 +80,12 @@ constexpr bool runs_on(Sm needed, Sm sm) {
 class Targets {
  public:
   constexpr Targets() = default;
-  // Those that run code of `least`.
+  // The targets that run code of `least`.
   constexpr Targets(Sm least) {  // NOLINT: a row names its least target
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (runs_on(least, kTargets[i].sm)) bits_ |= uint32_t{1} << i;
   }
-  // Those of each of the names: "sm_90a+sm_100f". Throws a `const char*`.
+  // The targets of each of the names: "sm_90a+sm_100f". Throws a `const char*`.
   static constexpr Targets parse(std::string_view names);
   static constexpr Targets all() { return Targets(kTargets.front().sm); }
 
@@ -96,7 +96,7 @@ class Targets {
     return false;
   }
   constexpr bool empty() const { return bits_ == 0; }
-  // Not of an empty set.
+  // The set must not be empty.
   constexpr const Target& least() const { return kTargets[static_cast<size_t>(std::countr_zero(bits_))]; }
   // The fewest names that tell the set: "sm_90", "sm_90a, sm_100f".
   std::string text(std::string_view between = ", ") const;

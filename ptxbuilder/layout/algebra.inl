@@ -72,7 +72,7 @@ struct Fold {
   I rest_shape, rest_stride;
 };
 
-// What one mode of `a`, shape : stride, adds to the composition with rest_shape : rest_stride.
+// This composes one mode of `a`, shape : stride, adds to the composition with rest_shape : rest_stride.
 template <class I>
 void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
   using N = LayoutInteger<I>;

@@ -25,9 +25,9 @@ struct LayoutGrid {
 // a layout, swizzled or not; throws Error for other values, and for more than 16384 cells.
 LayoutGrid grid_of(const LayoutValue& layout);
 
-// Who holds what of a tile: a layout (threads, values) -> index into a tile of `rows` x `columns`, counted
-// down the columns, as CuTe's thread-value layouts have it. "T3 V1" in each cell, coloured by thread. Throws
-// Error for a layout whose rank is not 2 or that leaves the tile.
+// The threads and values that hold each element of a tile: a layout (threads, values) -> index into a tile of
+// `rows` x `columns`, counted down the columns, as CuTe's thread-value layouts have it. "T3 V1" in each cell,
+// coloured by thread. Throws Error for a layout whose rank is not 2 or that leaves the tile.
 LayoutGrid thread_value_grid(const Layout& layout, int64_t rows, int64_t columns);
 
 std::string to_text(const LayoutGrid& grid);

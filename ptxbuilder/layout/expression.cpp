@@ -84,7 +84,7 @@ class Parser {
     return negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
   }
 
-  // 3, -3, or 3@0@1, where the innermost mode stands first.
+  // 3, -3, or 3@0@1, where the innermost mode comes first.
   LayoutValue scaled_integer() {
     int64_t value = integer();
     std::vector<int> basis;

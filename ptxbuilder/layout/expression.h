@@ -10,7 +10,7 @@
 //               function(a, b, ..)
 //
 // A tuple of integers alone is a shape, stride, coordinate, or tiler, as its place wants it; (4) is a tuple
-// of one. Where a layout is wanted, a shape stands for its compact layout, the first mode contiguous.
+// of one. Where a layout is wanted, a shape means its compact layout, the first mode contiguous.
 #pragma once
 
 #include <string_view>
@@ -25,14 +25,14 @@ using LayoutValue = std::variant<bool, IntTuple, Tiler, Layout, ComposedLayout, 
 // Throws Error that begins with "column N: ". Texts are at most 16384 characters, nested at most 64 deep.
 LayoutValue evaluate_layout(std::string_view text);
 
-// As CuTe prints it.
+// The text is as CuTe prints it.
 std::string to_string(const LayoutValue& value);
 
 // f(0) to f(size - 1) of a layout, swizzled or not: integers, or coordinates where its strides have a basis.
 // Throws Error for other values, and for more than 2^20 entries.
 std::vector<IntTuple> index_table(const LayoutValue& value);
 
-// What an expression can call: "complement(L[, n])" and "what L leaves out below n".
+// An expression can call these: "complement(L[, n])" and "what L leaves out below n".
 struct LayoutFunction {
   std::string_view signature, summary;
 };

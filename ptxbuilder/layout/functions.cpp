@@ -31,7 +31,7 @@ int as_int(const LayoutValue& value) {
   return static_cast<int>(i);
 }
 
-// f of a layout; what a swizzle stands before is done below it.
+// f of a layout; what follows a swizzle is done below it.
 template <class F>
 LayoutValue below_swizzle(const LayoutValue& value, F f) {
   if (const ComposedLayout* c = std::get_if<ComposedLayout>(&value)) return c->with(f(c->layout()));

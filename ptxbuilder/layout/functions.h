@@ -9,7 +9,7 @@ namespace ptxbuilder::detail {
 // the function itself throws.
 LayoutValue call_layout_function(std::string_view name, const std::vector<LayoutValue>& arguments);
 
-// A value as what its place wants; Error says what stands there instead.
+// A value as what its place wants; Error says what is there instead.
 Layout as_layout(const LayoutValue& value);
 IntTuple as_tuple(const LayoutValue& value);
 int64_t as_integer(const LayoutValue& value);

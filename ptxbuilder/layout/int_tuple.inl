@@ -56,7 +56,7 @@ BasicTuple<I> transform(const BasicTuple<I>& a, F f) {
   return BasicTuple<I>(std::move(result));
 }
 
-// What two tuples of one rank make, element by element.
+// This combines two tuples of one rank element by element.
 template <class I, class F>
 BasicTuple<I> transform(const char* function, const BasicTuple<I>& a, const BasicTuple<I>& b, F f) {
   if (a.elements().size() != b.elements().size())

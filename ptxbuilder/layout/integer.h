@@ -7,9 +7,9 @@
 
 namespace ptxbuilder {
 
-// What the layout algebra does with an integer of type I. A specialization has the functions of the host's
-// below. Division and remainder round toward zero, as in C++. Where an operand is not known while the code
-// is generated, known() is empty, and the algebra treats the integer as CuTe treats one that is not static.
+// The layout algebra does this with an integer of type I. A specialization has the functions of the host's
+// below. Division and remainder round toward zero, as in C++. Where an operand is not known while the code is
+// generated, known() is empty, and the algebra treats the integer as CuTe treats one that is not static.
 template <class I>
 struct LayoutInteger;
 

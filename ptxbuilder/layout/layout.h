@@ -50,8 +50,8 @@ using LayoutArgument = const std::type_identity_t<BasicLayout<I>>&;
 struct Underscore {};
 inline constexpr Underscore _{};  // a whole mode: in slices, and as the tiler that leaves a mode alone
 
-// What divides, composes or slices by mode: an integer n for n:1, a layout, `_`, or a tuple of such. As with
-// IntTuple, braces make tuples.
+// A tiler divides, composes or slices by mode: an integer n for n:1, a layout, `_`, or a tuple of such. As
+// with IntTuple, braces make tuples.
 template <class I>
 class BasicTiler {
  public:
@@ -238,8 +238,8 @@ I max_common_vector(const BasicLayout<I>& a, LayoutArgument<I> b);
 template <class I>
 int64_t max_alignment(const BasicLayout<I>& layout);
 
-// The layout of elements n times as wide (upcast) or n of which make one (downcast), and both at once from a
-// width in bits to another. Strides not known are taken for multiples of n.
+// The layout of elements n times as wide (upcast) or so small that n make one (downcast), and both at once
+// from a width in bits to another. Strides not known are taken for multiples of n.
 template <class I>
 BasicLayout<I> upcast(const BasicLayout<I>& layout, int64_t n);
 template <class I>

@@ -326,7 +326,7 @@ BasicLayout<I> replace(const BasicLayout<I>& layout, int i, LayoutArgument<I> mo
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& layout) {
   if (!layout.shape().is_tuple()) return layout;
-  // What has no modes to exchange becomes one mode, as in CuTe.
+  // A tuple without modes to exchange becomes one mode, as in CuTe.
   if (!layout.shape()[0].is_tuple()) return concatenate(std::vector<BasicLayout<I>>{layout});
   std::vector<std::vector<BasicLayout<I>>> gathered(layout.shape()[0].elements().size());
   for (const BasicLayout<I>& mode : detail::modes(layout)) {

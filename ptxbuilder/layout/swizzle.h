@@ -10,7 +10,7 @@ namespace ptxbuilder {
 // M - min(S,0) on, Z.
 //
 //   S > 0:   ..... Y...Y ..... Z...Z m...m
-//                  |-B-|       |-B-| |-M-|      Y stands S bits above Z
+//                  |-B-|       |-B-| |-M-|      Y is S bits above Z
 class XorSwizzle {
  public:
   // B, M >= 0 and |S| >= B, all within 62 bits. Throws Error.
@@ -45,10 +45,11 @@ class XorSwizzle {
 
 std::string to_string(const XorSwizzle& swizzle);  // "Sw<3,4,3>"
 
-// What TMA and wgmma do to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for 128 B, Sw<0,4,3> for
+// TMA and wgmma do this to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for 128 B, Sw<0,4,3> for
 // none.
 XorSwizzle byte_swizzle(Swizzle swizzle);
-// The swizzle of offsets that count elements n times as wide, or n of which make one; n is a power of two.
+// The swizzle of offsets that count elements n times as wide, or so small that n make one; n is a power of
+// two.
 XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);

@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-// Of nested braces and parentheses, and of the tree of an expression: no real file has ten. What walks the
-// tree recurses as deep.
+// This limits nested braces and parentheses, and the tree of an expression: no real file has ten. What walks
+// the tree recurses as deep.
 constexpr int max_depth = 200;
 
 constexpr std::array<std::string_view, 9> declaring = {
@@ -377,7 +377,7 @@ class Parser {
     return o;
   }
 
-  // The operator that stands here, of one or two tokens; empty where none does.
+  // The operator that is here, of one or two tokens; empty where none does.
   std::string peek_operator() const {
     if (now().kind != Kind::punctuation) return {};
     std::string two = std::string(now().text) + std::string(ahead(1).text);
@@ -442,7 +442,7 @@ class Parser {
                : now().is("[") ? Operand::Kind::address
                                : Operand::Kind::list;
       o.parts = parts(now().is("{") ? "}" : now().is("[") ? "]" : ")");
-      // The text that may stand behind the address of an ld is kept as the operand's text.
+      // The text that may follow the address of an ld is kept as the operand's text.
       if (o.kind == Operand::Kind::address && now().is(".unified")) o.text = take();
       return o;
     }

@@ -111,7 +111,7 @@ struct Module {
   std::vector<Statement> statements;
   std::vector<std::string> closing_comments;
 
-  // The function `name`, of which a definition is preferred to a prototype; null where there is none.
+  // The function `name`, where a definition is preferred to a prototype; null where there is none.
   const Function* find(std::string_view name) const;
 };
 

@@ -12,7 +12,7 @@ namespace ptxbuilder::isa::print {
 
 struct ShortName {
   std::string_view name, key;
-  // These operands are not as the manual has them, between commas: a hole stands in place of that operand,
+  // These operands are not as the manual has them, between commas: a hole takes the place of that operand,
   // "id:imm<0..15>", or a text for good, "clamp=31".
   std::string_view operands = {};
   std::string_view intrinsic = {};  // LLVM's, which prints the instruction itself
