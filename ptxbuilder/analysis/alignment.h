@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Pairs of places, ascending in both sequences, of which the worths add up to the most: the longest common
+// Pairs of places, ascending in both sequences, whose worths add up to the most: the longest common
 // subsequence where each is 1. `worth(i, j)` is 0 of what is no pair. Takes rows x columns steps.
 template <typename Worth>
 std::vector<std::pair<size_t, size_t>> align(size_t rows, size_t columns, const Worth& worth) {

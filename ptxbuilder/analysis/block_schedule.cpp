@@ -32,7 +32,7 @@ bool starts_product(const Operation& o, const std::vector<bool>& is_false) {
   return v.kind == Value::Kind::reg ? is_false[at(v.number)] : v.kind == Value::Kind::integer && v.value == 0;
 }
 
-// The register of which each is a copy for all of its life; kNone of others.
+// The register that each is a copy of for all of its life; kNone of others.
 std::vector<int> copied_registers(const Code& code) {
   std::vector<int> writers(code.registers.size()), source(code.registers.size(), kNone);
   for (const Operation& o : code.operations)
@@ -98,7 +98,7 @@ bool is_computed(const Operation& o) {
               "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor");
 }
 
-// It says which instructions of a block have to come ahead of which.
+// It says which instructions of a block have to come before which others.
 class Dependences {
  public:
   Dependences(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block)
@@ -140,16 +140,16 @@ class Dependences {
       for (int n = block.first; n < last; ++n) add(last, n);
   }
 
-  // Gives the number of results that lie one behind the other up to this one.
+  // Gives the number of results that follow each other up to this one.
   int depth(int n) const { return nodes_[at(n - first_)].depth; }
-  // Gives those that nothing stays behind.
+  // Gives those that have nothing to wait for.
   std::vector<int> last() const {
     std::vector<int> all;
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (nodes_[i].behind == 0) all.push_back(first_ + static_cast<int>(i));
     return all;
   }
-  // Takes one away, and adds those to `ready` that nothing stays behind then.
+  // Takes one away, and adds those to `ready` that have nothing to wait for then.
   void take(int n, std::vector<int>& ready) {
     for (const int m : node(n).ahead)
       if (--node(m).behind == 0) ready.push_back(m);
@@ -161,7 +161,7 @@ class Dependences {
     int behind = 0, depth = 0;
   };
   Node& node(int n) { return nodes_[at(n - first_)]; }
-  // n stays behind m.
+  // n stays after m.
   void add(int n, int m) {
     if (m == kNone || m == n) return;
     node(n).ahead.push_back(m);

@@ -35,7 +35,7 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
-// It goes without names: what an address points to is told by the module's other declarations.
+// It goes without names: the module's other declarations say what an address points to.
 std::string written(const ptx_text::Operand& o) {
   std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
   for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
@@ -340,7 +340,7 @@ class Flattening {
   int carry_ = kNone;
   std::map<std::string, int> functions_;  // by name, the place in the code's; kNone of what is none
   std::vector<Scope> scopes_;
-  std::vector<int> labels_;  // the instruction behind each
+  std::vector<int> labels_;  // the instruction after each
 };
 
 bool is_kernel(const Statement& s) {
@@ -388,7 +388,7 @@ std::array<int64_t, 3> Code::cta_shape() const {
       if (d.tokens[0] != name) continue;
       std::array<int64_t, 3> shape = {1, 1, 1};
       const std::vector<int64_t> numbers = numbers_of(d);
-      // One thread more than a CTA may have stands for all numbers above, whose product is then no overflow.
+      // One thread more than a CTA may have represents all numbers above, whose product is then no overflow.
       for (size_t i = 0; i < std::min(numbers.size(), shape.size()); ++i)
         shape[i] = std::clamp<int64_t>(numbers[i], 0, hopper::cta_threads + 1);
       return shape;

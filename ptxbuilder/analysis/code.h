@@ -60,7 +60,7 @@ struct Operation {
   bool is_bulk_load() const { return is("cp") && has("bulk") && has("mbarrier::complete_tx::bytes"); }
   // This says whether a thread's way ends there, where its guard holds.
   bool ends() const { return is("ret", "exit", "trap"); }
-  // Whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
+  // This says whether the mnemonic's first word is one of the version that is known here: PTX 9.0.
   bool is_known() const;
   static constexpr int known_version = 90;
   // Tells whether one of these is among the mnemonic's parts.

@@ -5,7 +5,7 @@
 namespace ptxbuilder::analysis {
 
 // Cytron and others, Efficiently Computing Static Single Assignment Form and the Control Dependence Graph
-// (1991), pruned: a meet stands only where the register is needed behind it.
+// (1991), pruned: there is a meet only where the register is needed after it.
 Definitions::Definitions(const Code& code, const Graph& graph)
     : code_(code),
       graph_(graph),
@@ -103,7 +103,7 @@ void Definitions::find_meets(int reg) {
   }
 }
 
-// In the dominators' order the blocks below one follow it: there its value holds, but below those that have
+// The blocks below one follow it in the dominators' order: there its value holds, but below those that have
 // one of their own.
 void Definitions::find_changes(int reg) {
   Register& r = registers_[at(reg)];

@@ -1,5 +1,5 @@
-// Which instruction's result a register holds, or where paths meet that bring several: static single
-// assignment form, without a name for each value.
+// Finds the instruction whose result a register holds, or the place where paths meet that bring several:
+// static single assignment form, without a name for each value.
 #pragma once
 
 #include <vector>

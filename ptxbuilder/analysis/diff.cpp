@@ -54,8 +54,8 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   return head;
 }
 
-// This is for each event those around it that could as well stand in another order: from the first up to
-// behind the last.
+// This is for each event those around it that could as well stand in another order: from the first to the end
+// of the last.
 struct Run {
   size_t first, end;
 };
@@ -69,7 +69,7 @@ std::vector<Run> runs_of(const std::vector<Event>& all) {
   return runs;
 }
 
-// Of a run in which the order does not matter, equal events are paired wherever they stand.
+// Equal events of a run in which the order does not matter are paired wherever they are.
 void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
   const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -89,7 +89,7 @@ std::string all_of(const Event& e) {
   return text.empty() ? "one" : text;
 }
 
-// The same for events that are the same.
+// This pairs events that are the same.
 std::string in_full(const Event& e) {
   std::string text = e.kind;
   for (const Event::Attribute& attribute : e.attributes) text += fmt::format("\n{}", attribute.value);
@@ -105,7 +105,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
   for (const Event::Attribute& x : a.attributes) {
     const Event::Attribute* y = attribute_in(b, x.name);
     if (y && y->value == x.value) continue;
-    // Of two weights the lighter one, with what it says.
+    // The lighter one of two weights, with what it says.
     const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
     differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
                            lighter.effect, a.line, b.line, region.is_fact});
@@ -121,7 +121,7 @@ std::string place_of(const std::vector<Event>& all, size_t i) {
   return i == 0 ? "at the start" : fmt::format("behind {}", all[i - 1].kind);
 }
 
-// What has no partner. Equal events at other places are one difference, and none where the order does not
+// These have no partner. Equal events at other places are one difference, and none where the order does not
 // matter.
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
                const RegionPairs& pairs, std::vector<Difference>& differences) {
@@ -176,7 +176,7 @@ std::string without_hashes(std::string text) {
 }
 
 // This compares all that the instructions of two regions read, and their conditions, where nothing that is
-// told of them differs. Instructions that may stand in any order are compared as a set.
+// reported of them differs. Instructions that may stand in any order are compared as a set.
 std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
   const auto exact = [](const Region& region) {
     std::vector<std::pair<uint64_t, uint32_t>> in_order, others;
@@ -251,7 +251,7 @@ std::string text(const Difference& d) {
 }
 
 std::string report(const std::vector<Difference>& differences, bool all) {
-  // Of those that differ in the same way, the first is told.
+  // The first of those that differ in the same way is reported.
   using Way = std::tuple<Weight, std::string, std::string, std::string>;
   std::map<Way, size_t> ways;
   std::map<std::string, std::map<std::string, size_t>> by_region;  // and event

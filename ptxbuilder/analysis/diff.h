@@ -18,15 +18,15 @@ struct Difference {
   bool is_fact = false;  // of the kernel's design
 };
 
-// What differs, the gravest first, and of these the facts. Regions are held against each other by name, and
-// their events in order.
+// The differences, the gravest first, and of these the facts. Regions are held against each other by name,
+// and their events in order.
 std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Region>& b);
 
 // "loop of consumer: wgmma: 4 in A (line 12), 3 in B (line 14): ..."
 std::string text(const Difference& difference);
 
-// All of them below their weights. What differs in the same way as another is counted there, and where there
-// are facts and many other differences, these are counted by region: `all` tells each.
+// This prints all of them below their weights. What differs in the same way as another is counted there, and
+// where there are facts and many other differences, these are counted by region: `all` tells each.
 std::string report(const std::vector<Difference>& differences, bool all = false);
 
 }  // namespace ptxbuilder::analysis

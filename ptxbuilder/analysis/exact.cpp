@@ -57,7 +57,7 @@ uint64_t Exact::of(const Condition& condition, const std::vector<uint64_t>& atom
   return mixed(of(condition.sum, atoms), condition.is_opposite);
 }
 
-// From the end back. What never ends is taken to end where its last block is.
+// This goes from the end back. What never ends is taken to end where its last block is.
 void Exact::find_ends() {
   const int end = static_cast<int>(graph_.blocks.size());
   Edges successors(at(end) + 1), predecessors(at(end) + 1);

@@ -35,7 +35,7 @@ class Exact {
   };
   // A way out of a block, and what holds on it.
   struct Way {
-    int to;  // a block, or behind all of them the end
+    int to;  // a block, or after all of them the end
     Condition condition = {};
     uint64_t place = 0;  // of an indexed branch
   };
@@ -61,7 +61,7 @@ class Exact {
   Values& values_;
   std::vector<std::vector<Way>> ways_;  // out of a block, where there are several
   DominatorTree behind_;                // which blocks every way from a block to the end goes through
-  std::vector<int> order_;          // of atoms, each behind what it is made of but for what loops bring back
+  std::vector<int> order_;          // of atoms, each after what it is made of but for what loops bring back
   std::vector<uint64_t> ordinals_;  // of what each instruction reads anew, among those that look alike
   std::vector<uint64_t> atoms_, contexts_;
   std::vector<uint64_t> before_;  // the atoms in the round before, which is all that loops bring back

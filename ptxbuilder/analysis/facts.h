@@ -1,5 +1,5 @@
-// A kernel's design as facts of which every kernel has the same ones: "stages", "groups under way". Kernels
-// of other origin differ in nearly every instruction, but in few facts.
+// A kernel's design as facts, the same ones for every kernel: "stages", "groups under way". Kernels of other
+// origin differ in nearly every instruction, but in few facts.
 #pragma once
 
 #include <vector>

@@ -46,21 +46,21 @@ class Facts {
 
   void region(const char* name);
   void add(Weight weight, const char* kind, std::string value, const char* effect, uint32_t line = 0);
-  // How many there are of some instructions.
+  // This counts some instructions.
   void add_count(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // How often there is each of them, by its mnemonic.
+  // This counts each of them by its mnemonic.
   void add_kinds(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Which there are, however often.
+  // This names those that there are, however often.
   void add_forms(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Integer work and control, of which moves are none.
+  // Integer work and control, which moves are not.
   void add_other_work(const char* kind, const Operations& loop);
 
   // facts_launch.cpp
   void launch();
-  // What stands ahead of the first instruction and is said by no other fact.
+  // This is what precedes the first instruction and is said by no other fact.
   void declarations();
   void roles();
   void schedule();
@@ -72,34 +72,34 @@ class Facts {
   // The constants that a parity may be at first: those that meet ahead of its loops.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
-  // Of the loop, by where they go: in which order they stand does not matter.
+  // The stores of the loop, by where they go: in which order they stand does not matter.
   Operations find_bulk_loads();
   void copies();
-  // How far coordinates go on in an iteration: the one that does.
+  // The distance that coordinates go on in an iteration: the one that does.
   std::string step_of(int i, const Value& coordinates);
 
   // facts_products.cpp
   void products();
-  // Where a matrix lies, without what differs by stage: bytes from where the first one is, for each warp.
+  // The place of a matrix, without what differs by stage: bytes from where the first one is, for each warp.
   std::string along_k(size_t n);
   std::string form(size_t n);
-  // What the warps of the loop add to the address of a matrix.
+  // The warps of the loop add this to the address of a matrix.
   std::string by_warp(size_t n);
   // The instructions of the loop in order, as what they do.
   std::vector<std::string> order();
-  // Whether what frees a stage is of the ring position that was just multiplied.
+  // This says whether what frees a stage is of the ring position that was just multiplied.
   std::string freed();
 
   // facts_epilogue.cpp
   void epilogue();
-  // Of a kernel that has a loop of tiles, what consumers do in it; else what they do outside of the main
-  // loop.
+  // This is what consumers do in the loop of tiles of a kernel that has one; else what they do outside of the
+  // main loop.
   void find_epilogue();
-  // Of branches that exclude each other, such as a store with and without other work, one: that of most
-  // stores, and then of most instructions. What loops back is not followed.
+  // This takes one of branches that exclude each other, such as a store with and without other work: that of
+  // most stores, and then of most instructions. What loops back is not followed.
   std::vector<int> longest_path(const std::vector<int>& blocks) const;
 
-  // What could not be decided counts as a difference, unless the other kernel has as many of the same.
+  // An undecided fact counts as a difference, unless the other kernel has as many of the same.
   void unknowns();
 
   const Portrait& p_;

@@ -90,7 +90,7 @@ void Facts::roles() {
                                         : "registers as launched");
       }
     std::string words = fmt::format("{} warp{}", warps, warps == 1 ? "" : "s");
-    // Idle warps beside the producer have what it has.
+    // Idle warps next to the producer have what it has.
     if (*name != 'o' || registers != of_producer)
       words += fmt::format(" of {}", fmt::join(registers, " or "));
     if (*name == 'p') of_producer = registers;

@@ -146,7 +146,7 @@ void Facts::copies() {
     std::string dimension = "bulk", step = "?";
     for (std::string_view word : o.words)
       if (word.size() == 2 && word[1] == 'd') dimension = word;
-    std::vector<Sum> others;  // behind the barrier
+    std::vector<Sum> others;  // after the barrier
     for (size_t n = 0; n < o.operands.size(); ++n) {
       if (o.operands[n].kind != Value::Kind::address) {
         others.push_back(operand(i, n));

@@ -72,7 +72,7 @@ std::string Facts::along_k(size_t n) {
     const auto d = decode_descriptor(values_, operand(i, n));
     if (!d) return "unknown descriptors";
     if (!first) first = d;
-    // In an unrolled loop each stage is counted anew.
+    // Each stage of an unrolled loop is counted anew.
     if (d->address.terms != first->address.terms) first = d;
     steps.push_back(fmt::format("{}", d->address.constant - first->address.constant));
   }

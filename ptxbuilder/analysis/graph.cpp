@@ -23,7 +23,7 @@ void make_blocks(const Code& code, Graph& graph) {
   }
   if (graph.blocks.empty()) graph.blocks.emplace_back();
   auto connect = [&](int from, int operation) {
-    if (at(operation) >= count) return;  // a label behind the last instruction: the end
+    if (at(operation) >= count) return;  // a label after the last instruction: the end
     const int to = graph.block_of[at(operation)];
     std::vector<int>& successors = graph.blocks[at(from)].successors;
     if (std::find(successors.begin(), successors.end(), to) != successors.end()) return;
@@ -93,7 +93,7 @@ void find_loops(Graph& graph) {
         if (graph.reaches(predecessor)) waiting.push_back(predecessor);
     }
     std::sort(loop.blocks.begin(), loop.blocks.end());
-    // Headers come behind those that dominate them, so the last loop that has this header is the nearest.
+    // Headers come after those that dominate them, so the last loop that has this header is the nearest.
     loop.parent = graph.blocks[at(header)].loop;
     if (loop.parent != kNone) loop.depth = graph.loops[at(loop.parent)].depth + 1;
     for (int b : loop.blocks) graph.blocks[at(b)].loop = number;

@@ -27,9 +27,9 @@ struct Loop {
 
 struct Graph {
   std::vector<Block> blocks;
-  std::vector<int> order;     // the blocks that can be reached, each behind those that dominate it
+  std::vector<int> order;     // the blocks that can be reached, each after those that dominate it
   std::vector<int> place;     // by block, where it is in the order; none of what cannot be reached
-  std::vector<Loop> loops;    // each behind the one around it
+  std::vector<Loop> loops;    // each after the one around it
   std::vector<int> block_of;  // by instruction
   DominatorTree dominators;
 

@@ -179,7 +179,7 @@ bool has_found(const std::vector<Finding>& findings) {
                      [](const Finding& f) { return !f.is_advice && !f.is_undecided; });
 }
 
-// What is the same in several places is one finding, at the first of them.
+// The same fault in several places is one finding, at the first of them.
 std::vector<Finding> joined(std::vector<Finding> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });

@@ -1,5 +1,5 @@
-// What is wrong with a kernel, or likely to be, as far as its PTX says so without being run. A rule is silent
-// where it does not know: a finding is about what some thread does on some way through the kernel.
+// Finds what is wrong with a kernel, or likely to be, as far as its PTX says so without being run. A rule is
+// silent where it does not know: a finding is about what some thread does on some way through the kernel.
 #pragma once
 
 #include <map>
@@ -31,16 +31,16 @@ struct RuleText {
 };
 std::vector<RuleText> lint_rules();
 
-// This says which undecided findings are told: where a rule gave up, since the kernel is too large for it, or
-// also where it passed over what it does not know.
+// This says which undecided findings are reported: where a rule gave up, since the kernel is too large for
+// it, or also where it passed over what it does not know.
 enum class Undecided : uint8_t { given_up, all };
 
 // The swizzles of the tensor maps that a launch gives, by the parameter's number and the bytes into it.
 using TensorMaps = std::map<std::pair<int, int64_t>, Swizzle>;
 
-// What the rules that are not in `allowed` find, by line. An empty name is the module's only kernel. Throws
-// Error for a kernel or a rule that is not there, and Error "ptx LINE:COLUMN: ..." for a guard or a label
-// that is not declared.
+// These are the findings of the rules that are not in `allowed`, by line. An empty name is the module's only
+// kernel. Throws Error for a kernel or a rule that is not there, and Error "ptx LINE:COLUMN: ..." for a guard
+// or a label that is not declared.
 std::vector<Finding> lint(const ptx_text::Module& module, std::string_view kernel = "",
                           const std::set<std::string, std::less<>>& allowed = {},
                           Undecided undecided = Undecided::given_up, const TensorMaps& maps = {});

@@ -32,7 +32,7 @@ void tell_unknown_reads(LintKernel& kernel, Report& report);
 // This says whether an instruction waits for other threads.
 bool is_meeting(const Operation& o);
 
-// This is where threads reach by an access: bytes behind where the first thread of a class does, ascending.
+// This is where threads reach by an access: bytes after where the first thread of a class does, ascending.
 using Spread = std::vector<int64_t>;
 
 // This finds what accesses have in common. The accesses and classes that it is asked of have to live as long
@@ -41,7 +41,7 @@ class Meetings {
  public:
   explicit Meetings(LintKernel& kernel) : kernel_(kernel) {}
 
-  // This is where an access is beside a barrier in some step; it is found by the barrier's place.
+  // This is where an access is relative to a barrier in some step; it is found by the barrier's place.
   struct Reach {
     const ThreadClass* by;
     const Access* access;
@@ -67,7 +67,7 @@ class Readers {
   Readers(LintKernel& kernel, Meetings& meetings);
 
   const std::map<int, std::vector<Access>>& all() const { return all_; }  // by instruction
-  // This has by barrier what is read behind a wait for it with no other wait between them: by anything, or by
+  // This has by barrier what is read after a wait for it with no other wait between them: by anything, or by
   // wgmma without a fence between the wait and it, which would do for what other threads wrote (PTX ISA,
   // "Causality order": a proxy fence anywhere along it).
   const Meetings::Reaches& behind_waits(bool by_wgmma);

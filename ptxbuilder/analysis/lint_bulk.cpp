@@ -15,7 +15,7 @@ namespace {
 
 bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o.has("bulk_group"); }
 
-// Into shared memory, by the generic proxy, of which cp.async is too.
+// Into shared memory, by the generic proxy, which cp.async uses too.
 bool is_shared_write(const Operation& o) {
   if (is_thread_copy(o)) return true;
   const bool writes = o.is("st", "stmatrix", "red", "atom");
@@ -40,7 +40,7 @@ struct BulkStore {
   bool operator==(const BulkStore&) const = default;
 };
 
-// What a thread has written and has let copy, by instruction.
+// A thread has written this and has let it be copied, by instruction.
 struct BulkState {
   std::map<int, BulkWrite> writes = {};
   // And by how often its place has moved since, where a loop moves it from buffer to buffer.
@@ -146,7 +146,8 @@ class BulkWalk {
     return are_near ? std::optional(b.constant - a.constant) : std::nullopt;
   }
 
-  // Whether what `write` writes is a part of what `store` copies, as far as the next store's source.
+  // This says whether what `write` writes is a part of what `store` copies, as far as the next store's
+  // source.
   bool is_in(int write, int store) {
     const std::optional<int64_t> from = distance(store, write);
     if (!from || *from < 0) return false;
@@ -158,7 +159,7 @@ class BulkWalk {
     return true;
   }
 
-  // Whether threads of other warps write as well.
+  // This says whether threads of other warps write as well.
   bool is_shared_by_warps(int write) {
     const auto [known, is_new] = shared_by_warps_.try_emplace(write);
     if (is_new) known->second = kernel_.lanes_that_run(write).size() > 1;

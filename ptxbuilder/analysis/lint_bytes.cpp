@@ -15,7 +15,7 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-// What copies bring, and what is read of it.
+// The bytes that copies bring, and those that are read of them.
 class Bytes {
  public:
   explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -32,7 +32,7 @@ class Bytes {
 
   const Protocol& protocol() const { return protocol_; }
 
-  // Bytes that a copy brings to each of `stages` barriers, at most: those up to whatever lies behind.
+  // Bytes that a copy brings to each of `stages` barriers, at most: those up to whatever follows.
   std::optional<int64_t> room(int copy, size_t stages) const {
     const auto places = destinations_.find(copy);
     if (places == destinations_.end()) return std::nullopt;
@@ -120,7 +120,7 @@ class Bytes {
     return all % stages == 0 ? all / stages : 0;
   }
 
-  // At the first stage of each ring.
+  // These are at the first stage of each ring.
   std::optional<int64_t> first_place(const std::optional<Sum>& offset, ThreadValues& in) {
     if (!offset) return std::nullopt;
     const auto places = options(kernel_, in, *offset);
@@ -145,7 +145,7 @@ class Bytes {
     }
   }
 
-  // Of wgmma: 64 rows of A and n of B, 32 bytes of each.
+  // This is of wgmma: 64 rows of A and n of B, 32 bytes of each.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
     constexpr int64_t kRows = 64, kBytesOfK = 32,
@@ -194,7 +194,7 @@ class Bytes {
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
-  std::set<int64_t> starts_;  // of what lies in shared memory, and of what does not
+  std::set<int64_t> starts_;  // of what is in shared memory, and of what does not
   // It goes by the operand that it is and whether it is transposed: what is read in several ways is read
   // once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
@@ -205,7 +205,7 @@ class Bytes {
 // The instructions that tell one phase how many bytes to expect: they add up.
 using Expectation = std::vector<size_t>;  // places in Protocol::uses, each ahead of the next
 
-// Whether something is done with the barriers of use `first` by it, or between it and `second`.
+// This says whether something is done with the barriers of use `first` by it, or between it and `second`.
 bool is_done(const LintKernel& kernel, const Protocol& protocol, bool Use::*does, size_t first,
              size_t second) {
   const int from = protocol.uses[first].operation, to = protocol.uses[second].operation;
@@ -223,8 +223,8 @@ int loop_of(const LintKernel& kernel, int i) {
   return kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
 }
 
-// Whether two expect_tx of a thread are for one phase: it cannot end between them, as nobody arrives there
-// or no copy of the bytes that it expects has begun.
+// This says whether two expect_tx of a thread are for one phase: it cannot end between them, as nobody
+// arrives there or no copy of the bytes that it expects has begun.
 bool are_of_one_phase(LintKernel& kernel, const Protocol& protocol, size_t first, size_t second) {
   const Use &a = protocol.uses[first], &b = protocol.uses[second];
   const Operation &x = kernel.operation(a.operation), &y = kernel.operation(b.operation);
@@ -252,7 +252,7 @@ std::vector<Expectation> expectations(LintKernel& kernel, const Protocol& protoc
   return all;
 }
 
-// Copies behind an expectation of the same barriers that no other one stands before.
+// Copies after an expectation of the same barriers that no other one precedes.
 std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const Expectation& expectation) {
   std::vector<int> copies;
   const size_t expect = expectation.front();

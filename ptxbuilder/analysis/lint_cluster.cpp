@@ -9,7 +9,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The last read of another CTA's shared memory of which a thread has told nobody since.
+// The last read of another CTA's shared memory which a thread has announced to nobody since.
 struct PeerRead {
   int operation = kNone;
 

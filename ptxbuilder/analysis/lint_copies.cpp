@@ -1,6 +1,6 @@
 // Threads write, or copy by cp.async, and tell others of it by an mbarrier: a copy is there once its thread
-// has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it behind a fence (PTX ISA,
-// "Async proxy").
+// has waited for its group (PTX ISA, "cp.async.wait_group"), and wgmma sees it after a fence (PTX ISA, "Async
+// proxy").
 #include <fmt/format.h>
 
 #include <algorithm>

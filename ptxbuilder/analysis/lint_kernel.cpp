@@ -190,7 +190,7 @@ bool LintKernel::comes_as_one(const ThreadClass& c, int i) const {
     }
     return false;
   };
-  // A branch matters where the instruction lies behind one of its sides alone.
+  // A branch matters where the instruction follows one of its sides alone.
   return std::all_of(c.varying.begin(), c.varying.end(), [&](int branch) {
     const std::vector<int>& sides = c.successors[at(branch)];
     const auto behind =
@@ -230,7 +230,7 @@ void LintKernel::find_uniform() {
       const Atom& a = values.atom(i);
       bool uniform = a.kind != Atom::Kind::unknown && !a.name.starts_with("elect") &&
                      !(a.kind == Atom::Kind::special && is_own(a.name));
-      // All threads behind a wait have seen it pass.
+      // All threads after a wait have seen it pass.
       if (!a.name.starts_with("mbarrier.try_wait") && !a.name.starts_with("mbarrier.test_wait"))
         for (const Sum& input : a.inputs) uniform = uniform && is_uniform(input);
       if (uniform_[at(i)] != uniform) uniform_[at(i)] = uniform, changed = true;

@@ -1,4 +1,4 @@
-// What the rules of lint.h share: a kernel, and its threads by the way that they take.
+// The rules of lint.h share this: a kernel, and its threads by the way that they take.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class Protocol;  // lint_protocol.h
 
 enum class Runs : uint8_t { no, maybe, yes };
 
-// What a walk comes upon, for the rule that its kind is of.
+// A walk comes upon this, and hands it to the rule that its kind is of.
 struct LintEvent {
   int kind = 0, operation = kNone, other = kNone;  // instructions
   std::string what = {};
@@ -54,40 +54,40 @@ class LintKernel {
   // The operands that are addresses, in order.
   std::vector<Sum> addresses(int i);
   bool ends(int i) const { return operation(i).is("ret", "exit"); }
-  // Whether the instruction at `above` comes before `below` on every way to it.
+  // This says whether the instruction at `above` comes before `below` on every way to it.
   bool precedes(int above, int below) const;
   bool runs(int i) const;                              // in any thread
   std::map<int64_t, int> lanes_that_run(int i) const;  // or may, by warp
-  // Whether all threads of a class come to an instruction, or none, for all that is known.
+  // This says whether all threads of a class come to an instruction, or none, for all that is known.
   bool comes_as_one(const ThreadClass& c, int i) const;
   // The values of a thread, or of the first one of a class; kNone is one that is not known.
   ThreadValues& values_in(int64_t thread);
   ThreadValues& values_in(const ThreadClass& c) {
     return values_in(c.threads.empty() ? kNone : c.threads[0]);
   }
-  // Whether a value is the same in all threads of a CTA.
+  // This says whether a value is the same in all threads of a CTA.
   bool is_uniform(const Sum& sum) const;
-  // Of a predicate that a thread does not decide, what is left of it when what the thread decides is left
-  // out; it may be negated.
+  // The rest of a predicate that a thread does not decide, when what the thread decides is left out; it may
+  // be negated.
   Sum undecided(const Sum& predicate, ThreadValues& in) const;
   // Made when they are first asked for.
   Paths& paths(const ThreadClass& c);
   Protocol& protocol();
-  // Of a walk that several rules report from: `walk` makes them once.
+  // A walk that several rules report from has this: `walk` makes them once.
   using Walk = std::set<LintEvent> (*)(LintKernel&);
   const std::set<LintEvent>& events(Walk walk);
   // Shared variables are taken to lie so far apart, whatever their size: an address with a constant around a
   // multiple of it is of the variable that begins there.
   static constexpr int64_t apart = 1 << 19;  // bytes
-  // The bytes of a shared address behind the start of the first variable, and terms that are not known;
+  // The bytes of a shared address after the start of the first variable, and terms that are not known;
   // nothing where it is not said to be of shared memory.
   std::optional<Sum> shared_offset(const Sum& address);
-  // The shared variable that an offset is of; null where it is of none. Arrays of which the host says how
-  // long they are begin all at one place, and the first of them stands for all.
+  // The shared variable that an offset is of; null where it is of none. Arrays whose length the host gives
+  // all begin at one place, and the first of them represents all.
   const Variable* variable_at(int64_t offset) const;
   // The variable whose address an atom is; null where it is none.
   const Variable* variable_of(const Atom& atom) const;
-  // Where that variable begins.
+  // The place where that variable begins.
   static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
   bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
   // "shared memory + 64", or "full + 8" where there are several variables.
@@ -163,7 +163,7 @@ int64_t access_bytes(const Operation& o);
 // 86 of "8.6", the text of .version; 0 of what reads otherwise.
 int version_number(std::string_view text);
 
-// What rules report to. One finding of a rule for an instruction, with the rule's cure where it has none of
+// Rules report to this. One finding of a rule for an instruction, with the rule's cure where it has none of
 // its own.
 class Report {
  public:

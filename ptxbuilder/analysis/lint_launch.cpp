@@ -55,7 +55,7 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
   return floor;
 }
 
-// Of all kernels of a module; nothing where there is other code in it, or something unknown.
+// This is of all kernels of a module; nothing where there is other code in it, or something unknown.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
   std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // a kernel repeats its instructions
@@ -101,8 +101,8 @@ bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) 
   return false;
 }
 
-// Whether two warps may wait for each other otherwise: one for an mbarrier at which the other arrives, or at
-// a barrier at which one only arrives.
+// This says whether two warps may wait for each other otherwise: one for an mbarrier at which the other
+// arrives, or at a barrier at which one only arrives.
 bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   const Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return true;
@@ -120,7 +120,8 @@ bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   return false;
 }
 
-// Of more threads than a barrier is for, the first one of two groups that may come to it at the same time.
+// If more threads than a barrier is for may come to it, this is the first one of two groups that may do so at
+// the same time.
 std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const std::set<int64_t>& threads,
                                                      int64_t count) {
   if (static_cast<int64_t>(threads.size()) <= count || count % hopper::warp_threads != 0) return std::nullopt;
@@ -130,7 +131,7 @@ std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const s
   return std::nullopt;
 }
 
-// Whether all threads that may come to an instruction do so whenever one does.
+// This says whether all threads that may come to an instruction do so whenever one does.
 bool come_as_one(const LintKernel& kernel, int i) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     return c.runs[at(i)] == Runs::no || (c.runs[at(i)] == Runs::yes && kernel.comes_as_one(c, i));
@@ -247,7 +248,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                    {}, "Give each group of threads a barrier of its own, or count all of them.");
 }
 
-// Of the module, so that its first kernel reports it.
+// This is of the module, so that its first kernel reports it.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);

@@ -17,7 +17,7 @@ namespace {
 struct Publication {
   int unfenced = kNone;                             // the mbarrier.init that no fence follows
   int unreleased = kNone;                           // the one that no release in the cluster follows either
-  std::set<int> unmet = {}, unmet_in_cluster = {};  // those of others behind which there has been no barrier
+  std::set<int> unmet = {}, unmet_in_cluster = {};  // those of others that no barrier has followed
 
   bool operator==(const Publication&) const = default;
   size_t size() const { return 2 + unmet.size() + unmet_in_cluster.size(); }
@@ -155,7 +155,7 @@ std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Us
   return threads ? std::optional(*threads * each) : std::nullopt;
 }
 
-// Whether some of the counts add up to a sum.
+// This says whether some of the counts add up to a sum.
 bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
   std::set<int64_t> sums = {0};
   for (int64_t count : counts) {
@@ -169,7 +169,7 @@ bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
 
 // ---- Waits ----
 
-// Whether anything but other registers depends on what an instruction writes.
+// This says whether anything but other registers depends on what an instruction writes.
 class Dependence {
  public:
   explicit Dependence(const LintKernel& kernel) : kernel_(kernel) {}
@@ -181,14 +181,14 @@ class Dependence {
   }
 
  private:
-  // Of what only computes, its results tell.
+  // The results of what only computes decide.
   static bool only_computes(const Operation& o) {
     for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
       if (o.is(word)) return true;
     return false;
   }
 
-  // Of what is written to the register, along all ways to where it is written anew.
+  // This follows what is written to the register, along all ways to where it is written anew.
   bool is_needed(int writer, int reg) {
     const Graph& graph = kernel_.graph;
     kernel_.spend(graph.blocks.size() / 64 + 1);
@@ -295,7 +295,7 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
-// Cures of a wait, by whether copies end its phase, or copies come behind it.
+// Cures of a wait, by whether copies end its phase, or copies come after it.
 constexpr std::string_view kDataCure =
     "Data is waited for: begin with parity 0, and turn it each time that the ring begins anew.";
 constexpr std::string_view kFreeCure =
@@ -314,8 +314,8 @@ std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol
   return fills && protocol.is_complete ? kFreeCure : std::string_view();
 }
 
-// Whether so many arrive as one of several warpgroups would: in ping-pong, each frees the stages of its
-// tiles.
+// This says whether so many arrive as one of several warpgroups would: in ping-pong, each frees the stages of
+// its tiles.
 bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
   for (int64_t warpgroups = 2; warpgroups <= kernel.threads / 128; ++warpgroups)
     if (std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == warpgroups * expected; }))

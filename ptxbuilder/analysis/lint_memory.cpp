@@ -61,8 +61,7 @@ int64_t least_alignment(const Values& values, int number) {
   return 1;
 }
 
-// By how many bytes an address is behind a multiple of `bytes`, where all that is not known is such a
-// multiple.
+// By how many bytes an address exceeds a multiple of `bytes`, where all that is not known is such a multiple.
 std::optional<int64_t> off_by(LintKernel& kernel, const Sum& address, int64_t bytes, ThreadValues& in) {
   const Sum rest = in.rest(address);
   for (const auto& [number, factor] : rest.terms) {

@@ -66,7 +66,7 @@ void Paths::find_conditions() {
     });
   for (const auto& [number, count] : uses)
     if (count > 1 || kernel_.values.atom(number).kind == Atom::Kind::meet) tracked_.insert(number);
-  // A meet can be told only where a constant comes in, or one that can be told.
+  // A meet can be distinguished only where a constant comes in, or one that can be distinguished.
   for (bool changed = true; changed;) {
     changed = false;
     std::set<int> untold;
@@ -85,7 +85,7 @@ void Paths::find_conditions() {
   for (int number : tracked_) {
     const Atom& a = kernel_.values.atom(number);
     if (a.kind == Atom::Kind::meet) meets_[a.block].insert(number);
-    // What it is made of decides where it is made anew.
+    // Its inputs decide where it is made anew.
     visit_atoms(kernel_.values, {.terms = {{number, 1}}}, [&](int, const Atom& b) {
       if (b.block != kNone)
         changed_in_[b.block].insert(number);
@@ -98,7 +98,7 @@ void Paths::find_conditions() {
 
 void Paths::find_sensitive() {
   for (int number = 0; number < kernel_.values.atoms(); ++number) {
-    // Atoms come behind what they are made of, but for meets, of which no more is asked.
+    // Atoms come after what they are made of, but for meets, about which no more is asked.
     const Atom& a = kernel_.values.atom(number);
     bool any = tracked_.contains(positive(number));
     if (a.kind == Atom::Kind::function)

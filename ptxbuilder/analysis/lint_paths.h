@@ -18,9 +18,9 @@ class Paths {
   // Both have to live as long as this does.
   Paths(LintKernel& kernel, const ThreadClass& c);
 
-  // Whether an instruction runs, where `known` is what is known.
+  // This says whether an instruction runs, where `known` is what is known.
   bool runs(int i, const Known& known);
-  // What is known behind an edge; nothing where the edge is not taken.
+  // This is known after an edge; nothing where the edge is not taken.
   std::optional<Known> along(int block, int next, const Known& known);
 
  private:
@@ -40,7 +40,7 @@ class Paths {
   ThreadValues& in_;
   std::map<int, Sum> guards_;                // undecided ones, by instruction
   std::map<int, int> opposite_;              // by atom
-  std::set<int> tracked_;                    // atoms of which Known may tell
+  std::set<int> tracked_;                    // atoms that Known may know
   std::map<int, std::set<int>> meets_;       // of those the meets, by block
   std::map<int, std::set<int>> changed_in_;  // the tracked atoms that a block makes anew
   std::set<int> sensitive_;                  // atoms that are made of tracked ones
@@ -54,17 +54,17 @@ class Paths {
 // Polynomial Time, 2002).
 template <typename State, typename Step>
 void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const Step& step) {
-  constexpr size_t kMostWays = 24;  // that are told apart at a block
+  constexpr size_t kMostWays = 24;  // that are distinguished at a block
   struct Way {
     Known known;
     State state;
     bool is_due = true;
-    bool is_blurred = false;  // of several ways that were not told apart, so that it may be none of them
+    bool is_blurred = false;  // of several ways that were not distinguished, so that it may be none of them
   };
   const Graph& graph = kernel.graph;
   Paths& paths = kernel.paths(c);
   std::vector<std::vector<Way>> in(graph.blocks.size());
-  std::vector<bool> is_one(graph.blocks.size(), false);  // whether no ways are told apart any more
+  std::vector<bool> is_one(graph.blocks.size(), false);  // whether no ways are distinguished any more
   in[0].push_back({{}, start});
   const auto through = [&](int block, const Way& way, bool is_last) {
     State state = way.state;

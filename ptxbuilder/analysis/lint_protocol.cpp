@@ -48,7 +48,8 @@ class Options {
   std::optional<Set> operator()(const Sum& sum) {
     kernel_.spend(1);
     Sum rest = in_.rest(sum);
-    // What comes to a meet as more than a copy of it needs all that it may be, which is not known yet.
+    // A value that comes to a meet as more than a copy of it needs all that it may be, which is not known
+    // yet.
     const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
     const std::set<int> copied = copied_;
     if (!is_copy) copied_.clear();

@@ -1,4 +1,4 @@
-// Which mbarriers the instructions of a kernel reach (PTX ISA, "mbarrier").
+// Finds the mbarriers that the instructions of a kernel reach (PTX ISA, "mbarrier").
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// What an instruction does with an mbarrier.
+// An instruction does this with an mbarrier.
 struct Use {
   int operation = kNone;
   bool inits = false, arrives = false, expects = false, copies = false, waits = false, invalidates = false;
@@ -47,7 +47,7 @@ std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const 
 // one of them begins with; nothing where that is not known, or they are not of one loop.
 std::optional<int64_t> lead(const LintKernel& kernel, ThreadValues& in, const Atom& x, const Atom& y);
 
-using Cells = std::set<int64_t>;  // barriers, by their bytes behind the start of shared memory
+using Cells = std::set<int64_t>;  // barriers, by their bytes after the start of shared memory
 
 class Protocol {
  public:
@@ -63,7 +63,7 @@ class Protocol {
 
   bool any(int64_t cell, bool Use::*does) const { return !operations(cell, does).empty(); }
   std::set<int> operations(int64_t cell, bool Use::*does) const;
-  // Of each use the classes that reach a barrier by it.
+  // The classes that reach a barrier by each use.
   bool reaches(size_t use, const ThreadClass& c, int64_t cell) const;
 
   std::vector<Use> uses;

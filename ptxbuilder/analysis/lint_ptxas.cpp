@@ -66,7 +66,7 @@ bool is_predefined(std::string_view name) {
   });
 }
 
-// What may be named but registers, whose scopes Code knows: variables, parameters, functions and labels.
+// Names other than registers, whose scopes Code knows: variables, parameters, functions and labels.
 class Names {
  public:
   explicit Names(const LintKernel& kernel) {
@@ -120,7 +120,7 @@ void check_aligns(const std::vector<Statement>& statements, Report& report) {
   }
 }
 
-// ptxas takes the words of a mnemonic in most orders, and what the manual here lacks is not told.
+// ptxas takes the words of a mnemonic in most orders, and what the manual here lacks is not reported.
 bool may_be_known(const Operation& o) {
   bool has_rows = isa::forms_of(o.words[0]).empty();
   isa::for_each_row_of(o.text->opcode, [&](const isa::Form&, const isa::Choices&) { has_rows = true; });

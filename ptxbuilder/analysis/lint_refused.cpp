@@ -28,7 +28,7 @@ std::optional<int64_t> whole(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Statements of the module are told by its first kernel, and a kernel's body by the kernel.
+// Statements of the module are reported by its first kernel, and a kernel's body by the kernel.
 bool is_first(const LintKernel& kernel) { return kernel.code.name == kernels_of(kernel.module).front(); }
 
 // Calls `visit` with each list of statements that is a scope of its own, and the function whose body it is.
@@ -283,7 +283,7 @@ void check_constants(LintKernel& kernel, Report& report) {
   }
 }
 
-// Through a generic address: ptxas refuses one that says .const.
+// This goes through a generic address: ptxas refuses one that says .const.
 void check_constant_space(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);

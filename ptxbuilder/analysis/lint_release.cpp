@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostSteps = 4;     // of a loop that products may be in flight
 constexpr int kMostStages = 256;  // of a ring
 
-// Which arrivals free what a wgmma reads.
+// This finds the arrivals that free what a wgmma reads.
 class Stages {
  public:
   explicit Stages(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -30,8 +30,8 @@ class Stages {
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
   }
 
-  // By a thread of the class: the wgmmas of which an arrival frees a stage, with the steps of the loop that
-  // the stage was read before.
+  // These are by a thread of the class: the wgmmas whose stage an arrival frees, with the steps of the loop
+  // that the stage was read before.
   std::map<int, int> freed(const Use& arrival, const ThreadClass& c) {
     std::map<int, int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -62,7 +62,8 @@ class Stages {
   }
 
  private:
-  // Whether the thread waits for nothing else ahead of the copy: what it waited for before is another copy's.
+  // This says whether the thread waits for nothing else before the copy: what it waited for before is another
+  // copy's.
   bool is_last(const Use& wait, const Use& copy) const {
     kernel_.spend(protocol_.uses.size());
     return std::none_of(protocol_.uses.begin(), protocol_.uses.end(), [&](const Use& use) {
@@ -72,7 +73,7 @@ class Stages {
     });
   }
 
-  // Where copies go behind a wait: the same stage, or each time the same place.
+  // The places that copies go to after a wait: the same stage, or each time the same place.
   void find_guarded(const Use& wait, const Use& copy) {
     const auto barrier = kernel_.shared_offset(wait.address),
                to = kernel_.shared_offset(kernel_.addresses(copy.operation).front());
@@ -94,7 +95,7 @@ class Stages {
     }
   }
 
-  // Whether an address lies in a stage that a barrier guards.
+  // This says whether an address is in a stage that a barrier guards.
   bool guards(int64_t barrier, int64_t address) const {
     auto behind = guards_.upper_bound(address);
     if (behind == guards_.begin()) return false;
@@ -103,15 +104,15 @@ class Stages {
            address < behind->first + behind->second.bytes && behind->second.barriers.contains(barrier);
   }
 
-  // Whether both are of the stage of this step.
+  // This says whether both are of the stage of this step.
   bool frees_now(const Sum& barrier, const Sum& address, ThreadValues& in) const {
     const auto pairs = together(kernel_, in, address, barrier);
     return pairs && std::any_of(pairs->begin(), pairs->end(),
                                 [&](const auto& pair) { return guards(pair.second, pair.first); });
   }
 
-  // How many steps before this one the stage was read that the barrier guards, where both go through a ring
-  // in the same loop, a stage each time that the wgmma runs.
+  // The number of steps since the stage was read that the barrier guards, where both go through a ring in the
+  // same loop, a stage each time that the wgmma runs.
   std::optional<int> steps_before(const Sum& barrier, const Sum& address, int wgmma, ThreadValues& in) const {
     Dependent dependent(kernel_, in);
     const auto freed = dependent.root(barrier), read = dependent.root(address);
@@ -132,7 +133,7 @@ class Stages {
     return std::nullopt;
   }
 
-  // Whether an atom is a ring's stage that moves on each time that an instruction of its loop runs.
+  // This says whether an atom is a ring's stage that moves on each time that an instruction of its loop runs.
   bool is_ring_of(int atom, int i) const {
     const Atom& a = kernel_.values.atom(atom);
     if (a.kind != Atom::Kind::stage || a.inputs[1].constant < 1 || a.inputs[1].constant > kMostStages)
@@ -159,8 +160,8 @@ class Stages {
   std::vector<const Use*> arrivals_;
 };
 
-// Of each wgmma that has not been waited for, the last times that it ran, the youngest first: groups
-// committed since, 0 where it is not committed.
+// The last times that each wgmma ran that has not been waited for, the youngest first: groups committed
+// since, 0 where it is not committed.
 struct InFlight {
   std::map<int, std::vector<int>> runs = {};
 

@@ -1,5 +1,5 @@
-// Rules of tensor memory (PTX ISA, "tcgen05.wait" and "tcgen05.fence"): what a load yields is there behind a
-// wait, and the products of another thread behind a fence.
+// Rules of tensor memory (PTX ISA, "tcgen05.wait" and "tcgen05.fence"): what a load yields is there after a
+// wait, and the products of another thread after a fence.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Rules of wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be touched
-// only behind a wait, and have to be fenced before the next one.
+// only after a wait, and have to be fenced before the next one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// How long ago a group of wgmma was committed: kOpen, not yet; kOpen + 1, the last group; and so on.
+// The age of a group of wgmma that was committed: kOpen, not yet; kOpen + 1, the last group; and so on.
 constexpr uint8_t kDone = 0, kOpen = 1, kOldest = 250;
 // Since the last fence a register was touched by nothing, by another instruction, or by a wgmma of a shape.
 constexpr int kClean = 0, kTouched = 1, kByShape = 2;

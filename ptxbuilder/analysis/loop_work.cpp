@@ -43,7 +43,7 @@ std::optional<Product> product_of(const Operation& o) {
       std::from_chars(text + n + 1, text + k, p.n);
       std::from_chars(text + k + 1, text + word.size(), p.k);
     }
-    // The last types are those of the operands; of mma, C's comes behind them.
+    // The last types are those of the operands; of mma, C's comes after them.
     if (bits_of(word) > 0 && (p.is_wgmma || p.bits == 0 || bits_of(word) < p.bits)) {
       p.type = word;
       p.bits = bits_of(word);

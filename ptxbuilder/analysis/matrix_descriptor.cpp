@@ -88,8 +88,8 @@ MatrixOperand matrix_operand(const Operation& wgmma, size_t n) {
   for (std::string_view word : wgmma.words)
     if (n == 2 && word.starts_with("m64n"))
       std::from_chars(word.data() + 4, word.data() + word.size(), operand.lines);
-  // ..., scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed, of which A in registers has
-  // none
+  // ..., scale-d, imm-scale-a, imm-scale-b, and whether A and B are transposed, which A in registers does not
+  // have
   const bool has_a = wgmma.operands[1].kind != Value::Kind::vector;
   const size_t last = wgmma.operands.size() - 1;
   if (wgmma.operands.size() > (has_a ? 7u : 6u))

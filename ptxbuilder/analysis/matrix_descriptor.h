@@ -25,10 +25,10 @@ std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Su
 // shape.
 struct MatrixOperand {
   int64_t lines = 0;
-  bool is_transposed = false;  // lines lie beside each other, not behind each other
+  bool is_transposed = false;  // lines are next to each other, not after each other
 };
 MatrixOperand matrix_operand(const Operation& wgmma, size_t n);
-// The bytes from the first that it reads up to behind the last.
+// The bytes from the first that it reads to the end of the last.
 int64_t bytes_read(const MatrixDescriptor& descriptor, const MatrixOperand& operand);
 
 }  // namespace ptxbuilder::analysis

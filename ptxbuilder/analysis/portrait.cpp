@@ -147,7 +147,7 @@ class Painter {
     }
     std::sort(p_.roles.begin(), p_.roles.end(),
               [](const Role& x, const Role& y) { return x.warps < y.warps; });
-    // Of each, what not all others reach too.
+    // This keeps of each what not all others reach too.
     std::vector<size_t> roles_of(graph_.blocks.size(), 0);
     for (const Role& role : p_.roles)
       for (int b : role.blocks) ++roles_of[at(b)];
@@ -317,7 +317,7 @@ class Painter {
     }
   }
 
-  // Whether a role has copies that a barrier counts.
+  // This says whether a role has copies that a barrier counts.
   bool loads(int role) const {
     for (const BarrierArray& array : p_.barriers)
       for (const BarrierUse& use : array.uses)
@@ -332,7 +332,7 @@ class Painter {
     return name;
   }
 
-  // What an instruction does, but for an address that moves on from one to the next.
+  // This is what an instruction does, but for an address that moves on from one to the next.
   std::string step(int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o) && o.is("wgmma")) {
@@ -353,7 +353,8 @@ class Painter {
     return short_name(o);
   }
 
-  // Where the operands of a step are: of several instructions those of the first, and how far the last is.
+  // The places of the operands of a step: of several instructions those of the first, and how far the last
+  // is.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;
@@ -385,8 +386,8 @@ class Painter {
     return text;
   }
 
-  // Whether an instruction belongs to the step of one before, besides that both are told in the same way:
-  // products, and cp.async into one tile.
+  // This says whether an instruction belongs to the step of one before, besides that both are described in
+  // the same way: products, and cp.async into one tile.
   bool continues(int first, int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o)) return true;
@@ -394,8 +395,8 @@ class Painter {
            operand(first, 0).terms == operand(i, 0).terms;
   }
 
-  // What reads and writes as other instructions do, for want of better knowledge; and registers that are
-  // given to or taken from warps that are not known.
+  // These read and write as other instructions do, for want of better knowledge; and registers that are given
+  // to or taken from warps that are not known.
   void find_unknown_instructions() {
     std::map<std::string, std::pair<int, uint32_t>> met;  // how often, and the first line
     for (int block : graph_.order)
@@ -422,7 +423,7 @@ class Painter {
   void find_loops() {
     for (int l = 0; at(l) < graph_.loops.size(); ++l) {
       const Loop& loop = graph_.loops[at(l)];
-      // Those whose inner loops only wait.
+      // These are the loops whose inner loops only wait.
       std::vector<int> events;
       bool works = false, inner_works = false;
       for (int block : graph_.in_order(loop)) {

@@ -19,7 +19,7 @@ struct Role {
   std::vector<int> blocks = {};           // that they can reach and not all others do
 };
 
-// What a role does with the barriers of an array.
+// A role does this with the barriers of an array.
 struct BarrierUse {
   enum class Kind : uint8_t { arrives, expects, copies, waits };
   Kind kind;
@@ -33,7 +33,7 @@ std::string_view name(BarrierUse::Kind kind);  // "arrives"
 
 // Mbarriers side by side that one instruction reaches, by the stage of a ring.
 struct BarrierArray {
-  // By what signals it: "full" where copies do, "empty" where the producer waits for it, else "other".
+  // These signal it: "full" where copies do, "empty" where the producer waits for it, else "other".
   std::string name = {};
   Sum base;  // of its first barrier: bytes in shared memory
   int64_t count = 1;

@@ -11,7 +11,7 @@ namespace ptxbuilder::analysis {
 namespace {
 
 // The bytes that wgmma reads of lines of a matrix (PTX ISA, "Matrix Descriptor Format"), with all columns of
-// K of what its swizzle keeps together, and all lines that lie beside each other in it.
+// K of what its swizzle keeps together, and all lines that are next to each other in it.
 std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint64_t from, uint64_t lines) {
   const uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
                  stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;

@@ -103,7 +103,7 @@ std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
   return root(b.is_known() ? a.term : b.term, united(values));
 }
 
-// The values of its root of which a term does not go over the end.
+// The values of its root with which a term does not go over the end.
 Intervals Terms::reach(const Node& comparison) const {
   const int term = comparison.inputs[comparison.inputs[0].is_known() ? 1 : 0].term;
   return root(term, {{0, mask(bits(term))}}).second;
@@ -125,7 +125,7 @@ std::optional<bool> Terms::implied(int predicate) {
     return std::nullopt;
   }
   if (n.operation.kind != TermKind::less) return std::nullopt;
-  // Numbers of tiles do not go over the end: a tile behind the last one is behind it as well.
+  // Numbers of tiles do not go over the end: a tile after the last one is after it as well.
   const Sum margin = margin_of(n);
   if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
   const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);

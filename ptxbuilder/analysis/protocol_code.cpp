@@ -137,7 +137,7 @@ void ProtocolCode::find_spins() {
 }
 
 void ProtocolCode::find_joins() {
-  // The graph backwards, from a node behind all ends.
+  // The graph backwards, from a node after all ends.
   const size_t count = graph.blocks.size();
   Edges successors(count + 1), predecessors(count + 1);
   for (size_t b = 0; b < count; ++b) {
@@ -156,7 +156,7 @@ void ProtocolCode::find_joins() {
       joins[b] = tree.parent[b];
 }
 
-// This says whether an instruction that counts lies between a branch and where its ways meet again.
+// This says whether an instruction that counts is between a branch and where its ways meet again.
 bool ProtocolCode::leads_to_counting(int block) const {
   std::vector<int> waiting = graph.blocks[at(block)].successors;
   std::set<int> met;

@@ -41,7 +41,7 @@ enum class Deed : uint8_t {
   registers_more,
   registers_less,
   warp_sync,
-  unknown  // of which this does not know what it does to the protocol
+  unknown  // whose effect on the protocol is not known
 };
 
 // This is what of a kernel's code counts for its protocol: instructions with a deed, what they are computed

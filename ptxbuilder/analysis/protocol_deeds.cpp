@@ -13,7 +13,7 @@ bool all_here(const Warp& warp, const Walker& w) {
                      [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });
 }
 
-// Lanes that come to one instruction together are all behind what each has done, and see no more of it.
+// Lanes that come to one instruction together all come after what each has done, and see no more of it.
 void meet(Warp& warp, int pc) {
   Clock came;
   for (const Walker& w : warp)
@@ -171,7 +171,7 @@ ProtocolDeeds::Products& ProtocolDeeds::products(const Walker& w) {
   return p;
 }
 
-// It goes behind the first `count` products, and gives false while a warp has not begun them.
+// It comes after the first `count` products, and gives false while a warp has not begun them.
 bool ProtocolDeeds::leave_products(Walker& w, uint64_t count) {
   Products& p = products(w);
   if (std::any_of(p.begun.begin(), p.begun.end(), [&](uint64_t begun) { return begun < count; }))

@@ -81,7 +81,7 @@ class ProtocolDeeds {
       if (v.kind == Value::Kind::address) all.push_back(&v);
     return all;
   }
-  // The operand behind the last address; null where there is none.
+  // The operand after the last address; null where there is none.
   static const Value* behind_address(const Operation& o) {
     for (size_t n = o.operands.size(); n-- > 0;)
       if (o.operands[n].kind == Value::Kind::address)

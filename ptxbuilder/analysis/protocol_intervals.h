@@ -20,7 +20,7 @@ Intervals common(const Intervals& a, const Intervals& b);
 Intervals complement(const Intervals& of, int bits);
 // Adds the numbers from first to last, which may go over the end and begin again.
 void add_wrapped(Intervals& to, uint64_t first, uint64_t last, int bits);
-// Adds the numbers x of which factor * x + constant is from first to last, or as far below zero, where x is
+// Adds the numbers x for which factor * x + constant is from first to last, or as far below zero, where x is
 // so small that the product does not go over the end of a register with a sign.
 void add_multiplied(Intervals& to, uint64_t first, uint64_t last, int64_t factor, int64_t constant, int bits);
 

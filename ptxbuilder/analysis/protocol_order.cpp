@@ -66,7 +66,7 @@ bool Boxes::find() {
     return room.contains(map) ? std::min(most, room[map]) : most;
   };
   for (const auto& [map, copies] : copies_) read[map] = covered(reads_, map);
-  // Phases of which all copies but those of one map are known say how long its box is.
+  // A phase whose copies are all known but those of one map says how long its box is.
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [maps, phase] : phases_) {
@@ -145,7 +145,7 @@ Moment Order::tick(View& view) {
   return {view.own, view.ticks};
 }
 
-// All that is done to another CTA comes behind its start, and before all of its threads have ended.
+// All that is done to another CTA comes after its start, and before all of its threads have ended.
 void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
@@ -157,7 +157,7 @@ void Order::foreign(const View& view, int cta, Moment end, int operation) {
 
 std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
   std::vector<Part> parts;
-  std::map<uint64_t, uint16_t> broken;  // units of which some bytes are meant, by number
+  std::map<uint64_t, uint16_t> broken;  // units some of whose bytes are meant, by number
   const auto add = [&](uint64_t block, uint64_t units) {
     if (!parts.empty() && parts.back().block == block)
       parts.back().units |= units;
@@ -225,8 +225,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // An access that this comes behind needs no mark any more where all that has to come behind it comes
-    // behind this.
+    // An access that precedes this needs no mark any more where all that has to follow it follows this.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
@@ -265,7 +264,7 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
                   fmt::format("the mbarrier at shared memory + {} may be used before it is initialised",
                               place.address)};
   Mbarrier& b = found->second;
-  // fence.mbarrier_init makes it known with a barrier behind it that is relaxed, too.
+  // fence.mbarrier_init makes it known with a barrier after it that is relaxed, too.
   const bool is_fenced = b.fenced && b.fenced->is_in(view.came),
              is_known = b.made.is_in(view.known) || is_fenced;
   const bool needs_fence = is_async || place.cta != view.cta;

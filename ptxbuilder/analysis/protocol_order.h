@@ -26,8 +26,8 @@ struct Refusal {
   bool is_of_order = true;       // and not of the bytes of boxes, or of a fence that works without
 };
 
-// A clock says for each component of a run, such as a warp or an mbarrier, up to which of its events
-// something comes behind.
+// A clock says for each component of a run, such as a warp or an mbarrier, which of its events something
+// comes after.
 class Clock {
  public:
   uint32_t operator[](int component) const {
@@ -46,14 +46,14 @@ class Clock {
   std::vector<uint32_t> events_;
 };
 
-// An event of a component: what comes behind it has raised the component as far.
+// An event of a component: what follows it has raised the component as far.
 struct Moment {
   int component = kNone;
   uint32_t event = 0;
   bool is_in(const Clock& clock) const { return clock[component] >= event; }
 };
 
-// This is what lanes of a warp that have run together come behind.
+// Lanes of a warp that have run together come after this.
 struct View {
   Clock known;
   Clock came;       // what was over before in time, though its writes may not be seen: lanes that meet
@@ -144,7 +144,7 @@ class Order {
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
   // A copy that completes at an mbarrier, and when it has: its bytes, or the tensor map that says them.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
-  // Says whether the wait is over; if it is, the lanes come behind the phase.
+  // Says whether the wait is over; if it is, the lanes come after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
   // A wait that is not repeated, whose outcome counts where something depends on it.
   struct Test {
@@ -154,7 +154,7 @@ class Order {
     Moment at;
   };
   Test test(View& view, const Place& place, uint64_t parity, int operation);
-  // A thread that depends on the outcome goes on: behind the phase if it `passes`.
+  // A thread that depends on the outcome goes on: after the phase if it `passes`.
   void use(View& view, const Test& test, bool passes, int operation);
   // Completes phases whose copies have all begun, since nothing else can go on; says whether there were any.
   bool complete_copies();
@@ -175,7 +175,7 @@ class Order {
 
   // This is what must hold when all threads have ended.
   void finish();
-  // This is how a thread that waits at the mbarrier can be told what is missing.
+  // This says what is missing for a thread that waits at the mbarrier.
   std::string missing(const Place& place) const;
 
  private:

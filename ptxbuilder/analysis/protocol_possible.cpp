@@ -27,7 +27,7 @@ class Possible {
   }
 
  private:
-  // An inequality of which one has to hold, each with bounds that are inequalities as well.
+  // One of these inequalities has to hold, each with bounds that are inequalities as well.
   using Way = std::vector<Linear>;
 
   const Terms::Node& node(int term) const { return terms_.node(term); }

@@ -52,11 +52,11 @@ class Run {
   const Operation& operation(int i) const { return code_.code.operations[at(i)]; }
   uint32_t line(int i) const { return operation(i).at.line; }
   int64_t rank(const Walker& w) const {
-    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // behind the last instruction, to end there
+    if (at(w.pc) >= code_.code.operations.size()) return w.pc;  // after the last instruction, to end there
     return int64_t{code_.graph.place[at(code_.graph.block_of[at(w.pc)])]} << 32 | w.pc;
   }
 
-  // Lets the lanes of a warp go on that are behind the others and can; false where none can.
+  // Lets the lanes of a warp go on that are late and can; false where none can.
   bool advance(Warp& warp) {
     if (warp.size() > kLanes) std::erase_if(warp, [](const Walker& w) { return w.has_ended; });
     std::vector<Walker*> ready;

@@ -1,5 +1,5 @@
 // A run of a kernel's threads up to what counts for its protocol: barriers, copies, and accesses to shared
-// memory. One run stands for all schedules in which the same is chosen of what its parameters decide.
+// memory. One run represents all schedules in which the same is chosen of what its parameters decide.
 #pragma once
 
 #include <optional>

@@ -29,7 +29,7 @@ struct Scalar {
 enum class TermKind : uint8_t {
   symbol,     // that nothing is known of, by its name
   sum,        // constant + the sum of factor times term, modulo 2^bits
-  other,      // an instruction's result of which only is known that equal inputs give equal ones
+  other,      // an instruction's result, of whose value only is known that equal inputs give equal ones
   parameter,  // that is loaded, by its address
   outcome,    // of a test that a run answers
   mul,
@@ -97,7 +97,7 @@ class Terms {
   Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
   // A term that is taken to be no small number of turns, since the protocol fails on an empty problem: the
-  // last run's first one of which that may help. Nothing where there is none.
+  // last run's first one that may help. Nothing where there is none.
   std::optional<std::string> assume_more();
 
   // Forgets what a run has chosen; `most` is up to where a count is chosen whose values are needed.
@@ -117,7 +117,7 @@ class Terms {
   bool decide(const Scalar& predicate);
   // Answers for an outcome, by its term.
   std::function<std::optional<bool>(int)> ask = {};
-  // The number that it is, chosen where a count decides it of which a condition has asked; nothing where none
+  // The number that it is, chosen where a count decides it that a condition has asked for; nothing where none
   // does.
   std::optional<uint64_t> number(const Scalar& scalar);
 

@@ -9,7 +9,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr uint64_t kGeneric = uint64_t{1} << 40;  // where shared memory lies among generic addresses
+constexpr uint64_t kGeneric = uint64_t{1} << 40;  // where shared memory is among generic addresses
 
 struct Type {
   uint8_t bits = 0;

@@ -17,10 +17,10 @@ namespace {
 
 using Attributes = std::vector<Event::Attribute>;
 
-// What computes without an effect: noise, but for what becomes of it.
+// These compute without an effect: noise, but for what becomes of it.
 bool is_silent(const Operation& o) {
   if (o.is("ld") && o.has("param", "const")) return true;
-  // Of conversions those that round.
+  // These conversions round.
   if (o.is("cvt") && !o.has("rn") && !o.has("rna") && !o.has("rz") && !o.has("rni") && !o.has("rzi"))
     return true;
   if (o.is("bra", "brx", "ret", "exit", "nop")) return true;
@@ -92,7 +92,7 @@ class Teller {
       add_conversions(region);
       all.push_back(std::move(region));
     }
-    // Functions that these call come behind them.
+    // Functions that these call come after them.
     for (size_t f = 0; f < kernel_.numbering->functions.size(); ++f) {
       KernelAnalysis called(kernel_, *kernel_.numbering->functions[f]);
       all.push_back(Teller(called).function(fmt::format("function {}", f + 1)));
@@ -105,7 +105,7 @@ class Teller {
   Sum operand(int i, size_t n) {
     return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
   }
-  // A value that is more than a sum of what every kernel has is told apart by its hash.
+  // A value that is more than a sum of what every kernel has is distinguished by its hash.
   std::string text_of(const Sum& sum) const {
     const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       const Atom::Kind kind = values_.atom(term.first).kind;
@@ -139,7 +139,7 @@ class Teller {
     return name + first_of(address);
   }
 
-  // What copies fill: a ring of tiles, or one. Other addresses are told from the tile that they lie in.
+  // Copies fill these: a ring of tiles, or one. Other addresses are described by the tile that they are in.
   struct Tile {
     std::string name = {};
     Sum base = {}, added = {};  // of the start of shared memory, and what threads or CTAs add
@@ -192,7 +192,7 @@ class Teller {
   static std::string ring_text(const Tile& tile) {
     return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
   }
-  // Of a ring's stage what it is at first, where that is not 0.
+  // The first stage of a ring, where that is not 0.
   std::string first_of(const Sum& address) const {
     for (const auto& [number, factor] : address.terms)
       if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
@@ -211,7 +211,7 @@ class Teller {
       here.added.constant = here.base.constant - tile.base.constant;
       const bool is_first = t == 0 || tiles_[t - 1].base.terms != tile.base.terms;
       if (here.added.constant < 0 && !is_first && here.added.is_constant()) continue;
-      // What a thread adds may begin below 0: such a place is the nearest tile's.
+      // The numbers that a thread adds may begin below 0: such a place is the nearest tile's.
       const bool is_near = here.added.constant >= 0 || is_first || here.added.constant > -(int64_t{1} << 14);
       if (!is_near) continue;
       const std::string added = text_of(here.added);
@@ -258,7 +258,7 @@ class Teller {
 
   std::string parity(const Sum& sum) {
     if (sum.is_constant()) return std::to_string(sum.constant & 1);
-    // Of a value that flips, the first one.
+    // The first value of one that flips.
     Sum now = sum;
     for (int depth = 0; depth < 8; ++depth) {
       const Atom* meet = values_.only_atom(now, "meet");
@@ -280,7 +280,7 @@ class Teller {
     return fmt::format("{}, stride {} B, leading {} B{}", layout_name(*d), d->stride_bytes, d->leading_bytes,
                        d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
   }
-  // Where a matrix lies; what is added to the start of shared memory.
+  // The place of a matrix; what is added to the start of shared memory.
   std::string place(int i, size_t n) {
     const auto d = decode_descriptor(values_, operand(i, n));
     return d ? place_of(d->address) : "unknown";
@@ -392,7 +392,7 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
-  // Of a wait whether it has ended: which one it is, and for how long, is told of the wait.
+  // This says of a wait whether it has ended: which one it is, and for how long, is said of the wait.
   std::string predicate(int i) {
     Sum sum = values_.before(i, operation(i).guard);
     bool negated = operation(i).negated;
@@ -483,7 +483,7 @@ class Teller {
     }
   }
 
-  // In whatever order they stand.
+  // They may come in any order.
   void add_conversions(Region& r) {
     for (const auto& [condition, branch] : conditions_[r.name])
       r.events.push_back({.kind = "branch",
@@ -504,7 +504,7 @@ class Teller {
                           .exact = found.exact});
   }
 
-  // What a kernel may lack that has none of it.
+  // A kernel may lack this that has none of it.
   static std::string effect_of(const Operation& o) {
     if (o.is("wgmma") && o.has("fence")) return "registers of products that are written too late: wrong sums";
     if (o.is("wgmma") && o.has("commit_group")) return "a wait that does not cover these products";

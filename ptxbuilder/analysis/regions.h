@@ -1,4 +1,4 @@
-// What a kernel does, region by region, in a form in which two kernels can be held against each other.
+// Describes what a kernel does, region by region, in a form in which two kernels can be compared.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::analysis {
 
-// What another kernel may do otherwise, the gravest first.
+// Another kernel may do these things otherwise, the gravest first.
 enum class Weight : uint8_t {
   result,     // what is computed, or whether it may be read yet
   protocol,   // who waits for whom
@@ -36,12 +36,12 @@ struct Event {
   uint64_t exact = 0;               // all that it reads and the conditions under which it runs
 };
 
-// A role's loop, or a role outside of its loops: what stands in it in order. Or facts of one kind.
+// A role's loop, or a role outside of its loops: what is in it in order. Or facts of one kind.
 struct Region {
   std::string name;
   std::vector<Event> events;
   bool is_fact = false;
-  std::map<std::string, int> mnemonics = {};  // how often each stands in it
+  std::map<std::string, int> mnemonics = {};  // how often each is in it
   uint64_t exact = 0;                         // of what it extends to more bits, and how
 };
 

@@ -11,12 +11,12 @@ namespace ptxbuilder::analysis {
 
 // The need of the code that follows one setmaxnreg, or of all code where there is none: the registers that
 // are alive at once where most are, of the better of two orders of each block, the text's and one that keeps
-// few alive; blocks of more than 8192 instructions are left out. What is the same in all lanes lies in
-// uniform registers. ptxas takes more where there are more.
+// few alive; blocks of more than 8192 instructions are left out. A value that is the same in all lanes is in
+// a uniform register. ptxas takes more where there are more.
 struct RegisterEstimate {
   std::optional<int> granted = {};  // by setmaxnreg; else what a CTA's threads leave for each, at most 255
   int accumulators = 0;             // of wgmma, alive where most registers are
-  int others = 0;                   // alive there beside these
+  int others = 0;                   // alive there together with these
   int registers = 0;                // the estimate
   int operation = kNone;            // the instruction where most are alive
   uint32_t line = 0;                // of the PTX

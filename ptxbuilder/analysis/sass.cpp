@@ -71,7 +71,7 @@ class Parsing {
     source_ = 0;
   }
 
-  // Labels may stand behind their use.
+  // Labels may follow their use.
   void end_kernel() {
     if (!in_kernel_) return;
     while (!instructions().empty() && instructions().back().opcode == "NOP") instructions().pop_back();
@@ -135,7 +135,7 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// What makes a loop one of those that are compared.
+// This makes a loop one of those that are compared.
 bool is_heavy(const SassInstruction& i) {
   const std::string_view root = i.root();
   return root.ends_with("MMA") || root.starts_with("UTMALDG") || root == "UBLKCP" || root == "LDGSTS";
@@ -165,8 +165,8 @@ std::string hash_of(const SassKernel& kernel) {
   return fmt::format("#{:08x}", static_cast<uint32_t>(hash));
 }
 
-// How an instruction is told: of those that wait and those that share registers out, with what for; of a
-// matrix instruction, whether it ends a group.
+// This is how an instruction is printed: of those that wait and those that share registers out, with what
+// for; of a matrix instruction, whether it ends a group.
 std::string told(const SassInstruction& i) {
   if (is_one_of(i.root(), {"WARPGROUP", "DEPBAR", "USETMAXREG", "BAR"}) && !i.operands.empty())
     return i.opcode + " " + i.operands;
@@ -233,7 +233,7 @@ std::string counts_side_by_side(const std::map<std::string, int>& a, const std::
   return text;
 }
 
-// The instructions that are told one by one, and between them how many others there are.
+// The instructions that are printed one by one, and between them how many others there are.
 std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   std::vector<std::string> all;
   int others = 0;
@@ -253,7 +253,7 @@ std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   return all;
 }
 
-// By the longest common subsequence; of loops for which that takes too long, row by row.
+// This uses the longest common subsequence; of loops for which that takes too long, row by row.
 std::string steps_side_by_side(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr size_t kMostCells = 1 << 24;
   if (!a.empty() && b.size() > kMostCells / a.size()) {

@@ -18,7 +18,7 @@ struct SassInstruction {
   std::string opcode = {};    // "HGMMA.64x256x16.F32.BF16"
   std::string operands = {};  // as spelled: "R24, gdesc[UR12], R24, gsb0"
   uint32_t line = 0;          // of the source that nvdisasm was asked for (-gp: the PTX); 0: not known
-  int target = kNone;         // the instruction behind the label among the operands, if there is one
+  int target = kNone;         // the instruction after the label among the operands, if there is one
 
   std::string_view root() const;  // of the opcode: "HGMMA"
   bool is_branch() const;         // and goes to its target
@@ -28,7 +28,7 @@ struct SassInstruction {
 struct SassKernel {
   std::string name;
   std::vector<SassInstruction> instructions = {};
-  std::map<int, std::vector<std::string>> labels = {};  // by the instruction behind them
+  std::map<int, std::vector<std::string>> labels = {};  // by the instruction after them
   uint32_t registers = 0, stack_bytes = 0;              // of a thread; nvdisasm does not say, the cubin does
 };
 
@@ -44,19 +44,19 @@ struct SassLoop {
 };
 std::vector<SassLoop> mainloops(const SassKernel& kernel);
 
-// Whether an instruction is told one by one where two loops are compared: of tensor cores, TMA, barriers,
-// fences, shared and global memory; not arithmetic.
+// This says whether an instruction is printed by itself where two loops are compared: of tensor cores, TMA,
+// barriers, fences, shared and global memory; not arithmetic.
 bool is_told(const SassInstruction& instruction);
 
-// How many of each root there are in the instructions that `loop` names, or in all.
+// This counts each root in the instructions that `loop` names, or in all.
 std::map<std::string, int> histogram(const SassKernel& kernel);
 std::map<std::string, int> histogram(const SassKernel& kernel, const SassLoop& loop);
 
-// For diff(): registers and spills; each mainloop's instructions in order; all instructions by root; and a
-// hash of all, so that nothing that differs passes for the same.
+// diff() prints this: registers and spills; each mainloop's instructions in order; all instructions by root;
+// and a hash of all, so that nothing that differs passes for the same.
 std::vector<Region> regions(const SassKernel& kernel);
 
-// Two kernels in two columns: resources, histograms, and their mainloops one beside the other.
+// Two kernels in two columns: resources, histograms, and their mainloops side by side.
 std::string side_by_side(const SassKernel& a, const SassKernel& b);
 
 }  // namespace ptxbuilder::analysis

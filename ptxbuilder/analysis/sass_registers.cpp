@@ -16,7 +16,7 @@ bool reads(char sign) { return sign == 'v' || sign == 'x'; }
 bool writes(char sign) { return sign == '^' || sign == 'x'; }
 bool is_matrix_product(const SassInstruction& i) { return i.root().ends_with("MMA"); }
 
-// The number behind "/*" of an instruction's line, in base 16; none of other lines.
+// The number after "/*" of an instruction's line, in base 16; none of other lines.
 std::optional<uint32_t> address_of(std::string_view line) {
   const size_t open = line.find("/*"), close = line.find("*/");
   if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<uint32_t> address_of(std::string_view line) {
   return read.ec == std::errc{} && read.ptr == end ? std::optional(address) : std::nullopt;
 }
 
-// The instructions that may run behind each, by the graph of branches.
+// The instructions that may run after each, by the graph of branches.
 std::vector<int> successors(const SassKernel& kernel, int number) {
   const SassInstruction& i = kernel.instructions[at(number)];
   std::vector<int> next;
@@ -119,7 +119,7 @@ class Purposes {
 
   bool is_touched(size_t r) const { return touched_.contains(r); }
 
-  // `writer` wrote the register last, as the code stands; kNone where it was written elsewhere.
+  // `writer` wrote the register last, in the order of the code; kNone where it was written elsewhere.
   std::string_view of(size_t r, const SassKernel& kernel, int writer) const {
     if (accumulators_.contains(r)) return "accumulators";
     if (operands_.contains(r)) return "A operands of wgmma";

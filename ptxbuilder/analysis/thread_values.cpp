@@ -113,7 +113,7 @@ Number ThreadValues::found(const Atom& a) {
   std::vector<Number> inputs;
   for (const Sum& input : a.inputs) inputs.push_back((*this)(input));
   if (a.name.starts_with("elect") && thread_) {
-    if (inputs.size() == 2 && inputs[1] == 0) return 0;  // the lane's number, beside the predicate
+    if (inputs.size() == 2 && inputs[1] == 0) return 0;  // the lane's number, next to the predicate
     return *thread_ % hopper::warp_threads == 0;
   }
   return computed(a, inputs);

@@ -1,4 +1,4 @@
-// What a value is in one thread of a CTA, where that follows from the thread's number.
+// Computes what a value is in one thread of a CTA, where that follows from the thread's number.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // Of a loop's values, as many as start from a known one can be taken as they are when it begins.
+  // As many of a loop's values as start from a known one can be taken as they are when it begins.
   enum class Loops : uint8_t { unknown, at_start };
 
   // `thread` counts along x; without one no value follows from it. `values` has to live as long as this does.
@@ -20,11 +20,11 @@ class ThreadValues {
   // elect.sync is taken to choose lane 0.
   std::optional<int64_t> operator()(const Sum& sum);
 
-  // What a function is of what is known of its inputs.
+  // This computes a function of what is known of its inputs.
   static std::optional<int64_t> computed(const Atom& function,
                                          const std::vector<std::optional<int64_t>>& inputs);
 
-  // A sum as what is known of it, and terms of which nothing is.
+  // A sum as what is known of it, and terms that are unknown.
   Sum rest(const Sum& sum);
 
  private:

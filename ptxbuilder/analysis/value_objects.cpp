@@ -1,4 +1,4 @@
-// Which variable is which: the objects that addresses begin with.
+// This file finds which variable is which: the objects that addresses begin with.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ void Values::identify_objects() {
   for (size_t f = 0; f < code_.functions.size(); ++f)
     objects_[variables + f] =
         mixed(declared_[variables + f], static_cast<uint64_t>(numbering_.place(code_.functions[f])));
-  // Tables of addresses are told apart by what these point to.
+  // Tables of addresses are distinguished by what these point to.
   const std::vector<uint64_t> alone = objects_;
   for (size_t v = 0; v < variables; ++v)
     for (const Value& mention : code_.variables[v].mentions)

@@ -41,7 +41,7 @@ Sum times(const Sum& a, int64_t factor) {
   return product;
 }
 
-// Whether the modifiers are those of plain integers, so that the first word says what is computed.
+// This says whether the modifiers are those of plain integers, so that the first word says what is computed.
 bool is_integer(const Operation& o) {
   constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
                                 "u64",    "s64",    "pred",  "lo",    "wide",    "to",  "param",
@@ -104,7 +104,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
   find_of_thread();
 }
 
-// Functions stand behind what they are made of. One input may be enough, such as 0 of `and`.
+// Functions come after what they are made of. One input may be enough, such as 0 of `and`.
 void Values::find_of_thread() {
   of_thread_.assign(atoms_.size(), kNone);
   const auto is_known = [&](const Sum& sum) {
@@ -126,7 +126,8 @@ void Values::find_of_thread() {
 }
 
 void Values::evaluate() {
-  // In an order in which each finds its inputs known, but for those of meets, which are filled in behind.
+  // The order is one in which each finds its inputs known, but for those of meets, which are filled in
+  // afterwards.
   for (int block : graph_.order)
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
       const Operation& o = code_.operations[at(i)];
@@ -162,7 +163,7 @@ Sum Values::of(int operation, const Value& operand) {
     case integer:
       return constant(operand.value);
     case special:
-      // What counts time is another value each time.
+      // A clock is another value each time.
       for (const char* name : {"%clock", "%globaltimer", "%pm"})
         if (operand.text.starts_with(name))
           return atom_of({.name = std::string(operand.text), .operation = operation});
@@ -342,7 +343,7 @@ Sum Values::computed(int operation, int reg) {
         for (const Value& part : from.parts) parts.push_back(of(operation, part));
         if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
           return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
-        // A descriptor's low half, moved on, beside its high one.
+        // A descriptor's low half, moved on, together with its high one.
         if (parts.size() == 2)
           if (const Atom* high = only_atom(parts[1], "part"); high && high->inputs[1] == constant(1))
             for (const auto& [number, factor] : parts[0].terms)
@@ -368,7 +369,7 @@ Sum Values::computed(int operation, int reg) {
       return whole(a) ? times(b, a.constant) : times(a, b.constant);
     if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
       return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
-    // By a power of two: what other compilers write as a mask and a shift.
+    // This is a division by a power of two: what other compilers write as a mask and a shift.
     const bool is_unsigned = o.has("u32", "u64");
     if (o.is("rem", "div") && is_unsigned && whole(b) && b.constant > 0 &&
         std::has_single_bit(bits(b.constant))) {
@@ -437,7 +438,7 @@ Sum Values::computed(int operation, int reg) {
     inputs.push_back(constant(place));
   }
   if (is_memory_read(o) || o.updates) {
-    // What memory holds is another value each time.
+    // A value from memory is another one each time.
     return atom_of({.kind = Atom::Kind::unknown,
                     .name = std::move(name),
                     .inputs = std::move(inputs),
@@ -463,7 +464,7 @@ Sum Values::meet(int number) {
   return {.terms = {{made, 1}}};
 }
 
-// Whether `next` is x + 1, but 0 where that is a constant: which?
+// This says whether `next` is x + 1, but 0 where that is a constant: which?
 std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
   const Sum one_more = plus(x, constant(1));
   const Atom* choice = only_atom(next, "selp");
@@ -529,7 +530,7 @@ Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
 }
 
 Sum Values::atom_of(Atom made) {
-  // What an instruction reads from memory is its own; all else is the same wherever it is computed.
+  // A value that an instruction reads from memory is its own; all else is the same wherever it is computed.
   const auto owner = [](const Atom& a) { return a.kind == Atom::Kind::unknown ? a.operation : kNone; };
   const auto key = [&](const Atom& a) {
     uint64_t hash = mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name));

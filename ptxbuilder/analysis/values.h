@@ -1,6 +1,7 @@
-// What is in a kernel's registers: each value is a sum of constants times atoms, where an atom is a special
-// register, a parameter, a variable's address, or what an instruction makes of other values. Registers' names
-// and the order of independent instructions do not matter: equal values of two kernels have equal hashes.
+// Describes what is in a kernel's registers: each value is a sum of constants times atoms, where an atom is a
+// special register, a parameter, a variable's address, or what an instruction makes of other values.
+// Registers' names and the order of independent instructions do not matter: equal values of two kernels have
+// equal hashes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Sum {
   bool operator==(const Sum&) const = default;
 };
 
-// What a sum is made of.
+// A sum is made of these.
 struct Atom {
   enum class Kind : uint8_t {
     special,    // %tid.x: name
@@ -34,14 +35,14 @@ struct Atom {
     address,    // of a variable, which is an object of its own, or of a function: name is the state space
     function,   // of an instruction's operation on its inputs: name is the mnemonic
     counter,    // of a loop: inputs are its first value and its step
-    stage,      // of a ring, 0 again behind the last one: inputs are its first value and how many there are
+    stage,      // of a ring, 0 again after the last one: inputs are its first value and how many there are
     meet,       // one of several values, where paths meet
     unknown     // a register that nothing has written, or a value that a call or a load left
   };
 
   Kind kind = Kind::unknown;
   std::string name = {};
-  int object = kNone;  // of an address: the code's variable by number, and behind these its functions
+  int object = kNone;  // of an address: the code's variable by number, and after these its functions
   std::vector<Sum> inputs = {};
   int operation = kNone;   // that made it, where one did
   int block = kNone;       // of a counter and a meet
@@ -56,7 +57,7 @@ uint64_t hash_of(std::string_view text);
 uint64_t mixed(uint64_t hash, uint64_t value);
 
 // This is what a kernel and the functions that it calls use, in the order in which they first use it:
-// variables that are declared alike are told apart by it, whatever they are called and wherever they are
+// variables that are declared alike are distinguished by it, whatever they are called and wherever they are
 // declared.
 struct Numbering {
   // This says of variables that the host can reach whether names tell which is which: where two modules have
@@ -103,9 +104,9 @@ class Values {
   bool is_in_shared(const Sum& sum) const;
   // This says whether a sum of 32 bits is the same number whether it has a sign or not, since it is small.
   bool is_small(const Sum& sum) const;
-  // What a value of a loop is when the loop begins, where that is one value.
+  // The value that a value of a loop has when the loop begins, where that is one.
   std::optional<Sum> first(const Atom& atom) const;
-  // What a value where paths meet is when it comes from a predecessor of its block.
+  // The value where paths meet when it comes from a predecessor of its block.
   Sum from(int atom, int predecessor);
   // This has for each input of a meet the block that it comes from; kNone of what was there when the kernel
   // began.
@@ -114,7 +115,7 @@ class Values {
   // This says whether texts call variables by their names, and not by what is the same in kernels that do the
   // same.
   void name_variables(bool by_names) { has_names_ = by_names; }
-  // Orders addresses: by the variable in the order of use, and then by the bytes behind its start.
+  // Orders addresses: by the variable in the order of use, and then by the bytes after its start.
   std::pair<int, int64_t> place_in_memory(const Sum& address) const;
   // "smem + 16384 stage + 32"; deeper than `depth` functions an atom is "...".
   std::string text(const Sum& sum, int depth = 4) const;
