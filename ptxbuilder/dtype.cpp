@@ -30,7 +30,8 @@ uint64_t encode_fp8(const Fp8& f, double value) {
   if (std::isnan(value)) return 0x7f;
   const double size = std::min(std::abs(value), f.greatest);
   const int exponent = size == 0 ? 1 - f.bias() : std::max(std::ilogb(size), 1 - f.bias());
-  // In units of the last place; a carry into the next binade is one into the exponent's bits too.
+  // The result is in units of the last place; a carry into the next binade is one into the exponent's bits
+  // too.
   const double units = std::nearbyint(std::ldexp(size, f.mantissa_bits - exponent));
   const int bits = ((exponent + f.bias() - 1) << f.mantissa_bits) + static_cast<int>(units);
   return static_cast<uint64_t>(bits) | (std::signbit(value) ? 0x80u : 0u);

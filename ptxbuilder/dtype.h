@@ -21,7 +21,7 @@ constexpr std::string_view name(DType type) {
   return names[static_cast<size_t>(type)];
 }
 
-// By DType. Outside of size_of(), where each call would lay it on the stack.
+// The bytes by DType. They are outside of size_of(), where each call would lay it on the stack.
 inline constexpr std::array kElementBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 1, 1, 4, 8};
 
 // Bytes of one element: 1, 2, 4 or 8. tf32 is stored as 4.

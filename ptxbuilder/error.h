@@ -3,7 +3,7 @@
 
 #if __cplusplus < 202002L
 #error "ptxbuilder needs C++20: compile with -std=c++20"
-#include <-std=c++20>  // is no file: behind an #error, compilers go on and bury it
+#include <-std=c++20>  // is no file: after an #error, compilers go on and bury it
 #endif
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace ptxbuilder {
 // A line of the kernel author's C++. Every public call takes one as its last, defaulted argument, so that
 // errors, `.loc` lines and ptxas messages can name the line that made an instruction. The public call opens
 // the line, by a CallersLine or an AtLine (ir/builder.h), and as long as it is open, here() and Error name it
-// wherever they stand: what the library calls in turn need not be told.
-// (The compiler builtins serve g++ 12 and clang alike, and work as default arguments of constructors.)
+// wherever they stand: what the library calls in turn does not take a line. (The compiler builtins serve g++
+// 12 and clang alike, and work as default arguments of constructors.)
 struct Where {
   const char* file = "";
   unsigned line = 0;

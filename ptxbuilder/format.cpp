@@ -1,4 +1,4 @@
-// What fmt's headers declare, compiled once. fmt::fmt-header-only compiles it in every file, which takes g++
+// Compiles once what fmt's headers declare. fmt::fmt-header-only compiles it in every file, which takes g++
 // 12 some 2 s each; fmt::fmt is a shared library, which every program that links this project's archives
 // would need.
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #define FMT_FUNC [[gnu::weak]]  // so that a program may link fmt itself
 #include <fmt/format-inl.h>
 
-// As src/format.cc of fmt.
+// This is as src/format.cc of fmt has it.
 FMT_BEGIN_NAMESPACE
 namespace detail {
 template auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;

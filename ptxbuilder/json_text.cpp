@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kDeepestJson = 64;
 
-// The offset behind what begins at `at` and ends with `end`.
+// The offset after what begins at `at` and ends with `end`.
 size_t behind(std::string_view text, size_t at, std::string_view end) {
   const size_t found = text.find(end, at);
   return found == std::string_view::npos ? text.size() : found + end.size();
@@ -59,7 +59,7 @@ class Twice {
   std::string first_;
 };
 
-// Gives what the library says behind "[json.exception.parse_error.101] parse error at line 3, column 5: ".
+// Gives what the library says after "[json.exception.parse_error.101] parse error at line 3, column 5: ".
 std::string words_of(const std::exception& e, std::string_view behind) {
   const std::string what = e.what();
   const size_t at = what.find(behind);

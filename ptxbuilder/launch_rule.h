@@ -13,7 +13,7 @@
 
 namespace ptxbuilder {
 
-// What a rule can name.
+// A rule can name these.
 struct RuleName {
   // A rule names a scalar parameter, an extent of a tensor, or the number of multiprocessors.
   enum class Kind : uint8_t { parameter, extent, multiprocessors };
@@ -25,7 +25,7 @@ struct RuleName {
   DType dtype = DType::u32;  // of a parameter
 };
 
-// What the names stand for in one launch.
+// The values of the names in one launch.
 class RuleValues {
  public:
   virtual ~RuleValues() = default;
@@ -50,7 +50,7 @@ class LaunchRule {
   // Throws Error that names the rule, what went wrong and the values: a division by 0, an overflow, ceil_div
   // of numbers below 0.
   int64_t value(const RuleValues& values) const;
-  // For an error: "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
+  // The text is for an error: "grid.x = 'ceil_div(count, 0)': a division by 0, with count = 7".
   std::string with_values(const std::string& problem, const RuleValues& values) const;
 
   // As an expression in C over the functions of c_functions(), of type int64_t. `value` names a variable for

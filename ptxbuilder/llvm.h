@@ -12,8 +12,8 @@ class Module;
 
 namespace ptxbuilder {
 
-// What fills a hole that the instruction reads: a value, the values of a list, named registers instead of
-// values, or a number.
+// An argument fills a hole that the instruction reads: a value, the values of a list, named registers instead
+// of values, or a number.
 struct LlvmArgument : Argument {
   LlvmArgument(llvm::Value* value) : Argument(Value(value)) {}  // NOLINT: an implicit conversion
   LlvmArgument(const std::vector<llvm::Value*>& list)           // NOLINT
@@ -39,8 +39,8 @@ struct LlvmArgument : Argument {
 //
 // Throws Error that names the row, the operand and what to do, and emits nothing, in these cases: a wrong
 // number or type of operands, a number out of bounds, a value of another LLVMContext or function, a guard
-// where a result would be undefined, an IRBuilder that has no insertion point or is behind a terminator,
-// named registers that no `.reg` asm statement of the function declares or that it declares of another type,
+// where a result would be undefined, an IRBuilder that has no insertion point or is after a terminator, named
+// registers that no `.reg` asm statement of the function declares or that it declares of another type,
 // tcgen05 instructions of both .cta_group in one function, and a row that does not run on the function's
 // "target-cpu". Without that attribute, it is generate_ptx that refuses a row which the module's target
 // lacks: it names the row, the function and the line that the IRBuilder's debug location has.

@@ -8,7 +8,7 @@ namespace ptxbuilder {
 namespace {
 
 struct Log {
-  std::shared_mutex mutex;  // a sink is called under it, so that it can be told when it is called no more
+  std::shared_mutex mutex;  // a sink is called under it, so that it is known when it is called no more
   LogSink sink;
 };
 

@@ -7,7 +7,7 @@
 
 namespace ptxbuilder {
 
-// The host needs this beside the buffer; it is part of the kernel's signature.
+// The host needs this in addition to the buffer; it is part of the kernel's signature.
 struct ProfileFormat {
   // A role of the kernel, by its first warp in the CTA.
   struct Role {
@@ -29,9 +29,11 @@ namespace profile_format {
 
 // The size of a unit, and of a header in units.
 constexpr uint32_t kUnitBytes = 8, kHeaderUnits = 8;
-constexpr uint32_t kCalibrationUnits = 32, kCalibrationTogether = 8;  // of which so many are written together
+constexpr uint32_t kCalibrationUnits = 32,
+                   kCalibrationTogether = 8;  // this many of them are written together
 constexpr uint32_t apart_events(uint32_t events) { return events / 4; }
-// So many are written together, the first of which have room; the others may lie behind the room of events.
+// This many are written together, and the first of them have room; the others may be after the room of
+// events.
 constexpr uint32_t kUnitsTogether = 16;
 // A warp's units are a multiple of 32 bytes, since headers are written by 16.
 constexpr uint32_t warp_units(uint32_t events) {
@@ -39,7 +41,7 @@ constexpr uint32_t warp_units(uint32_t events) {
 }
 constexpr uint32_t kMostNames = 255;  // an event has 8 bits for the number of a name
 constexpr uint32_t kLeastEvents = kCalibrationUnits, kMostEvents = 1 << 20;
-// Regions whose names end so are waits of the profiled kernel alone, right behind the issue of what they are
+// Regions whose names end so are waits of the profiled kernel alone, right after the issue of what they are
 // for.
 constexpr const char* kCompletion = " completion";
 constexpr const char* kParameter = "profile";  // the kernel's last: the buffer's address

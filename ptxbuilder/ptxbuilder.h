@@ -1,4 +1,5 @@
-// All of the library: what writes, proves and compiles kernels. runtime/runtime.h launches them.
+// This includes all of the library: what writes, proves and compiles kernels. runtime/runtime.h launches
+// them.
 #pragma once
 
 #include "ptxbuilder/compile/certify.h"

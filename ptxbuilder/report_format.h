@@ -10,7 +10,7 @@
 
 namespace ptxbuilder {
 
-// The host needs this beside the memory; it is part of the kernel's signature.
+// The host needs this in addition to the memory; it is part of the kernel's signature.
 struct ReportFormat {
   // A site is a line of the kernel that reports: one that waits, or one that has a message.
   struct Site {
@@ -33,7 +33,7 @@ struct ReportFormat {
 };
 
 // The memory consists of a header, the messages, and a slot for each warp of the first kMostCtas CTAs, which
-// those behind them share.
+// those after them share.
 namespace report_format {
 
 constexpr const char* kReportParameter = "report";  // the kernel's last: the memory's address

@@ -45,7 +45,7 @@ std::string in_file_name(const std::string& kernel) {
   return fmt::format("{}-{:016x}", kernel.substr(0, kKept), hash);
 }
 
-// The kernels that have a sidecar NAME.KERNEL.json beside an image.
+// The kernels that have a sidecar NAME.KERNEL.json next to an image.
 std::vector<std::string> named_beside(const fs::path& name) {
   const std::string begin = name.filename().string() + ".", end = ".json";
   std::vector<std::string> kernels;

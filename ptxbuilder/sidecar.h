@@ -1,6 +1,6 @@
-// Sidecars beside an image: which kernels of a module have one, and under what name it lies.
+// Sidecars next to an image: which kernels of a module have one, and under what name it is there.
 //
-// A sidecar lies beside NAME.cubin or NAME.ptx as NAME.json where the module has one kernel, and else as
+// A sidecar is next to NAME.cubin or NAME.ptx as NAME.json where the module has one kernel, and else as
 // NAME.KERNEL.json, one for each kernel.
 #pragma once
 
@@ -22,13 +22,13 @@ struct ModuleKernel {
 // Below, `name` is the image's without .cubin or .ptx.
 
 // "out/m.json" of "out/m"; with a kernel, "out/m.KERNEL.json", where a name of more than 150 bytes is cut,
-// and told apart by a number.
+// and distinguished by a number.
 std::string sidecar_path(const std::string& name, const std::string& kernel = "");
 
-// Whether a file is a sidecar and nothing else, such as a launch file of `ptxb sim`.
+// This says whether a file is a sidecar and nothing else, such as a launch file of `ptxb sim`.
 bool is_sidecar(const std::string& path);
 
-// The sidecar of `kernel` beside an image, or nothing where it has none. Throws Error for a sidecar that is
+// The sidecar of `kernel` next to an image, or nothing where it has none. Throws Error for a sidecar that is
 // broken.
 std::optional<Signature> find_sidecar(const std::string& name, const std::string& kernel);
 

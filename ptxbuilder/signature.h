@@ -1,4 +1,5 @@
-// What a compiled kernel asks of its launch: the contents of NAME.json, the sidecar beside NAME.cubin.
+// Describes what a compiled kernel asks of its launch: the contents of NAME.json, the sidecar next to
+// NAME.cubin.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@ enum class Interleave : uint8_t { none, b16, b32 };
 enum class Swizzle : uint8_t { none, b32, b64, b128 };
 enum class L2Promotion : uint8_t { none, b64, b128, b256 };
 enum class OobFill : uint8_t { zero, nan };
-// The types of which TMA fills in NaN (CUDA driver API, CUtensorMapFloatOOBfill): floats, but for those of 8
+// The types whose NaN TMA can fill in (CUDA driver API, CUtensorMapFloatOOBfill): floats, but for those of 8
 // bits, which travel as bytes.
 constexpr bool tma_fills_nan(DType type) { return is_float(type) && !is_fp8(type); }
 
@@ -35,8 +36,8 @@ constexpr int span_bytes(Swizzle swizzle) {
   return swizzle == Swizzle::none ? 0 : 16 << static_cast<int>(swizzle);
 }
 
-// How a tensor parameter is to be encoded: all of cuTensorMapEncodeTiled but the tensor's address, shape and
-// strides.
+// A recipe says how a tensor parameter is encoded: all of cuTensorMapEncodeTiled but the tensor's address,
+// shape and strides.
 struct TensorMapRecipe {
   DType dtype = DType::f32;
   std::vector<uint32_t> box;              // elements, innermost first; its size is the rank, 1 to 5
@@ -55,7 +56,7 @@ struct TensorMapRecipe {
 
 // One kernel parameter, in order.
 struct Parameter {
-  // A tensor_map_array is a pointer to tensor maps in global memory, one behind the other, all of one recipe.
+  // A tensor_map_array is a pointer to tensor maps in global memory, one after the other, all of one recipe.
   enum class Kind : uint8_t { scalar, pointer, tensor_map, structure, tensor_map_array };
 
   std::string name = {};
@@ -68,19 +69,19 @@ struct Parameter {
 
   bool has_recipe() const { return kind == Kind::tensor_map || kind == Kind::tensor_map_array; }
   bool is_address() const { return kind == Kind::pointer || kind == Kind::tensor_map_array; }
-  // In the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
+  // These are in the kernel's parameter space: 1 to 8, 128 for a tensor map, and for a struct its sizeof.
   int size_bytes() const;
   int alignment() const;
   std::vector<int> field_offsets() const;  // bytes from the struct's start
   bool operator==(const Parameter&) const = default;
 };
 
-// What lies somewhere in dynamic shared memory, for reports: tiles, barriers.
+// An object somewhere in dynamic shared memory, for reports: tiles, barriers.
 struct SharedObject {
   std::string name;     // "sA", "full", "tile 0 (bf16 128x64)"
   uint32_t offset = 0;  // bytes from the start of dynamic shared memory
   uint32_t bytes = 0;   // of one stage
-  uint32_t stages = 1;  // one behind the other
+  uint32_t stages = 1;  // one after the other
 
   bool operator==(const SharedObject&) const = default;
 };
@@ -99,10 +100,10 @@ struct Signature {
   std::vector<SharedObject> shared =
       {};  // by offset; some may share a place; may be empty, as for PTX that was written by hand
 
-  // What lets others launch it, all optional.
-  // The CTAs along x, y and z as rules over the arguments (launch_rule.h); else whoever launches says them.
+  // These let others launch it, and are all optional. The CTAs along x, y and z as rules over the arguments
+  // (launch_rule.h); else whoever launches says them.
   std::optional<std::array<std::string, 3>> grid = {};
-  // What the kernel was generated with, as name and value: {"bm", "128"}.
+  // The values that the kernel was generated with, by name: {"bm", "128"}.
   std::vector<std::pair<std::string, std::string>> configuration = {};
   // It waits by griddepcontrol.wait before it first reads or writes memory, so that it may be launched before
   // the launch ahead of it has finished.
@@ -115,7 +116,7 @@ struct Signature {
   // parameter, which runtime::LoadedKernel passes, and not whoever launches.
   std::optional<ReportFormat> report = {};
 
-  // From ptxas; absent when the kernel was not assembled.
+  // These are from ptxas; absent when the kernel was not assembled.
   std::optional<uint32_t> registers, spill_bytes, stack_bytes;
 
   // The threads of a CTA along x, y and z.

@@ -6,6 +6,7 @@
 #define PTXBUILDER_VERSION_MINOR 1
 #define PTXBUILDER_VERSION_PATCH 0
 
-// To compare with: 10000 times the major version, 100 times the minor one, and the patch.
+// The version as one number, to compare with: 10000 times the major version, 100 times the minor one, and the
+// patch.
 #define PTXBUILDER_VERSION \
   (10000 * PTXBUILDER_VERSION_MAJOR + 100 * PTXBUILDER_VERSION_MINOR + PTXBUILDER_VERSION_PATCH)

@@ -20,7 +20,7 @@ struct Argument {
 
   Parameter::Kind kind = Parameter::Kind::scalar;
   DType dtype = DType::u32;
-  std::string_view name = {};  // of the parameter it is meant for; empty: whichever stands at its position
+  std::string_view name = {};  // of the parameter it is meant for; empty: whichever is at its position
   uint64_t bits = 0;           // of a scalar, in its low bytes
   View memory = {};            // of a pointer or tensor
   size_t rank = 0;             // of a tensor, with the lists below innermost dimension first
@@ -72,7 +72,7 @@ template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
 
-// The element type that a C++ type stands for: uint32_t for u32, float for f32.
+// The element type of a C++ type: uint32_t for u32, float for f32.
 template <Scalar T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, float>) return DType::f32;
@@ -92,7 +92,7 @@ Argument scalar(T value) {
   return argument;
 }
 
-// For types that C++ has no scalar of: scalar_bits(DType::bf16, 0x3f80) is 1.
+// This is for types that C++ has no scalar of: scalar_bits(DType::bf16, 0x3f80) is 1.
 Argument scalar_bits(DType dtype, uint64_t bits);
 
 // An argument for a pointer to elements of a type.

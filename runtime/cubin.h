@@ -1,4 +1,4 @@
-// A first look at a cubin, before the driver reads it: the driver is not told its size and trusts every
+// A first look at a cubin, before the driver reads it: the driver does not learn its size and trusts every
 // offset inside.
 #pragma once
 

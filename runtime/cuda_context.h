@@ -72,7 +72,7 @@ class CudaContext {
 // cuThreadExchangeStreamCaptureMode). Nothing that is called under it may touch the captured stream.
 class RelaxedCapture {
  public:
-  // Fails only where the driver has ended, which the call behind it says.
+  // Fails only where the driver has ended, which the call after it says.
   explicit RelaxedCapture(const cu::Driver& driver) noexcept
       : driver_(driver),
         is_changed_(driver.thread_exchange_capture_mode.status(&mode_) == cu::Status::success) {}

@@ -114,7 +114,7 @@ Address CudaDevice::allocate(size_t bytes) {
   return address;
 }
 
-// Copies wait before and behind, so that they neither read what a kernel still writes nor hang when it never
+// Copies wait before and after, so that they neither read what a kernel still writes nor hang when it never
 // ends.
 void CudaDevice::copy_in(Address to, const void* from, size_t bytes) {
   if (bytes == 0) return;

@@ -1,4 +1,4 @@
-// The device behind the CUDA driver.
+// The device of the CUDA driver.
 #pragma once
 
 #include <memory>

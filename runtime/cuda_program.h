@@ -14,7 +14,7 @@ class CudaProgram final : public Program {
 
   std::string log() const override { return log_; }
   const Signature& signature() const { return signature_; }
-  // What launches take for a function; it serves every context of the GPU.
+  // Launches take this for a function; it serves every context of the GPU.
   cu::Function function() const { return reinterpret_cast<cu::Function>(kernel_); }
   const std::string* name() const { return name_; }  // lasts as long as the queue
 

@@ -17,10 +17,10 @@ namespace ptxbuilder::runtime {
 
 class CudaQueue {
  public:
-  // Of every wait that the caller sets no limit for.
+  // The limit of every wait that the caller sets none for.
   static constexpr std::chrono::milliseconds kLimit = std::chrono::seconds(30);
 
-  // `about_failure` gives what an error of a launch ends with, and `work_done` is called behind a wait.
+  // `about_failure` gives what an error of a launch ends with, and `work_done` is called after a wait.
   CudaQueue(CudaContext& context, std::function<std::string()> about_failure,
             std::function<void()> work_done);
   ~CudaQueue();
@@ -34,8 +34,8 @@ class CudaQueue {
     return stream.is_own() ? stream_ : static_cast<cu::Stream>(stream.handle());
   }
 
-  // To be called before the driver is. Throws Error when a kernel has failed or hung: the context is then
-  // lost.
+  // This is to be called before the driver is. Throws Error when a kernel has failed or hung: the context is
+  // then lost.
   void check_usable() const;
 
   // Throws Error that names the last kernel launched when `status` says that a kernel failed, as nearly every
@@ -46,9 +46,9 @@ class CudaQueue {
   void wait(std::chrono::milliseconds limit = kLimit, Stream stream = {});
   void wait(cu::Event event, std::chrono::milliseconds limit = kLimit);
 
-  // For destructors: waits until nothing is queued. False where that cannot be had: then memory, modules and
-  // the context are left to the end of the process, since the driver's calls to free them would wait for
-  // ever.
+  // This is for destructors: waits until nothing is queued. False where that cannot be had: then memory,
+  // modules and the context are left to the end of the process, since the driver's calls to free them would
+  // wait for ever.
   bool settle() noexcept;
 
   // A name that note_launch() takes: it lasts as long as the queue.

@@ -1,4 +1,4 @@
-// A device that runs kernels: the CUDA driver's or the CPU emulator's, behind one interface.
+// A device that runs kernels: the CUDA driver's or the CPU emulator's, with one interface.
 #pragma once
 
 #include <array>
@@ -70,7 +70,7 @@ class Event {
  public:
   virtual ~Event() = default;
 
-  virtual void record(Stream stream = {}) = 0;  // behind what is queued there so far
+  virtual void record(Stream stream = {}) = 0;  // after what is queued there so far
   virtual void hold(Stream stream) = 0;         // what is queued there from now on waits for the event
   virtual bool is_done() = 0;
   // Throws Error when a kernel failed, and TimeoutError after `limit`.
@@ -111,7 +111,7 @@ struct Im2col {
   std::vector<uint32_t> steps = {};  // from a pixel to the next; empty for the recipe's element strides
 };
 
-// What cuTensorMapEncodeTiled takes, or of a recipe with pixels cuTensorMapEncodeIm2col, where it lies. Lists
+// The tensor that cuTensorMapEncodeTiled takes, or with pixels cuTensorMapEncodeIm2col, and its address. Lists
 // run from the innermost dimension outwards.
 struct TensorMapView {
   const TensorMapRecipe& recipe;
@@ -152,7 +152,7 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  // What the driver's compiler reported for PTX text: registers, spills, advisories. Empty for a cubin.
+  // The driver's compiler reported this for PTX text: registers, spills, advisories. Empty for a cubin.
   virtual std::string log() const { return ""; }
 };
 
@@ -169,19 +169,19 @@ class MappedMemory {
   std::span<std::byte> bytes_;
 };
 
-// Somebody who knows what kernels tell the host beside their results. Any thread may ask, also several at
+// A reporter knows what kernels report to the host besides their results. Any thread may ask, also several at
 // once.
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  // Lines for the error of a launch that failed or did not end, each behind a line's end; empty for none.
+  // Lines for the error of a launch that failed or did not end, each after a line's end; empty for none.
   virtual std::string about_failure() = 0;
   // The device is done with what was queued somewhere. Throws Error where a kernel has reported one.
   virtual void work_done() = 0;
 };
 
 // Any thread may use it at any time, also several at once. What a thread has as its current CUDA context is
-// the same behind every call as before.
+// the same after every call as before.
 class Device {
  public:
   Device() = default;
@@ -194,7 +194,7 @@ class Device {
 
   virtual DeviceProperties properties() const = 0;
 
-  // Whether load() wants PTX text even where there is a cubin.
+  // This says whether load() wants PTX text even where there is a cubin.
   virtual bool wants_ptx() const { return false; }
 
   // Memory. Sizes are bytes; an allocation is aligned to 256 bytes. Copies wait until the device's own stream
@@ -231,7 +231,7 @@ class Device {
   // there. Throws Error where the two are not devices of one host that reach each other.
   virtual void reach(Device& peer);
 
-  // Whether what is queued there is recorded, and not run.
+  // This says whether what is queued there is recorded, and not run.
   virtual bool is_capturing(Stream) { return false; }
 
   // A stream or an event that the caller owns.
@@ -276,12 +276,13 @@ class Device {
     std::optional<void*> before_;
   };
 
-  // What encode() and launch() do in a scope, with a map that check(map) has passed.
+  // encode() and launch() do this in a scope, with a map that check(map) has passed.
   virtual TensorMap encode_in_scope(const TensorMapView& map) = 0;
   virtual void launch_in_scope(Program& program, const Launch& launch,
                                std::span<const void* const> parameters) = 0;
 
-  // Of a scope: enter() gives the thread's context of before if it was another, to which leave() goes back.
+  // This is of a scope: enter() gives the thread's context of before if it was another, to which leave() goes
+  // back.
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 

@@ -6,7 +6,7 @@
 namespace ptxbuilder::runtime::cu {
 namespace {
 
-// What the caller can do about a status, where that is known; empty otherwise.
+// The caller can do this about a status, where that is known; empty otherwise.
 const char* advice(Status status) {
   switch (status) {
     case Status::no_device:

@@ -133,7 +133,7 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
-// CUDA_KERNEL_NODE_PARAMS_v2: a launch that stands in a graph. One of function and kernel may be null.
+// CUDA_KERNEL_NODE_PARAMS_v2: a launch that is in a graph. One of function and kernel may be null.
 struct KernelNode {
   Function function;
   unsigned grid_x, grid_y, grid_z;
@@ -151,7 +151,7 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-// As what a tensor map takes elements of a type: 8-bit floats travel as bytes.
+// A tensor map takes elements of a type as this: 8-bit floats travel as bytes.
 TensorMapDataType data_type(DType type);
 
 // A shared library, such as libcuda, opened; it stays open until the process ends, since the driver's threads
@@ -188,7 +188,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // For calls whose failures are answers; the caller looks at the result.
+  // This is for calls whose failures are answers; the caller looks at the result.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
   bool available() const { return function_ != nullptr; }
@@ -203,7 +203,7 @@ class Entry {
 };
 
 // Every entry point in use. Where the driver has several versions of a call, the name says which: cuda.h
-// appends the same suffix behind the caller's back.
+// appends the same suffix without the caller's knowledge.
 struct Driver {
   explicit Driver(const std::string& path = "libcuda.so.1") : loaded(path) {}
   Driver(const Driver&) = delete;

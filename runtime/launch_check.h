@@ -17,9 +17,9 @@ void check(const Launch& launch, const Signature& signature, uint32_t shared_lim
 // shared memory and, where the signature has them, registers (the same).
 void check_fits_at_once(const Launch& launch, const Signature& signature, int multiprocessors);
 
-// Whether a GPU of this compute capability (90) runs code for `target`: "sm_90" runs on 9.0 and later 9.x,
-// "sm_90a" on 9.0 alone (CUDA C++ Programming Guide, "Feature Set Compiler Targets"). Throws Error when
-// `target` is no such name.
+// This says whether a GPU of this compute capability (90) runs code for `target`: "sm_90" runs on 9.0 and
+// later 9.x, "sm_90a" on 9.0 alone (CUDA C++ Programming Guide, "Feature Set Compiler Targets"). Throws Error
+// when `target` is no such name.
 bool runs_on(const std::string& target, int compute_capability);
 
 }  // namespace ptxbuilder::runtime

@@ -8,12 +8,13 @@
 
 namespace ptxbuilder::runtime {
 
-// Not std::call_once, through which an exception ends the process where libgcc is linked statically, as in
-// libptxbuilder.so and ptxb: pthread_once() unwinds by the libgcc_s that libc loads beside it.
+// This is not std::call_once, through which an exception ends the process where libgcc is linked statically,
+// as in libptxbuilder.so and ptxb: pthread_once() unwinds by the libgcc_s that libc loads as well.
 template <class T>
 class Lazy {
  public:
-  // What `make` returned when it was first called. Throws what it throws; the next one to ask calls its own.
+  // The value that `make` returned when it was first called. Throws what it throws; the next one to ask calls
+  // its own.
   template <class Make>
   T& get(Make&& make) {
     if (T* known = ready_.load(std::memory_order_acquire)) return *known;

@@ -13,7 +13,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// What a launch has on the stack: beyond it, it takes memory from the heap. A kernel's parameters have 4 KB,
+// A launch has this on the stack: beyond it, it takes memory from the heap. A kernel's parameters have 4 KB,
 // or since PTX 8.1 some 32 KB.
 constexpr size_t kStackBytes = 8192;
 

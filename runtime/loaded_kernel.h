@@ -17,7 +17,7 @@
 
 namespace ptxbuilder::runtime {
 
-// What a launch may choose; block, cluster and shared memory are the kernel's own.
+// A launch may choose these; block, cluster and shared memory are the kernel's own.
 struct LaunchOptions {
   Dim3 grid = {0, 0, 0};  // CTAs; unless said, by the kernel's rule (Kernel::grid)
   bool programmatic_dependent_launch = false;
@@ -49,8 +49,8 @@ class TensorMapArray {
 class PreparedLaunch {
  public:
   // Queues one launch. `values` are a scalar's bits, or the address of a pointer or tensor, by parameter; an
-  // address has as much memory behind it as the one of the arguments that were checked. Throws Error when
-  // there is not one for each parameter, and when a tensor's is not aligned as its tensor map wants it.
+  // address has as much memory as the one of the arguments that were checked. Throws Error when there is not
+  // one for each parameter, and when a tensor's is not aligned as its tensor map wants it.
   void operator()(std::span<const uint64_t> values, Stream stream, Where where = Where::here()) const;
 
  private:
@@ -64,7 +64,7 @@ class PreparedLaunch {
         report_(report),
         last_(std::make_unique<Last>(arguments, report)) {}
 
-  // What the driver took at the last launch: the next one with the same addresses takes the same tensor maps.
+  // The driver took this at the last launch: the next one with the same addresses takes the same tensor maps.
   // A thread that finds it taken by another makes one of its own.
   struct Last {
     struct Map {
@@ -95,8 +95,8 @@ class LoadedKernel {
   // device refuses the image.
   LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
-  // Reads NAME.json and the image beside it: NAME.ptx where the device wants PTX, else NAME.cubin or, without
-  // one, NAME.ptx. `path` is NAME, or one of these files, of which an image is taken as it is. Of an image
+  // Reads NAME.json and the image next to it: NAME.ptx where the device wants PTX, else NAME.cubin or,
+  // without one, NAME.ptx. `path` is NAME, or one of these files; an image is taken as it is. Of an image
   // with several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
   static LoadedKernel from_file(Device& device, const std::string& path, const std::string& kernel = "",
                                 Where where = Where::here());
@@ -107,7 +107,7 @@ class LoadedKernel {
   // ptxbuilder/tile/check.h. Of a kernel that prints nothing it does nothing.
   void on_print(std::function<void(const std::string&)> print);
 
-  // What the driver's compiler said of PTX text; empty for a cubin.
+  // The driver's compiler said this of PTX text; empty for a cubin.
   std::string log() const { return program_->log(); }
 
   // Queues one launch, for which tensor maps are encoded. Throws Error that names the parameter when the
@@ -130,7 +130,7 @@ class LoadedKernel {
     return tensor_maps(parameter, std::span(tensors.begin(), tensors.size()), where);
   }
 
-  // What launch() checks of arguments and grid, done once for many launches. Throws Error as it does; and
+  // This does once for many launches what launch() checks of arguments and grid. Throws Error as it does; and
   // when the grid is not given, since a kernel's rule may want another for other scalars, or a parameter is a
   // struct.
   PreparedLaunch prepare(const LaunchOptions& options, std::span<const Argument> arguments,
@@ -159,7 +159,8 @@ class LoadedKernel {
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  // By parameter: of tensor maps and structs in the bytes of a launch, and of a struct's fields in it.
+  // These are by parameter: of tensor maps and structs in the bytes of a launch, and of a struct's fields in
+  // it.
   std::vector<size_t> offsets_;
   std::vector<std::vector<int>> field_offsets_;
   size_t bytes_ = 0;

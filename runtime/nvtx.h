@@ -69,7 +69,7 @@ class NvtxTool {
   }
   static int module_table(uint32_t module, Function*** table, unsigned* last) {
     static std::array<Function*, kCount + 1> places = [] {
-      std::array<Function*, kCount + 1> all = {};  // the first, and the one behind the last, are null
+      std::array<Function*, kCount + 1> all = {};  // the first, and the one after the last, are null
       for (uint32_t i = 1; i < kCount; ++i) all[i] = &functions()[i];
       return all;
     }();

@@ -11,7 +11,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// A message of protocol buffers: fields one behind the other, each with its number and wire type.
+// A message of protocol buffers: fields one after the other, each with its number and wire type.
 class Message {
  public:
   Message& number(uint32_t field, uint64_t value) {
@@ -126,7 +126,7 @@ class Writer {
   std::set<uint32_t> seen_;
 };
 
-// The slices of a warp in the order of time: an inner one begins behind its outer one and ends ahead of it.
+// The slices of a warp in the order of time: an inner one begins after its outer one and ends before it.
 void write_regions(Writer& writer, uint64_t track, const std::vector<Profile::Region>& regions) {
   std::vector<const Profile::Region*> open;
   auto close = [&](int depth) {

@@ -224,7 +224,7 @@ std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector
   return spans;
 }
 
-// A role is a region of its name that lies in no other.
+// A role is a region of its name that is in no other.
 bool is_role(const Profile& profile, const Profile::Track& track, const Profile::Region& region) {
   return track.role >= 0 && region.depth == 0 &&
          profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
@@ -362,7 +362,7 @@ std::vector<Profile::Row> Profile::rows() const {
     std::vector<double> times;
     double total = 0;
   };
-  constexpr int kAcross = std::numeric_limits<int>::max();  // the spans, behind the roles
+  constexpr int kAcross = std::numeric_limits<int>::max();  // the spans, after the roles
   std::map<int, std::map<std::string, Found>> found;        // by role and region
   const auto add_to = [&](int role, const std::string& region, double time) {
     Found& f = found[role][region];
@@ -384,7 +384,7 @@ std::vector<Profile::Row> Profile::rows() const {
     }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
-      if (has_role && region.depth == 0) {  // what lies ahead of a role or behind it is no part of it
+      if (has_role && region.depth == 0) {  // what is before a role or after it is no part of it
         paths = {""};
         if (&region == &*role) add("", region.net);
         continue;

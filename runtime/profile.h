@@ -13,10 +13,10 @@ struct Profile {
   // A region that a warp ran through.
   struct Region {
     uint32_t name;      // in `names`
-    int depth;          // in how many other regions of its warp it lies
+    int depth;          // the number of other regions of its warp that it is in
     double begin, end;  // as recorded
     double net;         // how long it took, without what recording costs in it
-    bool ended;         // its end was recorded; otherwise it ends with what it lies in
+    bool ended;         // its end was recorded; otherwise it ends with what it is in
   };
   // A value that a warp marked, and when.
   struct Mark {
@@ -42,7 +42,7 @@ struct Profile {
   };
   // A row tells what the regions of one name and one place in others took, over all warps of a role.
   struct Row {
-    std::string role, region;  // as "wait" or "tile/wait"; "" stands for the role itself
+    std::string role, region;  // as "wait" or "tile/wait"; "" is the role itself
     size_t count;
     double total, share;  // of the role's time
     double p50, p95;
@@ -67,7 +67,7 @@ struct Profile {
   std::string summary() const;  // these in words, as a table
 };
 
-// The memory that a profiled kernel records to: the last argument of its launches, of which the last is read.
+// The memory that a profiled kernel records to: the last argument of its launches, the last of which is read.
 class ProfileBuffer {
  public:
   // It is for launches on `grid` or a smaller one. Throws Error where the kernel is not profiled, and where

@@ -314,10 +314,10 @@ class Picture {
   size_t running_ = 0;
 };
 
-// Tiles by the elements that their threads have told.
+// Tiles by the elements that their threads have reported.
 class PrintedTiles {
  public:
-  // A tile stands among the messages where its first element came.
+  // A tile is among the messages where its first element came.
   void take(const ReportedMessage& message, std::vector<KernelMessages::Message>& messages) {
     for (const uint64_t word : message.values) {
       if (!(word & kIsElement)) continue;

@@ -1,4 +1,5 @@
-// Kernels report this to the host beside their results: waits that do not end, checks that fail, and prints.
+// Kernels report this to the host in addition to their results: waits that do not end, checks that fail, and
+// prints.
 #pragma once
 
 #include <functional>
@@ -37,7 +38,7 @@ class KernelReport final : public Reporter {
   Device& device_;
   Signature signature_;
   std::mutex mutex_;
-  std::vector<Memory> memories_;  // of which launches take the last
+  std::vector<Memory> memories_;  // launches take the last of them
   std::function<void(const std::string&)> print_;
 };
 

@@ -1,5 +1,5 @@
-// All of the runtime: devices, memory and launches. It needs neither LLVM nor CUDA; runtime/compile/load.h
-// compiles a kernel for a device.
+// This includes all of the runtime: devices, memory and launches. It needs neither LLVM nor CUDA;
+// runtime/compile/load.h compiles a kernel for a device.
 #pragma once
 
 #include "ptxbuilder/version.h"

@@ -18,21 +18,21 @@ constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
 
 using Breach = std::optional<TensorMapBreach>;
 
-// `nearest` has the legal values beside the one that stands there, the best first.
+// `nearest` has the legal values near the one that is there, the best first.
 template <class... Args>
 Breach breaks(const char* member, int index, std::vector<uint64_t> nearest,
               fmt::format_string<Args...> format, Args&&... args) {
   return TensorMapBreach{member, index, std::move(nearest), fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// Of a power of two, without a division: every launch asks it of each address and stride.
+// The remainder by a power of two, without a division: every launch asks it of each address and stride.
 bool is_multiple(uint64_t value, uint64_t of) { return (value & (of - 1)) == 0; }
 
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-// The multiples of `to` beside `value`, the higher first: a box that is too large takes what it should, and a
-// stride is padded. 0 would be no answer.
+// The multiples of `to` next to `value`, the higher first: a box that is too large takes what it should, and
+// a stride is padded. 0 would be no answer.
 std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   std::vector<uint64_t> both = {round_up(value, to)};
   if (value >= to) both.push_back(round_down(value, to));

@@ -30,9 +30,9 @@ std::optional<TensorMapArguments> nearest_legal(TensorMapArguments arguments,
 void check(const TensorMapRecipe& recipe);
 void check(const TensorMapView& map);
 void check_placed(const TensorMapView& map);   // whose recipe has passed
-void check_address(const TensorMapView& map);  // of which all but the address has passed
+void check_address(const TensorMapView& map);  // which has passed but for the address
 
-// Bytes from the tensor's address to behind its last element; 2^64 - 1 where that does not fit.
+// Bytes from the tensor's address to the end of its last element; 2^64 - 1 where that does not fit.
 uint64_t extent_bytes(const TensorMapView& map);
 
 // Byte strides of dimensions 1 to rank - 1 of a tensor without gaps, then zeros; `shape` has rank 1 to 5 and

@@ -24,7 +24,7 @@ def printed_by(*command):
 
 
 class Graph:
-    """What each file of a build is made of: by build.ninja, and of objects the files that the compiler read."""
+    """This finds what each file of a build is made of: by build.ninja, and of objects the files that the compiler read."""
 
     def __init__(self, folder):
         self.folder = os.path.abspath(folder)
@@ -32,7 +32,7 @@ class Graph:
         with open(f"{folder}/build.ninja") as file:
             rules = file.read().replace("$\n", "")
         for outputs, inputs in re.findall(r"^build ((?:\$.|[^:$\n])+): \S+(.*)$", rules, re.M):
-            # Behind || stands what has to be there before, such as another target's precompiled header.
+            # The files after || have to be there before, such as another target's precompiled header.
             needed = self.paths(inputs.split(" || ")[0])
             for output in self.paths(outputs):
                 self.made_of.setdefault(output, set()).update(needed)
@@ -82,7 +82,7 @@ def other_commands(words, sources):
 
 
 def other_kernels(graph, words):
-    """The files of kernels that a test does not run, since its words name others: KERNEL behind a command, or kernel:KERNEL."""
+    """The files of kernels that a test does not run, since its words name others: KERNEL after a command, or kernel:KERNEL."""
     named = {word.split()[0].removeprefix("kernel:") for word in words if word.startswith("kernel:")}
     named |= {word for word in words[2:3] if word in graph.kernels}
     if unknown := named - set(graph.kernels) - {"none"}:
@@ -112,7 +112,7 @@ def affects(path, reads):
 
 
 def reads_of_all(folder):
-    """What each test of a build depends on, by name."""
+    """This finds what each test of a build depends on, by name."""
     with open(f"{folder}/tests/reads.json") as file:
         said = json.load(file)
     graph = Graph(folder)

@@ -3,7 +3,7 @@
 
   scripts/run_tests.py [--times] [--only=FILE] FOLDER [ARG...]
     ARG      goes to ctest, as -L unit or -R pattern
-    --times  at the end a table of the seconds of build and tests, beside those of tests/times.json, which it rewrites
+    --times  at the end a table of the seconds of build and tests, next to those of tests/times.json, which it rewrites
     --only   the tests alone whose names the file has, one a line
 
 Tests that take longer than the budget of tests/README.md are named. Exits with ctest's code. A filter that no test passes is an error, and so is a test that cannot be started.
@@ -67,7 +67,7 @@ def main(folder, arguments, times=False, only=None):
     if only:
         with open(only) as names:
             arguments = ["-R", "^(" + "|".join(re.escape(name) for name in names.read().split()) + ")$", *arguments]
-    # A test says why it is skipped anywhere in what it prints, of which ctest keeps 1 KiB unless told.
+    # A test says why it is skipped anywhere in what it prints, which ctest cuts at 1 KiB by default.
     code = subprocess.run(["ctest", "--test-dir", folder, "--no-tests=error", "--output-on-failure",
                            "--output-junit", results, "--test-output-size-passed", "1048576",
                            "--parallel", str(len(os.sched_getaffinity(0))), *arguments]).returncode

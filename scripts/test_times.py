@@ -1,4 +1,4 @@
-"""Where the time of a build and of its tests went, beside what was kept of the last time; for scripts/run_tests.py --times.
+"""Prints where the time of a build and of its tests went, next to what was kept of the last time; for scripts/run_tests.py --times.
 
 Seconds are those that a compiler, a linker or a test was there, added up; several run at once. Of the build they are those of
 the last time that each file was made.

@@ -22,7 +22,8 @@ std::string_view next_word(std::string_view& statement) {
   return word;
 }
 
-// Of `.reg .f32 acc0_<64>;`: the type, and the registers base<first> up to base<end> that it declares.
+// This reads `.reg .f32 acc0_<64>;`: the type, and the registers base<first> up to base<end> that it
+// declares.
 struct Declared {
   std::string_view type;
   int first, end;

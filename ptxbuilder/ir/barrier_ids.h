@@ -1,4 +1,4 @@
-// Who holds which of the 16 barriers of threads that a CTA has (PTX ISA, bar).
+// Keeps who holds each of the 16 barriers of threads that a CTA has (PTX ISA, bar).
 #pragma once
 
 #include <array>

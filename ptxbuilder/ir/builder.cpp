@@ -415,7 +415,7 @@ gmem Builder::own_parameter(std::string_view name) const {
 
 size_t Builder::parameter_index(TensorMap map) const {
   constexpr unsigned kAnyDepth = 0;
-  // Of an array, an address behind its start.
+  // The address of an element of an array.
   auto* argument = llvm::dyn_cast<llvm::Argument>(llvm::getUnderlyingObject(map.handle(), kAnyDepth));
   if (!argument || argument->getParent() != state_->function ||
       !signature().parameters[argument->getArgNo()].has_recipe())
@@ -592,8 +592,8 @@ void Builder::State::finish() {
   };
   if (is_kernel) {
     if (is_hosted()) leave_signature(*function, signature);
-    // minctasm beside maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and ignores
-    // setmaxnreg.
+    // minctasm together with maxntid: without a bound on CTAs ptxas cannot tell the registers at entry and
+    // ignores setmaxnreg.
     if (thread_extents(*function).empty())
       add_attribute(kThreadsAttribute, std::to_string(signature.threads));
     add_attribute("nvvm.minctasm", std::to_string(ctas_at_once));

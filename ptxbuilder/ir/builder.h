@@ -18,13 +18,15 @@
 
 namespace ptxbuilder {
 
-// What fills a hole: a value, the values of a list, named registers instead of values, or an immediate.
+// An argument fills a hole: a value, the values of a list, named registers instead of values, or an
+// immediate.
 using Argument = std::variant<Value, std::vector<Value>, Registers, int64_t>;
 
 // The options of a Builder.
 struct BuilderOptions {
-  // As "sm_90a". Empty: the lowest from sm_90 on that has all of the kernel's instructions, which is sm_90a
-  // with wgmma or setmaxnreg, and sm_100a with tcgen05. A row that the stated target lacks is an Error.
+  // The target, such as "sm_90a". Empty: the lowest from sm_90 on that has all of the kernel's instructions,
+  // which is sm_90a with wgmma or setmaxnreg, and sm_100a with tcgen05. A row that the stated target lacks is
+  // an Error.
   std::string target = {};
   bool line_info = true;  // `.loc` lines that lead from PTX back to the author's C++
 };
@@ -41,16 +43,16 @@ class Builder {
   Builder& operator=(Builder&&) noexcept;
   ~Builder();
 
-  // Of a front end's function: runs `body`, whose code goes to the insertion point of `ir`. Afterwards `ir`
-  // stands behind that code, as a rule in another block, and goes on with what stood behind it before. May be
-  // called again. Throws Error where `ir` stands in another function, or where no instruction can be added;
-  // an exception out of `body` leaves the function unfinished.
+  // This is for a front end's function: runs `body`, whose code goes to the insertion point of `ir`.
+  // Afterwards `ir` is after that code, as a rule in another block, and goes on with what came after it
+  // before. May be called again. Throws Error where `ir` is in another function, or where no instruction can
+  // be added; an exception out of `body` leaves the function unfinished.
   void insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& body, Where where = Where::here());
 
   // The current Builder of this thread. Throws Error when no kernel is being built, or all are finished.
   static Builder& current(Where where = Where::here());
 
-  // What the launch must know. The tile layer adds threads, cluster and shared memory before finish().
+  // The launch must know this. The tile layer adds threads, cluster and shared memory before finish().
   Signature& signature();
   const Signature& signature() const;
 
@@ -58,7 +60,7 @@ class Builder {
   // values, where a struct yields the values of its fields, and an 8-bit integer is 32 bits wide.
   std::vector<Value> declare_parameters(std::vector<Parameter> parameters, Where where = Where::here());
   Where parameters_where() const;  // the line that declared them
-  // This adds a parameter of the library's own, a pointer, behind those of the author and those that were
+  // This adds a parameter of the library's own, a pointer, after those of the author and those that were
   // added before. Call it before the author's are declared, and not on a front end's function.
   // own_parameter() is its value.
   void add_own_parameter(Parameter parameter);
@@ -98,7 +100,7 @@ class Builder {
   smem shared_base();
   uint32_t allocate_shared(std::string name, uint32_t bytes, int stages, uint32_t alignment);
 
-  // Who holds which of the CTA's 16 barriers for threads (PTX ISA, bar).
+  // This keeps who holds each of the CTA's 16 barriers for threads (PTX ISA, bar).
   BarrierIds& barrier_ids();
 
   // Throws Error on a front end's device function, for `what`, which belongs to kernels alone.
@@ -127,15 +129,15 @@ class Builder {
   using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
-  // Whether what is emitted at the place may use the value.
+  // This says whether what is emitted at the place may use the value.
   bool known_at(Value value, const Place& place) const;
 
-  // `observer` is told when the body of a for_ or while_ loop begins, and when it ends. The condition of a
+  // `observer` is called when the body of a for_ or while_ loop begins, and when it ends. The condition of a
   // while_ counts as part of the body.
   void on_loop(std::function<void(bool begins)> observer);
 
-  // `observer` is told of each instruction of a row before it is emitted, and again behind it. What it emits
-  // itself is told to nobody.
+  // `observer` is called with each instruction of a row before it is emitted, and again after it. It is not
+  // called for what it emits itself.
   enum class When : uint8_t { before, behind };
   void on_instruction(
       std::function<void(When when, const isa::Row& row, std::span<const Argument> arguments)> observer);
@@ -149,7 +151,7 @@ class Builder {
   void waive(std::string advisory);
   const std::vector<std::string>& waivers() const;
 
-  // What the layer above keeps with the kernel in the making.
+  // The layer above keeps this with the kernel in the making.
   struct Attachment {
     virtual ~Attachment() = default;
   };

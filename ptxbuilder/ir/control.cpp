@@ -11,7 +11,7 @@ namespace ptxbuilder {
 llvm::Value* Builder::declare_variable(Class cls) {
   State& s = state();
   s.function_or_create();
-  // In the entry block and used by loads and stores alone: finish() turns it into registers.
+  // The variable is in the entry block, and used by loads and stores alone: finish() turns it into registers.
   auto* cell = new llvm::AllocaInst(type_of(cls, s.context), s.module->getDataLayout().getAllocaAddrSpace(),
                                     "", s.entry_end->getIterator());
   s.variables.push_back(cell);

@@ -101,7 +101,7 @@ class AsmCall {
       return isa::ValueCount{static_cast<int>(values.size())};
     }
     values.push_back(std::get<Value>(given).handle());
-    // What is known needs no register.
+    // A known value needs no register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
     const bool may_be = o.cls == Class::imm || (row_.takes_numbers() && o.takes_numbers());
     if (!constant || !may_be ||
@@ -147,7 +147,7 @@ class AsmCall {
                                                          : values_[r.operand][static_cast<size_t>(r.item)];
   }
 
-  // What is read and written keeps the type that it had.
+  // A value that is read and written keeps the type that it had.
   llvm::Type* result_type(const isa::InlineAsm::Register& r) const {
     return row_.operands[r.operand].reads() ? argument(r)->getType() : type_of(r.cls, ir_.getContext());
   }

@@ -28,14 +28,14 @@ struct HeldKernels {
   std::string_view bitcode;  // the module's, and as long as that lives; empty where it holds none
   std::string variable;
 };
-// Throws Error where a module without a kernel of its own holds several such constants, of which one could be
+// Throws Error where a module without a kernel of its own holds several such constants, any of which could be
 // meant, or PTX or a cubin in their place.
 HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name);
 
-// Throws Error for a module without a kernel, of which nothing could be launched.
+// Throws Error for a module without a kernel, since nothing of it could be launched.
 void check_has_kernel(const llvm::Module& module, const std::string& name);
 
-// Says what LLVM could not select of the module, and what to do, where that can be told from the words with
+// Says what LLVM could not select of the module, and what to do, where that can be seen from the words with
 // which it gave up on code for `target`; else gives the words.
 std::string reason_of(const llvm::Module& module, const std::string& words, const std::string& target);
 

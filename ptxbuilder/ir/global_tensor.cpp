@@ -18,8 +18,8 @@ int divisor_of_number(int64_t value) {
   return static_cast<int>(std::min<int64_t>(kMostDivisor, value & -value));
 }
 
-// Of a device value, from the operations that make it. What a loop carries is not looked into: it is not
-// complete while its body is emitted.
+// The divisor of a device value follows from the operations that make it. What a loop carries is not looked
+// into: it is not complete while its body is emitted.
 int divisor_of_value(const llvm::Value* value, int depth = 0) {
   if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value))
     return divisor_of_number(constant->getSExtValue());
@@ -154,7 +154,7 @@ GlobalTile tensor_tile(llvm::Value* start, DType element, std::span<const Dimens
   AtLine line(row.where);
   const std::array<std::optional<TensorCoordinate>, 2> corner = {row, col};
   GlobalTile tile{gmem(tensor_address(start, element, matrix, corner)), matrix[0].stride, matrix[1].stride};
-  // How much of the tensor lies from the corner on.
+  // This much of the tensor follows from the corner on.
   auto rest = [](const Index& size, const Index& first) -> s32 {
     if (size.known() && first.known()) return s32(*size.known() - *first.known());
     return s32(first.known() == 0 ? size.value() : size.value() - first.value());

@@ -1,11 +1,11 @@
-// Tensors in global memory: a pointer, and a shape and strides of which some are known while the kernel is
-// built and some on the device alone.
+// Tensors in global memory: a pointer, and a shape and strides, some of them known while the kernel is built
+// and some on the device alone.
 //
 //   GlobalTensor x(px, {m, n});           // rows of n elements, one after another; m and n integers or u32
 //   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
 //   x(i, j) += 1;                         // an element: read, written, or both
 //   GlobalTensor row = x(i, _);           // a slice, of rank 1
-//   load(x.tile(i, j), layout)            // what lies outside is not read: registers/memory.h
+//   load(x.tile(i, j), layout)            // what is outside is not read: registers/memory.h
 //
 // Coordinates and extents are below 2^31, and offsets have 64 bits: a tensor may be of any size. (An offset
 // that a DeviceLayout computes has 32.)
@@ -16,7 +16,7 @@
 
 namespace ptxbuilder {
 
-// What a step along one dimension adds, in elements; it may be negative where it is known.
+// A step along one dimension adds this, in elements; it may be negative where it is known.
 class Stride {
  public:
   template <detail::HostInteger I>
@@ -54,8 +54,8 @@ struct TensorCoordinate {
       : index(u32(value)), where(where) {}  // NOLINT
 };
 
-// A matrix in global memory seen from one of its elements on. What lies beyond `rows` and `cols`, where they
-// are given, is not read and not written; where they are not above 0, that is all.
+// A matrix in global memory seen from one of its elements on. Whatever is beyond `rows` and `cols`, where
+// they are given, is not read and not written; where they are not above 0, that is all.
 struct GlobalTile {
   gmem address;
   Stride row_stride, col_stride = 1;
@@ -65,7 +65,7 @@ struct GlobalTile {
   int vector = 1;
 };
 
-// The same of elements T.
+// A tile of elements T.
 template <class T>
 struct TensorTile : GlobalTile {};
 
@@ -125,7 +125,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     return x;
   }
 
-  // One element. Nothing checks that it lies inside.
+  // One element. Nothing checks that it is inside.
   Element<T> operator()(detail::CoordinateOf<modes>... at) const {
     const std::array<std::optional<TensorCoordinate>, rank_> all = {at...};
     return {detail::tensor_address(start_.handle(), T::dtype, dimensions_, all), all[0]->where};
@@ -155,7 +155,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};
   }
-  // The same where all that is accessed lies inside, by the author's word.
+  // The same where all that is accessed is inside, by the author's word.
   TensorTile<T> inner_tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, false)};
   }
@@ -177,7 +177,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
         aligned_ = std::min(aligned_, detail::divisor_of(fixed[i]->index) * x.dimensions_[i].stride_divisor);
   }
 
-  // A vector with a dimension of one element beside it.
+  // A vector with another dimension of one element.
   GlobalTensor(const GlobalTensor<T, 1>& vector, ptrdiff_t beside)
       : start_(vector.start_), dimensions_(vector.dimensions_), aligned_(vector.aligned_) {
     dimensions_.insert(dimensions_.begin() + beside, detail::Dimension(1, 0));
@@ -188,7 +188,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
 
   gptr<T> start_;
   std::vector<detail::Dimension> dimensions_;
-  int aligned_ = 16 / size_of(T::dtype);  // elements of which the start is a multiple, a power of two
+  int aligned_ = 16 / size_of(T::dtype);  // elements that the start is a multiple of, a power of two
 };
 
 template <class T, size_t rank>

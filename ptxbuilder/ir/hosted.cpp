@@ -92,8 +92,8 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
     throw Error(fmt::format("insert_at: the IRBuilder stands in the function {}, but the Kernel's is '{}'",
                             name_of(block->getParent()), name));
 
-  // What stands behind the insertion point waits in a block of its own, and follows the last block of the
-  // body. The entry's variables, and the place for the library's, stay in the entry block.
+  // The code after the insertion point waits in a block of its own, and follows the last block of the body.
+  // The entry's variables, and the place for the library's, stay in the entry block.
   llvm::BasicBlock* rest = llvm::BasicBlock::Create(s.context, "rest", s.function);
   for (auto at = ir.GetInsertPoint(); at != block->end();) {
     llvm::Instruction& next = *at++;

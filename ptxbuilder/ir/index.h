@@ -1,5 +1,5 @@
-// Integers of which some are known while the kernel is built and some on the device alone, and layouts of
-// them. What is known folds, and the rest becomes code:
+// Integers, some of them known while the kernel is built and some on the device alone, and layouts of them.
+// What is known folds, and the rest becomes code:
 //
 //   DeviceLayout a({64, n}, {1, 64});                 // n a u32
 //   u32 offset = a({row, column}).value();            // row + column * 64
@@ -25,7 +25,7 @@ class Index {
 
   // The host integer, if it is one.
   std::optional<int64_t> known() const { return known_; }
-  // As a device value. Throws Error for a host integer out of 32 bits.
+  // The integer as a device value. Throws Error for a host integer out of 32 bits.
   u32 value(Where where = Where::here()) const;
 
  private:
@@ -57,7 +57,7 @@ struct LayoutInteger<Index> {
   static std::string text(const Index& a) { return a.known() ? std::to_string(*a.known()) : "?"; }
 };
 
-// The layout algebra on integers of which some only the device knows.
+// The layout algebra on integers that only the device may know.
 using DeviceTuple = BasicTuple<Index>;
 using DeviceLayout = BasicLayout<Index>;
 using DeviceTiler = BasicTiler<Index>;

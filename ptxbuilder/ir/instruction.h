@@ -5,7 +5,7 @@
 //   auto [low, high] = instruction<"ld.global.v2.f32">(address);
 //   instruction<"st.global.b8">.when(lane == 0u)(address, byte);
 //
-// Where several have one mnemonic, a word behind a space tells one from the others:
+// Where several have one mnemonic, a word after a space distinguishes one from the others:
 //
 //   u64 state = instruction<"mbarrier.arrive.shared::cta.b64 count">(bar, 2);
 //

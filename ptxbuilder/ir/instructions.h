@@ -107,18 +107,19 @@ class NamedList {
   Registers registers_;
 };
 
-// What decides how C++ sees an operand. `length` is 0 if it is no list.
+// This decides how C++ sees an operand. `length` is 0 if it is no list.
 struct Slot {
   Class cls;
   isa::Access access;
   size_t length;
 };
 
-// Whether a call may be given named registers for the operand in place of values, and then does not yield it.
+// This says whether a call may be given named registers for the operand in place of values, and then does not
+// yield it.
 constexpr bool is_accumulator(const isa::Operand& o) { return o.list && o.reads() && o.writes(); }
 
-// Whether the operand is among the inputs of a call or, if `written`, among its results. Accumulators are
-// values, or all are `named` registers.
+// This says whether the operand is among the inputs of a call or, if `written`, among its results.
+// Accumulators are values, or all are `named` registers.
 constexpr bool is_among(const isa::Operand& o, bool written, bool named) {
   return written ? o.writes() && !(named && is_accumulator(o)) : o.reads();
 }

@@ -44,7 +44,7 @@ void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& us
       find_users(*user, users);
 }
 
-// Whether code of a kernel, or a device function that it may call, uses a variable.
+// This says whether code of a kernel, or a device function that it may call, uses a variable.
 bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable) {
   std::vector<const llvm::Function*> users;
   find_users(variable, users);
@@ -191,7 +191,7 @@ uint64_t size_of(const llvm::Argument& argument, const llvm::DataLayout& layout)
   return layout.getTypeAllocSize(bytes ? bytes : argument.getType());
 }
 
-// What a Kernel left, if one did and the function is still as it was then.
+// This is what a Kernel left, if one did and the function is still as it was then.
 std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm::DataLayout& layout) {
   const llvm::MDNode* node = kernel.getMetadata(kMetadata);
   if (!node) return std::nullopt;

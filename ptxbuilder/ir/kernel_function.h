@@ -1,4 +1,4 @@
-// What an llvm::Function says of its launch, whoever wrote it, and what a Kernel on it leaves there.
+// Reads what an llvm::Function says of its launch, whoever wrote it, and what a Kernel on it leaves there.
 #pragma once
 
 #include <cstdint>

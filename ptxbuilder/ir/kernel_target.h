@@ -8,7 +8,7 @@
 
 namespace ptxbuilder {
 
-// Where none is stated the search begins at sm_90: LLVM chooses other instructions below, such as several in
+// Where none is stated, the search begins at sm_90: LLVM chooses other instructions below, such as several in
 // place of one for bf16, and a cubin for a lower GPU does not run on Hopper.
 class KernelTarget {
  public:
@@ -19,8 +19,8 @@ class KernelTarget {
   const isa::Target* operator->() const { return target_; }
 
   // Throws Error that names the lowest target that has the instruction, where the stated one lacks it, and
-  // where no target has it beside what the kernel has so far. Where one of those that ptxas advises for the
-  // `mnemonic` will do, the target is one.
+  // where no target has it together with what the kernel has so far. Where one of those that ptxas advises
+  // for the `mnemonic` will do, the target is one.
   void require(isa::Targets targets, std::string_view instruction, std::string_view mnemonic);
 
  private:

@@ -50,7 +50,7 @@ f32 log1p_tail(f32 f) {
   return fma(square, -0.5f, square * f * polynomial(f, p));
 }
 
-// What a logarithm is where x is not a positive finite number.
+// This is the logarithm where x is not a positive finite number.
 f32 logarithm_at_edges(f32 x, f32 value) {
   value = select(x == kInfinity, x, value);
   value = select(x == 0, f32(-kInfinity), value);

@@ -21,7 +21,7 @@ f32 cos(f32 x, Approx approx = Approx::no);
 f32 tanh(f32 x, Approx approx = Approx::no);
 f32 rsqrt(f32 x, Approx approx = Approx::no);
 f32 sqrt(f32 x, Approx approx = Approx::no);  // exact: rounded to nearest even
-f32 erf(f32 x, Approx approx = Approx::no);   // one formula for both, of which the exponential differs
+f32 erf(f32 x, Approx approx = Approx::no);   // one formula for both, with different exponentials
 f32 abs(f32 x);
 
 }  // namespace ptxbuilder

@@ -15,8 +15,8 @@ llvm::Value* element(llvm::Value* vector, int i);
 void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
-// Stands for the element behind a pointer: reads as its value, writes when assigned. It is for the expression
-// that makes it: kept by `auto`, it would read what is written later, so that it does not compile.
+// Represents the element that a pointer points to: reads as its value, writes when assigned. It is for the
+// expression that makes it: kept by `auto`, it would read what is written later, so that it does not compile.
 template <class T>
 class Element {
  public:

@@ -16,10 +16,10 @@
 namespace ptxbuilder {
 namespace {
 
-// What instructions of a module need: ten times a .version, which linking takes the greatest of, and sets of
-// targets, each once, of which linking takes all.
+// Instructions of a module need this: ten times a .version, the greatest of which linking takes, and sets of
+// targets, each once, all of which it takes.
 constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
-// Of an instruction: the name of its row and where that runs.
+// These are the needs of an instruction: the name of its row and where that runs.
 constexpr const char* kRow = "ptxbuilder.row";
 
 // Gives what errors begin with, most often a file.

@@ -1,4 +1,4 @@
-// What the rows of a module need, which is known before the target that it is compiled for.
+// Collects what the rows of a module need, which is known before the target that it is compiled for.
 #pragma once
 
 #include <string>
@@ -32,7 +32,8 @@ std::string line_of(const llvm::Instruction& instruction);
 void note_row(llvm::Instruction& instruction, const isa::Row& row);
 std::string first_that_lacks(const llvm::Module& module, isa::Sm target);
 
-// What the target-cpu of the module's functions names; empty where none does. Throws Error where two differ.
+// The target that the target-cpu of the module's functions names; empty where none does. Throws Error where
+// two differ.
 std::string target_cpu(const llvm::Module& module);
 
 }  // namespace ptxbuilder

@@ -36,7 +36,7 @@ class OpenBody {
   std::vector<const llvm::Value*> conditions_;
 };
 
-// A condition in a loop that lets in whole warpgroups, by what stands before it, and an operation that counts
+// A condition in a loop that lets in whole warpgroups, by what comes before it, and an operation that counts
 // on that.
 struct Judgement {
   const llvm::Value* condition;

@@ -1,7 +1,7 @@
-// Which body of a branch, a loop or a role an object of the kernel belongs to. C++ runs such a body once,
-// while the kernel is built; on the device it runs in some threads, never, or many times. So a value is not a
-// variable: what is assigned in a body to a value from outside would hold for every thread and every round,
-// and what is made in a body is not there behind it. Both are errors here, and Var is the cure.
+// Remembers the body of a branch, a loop or a role that an object of the kernel belongs to. C++ runs such a
+// body once, while the kernel is built; on the device it runs in some threads, never, or many times. So a
+// value is not a variable: what is assigned in a body to a value from outside would hold for every thread and
+// every round, and what is made in a body is not there after it. Both are errors here, and Var is the cure.
 #pragma once
 
 #include <cstdint>

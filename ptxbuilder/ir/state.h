@@ -23,7 +23,7 @@ struct Builder::State {
   State(llvm::Function& function, const BuilderOptions& options, Where where);
   ~State();
 
-  // Whether the function is a front end's, which has a module and an IRBuilder of its own.
+  // This says whether the function is a front end's, which has a module and an IRBuilder of its own.
   bool is_hosted() const { return !own_module; }
 
   // Where the Builder is, as its thread's list of kernels in the making knows it; null when the kernel is
@@ -35,8 +35,8 @@ struct Builder::State {
   // parameter space, in place.
   void set_parameter_attributes();
   void finish();
-  // Of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the declared
-  // ones, its shared memory and attributes agree with the signature, and all its blocks end.
+  // These are of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the
+  // declared ones, its shared memory and attributes agree with the signature, and all its blocks end.
   void check_parameters() const;
   void check_host();
   void check_shared();
@@ -100,7 +100,7 @@ struct Builder::State {
   };
   std::map<std::string, File> files;
   Where begun, parameters_where;
-  std::vector<Parameter> own_parameters;                    // of the library, behind the author's
+  std::vector<Parameter> own_parameters;                    // of the library, after the author's
   std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
   Where line;
   Where constant_line;  // of the last constant since, which is nearer to an assignment that knows none
@@ -117,10 +117,10 @@ class CurrentScope {
   std::shared_ptr<Builder::State::Open> open_;
 };
 
-// Of a kernel, and of what C calls a variable.
+// This makes the name of a kernel, and of what C calls a variable.
 bool is_identifier(std::string_view name);
 
-// Throws Error unless `ir` stands where instructions can be added.
+// Throws Error unless `ir` is where instructions can be added.
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what);
 
 // The function that a value belongs to; null for constants and globals. A front end's function in errors.
@@ -142,7 +142,7 @@ std::string describe(llvm::Type* type);
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
-// How a kernel says its threads and its cluster (NVPTX usage guide, "Kernel Metadata").
+// This is how a kernel says its threads and its cluster (NVPTX usage guide, "Kernel Metadata").
 inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";
 
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").

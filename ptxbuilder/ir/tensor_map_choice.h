@@ -14,7 +14,7 @@ TensorMap choose(u32 number, const std::vector<TensorMap>& maps, Where where = W
 
 namespace detail {
 
-// The maps of which choose() has made this, or itself.
+// The maps that choose() has made this of, or itself.
 std::vector<TensorMap> choices_of(TensorMap map);
 
 }  // namespace detail

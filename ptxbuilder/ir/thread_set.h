@@ -1,4 +1,4 @@
-// Which threads of a CTA a condition lets in, as far as the operations say that it is made of.
+// Finds the threads of a CTA that a condition lets in, as far as the operations that it is made of say.
 #pragma once
 
 #include <bitset>

@@ -67,8 +67,8 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 template <class T>
 inline constexpr bool always_false = false;
 
-// What reads by value() and is written by assignment, from an Operand or a result: a Var, the element behind
-// a pointer.
+// A cell reads by value() and is written by assignment, from an Operand or a result: a Var, an element in
+// memory.
 template <class C>
 using OperandOf = typename std::remove_cvref_t<C>::Operand;
 

@@ -1,5 +1,5 @@
 // A kernel on a device: compiled by ptxas where there is one, else by the driver, or read as text by the
-// emulator. The one part of the runtime that knows the library, and LLVM behind it.
+// emulator. The one part of the runtime that knows the library, and LLVM with it.
 //
 //   auto device = runtime::open_device("auto");
 //   runtime::LoadedKernel kernel = load(*device, twice());
@@ -20,7 +20,7 @@ struct LoadOptions {
   bool driver_assembles = false;         // though there is a ptxas
   bool cache = true;                     // keep cubins on disk
   std::string ptx_file = {};             // PTX that runs in the kernel's place: see replaced()
-  std::vector<std::string> waived = {};  // beside what the kernel waives itself: see check(Notes)
+  std::vector<std::string> waived = {};  // in addition to what the kernel waives itself: see check(Notes)
 };
 
 // Compiles and loads. Throws Error from the builder's checks, ptxas and the driver.
@@ -33,8 +33,8 @@ runtime::LoadedKernel load_ir(runtime::Device& device, std::string_view ir, cons
                               const std::string& kernel = "", const ModuleOptions& module = {},
                               const LoadOptions& options = {});
 
-// The same in steps, for many kernels: a compiler that makes what the device takes, cubins, or PTX alone
-// where the device reads PTX or no ptxas is found. Throws Error when `ptxas` is named and not there.
+// This does the same in steps, for many kernels: a compiler that makes what the device takes, cubins, or PTX
+// alone where the device reads PTX or no ptxas is found. Throws Error when `ptxas` is named and not there.
 Compiler compiler_for(const runtime::Device& device, const LoadOptions& options = {});
 runtime::LoadedKernel load(runtime::Device& device, const Compiler& compiler, Kernel kernel);
 

@@ -40,7 +40,7 @@ class DeviceGroup {
  public:
   DeviceGroup(const EmulatorOptions& options, uint32_t devices);
 
-  // Who calls or reads any of this holds the mutex.
+  // A caller or reader of any of this holds the mutex.
   mutable std::recursive_mutex mutex;
   EmulatorOptions options;
   GlobalMemory memory;
@@ -48,8 +48,8 @@ class DeviceGroup {
 
   void queue(uint32_t device, QueuedLaunch launch) { devices_[device].queue.push_back(std::move(launch)); }
   void let_reach(uint32_t device, uint32_t peer) { devices_[device].reaches |= uint64_t{1} << peer; }
-  // Runs all that is queued. Launches of one device run one behind the other, and those of several at once.
-  // `about_failure` adds to the report of a launch that has gone wrong, behind which all others are dropped.
+  // Runs all that is queued. Launches of one device run one after the other, and those of several at once.
+  // `about_failure` adds to the report of a launch that has gone wrong, after which all others are dropped.
   void drain(std::chrono::steady_clock::time_point deadline,
              const std::function<std::string()>& about_failure);
 

@@ -257,7 +257,7 @@ class EmulatorDevice : public Emulator {
     return std::chrono::steady_clock::now() + std::chrono::hours(24);
   }
 
-  // What a capture has recorded on its stream, and how to do it.
+  // A capture has recorded this on its stream, with how to do it.
   using Actions = std::vector<std::function<void()>>;
   class RecordedGraph;
 

@@ -14,7 +14,7 @@ namespace ptxbuilder::runtime {
 
 class Exploration;
 
-// What the emulator can find wrong.
+// The faults that the emulator can find.
 enum class Fault : uint8_t {
   race,              // an access that nothing orders after an earlier one
   proxy_fence,       // a generic-proxy write used by the async proxy without fence.proxy.async
@@ -46,7 +46,7 @@ const char* name(Fault fault);
 // The fault of this name, if there is one.
 std::optional<Fault> fault_named(std::string_view name);
 
-// What synchronize() throws when a launch went wrong: what() is the whole report.
+// synchronize() throws this when a launch went wrong: what() is the whole report.
 class EmulatorError : public Error {
  public:
   EmulatorError(Fault fault, uint32_t ptx_line, const std::string& report)
@@ -69,8 +69,8 @@ struct EmulatorOptions {
   // written, reads of uninitialised shared memory, and sums in global memory that nothing has written.
   // Bounds, alignment, barriers, divergence and deadlock are always checked.
   bool race_check = true;
-  // Picks the schedule in place of the seed, which then stands for other things alone. It lives as long as
-  // the device runs. synchronize() may throw Exploration::Abandoned.
+  // Picks the schedule in place of the seed, which then decides other things alone. It lives as long as the
+  // device runs. synchronize() may throw Exploration::Abandoned.
   Exploration* exploration = nullptr;
   // Lines of the PTX that come as late as a schedule lets them: a warp that comes to one is held back until
   // nothing else of its cluster can go on, and so is what the instruction starts. A kernel that waits for
@@ -89,9 +89,9 @@ struct EmulatorOptions {
   // stored by several warps, an mbarrier that is left in the midst of a phase; and, when a program is loaded,
   // with the instructions that the emulator lacks. No other call runs meanwhile.
   std::function<void(const std::string& text)> note;
-  // Called with each fault behind which a kernel can go on, as it can behind a race, once for each
-  // instruction and kind: the launch then runs on, and synchronize() throws other faults alone. Where this is
-  // empty, the first fault of any kind ends the launch. No other call runs meanwhile.
+  // Called with each fault after which a kernel can go on, as it can after a race, once for each instruction
+  // and kind: the launch then runs on, and synchronize() throws other faults alone. Where this is empty, the
+  // first fault of any kind ends the launch. No other call runs meanwhile.
   std::function<void(const EmulatorError& fault)> finding;
   // This is where the kernels' printf goes; standard output when empty.
   std::function<void(const std::string& text)> print;

@@ -1,4 +1,4 @@
-// What the kernels of a PTX text ask of a launch, for who has no sidecar of them.
+// Reads what the kernels of a PTX text ask of a launch, for users without a sidecar of them.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct Entry {
   bool dynamic_shared = false;       // whether there is an .extern .shared
 };
 
-// In the order of the text. Throws Error "ptx LINE:COLUMN: ..." where it is no PTX.
+// The kernels are in the order of the text. Throws Error "ptx LINE:COLUMN: ..." where it is no PTX.
 std::vector<Entry> entries(const std::string& ptx);
 
 // Throws Error unless the kernel of `edited` asks of a launch what that of `original` does, so that it can

@@ -180,7 +180,7 @@ void Exploration::done(const Footprint& footprint, std::span<const uint64_t> beg
   Node& node = nodes_[picked_];
   node.footprint = footprint;
   const size_t process = number_of(last_);
-  // Who sleeps wakes up where the step touches what it is about to.
+  // A sleeper wakes up where the step touches what it is about to.
   std::vector<Sleeper> asleep;
   for (const auto* list : {&node.asleep, &node.tried})
     for (const Sleeper& s : *list)
@@ -232,7 +232,7 @@ void Exploration::reverse(size_t earlier) {
   const Step &first = steps_[earlier], &last = steps_.back();
   if (mode_ == Mode::directed) return want(first.node, names_[last.process]);
   Node& node = nodes_[first.node];
-  std::vector<size_t> between;  // steps that do not come behind the earlier one, and the last
+  std::vector<size_t> between;  // steps that do not come after the earlier one, and the last
   std::vector<bool> has_step(clocks_.size());
   uint64_t wanted = 0;
   for (size_t i = earlier + 1; i < steps_.size(); ++i) {

@@ -56,10 +56,10 @@ class Exploration {
   // It picks the process that goes on, by its number in the list of those that can. A process has one name in
   // all schedules.
   size_t pick(std::span<const uint64_t> processes);
-  // It picks one of `count` values, the last of which is the plain one.
+  // It picks one of `count` values, and the last is the plain one.
   size_t value(size_t count);
   // The process that was picked last has done its step, which has begun other processes, and has ended the
-  // wait of those that met it, at a barrier: what these do next comes behind it on any schedule.
+  // wait of those that met it, at a barrier: what these do next comes after it on any schedule.
   void done(const Footprint& footprint, std::span<const uint64_t> begun = {},
             std::span<const uint64_t> met = {});
 

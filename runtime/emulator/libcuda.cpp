@@ -139,7 +139,7 @@ runtime::Launch launch_of(const LaunchConfig& config, const runtime::Entry& entr
   return launch;
 }
 
-// Pointers to each parameter, of which "extra" has the bytes, one behind the other.
+// Pointers to each parameter, whose bytes "extra" has, one after the other.
 std::vector<void*> unpacked(const runtime::Entry& entry, void** extra) {
   constexpr auto pointer_follows = uintptr_t{1};
   std::vector<void*> parameters;
@@ -220,7 +220,7 @@ Status queued(cu::Stream stream, GraphNodeType type, std::function<Status()> ope
   return guarded([&] { captured->capture({type, std::move(operation), {}, {}}); });
 }
 
-// One stands for all: none has anything to remember.
+// One represents all: none has anything to remember.
 template <class Handle>
 Handle handle() {
   return reinterpret_cast<Handle>(16);

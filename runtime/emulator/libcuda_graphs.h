@@ -45,7 +45,7 @@ struct ptxbuilder::runtime::cu::GraphHandle {
     node.graph = this;
     return *nodes.emplace_back(std::make_unique<GraphNodeHandle>(std::move(node)));
   }
-  // A node that was captured comes behind the one ahead of it.
+  // A node that was captured comes after the one before it.
   void capture(GraphNodeHandle node) {
     if (!nodes.empty()) node.behind = {nodes.back().get()};
     add(std::move(node));

@@ -1,5 +1,5 @@
-// libptxb_record.so: stands between a program and libcuda, whose calls it passes on. A program finds these by
-// the linker, by dlsym() or by cuGetProcAddress().
+// libptxb_record.so: is between a program and libcuda, whose calls it passes on. A program finds these by the
+// linker, by dlsym() or by cuGetProcAddress().
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -101,7 +101,7 @@ Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) 
   return status;
 }
 
-// A launch, between what is recorded ahead of it and behind it. Others wait meanwhile.
+// A launch, between what is recorded before it and after it. Others wait meanwhile.
 template <class Call>
 Status launched(Handle function, const record::LaunchShape& shape, void** parameters, void** extra,
                 Call call) {
@@ -445,7 +445,7 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   }
 }
 
-// The program that was named is told of, also where it has called no driver, and its children where they
+// The program that was named is reported, also where it has called no driver, and its children where they
 // have.
 [[gnu::destructor]] void tell_summary() {
   const std::lock_guard lock(mutex());

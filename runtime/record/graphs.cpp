@@ -57,7 +57,7 @@ void Graphs::kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::Kernel
     changed(exec);
 }
 
-// Each node comes behind those that it waits for.
+// Each node comes after those that it waits for.
 std::vector<cu::GraphNode> Graphs::ordered(cu::Graph graph) const {
   size_t count = 0, edges = 0;
   must(driver_.nodes(graph, nullptr, &count), "the driver does not tell its nodes");

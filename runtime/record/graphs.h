@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::record {
 
-// The driver's own calls for it; a driver that lacks one has its graphs told and not recorded.
+// The driver's own calls for it; a driver that lacks one has its graphs reported and not recorded.
 struct GraphCalls {
   cu::Status (*clone)(cu::Graph*, cu::Graph) = nullptr;
   cu::Status (*destroy)(cu::Graph) = nullptr;
@@ -32,7 +32,7 @@ class Graphs {
 
   void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated to this graph
   void kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::KernelNode* kernel);
-  void changed(cu::GraphExec exec);  // by a call of which nothing more is known
+  void changed(cu::GraphExec exec);  // by a call about which nothing more is known
   void destroyed(cu::GraphExec exec);
 
   // Launches it whole, or its parts, by the driver's call, which may be that of the thread's default stream.

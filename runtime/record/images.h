@@ -23,12 +23,12 @@ struct Image {
 };
 
 // It finds what cuModuleLoadData() and the like are given: a text that ends with a zero, a cubin, a fatbin,
-// or a wrapper around one, each of which says how long it is.
+// or a wrapper around one, which all say how long they are.
 Image image_at(const void* data);
 
 class PtxSources {
  public:
-  // Folders in which the PTX beside a .cubin file is that cubin's, as in Triton's cache.
+  // Folders in which the PTX next to a .cubin file is that cubin's, as in Triton's cache.
   explicit PtxSources(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
   // A linker has made this cubin of that PTX.

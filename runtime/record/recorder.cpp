@@ -177,7 +177,7 @@ std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address addres
   return std::pair{base, bytes};
 }
 
-// The buffer in which an address lies, which is read where it is new.
+// The buffer that an address is in, which is read where it is new.
 std::optional<Recorder::Place> Recorder::place_of(Launch& launch, Address address) {
   for (size_t i = 0; i < launch.buffers.size(); ++i)
     if (const Buffer& b = launch.buffers[i]; address - b.address < b.before.size())

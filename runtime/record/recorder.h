@@ -76,8 +76,8 @@ class Recorder {
   void released(Address address) { allocations_.erase(address); }
   void encoded(const void* map, RecordedMap recorded);
 
-  // Ahead of a launch, and behind it. `parameters` are pointers to each, or null where `packed` has all of
-  // them.
+  // These are called before a launch, and after it. `parameters` are pointers to each, or null where `packed`
+  // has all of them.
   struct Launch;
   std::shared_ptr<Launch> begin(Handle function, const LaunchShape& shape, void** parameters,
                                 const std::byte* packed);
@@ -86,11 +86,11 @@ class Recorder {
   // True of a kernel that begin() would record.
   bool wants(Handle function);
   bool is_capturing(cu::Stream stream) const;
-  void passed(size_t launches) { seen_ += launches; }  // of which none is wanted
+  void passed(size_t launches) { seen_ += launches; }  // none of which is wanted
   // Says once why something is not recorded.
   void note(const std::string& kernel, const std::string& why);
 
-  // This is told when the program ends.
+  // This is reported when the program ends.
   std::string summary() const;
 
  private:

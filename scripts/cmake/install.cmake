@@ -1,5 +1,5 @@
-# What is installed, by component: those of ptxbuilder-config.cmake.in, and what runs without a compiler, the shared library of `c` in
-# `library` and the program of `tools` in `command`. Kernels' own executables are not.
+# This installs by component: those of ptxbuilder-config.cmake.in, and what runs without a compiler, the shared library of `c` in `library`
+# and the program of `tools` in `command`. Kernels' own executables are not.
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ptxbuilder)
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -27,7 +27,7 @@ function(ptxbuilder_component name text)
       get_target_property(shared ${library} OUTPUT_NAME)
       string(APPEND pc_libs " -l${shared}")
     else()
-      string(APPEND pc_libs " -l:lib${library}.a")  # libptxbuilder has a shared one of this name beside it
+      string(APPEND pc_libs " -l:lib${library}.a")  # libptxbuilder also has a shared one of this name
     endif()
   endforeach()
   install(TARGETS ${arg_LIBRARIES} EXPORT ptxbuilder-${name}
@@ -124,7 +124,7 @@ set(package_library libptxbuilder${abi_version})
 set(package_tools ptxbuilder-tools)
 set(package_dev libptxbuilder-dev)
 
-# What Debian asks of each package beside its files: what depends on the library, that ldconfig is to run, a list of changes, and
+# Debian asks this of each package in addition to its files: what depends on the library, that ldconfig is to run, a list of changes, and
 # the licence, whose text Debian has already.
 set(debian ${PROJECT_BINARY_DIR}/debian)
 file(WRITE ${debian}/shlibs "libptxbuilder ${abi_version} ${package_library} (>= ${PROJECT_VERSION})\n")

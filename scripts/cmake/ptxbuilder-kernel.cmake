@@ -145,7 +145,7 @@ function(_ptxbuilder_check_maker call target)
   endif()
 endfunction()
 
-# Of a ptxb that is built already.
+# The ptxb is built already.
 function(_ptxbuilder_check_kernel call kernel)
   get_target_property(imported ptxbuilder::ptxb IMPORTED)
   if(NOT imported)

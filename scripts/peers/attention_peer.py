@@ -163,7 +163,7 @@ class PallasCalls:
                               f"best of {len(configurations)}")
 
     def time(self, call, count):
-        """Gives the microseconds of a call, of so many over the sets in turn, queued behind two that are not timed."""
+        """Gives the microseconds of one call of several over the sets in turn, queued after two that are not timed."""
         for i in range(2):
             result = call(*self.sets[i % len(self.sets)])
         self.events.record(self.events.start, result)

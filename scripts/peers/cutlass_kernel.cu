@@ -31,7 +31,7 @@ struct Pingpong {
   using Epilogue = cutlass::epilogue::TmaWarpSpecialized;
   using Scheduler = cutlass::gemm::PersistentScheduler;
 };
-// Of 8-bit floats, sums that stay on the tensor cores; the others are added up in f32 every 128 of k.
+// The sums of 8-bit floats stay on the tensor cores; the others are added up in f32 every 128 of k.
 struct CooperativeFast : Cooperative {
   using Mainloop = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8FastAccum;
 };

@@ -1,4 +1,5 @@
-// What cutlass_peer knows of a CUTLASS kernel; each object file of cutlass_kernel.cu adds one to the list.
+// Declares what cutlass_peer knows of a CUTLASS kernel; each object file of cutlass_kernel.cu adds one to the
+// list.
 #pragma once
 
 #include <cuda_runtime.h>

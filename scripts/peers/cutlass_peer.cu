@@ -37,7 +37,7 @@ void check(cudaError_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// What the benchmark put into descriptor 3: A and B of each set, and place for one D. All types have two
+// The benchmark put this into descriptor 3: A and B of each set, and place for one D. All types have two
 // bytes.
 class File {
  public:
@@ -240,7 +240,7 @@ class Chosen {
         const auto graph = record(launches, early, count);
         std::vector<double> times;
         for (int i = 0; i < 4; ++i) times.push_back(time(*graph, 1) / static_cast<double>(count));
-        std::sort(times.begin() + 1, times.end());  // behind the first, which warms up
+        std::sort(times.begin() + 1, times.end());  // after the first, which warms up
         trial.microseconds = times[2];
         finalists.push_back(trial);
       }

@@ -1,4 +1,4 @@
-"""CUTLASS's kernels beside ours: the same tile, cluster, stages and schedule in both, built to PTX by nvcc and by ptxb.
+"""CUTLASS's kernels and ours: the same tile, cluster, stages and schedule in both, built to PTX by nvcc and by ptxb.
 
 A kernel is named by words, as build_cutlass takes them: input, output, schedule, tile m n k, cluster m n, stages (0 or none
 for as many as fit). The file is not named cutlass: scripts of this folder import the package of that name from PyPI.
@@ -20,7 +20,7 @@ class Failure(Exception):
 
 
 def seconds(*command, **options):
-    """How long a command ran, from this folder's top."""
+    """This times a command, from this folder's top."""
     start = time.monotonic()
     ran = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     if ran.returncode != 0:
@@ -29,7 +29,7 @@ def seconds(*command, **options):
 
 
 def cpu_seconds(run):
-    """What `run()` starts takes of the processors, which other work on the machine hardly changes; and what it returns."""
+    """The time that `run()` takes of the processors, which other work on the machine hardly changes; and what it returns."""
     def spent():
         times = os.times()
         return times.children_user + times.children_system
@@ -40,7 +40,7 @@ def cpu_seconds(run):
 
 
 def fields(words):
-    """Of our gemm, for the same kernel."""
+    """The fields of our gemm for the same kernel."""
     a, d, schedule, m, n, k, cluster_m, cluster_n, stages = (words.split() + ["0"])[:9]
     consumers = 2 if schedule.startswith("Pingpong") else 1 if schedule == "WarpSpecialized" else min(2, int(m) // 64)
     values = {"a": a, "d": d, "bm": m, "bn": n, "bk": k, "cluster_m": cluster_m, "cluster_n": cluster_n, "stages": stages,

@@ -12,7 +12,7 @@ import re
 import time
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the card is shared with the benchmark
-# Without the elimination of common subexpressions: an executable repeats products of the same matrices.
+# The elimination of common subexpressions is off: an executable repeats products of the same matrices.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_disable_hlo_passes=cse"
 
 import jax
@@ -49,7 +49,7 @@ class Events:
             raise RuntimeError(f"{name} gives status {status}")
 
     def record(self, event, array):
-        """As soon as the array is there: its export by DLPack makes the stream wait for it."""
+        """It ends as soon as the array is there: its export by DLPack makes the stream wait for it."""
         array.__dlpack__(stream=self.stream.value)
         self.call("cuEventRecord", event, self.stream)
 
@@ -62,7 +62,7 @@ class Events:
 
 
 def configurations(m, n, k):
-    """Those that hopper_matmul's own tuning tries and that divide the problem, the usual best ahead."""
+    """The configurations that hopper_matmul's own tuning tries and that divide the problem, the usual best ahead."""
     dimension = module.MatmulDimension
     for width in (8, 16, 4):
         for tile_m, tile_n in ((128, 128), (128, 64), (256, 64), (256, 128)):
@@ -82,7 +82,7 @@ def matmul(config):
 
 
 class Executable:
-    """So many products, over the sets in turn, one behind the other."""
+    """So many products, over the sets in turn, one after the other."""
 
     def __init__(self, config, sets, count):
         product = matmul(config)

@@ -1,5 +1,5 @@
 """The peers of gemm_bench and attention_bench that are written in Python share this: the lines of
-kernels/bench/peers/peer_process.h, the matrices behind them, and a test of a peer alone."""
+kernels/bench/peers/peer_process.h, the matrices after them, and a test of a peer alone."""
 import argparse
 import dataclasses
 import mmap
@@ -265,7 +265,7 @@ def one_line(error):
 
 
 def serve(version, make, kind):
-    # What libraries print goes to the standard error.
+    # The output of libraries goes to the standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     print(f"peer 1 {version}", file=answers)

@@ -82,7 +82,7 @@ def inline(text, links, page):
 
 
 def shown(d, without_body):
-    """Gives a declaration as it is written, without its body, but with the comment beside it."""
+    """Gives a declaration as it is written, without its body, but with the comment that follows it."""
     text = textwrap.dedent(d.text).replace("PTXB_API ", "")
     if d.kind != "function" or re.match(r"[A-Z_]+\(", text):
         return text

@@ -30,7 +30,7 @@ class Declaration:
     kind: str       # class, enum, function, value, type, macro or concept
     name: str
     file: str
-    first: int      # lines of the whole declaration, of which 1 is the first
+    first: int      # lines of the whole declaration, counted from 1
     last: int
     text: str       # as it is written, without a body
     comment: str    # without its slashes

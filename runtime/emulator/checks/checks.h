@@ -5,7 +5,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// This is for all launches: what a CTA that exits must not leave behind, tiles that are filled under one
+// This is for all launches: what a CTA that exits must not leave unfinished, tiles that are filled under one
 // swizzle and read under another, and tensor copies that hardly mean what they do.
 void add_exits(Observers& observers, Cluster& cluster);
 void add_swizzles(Observers& observers, Cluster& cluster);

@@ -1,4 +1,4 @@
-// A CTA that exits leaves behind no copies under way, and no warpgroup that has shared its registers in part.
+// A CTA that exits leaves no copies under way, and no warpgroup that has shared its registers in part.
 #include <fmt/format.h>
 
 #include "runtime/emulator/checks/checks.h"

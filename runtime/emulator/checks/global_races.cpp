@@ -115,7 +115,7 @@ class GlobalRaces final : public Observer {
            (scope == Scope::gpu && by.device == me.device);
   }
 
-  // Lanes of a warp are threads as others: what they do is ordered where they meet or are told.
+  // Lanes of a warp are threads as others: what they do is ordered where they meet or learn of it.
   void log_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a, bool meets_own) {
     const LaneOrder& order = w.causality.lanes();
     const LoggedAccess now{a.address,
@@ -149,7 +149,7 @@ class GlobalRaces final : public Observer {
       for (int lane = now.first_lane(at); lane <= now.last_lane(at); ++lane)
         for (int other = earlier.first_lane(at); other <= earlier.last_lane(at); ++other) {
           if (lane == other || order.knows(lane, other, earlier.stamp)) continue;
-          if (a.writes && earlier.writes) {  // what stands there already races for nothing
+          if (a.writes && earlier.writes) {  // what is there already is no race
             if (stored.empty()) {
               stored.resize(a.bytes);
               if (!a.values(stored.data())) stored.clear();
@@ -200,7 +200,7 @@ class GlobalRaces final : public Observer {
                       "stands between",
                       a.what, where, earlier),
           lane);
-    // A store of what stands there already races for nothing.
+    // A store of what is there already is no race.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
           fmt::format("{} {} what stands there already, and nothing orders it after the other write: {}",

@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Lanes from `lane` on access `each` bytes one behind the other; or, where that is 0, `count` of them all of
+// Lanes from `lane` on access `each` bytes one after the other; or, where that is 0, `count` of them all of
 // the bytes.
 struct LoggedAccess {
   Address address = 0;

@@ -1,4 +1,4 @@
-// Races in shared memory, and accesses of the async proxy that no fence orders behind those of the generic
+// Races in shared memory, and accesses of the async proxy that no fence orders after those of the generic
 // one: of threads and of asynchronous operations by the shadow of each CTA (machine/shadow.h), and of the
 // lanes of one warp by their marks.
 #include <fmt/format.h>
@@ -104,7 +104,7 @@ std::optional<Clash> Races::without_released(Clash first, const Knowledge& known
   return clash;
 }
 
-// Threads that store what stands there already, by threads too, race for nothing: a note says it.
+// Threads that store what is there already, by threads too, do not race: a note says it.
 void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
   std::vector<std::byte> stored(a.bytes);
   const bool is_known = a.values(stored.data());

@@ -70,7 +70,7 @@ class TileCopies final : public Observer {
     Address tensor = 0;
     Coordinates at = {};
   };
-  // The stage of an object of shared memory in which an offset lies.
+  // The stage of an object of shared memory that an offset is in.
   struct Stage {
     uint32_t begin, bytes;
   };
@@ -154,8 +154,7 @@ class TileCopies final : public Observer {
                     line(w, other->pc), in_words(other->at, c.at.size())));
   }
 
-  // Two boxes may differ along one dimension: the one that lies behind the other has the greater
-  // coordinate.
+  // Two boxes may differ along one dimension: the one that is after the other has the greater coordinate.
   static bool follows(const Coordinates& a, const Coordinates& b) {
     const auto first = std::ranges::mismatch(a, b);
     if (first.in1 == a.end()) return false;

@@ -24,7 +24,7 @@ void Decoder::index_functions() {
   }
 }
 
-// This is what an .alias stands for; else the name itself.
+// This is the function that an .alias names; else the name itself.
 std::string Decoder::function_named(const std::string& name) const {
   const auto alias = aliases_.find(name);
   return alias == aliases_.end() ? name : alias->second;

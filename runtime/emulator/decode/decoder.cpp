@@ -80,7 +80,7 @@ void Decoder::function(const ptx_text::Function& f) {
       }
   }
   walk(f.body, scope);
-  // What runs off the end returns.
+  // A thread that runs off the end returns.
   static const ptx_text::Instruction ret{std::nullopt, "ret", {}};
   placed_.push_back({&ret, scope});
   kernel_.lines.push_back(source_);
@@ -138,7 +138,7 @@ uint16_t Decoder::file_number(const std::string& token) const {
   return file == file_numbers_.end() ? uint16_t{0xffff} : file->second;
 }
 
-// It tells where the function of a .loc was inlined: in a line that an earlier .loc may have told to be
+// It tells where the function of a .loc was inlined: in a line that an earlier .loc may have said to be
 // inlined itself.
 int32_t Decoder::inlined_call(const ptx_text::Directive& d) {
   auto place = [&](size_t first) {
@@ -162,7 +162,7 @@ int32_t Decoder::inlined_call(const ptx_text::Directive& d) {
   return number;
 }
 
-// The name of a .loc's function, which lies behind a label of .debug_str; empty where that is not there.
+// The name of a .loc's function, which is after a label of .debug_str; empty where that is not there.
 std::string Decoder::called_function(const ptx_text::Directive& d) const {
   const auto word = std::ranges::find(d.tokens, "function_name");
   if (word == d.tokens.end()) return {};
@@ -244,7 +244,7 @@ Kernel Decoder::run() {
     const auto from = static_cast<uint32_t>(placed_.size());
     placed_registers_.clear();
     function(*wanted_[i]);
-    // Dynamic shared memory lies behind all static: its place is known once every body is laid out, so that
+    // Dynamic shared memory comes after all static: its place is known once every body is laid out, so that
     // functions called later that add static shared memory would move it.
     const uint32_t end = align_up(kernel_.shared_bytes, kernel_.dynamic_align);
     if (i == 0) {

@@ -64,7 +64,7 @@ struct Refused {
   std::string why;
 };
 
-// Where control may go from an instruction.
+// Control may go to these from an instruction.
 struct Jump {
   std::vector<uint32_t> targets;
   bool leaves = false;  // control goes on to the next instruction only if the guard is false
@@ -98,7 +98,7 @@ class Decode {
 
   const ptx_text::Instruction& text;
   const isa::Recognised& row;
-  const std::vector<std::string_view> words;  // of the mnemonic, behind the first
+  const std::vector<std::string_view> words;  // of the mnemonic, after the first
 
   size_t count() const { return text.operands.size(); }
   const ptx_text::Operand& operand(size_t i) const { return text.operands[i]; }
@@ -125,7 +125,7 @@ class Decode {
   WideRegister wide(const ptx_text::Operand& operand, Type type, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx_text::Operand& operand) const;
-  // [base + displacement]. If a symbol stands in it, `of_symbol` gets the symbol's space.
+  // [base + displacement]. If a symbol is in it, `of_symbol` gets the symbol's space.
   AddressOperand address(const ptx_text::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
   // The offset of a variable in the running function's frame, or sym+4; nothing for any other operand.
   std::optional<uint64_t> in_frame(const ptx_text::Operand& operand) const;

@@ -135,7 +135,7 @@ class Guess {
 
 }  // namespace
 
-// The registers out of which values get into those that swaps compare, by moves alone.
+// The registers whose values get into those that swaps compare, by moves alone.
 std::set<int32_t> Decoder::compared_by_swaps() const {
   std::set<int32_t> met;
   std::unordered_multimap<int32_t, int32_t> moves;  // by where they go

@@ -8,7 +8,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// Which registers are defined, by their numbers.
+// The numbers of the registers that are defined.
 class Defined {
  public:
   Defined(size_t count, bool all) : words_((count + 63) / 64, all ? ~uint64_t{0} : 0) {}
@@ -62,7 +62,7 @@ std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
     number(kernel_.code[pc].guard);
   }
   auto is_defined = [&](const Defined& state, Register r) { return r.at < 0 || state[numbers.at(r.at)]; };
-  // What holds behind an instruction, from what holds before it.
+  // This gives what holds after an instruction, from what holds before it.
   auto step = [&](Defined& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];
     auto defined = [&](Register r) { return is_defined(state, r); };

@@ -55,7 +55,7 @@ uint64_t Decoder::size_of(const ptx_text::Declaration& d, const ptx_text::Declar
 }
 
 uint32_t Decoder::align_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
-  // Behind .ptr, .align is that of what it points to.
+  // After .ptr, .align is that of what it points to.
   if (auto said = d.after(".align"); !said.empty() && !d.has(".ptr")) {
     const uint32_t align = to_number(said);
     if (!std::has_single_bit(align))

@@ -95,7 +95,7 @@ struct Atomic {
   Scope scope;
 };
 
-// Adds operands, which lie side by side as they do in global memory, to what stands there.
+// Adds operands, which are side by side as in global memory, to what is there.
 void add_to(Warp& w, const Atomic& x, uint64_t address, const std::byte* operands, size_t all) {
   const auto width = static_cast<uint32_t>(bytes(x.type));
   std::byte* place = w.grid().memory.find(address, static_cast<uint32_t>(all))->at(address);

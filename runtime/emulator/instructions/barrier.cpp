@@ -20,7 +20,7 @@ struct Bar {
   bool reduces() const { return kind >= BarKind::red_popc; }
 };
 
-// What bar.red gives each of its threads.
+// bar.red gives each of its threads this.
 void give_result(Warp& w, const Bar& x, Lanes lanes, const Barrier& b) {
   if (x.kind == BarKind::red_popc) return for_lanes(lanes, [&](int k) { w.at<uint32_t>(x.d)[k] = b.result; });
   const bool yes = x.kind == BarKind::red_and ? b.result == b.result_threads : b.result != 0;

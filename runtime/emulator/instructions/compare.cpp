@@ -157,7 +157,7 @@ void execute_setp_pair(Warp& w, const SetPredicate& x, Lanes lanes) {
   set_predicates(w, x, lanes, low, high);
 }
 
-// As setp into a register: 1.0 or all ones. Of pairs, one in each half.
+// This is setp into a register: 1.0 or all ones. Of pairs, one in each half.
 struct Set {
   Register d;
   uint32_t yes;
@@ -211,7 +211,7 @@ void with_comparable(Decode& d, Type type, bool flushes, F f) {
   }
 }
 
-// CmpOp{.BoolOp}, of which the operand at `combined` is c.
+// CmpOp{.BoolOp}, whose c is the operand at `combined`.
 Comparison take_comparison(Decode& d, size_t combined) {
   Comparison x{};
   x.relation = relation_of(d);

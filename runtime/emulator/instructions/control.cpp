@@ -117,7 +117,7 @@ void execute_call_by_address(Warp& w, const CallOperands& x, Lanes lanes) {
 
 void execute_return(Warp& w, Lanes lanes) {
   if (w.fragment().depth == 0) return w.leave(lanes);
-  // Those that were called from one place return together.
+  // Lanes that were called from one place return together.
   auto frame = [&](int lane) -> const LaneFrame& { return w.caller(lane); };
   const uint32_t back = frame(__builtin_ctz(lanes)).pc, routine = frame(__builtin_ctz(lanes)).routine;
   Lanes same = 0;
@@ -226,8 +226,8 @@ void check_width(Warp& w, std::string_view spec, int lane) {
   }
 }
 
-// One lane's printf. The arguments lie one behind another, each at a multiple of its size (CUDA C++
-// Programming Guide, "Formatted Output"; floats come as doubles).
+// One lane's printf. The arguments follow each other, each at a multiple of its size (CUDA C++ Programming
+// Guide, "Formatted Output"; floats come as doubles).
 std::string formatted(Warp& w, const std::string& format, uint64_t arguments, int lane) {
   std::string out;
   for (size_t at = 0; at < format.size();) {
@@ -396,7 +396,7 @@ void decode_plain(Decode& d) {
   d.run<handler>();
 }
 
-// Behind which nothing follows: the thread or the function ends.
+// Nothing follows these: the thread or the function ends.
 template <auto handler>
 void decode_end(Decode& d) {
   d.jump.leaves = true;

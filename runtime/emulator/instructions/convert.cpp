@@ -183,7 +183,7 @@ void execute_cvt(Warp& w, const Convert& x, Lanes lanes) {
   });
 }
 
-// Of two f32, a goes to the upper half of d.
+// The first of two f32, a, goes to the upper half of d.
 struct ConvertPair {
   Register d, a, b;
   Type to;

@@ -1,4 +1,4 @@
-// What bulk copies have in common, tensor or not.
+// Declares what bulk copies have in common, tensor or not.
 #pragma once
 
 #include "runtime/emulator/instructions/mbarrier.h"

@@ -165,7 +165,7 @@ void decode_bulk_wait(Decode& d) {
 
 // --- bulk copies that are no tensors ---
 
-// How a copy combines what it brings with what is there.
+// A copy combines what it brings with what is there in this way.
 struct ElementReduction {
   Reduction op;
   Type type;
@@ -179,7 +179,7 @@ struct BulkLoad {
   bool from_shared;
 };
 
-// From shared memory to global memory.
+// This copies from shared memory to global memory.
 struct BulkStore {
   AddressOperand dst_mem, src_mem;
   Register size;
@@ -349,7 +349,7 @@ void execute_cp_async(Warp& w, const CpAsync& x, Lanes lanes) {
 
 void execute_cp_commit(Warp& w, Lanes) { w.copies.groups.push_back(w.copies.issued); }
 
-// Until all copies up to the one that is numbered `last` are done.
+// The thread waits until all copies up to the one that is numbered `last` are done.
 void wait_for_copies(Warp& w, uint32_t last) {
   if (!w.copies.outstanding.empty() && *w.copies.outstanding.begin() <= last) return w.retry(Wait::copies);
   if (last > 0) w.causality.learn(w.copies.actor, last);

@@ -37,7 +37,7 @@ struct FloatModifiers {
   bool operator==(const FloatModifiers&) const = default;
 };
 
-// An operation has up to three sources; behind its last one stands that again.
+// An operation has up to three sources; its last one is followed by that again.
 struct FloatArithmetic {
   Register d, a, b, c;
   Op op;

@@ -62,7 +62,7 @@ inline Rounding rounding_of(const Decode& d) {
                                             : Rounding::rn;
 }
 
-// Calls f with a value of the C++ integer type that `type` stands for; refuses all other types.
+// Calls f with a value of the C++ integer type of `type`; refuses all other types.
 template <class F>
 void with_integer(Decode& d, Type type, F f) {
   switch (type) {
@@ -86,7 +86,7 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// Take the operands, all of which have the type `type`.
+// Take the operands, which all have the type `type`.
 inline Unary unary_operands(Decode& d, Type type) { return {d.destination(0, type), d.source(1, type)}; }
 inline Binary binary_operands(Decode& d, Type type) {
   return {d.destination(0, type), d.source(1, type), d.source(2, type)};

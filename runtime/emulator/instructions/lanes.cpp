@@ -1,5 +1,5 @@
-// What the lanes of a warp do together (PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync, elect.sync,
-// activemask, bar.warp.sync).
+// Executes what the lanes of a warp do together (PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync,
+// elect.sync, activemask, bar.warp.sync).
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/handlers.h"

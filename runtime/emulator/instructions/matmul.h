@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// How the elements of a tile are read.
+// This says how the elements of a tile are read.
 struct ElementType {
   Type type = Type::none;
   int bytes = 0;
@@ -19,10 +19,10 @@ struct ElementType {
 };
 ElementType element_type(Type type);
 
-// This is where the metadata of a sparse A lies (PTX ISA, "Sparse matrix storage"): four bits for each four
-// columns, of which two are stored; of .tf32 for each two, of which one is, and of .u4 and .s4 for each
-// eight, of which two pairs are. Of each four lanes some hold it: those that the selector names, if they are
-// not all.
+// This is where the metadata of a sparse A is (PTX ISA, "Sparse matrix storage"): four bits for each four
+// columns, two of them stored; of .tf32 for each two, one of them stored, and of .u4 and .s4 for each eight,
+// two pairs of them stored. Of each four lanes some hold it: those that the selector names, if they are not
+// all.
 struct Sparsity {
   int element_bits;
   int columns;  // of A, twice those that are stored

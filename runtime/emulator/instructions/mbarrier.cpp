@@ -299,7 +299,7 @@ void execute_phase_wait(Warp& w, const PhaseWait& x, Lanes lanes) {
   if (passed && x.acquires) w.causality.told(passed, w.alive);
   if (!waited) return;
   write_word(*waited);
-  // Whoever is told to wait asks again once something has changed: a poll that cannot succeed is not worth a
+  // Whoever has to wait asks again once something has changed: a poll that cannot succeed is not worth a
   // step.
   w.pause(Wait::mbarrier);
   w.fragment().object = waited->offset;

@@ -79,7 +79,7 @@ GlobalAccess global_access(const Warp& w, uint64_t address, uint32_t bytes, int 
           .lane = lane};
 }
 
-// Moves vectors of n elements that lie one behind the other, each a lane's.
+// Moves vectors of n elements that follow each other, each a lane's.
 template <class T, bool store, size_t n>
 void move_vectors(Warp& w, std::span<const Register> registers, const Together& t, std::byte* place) {
   for (size_t k = 0; k < n; ++k) {
@@ -277,7 +277,7 @@ void decode_access(Decode& d, bool store) {
   auto parts = Decode::parts(data);
   if (const auto all = static_cast<size_t>(bytes(type)) * parts.size(); all > 16)
     d.reject(fmt::format("{} B in one access; sm_90 has up to 16", all));
-  // All registers of a vector are as wide; constants beside them are made so.
+  // All registers of a vector are as wide; constants next to them are made so.
   Type each = type;
   for (const ptx_text::Operand* o : parts)
     if (const uint8_t width = d.register_bytes(*o); width > bytes(type) && width <= 8)
@@ -355,7 +355,7 @@ void add_memory(DecodeTable& t) {
   t["ld"] = [](Decode& d) { decode_access(d, false); };
   t["ldu"] = [](Decode& d) { decode_access(d, false); };
   t["st"] = [](Decode& d) { decode_access(d, true); };
-  // On one device a multimem address stands for one place.
+  // A multimem address means one place on one device.
   t["multimem.st"] = [](Decode& d) { decode_access(d, true); };
   t["multimem.ld_reduce"] = [](Decode& d) { decode_access(d, false); };
   t["prefetch"] = decode_hint;

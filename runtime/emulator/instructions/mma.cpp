@@ -214,7 +214,7 @@ struct MmaQuads {
   bool a_by_column, b_by_row;
 };
 
-// This is where a lane's element e of an accumulator stands.
+// This is where a lane's element e of an accumulator is.
 std::pair<int, int> place_in_quads(Type type, int lane, int e) {
   const int lower = lane < 16 ? 0 : 4;
   if (type == Type::f16) return {lane % 4 + lower, e};
@@ -292,7 +292,7 @@ void decode_mma(Decode& d) {
   const std::string_view shape = *std::ranges::find_if(d.words, [](auto word) { return word[0] == 'm'; });
   if (shape == "m8n8k4" && !d.has("f64")) return decode_mma_quads(d);
   x.satfinite = d.has("satfinite");
-  // The types of d, a, b and c stand one behind another.
+  // The types of d, a, b and c follow each other.
   const auto of_a = 1 + std::ranges::find_if(d.words, [](auto word) { return type_named(word).has_value(); });
   x.d_type = *type_named(of_a[-1]);
   x.of_a = element_named(of_a[0]);

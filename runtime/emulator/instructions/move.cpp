@@ -141,7 +141,7 @@ void decode_mov_parts(Decode& d, size_t count) {
   const Type type = d.type();
   const auto to = Decode::parts(d.operand(0));
   auto from = Decode::parts(d.operand(1));
-  // %tid and its kin are vectors of four, of which the last is 0.
+  // %tid and its kin are vectors of four, and the last is 0.
   ptx_text::Operand dimensions[4];
   constexpr std::string_view vectors[] = {"%tid",       "%ntid",       "%ctaid",         "%nctaid",
                                           "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"};

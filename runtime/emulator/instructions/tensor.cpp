@@ -14,7 +14,7 @@ namespace {
 
 enum class Mode : uint8_t { tile, im2col, im2col_no_offs };
 
-// [tensorMap, tensorCoords]: one coordinate for each dimension, innermost first; of im2col the offsets behind
+// [tensorMap, tensorCoords]: one coordinate for each dimension, innermost first; of im2col the offsets after
 // them, one for each dimension but the first and the last.
 struct TensorBox {
   AddressOperand tensor_map;
@@ -100,7 +100,7 @@ using RowFunction = std::function<void(const BoxRow&)>;
 // 128 B: what TMA asks of a shared address; the swizzle patterns come from the address itself.
 constexpr uint32_t shared_align = 128;
 
-// The checks are told this of a copy; it refers to the map and the coordinates.
+// The checks get this of a copy; it refers to the map and the coordinates.
 TileCopy tile_copy(Cta& cta, uint32_t offset, const MapContents& m, const std::array<int32_t, 5>& at,
                    uint32_t mask = 0) {
   return {cta,
@@ -253,7 +253,7 @@ Mode mode_of(const Decode& d) {
   return d.has("im2col") ? Mode::im2col : d.has("im2col_no_offs") ? Mode::im2col_no_offs : Mode::tile;
 }
 
-// Takes the operand [map, {coordinates}], and behind the coordinates the offsets of im2col.
+// Takes the operand [map, {coordinates}], and after the coordinates the offsets of im2col.
 TensorBox take_box(Decode& d, const ptx_text::Operand& o, const ptx_text::Operand* offsets) {
   std::vector<Register> registers = d.sources(Decode::parts(o.parts[1]), Type::s32);
   if (offsets) {

@@ -10,7 +10,7 @@ namespace ptxbuilder::runtime::emulator {
 namespace {
 
 // Rows of the matrix and bytes of each; row r goes to the lane (r % rows_each) * step + r / rows_each *
-// behind, and again to `copies` of them, each `apart` lanes behind the one ahead.
+// behind, and again to `copies` of them, each `apart` lanes after the one before.
 struct CopyShape {
   uint32_t rows, bytes;
   uint32_t rows_each = 128, behind = 0, step = 1, copies = 1, apart = 0;

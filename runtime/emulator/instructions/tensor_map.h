@@ -1,4 +1,4 @@
-// What the emulator keeps in the 128 bytes of a tensor map, and the walk over a box.
+// Declares what the emulator keeps in the 128 bytes of a tensor map, and the walk over a box.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ struct MapContents {
   uint32_t box_bytes() const;
   Type type() const;  // of the elements, for reducing copies
   // It says whether two dimensions have one stride, so that the same rows are reached by many coordinates,
-  // and by others what lies beyond the memory that a kernel means: rows that end where a coordinate says, as
-  // of Triton's ragged tensors. Then each row that is copied is held against memory, and not the whole map.
+  // and by others what is beyond the memory that a kernel means: rows that end where a coordinate says, as of
+  // Triton's ragged tensors. Then each row that is copied is held against memory, and not the whole map.
   bool slides() const;
 };
 
@@ -40,13 +40,13 @@ TensorMap encode_map(const TensorMapView& map);
 
 // The contents of 128 bytes; magic is not `map_magic` where they are no map.
 MapContents map_contents(const std::byte* bytes);
-// What no map that was encoded has, of contents that a kernel may have written byte by byte; empty where a
+// No map that was encoded has these contents, which a kernel may have written byte by byte; empty where a
 // copy can be run. The other rules are those of breach().
 std::string unsound(const MapContents& map);
 inline constexpr uint32_t map_magic = 0x70746d31;
 
 // One row of a box: `bytes` of shared memory from `linear` on, before swizzling; of them, those of elements
-// [first, last) are in the tensor, the first of which lies at `address`.
+// [first, last) are in the tensor, the first at `address`.
 struct BoxRow {
   uint32_t linear, bytes;
   uint32_t first, last;
@@ -54,8 +54,8 @@ struct BoxRow {
 };
 void for_each_row(const MapContents& map, std::span<const int32_t> coordinates,
                   const std::function<void(const BoxRow&)>& row);
-// The same of a column of pixels: its coordinates are those of the first one, each of which is read so far
-// off.
+// This is the walk over a column of pixels: its coordinates are those of the first one, and each pixel is
+// read so far off.
 void for_each_pixel(const MapContents& map, std::array<int32_t, 5> coordinates,
                     std::span<const uint16_t> offsets, const std::function<void(const BoxRow&)>& row);
 
@@ -65,7 +65,7 @@ void decode_map_fence(Decode& d);
 // that the changes have left illegal.
 void check_changed_map(Warp& w, uint64_t address, const MapContents& map, int lane);
 
-// Where the byte at shared address `address` lies under a swizzle (Swizzle<B, 4, 3>): bits 4.. ^= bits 7...
+// The place of the byte at shared address `address` under a swizzle (Swizzle<B, 4, 3>): bits 4.. ^= bits 7...
 inline uint32_t swizzled(uint32_t address, Swizzle swizzle) {
   const uint32_t mask = (1u << static_cast<int>(swizzle)) - 1;  // none 0, 32 B 1, 64 B 3, 128 B 7
   return address ^ (((address >> 7) & mask) << 4);

@@ -1,6 +1,6 @@
 // Tensor memory and the products in it (PTX ISA, "TensorCore 5th Generation Family Instructions"): of one
-// CTA, with 64 or 128 rows, of matrices in shared memory, of which A may be in tensor memory. Products,
-// copies and commits of a CTA are done in order, behind the threads' backs.
+// CTA, with 64 or 128 rows, of matrices in shared memory; A may be in tensor memory. Products, copies and
+// commits of a CTA are done in order, asynchronously to the threads.
 #include "runtime/emulator/instructions/tensor_memory.h"
 
 #include <fmt/format.h>
@@ -223,7 +223,7 @@ void execute_transfer(Warp& w, const TensorTransfer& x, Lanes lanes) {
   }
 }
 
-// A transfer is done where it stands, so that a wait is for who checks alone.
+// A transfer is done where it is issued, so that a wait is for who checks alone.
 template <bool store>
 void execute_transfer_wait(Warp& w, Lanes lanes) {
   if (!w.converged(lanes)) return;

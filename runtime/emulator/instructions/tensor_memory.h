@@ -1,5 +1,5 @@
-// Accesses of tensor memory, which are checked against earlier ones, and what is done there behind the
-// threads' backs.
+// Accesses of tensor memory, which are checked against earlier ones, and what is done there asynchronously to
+// the threads.
 #pragma once
 
 #include <functional>

@@ -36,7 +36,7 @@ std::optional<DType> element_type_of(uint64_t value) {
   return types[value];
 }
 
-// Where the map lies, and a note that it is changed.
+// The place of the map, and a note that it is changed.
 std::byte* changed_map(Warp& w, uint64_t address, Space space, int lane, bool releases) {
   if (address % 64)
     w.fail(Fault::misaligned, fmt::format("the tensor map's address {:#x} is not a multiple of 64", address),

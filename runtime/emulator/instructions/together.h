@@ -1,4 +1,4 @@
-// Lanes of a warp that access memory side by side are told of as one access.
+// Lanes of a warp that access memory side by side are reported as one access.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Lanes that access memory together: `count` of them, from the first on, each `each` bytes behind the one
-// ahead; or all the same bytes, where `each` is 0.
+// Lanes that access memory together: `count` of them, from the first on, each `each` bytes after the one
+// before; or all the same bytes, where `each` is 0.
 struct Together {
   int first = 0;
   uint32_t count = 0, each = 0;

@@ -36,8 +36,8 @@ struct Mbarrier {
 // This is how many warps have ever arrived at it.
 uint32_t arriving_warps(const Mbarrier& m);
 
-// For a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its count means
-// where its name is that of a Pipeline's; else nothing.
+// The text is for a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its
+// count means where its name is that of a Pipeline's; else nothing.
 std::string about_arrivals(const Mbarrier& m);
 
 // Its name, for reports of a warp.

@@ -71,7 +71,7 @@ Knowledge Causality::published(Scope scope) const {
   if (!published) return passed;
   passed.seen = published->seen;
   passed.global = published->global;
-  // A fence.proxy.async behind the fence counts as well.
+  // A fence.proxy.async after the fence counts as well.
   if (!passed.global->fenced.covers(knowledge_.global->fenced)) {
     auto global = std::make_shared<GlobalKnowledge>(*passed.global);
     global->fenced = knowledge_.global->fenced;

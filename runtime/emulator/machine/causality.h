@@ -34,7 +34,7 @@ class Causality {
   }
   // The warp knows from now on that what `actor` had done by `time` is done.
   void learn(Actor actor, uint32_t time) { knowledge_.seen.raise(actor, time); }
-  // These are told, by an mbarrier or by a word that orders others, what all lanes have done.
+  // These learn, by an mbarrier or by a word that orders others, what all lanes have done.
   void told(Lanes who, Lanes alive) { lanes_.learn(who, alive); }
   // These lanes have waited for each other.
   void meet(Lanes who, Lanes alive) {
@@ -59,8 +59,8 @@ class Causality {
   // other lanes have stored they know once they have met.
   void fence_proxy(Lanes who);
   void fence_inits();  // fence.mbarrier_init
-  // These are for global memory: a fence, and what a relaxed access of the scope passes on behind it; a
-  // fence.proxy.async of generic writes there; and a fence.sc, behind which stores up to that one are seen.
+  // These are for global memory: a fence, and what a relaxed access of the scope passes on after it; a
+  // fence.proxy.async of generic writes there; and a fence.sc, after which stores up to that one are seen.
   void publish(Scope scope);
   Knowledge published(Scope scope) const;
   bool has_published(Scope scope) const {  // other than what it has for a wider one
@@ -81,7 +81,7 @@ class Causality {
     f();
     knowledge_.seen = before;
   }
-  // The warp's further deeds come behind what it has done.
+  // The warp's further deeds come after what it has done.
   void step() { knowledge_.seen.raise(actor_, ++time_); }
 
  private:

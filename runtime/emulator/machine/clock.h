@@ -47,8 +47,8 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// This is what one thread may rely on in global memory, beside what it may rely on anyway. Few threads have
-// any, so that it is made once and shared.
+// This is what one thread may rely on in global memory, in addition to what it may rely on anyway. Few
+// threads have any, so that it is made once and shared.
 struct GlobalKnowledge {
   using Pointer = std::shared_ptr<const GlobalKnowledge>;
 
@@ -59,25 +59,25 @@ struct GlobalKnowledge {
   };
   std::map<uint64_t, std::shared_ptr<const Remote>> others;  // by cluster
   uint64_t settled = 0;  // stores up to this one come before what it does now; see WeakMemory
-  // A relaxed access behind a fence passes on what was known at the fence.
+  // A relaxed access after a fence passes on what was known at the fence.
   struct Published {
     Clock seen;
     Pointer global;
   };
   std::array<std::shared_ptr<const Published>, 4> published = {};  // by fences of each scope, or a wider one
 
-  // True where it tells all that `other` does, as far as that is told at a glance.
+  // True where it has all that `other` has, as far as that is seen at a glance.
   bool covers(const GlobalKnowledge& other) const;
   // Returns what both tell; null is nothing.
   static Pointer join(const Pointer& a, const Pointer& b);
 };
 
-// What one thread may rely on. It travels with every release and acquire.
+// A thread may rely on this. It travels with every release and acquire.
 struct Knowledge {
   Clock seen;    // done before now (PTX ISA, "Causality Order")
   Clock fenced;  // generic-proxy writes that a fence.proxy.async has made visible to the async proxy
   Clock inits;   // mbarrier.inits that a fence.mbarrier_init has published
-  // This is for warps of which a lane has arrived at an mbarrier for itself alone: what is done of those of
+  // This is for warps with a lane that has arrived at an mbarrier for itself alone: what is done of those of
   // its lanes that have arrived since.
   Clock told;
   GlobalKnowledge::Pointer global;

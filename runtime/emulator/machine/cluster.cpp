@@ -175,7 +175,7 @@ bool Cluster::end_delay() {
 Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes_on) {
   const uint64_t end = steps + budget;
   size_t polls = 0;  // turns in a row that ended in one
-  // Who waits for an mbarrier may have a limit of time, also while others read memory again and again.
+  // A wait for an mbarrier may have a limit of time, also while others read memory again and again.
   if (version != seen_version_) {
     seen_version_ = version;
     seen_at_ = steps;

@@ -81,7 +81,7 @@ class Cluster {
   }
   // Adds what it has done.
   void count_in(EmulatorStatistics& statistics) const;
-  // A launch behind this one knows this of it and by it, once it has ended.
+  // A launch after this one knows this of it and by it, once it has ended.
   GlobalKnowledge::Pointer known_at_end() const;
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what

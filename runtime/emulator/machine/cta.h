@@ -53,8 +53,8 @@ class Cta {
   DecodedTile<float> reals;
   DecodedTile<int32_t> wholes;
 
-  // This names what lies there, for reports: "full[2]", "sA[1]+48" where the sidecar says so, else the
-  // variable of the PTX and an offset.
+  // This names what is there, for reports: "full[2]", "sA[1]+48" where the sidecar says so, else the variable
+  // of the PTX and an offset.
   std::string name(uint32_t offset) const;
   Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes) const;
   void lanes_done(Warp& warp);  // some of the warp's lanes have exited

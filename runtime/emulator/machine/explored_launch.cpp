@@ -12,7 +12,7 @@
 namespace ptxbuilder::runtime::emulator {
 
 // A process is a fragment of a warp, named after its first lane, or an asynchronous operation. A step of a
-// fragment is one instruction that others may see, and all behind it that nobody sees.
+// fragment is one instruction that others may see, and all after it that nobody sees.
 class ExploredLaunch {
  public:
   ExploredLaunch(const Grid& grid, std::chrono::steady_clock::time_point deadline)
@@ -185,7 +185,7 @@ class ExploredLaunch {
       }
   }
 
-  // These wait ahead of a step, and have met others behind it.
+  // These wait before a step, and have met others after it.
   void list_waiting(const Cluster& cluster) {
     for (const Warp* warp : cluster.all_)
       for (const Fragment& f : warp->fragments_)
@@ -200,7 +200,7 @@ class ExploredLaunch {
     waiting_.clear();
   }
 
-  // Who has read a value does not read it again by the same instruction where there is a newer one.
+  // A reader of a value does not read it again by the same instruction where there is a newer one.
   size_t choose(std::span<const uint64_t> stores, bool loads) {
     if (!loads) return exploration_.value(stores.size());
     uint64_t& last = last_read_.try_emplace(reader_, ~uint64_t{0}).first->second;
@@ -217,8 +217,8 @@ class ExploredLaunch {
     met_.clear();
   }
 
-  // Who reads again what it has read, by the same instruction, polls: it lets others go first until one of
-  // them changes something that it has read since it has changed something itself.
+  // A warp that reads again what it has read, by the same instruction, polls: it lets others go first until
+  // one of them changes something that it has read since it has changed something itself.
   void note_poll(uint64_t process, uint32_t pc) {
     Poll& poll = polls_[process];
     if (record_.changes()) {

@@ -12,8 +12,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Who accesses: a thread of a CTA of a cluster, which have numbers among those of all launches that run at
-// once, of a device.
+// The one that accesses: a thread of a CTA of a cluster, which have numbers among those of all launches that
+// run at once, of a device.
 struct Party {
   uint64_t cluster, cta;
   uint32_t device;

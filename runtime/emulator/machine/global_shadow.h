@@ -62,10 +62,10 @@ class GlobalShadow {
 
   const GlobalActor* add(GlobalActor actor);
 
-  // Who calls access() holds the lock of the page.
+  // The caller of access() holds the lock of the page.
   std::mutex& lock_of(Address address) { return part_of(address).mutex; }
   // Records an access of [address, address + bytes) of one page. `standing` says what the one who accesses
-  // knows of an earlier deed. Returns the first clash, behind whose word the rest is not recorded. Where the
+  // knows of an earlier deed. Returns the first clash; the rest after its word is not recorded. Where the
   // same actor has written one of the words, or has read one that it writes, and not both times by strong
   // accesses, `meets_own` becomes true.
   template <class F>
@@ -166,7 +166,7 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
       meets_own |= last.meets_own;
     }
     if (deed.bytes != 15) continue;
-    // Whole words of the same state behind it have the same result.
+    // Whole words of the same state after it have the same result.
     const size_t more = run_of(&cell + 1, (end - at) / 4 - 1, last.state);
     std::fill_n(&cell + 1, more, last.result);
     at += static_cast<uint32_t>(more) * 4;
@@ -174,8 +174,8 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
   return std::nullopt;
 }
 
-// Some of the reads that the reader does not know to be over stand for all: a write that is not ordered
-// behind any of them races.
+// Some of the reads that the reader does not know to be over stand for all: a write that is not ordered after
+// any of them races.
 template <class F>
 void GlobalShadow::add_read(State& state, const GlobalDeed& deed, F standing) {
   state.reads.erase_if([&](const GlobalDeed& read) {

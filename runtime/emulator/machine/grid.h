@@ -46,7 +46,7 @@ struct Grid {
   const Kernel& kernel;
   GlobalMemory& memory;
   const EmulatorOptions& options;
-  const std::vector<SharedObject>& shared;  // what lies where in dynamic shared memory, for reports
+  const std::vector<SharedObject>& shared;  // the objects in dynamic shared memory, for reports
   Launch launch;
   std::vector<std::byte> parameters;
   uint64_t seed = 0;
@@ -54,7 +54,7 @@ struct Grid {
   uint32_t device = 0;
   uint64_t first_cluster = 0;         // the number of its first, among those of launches that run at once
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
-  bool may_overlap = false;           // the launch ahead, whose deeds are over behind griddepcontrol.wait
+  bool may_overlap = false;           // the launch ahead, whose deeds are over after griddepcontrol.wait
   GlobalShadow* shadow = nullptr;     // of global memory
   GlobalMemoryOrder* order = nullptr;
   WeakMemory* weak = nullptr;
@@ -72,7 +72,7 @@ struct Grid {
     const Dim3 g = launch.grid, c = launch.cluster;
     return uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);
   }
-  // " of device 1", behind what reports say of a CTA, where launches of several run.
+  // " of device 1", after what reports say of a CTA, where launches of several run.
   std::string of_device() const { return is_alone ? "" : " of device " + std::to_string(device); }
 };
 

@@ -42,7 +42,7 @@ struct TensorLoad {
   RegisterList registers;
 };
 
-// cp.async of a warp: operations are numbered from 1 in the order of issue; a group is told by its last.
+// cp.async of a warp: operations are numbered from 1 in the order of issue; a group is known by its last.
 struct AsyncCopies {
   Actor actor = 0;
   uint32_t issued = 0;

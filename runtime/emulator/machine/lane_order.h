@@ -33,7 +33,7 @@ class LaneOrder {
     apart_ = false;
     all_ = now_++;
   }
-  // These lanes have been told, by an mbarrier or a word that orders others: they know all that was done.
+  // These lanes have learnt, by an mbarrier or a word that orders others: they know all that was done.
   void learn(Lanes who, Lanes alive) {
     if ((alive & ~who) != 0) return learn_some(who);
     apart_ = false;

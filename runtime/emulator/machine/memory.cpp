@@ -21,7 +21,7 @@ Address GlobalMemory::allocate(size_t bytes, std::string name, size_t align, boo
   Allocation allocation{
       next_, bytes, std::move(name), read_only, device, {zeros, &std::free}, {written, &std::free}};
   Address address = next_;
-  next_ += bytes + 4096;  // the gap: an access behind the end meets no other allocation
+  next_ += bytes + 4096;  // the gap: an access after the end meets no other allocation
   live_.emplace(address, std::move(allocation));
   return address;
 }

@@ -37,7 +37,7 @@ struct Allocation {
   // A bit for each word that the host or a kernel has written: memory that is allocated holds anything.
   std::unique_ptr<uint64_t[], decltype(&std::free)> written;
 
-  // Both are of [offset, offset + count), which lies inside.
+  // Both are of [offset, offset + count), which is inside.
   void note_written(uint64_t offset, uint64_t count) const;
   std::optional<uint64_t> first_unwritten(uint64_t offset, uint64_t count) const;
   std::byte* at(Address inside) const { return bytes.get() + (inside - address); }

@@ -49,13 +49,13 @@ inline float from_f16(uint16_t code) {
 
 inline uint16_t to_f16(float value) { return static_cast<uint16_t>(encode(value, f16_format)); }
 
-// PTX ISA, "Tensors" and "fma": tensor copies fill what lies outside with a NaN that makes the result of
+// PTX ISA, "Tensors" and "fma": tensor copies fill what is outside with a NaN that makes the result of
 // fma.oob +0. The manual does not say which bits it has. An H100 was measured to take these of either sign
 // for it, in f16 and in bf16, in a factor alone. That wider elements repeat them is not measured.
 inline constexpr uint16_t nan_out_of_bounds = 0x7ff7;
 
-// What the tensor core reads of a 32-bit register that holds tf32: the low 13 bits are ignored (PTX ISA,
-// "Alternate Floating-Point Data Formats").
+// The part that the tensor core reads of a 32-bit register that holds tf32: the low 13 bits are ignored (PTX
+// ISA, "Alternate Floating-Point Data Formats").
 inline float from_tf32(uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -38,7 +38,7 @@ class StoredBytes {
 };
 
 // An access of [offset, offset + bytes) of a CTA's shared memory by a thread, or by threads of a warp one
-// behind the other, who access `each` bytes from `lane` on.
+// after the other, who access `each` bytes from `lane` on.
 struct SharedAccess {
   Cta& cta;
   uint32_t offset, bytes;
@@ -57,7 +57,7 @@ struct AsyncAccess {
   const char* what;  // "this copy writes"
 };
 
-// An access of [address, address + bytes) of global memory, by a thread, or by threads of a warp one behind
+// An access of [address, address + bytes) of global memory, by a thread, or by threads of a warp one after
 // the other, who access `each` bytes from `lane` on, or all the same. `deed` is who has done it when, as of
 // the cluster.
 struct GlobalAccess {
@@ -131,7 +131,7 @@ class Observer {
   virtual void cta_exit(Cta&) {}
 };
 
-// The observers of a cluster, by event: none is told of what it does not override.
+// The observers of a cluster, by event: none is called for what it does not override.
 class Observers {
  public:
   template <class T>

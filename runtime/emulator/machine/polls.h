@@ -1,4 +1,4 @@
-// Which warps of a launch that is out of time do nothing but read a word again and again.
+// Finds the warps of a launch that is out of time which do nothing but read a word again and again.
 #pragma once
 
 #include <deque>

@@ -22,7 +22,7 @@ using Lanes = uint32_t;  // one bit for each lane of a warp
 inline constexpr Lanes all_lanes = ~Lanes{0};
 inline constexpr uint32_t no_pc = ~0u;
 
-// Where a register lies in a warp's register file, in bytes from the first register: 32 lanes of its width
+// The place of a register in a warp's register file, in bytes from the first register: 32 lanes of its width
 // side by side, or one word of 32 bits for a predicate. Constants and special registers, which nobody writes,
 // lie before the first.
 struct Register {
@@ -125,7 +125,7 @@ struct Instruction {
 
 // A parameter or result of a function, or what a call passes for it: a register, or bytes of a frame.
 struct CallValue {
-  Register r;           // no_register where it lies in the frame
+  Register r;           // no_register where it is in the frame
   uint32_t offset = 0;  // in the frame
   uint32_t bytes = 0;
 };
@@ -178,11 +178,11 @@ struct Variable {
 // acquire and a release in shared memory, and for an acquire in global memory, where a release wants a fence.
 enum class Order : uint8_t { none, relaxed, acquire, release, both, older };
 
-// Who is ordered by it: `gpu` is one device, and `sys` all that run at once.
+// These are ordered by it: `gpu` is one device, and `sys` all that run at once.
 enum class Scope : uint8_t { cta, cluster, gpu, sys };
 inline constexpr std::array kScopes = {Scope::cta, Scope::cluster, Scope::gpu, Scope::sys};
 
-// A special register that the kernel reads, and where it lies among the constants.
+// A special register that the kernel reads, and its place among the constants.
 struct SpecialUse {
   const SpecialRegister* special;
   Register at;
@@ -252,7 +252,7 @@ struct Kernel {
 
   uint32_t entry = 0;
   uint32_t register_bytes = 0;       // of one warp's registers
-  std::vector<std::byte> constants;  // what lies before the registers when a warp starts; a multiple of 64 B
+  std::vector<std::byte> constants;  // what is before the registers when a warp starts; a multiple of 64 B
   std::vector<SpecialUse> specials;
   std::map<Register, std::string> register_names;
   std::map<uint32_t, MatrixUse> matrix_uses;  // by program counter
@@ -273,7 +273,7 @@ struct Kernel {
   uint32_t ctas_least = 1;         // .minnctapersm
   uint32_t role_registers = 0;     // the most that a setmaxnreg asks for
   Dim3 required_cluster{0, 0, 0};  // .reqnctapercluster
-  bool uses_reserved = false;      // it asks where the shared memory lies that is reserved for libraries
+  bool uses_reserved = false;      // it asks where the shared memory is that is reserved for libraries
   bool names_semantics = false;    // some access is .relaxed, .acquire or .release
   bool communicates = false;       // CTAs may communicate, by atomics or by strong loads and stores
   bool takes_turns =

@@ -109,12 +109,12 @@ std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes
     }
     cell = last.result;
     if (access.bytes != 15) continue;
-    // Whole words of the same state behind it have the same result.
+    // Whole words of the same state after it have the same result.
     const size_t more = run_of(&cells_[at / 4 + 1], (offset + bytes - at) / 4 - 1, last.state);
     std::fill_n(&cells_[at / 4 + 1], more, last.result);
     at += static_cast<uint32_t>(more) * 4;
   }
-  if (uninitialised) last = {};  // whoever reads more of it is to be told again
+  if (uninitialised) last = {};  // whoever reads more of it gets a report again
   return std::nullopt;
 }
 

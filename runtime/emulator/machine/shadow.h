@@ -1,4 +1,4 @@
-// What is known of every word of shared memory: who wrote it last, and who has read it since.
+// Keeps what is known of every word of shared memory: who wrote it last, and who has read it since.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,7 @@ struct WordHistory {
 using Histories = Interned<WordHistory>;
 
 // The history of a word that shares it with no other, as where threads access memory in strides: it is
-// written over where it stands.
+// overwritten in place.
 struct OwnHistory {
   Access write, read;       // one read at most
   uint8_t initialised = 0;  // as of WordHistory
@@ -64,13 +64,13 @@ class Shadow {
   // clash: who comes to write it, unordered after the read, is the better culprit.
   std::optional<uint32_t> uninitialised;
 
-  // Records a write beside others, unordered with them, of the value that they have written.
+  // Records a write in addition to others, unordered with them, of the value that they have written.
   void agree(Access access, uint32_t offset, uint32_t bytes);
   // This says whether any of these bytes holds a defined value.
   bool any_initialised(uint32_t offset, uint32_t bytes) const;
   // The program counter of the last write of the word; no_pc where there was none.
   uint32_t writer(uint32_t offset) const;
-  // What stands there now is undefined.
+  // The contents are now undefined.
   void forget(uint32_t offset, uint32_t bytes);
 
   // Calls f(number) for the history of each word that shares it, to be renumbered.

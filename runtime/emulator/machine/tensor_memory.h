@@ -26,12 +26,12 @@ class TensorMemory {
     uint32_t time = 0, pc = 0, warp = 0, number = 0;
     Operation operation = Operation::load;
 
-    // A product or a copy, which is done behind the threads' backs.
+    // A product or a copy, which is done asynchronously to the threads.
     bool is_behind() const { return operation == Operation::product || operation == Operation::copy; }
   };
   // These operations of a warp, by their numbers, are done as far as its own threads know: a load once its
-  // tcgen05.wait::ld has ended, a product or a copy as soon as it is issued, since products behind it are
-  // done in order.
+  // tcgen05.wait::ld has ended, a product or a copy as soon as it is issued, since products after it are done
+  // in order.
   struct Done {
     uint32_t loads = 0, stores = 0, products = 0;
     bool has(const Deed& d) const {

@@ -29,7 +29,7 @@ class Together {
 
   void run() {
     for (uint32_t device = 0; device < launches_.size(); ++device) begin(device);
-    // Who polls goes on when a store of another is seen, which a weak memory shows late but for sure.
+    // A warp that polls goes on when a store of another is seen, which a weak memory shows late but for sure.
     constexpr int most_stalls = 8, most_polls = 20'000;
     int stalls = 0, polls = 0;
     while (std::ranges::any_of(launches_, [](const auto& l) { return l.share != nullptr; })) {

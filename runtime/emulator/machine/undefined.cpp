@@ -168,7 +168,7 @@ void UndefinedValues::load(std::span<const Register> data, const Place& place, u
   }
 }
 
-// Bytes of which some are written count as written: padding travels with its neighbours.
+// A group of bytes counts as written if some of them are: padding travels with its neighbours.
 void UndefinedValues::load_element(Register r, Place place, uint32_t bytes, int lane) {
   const Lanes bit = Lanes{1} << lane;
   if (const Cta* owner = place.owner) {

@@ -25,8 +25,8 @@ class UndefinedValues {
   // True where all instructions are followed, since undefined values came from elsewhere than doubtful
   // registers.
   bool follows_all() const { return follows_all_; }
-  // Before an instruction that some lanes execute: reports an undefined value that decides something, and
-  // notes which registers are undefined behind it.
+  // This comes before an instruction that some lanes execute: reports an undefined value that decides
+  // something, and notes which registers are undefined after it.
   void step(Lanes executing);
 
   // The lanes in which a register is undefined; and where that comes from.

@@ -378,7 +378,7 @@ void Warp::exit(Lanes who) {
   for (Meeting& m : meetings_) m.expected &= ~who;
   if (lanes == 0) stop_ = true;
   settle();
-  // Those that waited for the lanes that are gone look again.
+  // Lanes that waited for the ones that are gone look again.
   for (size_t k = 0; k < fragments_.size(); ++k)
     if (k != current_ && (fragments_[k].wait == Wait::lanes || fragments_[k].wait == Wait::aligned))
       fragments_[k].wait = Wait::none;

@@ -155,8 +155,7 @@ class Warp {
   uint64_t top(int lane) const { return top_[static_cast<size_t>(lane)]; }
   void reach(uint64_t end, int lane);
 
-  // --- accesses of shared memory, told to those who watch ---
-  // This one is by this thread, or by several.
+  // --- accesses of shared memory, reported to observers --- This one is by this thread, or by several.
   void touch(const SharedAccess& access);
   // This one is the same access, where it is one of the warp's own CTA, among those of the warp's other
   // lanes.
@@ -167,9 +166,9 @@ class Warp {
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                      StoredBytes values = {});
   // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what
-  // it acquires, or a fence behind it will, and what it releases, or a fence ahead of it has. Of shared
-  // memory where `owner` is not null, at an offset; else of global memory, at an address.
-  // An older value of global memory passes on what it did.
+  // it acquires, or a fence after it will, and what it releases, or a fence before it has. Of shared memory
+  // where `owner` is not null, at an offset; else of global memory, at an address. An older value of global
+  // memory passes on what it did.
   void order_before(Cta* owner, uint64_t at, Order order, Scope scope);
   void order_before(const PassedOnPointer& passed, Order order, Scope scope);
   void order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane);

@@ -1,4 +1,4 @@
-// A warp reaches memory here: address spaces, bounds, and who is told of an access.
+// A warp reaches memory here: address spaces, bounds, and who learns of an access.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -7,7 +7,7 @@ namespace ptxbuilder::runtime::emulator {
 
 namespace {
 
-// Whether [address, address + bytes) lies in [0, size), also where the sum would wrap.
+// This says whether [address, address + bytes) is in [0, size), also where the sum would wrap.
 bool inside(uint64_t address, uint64_t bytes, uint64_t size) {
   return address <= size && bytes <= size - address;
 }
@@ -180,7 +180,7 @@ void Warp::order_before(Cta* owner, uint64_t at, Order order, Scope scope) {
 
 void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope) {
   if (!cluster().checks || !passed) return;
-  // A fence behind a relaxed access acquires by its own scope.
+  // A fence after a relaxed access acquires by its own scope.
   const bool by_fence = !acquires(order);
   if (by_fence && !grid().kernel.names_semantics) return;
   for (const Scope s : kScopes) {

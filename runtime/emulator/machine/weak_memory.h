@@ -1,6 +1,6 @@
 // Global memory as weak as PTX's model lets it be: a load may read a store that a later one has replaced, and
 // a store may come ahead of one that memory has already, where nothing that the warp knows forbids it. What
-// forbids it is what the warp has accessed itself, what releases and barriers have told it (Knowledge), and
+// forbids it is what the warp has accessed itself, what it knows by releases and barriers (Knowledge), and
 // the stores that a fence.sc has settled. Loads do not read what is stored later: load buffering's weak
 // outcome does not appear.
 #pragma once
@@ -24,8 +24,8 @@ class Warp;
 // access, for the lines that were stored to last: what is forgotten has its newest value alone.
 class WeakMemory {
  public:
-  // Picks one of these stores, the newest of which is the last, for a load to read; or whether a store comes
-  // first of two or last.
+  // Picks one of these stores, the newest last, for a load to read; or whether a store comes first of two or
+  // last.
   using Choice = std::function<size_t(std::span<const uint64_t> stores, bool loads)>;
   WeakMemory(GlobalMemoryOrder& order, Choice choice) : order_(order), choice_(std::move(choice)) {}
   void choose_by(Choice choice) { choice_ = std::move(choice); }
@@ -36,8 +36,8 @@ class WeakMemory {
   };
   // It gives what the warp loads from an address, where memory holds `newest`.
   Value load(const Warp& w, Address address, const std::byte* newest);
-  // A store writes its bytes to what this returns, which is `newest` or an older value of the line. Behind
-  // the bytes comes end_store(), and then released(), which tells where the store passes on what it releases.
+  // A store writes its bytes to what this returns, which is `newest` or an older value of the line. After the
+  // bytes comes end_store(), and then released(), which says where the store passes on what it releases.
   std::byte* begin_store(const Warp& w, Address address, uint32_t bytes, std::byte* newest);
   void end_store(const Warp& w, Address address, bool is_atomic);
   // Releases to the value that end_store() has ended.
@@ -60,10 +60,10 @@ class WeakMemory {
     uint16_t mask = 0;    // of the line's bytes
     bool is_atomic = false;
     Reader by = {};
-    std::array<std::byte, 16> line = {};  // behind the store
+    std::array<std::byte, 16> line = {};  // after the store
     std::vector<Reader> readers = {};     // that nothing but the load tells of the store
     uint64_t word = 0;                    // address / 4 of a store that may release
-    // The word passed this on ahead of the store; and behind it, of one that was not the newest.
+    // The word passed this on ahead of the store; and after it, of one that was not the newest.
     PassedOnPointer before = {}, own = {};
   };
   struct Line {
