@@ -1,5 +1,5 @@
-// How long reading PTX takes, for the PTX of gemm and attention: parsing, a comparison and findings. Times
-// are of one thread.
+// This says how long reading PTX takes, for the PTX of gemm and attention: parsing, a comparison and
+// findings. Times are of one thread.
 #include <benchmark/benchmark.h>
 
 #include <fstream>

@@ -24,11 +24,11 @@ WORK = f"{TOP}/build/corpus"
 
 
 class Missing(Exception):
-    """What an origin lacks here."""
+    """This is what an origin lacks here."""
 
 
 def forms():
-    """Of gemm: fields that change its code."""
+    """These are forms of gemm: fields that change its code."""
     for types in ({}, {"a": "f16", "d": "f16"}, {"a": "tf32", "d": "f32"}, {"a": "e4m3"}, {"a": "e4m3", "promote": "yes", "bn": "128"},
                   {"a": "s8", "d": "s32"}):
         for form in ({}, {"cluster_m": "2"}, {"pingpong": "yes", "bn": "128"}, {"split_last": "2", "bn": "128"},

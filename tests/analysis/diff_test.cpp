@@ -207,7 +207,7 @@ TEST_CASE("other spellings of the same are no difference") {
 TEST_CASE("order is told where it matters, as one difference") {
   const std::string text = golden("gemm_warp_specialized");
   const std::vector<Region> before = regions_of(text);
-  // The first line with `what`, moved behind the next one with `behind`.
+  // The first line with `what`, moved after the next one with `behind`.
   const auto moved = [&](const char* what, const char* behind) {
     const size_t begin = text.rfind('\n', text.find(what)) + 1, end = text.find('\n', begin) + 1;
     const size_t to = text.find('\n', text.find(behind, end)) + 1;
@@ -406,7 +406,7 @@ LOOP:
 }
 )";
 
-// A text of the kernel, what stands in its place, and which of the places it is.
+// A text of the kernel, what is in its place, and which of the places it is.
 struct Edit {
   const char* from;
   const char* to;
@@ -497,7 +497,7 @@ std::string edited(std::string text, const Edit& edit) {
   return text.replace(at, std::string(edit.from).size(), edit.to);
 }
 
-// As `ptxb diff` tells it.
+// The text is as `ptxb diff` prints it.
 std::string compared(const std::string& a, const std::string& b) {
   const auto module_a = std::make_shared<const ptx_text::Module>(ptx_text::parse(a)),
              module_b = std::make_shared<const ptx_text::Module>(ptx_text::parse(b));
@@ -507,7 +507,7 @@ std::string compared(const std::string& a, const std::string& b) {
   return report(diff(regions(in_a), regions(in_b)));
 }
 
-// The same of kernels of tests/emulator/faults.
+// This does the same with kernels of tests/emulator/faults.
 struct EditOf {
   const char* kernel;
   const char* from;

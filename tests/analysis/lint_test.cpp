@@ -158,7 +158,8 @@ std::string shown(const std::vector<Finding>& findings) {
   return all;
 }
 
-// What is planted in kKernel: of the places that read `from`, the place'th, and what the rule has to say.
+// These faults are planted in kKernel: of the places that read `from`, the place'th, and what the rule has to
+// say.
 struct Plant {
   const char* rule;
   const char* from;
@@ -192,7 +193,7 @@ constexpr const char* kCommit = "\twgmma.commit_group.sync.aligned;\n";
 const std::string kSameSwizzle = second_product("%rd8, 2"),
                   kTwoSwizzles = second_product("%rd8, 4611686018427387906"),
                   kTwoTiles = second_product("%rd6, 4611686018427387904"),
-                  kTileBehind = second_product("%rd8, 4611686018427388032");  // 2048 bytes behind the other
+                  kTileBehind = second_product("%rd8, 4611686018427388032");  // 2048 bytes after the other
 constexpr const char* kRelease =
     "\twgmma.wait_group.sync.aligned 0;\n"
     "\tmov.u32 %r15, %laneid;\n"
@@ -325,7 +326,7 @@ const Plant kPlants[] = {
     {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
 };
 
-// What is right, though it looks like a plant.
+// This is right, though it looks like a plant.
 const Plant kTwins[] = {
     {"wgmma-layout", kCommit, kSameSwizzle.c_str()},
     // A and B may lie in different swizzles, and so may two tiles of B.
@@ -513,7 +514,7 @@ TEST_CASE("the stage of a step before is freed when its products have been waite
 	selp.b32 %r62, 0, %r60, %p13;
 )";
   const std::string own = replaced(pipelined(ring), "mov.b32 %r7, 0;", "mov.b32 %r7, 0;\n\tmov.b32 %r62, 1;");
-  // Of several tiles, where the ring goes on.
+  // This has several tiles, where the ring goes on.
   std::string tiles = replaced(pipelined(ring), "mov.b32 %r7, 0;",
                                "mov.b32 %r63, 0;\nTILE:\n\tmov.b32 %r7, 0;\n\txor.b32 %r62, %r5, 1;");
   tiles = replaced(tiles, "@%p3 bra STORE;", "@%p3 bra NEXT;");
@@ -619,7 +620,7 @@ TEST_CASE("findings come by line, and the same one once with how often it is so"
   CHECK(findings[1].times == 2);
 }
 
-// Each consumer of attention's gradient fences behind its wait for the slopes that both have written.
+// Each consumer of attention's gradient fences after its wait for the slopes that both have written.
 TEST_CASE("the fence between what threads write and wgmma may stand on either side of their barrier") {
   const std::string text = golden("attention_gradient");
   CHECK(shown(findings_of(text)) == "");
@@ -735,7 +736,7 @@ TEST_CASE("of several shared variables addresses are held against those of the s
   finds("mov.b32 %r22, staging;", "add.s32 %r22, %r50, 8;", "its variable is aligned to 8");
   finds("mov.b32 %r22, staging;", "mov.b32 %r22, staging; add.s32 %r22, %r22, 64;",
         "staging + 64 is 64 bytes behind one");
-  // What is written there is not in the variable that is copied.
+  // A write there is not in the variable that is copied.
   CHECK(shown(findings_of(replaced(replaced(text, "[8192];", "[8192];\n.shared .b32 flag;"),
                                    "bar.sync 1, 128;\n",
                                    "bar.sync 1, 128;\nst.shared.b32 [flag], %r1;\n"))) == "");
@@ -856,8 +857,8 @@ TEST_CASE("a CTA stays until its peers have read its shared memory") {
 }
 
 TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied in it") {
-  // Two stages by i & 1, descriptors as a shifted address with constants above: products behind copies by
-  // threads, and a stage freed before the wait for its products, or behind it.
+  // Two stages by i & 1, descriptors as a shifted address with constants above: products after copies by
+  // threads, and a stage freed before the wait for its products, or after it.
   const auto kernel = [](const char* before, const char* behind) {
     return fmt::format(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 A, .param .u32 "

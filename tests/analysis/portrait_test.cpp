@@ -134,7 +134,7 @@ TEST_CASE("descriptors are decoded where their address is known") {
 }
 
 TEST_CASE("descriptors of other compilers") {
-  // The field with a bit more than it has, and steps inside of its mask and behind it.
+  // The field with a bit more than it has, and steps inside of its mask and after it.
   const std::string text = R"(.version 8.0
 .target sm_90a
 .address_size 64

@@ -241,7 +241,7 @@ TEST_CASE("what is not known is not proved") {
     return proof;
   };
   undecided(".reqntid 64\n", "", "how many threads");
-  // Which stage is read is loaded from memory.
+  // The number of the stage that is read is loaded from memory.
   const auto proof =
       undecided(kOfLane, "  ld.volatile.global.u32 %r16, [%rd1];\n  add.u32 %r13, %r13, %r16;\n",
                 "depends on what line");

@@ -59,7 +59,7 @@ std::string uses(const RegisterPeak& peak) {
   return text;
 }
 
-// The label of the branch stands in the text, of both forms.
+// The label of the branch is in the text, of both forms.
 Listing with_label(Listing listing) {
   for (std::string* text : {&listing.plain, &listing.ranges}) {
     const size_t line = text->rfind('\n', text->find("TRY_ALLOC"));

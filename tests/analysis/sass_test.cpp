@@ -59,7 +59,7 @@ const Event* find(const std::vector<Region>& regions, const std::string& region,
 TEST_CASE("instructions, guards, labels and lines are read") {
   const SassKernel k = only(recorded("saxpy"));
   CHECK(k.name == "saxpy");
-  REQUIRE(k.instructions.size() == 19);  // and no NOPs behind
+  REQUIRE(k.instructions.size() == 19);  // and no NOPs after
   CHECK(k.instructions[4].text() == "LEA R7, R0, R7, 0x5");
   CHECK(k.instructions[4].line == 35);
   CHECK(k.instructions[6].guard == "@P0");
@@ -67,7 +67,7 @@ TEST_CASE("instructions, guards, labels and lines are read") {
   CHECK(k.instructions[6].address == 0x60);
   CHECK(k.instructions[12].opcode == "LDG.E");
   CHECK(k.instructions[12].root() == "LDG");
-  CHECK(k.instructions[18].target == 18);  // the branch to itself behind the end
+  CHECK(k.instructions[18].target == 18);  // the branch to itself after the end
   CHECK(k.labels.at(18) == std::vector<std::string>{".L_x_0"});
   const auto counts = histogram(k);
   CHECK(counts.at("LDG") == 2);
@@ -84,7 +84,7 @@ TEST_CASE("the mainloops of a GEMM are its producer's and its consumers'") {
   CHECK(histogram(k, loops[0]).at("UTMALDG") == 2);
   const auto consumer = histogram(k, loops[1]);
   CHECK(consumer.at("HGMMA") == 4);
-  CHECK(consumer.at("SYNCS") == 3);  // a wait, the wait in its slow path behind the end, an arrival
+  CHECK(consumer.at("SYNCS") == 3);  // a wait, the wait in its slow path after the end, an arrival
   CHECK_FALSE(consumer.contains("STSM"));
   CHECK(histogram(k).at("STSM") == 16);
   const std::vector<Region> all = regions(k);
@@ -167,7 +167,7 @@ TEST_CASE("two columns hold the counts, and the loops one beside the other") {
   const size_t only_a = columns.find("  WARPGROUP.ARRIVE "),
                only_b = columns.find(" |   BAR.ARV 0x1, 0x80\n");
   CHECK(only_a != std::string::npos);
-  CHECK(only_b == std::string::npos);  // one bar of 44 columns stands before it
+  CHECK(only_b == std::string::npos);  // one bar of 44 columns precedes it
   CHECK(columns.find("| BAR.ARV 0x1, 0x80\n") != std::string::npos);
 }
 

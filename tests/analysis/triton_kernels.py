@@ -228,7 +228,7 @@ def main(folder):
     os.makedirs(folder, exist_ok=True)
     for kernel, signature, constants, options in cases():
         types = {**signature, **{name: "constexpr" for name in constants}}
-        # Of 16 bytes, as the launcher finds most of them to be.
+        # The alignment is 16 bytes, as the launcher finds most of them to be.
         divisible = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind != "fp32"}
         source = ASTSource(kernel, types, constants, divisible)
         path = "_".join([kernel.__name__, *(kind.strip("*") for kind in list(signature.values())[:1]), *map(str, constants.values()),

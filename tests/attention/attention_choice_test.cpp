@@ -1,5 +1,5 @@
-// Which tile attention gets: names of tiles and back, what does not go together, and that the choice is legal
-// for every operation and size.
+// Tests which tile attention gets: names of tiles and back, what does not go together, and that the choice is
+// legal for every operation and size.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

@@ -92,7 +92,7 @@ bool copy_first(Instruction& i) {
   i.operands.resize(2);
   return true;
 }
-// Those without a cause give a wrong result.
+// Mutants without a cause give a wrong result.
 void check_each(const Subject& subject, const std::vector<Mutant>& mutants) {
   std::string report;
   subject.run(subject.text(), 0, 40, report);

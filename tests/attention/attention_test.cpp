@@ -53,7 +53,7 @@ runtime::Device& device() {
 }
 bool large() { return !device().wants_ptx(); }
 
-// What a call is asked, on the host: how the tensors lie, and where sequences begin.
+// This is what a call is asked, on the host: how the tensors lie, and where sequences begin.
 struct Case {
   AttentionArguments p;
   enum class Lie : uint8_t { rows_first, heads_first, apart, odd } lie = Lie::rows_first;
@@ -433,7 +433,7 @@ TEST_CASE("one query, whose heads are rows") {
   }
 }
 
-// Of 6 heads that share keys two are rows of a block, of 8 all, of 128 half; of 3 none.
+// If 6 heads share keys, two are rows of a block; of 8 all are, of 128 half; of 3 none.
 TEST_CASE("few queries, some of whose heads are rows") {
   size_t turn = 0;  // of placements: each is there with all numbers of heads, and with all masks
   for (const auto& [queries, heads, shared] : {std::tuple<int64_t, int64_t, int64_t>{2, 8, 8},
@@ -486,8 +486,8 @@ TEST_CASE("packed sequences of many lengths, none among them") {
     }
 }
 
-// Of 40 queries and keys of 16 columns, causal, with one element replaced: whether each row has a NaN, or is
-// one in all of its columns.
+// The attention of 40 queries and keys of 16 columns, causal, with one element replaced: whether each row has
+// a NaN, or is one in all of its columns.
 enum class Nan : uint8_t { none, some, all };
 std::vector<Nan> rows_with(char tensor, size_t row, uint16_t bits, int64_t heads) {
   Case c = sized(40, 40, heads);
@@ -899,7 +899,7 @@ TEST_CASE("a call that is known launches the kernel that tune() finds from then 
   call(p);
   CHECK(idle.last_program == before);
   CHECK(idle.encoded == encoded);
-  // One that is under way while another thread tunes leaves its kernel to no call behind it.
+  // One that is under way while another thread tunes leaves its kernel to no call after it.
   const AttentionArguments q = on(idle, sized(200, 301, 4, 64));
   idle.meanwhile = [&] {
     before = idle.last_program;
@@ -940,7 +940,7 @@ TEST_CASE("what cannot be tuned, has no tile or loads no kernel says so") {
   CHECK_ERROR(Attention(idle, options), "AttentionOptions::choose is empty");
 }
 
-// What the reference multiplies on the host stays below a second: where a case would take more, it has fewer
+// The products of the reference on the host stay below a second: where a case would take more, it has fewer
 // heads and batches.
 void bound_reference(AttentionArguments& p) {
   constexpr int64_t kMostProducts = 300'000'000;

@@ -108,7 +108,7 @@ TEST_CASE("mutants of what is dropped") {
   const Subject subject = {
       "attention_gradient",
       {{"queries", 70}, {"keys", 70}, {"key_heads", 1}, {"group", 2}, {"depth", 64}, {"dropout", 30}}};
-  const char* product = "mul.wide.u32";  // of Philox, behind two of addresses: 19 of a head, then of weights
+  const char* product = "mul.wide.u32";  // of Philox, after two of addresses: 19 of a head, then of weights
   check_each(subject, {{"both heads drop what the first does", product, 3, set_operand(1, 0), {}},
                        {"all rows drop what the first do", product, 22, set_operand(1, 0), {}}});
 }

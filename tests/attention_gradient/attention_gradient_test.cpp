@@ -41,7 +41,7 @@ struct Case {
   bool lse_grad = false;                                 // whether lse has a gradient, too
   bool has_sinks = false;
   float dropout = 0;
-  int64_t gap = 0;  // elements behind each row of a head, and in front of the first
+  int64_t gap = 0;  // elements after each row of a head, and in front of the first
   uint64_t data = 1;
 };
 

@@ -33,7 +33,7 @@ GemmProblem problem(const char* layout = "TN", DType input = DType::bf16, DType 
   return p;
 }
 
-// Peers beside cuBLASLt's stand-in, on one problem after another.
+// Peers next to cuBLASLt's stand-in, on one problem after another.
 struct Run {
   const Gpu gpu{kMock};
   Contenders contenders;
@@ -61,7 +61,7 @@ struct Run {
   }
 };
 
-// What the benchmark says of peers that misbehave, beside one that does not.
+// This is what the benchmark says of peers that misbehave, next to one that does not.
 std::vector<std::string> left_out(const std::vector<std::string>& modes, double limit = 20) {
   std::vector<std::string> commands, said;
   for (const std::string& mode : modes) commands.push_back(fake(mode));

@@ -1,4 +1,4 @@
-// What the benchmark says of its times: statistics, shapes, tables, charts and its command line.
+// Tests what the benchmark says of its times: statistics, shapes, tables, charts and its command line.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -207,7 +207,7 @@ TEST_CASE("drawn shapes are the seed's alone, of three kinds, within bounds, and
     CHECK(groups == std::map<std::string, size_t>{{"layer", 200}, {"odd", 50}, {"uniform", 150}});
     CHECK(odd > 40);
   }
-  // As they were when figures were first published: another generator would be another set.
+  // The sets are as they were when figures were first published: another generator would be another set.
   CHECK(size_text(problem_of({}, shape_set("drawn").draw(3, 8)[7])) == "285x3525x43");
   CHECK(size_text(problem_of({}, shape_set("fit").draw(3, 8)[6])) == "656x6880x10240");
 }

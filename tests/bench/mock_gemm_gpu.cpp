@@ -1,5 +1,5 @@
-// Beside mock_libcuda, in one library: libcublasLt that multiplies on the CPU, and NVML. A graph remembers
-// nothing; what is recorded runs at once.
+// This goes with mock_libcuda, in one library: libcublasLt that multiplies on the CPU, and NVML. A graph
+// remembers nothing; what is recorded runs at once.
 #include "mock_gemm_gpu.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ DType dtype(lt::DataType type) {
   return DType::f32;
 }
 
-// Column-major: element [row, column] lies at row + column * stride.
+// Column-major: element [row, column] is at row + column * stride.
 std::byte* place(const MockLayout& layout, const void* memory, uint64_t row, uint64_t column) {
   const size_t at = row + column * static_cast<uint64_t>(layout.stride);
   return static_cast<std::byte*>(const_cast<void*>(memory)) +

@@ -42,7 +42,7 @@ def measured(expressions):
 
 
 def interface():
-    """What each line is about, and what it says of it."""
+    """This gives what each line is about, and what it says of it."""
     with open(header) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     found = {}
@@ -74,7 +74,7 @@ def number(text):
 
 
 def breaks(before, now):
-    """What makes programs wrong that were built with the header of the list."""
+    """This finds what makes programs wrong that were built with the header of the list."""
     for about, said in before.items():
         grown = "may grow" in said and "may grow" in now.get(about, "") and number(now[about]) >= number(said)
         if now.get(about) != said and not grown:

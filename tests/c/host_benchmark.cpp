@@ -1,5 +1,5 @@
-// What a known call takes of the host, from C and from C++, on a driver of the tests' own that does next to
-// nothing. None of them may take memory from the heap: then the program fails.
+// Measures what a known call takes of the host, from C and from C++, on a driver of the tests' own that does
+// next to nothing. None of them may take memory from the heap: then the program fails.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
@@ -31,7 +31,7 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   const auto unit = static_cast<size_t>(alignment);
   return allocated(std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit));
 }
-// Inlined alone, free() would be taken for a mistake beside `new`.
+// Inlined alone, free() would be taken for a mistake next to `new`.
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { operator delete(memory); }
@@ -74,7 +74,7 @@ struct Opened {
   ptxb_device* device = nullptr;
 };
 
-// A row-major matrix in memory that nobody reads, with a gap behind each row.
+// A row-major matrix in memory that nobody reads, with a gap after each row.
 struct Matrix {
   Matrix(uintptr_t address, ptxb_dtype type, int64_t rows, int64_t columns, int64_t gap = 0)
       : shape{rows, columns}, strides{columns + gap, 1} {

@@ -233,7 +233,7 @@ static void check_repeated(unsigned seed) {
   discard(&a), discard(&other), discard(&b), discard(&d);
 }
 
-/* What stands behind the sum. All that is read is small integers, so that x is exact. */
+/* This checks what follows the sum. All that is read is small integers, so that x is exact. */
 enum { kM = 24, kN = 32, kK = 64 };
 typedef struct Epilogue {
   Matrix a, b, c, d, bias, inputs, rows, columns, alpha, d_scale, amax;
@@ -281,7 +281,7 @@ static double y_of(const Epilogue* e, int64_t i, int64_t j) {
   if (e->p.use == PTXB_SLOPE) return value(&e->inputs, i, j) > 0 ? x : 0; /* of relu */
   return e->p.activation == PTXB_RELU ? relu : x;
 }
-/* Whether no number of D's type is nearer; of f32 and bf16, to a rounding of silu's arithmetic. */
+/* This says whether no number of D's type is nearer; of f32 and bf16, to a rounding of silu's arithmetic. */
 static int is_rounded(float d, double y, ptxb_dtype type) {
   if (type.bits != 8) return fabs(d - y) <= fabs(y) * (type.bits == 16 ? 0x1.1p-8 : 1e-5) + 1e-5;
   double nearest = INFINITY;
@@ -1116,7 +1116,7 @@ static void check_memory(void) {
   OK(ptxb_free(device, NULL));
 }
 
-/* What was given back is known, also where the next of its kind has come. */
+/* A freed object is known, also where the next of its kind has come. */
 static void check_given_back(const char* name) {
   ptxb_device *before = NULL, *after = NULL;
   ptxb_kernel *kernel = NULL, *next = NULL;

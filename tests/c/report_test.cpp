@@ -1,4 +1,4 @@
-// What the library reports to C: the status of each kind of exception, warnings, and structs of older
+// Tests what the library reports to C: the status of each kind of exception, warnings, and structs of older
 // headers.
 #include "kernels/c/report.h"
 

@@ -1,5 +1,5 @@
-// The command lines as a user meets them: exit codes, and what is said to wrong words, each beside right
-// ones.
+// The command lines as a user meets them: exit codes, and what is said to wrong words, each together with
+// right ones.
 #include <unistd.h>
 
 #include <cmath>
@@ -260,7 +260,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   fs::remove(out + "/saxpy.json");
   CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
 
-  write("out/saxpy.json", launch + "}");  // a launch file beside the PTX is not read as a sidecar, and stays
+  write("out/saxpy.json", launch + "}");  // a launch file next to the PTX is not read as a sidecar, and stays
   CHECK(contains(sim("saxpy.ptx"), "block: it is missing"));
   Ran refused = run(fmt::format("ptxb compile {} --ptx -o {}", folder.str("saxpy.ll"), out));
   CHECK(refused.code == 1);

@@ -1,5 +1,5 @@
-// `ptxb desc` as a user meets it: descriptors made and explained, as text and JSON, and wrong words beside
-// right ones.
+// `ptxb desc` as a user meets it: descriptors made and explained, as text and JSON, and wrong words together
+// with right ones.
 #include <nlohmann/json.hpp>
 
 #include "command_kit.h"

@@ -1,5 +1,5 @@
-// `ptxb run KERNEL --ptx FILE`: PTX edited by hand in a kernel's place, verified beside it and compared with
-// it.
+// `ptxb run KERNEL --ptx FILE`: PTX edited by hand in a kernel's place, verified together with it and
+// compared with it.
 #include <fstream>
 #include <nlohmann/json.hpp>
 

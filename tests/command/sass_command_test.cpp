@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 const std::string size_fatbin = PTXBUILDER_TEST_DIR "/compile/device_code/size.fatbin";
 
-// Whether this machine has ptxas and nvdisasm; else the test that asks is skipped.
+// This says whether this machine has ptxas and nvdisasm; else the test that asks is skipped.
 bool has_tools() {
   static const Ran ran = run("ptxb emit saxpy --sass");
   if (ran.code != 0) ptxbuilder::test::skip(ran.output);
@@ -139,7 +139,7 @@ TEST_CASE("annotate: the samples of a profile lie with the instructions, and ano
   const Folder folder;
   const std::string annotate = fmt::format("ptxb annotate saxpy --source {}/.. ", PTXBUILDER_TEST_DIR);
   const Json plain = Json::parse(run(annotate + "--json").output);
-  // As Nsight Compute writes its source page: a preamble, a header, a row for each instruction.
+  // The lines are as Nsight Compute writes its source page: a preamble, a header, a row for each instruction.
   auto profile = [&](const std::string& name, size_t rows, const char* header) {
     std::ofstream file(folder.path(name));
     file << "==PROF== Disconnected\n" << header;

@@ -1,4 +1,4 @@
-// What the command lines do with words that are numbers, files and folders: those that mean nothing are
+// Tests what the command lines do with words that are numbers, files and folders: those that mean nothing are
 // refused, each beside one that means something, and output that does not arrive is a failure.
 #include <filesystem>
 #include <fstream>

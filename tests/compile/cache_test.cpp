@@ -38,7 +38,7 @@ std::string random_bytes(size_t size, unsigned seed) {
   return bytes;
 }
 
-// What every test that stores under key_of(i) stores, so that a mix-up shows.
+// This is what every test that stores under key_of(i) stores, so that a mix-up shows.
 Cache::Entry entry_of(int i, size_t size = 1000) {
   return {random_bytes(size, i), "log of " + std::to_string(i)};
 }

@@ -40,7 +40,7 @@ void code_generation(benchmark::State& state, const char* name) {
   }
 }
 
-// What a caller waits for: from the C++ call to PTX text.
+// This is what a caller waits for: from the C++ call to PTX text.
 void build_to_ptx(benchmark::State& state, const char* name) {
   for (auto _ : state) {
     Kernel kernel = build(name);

@@ -1,7 +1,7 @@
 // Device code in fatbins and in files of the host: of every way to pack it, and of files that are broken.
 //
 // tests/compile/device_code has what nvcc 13.0.88 made of two kernels, `twice` and `add`, as PTX for sm_90a
-// and sm_80 by -fatbin --compress-mode=none, speed (LZ4) and size (zstd, with a cubin beside).
+// and sm_80 by -fatbin --compress-mode=none, speed (LZ4) and size (zstd, with a cubin as well).
 #include "ptxbuilder/compile/device_code.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ void put(std::string& file, size_t offset, T value) {
   std::memcpy(file.data() + offset, &value, sizeof value);
 }
 
-// An ELF file of the host with one section of content, beside the one of names.
+// An ELF file of the host with one section of content, next to the one of names.
 std::string elf_with(const std::string& name, const std::string& content) {
   const std::string names = '\0' + name + '\0';
   Elf64_Ehdr header = {};

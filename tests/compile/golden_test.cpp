@@ -141,8 +141,8 @@ TEST_CASE("what the comparison leaves out, and what it keeps") {
   CHECK(difference("a\n", "a\nb\n") == "line 2:\n- (end)\n+ b\n");
 }
 
-// In 16-byte units: A is K-major in 128 x 64 with rows of 128 B, so k advances 32 B and the second 64 rows
-// lie 64 x 128 B on. B lies along n, so 16 of k are 16 rows of 128 B.
+// These are 16-byte units: A is K-major in 128 x 64 with rows of 128 B, so k advances 32 B and the second 64
+// rows lie 64 x 128 B on. B is along n, so 16 of k are 16 rows of 128 B.
 TEST_CASE("the descriptors of gemm_tile's wgmmas") {
   std::string ptx = ptx_of_family(command::family("gemm_tile"));
   // A descriptor is the address in 16-byte units plus the fixed bits and the offset, of which the first is 0.

@@ -1,4 +1,4 @@
-// The estimate of registers ahead of ptxas, beside what ptxas needs for the kernels here:
+// The estimate of registers ahead of ptxas, against what ptxas needs for the kernels here:
 // compile/registers.txt, which `unit_tests register_estimate_test --bless` writes in a minute. Of a few
 // kernels, ptxas is asked each time.
 #include "ptxbuilder/analysis/register_estimate.h"
@@ -95,8 +95,8 @@ struct Tools {
 }  // namespace
 
 TEST_CASE("what is alive at once counts, by width, and what is not, does not") {
-  // An address of each lane and a value of 64 bits are alive at once, behind the 32 bits; a predicate takes
-  // no register, and a parameter lies in a uniform one.
+  // An address of each lane and a value of 64 bits are alive at once, after the 32 bits; a predicate takes
+  // no register, and a parameter is in a uniform one.
   const auto some = estimates_of(kernel(".reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<5>;",
                                         "ld.param.u64 %rd1, [p];\nmov.u32 %r2, %tid.x;\n"
                                         "mad.wide.u32 %rd3, %r2, 16, %rd1;\nld.global.u64 %rd2, [%rd3];\n"
@@ -120,7 +120,7 @@ TEST_CASE("values that another order has one after the other count once") {
                                fmt::format("ld.param.u64 %rd1, [p];\n{}{}{}", loads, between, stores)))[0]
         .others;
   };
-  CHECK(with("") == 1);                 // each store stays behind the load of its own bytes alone
+  CHECK(with("") == 1);                 // each store stays after the load of its own bytes alone
   CHECK(with("bar.sync 0;\n") == 120);  // which no load and no store may pass
 }
 

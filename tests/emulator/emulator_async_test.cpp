@@ -1,5 +1,5 @@
 // Stores, reductions and copies that signal an mbarrier, within a CTA and across a cluster; tensor maps that
-// a kernel changes; and what is refused by name. Each beside its mutants.
+// a kernel changes; and what is refused by name. Each has its mutants.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -332,7 +332,8 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
                   "[%rd3], 128;") == std::nullopt);
 }
 
-// As Triton does: the map is made of zeros, and another warp than the one that acquires it loads through it.
+// Triton does this: the map is made of zeros, and another warp than the one that acquires it loads through
+// it.
 std::string made_of_zeros() {
   std::string text = changed(replace, "st.shared.b32 [%r5], %r6;", "@%p2 st.shared.b32 [%r5], 0;");
   text = changed(text, "ld.param.b32 %r6, [%rd2];", "setp.lt.u32 %p2, %r0, 32;");

@@ -9,7 +9,7 @@
 namespace ptxbuilder::runtime::emulator_devices_test {
 namespace {
 
-// %rd0 is this device's memory, %rd1 the other's, of 256 B each; a flag lies behind 128 B. %p0 is thread 0.
+// %rd0 is this device's memory, %rd1 the other's, of 256 B each; a flag is after 128 B. %p0 is thread 0.
 std::string kernel(const std::string& body) {
   return fmt::format(R"(.version 8.6
 .target sm_90a

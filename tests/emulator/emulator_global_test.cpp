@@ -11,8 +11,8 @@ namespace {
 // A kernel of CTAs of 64 threads around `body`. Predicates: %p0 thread 0, %p1 CTA 0, %p2 thread 0 of CTA 0,
 // %p3 thread 0 of CTA 1, %p4 CTA 1. %r0 tid.x, %r1 ctaid.x, %r2 the address of 1 KB of shared memory, %r3 of
 // a barrier. %rd0 global memory of zeros (16 KB), %rd1 a flag in it, %rd2 a counter, %rd3 %rd0 + 4 tid, %rd4
-// the same behind 512 B for each CTA, %rd5 the same of the next thread, which another warp may be. What is in
-// %r6 at the end lies behind 12 KB, as %rd4 tells.
+// the same after 512 B for each CTA, %rd5 the same of the next thread, which another warp may be. What is in
+// %r6 at the end is after 12 KB, as %rd4 tells.
 std::string kernel(const std::string& body, int cluster) {
   return fmt::format(R"(.version 8.6
 .target sm_90a
@@ -337,7 +337,7 @@ TEST_CASE("the emulator reports races in global memory, and none in their right 
 
 const std::string& written_to = test::option<std::string>("write", "");
 
-// A program has a number, and so has a plant behind its number: "7.ptx", "7.1.ptx".
+// A program has a number, and so has a plant after its number: "7.ptx", "7.1.ptx".
 TEST_CASE("programs and plants are written for a GPU where somebody asks for them") {
   if (written_to.empty()) return;
   std::ofstream list(written_to + "/list.tsv");
@@ -359,7 +359,7 @@ TEST_CASE("programs and plants are written for a GPU where somebody asks for the
 
 // ---- lanes of one warp ----
 
-// %r21 the lane, %rd7 the word of the lane behind, of the same warp; %rd4 the thread's own.
+// %r21 the lane, %rd7 the word of the next lane, of the same warp; %rd4 the thread's own.
 const std::string of_lanes =
     "and.b32 %r21, %r0, 31;\nxor.b32 %r22, %r0, 1;\nmul.wide.u32 %rd7, %r22, 4;\nadd.u64 %rd7, %rd7, %rd0;\n"
     "mul.wide.u32 %rd8, %r1, 512;\nadd.u64 %rd7, %rd7, %rd8;\n";

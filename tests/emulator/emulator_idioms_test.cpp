@@ -82,7 +82,7 @@ std::string meet_by_pads(int which) {
       which);
 }
 
-// The stage of pass %r10: its parity %r12, its mbarrier %r14 with the one of its release 16 B behind, its
+// The stage of pass %r10: its parity %r12, its mbarrier %r14 with the one of its release 16 B later, its
 // data %r15.
 const std::string of_stage =
     "and.b32 %r11, %r10, 1;\nshr.u32 %r12, %r10, 1;\nand.b32 %r12, %r12, 1;\nshl.b32 %r14, %r11, 3;\n"

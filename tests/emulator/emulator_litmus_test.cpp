@@ -12,7 +12,7 @@ namespace ptxbuilder::runtime::emulator_litmus_test {
 namespace {
 
 // One line of code for each thread. "x = 1" stores, "r = x" loads, "r = x += 1" is an atomic addition, "F" is
-// the fence of the case. Values of r, in the order of the threads, are the outcome; behind them stand those
+// the fence of the case. Values of r, in the order of the threads, are the outcome; after them stand those
 // that x, y, ... hold in the end.
 struct Shape {
   const char* name;
@@ -107,7 +107,7 @@ class Trial {
         bench_(ptx(c), c.together ? 32 * threads() : 32, options(exploration)),
         memory_(bench_.upload(std::vector<uint32_t>(256))) {}
 
-  // It gives what the loads gave, and behind a blank what the locations hold in the end.
+  // It gives what the loads gave, and after a blank what the locations hold in the end.
   std::string outcome(uint64_t seed);
 
  private:

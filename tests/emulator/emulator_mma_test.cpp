@@ -59,7 +59,7 @@ struct Form {
   int m, k;
   bool sparse = false;
   int selector = 0;
-  std::string after = {};  // modifiers behind the types
+  std::string after = {};  // modifiers after the types
 
   std::string mnemonic() const {
     return fmt::format("mma{}.sync.aligned.{}.row.col.{}.{}.{}.{}{}", sparse ? ".sp::ordered_metadata" : "",
@@ -390,7 +390,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
               "its operands are those of: mma.sp::ordered_metadata.sync.aligned.m16n8k32");
 }
 
-// A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B one behind
+// A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B one after
 // the other along K, and B's columns likewise.
 std::string check_wgmma(Device& device, const std::string& type, const std::string& d, bool in_registers,
                         int selector) {
@@ -400,7 +400,7 @@ std::string check_wgmma(Device& device, const std::string& type, const std::stri
   const Matrix b = random_matrix(8, k, type, engine);
   const Stored stored = make_sparse(a, k, bits, engine);
   const auto in_unit = static_cast<size_t>(128 / bits);
-  auto packed = [&](const Matrix& m) {  // as it lies in shared memory
+  auto packed = [&](const Matrix& m) {  // as it is in shared memory
     std::vector<uint32_t> words(m.size() * m[0].size() * static_cast<size_t>(bits) / 32);
     for (size_t row = 0; row < m.size(); ++row)
       for (size_t column = 0; column < m[0].size(); ++column) {

@@ -13,7 +13,7 @@ namespace {
 
 struct Mutant {
   const char* what;
-  // What is replaced: the `nth` occurrence (from 0; -1 for all) of `from` becomes `to`.
+  // This is what is replaced: the `nth` occurrence (from 0; -1 for all) of `from` becomes `to`.
   const char* from;
   const char* to;
   int nth;

@@ -9,7 +9,7 @@ namespace {
 
 // A kernel of CTAs of 64 threads around `body`. %r0 tid.x, %r1 the CTA, %r2 the address of 1 KB of shared
 // memory, %r3 of eight mbarriers of one arrival each, %r4 to %r7 values that each CTA has for itself, %p0
-// thread 0, %p1 thread 32. %rd0 global memory of zeros, %rd1 4 KB behind it, %rd2 the CTA's own 256 B behind
+// thread 0, %p1 thread 32. %rd0 global memory of zeros, %rd1 4 KB after it, %rd2 the CTA's own 256 B after
 // 8 KB, %rd3 the thread's own word there.
 std::string kernel(const std::string& body, uint32_t cluster, uint32_t arrivals) {
   return fmt::format(R"(.version 8.6
@@ -156,7 +156,7 @@ const std::vector<SubsetProgram>& copies() {
   return table;
 }
 
-// Some place is written behind two stores, which are read or written behind each kind of wait.
+// Some place is written after two stores, which are read or written after each kind of wait.
 std::vector<SubsetProgram> waits_of_stores() {
   std::vector<SubsetProgram> programs;
   for (const std::string place :

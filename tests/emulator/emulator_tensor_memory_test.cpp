@@ -1,4 +1,4 @@
-// Products in tensor memory: a Blackwell tile beside float64, other types, and what goes wrong there.
+// Products in tensor memory: a Blackwell tile against float64, other types, and what goes wrong there.
 #include "subsets_kit.h"
 
 namespace ptxbuilder::runtime {
@@ -59,7 +59,7 @@ TEST_CASE("a Blackwell tile without what it needs is reported") {
 // A kernel of one or two warpgroups that has brought A and B to shared memory, made four mbarriers of one
 // arrival each and allocated 32 columns, around `body`: a product of one instruction's 32 bytes of k, without
 // swizzle. A has 128 rows, B has 16 columns, all of k. Each group of 8 rows is 128 B for each 16 B of k, and
-// these lie one behind the other. %r1 tid.x, %r2 its warp, %r9 the columns, %r12 those of the warp's lanes,
+// these lie one after the other. %r1 tid.x, %r2 its warp, %r9 the columns, %r12 those of the warp's lanes,
 // %r13 the mbarriers, %rd3 d, %rd6 and %rd7 the descriptors of A and B, %p2 not thread 0, %p3 not warp 0.
 std::string around(const std::string& body) {
   return R"(.version 8.6
@@ -328,7 +328,7 @@ std::string second_group(int number, const std::string& what) {
   return fmt::format("setp.lt.u32 %p1, %r1, 128;\n@%p1 bra G{0};\n{1}G{0}:\n", number, what);
 }
 
-// It copies to 16 columns behind the accumulator, and a product reads A there.
+// It copies to 16 columns after the accumulator, and a product reads A there.
 const std::string copy = "add.s32 %r15, %r9, 16;\ntcgen05.cp.cta_group::1.128x256b [%r15], %rd6;\n";
 const std::string copy_over = "tcgen05.cp.cta_group::1.128x256b [%r9], %rd6;\n";
 const std::string product_of_copy =

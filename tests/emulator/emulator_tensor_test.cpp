@@ -204,7 +204,7 @@ TEST_CASE("emulator: a copy beside the tensor map's allocation, or of the wrong 
   CHECK(fault_of([&] { run(bent, false); }) == Fault::misaligned);
 }
 
-// What an H100 stops at as an illegal instruction, though the manual has no word on it.
+// An H100 stops at these as an illegal instruction, though the manual has no word on it.
 TEST_CASE("emulator: a box that begins at no multiple of 16 B, or is stored in front of the tensor") {
   auto fault = [](int32_t at, int32_t to, int32_t to_row = 0) {
     const Case c{2, {64, 40}, {32, 16}, {1, 1}, {at, -1}, {to, to_row}, Swizzle::none, OobFill::zero};

@@ -299,7 +299,7 @@ TEST_CASE("emulator: an .aligned instruction of a part of a warp is named, which
   }
 }
 
-// As ptxas 13.0 says with -v of kernels that use setmaxnreg.
+// ptxas 13.0 says this with -v of kernels that use setmaxnreg.
 TEST_CASE("emulator: setmaxnreg begins with the registers that ptxas gives, and shares them") {
   const auto ran = [](uint32_t threads, int ctas, const char* of_first, const char* of_others) {
     std::string text =

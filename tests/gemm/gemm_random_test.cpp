@@ -1,4 +1,4 @@
-// Random matrix products of the gemm family, by Matmul: what is computed, with all that may stand behind the
+// Random matrix products of the gemm family, by Matmul: what is computed, with all that may stand after the
 // sum, tile, sizes, placement and data follow from a seed. Each runs twice on poisoned memory between guards,
 // gives the same bits, and is held against float64.
 //
@@ -36,7 +36,7 @@ struct Built {
   std::string problem;
 };
 
-// On as many threads as the machine has.
+// This runs on as many threads as the machine has.
 std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& compiler) {
   std::vector<Built> built(cases.size());
   std::atomic<size_t> next = 0;
@@ -56,7 +56,7 @@ std::vector<Built> build(const std::vector<RandomCase>& cases, const Compiler& c
   return built;
 }
 
-// What is wrong with two runs; "" when nothing is.
+// This says what is wrong with two runs; "" when nothing is.
 std::string run_twice(runtime::Device& device, kernels::Matmul& matmul, const RandomCase& c) {
   auto* emulator = dynamic_cast<runtime::Emulator*>(&device);
   test::MatmulTrial trial(device, c.product);

@@ -17,7 +17,7 @@ namespace {
 
 const bool& every_row = option("every-row", false);
 
-// This lists what the row's kernel chooses: its operation, and each field of its tile beside the operation's
+// This lists what the row's kernel chooses: its operation, and each field of its tile next to the operation's
 // types.
 std::vector<std::string> choices_of(const TunedRow& row) {
   const kernels::GemmTile t = kernels::parse_tile(row.tile);

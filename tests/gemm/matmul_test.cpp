@@ -432,7 +432,7 @@ TEST_CASE("a product that is known by its rows alone encodes nothing, though its
   q.workspace.address = p.d.memory.address;
   CHECK_ERROR(product(q), "overlaps D: give it memory of its own");
 
-  // What an address alone makes it copy is not taken for the product of any address.
+  // A copy that an address alone makes necessary is not taken for the product of any address.
   c = sized(64, 64, 64);
   MatmulTrial aligned(idle, c);
   c.a_lie.offset = 1;
@@ -779,7 +779,7 @@ TEST_CASE("a workspace that is also a matrix is refused before anything is queue
     const MatmulArguments good = trial.arguments(divided);
     REQUIRE(good.workspace.bytes > 0);
     for (int known = 0; known < 2; ++known) {
-      // Which of the others lie behind or ahead of it is the device's choice.
+      // The device chooses which of the others come after or before it.
       for (const runtime::View& memory :
            {good.a.memory, good.b.memory, good.c.memory, good.d.memory, good.bias}) {
         MatmulArguments p = good;
@@ -1037,7 +1037,7 @@ TEST_CASE("an epilogue of the user's own that adds to D meets each element once,
        {"64x32x64_2_w1_in", "64x72x64_2_w1_in", "64x72x64_2_w1", "128x40x64_2_2x1_pp_in"}) {
     CAPTURE(std::string(tile));
     MatmulOptions options;
-    options.multiprocessors = 2;  // which take the tiles one behind the other
+    options.multiprocessors = 2;  // which take the tiles one after the other
     options.choose = [&](const kernels::GemmOperation&, const kernels::GemmSize&, int) {
       return kernels::parse_tile(tile);
     };

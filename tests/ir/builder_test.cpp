@@ -1,4 +1,4 @@
-// What the builder emits: values, control flow, memory, instructions, lines and versions, as PTX; many
+// Tests what the builder emits: values, control flow, memory, instructions, lines and versions, as PTX; many
 // threads at once.
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -56,7 +56,7 @@ u64 descriptor_of(smem at) {
   return ((u64(u32(at)) & 0x3ffff) >> 4) | u64(fields.encode());
 }
 
-// Where word `word` of row `row` of such a matrix lies.
+// This is where word `word` of row `row` of such a matrix lies.
 u32 word_of(u32 row, u32 word) { return row * 4 + word / 4 * 32 + word % 4; }
 
 // The four registers of A that a thread of a warpgroup has (PTX ISA, wgmma, "Register Fragments"), from rows
@@ -66,7 +66,7 @@ std::array<u32, 4> fragment_of(gptr<u32> a) {
   return {a[row * 8 + word], a[(row + 8) * 8 + word], a[row * 8 + word + 4], a[(row + 8) * 8 + word + 4]};
 }
 
-// A zero that stands in a register ahead of the next fence, which LLVM does not move.
+// A zero that is in a register ahead of the next fence, which LLVM does not move.
 template <class T>
 T ahead_of_fence() {
   return bit_cast<T>(mov_b32(0));

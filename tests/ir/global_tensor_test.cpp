@@ -155,7 +155,7 @@ void check_tile(const RegisterLayout& layout, int rows, int cols, int row, int c
     return load(source.tile(i, j), layout);
   }();
   store(target.tile(i, j), t);
-  // The fill itself: all of the tile, behind the matrix.
+  // The fill itself: all of the tile, after the matrix.
   store(out + (elements + 127) / 128 * 128, t);
   const int whole = (elements + 127) / 128 * 128;
   std::vector<double> expected(static_cast<size_t>(whole + layout.elements()), 0);

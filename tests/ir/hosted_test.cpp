@@ -550,7 +550,7 @@ TEST_CASE("a kernel whose threads the front end requires keeps them") {
     k.finish();
     CHECK(k.signature().threads == 64);
     const std::string ptx = generate_ptx(host.module);
-    CHECK(count(ptx, "ntid 64") == 1);  // ptxas refuses .maxntid beside .reqntid
+    CHECK(count(ptx, "ntid 64") == 1);  // ptxas refuses .maxntid together with .reqntid
     check_assembles(ptx);
     // The parameters were not declared to the Kernel, so they are the function's.
     const std::vector<ModuleKernel> kernels = signatures_of(host.module, {.ptx_version = 82});

@@ -55,7 +55,7 @@ size_t calls_of_asm(const llvm::Function& function) {
   return n;
 }
 
-// As a front end's pipeline would.
+// This is as a front end's pipeline would do it.
 void optimize(HostModule& host) {
   llvm::legacy::FunctionPassManager passes(&host.module);
   passes.add(llvm::createEarlyCSEPass());

@@ -590,7 +590,7 @@ TEST_CASE("exceptions out of the author's bodies") {
        }},
   });
 
-  // What is caught inside the body leaves the kernel whole.
+  // An error that is caught inside the body leaves the kernel whole.
   Kernel k("k");
   if_(tid_x() == 0, [] { CHECK_THROWS_AS(fail_if(true), std::runtime_error); });
   done(k);

@@ -63,7 +63,7 @@ class Samples {
   std::map<std::pair<Class, int>, Registers> registers_;
 };
 
-// What a typed call takes.
+// This is what a typed call takes.
 template <class T>
 struct Sample {
   static T of(Samples& samples, const isa::Operand&) { return T(samples.of(T::cls).handle()); }
@@ -177,7 +177,7 @@ void check_same(Samples& samples, const std::vector<TypedCall>& calls) {
   for (size_t i = 1; i + 1 < emitted.size(); i += 2) CHECK(emitted[i] == emitted[i + 1]);
 }
 
-// What LLVM knows of a class.
+// This is what LLVM knows of a class.
 std::string_view shape_of(Class cls) {
   switch (cls) {
     case Class::b8:
@@ -224,7 +224,7 @@ TEST_CASE("typed calls of short names emit what the table says") {
   check_same(samples, calls);
 }
 
-// By C++ where the call is typed; here as for a caller that has values of LLVM's alone.
+// C++ refuses it where the call is typed; here as for a caller that has values of LLVM's alone.
 TEST_CASE("a value of a wrong class is refused: random rows of the manual, operands and classes") {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);

@@ -142,7 +142,7 @@ TEST_CASE("an index is a Var, an element or has 64 bits, and elements convert") 
   Var<u32> v(i);
   Var<u64> wide(u64(i) + (uint64_t{1} << 33));
   Var<bf16> kept(px[i]);
-  // What is added beyond 4 Gi elements is taken off again: an index is not cut.
+  // An offset that is added beyond 4 Gi elements is taken off again: an index is not cut.
   out[v] = f32(px[pat[v]]) + f32(kept);
   gptr<f32> far = out + (u64(0) - (uint64_t{1} << 33));
   far[wide + kThreads] = f32(far[wide]) * 2;
@@ -231,7 +231,7 @@ TEST_CASE("parameters of every type") {
 
 namespace {
 
-// What the host would write: each field at its own alignment.
+// This is what the host would write: each field at its own alignment.
 struct Scaling {
   u32 flags;  // one byte
   f16 alpha;

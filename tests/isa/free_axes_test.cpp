@@ -1,5 +1,5 @@
-// What ptxas takes of ld, st, atom and red has a row, and what has one ptxas takes: words of all axes, in the
-// manual's order, drawn without regard to what goes with what.
+// Every form of ld, st, atom and red that ptxas takes has a row, and what has one ptxas takes: words of all
+// axes, in the manual's order, drawn without regard to what goes with what.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -97,8 +97,8 @@ class Draws {
   std::mt19937_64 engine_;
 };
 
-// What ptxas takes against the manual: eight numbers of 8 or 16 bits, which crash it now and then, and L2
-// priorities with cache operators and volatile accesses.
+// This is what ptxas takes against the manual: eight numbers of 8 or 16 bits, which crash it now and then,
+// and L2 priorities with cache operators and volatile accesses.
 bool is_left_out(std::string_view key) {
   const auto has = [&](std::string_view text) { return key.find(text) != std::string_view::npos; };
   if (key.starts_with("ld") || key.starts_with("st"))

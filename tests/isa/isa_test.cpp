@@ -17,7 +17,7 @@ using namespace isa;
 
 namespace {
 
-// What is wrong with a syntax line, as parse() says; "" when nothing is.
+// This says what is wrong with a syntax line, as parse() says; "" when nothing is.
 std::string reason(std::string_view syntax) {
   try {
     parse(syntax);

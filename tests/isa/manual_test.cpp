@@ -201,8 +201,8 @@ TEST_CASE(
 
 namespace {
 
-// What asm statements of cuda::ptx use: from a CUDA toolkit, or the headers that scripts/setup takes from
-// PyPI.
+// This is what asm statements of cuda::ptx use: from a CUDA toolkit, or the headers that scripts/setup takes
+// from PyPI.
 std::set<std::string> used_by_cuda_ptx() {
   namespace fs = std::filesystem;
   fs::path folder;
@@ -238,7 +238,7 @@ std::set<std::string> used_by_cuda_ptx() {
   return used;
 }
 
-// What CUTLASS 4.7 uses.
+// This is what CUTLASS 4.7 uses.
 std::set<std::string> used_by_cutlass() {
   std::ifstream in(PTXBUILDER_TEST_DIR "/isa/cutlass.txt");
   std::set<std::string> used;
@@ -253,7 +253,7 @@ bool is_in_the_manual(const std::string& mnemonic) {
          !isa::rows_of(std::regex_replace(mnemonic, shared, ".shared::cta")).empty();
 }
 
-// Those of the manual that are used by neither.
+// The instructions of the manual that are used by neither.
 size_t count_extra() {
   static const size_t count = [] {
     std::set<std::string, std::less<>> extra;

@@ -20,7 +20,7 @@
 namespace ptxbuilder::test::mlir_oracle_test {
 namespace {
 
-// What every function takes. An operation names them behind a %; the row's operands name them as they are.
+// Every function takes these. An operation names them after a %; the row's operands name them as they are.
 struct Parameter {
   std::string name, mlir;
   std::function<llvm::Type*(llvm::LLVMContext&)> type;
@@ -71,7 +71,7 @@ const std::vector<Parameter> kParameters = {
     {"w", "vector<2xi8>", vector<integer<8>, 2>},
     {"d2", "vector<2xi16>", vector<integer<16>, 2>},
     {"d4", "vector<4xi8>", vector<integer<8>, 4>},
-    // In a row's operands these are lists.
+    // These are lists in a row's operands.
     {"x", "vector<2xi32>", vector<integer<32>, 2>},
     {"acc", "!llvm.struct<(f32, f32, f32, f32)>", four<llvm::Type::getFloatTy>},
     {"iacc", "!llvm.struct<(i32, i32, i32, i32)>", four<integer<32>>},

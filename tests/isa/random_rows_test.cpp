@@ -27,7 +27,7 @@ const uint64_t& first_seed = option("seed", uint64_t{std::random_device()()});
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
-  // From 0 to `count` - 1.
+  // The number is from 0 to `count` - 1.
   size_t below(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(engine_); }
   int64_t between(int64_t least, int64_t greatest) {
     return std::uniform_int_distribution<int64_t>(least, greatest)(engine_);
@@ -56,7 +56,7 @@ const std::vector<std::vector<std::string>>& forms() {
   return all;
 }
 
-// What one draw does wrong.
+// This is what one draw does wrong.
 enum class Flaw { none, key, too_few, too_many, guard, count, number, no_number, no_register };
 
 struct Draw {

@@ -105,7 +105,7 @@ TEST_CASE("every row is refused one target and one PTX version below its floor")
 
 namespace {
 
-// What ptxas is asked of rows of the manual.
+// This is what ptxas is asked of rows of the manual.
 struct Questions {
   std::vector<Entry> taken, refused;
   size_t rows = 0, no_target = 0, no_version = 0;
@@ -219,7 +219,7 @@ TEST_CASE("every scalar integer and predicate that a row reads may be a number")
   check_accepted(*ptxas, std::move(entries));
 }
 
-// Those that the manual lacks for another reason have no like.
+// Instructions that the manual lacks for another reason have no like.
 TEST_CASE("what CUTLASS writes and the manual lacks is refused at every target") {
   const Ptxas* ptxas = real_ptxas();
   if (!ptxas) return;

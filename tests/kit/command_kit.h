@@ -13,7 +13,7 @@ struct Ran {
   std::string output;  // standard output and error
 };
 
-// `words` begin with an executable of the project; `before` stands in front of it, as a variable's value.
+// `words` begin with an executable of the project; `before` is in front of it, as a variable's value.
 inline Ran run(const std::string& words, const std::string& before = "") {
   std::string command = fmt::format("{} {}/{} 2>&1", before, PTXBUILDER_BIN, words);
   FILE* pipe = popen(command.c_str(), "r");
@@ -25,8 +25,8 @@ inline Ran run(const std::string& words, const std::string& before = "") {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
 }
 
-// Of two texts of PTX the one that there is: C++ compilers evaluate operands in different orders, and by
-// these registers have their numbers.
+// This takes the one of two texts of PTX that there is: C++ compilers evaluate operands in different orders,
+// and by these registers have their numbers.
 inline std::string by_compiler([[maybe_unused]] const std::string& gcc,
                                [[maybe_unused]] const std::string& clang) {
 #if defined(__clang__)

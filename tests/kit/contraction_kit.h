@@ -16,11 +16,11 @@
 
 namespace ptxbuilder::test {
 
-// Letters of a tensor from the innermost in memory on, with gaps of so many elements behind some.
+// Letters of a tensor from the innermost in memory on, with gaps of so many elements after some.
 struct ContractionLie {
   std::string order;
   std::map<char, int64_t> gaps = {};
-  int64_t offset = 0;  // elements behind a multiple of 256 bytes
+  int64_t offset = 0;  // elements after a multiple of 256 bytes
 };
 
 struct ContractionCase {
@@ -145,7 +145,7 @@ struct ContractionTrial {
       if (x->type == DType::f32) x->type = DType::tf32;
     return p;
   }
-  // Says what is wrong with D; "" where nothing is. All that lies between and around its elements stays 7.
+  // Says what is wrong with D; "" where nothing is. All that is between and around its elements stays 7.
   std::string wrong(kernels::Contraction& contraction) {
     kernels::ContractionArguments p = arguments();
     runtime::Buffer workspace;

@@ -1,4 +1,5 @@
-// What the tests of copies share: the device that they run on, data, and the way out of shared memory.
+// Declares what the tests of copies share: the device that they run on, data, and the way out of shared
+// memory.
 #pragma once
 
 #include <doctest/doctest.h>

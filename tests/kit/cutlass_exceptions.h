@@ -1,4 +1,5 @@
-// What CUTLASS 4.7 uses (isa/cutlass.txt) and the manual of isa/manual.h has not, each with the reason.
+// Lists what CUTLASS 4.7 uses (isa/cutlass.txt) and the manual of isa/manual.h has not, each with the
+// reason.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the emulator's tests share: one kernel on one device, and host references.
+// Declares what the emulator's tests share: one kernel on one device, and host references.
 #pragma once
 
 #include <cmath>

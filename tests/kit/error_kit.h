@@ -1,4 +1,4 @@
-// What an action throws, for tests that look at the words of an Error.
+// Gives what an action throws, for tests that look at the words of an Error.
 #pragma once
 
 #include <doctest/doctest.h>

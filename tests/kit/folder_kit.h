@@ -25,7 +25,7 @@ class Folder {
   // A name in the folder; nothing is made.
   std::string path(const std::string& name = "new") const { return path_ / name; }
 
-  // An executable shell script, which stands for a tool.
+  // An executable shell script, which replaces a tool.
   std::string script(const std::string& name, const std::string& body) const {
     namespace fs = std::filesystem;
     fs::create_directories(fs::path(path(name)).parent_path());

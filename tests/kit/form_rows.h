@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::test {
 
-// Of each axis the number of a choice.
+// These are the numbers of a choice of each axis.
 using Choosing = std::vector<size_t>;
 
 inline isa::MadeRow row_of(const isa::Form& form, const std::vector<std::vector<isa::Choice>>& axes,
@@ -41,8 +41,8 @@ inline void for_each_choice(const isa::Form& form, const std::function<void(cons
   }
 }
 
-// With rows that have every two choices of two axes between them. Where that leaves an axis open, `random`
-// chooses.
+// This adds rows that have every two choices of two axes between them. Where that leaves an axis open,
+// `random` chooses.
 inline void for_each_pair(const isa::Form& form, std::mt19937_64& random,
                           const std::function<void(const isa::MadeRow&)>& visit) {
   const auto axes = isa::axes_of(form);

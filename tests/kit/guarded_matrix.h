@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::test {
 
-// How a matrix lies in its buffer beyond rows, columns and batches, in elements.
+// This says how a matrix is in its buffer beyond rows, columns and batches, in elements.
 struct Lie {
   int64_t offset = 0;     // of the first element from where the buffer's guard ends, a multiple of 256 bytes
   int64_t gap = 0;        // between rows
@@ -27,7 +27,7 @@ inline std::string text(const Lie& lie) {
 // Elements on the host between two guards, and their copy on the device.
 class GuardedMatrix {
  public:
-  static constexpr size_t kGuard = 256;  // bytes before the offset, and behind the end
+  static constexpr size_t kGuard = 256;  // bytes before the offset, and after the end
 
   GuardedMatrix(runtime::Device& device, DType type, int64_t rows, int64_t columns, int64_t batches,
                 const Lie& lie)
@@ -71,9 +71,9 @@ class GuardedMatrix {
   size_t at(int64_t batch, int64_t row, int64_t column) const {
     return static_cast<size_t>((offset_ + batch * batch_stride_ + row * stride_ + column) * size_of(type_));
   }
-  // Of the host's copy, as it was filled.
+  // These are of the host's copy, as it was filled.
   double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
-  // This begins at an element: the others of its row are behind it, and each further row lies `stride` on.
+  // This begins at an element: the others of its row are after it, and each further row lies `stride` on.
   const float* values(int64_t batch, int64_t row, int64_t column) const {
     return values_.data() + offset_ + batch * batch_stride_ + row * stride_ + column;
   }
@@ -112,7 +112,7 @@ class GuardedMatrix {
 
   DType type_;
   int64_t rows_, columns_, batches_, offset_, stride_, batch_stride_;
-  size_t end_;  // byte behind the last element
+  size_t end_;  // byte after the last element
   std::vector<std::byte> bytes_;
   std::vector<float> values_;  // by element of bytes_, where it was filled
   runtime::Buffer buffer_;

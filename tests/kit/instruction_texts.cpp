@@ -12,7 +12,7 @@
 namespace ptxbuilder::test {
 namespace {
 
-// What a register stands for: the parameter that it was loaded from, a number, or a result of the
+// This is what a register means: the parameter that it was loaded from, a number, or a result of the
 // instruction.
 class Names {
  public:
@@ -80,7 +80,7 @@ std::string spelled_alike(std::string opcode) {
 // The function's instructions of the mnemonic's kind (its first word), with their registers renamed.
 std::vector<std::string> instructions_of(const std::vector<ptx_text::Statement>& body, Names& names,
                                          std::string_view mnemonic) {
-  // What brings parameters and results into place.
+  // This is what brings parameters and results into place.
   static const std::set<std::string_view> kMoves = {"ld",   "st",   "mov", "cvt", "and",
                                                     "setp", "selp", "shr", "prmt"};
   std::vector<std::string> found;

@@ -27,7 +27,7 @@ class LayoutMaker {
     return values.begin()[pick(static_cast<int>(values.size()))];
   }
 
-  // At most 1024 elements.
+  // It has at most 1024 elements.
   IntTuple shape(int deepest = 2, int widest = 3) {
     for (;;)
       if (IntTuple result = any_shape(deepest, widest); size(result) <= 1024) return result;

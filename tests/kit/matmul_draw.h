@@ -17,7 +17,7 @@ class Draw {
   int64_t between(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  // As many of each order of magnitude.
+  // Numbers of each order of magnitude are equally likely.
   int64_t spread(int64_t low, int64_t high) {
     const double from = std::log(static_cast<double>(low)), to = std::log(static_cast<double>(high) + 1);
     const double x = std::uniform_real_distribution<double>(from, to)(random_);
@@ -34,7 +34,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// How large products may be.
+// This says how large products may be.
 struct Scale {
   int64_t extent, volume;  // of m, n and k; of whole tiles, in multiplications
 };
@@ -46,7 +46,7 @@ struct RandomCase {
   int multiprocessors;  // 0: all; with few of them, CTAs take several tiles
 };
 
-// What becomes of the sum, in every combination that the rules allow.
+// This is what becomes of the sum, in every combination that the rules allow.
 inline void draw_epilogue(Draw& draw, MatmulCase& c) {
   using kernels::Activation, kernels::ActivationUse;
   c.alpha = draw.of({1.0F, 0.5F, -2.0F});
@@ -154,7 +154,7 @@ inline int64_t volume(const RandomCase& c) {
          whole(c.tile.swapped ? m : n, c.tile.bn * c.tile.cluster_n) * whole(k, c.tile.bk) * batches;
 }
 
-// The case's D, beginning behind a guard.
+// The case's D, beginning after a guard.
 inline kernels::Operand placed_output(const MatmulCase& c, const kernels::GemmOperation& operation) {
   const int64_t columns = operation.d_columns(c.size.n), stride = columns + c.d_lie.gap;
   kernels::DeviceMatrix d = {

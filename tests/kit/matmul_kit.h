@@ -118,7 +118,7 @@ class MatmulTrial {
     return p;
   }
 
-  // The bytes of D's buffer, and behind them amax's, after one product on poisoned D.
+  // The bytes of D's buffer, and after them amax's, after one product on poisoned D.
   std::vector<std::byte> run(kernels::Matmul& matmul) {
     poison();
     matmul(arguments(matmul));
@@ -136,11 +136,11 @@ class MatmulTrial {
     of(kernels::ProductOperand::amax).to_device();
   }
 
-  // What an element should be, of the dot product without alpha, and the bias.
+  // This is what an element should be, of the dot product without alpha, and the bias.
   using Wanted = std::function<double(double sum, double bias, int64_t batch, int64_t row, int64_t column)>;
 
-  // What is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted` it is held
-  // against what the case says, with it to 1e-4 of 1 + |sum|.
+  // This says what is wrong with what run() gave; "" when nothing is. Takes all processors. Without `wanted`
+  // it is held against what the case says, with it to 1e-4 of 1 + |sum|.
   std::string wrong(const std::vector<std::byte>& result, const Wanted& wanted = nullptr) const {
     const size_t of_d = out().bytes().size();
     const std::vector<std::byte> got(result.begin(), result.begin() + static_cast<ptrdiff_t>(of_d)),
@@ -170,8 +170,8 @@ class MatmulTrial {
   }
 
  private:
-  // Of some rows: how many elements are wrong, and between what the greatest |D| before its factor lies, and
-  // what it is as stored.
+  // These are of some rows: how many elements are wrong, and between what the greatest |D| before its factor
+  // lies, and what it is as stored.
   struct Seen {
     size_t wrong = 0;
     std::string first;
@@ -186,7 +186,7 @@ class MatmulTrial {
   };
 
   int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
-  // Groups of any sizes, of which many are 0; what is behind the last of them is in none.
+  // Groups of any sizes, of which many are 0; what is after the last of them is in none.
   void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
     const int64_t extent = operation_.groups_of_k ? case_.size.k : case_.size.m;
     std::vector<int64_t> ends;
@@ -319,7 +319,7 @@ class MatmulTrial {
     return dots;
   }
 
-  // What the activation is of.
+  // This is what the activation is of.
   kernels::Approximate input(const kernels::Dot& dot, int64_t batch, int64_t i, int64_t j) const {
     return input_of(operation_, dot, double{case_.alpha}, double{case_.beta},
                     [&](const kernels::ProductOperandRow& row) { return value(row, batch, i, j); });
@@ -356,7 +356,7 @@ class MatmulTrial {
     }
   }
 
-  // As an element of D.
+  // The value as an element of D.
   double stored(double value) const { return decode(case_.d, encode(case_.d, value)); }
 
   std::string wrong_amax(const Seen& seen, double got) const {

@@ -13,7 +13,7 @@
 namespace ptxbuilder::test {
 
 inline Where marked;                  // the line that the message must name
-#define HERE marked = Where::here();  // stands before the call that is wrong, on its line
+#define HERE marked = Where::here();  // precedes the call that is wrong, on its line
 #define ON(target_name) \
   { .target = target_name }  // BuilderOptions
 
@@ -44,7 +44,7 @@ inline void check_cases(const std::vector<Case>& cases, bool with_line = true) {
     if (with_line) CHECK_MESSAGE(text.ends_with(line), line);
     text = error_of([&] { c.body(false); });
     CHECK_MESSAGE(text.empty(), "the twin is refused: " << text);
-    CHECK_THROWS_AS(Builder::current(), Error);  // no kernel is left behind
+    CHECK_THROWS_AS(Builder::current(), Error);  // no kernel is left
   }
 }
 

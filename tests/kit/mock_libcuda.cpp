@@ -22,7 +22,7 @@ Handle handle(uintptr_t number) {
   return reinterpret_cast<Handle>(number);
 }
 
-// Whether a call ends the capture under way, since neither that nor the thread is relaxed.
+// This says whether a call ends the capture under way, since neither that nor the thread is relaxed.
 bool ends_capture() {
   if (!mock.capturing || mock.capture_mode == CaptureMode::relaxed || capture_mode == CaptureMode::relaxed)
     return false;
@@ -45,7 +45,7 @@ void write_log(const char* text, unsigned count, JitOption* options, void** valu
     if (options[i] == JitOption::error_log_buffer) std::strcpy(static_cast<char*>(values[i]), text);
 }
 
-// A kernel of PTX that was loaded, whose handle is its place in a list behind kFirstRead.
+// A kernel of PTX that was loaded, whose handle is its place in a list after kFirstRead.
 struct ReadKernel {
   std::vector<size_t> parameter_sizes;
   int required_cluster[3] = {0, 0, 0};
@@ -188,8 +188,7 @@ Status cuMemGetInfo_v2(size_t* free, size_t* total) {
 Status cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
   if (!current) return kNoContext;
   if (ends_capture()) return kCaptureUnsupported;
-  static auto& all =
-      *new std::vector<void*>;  // keeps what a lost context leaves behind in sight of leak checkers
+  static auto& all = *new std::vector<void*>;  // keeps what a lost context leaves in sight of leak checkers
   if (mock.alloc != Status::success) return mock.alloc;
   ++mock.allocations;
   all.push_back(std::aligned_alloc(256, (bytes + 255) / 256 * 256));

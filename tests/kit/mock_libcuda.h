@@ -10,7 +10,7 @@
 struct MockDriver {
   using Status = ptxbuilder::runtime::cu::Status;
 
-  // What the driver is to answer.
+  // This is what the driver is to answer.
   Status init = Status::success;
   int device_count = 1;
   int major = 9, minor = 0;
@@ -28,7 +28,7 @@ struct MockDriver {
   int max_threads = 1024, static_shared = 0, max_cluster = 8;
   int required_cluster[3] = {0, 0, 0};
 
-  // What it was asked.
+  // This is what it was asked.
   int context_retains = 0, context_releases = 0, stream_synchronizes = 0;
   int context_questions = 0, context_changes = 0;
   int streams = 0, events = 0, captured_graphs = 0, graphs = 0;  // alive; graphs that can be launched
@@ -39,7 +39,7 @@ struct MockDriver {
   ptxbuilder::runtime::cu::LaunchConfig config = {};
   ptxbuilder::runtime::cu::Context launch_context = nullptr;  // the current one at the last launch
   // Launches whose stream, tensor and number are not of one thread: stream 16 + n, the tensor 128 n bytes
-  // behind the first, the number n.
+  // after the first, the number n.
   int mixed_launches = 0;
   bool capturing = false;
   ptxbuilder::runtime::cu::CaptureMode capture_mode =

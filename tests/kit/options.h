@@ -1,5 +1,5 @@
-// What a test file takes from the command line beside doctest's options, and how it says that it leaves
-// something out.
+// Reads what a test file takes from the command line in addition to doctest's options, and how it says that
+// it leaves something out.
 #pragma once
 
 #include <charconv>

@@ -38,7 +38,7 @@ inline std::vector<Mutant> loading() {
   };
 }
 
-// These go wrong with tensor cores and with the way out, behind the fences of `sets` of barriers.
+// These go wrong with tensor cores and with the way out, after the fences of `sets` of barriers.
 inline std::vector<Mutant> multiplying(int sets = 1) {
   return {
       {"no wgmma.fence", "wgmma.fence", 0, drop, {Fault::matrix_fence}},

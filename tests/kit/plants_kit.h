@@ -37,7 +37,7 @@ class Plants {
   Plants(Kernel kernel, uint32_t threads, std::chrono::seconds limit)
       : kernel_(std::move(kernel)), threads_(threads), limit_(limit) {}
 
-  // Runs the program as it stands on some schedules, and each plant until one names it.
+  // Runs the program as it is on some schedules, and each plant until one names it.
   template <class Row>
   void check(const Row& row, uint64_t seeds, uint64_t seeds_of_plants) {
     std::string what;

@@ -1,4 +1,4 @@
-// What reductions by asynchronous copies are to yield.
+// Computes what reductions by asynchronous copies are to yield.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@ namespace ptxbuilder::test {
 
 using isa::CopyReduction;
 
-// What becomes of `old` where `now` arrives; both small integers, not negative where the type has no sign.
+// This is what becomes of `old` where `now` arrives; both small integers, not negative where the type has no
+// sign.
 inline double reduced(CopyReduction reduction, double old, double now) {
   auto a = static_cast<int64_t>(old), b = static_cast<int64_t>(now);
   switch (reduction) {

@@ -1,5 +1,5 @@
-// What the tests of register tiles share: a kernel of 128 threads from some buffers of numbers to another,
-// run on the device that --device names.
+// Declares what the tests of register tiles share: a kernel of 128 threads from some buffers of numbers to
+// another, run on the device that --device names.
 #pragma once
 
 #include <doctest/doctest.h>

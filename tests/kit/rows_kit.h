@@ -21,7 +21,7 @@
 
 namespace ptxbuilder::test {
 
-// What ptxas says against a module; "" when it takes it.
+// This gives what ptxas says against a module; "" when it takes it.
 inline std::string refusal(const Ptxas& ptxas, const std::string& ptx) {
   try {
     ptxas.assemble(ptx);
@@ -47,12 +47,12 @@ inline std::vector<std::string> in_parallel(size_t count, const std::function<st
 // An instruction with the registers that it declares, and what it is about.
 struct Statement {
   std::string what, text;
-  // Whether it has a kernel of its own: what ends a thread makes dead code of what follows, and some
-  // instructions say what the kernel as a whole has to be like.
+  // This says whether it has a kernel of its own: what ends a thread makes dead code of what follows, and
+  // some instructions say what the kernel as a whole has to be like.
   bool alone = false;
   bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
 
-  // Of a module whose one kernel holds it and no more.
+  // This is of a module whose one kernel holds it and no more.
   static std::shared_ptr<const Statement> of(std::string what, const std::string& module) {
     const size_t begin = module.find("{\n") + 2, end = module.rfind("\tret;\n}");
     std::string text = module.substr(begin, end - begin);
@@ -68,14 +68,14 @@ struct Statement {
   }
 };
 
-// What ptxas is asked about.
+// This is what ptxas is asked about.
 struct Entry {
   std::shared_ptr<const Statement> statement;
   const isa::Target* target;
   int ptx_version;
 };
 
-// Each statement stands in a block of its own, at "line" i + 1 of a file `rows`, by which messages name it.
+// Each statement is in a block of its own, at "line" i + 1 of a file `rows`, by which messages name it.
 inline std::string joined(const std::vector<Entry>& entries, size_t begin, size_t end) {
   std::string text = fmt::format(".version {}\n.target {}\n.address_size 64\n.file 1 \"rows\"\n",
                                  isa::version_text(entries[begin].ptx_version), entries[begin].target->name);
@@ -121,7 +121,7 @@ inline std::string named(const Entry& e, const std::string& text) {
                      isa::version_text(e.ptx_version), text);
 }
 
-// What ptxas says of each of the entries from `begin` to `end`, by the line that it names.
+// This gives what ptxas says of each of the entries from `begin` to `end`, by the line that it names.
 inline std::vector<std::string> said_of_each(const std::string& messages, size_t begin, size_t end) {
   std::vector<std::string> said(end - begin);
   std::istringstream lines(messages);

@@ -14,7 +14,7 @@
 
 namespace ptxbuilder::runtime {
 
-// `<n>` of the body stands for piece n where the subset has bit n, and else for nothing.
+// `<n>` of the body means piece n where the subset has bit n, and else for nothing.
 struct SubsetProgram {
   std::string what, body;
   std::vector<std::string> pieces;

@@ -1,4 +1,4 @@
-// The rules of tensor maps, each as a change that breaks it beside its nearest change that does not.
+// The rules of tensor maps, each as a change that breaks it next to its nearest change that does not.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// What the tests of tensor copies share: a kernel that copies a box, and a model of what it should do.
+// Declares what the tests of tensor copies share: a kernel that copies a box, and a model of what it should
+// do.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,11 +31,11 @@ inline size_t width(DType type) { return static_cast<size_t>(size_of(type)); }
 
 // --- The kernels ---
 
-// What one launch does, as a kernel reads it from global memory.
+// This is what one launch does, as a kernel reads it from global memory.
 struct Job {
   int32_t at[5] = {}, to[5] = {};  // where the box is loaded from, and where it is stored to
   uint32_t box_bytes = 0;          // that the load completes
-  uint32_t dumped_bytes = 0;       // of shared memory, poisoned before and written out behind the load
+  uint32_t dumped_bytes = 0;       // of shared memory, poisoned before and written out after the load
   uint32_t source = 0, mask = 0;   // the CTA that loads, and those that receive, by rank
 };
 
@@ -112,7 +113,7 @@ DONE: ret;
 
 // --- The model ---
 
-// A box somewhere in a tensor whose rows have gaps behind them. Lists run from the innermost dimension.
+// A box somewhere in a tensor whose rows have gaps after them. Lists run from the innermost dimension.
 struct Place {
   DType type;
   Swizzle swizzle;
@@ -128,7 +129,7 @@ struct Place {
     for (size_t d = 0; d < rank(); ++d) bytes *= extent(d);
     return bytes;
   }
-  // Behind each row and each slab, 16 bytes that belong to nobody.
+  // Each row and each slab is followed by 16 bytes that belong to nobody.
   std::vector<uint64_t> strides() const {
     std::vector<uint64_t> all = {width(type)};
     for (size_t d = 0; d < rank(); ++d) all.push_back((all.back() * shape[d] + 15) / 16 * 16 + 16);
@@ -141,14 +142,14 @@ struct Place {
   void each(const std::vector<int32_t>& start, F f) const {
     walk(start, static_cast<int64_t>(shape[0]), f);
   }
-  // The same for a store, which writes whole units of 16 B at the end of a row.
+  // This is for a store, which writes whole units of 16 B at the end of a row.
   template <class F>
   void each_stored(const std::vector<int32_t>& start, F f) const {
     const int64_t unit = 16 / static_cast<int64_t>(width(type));
     walk(start, (static_cast<int64_t>(shape[0]) + unit - 1) / unit * unit, f);
   }
 
-  // With rows of `row` elements.
+  // The matrix has rows of `row` elements.
   template <class F>
   void walk(const std::vector<int32_t>& start, int64_t row, F f) const {
     const std::vector<uint64_t> step = strides();
@@ -174,7 +175,7 @@ struct Place {
   }
 };
 
-// Where a byte of the box lies in shared memory, which starts at a multiple of 1024.
+// Where a byte of the box is in shared memory, which starts at a multiple of 1024.
 inline size_t swizzled(size_t byte, Swizzle swizzle) {
   constexpr size_t lines[] = {1, 2, 4, 8};
   return (byte / 16 ^ byte / 128 % lines[static_cast<int>(swizzle)]) * 16 + byte % 16;

@@ -1,4 +1,4 @@
-// The rows of the tuned table, for tests of what stands in it.
+// The rows of the tuned table, for tests of what is in it.
 #pragma once
 
 #include <vector>

@@ -50,7 +50,7 @@ TEST_CASE("o composes") {
   CHECK(eval("Sw<3,4,3> o (8,64):(64,1)") == "Sw<3,4,3> o 0 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64 o (8,64):(64,1)") == "Sw<3,4,3> o 64 o (8,64):(64,1)");
   CHECK(eval("Sw<3,4,3> o 64") == "Sw<3,4,3> o 0 o 64:1");
-  // What CuTe prints ahead of a layout: a swizzle ahead of a pointer acts on bytes.
+  // This is what CuTe prints ahead of a layout: a swizzle ahead of a pointer acts on bytes.
   CHECK(eval("Sw<3,4,3> o smem_ptr[16b](unset) o ((_64,_4),(_8,_8)):((_1,_512),(_64,_2048))") ==
         "Sw<3,3,3> o 0 o ((64,4),(8,8)):((1,512),(64,2048))");
   CHECK(eval("Sw<2,4,3>_smem_ptr[8b](0x7f0000000400) o (8,64):(64,1)") == "Sw<2,4,3> o 0 o (8,64):(64,1)");

@@ -316,7 +316,7 @@ TEST_CASE("known forms") {
       {"weakly_congruent(4, (4,6))", "true"},
       {"congruent((4,6), (1,2))", "true"},
       {"group((2,3,4):(1,2,6), 0, 2)", "((2,3),4):((1,2),6)"},
-      // Where CuTe C++ and pycute part.
+      // CuTe C++ and pycute differ here.
       {"composition((4,8):(1,4), <2>)", "(2):(1)"},
       {"right_inverse((4,8):(0,1))", "8:4"},
       {"composition(1:1, 1:1)", "1:1"},

@@ -62,7 +62,7 @@ TEST_CASE("accumulators stored transposed: stmatrix.trans without conflicts") {
     }
 }
 
-// 64 elements are two boxes of 128 bytes beside each other, as high as their buffer allows.
+// 64 elements are two boxes of 128 bytes next to each other, as high as their buffer allows.
 TEST_CASE("accumulators stored transposed as f32: one word a thread, without conflicts") {
   for (int n = 32; n <= 256; n += 32) {
     CAPTURE(n);

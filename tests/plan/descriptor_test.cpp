@@ -67,7 +67,7 @@ TEST_CASE("descriptors: known answers") {
   CHECK(b.advances_k() == Bytes{0, 2048, 4096, 6144});
   CHECK(b.advances_mn(128) == Bytes{0});
   CHECK(b.advances_mn(64) == Bytes{0, 8192});
-  // Two atoms deep: 96 is followed by the next atom, 128 rows of 128 bytes on, or right behind 8 rows.
+  // Two atoms deep: 96 is followed by the next atom, 128 rows of 128 bytes on, or right after 8 rows.
   CHECK(WgmmaOperand(DType::f16, Major::k, Swizzle::b128, 128, 128).advances_k() ==
         Bytes{0, 32, 64, 96, 16384, 16416, 16448, 16480});
   CHECK(WgmmaOperand(DType::f16, Major::k, Swizzle::b128, 128, 128, AtomOrder::k_first).advances_k() ==
@@ -113,7 +113,7 @@ TEST_CASE("instruction descriptors of tcgen05: known answers, and what is refuse
         std::string::npos);
 }
 
-// descriptor_oracle/cute.txt is what cute.cpp beside it prints.
+// descriptor_oracle/cute.txt is what cute.cpp next to it prints.
 TEST_CASE("descriptors, advances and counts are CuTe's") {
   std::ifstream golden(PTXBUILDER_TEST_DIR "/plan/descriptor_oracle/cute.txt");
   std::string line;

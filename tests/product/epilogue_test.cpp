@@ -14,7 +14,7 @@ constexpr TileExtent kOutput = {100, 88};
 constexpr int kPitch = 104;  // of the residual
 constexpr float kAlpha = 0.75f, kBeta = -1.5f;
 
-// Where a tile goes: its rows are the output's columns where it is transposed.
+// This is where a tile goes: its rows are the output's columns where it is transposed.
 struct Place {
   bool transposed;
   TileExtent tile;

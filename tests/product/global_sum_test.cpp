@@ -55,7 +55,7 @@ std::vector<float> random_floats(size_t count, std::mt19937_64& random) {
   return values;
 }
 
-// What each element becomes: the sum of all, in the order of ranks.
+// This is what each element becomes: the sum of all, in the order of ranks.
 std::vector<float> expected(const Division& d, const std::vector<float>& from) {
   constexpr size_t kPart = size_t{kConsumers} * kRows * kCols;
   std::vector<float> to(kTiles * kPart, 0);

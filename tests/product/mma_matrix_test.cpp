@@ -27,7 +27,7 @@ namespace {
 
 const int& repeat = test::option("repeat", 0);  // 0: 100 on a GPU, once on the emulator
 
-// How A comes to the tensor cores: by descriptor, or in registers by ldmatrix or from a product's
+// This says how A comes to the tensor cores: by descriptor, or in registers by ldmatrix or from a product's
 // accumulators.
 enum class Source { shared, loaded, computed };
 
@@ -48,7 +48,7 @@ struct Case {
   }
 };
 
-// The rows and columns of an operand as it lies in memory.
+// The rows and columns of an operand as it is in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
   TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
   if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
@@ -72,7 +72,7 @@ DType first_result(const Case& c) {
 template <class T>
 Kernel product(const Case& c) {
   Kernel k("product");
-  // Accumulators beside fragments may exceed the registers: right, but slow.
+  // Accumulators next to fragments may exceed the registers: right, but slow.
   for (const char* advisory : {"C7511", "spills", "stack"}) k.waive(advisory);
   auto [A, B, P, out] = k.params<TensorMap, TensorMap, TensorMap, gptr<T>>("A", "B", "P", "out");
   auto a = tile(k, c.a, shape(c.m, c.k(), c.a_transposed, c.a, c.swizzle), c.swizzle);
@@ -174,7 +174,7 @@ runtime::Argument tensor(const runtime::Buffer& buffer, DType type, const Matrix
   return runtime::tensor(buffer, type, {static_cast<uint64_t>(m.cols), static_cast<uint64_t>(m.rows)});
 }
 
-// How often a case runs.
+// This says how often a case runs.
 int rounds_of(const Case& c, const runtime::Device& device) {
   if (c.source == Source::shared) return 1;
   if (repeat > 0) return repeat;

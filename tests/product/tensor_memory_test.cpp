@@ -21,7 +21,7 @@ Kernel tile(const std::vector<std::pair<std::string, std::string>>& values) {
   return family.build(fields);
 }
 
-// Where each part stands behind the one before; the first that does not is named.
+// This says where a part does not follow the one before; the first such place is named.
 void check_order(const std::string& text, const std::vector<std::string>& parts) {
   size_t at = 0;
   for (const std::string& part : parts) {

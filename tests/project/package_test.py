@@ -17,7 +17,7 @@ import shipped
 
 LIMIT_OF_RUNTIME = 3 << 20  # bytes
 PRIVATE = ["ir/state.h", "runtime/driver.h", "runtime/emulator/machine/machine.h", "kernels/family/execute.h"]
-# What a Debian package may expect to find: the files of libc6.
+# This is what a Debian package may expect to find: the files of libc6.
 LIBC = ["/lib64/ld-linux-x86-64.so.2", *(f"/lib/x86_64-linux-gnu/lib{x}" for x in
                                         ["c.so.6", "m.so.6", "dl.so.2", "pthread.so.0", "rt.so.1"])]
 
@@ -43,7 +43,7 @@ def files_of(folder):
 
 
 def build(source, folder, prefix, cxx, *options, code=0):
-    # What CMake finds out about the compilers is kept in the first build folder of all parts, and is the same for all.
+    # CMake's findings about the compilers are kept in the first build folder of all parts, and is the same for all.
     for known in sorted(glob.glob(f"{os.path.dirname(folder)}/compilers/CMakeFiles/[0-9]*/CMakeC*Compiler.cmake")):
         version = os.path.basename(os.path.dirname(known))
         os.makedirs(f"{folder}/CMakeFiles/{version}", exist_ok=True)
@@ -77,7 +77,7 @@ def check_files(prefix, build_folder, source):
 
 
 def check_new(work, prefix):
-    """What `ptxb new` writes and says; it is built with the project `outside`."""
+    """This is what `ptxb new` writes and says; it is built with the project `outside`."""
     ptxb = f"{prefix}/bin/ptxb"
     os.mkdir(f"{work}/made")
     here = {"cwd": f"{work}/made"}
@@ -193,7 +193,7 @@ target_link_options(f PRIVATE -fuse-ld=bfd)""", code=0)
 
 
 def check_configuring(work, prefix, source, cxx):
-    """What is missing is said by CMake before anything is built."""
+    """A missing component is named by CMake before anything is built."""
     folder = f"{work}/configured"
 
     def configure(components, lines="", before="", code=1):
@@ -296,7 +296,7 @@ def install(root, *packages, code=0):
 
 
 def check_lint(linting):
-    """What Debian's own tool says of the packages, but for what they are on purpose."""
+    """This is what Debian's own tool says of the packages, but for what they are on purpose."""
     if not linting:
         print("left out: lintian, which is not here")
         return

@@ -19,7 +19,7 @@ TESTS = {
     "missing": "/nonexistent/program",
 }
 
-# What is asked for, the exit code's being 0, and the last line.
+# The request, the exit code's being 0, and the last line.
 CASES = [
     (["-R", "^good$"], True, "tests: 1 ran, 1 passed, 0 failed, 0 skipped"),
     (["-R", "^(good|bad)$"], False, "tests: 2 ran, 1 passed, 1 failed, 0 skipped"),

@@ -1,4 +1,4 @@
-"""What tests ask of libraries and programs: names, symbols and their versions, beside what the sources say."""
+"""Answers what tests ask of libraries and programs: names, symbols and their versions, against what the sources say."""
 
 import os
 import re
@@ -17,7 +17,7 @@ def version_numbers():
 
 
 def abi_version():
-    """Of major version 0 the minor one breaks programs, later the major one alone."""
+    """The minor version breaks programs of major version 0, later the major one alone."""
     major, minor, _ = version_numbers()
     return f"0.{minor}" if major == "0" else major
 
@@ -61,7 +61,7 @@ def newer_than_oldest_glibc(path):
 
 
 def problems_of_licenses(text_of):
-    """What is missing of the licences of what is linked in; text_of("NAME.txt") gives their text, or raises."""
+    """This is what is missing of the licences of what is linked in; text_of("NAME.txt") gives their text, or raises."""
     problems = []
     for name, words in {"LLVM": "LLVM Exceptions to the Apache 2.0 License", "CLI11": "University of Cincinnati",
                         "fmt": "Victor Zverovich", "nlohmann-json": "Niels Lohmann", "zlib": "Jean-loup Gailly",

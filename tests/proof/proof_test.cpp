@@ -20,7 +20,7 @@ using At = Counterexample::Element;
 
 namespace {
 
-// The rows and columns of an operand as it lies in memory.
+// The rows and columns of an operand as it is in memory.
 TileShape shape(int mn, int k, bool transposed, DType type, Swizzle swizzle) {
   TileShape s = transposed ? TileShape{k, mn} : TileShape{mn, k};
   if (swizzle == Swizzle::none) s.panel_cols = 16 / size_of(type);
@@ -414,7 +414,7 @@ OperandRecord& b_of(KernelRecord& r) { return r.mmas.at(0).b; }
 const std::vector<Mutant>& mutants() {
   constexpr auto no = std::nullopt;
   static const std::vector<Mutant> all = {
-      // Descriptors. In 128 B swizzle chunk c of line l lies at chunk c ^ l % 8.
+      // Descriptors. In 128 B swizzle chunk c of line l is at chunk c ^ l % 8.
       {"SBO of a K-major matrix", pipelined, [](KernelRecord& r) { set_stride(a_of(r), 512); }, At{8, 0},
        At{4, 0}, 512 + 64, "block 0, step 0: m 8, k 0"},
       {"SBO twice as large", pipelined, [](KernelRecord& r) { set_stride(b_of(r), 2048); }, At{8, 0},
@@ -694,7 +694,7 @@ TEST_CASE("bank conflicts are counted") {
     KernelRecord record = registers();
     record.copies.at(0).recipe.swizzle = swizzle;
     for (int& address : record.thread_copies.at(0).addresses) {
-      address ^= address >> 3 & 0x70;  // as it lies without the tile's swizzle of 128 B
+      address ^= address >> 3 & 0x70;  // as it is without the tile's swizzle of 128 B
       address ^= address >> 3 & mask;
     }
     Proof proof = prove(record);

@@ -164,7 +164,7 @@ TEST_CASE("ptx: the tree of an expression is no deeper than its nesting may be, 
     for (int i = 0; i < n; ++i) text += what;
     return text;
   };
-  // Without a limit each of these overflows the stack where the tree is walked or freed.
+  // Each of these, without a limit, overflows the stack where the tree is walked or freed.
   for (const char* step : {"1+", "-", "(", "1 ? 2 : ", "f(", "{", "(1)+"}) {
     CAPTURE(step);
     CHECK(error_of(body("mov a, " + times(300000, step) + "1;")).find("deeper than 200") !=

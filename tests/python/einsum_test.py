@@ -1,4 +1,4 @@
-"""Contractions by name beside numpy.einsum, on the emulator: letters, strides and types, what is refused, and the gradients of those of
+"""Contractions by name against numpy.einsum, on the emulator: letters, strides and types, what is refused, and the gradients of those of
 PyTorch and JAX that this Python has."""
 import importlib.util
 import itertools

@@ -1,4 +1,4 @@
-"""What the extension asks of a framework on a GPU, by a framework and a driver of the tests' own: its stream in every call, memory
+"""Tests what the extension asks of a framework on a GPU, by a framework and a driver of the tests' own: its stream in every call, memory
 for results, which is given back where a call is refused; and what a call costs.
 
   exchange_test.py FOLDER MOCK   the folder of fake_framework, and the driver

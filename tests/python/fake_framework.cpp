@@ -33,7 +33,7 @@ struct {
   ptxbuilder::runtime::cu::Status (*retain)(ptxbuilder::runtime::cu::Context*, int);
   ptxbuilder::runtime::cu::Status (*make_current)(ptxbuilder::runtime::cu::Context);
 } driver_calls;
-// What was asked of the framework: memory that is alive, and streams.
+// This is what was asked of the framework: memory that is alive, and streams.
 int allocated = 0, streams_asked = 0;
 void* current = nullptr;
 uintptr_t next_address = uintptr_t{1} << 40;

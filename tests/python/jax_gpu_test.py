@@ -81,7 +81,8 @@ spec = jax.sharding.PartitionSpec
 check(jax.jit(jax.shard_map(pb.matmul, mesh=mesh, in_specs=(spec("x"), spec()), out_specs=spec("x")))(a[0], b),
       wide(a[0]) @ wide(b), 2**-8, "shard_map")
 
-# What stands beside the operands: scales, the amax, gates and slopes, and D of 8 bits; its gradients and batches are jnp's functions.
+# This has what goes with the operands: scales, the amax, gates and slopes, and D of 8 bits; its gradients and batches are jnp's
+# functions.
 check_beside(pb)
 left, right, rows, columns = drawn(256, 320), drawn(320, 384), jnp.asarray(random.standard_normal(256), jnp.float32), drawn(384, dtype=jnp.float32)
 gated = jax.jit(lambda a, rows, alpha: pb.matmul(a, right, scale_a=rows, scale_b=columns, alpha=alpha, activation="silu", gate=True, amax=True))

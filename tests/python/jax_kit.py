@@ -1,4 +1,4 @@
-"""What the tests of JAX share, on the CPU and on a GPU: arrays that are drawn, and their comparison in float64."""
+"""Has what the tests of JAX share, on the CPU and on a GPU: arrays that are drawn, and their comparison in float64."""
 import jax
 import jax.numpy as jnp
 import kit

@@ -52,7 +52,7 @@ for i, name in enumerate(activations):
             kit.check(x.dtype == jnp.bfloat16)
             check(x, y, 2**-7, turn_a, turn_b, name, operand)
 
-# vmap, of either operand and of both, along any dimension, in another vmap, before and behind grad.
+# vmap, of either operand and of both, along any dimension, in another vmap, before and after grad.
 for in_a, in_b, a, b in ((0, None, (3, 24, 72), (72, 40)), (None, 0, (24, 72), (3, 72, 40)), (0, 0, (3, 24, 72), (3, 72, 40)),
                          (1, 2, (24, 3, 72), (72, 40, 3)), (None, 0, (2, 24, 72), (3, 72, 40)), (0, None, (3, 24, 72), (2, 72, 40))):
     a, b = drawn(*a), drawn(*b)

@@ -140,7 +140,7 @@ for words, text in ((dict(count=2.0), "parameter 'count' is a u32, and is given 
         traced(**{**dict(alpha=2.0, count=1000), **words})
 with kit.refused("its grid is traced"):
     jax.jit(lambda grid: saxpy(grid, x=x, y=y, alpha=2.0, count=1000))(3)
-# What is wrong is known when a call is traced, before XLA runs it.
+# A fault is known when a call is traced, before XLA runs it.
 for words, text in ((dict(x=x.astype(jnp.int32)), "parameter 'x' takes a pointer of f32, and is given an array of int32: give x.astype('float32')"),
                     (dict(y=y.astype(jnp.bfloat16)), "parameter 'y' takes a pointer of f32, and is given an array of bfloat16"),
                     (dict(x=[1.0]), "parameter 'x': <class 'list'> beside tensors of JAX's"), (dict(x=None), "parameter 'x': <class 'NoneType'>"),

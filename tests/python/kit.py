@@ -1,4 +1,4 @@
-"""What the tests of the package for Python share."""
+"""Has what the tests of the package for Python share."""
 import contextlib
 import hashlib
 import os
@@ -62,7 +62,7 @@ def check(holds, *words):
 
 @contextlib.contextmanager
 def refused(*texts, kind=ValueError):
-    """What is inside raises with these words."""
+    """The code inside raises with these words."""
     try:
         yield
     except kind as error:

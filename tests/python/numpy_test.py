@@ -111,7 +111,7 @@ for name, function in ((name, activation(z)) for name, activation in reference.a
     kit.check(np.all(abs(wide(d) - function) <= abs(function) * 2**-8 + 2e-3), name)
 kit.check(np.array_equal(pb.matmul(a, b, c=c, device="emulator"), pb.matmul(a, b, c=c, beta=1.0, device="emulator")))
 
-# What stands beside the operands: scales, the amax, gates and slopes, and D of 8 bits; given a D, of other batches' strides.
+# This has what goes with the operands: scales, the amax, gates and slopes, and D of 8 bits; given a D, of other batches' strides.
 for case in reference.PRODUCTS:
     drawn_case, words = reference.drawn_product(case, random)
     tensors = {name: x.astype(getattr(ml_dtypes, kind, None) or kind) for name, (x, kind) in drawn_case.items()}
@@ -148,7 +148,7 @@ with kit.refused("gate: B has 39 columns; they come in pairs"):
 with kit.refused("D of s32 with an epilogue"):
     pb.matmul(drawn(16, 32, dtype=np.int8), drawn(32, 24, dtype=np.int8), scale_a=np.ones(16, np.float32), device="emulator")
 
-# A result that is given: written, and nothing beside it.
+# A result that is given: written, and nothing next to it.
 out = np.full((24, 100), 7, BF16)
 kit.check(pb.matmul(a, b, out=out[:, 3:43], device="emulator").base is not None)
 kit.check(np.array_equal(out[:, 3:43], pb.matmul(a, b, device="emulator")) and np.all(out[:, :3] == 7) and

@@ -107,7 +107,7 @@ def attention_gradients(q, k, v, grad, lse_grad=0.0, layout="bshd", deterministi
     return gradients if words.get("sinks") is None else (*gradients, -(of_sinks * taken).sum((0, 2)))
 
 
-# What it is asked for: heads, key heads, columns, value columns, queries, keys, and words.
+# This is what it is asked for: heads, key heads, columns, value columns, queries, keys, and words.
 CASES = [(2, 2, 64, 64, 40, 40, {}), (4, 2, 64, 32, 33, 50, {"causal": True}), (2, 1, 128, 128, 17, 90, {"window": (20, 0)}),
          (2, 2, 24, 24, 30, 30, {"causal": True, "top_left": True, "scale": 0.3}), (1, 1, 64, 64, 1, 70, {"softcap": 5.0}),
          (2, 2, 64, 64, 50, 20, {"causal": True}), (3, 1, 40, 40, 20, 30, {"window": (3, 4), "layout": "bhsd"}),
@@ -121,18 +121,18 @@ DIFFERENTIABLE = [*CASES, (2, 1, 64, 64, 40, 150, {"causal": True, "deterministi
 
 
 def shapes(case, batch=2):
-    """Those of Q, K and V."""
+    """The gradients of Q, K and V."""
     heads, key_heads, columns, value_columns, queries, keys, words = case
     lay = (lambda rows, of, across: (batch, of, rows, across)) if words.get("layout") == "bhsd" else \
         (lambda rows, of, across: (batch, rows, of, across))
     return lay(queries, heads, columns), lay(keys, key_heads, columns), lay(keys, key_heads, value_columns)
 
 
-# ---- Products with all that may stand beside them ----
+# ---- Products with all that may go with them ----
 
-# All that a product may read beside A and B, and that has a gradient.
+# All that a product may read besides A and B, and that has a gradient.
 EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "scatter", "block_factor", "greatest", "result_factor"))
-# Shapes of A and B, their type, D's, the tensors beside, and words. Of "one_a" and "one_b" scales have one element.
+# Shapes of A and B, their type, D's, the other tensors, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
             ((24, 64), (64, 32), "float8_e4m3fn", "bfloat16", "one_a one_b amax c", {"precise": True, "beta": 0.5}),
@@ -210,7 +210,7 @@ def grouped(a, b, ends):
 
 
 def grouped_gradients(a, b, ends, grad):
-    """Those of sum(D grad) by A and by B."""
+    """The gradients of sum(D grad) by A and by B."""
     if b.ndim == 2:
         return grouped(b, np.swapaxes(grad, 1, 2), ends).T, grouped(a.T, grad, ends)
     return grouped(grad, np.swapaxes(b, 1, 2), ends), grouped(a.T, grad, ends)
@@ -310,7 +310,7 @@ def wrong_product(d, amax, tensors, words):
         low, high = np.max(abs(y) - lost, initial=0), np.max(abs(y) + lost, initial=0)
         if not low <= amax <= high:
             return f"amax is {amax}, and the greatest |D| {low} to {high}"
-        # Of what is stored, exactly: as far as the type holds it.
+        # The reference is of what is stored, exactly: as far as the type holds it.
         stored = np.max(abs(d), initial=0)
         if abs(np.clip(amax * abs(scale), 0, greatest) - stored) > stored * 2.0**(-bits - 1) * 1.0001 + 2.0**(least - bits - 1):
             return f"amax is {amax}, and the greatest |D| that is stored {stored}, of a scale of {scale}"

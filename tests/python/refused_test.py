@@ -1,4 +1,4 @@
-"""What PyTorch has and a kernel cannot take, wherever it may be given, is refused in words: eager, compiled and under torch.func.
+"""A property of PyTorch's that a kernel cannot take, wherever it may be given, is refused in words: eager, compiled and under torch.func.
 
   refused_test.py FOLDER   with saxpy.ptx and saxpy.json in it
 """

@@ -98,11 +98,11 @@ check(torch.func.vmap(torch.func.grad(lambda a: pb.matmul(a, b).float().sum()))(
 with torch.autograd.forward_ad.dual_level(), kit.refused("jvp", kind=Exception):
     pb.matmul(torch.autograd.forward_ad.make_dual(a[0], a[0]), b)
 
-# ---- What stands beside the operands: scales, the amax, gates and slopes, and D of 8 bits ----
+# ---- What goes with the operands: scales, the amax, gates and slopes, and D of 8 bits ----
 
 
 def larger(shape):
-    """Of matrices eight times as many rows and columns."""
+    """The matrices have eight times as many rows and columns."""
     return (*shape[:-2], *(8 * extent for extent in shape[-2:]))
 
 
@@ -125,7 +125,7 @@ x, y = drawn(256, 512).to(torch.float8_e4m3fn), drawn(384, 512).to(torch.float8_
 rows, columns = torch.rand(256, 1, device="cuda") + 0.5, torch.rand(1, 384, device="cuda") + 0.5
 theirs = torch._scaled_mm(x, y.T, scale_a=rows, scale_b=columns, out_dtype=BF16)
 check(pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns), theirs, 2**-7, "beside torch._scaled_mm")
-# What lies in memory is read when the product runs: in a capture, by each replay.
+# Values in memory are read when the product runs: in a capture, by each replay.
 alpha, amax = torch.ones((), device="cuda"), torch.zeros(1, device="cuda")
 pb.matmul(x, y, transpose_b=True, scale_a=rows, scale_b=columns, alpha=alpha, amax=amax)
 graph = torch.cuda.CUDAGraph()
@@ -220,7 +220,7 @@ def on_stream_of_its_own(index):
 kit.in_threads(on_stream_of_its_own, 4)
 kit.in_threads(lambda index: check_product(drawn(512, 512), drawn(512, 512)), 2)  # on the default stream of a new thread
 
-# A capture, with kernels known and not; larger products behind it leave it right, and its workspace alone.
+# A capture, with kernels known and not; larger products after it leave it right, and its workspace alone.
 a, b = drawn(300, 333), drawn(333, 420)  # k is odd: A is copied through a workspace
 pb.warm_up("matmul", [(300, 420, 333)], "bf16")
 graph = torch.cuda.CUDAGraph()
@@ -285,7 +285,7 @@ else:
             check(got, exact, 2**-7, "in the second GPU's thread of autograd")
         check(way(*first), right, 2**-8, "and on the first again")
     late = []
-    for a, b in (first, second):  # each on its own GPU's current stream, behind what runs there
+    for a, b in (first, second):  # each on its own GPU's current stream, after what runs there
         with torch.cuda.device(a.device):
             x = torch.zeros_like(a, requires_grad=False)
             torch.cuda._sleep(50_000_000)

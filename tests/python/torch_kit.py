@@ -1,5 +1,5 @@
-"""What the tests of PyTorch share, on the CPU by the emulator and on a GPU: comparisons in float64, and products with all that may
-stand beside their operands. A test that imports this runs by a Python with a PyTorch that is new enough, or is skipped."""
+"""Has what the tests of PyTorch share, on the CPU by the emulator and on a GPU: comparisons in float64, and products with all that may
+go with their operands. A test that imports this runs by a Python with a PyTorch that is new enough, or is skipped."""
 import sys
 
 import kit
@@ -87,7 +87,7 @@ def exactly(a, b, activation=None, gate=False, slope_of=None, beta=1.0, out_dtyp
 
 
 def check_gradients_beside(ways, cases, place):
-    """Of every tensor but an amax, against float64 by PyTorch's own, where A, B and D have more than 8 bits."""
+    """This checks every tensor but an amax, against float64 by PyTorch's own, where A, B and D have more than 8 bits."""
     for case in cases:
         if "8" in case[2] + case[3] or 0 in case[0]:
             continue

@@ -154,7 +154,7 @@ with kit.refused("set `tf32` to allow it"):
 with kit.refused("have no gradients"):
     product(drawn(16, 16).to(torch.float8_e5m2).requires_grad_(), drawn(16, 16).to(torch.float8_e5m2)).sum().backward()
 
-# What stands beside the operands, and the gradients of all of that.
+# This has what goes with the operands, and the gradients of all of that.
 check_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
 check_beside((product, by_compiler(product, "inductor")), reference.PRODUCTS[:2] + reference.PRODUCTS[8:9], "cpu")
 check_gradients_beside((product, by_compiler(product)), reference.PRODUCTS, "cpu")
@@ -301,7 +301,7 @@ kit.check(asked == [pb._ext.DETERMINISTIC] * 3 + [0], asked)
 for x in of_switch:
     kit.check(torch.equal(of_word, x))
 check(of_word, free.double(), 2**-7, "deterministic")
-# Packed sequences are those of one tensor one behind the other.
+# Packed sequences are those of one tensor one after the other.
 given = [x.clone().requires_grad_() for x in (q, k, v)]
 exact = torch.autograd.grad(attend(*given, causal=True).float().square().sum(), given)
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
@@ -389,7 +389,7 @@ for way in (pb.attention, by_compiler(pb.attention)):
 with torch.autocast("cpu", torch.bfloat16), kit.refused("set `tf32` to allow it"):
     product(a.detach(), b.detach(), out=torch.zeros(16, 32))  # which torch.mm() does not convert either
 
-# What is written is known to autograd, as of torch.mm(out=).
+# A write is known to autograd, as of torch.mm(out=).
 left, right, d = drawn(5, 8), drawn(8, 9), torch.zeros(5, 9, dtype=BF16)
 sums, heads = torch.zeros(1), drawn(1, 4, 1, 64)
 written = {"out": (d, lambda: pb.matmul(left, right, out=d, device="emulator")),
@@ -401,7 +401,7 @@ for x, write in written.values():
     write()
     with kit.refused("modified by an inplace operation", kind=RuntimeError):
         loss.backward()
-# A sign that PyTorch keeps beside the memory.
+# A sign that PyTorch keeps next to the memory.
 z = torch.randn(8, 1, dtype=torch.complex64).conj().imag
 check(pb.matmul(z, torch.ones(1, 4), tf32=True, device="emulator"), z.clone() @ torch.ones(1, 4), 2**-9)
 with kit.refused("out: a view whose sign PyTorch keeps beside its memory"):
@@ -492,7 +492,7 @@ with tempfile.TemporaryDirectory() as folder:
     same, other = (pb.load(f"{folder}/{name}", updates=["y"], device="emulator").handle for name in ("same", "other"))
     kit.check(saxpy.handle == same != other, saxpy.handle, same, other)
 
-# A layer: as torch.nn.Linear with an activation behind it, whose state it takes; and what is wrong.
+# A layer: as torch.nn.Linear with an activation after it, whose state it takes; and what is wrong.
 for activation, bias in ((None, True), ("gelu", True), ("silu", False)):
     ours, theirs = pb.Linear(24, 32, bias, activation, dtype=BF16), torch.nn.Linear(24, 32, bias, dtype=BF16)
     ours.load_state_dict(theirs.state_dict())

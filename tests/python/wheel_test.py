@@ -109,7 +109,7 @@ for path, exports, needed in ((f"{site}/ptxbuilder/{soname}", r"ptxb_\w+", ""), 
     content = open(path, "rb").read()
     kit.check(os.path.realpath(build).encode() + b"/" not in content, f"{name} has a path of the build in it")
 
-# What PyPI's own tool says of the tag.
+# This is what PyPI's own tool says of the tag.
 auditor = kit.python_with("auditwheel")
 if auditor:
     said = run(auditor, "-m", "auditwheel", "show", wheel)

@@ -1,4 +1,4 @@
-// A product of several ranks: devices, operands and exchange memory of each, and what comes out beside
+// A product of several ranks: devices, operands and exchange memory of each, and what comes out against
 // float64.
 #pragma once
 

@@ -32,8 +32,8 @@ std::vector<RegisterLayout> layouts(int cols) {
   return all;
 }
 
-// In a kernel: `in` by TMA to shared memory, from there to registers, to registers of another layout, to
-// shared memory and by TMA to `out`.
+// This runs in a kernel: `in` by TMA to shared memory, from there to registers, to registers of another
+// layout, to shared memory and by TMA to `out`.
 template <class T>
 std::vector<double> through_shared(const Matrix& in, Swizzle swizzle, const RegisterLayout& first,
                                    const RegisterLayout& second) {
@@ -124,7 +124,7 @@ std::vector<uint32_t> words_of(const RegisterLayout& layout, int thread, int byt
   return words;
 }
 
-// Whether it does so in one of the four warps. Beyond the last element is anything.
+// This says whether it does so in one of the four warps. Beyond the last element is anything.
 bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, const RegisterLayout& to,
                    int warp, int bytes) {
   std::vector<std::vector<uint32_t>> own;
@@ -140,7 +140,7 @@ bool puts_in_place(const LaneExchange& exchange, const RegisterLayout& from, con
   return true;
 }
 
-// Whether every element that a warp of `to` holds is in the same warp of `from`.
+// This says whether every element that a warp of `to` holds is in the same warp of `from`.
 bool stays_in_warps(const RegisterLayout& from, const RegisterLayout& to) {
   for (int warp = 0; warp < 4; ++warp) {
     std::set<int> held;
@@ -301,7 +301,7 @@ TEST_CASE("layouts whose rows do not divide, and columns first") {
                 "columns to rows");
 }
 
-// By stmatrix and ldmatrix where they can: upright, and of a transposed view by .trans.
+// Moves go by stmatrix and ldmatrix where they can: upright, and of a transposed view by .trans.
 TEST_CASE("16-bit tiles in wgmma_layout move as matrices") {
   for (bool transposed : {false, true})
     for (Swizzle swizzle : {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128})

@@ -1,4 +1,4 @@
-// What stands beside a register tile in an expression: one value for each row or column, a Var, bits,
+// Tests what goes with a register tile in an expression: one value for each row or column, a Var, bits,
 // elements and registers that a thread computed itself, and parts of sums; against the same in float64, on
 // fresh random numbers.
 //

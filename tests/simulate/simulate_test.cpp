@@ -132,7 +132,7 @@ TEST_CASE("what is wrong in a launch file is named by its path") {
       {"\"equals\": 4000000000", "\"equals\": {\"buffer\": \"a\"}",
        "outputs[1].equals.buffer: it has 8 elements, not 1"},
       {"\"equals\": 4000000000", "\"equals\": 0, \"relative\": -1", "outputs[1].relative: -1 is less than 0"},
-      // What the PTX says otherwise.
+      // The PTX says this otherwise.
       {"\"add\"", "\"sub\"", "launch.json: entry: 'sub' is not in the PTX, which has add, other"},
       {"\"entry\": \"add\", ", "", "launch.json: entry: the PTX has add, other; name one of them"},
       {"\"add\"", "\"other\"", "launch.json: parameters: 4 are given, 'other' takes 0"},
@@ -458,7 +458,7 @@ ret;
 }
 
 TEST_CASE("parameters may be raw bytes and structs in structs; pointers and tensor maps lie in buffers") {
-  // The parameter points to { u32 add; u32* to; } behind 128 B, which are a tensor map.
+  // The parameter points to { u32 add; u32* to; } after 128 B, which are a tensor map.
   const std::string ptx = R"(.visible .entry k(.param .u64 p, .param .align 8 .b8 s[24]) .reqntid 1 {
 .reg .b32 %r<4>; .reg .b64 %d<4>; .shared .align 128 .b8 tile[64]; .shared .align 8 .b64 bar;
 .reg .pred %q;
@@ -694,7 +694,7 @@ TEST_CASE("a folder of Triton's cache says threads, shared memory and scratch me
   CHECK(k.signature.cluster[0] == 2);
   CHECK(k.signature.dynamic_shared_bytes == 4096);
   CHECK(k.scratch == std::vector<uint64_t>{64, 0});
-  // The kernel writes behind the first 64 B of its scratch memory, of which there are 128 for two CTAs.
+  // The kernel writes after the first 64 B of its scratch memory, of which there are 128 for two CTAs.
   SimulateOptions options;
   options.scratch = k.scratch;
   options.sidecar = [&](const std::string&) { return k.signature; };

@@ -197,7 +197,7 @@ TEST_CASE("chunks lie where the swizzle puts them") {
   CHECK(row(s32, 2) == Row{16, 17, 18, 19, 20, 21, 22, 23});
   CHECK(row(none, 3) == Row{24, 25, 26, 27, 28, 29, 30, 31});
   CHECK(box_bytes(s128.map.recipe) == 16384);
-  // The third chunk of row 5 of a box of 128-byte rows lies at byte 5 * 128 + (2 ^ 5) * 16.
+  // The third chunk of row 5 of a box of 128-byte rows is at byte 5 * 128 + (2 ^ 5) * 16.
   CHECK(swizzled_rows(s128.map.recipe)[5].offset == 640);
   CHECK(row(s128, 5)[2 ^ 5] == 5 * 8 + 2);
 }

@@ -101,7 +101,7 @@ void early_release(Kernel& k, Memory m, bool planted) {
       });
 }
 
-// Warps meet at a barrier with an arrival that comes before what it stands for.
+// Warps meet at a barrier with an arrival that comes before what it announces.
 void early_named_arrival(Kernel& k, Memory m, bool planted) {
   const NamedBarrier written = k.named_barrier(kThreads);
   roles(

@@ -85,7 +85,7 @@ void write_zeros(const TileView& to, Where where = Where::here()) {
   store(to, RegisterTile<f16>(f16(f32(0.0f)), strided({to.row_count(), 64}, 8)), where);
 }
 
-// A store through a place that `staging` makes of a tile of so many rows, behind as many bytes as are said.
+// A store through a place that `staging` makes of a tile of so many rows, after as many bytes as are said.
 void store_through(TileShape shape, Swizzle swizzle, int before, SharedRegion (*staging)(const SharedTile&),
                    Where where) {
   Kernel k("k");
@@ -1368,7 +1368,7 @@ TEST_CASE("named barriers get numbers that nothing else has") {
   CHECK(count(text, "bar.arrive 9, 64;") == 1);
 }
 
-// What the command line and the machine get wrong has no line of C++.
+// Faults of the command line and of the machine have no line of C++.
 TEST_CASE("names, fields, files and tools") {
   check_cases(
       {

@@ -56,7 +56,7 @@ TEST_CASE("planar_snake: Pallas' documented orders, on the host") {
   CHECK(row(5, 5, 0, 3, 0) == Row{0, 3, 6, 9, 12});
   CHECK(row(5, 5, 0, 3, 3) == Row{23, 21, 19, 17, 15});
   CHECK(row(8, 8, 1, 2, 0) == Row{0, 1, 30, 31, 32, 33, 62, 63});
-  // Every place once, and beside the one before it wherever tiles are whole.
+  // Every place once, and next to the one before it wherever tiles are whole.
   for (int rows : {1, 2, 5, 8})
     for (int cols : {1, 3, 8})
       for (int minor : {0, 1})
@@ -133,7 +133,7 @@ TEST_CASE("nd_loop: a grid of 2 x 3 among four, sizes of the host and of the dev
         });
   };
   for (bool device_sizes : {false, true}) run(device_sizes, {}, 2, 3, {{0, 11}, {1, 12}, {2}, {10}});
-  // These are tiles of 2 x 2 of a grid of 2 x 4: (0,0) (0,1) (1,0) (1,1), and then the columns behind.
+  // These are tiles of 2 x 2 of a grid of 2 x 4: (0,0) (0,1) (1,0) (1,1), and then the columns that follow.
   for (bool device_sizes : {false, true})
     run(device_sizes, {2, 2}, 2, 4, {{0, 2}, {1, 3}, {10, 12}, {11, 13}});
   run(false, {}, 1, 1, {{0}, {}, {}, {}});

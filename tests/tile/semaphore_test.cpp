@@ -50,7 +50,7 @@ Kernel taking(Scope scope) {
   return k;
 }
 
-// CTA 0 writes a number and signals the others, each by a semaphore of its own, behind one fence; they read
+// CTA 0 writes a number and signals the others, each by a semaphore of its own, after one fence; they read
 // it.
 Kernel to_all() {
   Kernel k("to_all");
@@ -228,7 +228,7 @@ std::string report_of_barrier(const std::string& text, const Signature& signatur
     for (uint64_t seed = 0; seed < seeds; ++seed) {
       device->seed(seed);
       for (runtime::Buffer* x : {&a, &b, &counter}) x->fill(0);
-      // Numbers differ, since a store of what stands there already is no race.
+      // Numbers differ, since a store of what is there already is no race.
       std::vector<uint32_t> values(kCtas * 128);
       for (uint32_t i = 0; i < values.size(); ++i) values[i] = i;
       a.copy_in(values);

@@ -133,7 +133,7 @@ TEST_CASE("maps in memory are prefetched and reduced by, and chosen by the devic
   for (size_t g = 0; g < 3; ++g)
     CHECK(ds[g].copy_out<float>() == std::vector<float>(32 * 32, 13 - static_cast<float>(g)));
   if (device_name != "emulator") return;
-  // Of three CTAs the third has no map.
+  // The third of three CTAs has no map.
   const runtime::TensorMapArray two = kernel.tensor_maps("As", std::span(a_maps).first(2));
   CHECK_THROWS_AS((kernel.launch({.grid = {3}}, {two, out}), running.device->synchronize()), Error);
 }

@@ -31,7 +31,7 @@ runtime::Argument mapped(const runtime::Buffer& buffer, const TensorCopy& copy,
   return runtime::tensor(buffer, copy.dtype(), map.shape, map.strides);
 }
 
-// Each CTA gets a tile, shared along axes, and writes it out behind those of the ranks before it.
+// Each CTA gets a tile, shared along axes, and writes it out after those of the ranks before it.
 Kernel shared_by_ctas(const TensorCopy& copy, const Cluster& cluster, ClusterAxes axes) {
   Kernel k("shared_by_ctas");
   auto [A, out] = k.params<TensorMap, gptr<u32>>("A", "out");
@@ -351,7 +351,7 @@ TEST_CASE("hints to L2 change the instructions, and no element") {
 
 TEST_CASE("six dimensions in a tensor map of three: collapsed, left out, transposed") {
   Running running;
-  // Elements at [2, i1, 0, i3, rows, cols] with gaps behind rows: as strides say.
+  // Elements at [2, i1, 0, i3, rows, cols] with gaps after rows: as strides say.
   const std::vector<int64_t> extents = {3, 4, 1, 2, 64, 64};
   const std::vector<int64_t> strides = {2 * 4 * 64 * 80, 64 * 80, 7680, 4 * 64 * 80, 80, 1};
   const std::vector<CopyTransform> transforms = {DropUnit{{2}}, TransposeTransform{{2, 0, 1, 3, 4}},
@@ -439,7 +439,7 @@ TEST_CASE("writes are committed before TMA reads, and wait until it has read") {
 
 namespace {
 
-// What a warpgroup gives the end of its role: a box, slices, or elements one behind the other.
+// This is what a warpgroup gives the end of its role: a box, slices, or elements one after the other.
 enum class Way : uint8_t { box, slices, elements };
 
 // Each of two warpgroups writes its rank + 2 to its 8 rows, which go out, or join what is there, by a way.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int BM = 128, BN = 64, BK = 64, kStages = 3, kSteps = 5;
 
-// How the threads of a warpgroup fill their rows of A; B comes by TMA or by cp.async.
+// This says how the threads of a warpgroup fill their rows of A; B comes by TMA or by cp.async.
 enum class Fill : uint8_t { copies, stores, registers, both, addresses };
 
 struct Form {

@@ -268,7 +268,7 @@ TEST_CASE("any number of threads, and a layout that does not begin at 0") {
   numbers.run("96 threads");
 }
 
-// At every width of wgmma: some rows take their accesses in another order.
+// This holds at every width of wgmma: some rows take their accesses in another order.
 TEST_CASE("f32 tiles in wgmma_layout meet no bank twice, upright and transposed") {
   for (bool transposed : {false, true})
     for (int n = 8; n <= 256; n += 8) {

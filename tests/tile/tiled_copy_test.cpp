@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::array kSwizzles = {Swizzle::none, Swizzle::b32, Swizzle::b64, Swizzle::b128};
 
-// What lies in a shared tile: memory[offset] = element, from a layout's own function.
+// This is what is in a shared tile: memory[offset] = element, from a layout's own function.
 std::vector<int64_t> filled(const ComposedLayout& memory) {
   const int64_t rows = size(memory.shape()[0]), cols = size(memory.shape()[1]);
   std::vector<int64_t> lies(static_cast<size_t>(rows * cols), -1);

@@ -428,7 +428,7 @@ TEST_CASE("tiles loaded from negative coordinates") {
   kernel.launch({.grid = {1}}, {runtime::tensor(din, DType::f32, {64, 16}),
                                 runtime::tensor(dout, DType::f32, {64, 16}), runtime::scalar(int32_t{-2})});
   device->synchronize();
-  for (size_t row = 0; row < 8; ++row)  // zeros where the box lies in front of X
+  for (size_t row = 0; row < 8; ++row)  // zeros where the box is in front of X
     for (size_t col = 0; col < 32; ++col)
       out[row * 64 + col] = row < 2 || col < 4 ? 0.0f : in[(row - 2) * 64 + col - 4];
   CHECK(dout.copy_out<float>() == out);

@@ -28,7 +28,7 @@ struct Made {
 struct Plant {
   const char* name;
   Made (*make)(bool planted);
-  std::vector<std::string> told;  // beside the line
+  std::vector<std::string> told;  // next to the line
   // The word of an mbarrier adds this, which an H100 keeps to itself: a load of it gives 0.
   std::vector<std::string> decoded = {};
 };

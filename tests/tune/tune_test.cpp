@@ -1,4 +1,4 @@
-// What `ptxb tune` keeps and prints: the table of tuned tiles, and predictions beside times.
+// Tests what `ptxb tune` keeps and prints: the table of tuned tiles, and predictions with times.
 #include <doctest/doctest.h>
 
 #include <algorithm>

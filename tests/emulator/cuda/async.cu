@@ -1,4 +1,4 @@
-// Here copies and tensor cores run beside the threads: cuda::barrier, cuda::pipeline, cp.async, bulk copies,
+// Copies and tensor cores run in parallel to the threads here: cuda::barrier, cuda::pipeline, cp.async, bulk copies,
 // wgmma.
 #include "kernels.h"
 
@@ -134,7 +134,7 @@ KERNEL(groups_of_cp_async) {
   const int t = threadIdx.x;
   auto copy = [&](int k) {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&s[k % 3][t]));
-    const int bytes = k < 3 ? 16 : 0;  // behind the end zeros come
+    const int bytes = k < 3 ? 16 : 0;  // after the end zeros come
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(in + 256 * k + 4 * t),
                  "r"(bytes)
                  : "memory");

@@ -77,7 +77,7 @@ KERNEL(lock_in_line) {  // Who waits looks at a place of its own (MCS).
 }
 
 //: queue_of_one_each: kept=True, threads=64, expect=[3 * i for i in range(40)], plants=["race", "race"]
-KERNEL(queue_of_one_each) {  // A ring lies between one producer and one consumer.
+KERNEL(queue_of_one_each) {  // A ring is between one producer and one consumer.
   __shared__ int ring[4], head, tail;
   if (threadIdx.x == 0) head = tail = 0;
   __syncthreads();

@@ -32,7 +32,7 @@ namespace ptx = cuda::ptx;
   template <int plant>    \
   __global__ void __VA_ARGS__ name(int* out, const int* in, int n)
 
-// The statement behind it is left out where this fault is planted, or stands there alone.
+// The statement after it is left out where this fault is planted, or is there alone.
 #define UNLESS(fault) if constexpr (plant != fault)
 #define IF(fault) if constexpr (plant == fault)
 

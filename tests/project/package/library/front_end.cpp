@@ -19,7 +19,7 @@ namespace rows = isa::rows_def;
 // A CTA computes a tile of kM x kN elements, row after row; i counts the elements of all tiles.
 constexpr int kThreads = 128, kM = 64, kN = 16, kK = 64, kTile = kM * kN, kBytes = 4 * kTile;
 
-// The kernel of one statement: names with [i] are vectors, those beside an @ matrices, x of kM rows for each
+// The kernel of one statement: names with [i] are vectors, those with an @ matrices, x of kM rows for each
 // CTA and y of kN rows, both kK wide; others are numbers that all threads share. Its parameters are the
 // vectors, the numbers and the matrices, each in the order of their names.
 class FrontEnd {
