@@ -85,10 +85,10 @@ class Site:
         for at in range(0, len(parts), 2):
             parts[at] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", in_link, parts[at])
             parts[at] = re.sub(r"(?<!\[)`([\w./-]+(?:\.md|\.h|\.def|/|[a-z]))`(?!\])", in_code, parts[at])
-        write(f"{self.folder}/{page}", "".join(parts))
-        for picture in re.findall(r"\(([\w./-]+\.svg)\)|srcset=\"([\w./-]+\.svg)\"|src=\"([\w./-]+\.svg)\"", text):
-            path = next(filter(None, picture))
-            write(f"{self.folder}/{os.path.dirname(page)}/{path}", read(f"{self.source}/{folder}/{path}"))
+        text = "".join(parts).replace('.github/', 'pictures/')  # mkdocs leaves out folders that begin with a dot
+        write(f"{self.folder}/{page}", text)
+        for picture in re.findall(r'pictures/([\w-]+\.svg)', text):
+            write(f"{self.folder}/pictures/{picture}", read(f"{self.source}/.github/{picture}"))
 
     def api(self):
         """Writes a page for each header, and gives the pages by folder."""

@@ -10,7 +10,7 @@ import changed_tests  # noqa: E402
 
 # A file, tests that it can affect, and tests that it cannot.
 CASES = [
-    ("README.md", "", "value_test format golden_test"),
+    ("README.md", "readme words", "value_test format golden_test"),
     ("tests/ir/value_test.cpp", "value_test format", "region_test ptx_test words_test"),
     ("tests/kit/library_kit.h", "value_test region_test", "launch_rule_test run_hello"),
     ("ptxbuilder/ptx/parser.cpp", "ptx_test lint_test emulator_gemm_test words_test run_hello python_numpy", "layout_test isa_test"),
