@@ -85,7 +85,9 @@ class Site:
         for at in range(0, len(parts), 2):
             parts[at] = re.sub(r"(?<!!)\[([^\]]+)\]\(([^)]+)\)", in_link, parts[at])
             parts[at] = re.sub(r"(?<!\[)`([\w./-]+(?:\.md|\.h|\.def|/|[a-z]))`(?!\])", in_code, parts[at])
-        text = "".join(parts).replace('.github/', 'pictures/')  # mkdocs leaves out folders that begin with a dot
+        # mkdocs leaves out folders that begin with a dot, and a page takes the picture of its scheme, not of the system's.
+        text = re.sub(r'<picture>\s*<source [^>]*>\s*<img alt="([^"]*)" src="\.github/([\w-]+)-light\.svg">\s*</picture>',
+                      r"![\1](pictures/\2-light.svg#only-light)![\1](pictures/\2-dark.svg#only-dark)", "".join(parts))
         write(f"{self.folder}/{page}", text)
         for picture in re.findall(r'pictures/([\w-]+\.svg)', text):
             write(f"{self.folder}/pictures/{picture}", read(f"{self.source}/.github/{picture}"))

@@ -71,7 +71,7 @@ def kernel_texts(source, ptxb):
     """Gives the lines of the kernel, of its PTX, and of its run on the emulator."""
     with open(f"{source}/{KERNEL}") as file:
         body = re.search(r"^Kernel saxpy.*?^}$", file.read(), re.M | re.S)[0]
-    body = re.sub(r"  k\.describe\(.*?\);\n", "", body, flags=re.S)
+    body = re.sub(r"  k\.describe\(.*?\);\n", "", body, flags=re.S).replace('u32>("x"', 'u32>(\n      "x"')
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([ptxb, "emit", "saxpy", "-o", folder], check=True, capture_output=True)
         with open(f"{folder}/saxpy.ptx") as file:
@@ -87,7 +87,7 @@ def kernel_texts(source, ptxb):
 
 def kernel(texts, c):
     code, ptx, run = texts
-    step, size, left, right = 19, 13, 830, 310
+    step, size, left, right = 19, 13, 590, 310
     top, below = len(code) * step + 44, len(run) * step + 28
     height = max(top + below + 10, len(ptx) * step + 44)
     parts = [box(0.5, 0.5, left, top, c), box(0.5, top + 10.5, left, height - top - 11, c),
