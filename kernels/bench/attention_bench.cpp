@@ -1,4 +1,4 @@
-// attention_bench: this project's attention beside that of other processes on a GPU, over the shapes that
+// attention_bench: this project's attention against that of other processes on a GPU, over the shapes that
 // matter.
 #include "kernels/bench/attention_options.h"
 #include "kernels/bench/run.h"

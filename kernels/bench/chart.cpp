@@ -13,7 +13,7 @@ namespace {
 // Pixels.
 constexpr double kLeft = 70, kTop = 40, kPlotHeight = 260, kBottom = 120, kLegend = 210;
 constexpr double kHeight = kTop + kPlotHeight + kBottom;
-// Told apart by most colour-blind readers (Okabe and Ito).
+// Most colour-blind readers can distinguish these (Okabe and Ito).
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#000000"};
 
@@ -149,7 +149,7 @@ std::vector<std::string> contenders_of(const Group& group) {
   return names;
 }
 
-// Those of `wanted` that took part; all that took part for none wanted.
+// The contenders of `wanted` that took part; all that took part for none wanted.
 Chart chart_of(const RunResult& run, const Group& group, const std::string& title,
                const std::vector<std::string>& wanted) {
   Chart chart;
@@ -266,7 +266,7 @@ std::vector<Chart> charts(const RunResult& run) {
           run, group, "Schedules: ",
           {"gemm_multistage", "gemm_warp_specialized", "gemm_pingpong", "ptxbuilder", run.reference}));
     }
-    // A comparison of which one side was not run says nothing.
+    // A comparison whose one side was not run says nothing.
     std::erase_if(compared, [&](const Chart& c) {
       return c.series.size() < 2 || std::all_of(c.series.begin(), c.series.end(),
                                                 [&](const Series& s) { return s.name == run.reference; });

@@ -26,11 +26,11 @@ struct Chart {
 // length.
 std::string svg(const std::vector<Chart>& charts);
 
-// The same as a table in Markdown: a line for each series, a column for each label, ratios in brackets.
+// The results as a table in Markdown: a line for each series, a column for each label, ratios in brackets.
 std::string table(const Chart& chart);
 
 // TFLOP/s of a run: bars by shape; lines over K where shapes differ in K alone, and then one chart for
-// gemm_multistage with one stage beside many, and one for gemm_multistage, gemm_warp_specialized,
+// gemm_multistage with one stage against many, and one for gemm_multistage, gemm_warp_specialized,
 // gemm_pingpong, ptxbuilder and the reference, where contenders of those names were run. One set of charts
 // for each regime, cold and warm.
 std::vector<Chart> charts(const RunResult& run);

@@ -1,5 +1,5 @@
-/* What a known matrix product takes of the host's time from C, beside a bare cuLaunchKernelEx of the same
- * kernel.
+/* Measures what a known matrix product takes of the host's time from C, against a bare
+ * cuLaunchKernelEx of the same kernel.
  *
  *   host_cost [M N K]...      256 x 128 x 256 and 2048 x 2048 x 512 unless given
  *

@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::bench {
 
-// What was measured on, the scores, and one line for each shape, regime and contender.
+// The machine, the scores, and one line for each shape, regime and contender.
 std::string markdown(const RunResult& run);
 
 // Everything, with the times of every round.

@@ -23,7 +23,7 @@ struct Benchmark {
 };
 
 // Measures shape after shape, as far as the time goes, and writes what there is after each. Throws Error
-// where there is no GPU, and behind the report where the reference was timed for no shape, as nothing scores.
+// where there is no GPU, and after the report where the reference was timed for no shape, as nothing scores.
 command::Outcome run(const Options& options, const Benchmark& benchmark);
 
 }  // namespace ptxbuilder::bench

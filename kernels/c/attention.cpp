@@ -94,7 +94,7 @@ runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads&
   return t.memory();
 }
 
-// Those of K or V of e4m3: one, or one for each head of K.
+// The scales of K or V of e4m3 are one, or one for each head of K.
 runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k, int64_t& count, int gpu) {
   const Placed t(name, tensor, gpu);
   const int64_t given = t.rank() == 1 ? t.extent(0) : t.rank() == 0 ? 1 : -1;
@@ -108,7 +108,7 @@ runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k
   return t.memory();
 }
 
-// It has a number for each row of Q, as lse lies.
+// It has a number for each row of Q, as lse has it.
 runtime::View logarithms(const char* name, const ptxb_tensor* tensor, bool packed, const Heads& q, int gpu) {
   const Placed t(name, tensor, gpu);
   const size_t rank = packed ? 2 : 3;

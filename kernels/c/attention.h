@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::c {
 
-// Without workspace and stream. `gpu` is the device's number, or below 0 for the emulator. Throws Error that
-// names the operand and the rule.
+// The arguments have neither workspace nor stream. `gpu` is the device's number, or below 0 for the emulator.
+// Throws Error that names the operand and the rule.
 kernels::AttentionArguments read_attention(const ptxb_attention& a, int gpu);
 kernels::AttentionGradientArguments read_attention_gradient(const ptxb_attention_gradient& g, int gpu);
 

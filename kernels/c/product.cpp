@@ -12,7 +12,7 @@
 namespace ptxbuilder::c {
 namespace {
 
-// A matrix of a product: its dimensions behind those of batches, which are one or none. A dimension of one
+// A matrix of a product: its dimensions after those of batches, which are one or none. A dimension of one
 // element has no stride.
 struct Matrix : Placed {
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu) : Placed(the_name, the_tensor, gpu) {
@@ -27,7 +27,7 @@ struct Matrix : Placed {
   int64_t batches = 1, rows, columns;
   int64_t batch_stride = 0, row_stride, column_stride;
 
-  // As lines that lie along the columns or along the rows: whether they do.
+  // The matrix as lines along the columns or along the rows: whether they do.
   bool along_columns() const { return columns <= 1 || rows == 0 || column_stride == 1; }
   bool along_rows() const { return rows <= 1 || columns == 0 || row_stride == 1; }
 
@@ -67,7 +67,7 @@ inline void move_to(runtime::View& memory, const ptxb_tensor* to) {
   if (to) memory.address = address_of(to->data) + to->byte_offset;
 }
 
-// What `use` asks for goes together with an activation and inputs.
+// The demands of `use` go together with an activation and inputs.
 kernels::ActivationUse use_of(const ptxb_matmul& p) {
   if (p.use < PTXB_VALUE || p.use > PTXB_GATE) throw Error(fmt::format("use {} is none of ptxb_use", p.use));
   if (p.use != PTXB_VALUE && p.activation == PTXB_NONE)
@@ -140,7 +140,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   if (p.a_rows) q.rows_of_a = a.rows;
   expect(a, p.a_rows ? a.rows : q.m, q.k, "[m,k]", false);
   expect(b, q.k, q.n, "[k,n]", grouped_rows);
-  // One of a single row or column lies both ways, of which groups of k take one.
+  // A matrix of a single row or column has both orders, and groups of k take one of them.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
   for (const Matrix* x : {&a, &b})
@@ -165,7 +165,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
     expect(x, q.m, q.n, "[m,n]", q.groups_of_k);
     to = output(x);
   };
-  if (p.group_ends)  // of which others' shapes follow
+  if (p.group_ends)  // from which others' shapes follow
     q.group_ends =
         elements_of(kernels::product_operands[static_cast<size_t>(kernels::ProductOperand::group_ends)],
                     p.group_ends, q, gpu);
@@ -219,7 +219,7 @@ bool TensorForm::is_of(const ptxb_tensor* t) const {
 }
 
 bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
-  // What lies between the pointers, without the padding behind.
+  // The bytes between the pointers, without the padding after them.
   constexpr size_t kScalars =
       offsetof(ptxb_matmul, precise) + sizeof(ptxb_matmul::precise) - offsetof(ptxb_matmul, alpha);
   bool same = device_ == device && p.use == scalars_.use &&

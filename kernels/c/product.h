@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::c {
 
-// All of a product's tensor but its address.
+// A product's tensor but for its address.
 class TensorForm {
  public:
   void set(const ptxb_tensor* t);

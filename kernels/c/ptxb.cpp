@@ -168,7 +168,7 @@ const kernels::MatmulArguments& arguments_of(const Opened& opened, const ptxb_ma
   return last_product.read(given(product, "the product"), opened.number, opened.ordinal, workspace, stream);
 }
 
-// Of an integer or a float the bits that the scalar has in the parameter's type; else those that are given.
+// The bits of an integer or a float that the scalar has in the parameter's type; else those that are given.
 uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   const DType type = parameter.dtype;
   const int bits = 8 * size_of(type);
@@ -258,7 +258,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
   return to;
 }
 
-// What the functions that load a kernel have in common; `load` takes it to the device.
+// The functions that load a kernel have this in common; `load` takes it to the device.
 template <class Load>
 int loaded_by(ptxb_device* device, ptxb_kernel** loaded, Load&& load) {
   return status_of([&] {

@@ -46,7 +46,7 @@ typedef enum ptxb_status {
   PTXB_INTERNAL = 7 /* a fault of the library */
 } ptxb_status;
 
-/* What the thread's last call said if it failed, else "". Valid until the thread's next call. */
+/* The words of the thread's last call if it failed, else "". Valid until the thread's next call. */
 PTXB_API const char* ptxb_error(void);
 
 /* The level of a line of the log. */
@@ -132,7 +132,7 @@ typedef enum ptxb_activation {
   PTXB_RELU_SQUARED = 4
 } ptxb_activation;
 
-/* What becomes of x = alpha A B + beta C + bias through an activation f. */
+/* The result from x = alpha A B + beta C + bias and an activation f. */
 typedef enum ptxb_use {
   PTXB_VALUE = 0, /* D = f(x) */
   PTXB_SLOPE = 1, /* D = x f'(inputs), the way back through f, whose inputs these were */
@@ -161,7 +161,7 @@ typedef enum ptxb_use {
  *
  * Groups: with group_ends, in the device's memory, A [m,k] is multiplied by a matrix of B [groups,k,n] for
  * each group of rows, into D [m,n]: a group begins where the one before it ends, and may be empty. Rows
- * behind the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias
+ * after the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias
  * [m]. Or, with B [k,n], groups divide k, and D [groups,m,n] has the product of each; of 16-bit types, A of
  * which the columns and B of which the rows lie side by side. A is then best the transpose of one that lies
  * as B. Ends that fall, or leave the tensor, count as the nearest that do not.
@@ -209,7 +209,7 @@ typedef struct ptxb_matmul {
         NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                    \
   }
 
-/* How many bytes of workspace the product takes; 0 for most. The first call for a product compiles its kernel
+/* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel
  * (some 0.2 s, if no cache has it); call it before a capture, and before what is timed. */
 PTXB_API int ptxb_matmul_workspace(ptxb_device* device, const ptxb_matmul* product, size_t* bytes);
 
@@ -244,7 +244,7 @@ typedef struct ptxb_contraction {
 #define PTXB_CONTRACTION_INIT \
   { sizeof(ptxb_contraction), NULL, NULL, NULL, NULL, 1.0f, 0, 0 }
 
-/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_contraction_workspace(ptxb_device* device, const ptxb_contraction* contraction,
                                         size_t* bytes);
 PTXB_API int ptxb_contraction_run(ptxb_device* device, const ptxb_contraction* contraction, void* workspace,
@@ -312,7 +312,7 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * those of the longest.
  *
  * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
- * place of `keys`, and what lies behind them may be anything. With a `block_table`, K and V are [page, row,
+ * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row,
  * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other;
  * a page has a multiple of 8 rows. K and V may be of float8 (e4m3), and K times `k_scale` and V times
  * `v_scale` are then what is attended to. None of these has a gradient.
@@ -347,7 +347,7 @@ typedef struct ptxb_attention {
         NULL, 0.0f, 0, NULL, NULL, NULL, NULL                                                               \
   }
 
-/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_attention_workspace(ptxb_device* device, const ptxb_attention* attention, size_t* bytes);
 PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* attention, void* workspace,
                                 size_t workspace_bytes, void* stream);
@@ -370,7 +370,7 @@ typedef struct ptxb_attention_gradient {
 #define PTXB_ATTENTION_GRADIENT_INIT \
   { sizeof(ptxb_attention_gradient), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL }
 
-/* As ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
+/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(); it always takes a workspace. */
 PTXB_API int ptxb_attention_gradient_workspace(ptxb_device* device, const ptxb_attention_gradient* gradient,
                                                size_t* bytes);
 PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attention_gradient* gradient,
@@ -392,7 +392,7 @@ typedef struct ptxb_rows {
 #define PTXB_ROWS_INIT \
   { sizeof(ptxb_rows), NULL, NULL, 0, NULL, 0 }
 
-/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_rows_workspace(ptxb_device* device, const ptxb_rows* rows, size_t* bytes);
 PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* workspace,
                            size_t workspace_bytes, void* stream);
@@ -477,7 +477,7 @@ PTXB_API int ptxb_load_image(ptxb_device* device, const void* image, size_t byte
 PTXB_API int ptxb_load_ir(ptxb_device* device, const void* ir, size_t bytes, const char* kernel,
                           ptxb_kernel** loaded);
 
-/* What ptxb_load_ir() leaves open. */
+/* The options that ptxb_load_ir() leaves open. */
 typedef struct ptxb_ir_options {
   size_t size;        /* sizeof(ptxb_ir_options) */
   const char* target; /* as "sm_90a"; NULL: what the module says, or the least that it needs */
@@ -507,8 +507,9 @@ typedef enum ptxb_scalar {
   PTXB_REAL = 2     /* a float, for one of f32 or f64 */
 } ptxb_scalar;
 
-/* What fills a parameter: a tensor, for a pointer (all that is between its first element and its last) or a
- * tensor map; the fields of a struct, pointers and scalars in order; or else a scalar, in the low bytes. */
+/* An argument fills a parameter: a tensor, for a pointer (all that is between its first element and its
+ * last) or a tensor map; the fields of a struct, pointers and scalars in order; or else a scalar, in the low bytes.
+ */
 typedef struct ptxb_argument {
   const char* name;                   /* the parameter's or field's, to be sure, or NULL */
   const ptxb_tensor* tensor;          /* NULL: none */

@@ -1,4 +1,4 @@
-// How the library reports to C: a status, the words of what went wrong, and warnings.
+// Reports to C: a status, the words of what went wrong, and warnings.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@ namespace ptxbuilder::c {
 
 // ptxb_error() gives "" from here on.
 void forget_error() noexcept;
-// In a catch: the status of the exception, whose words ptxb_error() gives.
+// This is for a catch: the status of the exception, whose words ptxb_error() gives.
 int keep_error() noexcept;
 
 // The errors name what is wrong; the caller's line in C is not known.

@@ -39,7 +39,7 @@ struct Placed {
     return compact;
   }
 
-  // From the first element to the last.
+  // The bytes from the first element to the last.
   runtime::View memory() const;
 
  protected:
@@ -48,9 +48,9 @@ struct Placed {
   runtime::View up_to(Wide last_element) const;
 };
 
-// Elements beside matrices, without gaps; no memory for NULL. There is one of float32, or one for each row
-// (column) of `batches` matrices: [count] or [rows,columns] behind those, of which the other is 1. `of` is
-// the type in an error's words.
+// Elements of other operands than matrices, without gaps; no memory for NULL. There is one of float32, or one
+// for each row (column) of `batches` matrices: [count] or [rows,columns] after those, where the other is 1.
+// `of` is the type in an error's words.
 runtime::View one_float(const char* name, const ptxb_tensor* tensor, int gpu);
 runtime::View elements_of_lines(const char* name, const ptxb_tensor* tensor, DType type,
                                 const std::string& of, int64_t rows, int64_t columns, int64_t batches,

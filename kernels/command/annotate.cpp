@@ -1,4 +1,4 @@
-// `annotate` prints a kernel's machine code with the C++ beside it.
+// `annotate` prints a kernel's machine code with the C++ next to it.
 #include "kernels/inspect/annotate.h"
 
 #include <memory>

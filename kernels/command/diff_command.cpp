@@ -29,7 +29,7 @@ struct Options {
 struct Source {
   explicit Source(const std::string& where) : from(where), code(code_source(where)) {}
 
-  // What has the kernel: PTX before cubins, or for SASS the other way.
+  // The kernel comes from one of these: PTX before cubins, or for SASS the other way.
   const DeviceCode& choose(const std::string& kernel, bool sass) const {
     const bool has_cubin = std::any_of(code.all.begin(), code.all.end(), is_cubin);
     try {
@@ -102,7 +102,7 @@ std::set<std::string> code_files(const std::string& folder) {
   return names;
 }
 
-// What there is to say of a file, or of one kernel of it.
+// This says what there is to say of a file, or of one kernel of it.
 struct Entry {
   std::string file, kernel = {};
   char only_in = 0;  // 'A' or 'B'

@@ -82,7 +82,7 @@ bool is_file(const std::string& words) {
   return fs::exists(words, none);
 }
 
-// Says what is wrong with the word behind --shapes, as long as it names no file; "" stands for nothing.
+// Says what is wrong with the word after --shapes, as long as it names no file; "" means nothing.
 std::string complaint_of_shapes(const std::string& words, const std::string& form) {
   if (is_file(words)) return "";
   for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {

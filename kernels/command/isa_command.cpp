@@ -23,7 +23,7 @@ struct Options {
   bool asks_the_manual() const { return !family.empty() || !target.empty() || !text.empty(); }
 };
 
-// What is looked for beside instructions, and what there is in its place.
+// Other things than instructions that are looked for, and what there is in their place.
 struct Otherwise {
   std::string_view name, call;
 };
@@ -48,7 +48,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
   return !all.empty();
 }
 
-// Whether the emulator knows the instruction.
+// This says whether the emulator knows the instruction.
 bool is_emulated(const isa::Row& row) {
   if (isa::example(row).empty())  // it has names, for which there is no kernel of its own
     return std::ranges::any_of(runtime::emulator::decode_table(),
@@ -89,7 +89,7 @@ Json as_json(const isa::Row& row, std::string_view section) {
           {"example", isa::example(row)}};
 }
 
-// What a register may be in place of one, where that is less than what the register holds.
+// The numbers that may take the place of a register, where that is less than what the register holds.
 std::string numbers_text(const isa::Operand& o) {
   if (o.cls == isa::Class::imm) return " " + isa::bounds_text(o);
   const int bits = isa::detail::integer_bits(o.cls);
@@ -152,7 +152,7 @@ std::string page(const isa::Row& row) {
   return text;
 }
 
-// Whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
+// This says whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
 bool is_of(std::string_view key, std::string_view family) {
   return key.starts_with(family) &&
          (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());

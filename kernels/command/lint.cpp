@@ -34,7 +34,7 @@ Json to_json(const Finding& f) {
           {"cure", f.cure}, {"advice", f.is_advice}, {"undecided", f.is_undecided}};
 }
 
-// SARIF 2.1.0 (OASIS), which editors and code hosts show beside the lines of a file.
+// SARIF 2.1.0 (OASIS), which editors and code hosts show next to the lines of a file.
 class Sarif {
  public:
   explicit Sarif(std::string file) : file_(std::move(file)) {
@@ -129,7 +129,7 @@ void add_maps(const std::vector<LaunchParameter>& parameters, int number, Tensor
   }
 }
 
-// These are those of the launch file, or of a sidecar beside the PTX.
+// These are those of the launch file, or of a sidecar next to the PTX.
 TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
   TensorMaps maps;
   if (!o.launch.empty()) {

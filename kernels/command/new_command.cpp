@@ -61,7 +61,7 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// How CMake finds the library that this program belongs to: by an option, and what comes before it.
+// This is how CMake finds the library that this program belongs to: by an option, and what comes before it.
 struct Package {
   std::string option;   // " -DCMAKE_PREFIX_PATH=..."; "" where CMake looks there by itself
   std::string install;  // a command; "" where the library is installed

@@ -20,7 +20,7 @@ struct Options {
   uint64_t most = 10, megabytes = 256;
 };
 
-// It lies beside this program where that is installed, or was built.
+// It is next to this program where that is installed, or was built.
 fs::path library() {
   constexpr const char* name = "libptxb_record.so";
   std::error_code none;

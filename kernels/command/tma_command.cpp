@@ -1,4 +1,4 @@
-// `ptxb tma`: whether a tensor map is legal, and where its box lies in shared memory.
+// `ptxb tma`: whether a tensor map is legal, and where its box is in shared memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,8 +16,8 @@ namespace ptxbuilder::command::tma_command {
 using Json = nlohmann::ordered_json;
 using runtime::TensorMapArguments;
 
-// What is wrong with a word that should be a number of type T; "" for nothing. CLI11 takes what it cannot
-// represent for another number.
+// This says what is wrong with a word that should be a number of type T; "" for nothing. CLI11 takes what it
+// cannot represent for another number.
 template <class T>
 std::string whole(const std::string& word) {
   T value = 0;

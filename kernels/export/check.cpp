@@ -1,4 +1,4 @@
-// What can be exported: configurations that one launch can serve.
+// Checks what can be exported: configurations that one launch can serve.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Parameter::Kind;
 
-// Whether the two are the same to who launches; boxes and swizzles are a kernel's own.
+// This says whether the two are the same to a caller who launches; boxes and swizzles are a kernel's own.
 bool same_to_caller(const Parameter& a, const Parameter& b) {
   return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype &&
          a.tensor_map.rank() == b.tensor_map.rank() &&

@@ -185,7 +185,7 @@ class Writer {
     return tensor_type(p, fmt::format("{}_{}_tensor", e_.name, names_[i]), alignment_of(i));
   }
 
-  // Bytes of which the address and the strides of a tensor are multiples, for all kernels.
+  // The bytes that the address and the strides of a tensor are multiples of, for all kernels.
   int alignment_of(size_t i) const {
     const bool wide = std::any_of(e_.kernels.begin(), e_.kernels.end(), [&](const ExportedKernel& k) {
       return k.signature.parameters[i].tensor_map.interleave == Interleave::b32;
@@ -339,8 +339,8 @@ class Writer {
         c_string(fmt::format("{}", fmt::join(format, ", "))), fmt::join(list, ", "));
   }
 
-  // This tells where each parameter's value lies; scalars are copied, since the driver takes pointers that
-  // are not const.
+  // This says where each parameter's value is; scalars are copied, since the driver takes pointers that are
+  // not const.
   std::string copies() const {
     std::string text;
     std::vector<std::string> list;

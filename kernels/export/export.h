@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 struct ExportedKernel {
   Signature signature;
   std::string image;           // a cubin, or PTX text, which the driver compiles
-  std::string ptx = {};        // text beside a cubin, for the emulator
+  std::string ptx = {};        // text together with a cubin, for the emulator
   std::string condition = {};  // a launch rule: the first kernel whose condition is not 0 is launched
 };
 
@@ -45,7 +45,7 @@ void check(const Export& what);
 // Throws as check().
 ExportedFiles export_to_c(const Export& what);
 
-// What does not depend on the kernel: the driver's calls, tensor maps, the nearest shape, and the launch.
+// These do not depend on the kernel: the driver's calls, tensor maps, the nearest shape, and the launch.
 extern const char *const exported_driver, *const exported_maps, *const exported_nearest,
                                                                     *const exported_launch;
 

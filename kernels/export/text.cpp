@@ -247,7 +247,7 @@ static int encode(const struct driver* d, const struct recipe* r, void* data, co
 }
 )";
 
-// log2_of() squares the mantissa for each bit behind the point.
+// log2_of() squares the mantissa for each bit after the point.
 const char* const exported_nearest = R"(
 /* log2 of a number from 1 on, times 65536. */
 static int64_t log2_of(uint64_t x) {

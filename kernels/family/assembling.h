@@ -1,4 +1,4 @@
-// What the commands share that assemble.
+// Has what the commands share that assemble.
 #pragma once
 
 #include "kernels/family/command_line.h"

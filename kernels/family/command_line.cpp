@@ -39,8 +39,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// The word that stands where a command or a kernel is wanted and is none, with the names nearest to it; empty
-// where something else is wrong, such as an option, behind which a word is its value.
+// The word that is where a command or a kernel is wanted and is none, with the names nearest to it; empty
+// where something else is wrong, such as an option, after which a word is its value.
 std::string unknown_name(const CLI::App& app, const CLI::App& used) {
   std::vector<std::string> names = command_names(used);
   const std::vector<std::string> left = app.remaining(true);
@@ -65,7 +65,7 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
-// What an option's numbers are.
+// An option's numbers are these.
 template <class T>
 struct Number {
   using Type = T;
@@ -75,9 +75,8 @@ struct Number<std::optional<T>> : Number<T> {};
 template <class T>
 struct Number<std::vector<T>> : Number<T> {};
 
-// What is wrong with a word that stands for an integer; "" for nothing, and where it is no number at all, of
-// which CLI11 says so. It takes -1 for the greatest number that has no sign, and what is too large for the
-// nearest.
+// This says what is wrong with a word for an integer; "" for nothing, and where it is no number at all, since
+// CLI11 says so. It takes -1 for the greatest number that has no sign, and what is too large for the nearest.
 template <class T>
 std::string complaint_of_integer(const std::string& word) {
   using Limits = std::numeric_limits<T>;
@@ -97,7 +96,7 @@ std::string complaint_of_integer(const std::string& word) {
 
 constexpr const char* kInteger = "integer";  // the name of its check
 
-// CLI11 reads 0x10 and 010 too, of which the one is likely a slip and the other likely meant as 10.
+// CLI11 reads 0x10 and 010 too, where the one is likely a slip and the other likely meant as 10.
 std::string complaint_of_digits(const std::string& word) {
   const std::string_view digits = std::string_view(word).substr(word.starts_with('-') ? 1 : 0);
   const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;

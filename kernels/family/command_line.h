@@ -1,4 +1,4 @@
-// The options of a command line. CLI11 stands behind this header, since g++ takes ten seconds for each file
+// The options of a command line. CLI11 is hidden by this header, since g++ takes ten seconds for each file
 // that includes it.
 #pragma once
 
@@ -48,7 +48,7 @@ class Option {
   CLI::Option* option_;
 };
 
-// What a command line, or one of its commands, takes. What options set stays where it is until the words are
+// A command line, or one of its commands, takes these. What options set stays where it is until the words are
 // parsed.
 class Arguments {
  public:
@@ -61,17 +61,17 @@ class Arguments {
   Option flag(const std::string& names, bool& to, const std::string& help) const;
   // This is a flag with a number, `given` unless it says another, as --watchdog and --watchdog=50.
   Option number_flag(const std::string& name, uint32_t& to, uint32_t given, const std::string& help) const;
-  // One of some words, each of which stands for a number.
+  // One of some words, which each mean a number.
   Option choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                 const std::string& help) const;
 
   Arguments command(const std::string& name, const std::string& help) const;
   void needs_command() const;
   void footer(const std::string& text) const;  // of the help
-  // What is wrong with all of them together; "" for nothing.
+  // This says what is wrong with all of them together; "" for nothing.
   void check(std::function<std::string()> complaint) const;
 
-  // Of what was parsed.
+  // These are of what was parsed.
   bool chosen() const;
   Arguments chosen_command() const;
   std::string name() const;

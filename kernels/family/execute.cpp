@@ -200,7 +200,7 @@ void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json
   for (const std::string& missing : kept.missing) fmt::print("  not kept: {}\n", missing);
 }
 
-// What came of one run.
+// The outcome of one run.
 struct Ran {
   std::optional<Verdict> verdict;
   std::optional<Timing> timing;
@@ -257,7 +257,7 @@ Outcome outcome_of(const Ran& ran) {
   return ran.verdict && ran.verdict->wrong ? Outcome::wrong_result : Outcome::good;
 }
 
-// The file's PTX beside the kernel: what differs, and what that leads to.
+// The file's PTX against the kernel: what differs, and what that leads to.
 Outcome run_edited(Built built, const Built& original, const Ran& of_original, runtime::Device* device,
                    const Family& family, const Fields& fields, const ExecuteOptions& options, Json& json) {
   const std::string& kernel = original.compiled.signature.kernel;
@@ -279,7 +279,7 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   return outcome_of(ran);
 }
 
-// On the emulator: all else that was asked for is done, and then the times are refused.
+// This is for the emulator: all else that was asked for is done, and then the times are refused.
 Outcome execute_untimed(const Family& family, const Fields& fields, ExecuteOptions options) {
   options.run.bench = false;
   if (options.run.verify || !options.emit.empty())

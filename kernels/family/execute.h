@@ -1,4 +1,4 @@
-// From a family and its fields to results: build, compile, load, run, report.
+// Goes from a family and its fields to results: build, compile, load, run, report.
 #pragma once
 
 #include <optional>
@@ -66,7 +66,8 @@ void run_family(const Family& family, const Fields& fields, Run& run, bool verif
 [[noreturn]] void refuse_times();
 
 // Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file
-// run on the same data, and their differences in meaning are told; the outcome is the file's. Throws Error.
+// run on the same data, and their differences in meaning are printed; the outcome is the file's. Throws
+// Error.
 Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions& options);
 
 }  // namespace ptxbuilder::command

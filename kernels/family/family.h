@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::command {
 
-// What the command line sets: a size of the problem, or a choice of the kernel's.
+// The command line sets this: a size of the problem, or a choice of the kernel's.
 struct Field {
   std::string name;
   int64_t value;  // the default
@@ -34,12 +34,12 @@ class Fields {
   void set(const std::string& name, const std::string& text);  // a number or one of its words
   int64_t operator[](const std::string& name) const;
   bool has(const std::string& name) const;
-  // The same as an int; for what is small by its nature.
+  // The value as an int; for what is small by its nature.
   int small(const std::string& name) const { return static_cast<int>((*this)[name]); }
   std::string word(const std::string& name) const;
 
   const std::vector<Field>& all() const { return fields_; }
-  // Those that somebody has asked for: after a kernel was built, what it depends on.
+  // The fields that somebody has asked for: after a kernel was built, what it depends on.
   std::vector<Field> used() const;
   std::string text() const;  // "m=4096 n=4096"
 
@@ -51,9 +51,9 @@ class Fields {
 
 class Run;
 
-// How a family that can tell configures its kernel for a size of the problem.
+// This is how a family that knows configures its kernel for a size of the problem.
 struct Choice {
-  // The fields of the size, and beside each the launch rule (launch_rule.h) that yields it from arguments.
+  // The fields of the size, and with each the launch rule (launch_rule.h) that yields it from arguments.
   std::vector<std::pair<std::string, std::string>> axes = {};
   std::function<void(Fields&)> choose = nullptr;  // sets the kernel's fields by those of the size
   // This is what launches of this size have to mind, such as rows that need gaps; "" for nothing. The

@@ -17,7 +17,7 @@ struct ChosenKernel {
   std::vector<std::string> given;  // the names of the fields that have an option in the command line
 };
 
-// Adds the command, with an option for each field of each kernel, to `commands`, behind those that are
+// Adds the command, with an option for each field of each kernel, to `commands`, after those that are
 // registered in the place of a kernel, such as "tune" "gemm". `add_options` adds what else one kernel's
 // command takes; `run` returns the exit code, and may throw Error.
 void add_kernel_command(std::vector<Command>& commands, const Arguments& top, const std::string& name,

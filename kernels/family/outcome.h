@@ -1,4 +1,4 @@
-// How a command ends: its exit code, and what it says of a failure.
+// Says how a command ends: its exit code, and what it says of a failure.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,7 @@ namespace ptxbuilder::command {
 
 enum class Outcome : int { good = 0, failed = 1, usage = 2, wrong_result = 3, timed_out = 4 };
 
-// Of a command that throws `e`.
+// The outcome of a command that throws `e`.
 Outcome outcome_of(const std::exception& e);
 
 // The exit code of what `body` does, which returns one. What it throws goes to standard error in a line;

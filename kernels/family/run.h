@@ -64,7 +64,7 @@ class Tensor {
   std::shared_ptr<runtime::Buffer> buffer_;
 };
 
-// What an element should be, and by how much a right kernel may miss it.
+// The value that an element should have, and how much a right kernel may miss it by.
 struct Expected {
   double value;
   double tolerance;
@@ -121,7 +121,7 @@ class Run {
   // launched.
   runtime::Profile profile() const;
 
-  // Launches on a poisoned `output` and compares with `expected(i)`, of which one call takes about `cost`
+  // Launches on a poisoned `output` and compares with `expected(i)`, where one call takes about `cost`
   // operations: all elements where that takes seconds, else a random sample. It is called once for each, and
   // serves all schedules. `start` runs before each launch that is checked, in place of poisoning. Of several
   // outputs each has a check, and the verdict is of all.
@@ -138,7 +138,7 @@ class Run {
   int multiprocessors() const { return device_.properties().multiprocessors; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
-  // The flops and bytes of a launch, which measure() was told.
+  // The flops and bytes of a launch, which measure() got.
   const std::optional<std::pair<double, double>>& work() const { return work_; }
 
  private:
@@ -153,7 +153,7 @@ class Run {
   std::function<void()> queue_;
   std::optional<runtime::ProfileBuffer> profile_;         // of a kernel that records
   std::vector<std::shared_ptr<runtime::Buffer>> memory_;  // of its tensors
-  std::optional<std::pair<double, double>> work_;         // what measure() was told
+  std::optional<std::pair<double, double>> work_;         // what measure() got
   std::vector<Expected> references_;  // of the elements that are checked, where several schedules are
   std::optional<Verdict> verdict_;
   std::optional<Timing> timing_;

@@ -24,17 +24,17 @@ struct Comparison {
   std::string page;  // of HTML, where it was asked for
 };
 
-// What the text has beyond the gravest differences.
+// The text has this beyond the gravest differences.
 struct Telling {
   bool all = false;     // each difference, where many of a kind would be counted
-  bool counts = false;  // how often each mnemonic stands in each region
+  bool counts = false;  // how often each mnemonic is in each region
   bool page = false;    // both as a page of HTML; not of machine code
 };
 
 // Throws Error that begins with the `from` of the one that cannot be read.
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling = {});
 
-// The same of machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is
+// This is for machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is
 // a file, or "" to look for it.
 Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
                         const Telling& telling = {});

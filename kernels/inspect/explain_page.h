@@ -1,5 +1,5 @@
 // `ptxb explain --html`: one kernel on a page that needs nothing else: its design, its roles and barriers
-// drawn, and the steps of each loop beside its PTX.
+// drawn, and the steps of each loop next to its PTX.
 #pragma once
 
 #include <string>

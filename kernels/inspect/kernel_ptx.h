@@ -11,7 +11,7 @@ namespace ptxbuilder::command {
 
 // Returns what the words of a command line name, as one text: "gemm" "bm=128" is "kernel:gemm bm=128". In a
 // program of one kernel, fields alone or no words name that kernel. Every other word, such as a file's name,
-// stands for itself. Throws UsageError for more than one of these.
+// is taken as it is. Throws UsageError for more than one of these.
 std::string named(const std::vector<std::string>& words);
 
 // Returns whether the text names a kernel of this program, as named() writes it.

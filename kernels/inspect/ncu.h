@@ -1,4 +1,4 @@
-// What Nsight Compute says of a kernel's machine code: the source page of a profile as CSV.
+// Reads what Nsight Compute says of a kernel's machine code: the source page of a profile as CSV.
 #pragma once
 
 #include <cstdint>

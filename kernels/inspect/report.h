@@ -1,5 +1,5 @@
 // This says what the compiler made of a kernel, on one page: registers, shared memory, occupancy, the work of
-// its loops, and what bounds it before it runs, beside what was measured.
+// its loops, and what bounds it before it runs, together with what was measured.
 #pragma once
 
 #include <string>

@@ -17,8 +17,8 @@ struct AttentionProblem {
   int64_t depth = 128, value_depth = 128;  // columns of Q and K, and of V and O
   bool causal = false;
   int64_t left = -1, right = -1;
-  // Sequences of these many queries, and as many keys, lie behind each other as [row, head, column]; none
-  // where all are alike. `batches` is their number then, and `queries` and `keys` are the longest.
+  // Sequences of these many queries, and as many keys, follow each other as [row, head, column]; none where
+  // all are alike. `batches` is their number then, and `queries` and `keys` are the longest.
   std::vector<int64_t> lengths = {};
 
   bool packed() const { return !lengths.empty(); }

@@ -20,7 +20,7 @@ struct AttentionSet {
 std::span<const AttentionSet> attention_sets();
 const AttentionSet& attention_set(const std::string& name);  // throws Error that lists the names
 
-// It reads what size_text() says of all but packed sequences, with its words behind colons in any order.
+// It reads what size_text() says of all but packed sequences, with its words after colons in any order.
 // Throws Error that says how.
 AttentionProblem parse_attention(const std::string& text);
 

@@ -1,4 +1,4 @@
-// This says how the problems of a chart are told apart.
+// This says how the problems of a chart are distinguished.
 #pragma once
 
 #include <string>

@@ -10,8 +10,9 @@ namespace ptxbuilder::bench {
 
 class Burst {
  public:
-  // At least `launches` launches: `launch(set)` queues one on the device, for the sets 0 to `sets` - 1 in
-  // turn. `microseconds` is about what one takes: a graph holds some 2 ms of them and all sets alike.
+  // A burst has at least `launches` launches: `launch(set)` queues one on the device, for the sets 0 to
+  // `sets` - 1 in turn. `microseconds` is about what one takes: a graph holds some 2 ms of them and all sets
+  // alike.
   Burst(const Gpu& gpu, size_t sets, size_t launches, double microseconds,
         const std::function<void(size_t)>& launch);
 

@@ -1,4 +1,4 @@
-// Whether a contender's result is right: a sample against float64, and all of it against another's.
+// Checks whether a contender's result is right: a sample against float64, and all of it against another's.
 #pragma once
 
 #include <functional>
@@ -43,11 +43,11 @@ struct Rows {
 Rows download(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
               size_t most_bytes = size_t{64} << 20);
 
-// What is wrong, with the first wrong element; "" when nothing is. A NaN is wrong.
+// This says what is wrong, with the first wrong element; "" when nothing is. A NaN is wrong.
 std::string compare(const Gpu& gpu, const Matrix& matrix, runtime::View memory,
                     const std::vector<Expected>& expected);
 
-// The same of two results: they may differ by two tolerances of the elements that were expected.
+// This compares two results: they may differ by two tolerances of the elements that were expected.
 std::string compare(const Matrix& matrix, const Rows& got, const Rows& other,
                     const std::vector<Expected>& expected);
 

@@ -1,4 +1,4 @@
-// Who takes part in the benchmark: a library or a kernel that computes problems on the GPU.
+// The participants of the benchmark: a library or a kernel that computes problems on the GPU.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::bench {
 
-// What a contender meets that is no fault of the GPU or of the others: it is left out, and they go on.
+// A contender throws this for what is no fault of the GPU or of the others: it is left out, and they go on.
 class ContenderError : public Error {
  public:
   using Error::Error;
@@ -23,7 +23,7 @@ class Contender {
  public:
   virtual ~Contender() = default;
 
-  // As in tables and on the command line: "cuBLASLt", "gemm_pingpong".
+  // The name is as in tables and on the command line: "cuBLASLt", "gemm_pingpong".
   virtual std::string name() const = 0;
 
   // Why it does not take the problem; "" when it does.
@@ -48,7 +48,7 @@ class Contender {
     return std::nullopt;
   }
 
-  // What was chosen for the problem: "128x256x64, 4 stages, cluster 2x1".
+  // The choice for the problem: "128x256x64, 4 stages, cluster 2x1".
   virtual std::string configuration() const = 0;
 
   // One of the kernels that lead to the project's matrix product, which take part only where they are named.
@@ -58,7 +58,7 @@ class Contender {
   // been asked for by an option of its own, and always takes part.
   virtual bool is_usual() const { return false; }
 
-  // Not the project's: what it is measured against.
+  // A peer is not the project's: what it is measured against.
   virtual bool is_peer() const { return false; }
 };
 

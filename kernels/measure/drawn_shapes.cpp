@@ -114,7 +114,7 @@ bool within_bounds(const Shape& s) {
   return s.m > 0 && s.n > 0 && s.k > 0 && m * n * k <= 0x1p42 && 2 * (m * k + n * k + m * n) <= 0x1p31;
 }
 
-// Those of `shape` that are for the purpose; it is given the index.
+// These shapes are for the purpose; it is given the index.
 template <class Function>
 std::vector<Shape> drawn(Purpose purpose, uint64_t seed, int count, Function shape) {
   Draw draw(seed);

@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::bench {
 
-// What drawn shapes are for. A pair of n and k belongs to one of the two whatever the seed is, by a hash of
-// it: nothing is judged on a shape that it was fitted to, nor on a layer of which it knows another m.
+// Drawn shapes have a purpose. A pair of n and k belongs to one of the two whatever the seed is, by a hash of
+// it: nothing is judged on a shape that it was fitted to, nor on a layer that it knows with another m.
 enum class Purpose : uint8_t { test, fit };
 Purpose purpose_of(int64_t n, int64_t k);
 
@@ -19,7 +19,7 @@ Purpose purpose_of(int64_t n, int64_t k);
 // 2 GiB in 16-bit types, and none is of another set. The first of a larger count are those of a smaller one.
 std::vector<Shape> drawn_shapes(Purpose purpose, uint64_t seed, int count);
 
-// Those with few tiles and a long k: log-uniform, up to 1024 x 4096 and 2^20 elements of D, k from 4096 to
+// These have few tiles and a long k: log-uniform, up to 1024 x 4096 and 2^20 elements of D, k from 4096 to
 // 65536, multiples of 8 or 64 ("deep").
 std::vector<Shape> deep_shapes(Purpose purpose, uint64_t seed, int count);
 

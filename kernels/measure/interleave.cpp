@@ -61,7 +61,7 @@ Method::Data Method::make_data(const Problem& problem, size_t sets) {
   return data;
 }
 
-// What cannot be prepared is left out, and the entry says why; a kernel that hangs ends the run.
+// A contender that cannot be prepared is left out, and the entry says why; a kernel that hangs ends the run.
 std::vector<Method::Lane> Method::prepare(const Problem& problem, const Data& data,
                                           std::span<const std::unique_ptr<Contender>> contenders,
                                           std::vector<Entry>& entries) {
@@ -212,8 +212,8 @@ void Method::run_rounds(const std::vector<Lane>& lanes, ShapeResult& result, Clo
   }
 }
 
-// The counter moves in steps of tens of milliseconds: power is what lies between two of them, the first after
-// a third of the time, when the clock has found its place.
+// The counter moves in steps of tens of milliseconds: power is the difference between two of them, the first
+// after a third of the time, when the clock has found its place.
 void Method::measure_energy(const std::vector<Lane>& lanes, ShapeResult& result) {
   if (!nvml_) throw Error("the energy of a product is by NVML, which there is not");
   for (const Lane& lane : lanes) {

@@ -22,7 +22,7 @@ struct MethodOptions {
   uint64_t seed = 0;               // of data and order
   int checked_elements = 200;      // of each result, against float64
   bool compares_rows = true;       // each result with the reference's, as far as 64 MiB go
-  double energy_seconds = 0;  // that each contender runs for its energy, behind the rounds; 0: not at all
+  double energy_seconds = 0;       // that each contender runs for its energy, after the rounds; 0: not at all
 };
 
 using Clock = std::chrono::steady_clock;

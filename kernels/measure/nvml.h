@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::bench {
 
-// What NVML says at one moment; a value that it does not give is 0.
+// NVML says this at one moment; a value that it does not give is 0.
 struct Telemetry {
   double sm_mhz = 0, watts = 0, celsius = 0;
   uint64_t limits = 0;  // NVML's clocks event reasons
@@ -21,7 +21,7 @@ std::string limit_names(uint64_t limits);
 
 class Nvml {
  public:
-  // Of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why there is none.
+  // The counters of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why there is none.
   explicit Nvml(const std::string& pci_bus_id, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
@@ -38,7 +38,7 @@ class Nvml {
   struct DeviceHandle* device_ = nullptr;
 };
 
-// Power as the slope of a counter of energy, which moves in steps some tens of milliseconds apart: what lies
+// Power as the slope of a counter of energy, which moves in steps some tens of milliseconds apart: the time
 // between the first step that was seen and the last.
 class EnergyMeter {
  public:

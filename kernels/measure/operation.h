@@ -1,4 +1,4 @@
-// What a problem of the benchmark asks of the project's matrix product.
+// Turns a problem of the benchmark into an operation of the project's matrix product.
 #pragma once
 
 #include "kernels/gemm/config.h"

@@ -62,7 +62,7 @@ struct GemmProblem {
   }
 };
 
-// What D has unless another type is asked for: that of A and B, f32 of tf32, s32 of s8, bf16 of e4m3 and
+// The type of D unless another one is asked for: that of A and B, f32 of tf32, s32 of s8, bf16 of e4m3 and
 // e5m2.
 DType usual_output(DType input);
 

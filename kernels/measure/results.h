@@ -1,4 +1,4 @@
-// What a run of the benchmark yields: times by round of each contender for each shape.
+// The results of a run of the benchmark: times by round of each contender for each shape.
 #pragma once
 
 #include <map>
@@ -58,7 +58,7 @@ struct EntrySummary {
   uint64_t limits;             // in any burst
   std::optional<Ratio> ratio;  // to the reference: above 1 it is faster; none for itself, or without one
 };
-// Of an entry that counts. `multiprocessors` may be 0.
+// The numbers of an entry that counts. `multiprocessors` may be 0.
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
@@ -98,7 +98,7 @@ std::string absence_of_reference(const RunResult& run);
 // All but the reference have a score; where that is the fastest peer, ours alone do.
 std::vector<Score> scores(const RunResult& run);
 
-// The same of ours alone, against the fastest peer of each shape instead of the reference. Empty unless two
+// This is of ours alone, against the fastest peer of each shape instead of the reference. Empty unless two
 // peers count anywhere, and where the fastest peer is the reference.
 std::vector<Score> best_peer_scores(const RunResult& run);
 

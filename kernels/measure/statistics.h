@@ -1,4 +1,5 @@
-// What the benchmark says of its times: quantiles, paired ratios with an interval, verdicts, a weighted mean.
+// Computes what the benchmark says of its times: quantiles, paired ratios with an interval, verdicts, a
+// weighted mean.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace ptxbuilder::bench {
 
-// The value below which the share `q`, 0 to 1, of the values lies; between two values in proportion. Throws
+// The value below which the share `q`, 0 to 1, of the values is; between two values in proportion. Throws
 // Error when there are none.
 double quantile(std::span<const double> values, double q);
 inline double median(std::span<const double> values) { return quantile(values, 0.5); }
@@ -21,7 +22,8 @@ struct Interval {
 // medians of `resamples` draws with replacement (Efron's percentile bootstrap).
 Interval bootstrap_median(std::span<const double> values, uint64_t seed, int resamples = 2000);
 
-// Of the times of two contenders in the same rounds: how many times as fast the first is as the second.
+// These compare the times of two contenders in the same rounds: how many times as fast the first is as the
+// second.
 struct Ratio {
   double median, low_quartile, high_quartile;
   Interval interval;  // of the median, 95 %
@@ -30,7 +32,7 @@ struct Ratio {
 // `ours` and `theirs` are times by round, of the same length, which is not 0. Throws Error otherwise.
 Ratio paired_ratio(std::span<const double> ours, std::span<const double> theirs, uint64_t seed);
 
-// win: the interval lies above 1.01. tie: not so, and the median within 2 % of 1. loss: the median is below
+// win: the interval is above 1.01. tie: not so, and the median within 2 % of 1. loss: the median is below
 // 0.98. open: the median is above 1.02, but the interval reaches down to 1.01.
 enum class Verdict : uint8_t { win, tie, loss, open };
 Verdict verdict(const Ratio& ratio);

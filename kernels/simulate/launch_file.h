@@ -30,7 +30,7 @@ struct LaunchParameter {
   size_t size() const;
 };
 
-// What the elements of a buffer are, at first or as expected.
+// The elements of a buffer, at first or as expected.
 struct Content {
   // normal: N(0, 1). iota: 0, 1, 2, ... same: one value everywhere. file: raw bytes, or a .npy. buffer:
   // another's. structure: scalars, pointers and tensor maps at their places, zeros or a file between. kept:
@@ -64,14 +64,14 @@ struct LaunchBuffer {
   DType dtype = DType::u8;
   std::vector<uint64_t> shape;  // elements, innermost first
   Content content;
-  std::string symbol = {};  // the module's variable that it lies in, if any
+  std::string symbol = {};  // the module's variable that it is in, if any
   std::string path = {};    // in the file, for errors
 
   size_t count() const;
   size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
 };
 
-// What is done with a buffer after the launch; any of it.
+// This is done with a buffer after the launch; any of it.
 struct LaunchOutput {
   size_t buffer = 0;
   std::string path = {};
@@ -110,7 +110,7 @@ struct LaunchFile {
 };
 
 // Throws Error "NAME: parameters[2].box[1]: 300 exceeds 256", or "NAME: line 3, column 5: ..." where it is no
-// JSON. Files that it names are looked for beside it. Nothing is read but the text, and the headers of .npy
+// JSON. Files that it names are looked for next to it. Nothing is read but the text, and the headers of .npy
 // files.
 LaunchFile launch_from_json(const std::string& text, const std::filesystem::path& name);
 

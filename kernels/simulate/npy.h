@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 struct NpyHeader {
   std::string type;             // numpy's, as "<f4"
   std::vector<uint64_t> shape;  // innermost first, which is numpy's order reversed
-  uint64_t bytes = 0;           // of the header, behind which the elements lie
+  uint64_t bytes = 0;           // of the header, after which the elements come
 };
 
 // Throws Error that begins with the path for what is no such file, or has its elements in Fortran's order.
@@ -26,7 +26,7 @@ std::string npy_type(DType type);
 // how ml_dtypes' bfloat16 is saved.
 bool npy_holds(const std::string& type, DType of);
 
-// This is what stands ahead of the elements.
+// This is what precedes the elements.
 std::string npy_header_text(DType type, const std::vector<uint64_t>& shape);
 
 }  // namespace ptxbuilder::command

@@ -51,7 +51,7 @@ Entry chosen_entry(const std::string& ptx, const LaunchFile& file, const KernelL
              : fmt::format("entry: '{}' is not in the PTX, which has {}", launch.entry, names));
 }
 
-// What the file says, or what the PTX requires; both where they agree.
+// The value is what the file says, or what the PTX requires; both where they agree.
 Dim3 agreed(const LaunchFile& file, const KernelLaunch& launch, const char* member, std::optional<Dim3> said,
             std::optional<Dim3> required) {
   if (said && required && !same(*said, *required))
@@ -73,7 +73,7 @@ void complete(KernelLaunch& launch, const std::optional<Signature>& sidecar) {
   launch.cooperative |= sidecar->cooperative;
 }
 
-// What the arguments of a file are to the rules of a sidecar.
+// The arguments of a file as they are to the rules of a sidecar.
 class FileValues final : public RuleValues {
  public:
   FileValues(const LaunchFile& file, const KernelLaunch& launch, const Signature& sidecar,
@@ -247,7 +247,7 @@ std::string coordinates(const LaunchBuffer& b, size_t i) {
   return fmt::format("{}[{}]", b.name, text);
 }
 
-// What `f` finds wrong in the PTX text, with the text's name.
+// This gives what `f` finds wrong in the PTX text, with the text's name.
 template <class F>
 auto of_ptx(const SimulateOptions& options, F f) {
   try {

@@ -15,8 +15,8 @@ struct SimulateOptions {
   std::string ptx_name = {};  // of the PTX text, for what is wrong in it
   // The sidecar of a kernel, for what the launch file leaves out; may be empty, and find nothing.
   std::function<std::optional<Signature>(const std::string& kernel)> sidecar = {};
-  // Bytes for each CTA of scratch memory, to which pointers are passed behind the parameters of the file
-  // where the PTX has as many more.
+  // Bytes for each CTA of scratch memory, to which pointers are passed after the parameters of the file where
+  // the PTX has as many more.
   std::vector<uint64_t> scratch = {};
   runtime::EmulatorOptions emulator;  // its seed is that of the first schedule and of the random buffers
   int schedules = 1;

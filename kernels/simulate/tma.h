@@ -1,5 +1,5 @@
-// What `ptxb tma` finds out about a tensor map: the rules it breaks, the nearest legal map, and how its box
-// lies in shared memory.
+// Finds out about a tensor map: the rules it breaks, the nearest legal map, and how its box is laid out in
+// shared memory.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::command {
 
-// As on the command line; lists run from the innermost dimension outwards.
+// The words are as on the command line; lists run from the innermost dimension outwards.
 struct TmaWords {
   std::string dtype;
   std::vector<uint64_t> shape, strides;  // elements; bytes of dimensions 1 and up, none for no gaps
@@ -33,8 +33,8 @@ TmaReport examine(const TmaWords& words);
 // Bytes of a box in shared memory, which is what a load adds to its mbarrier.
 uint64_t box_bytes(const TensorMapRecipe& recipe);
 
-// 128 bytes of shared memory from a multiple of 128 on: the box's 16-byte chunk that lies in each place, in
-// the order of the box, or -1 behind its end.
+// 128 bytes of shared memory from a multiple of 128 on: the box's 16-byte chunk in each place, in the order
+// of the box, or -1 after its end.
 struct SwizzledRow {
   uint32_t offset;
   std::vector<int> chunks;

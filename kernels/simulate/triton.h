@@ -12,8 +12,7 @@ namespace ptxbuilder::command {
 struct TritonKernel {
   std::filesystem::path ptx;
   Signature signature;  // threads, cluster and dynamic shared memory; no parameters
-  // Bytes for each CTA of the scratch memory that Triton's own launcher passes behind the author's
-  // parameters.
+  // Bytes for each CTA of the scratch memory that Triton's own launcher passes after the author's parameters.
   std::vector<uint64_t> scratch;
 };
 

@@ -1,4 +1,4 @@
-// What the kernels of one block of f16 share: its extent, the way in by TMA, and the check of sums.
+// Has what the kernels of one block of f16 share: its extent, the way in by TMA, and the check of sums.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -22,12 +22,12 @@ inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, co
   barrier_wait(loaded, 0);
 }
 
-// What `l`, `r` and `out` are to who launches: blocks with rows of 128 f16.
+// The meaning of `l`, `r` and `out` to the caller: blocks with rows of 128 f16.
 inline void describe_addition(Kernel& k, const char* l, const char* r, const char* out) {
   k.describe({{l, "the left block: 128 columns"}, {r, "the right block"}, {out, "the sum"}});
 }
 
-// l + r of `rows` rows, of which l repeats every `l_rows`: every element exact. Operands are tensor maps or
+// l + r of `rows` rows, where l repeats every `l_rows`: every element exact. Operands are tensor maps or
 // pointers.
 inline void check_addition(command::Run& run, bool tensor_maps, uint64_t rows, uint64_t l_rows) {
   const uint64_t cols = static_cast<uint64_t>(kBlock.cols);

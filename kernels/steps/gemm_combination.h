@@ -1,4 +1,4 @@
-// What the small matrix products that combine one way to copy with one way to multiply have in common.
+// Has what the small matrix products that combine one way to copy with one way to multiply have in common.
 #pragma once
 
 #include "kernels/family/family.h"

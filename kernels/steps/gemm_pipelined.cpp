@@ -1,4 +1,4 @@
-// gemm_pipelined: gemm_warp_specialized again, of which emit_pipeline_warp_specialized writes the roles, the
+// gemm_pipelined: gemm_warp_specialized again, where emit_pipeline_warp_specialized writes the roles, the
 // ring and both loops: the kernel says which blocks a step needs, and what it does with them.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/mma.h"

@@ -1,5 +1,5 @@
-// What the kernels that lead from one tile to the persistent matrix product have in common: their fields, B
-// as it is stored, and the launch.
+// Has what the kernels that lead from one tile to the persistent matrix product have in common: their fields,
+// B as it is stored, and the launch.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -53,7 +53,7 @@ inline void set_types(command::Fields& f, DType input, DType output, bool b_k_ma
   f.set("b_major", b_k_major ? 0 : 1);
 }
 
-// The fields of a step, where `own` are those beside size, types and storage.
+// The fields of a step, where `own` are those besides size, types and storage.
 inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
   std::vector<command::Field> all = {
       {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
@@ -93,7 +93,7 @@ inline Kernel step(Kernel k, const command::Fields& f) {
   return k;
 }
 
-// K behind A, B and D; or M, N and K, where CTAs take tiles in turn.
+// K after A, B and D; or M, N and K, where CTAs take tiles in turn.
 inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
                                                      const runtime::Argument& b, const runtime::Argument& d) {
   auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };

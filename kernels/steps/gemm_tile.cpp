@@ -11,7 +11,7 @@ namespace {
 
 constexpr int M = 128, N = 128, K = 64;
 
-// D[m,n] = sum_k A[m,k] B[k,n], all row-major. B lies along n, so wgmma reads it transposed.
+// D[m,n] = sum_k A[m,k] B[k,n], all row-major. B is stored along n, so wgmma reads it transposed.
 Kernel gemm_tile() {
   Kernel k("gemm_tile");
   auto [A, B, D] = k.params<TensorMap, TensorMap, TensorMap>("A", "B", "D");

@@ -23,7 +23,8 @@ Kernel gemm_tma_mma_sync() {  // D[m,n] = sum_k A[m,k] B[n,k]
   auto sB = k.shared<bf16>({BN, BK}, Swizzle128B, kStages, "sB");
   Pipeline pipe(k, kStages, {sA, sB}, 1);
 
-  // Who holds what: warps first down, then across; the instructions of a warp likewise, k outermost.
+  // This says who holds what: warps first down, then across; the instructions of a warp likewise, k
+  // outermost.
   const MmaAtom atom = MmaAtom::mma_sync(DType::f32, DType::bf16, DType::bf16, 16);
   const int down = WM / 16, across = WN / 8, steps = BK / 16;
   Layout a =

@@ -1,5 +1,5 @@
 // softmax_pipelined: the softmax of each row of an m x n matrix: CTAs take blocks of rows in turn, which
-// emit_pipeline loads ahead and stores behind.
+// emit_pipeline loads ahead and stores later.
 #include <cmath>
 #include <numbers>
 

@@ -1,5 +1,4 @@
-// Why a product gets its tile: what the model says of it and of others, beside measured times if there are
-// any.
+// Why a product gets its tile: what the model says of it and of others, with measured times if there are any.
 #pragma once
 
 #include <map>

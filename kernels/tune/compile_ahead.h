@@ -28,7 +28,7 @@ class CompileAhead {
     std::string failure_;
     bool done_ = false;  // compiled, or failed
   };
-  // Begins to compile what `make` makes on another thread, behind what was asked for before. A lack of
+  // Begins to compile what `make` makes on another thread, after what was asked for before. A lack of
   // registers is no failure, as the calls of operations have it: times tell what it costs.
   Job& begin(std::function<Kernel()> make);
   // Waits for it, and loads it. Throws Error as the compiler and the device do.

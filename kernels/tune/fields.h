@@ -1,5 +1,5 @@
-// Measuring a kernel over values of its fields: every combination is built, verified, and timed beside the
-// others.
+// Measuring a kernel over values of its fields: every combination is built, verified, and timed in turn with
+// the others.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace ptxbuilder::command {
 
 struct TuneOptions {
   std::vector<std::string> fields;  // "bm=64,128": the values that are tried
-  int rounds = 10;                  // in each of which all combinations are timed once
+  int rounds = 10;                  // each of which times all combinations once
   std::string program;              // by which the best is run: "mine", "ptxb run saxpy"
 };
 
@@ -39,7 +39,7 @@ std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& 
 
 // Builds all on all processors, verifies each once, and times those that are right in rounds; on a device
 // that has no clock none is timed. What is refused or wrong is in its trial; throws TimeoutError when a
-// kernel hangs. `all` comes back by times, the fastest first, and behind them, in their order, what has none.
+// kernel hangs. `all` comes back by times, the fastest first, and after them, in their order, what has none.
 void measure(const Family& family, std::vector<Trial>& all, runtime::Device& device,
              const ExecuteOptions& options, int rounds, bool has_clock);
 

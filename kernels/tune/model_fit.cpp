@@ -16,8 +16,8 @@ namespace {
 using kernels::ModelConstants;
 
 constexpr double kFarBehind = 0.2;     // a tile this much slower than the fastest counts 1 / e of it
-constexpr double kNear = 0.01;         // predictions this much apart are told apart by chance
-constexpr double kBehindWeight = 0.4;  // of what a choice loses, beside the mean square of the error
+constexpr double kNear = 0.01;         // predictions this much apart are distinguished by chance
+constexpr double kBehindWeight = 0.4;  // of what a choice loses, in addition to the mean square of the error
 constexpr double kClockWeight = 0.5;
 constexpr double kPrior = 1e-4;  // of a constant's distance from where it began, squared
 

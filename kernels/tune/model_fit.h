@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::bench {
 
-// How a model does on products. Those of its terms are means over products, in which tiles count the less the
-// slower they are.
+// This says how a model does on products. Those of its terms are means over products, in which tiles count
+// the less the slower they are.
 struct Fit {
   double error = 0;  // root of the mean square of ln(predicted / measured)
   double behind =
@@ -24,10 +24,10 @@ Fit fit_of(std::span<const TimedProduct> products, const kernels::ModelConstants
 // judges choices (drawn_shapes.h).
 kernels::ModelConstants fitted(std::span<const TimedProduct> products, const kernels::ModelConstants& start);
 
-// Of the products in `parts` parts, each by constants that were fitted to the others.
+// The error of the products in `parts` parts, each by constants that were fitted to the others.
 Fit cross_validated(std::span<const TimedProduct> products, const kernels::ModelConstants& start, int parts);
 
-// What a fit changed, for people: a line for each constant.
+// This prints what a fit changed, for people: a line for each constant.
 std::string constants_text(const kernels::ModelConstants& before, const kernels::ModelConstants& after);
 
 // The lines of kernels/gemm/model.def with these values in place of theirs.

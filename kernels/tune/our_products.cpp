@@ -21,7 +21,8 @@ using kernels::GemmOperation;
 using kernels::GemmSize;
 using kernels::GemmTile;
 
-// What the model offers for the problem that was asked for last, which many contenders take theirs from.
+// The tiles that the model offers for the problem that was asked for last, which many contenders take theirs
+// from.
 class Offers {
  public:
   explicit Offers(uint64_t seed) : seed_(seed) {}
@@ -32,7 +33,7 @@ class Offers {
     return taken(first_, index);
   }
 
-  // Of all that the model holds for up to half slower than its first, in an order that is drawn; each second
+  // Tiles that the model holds for up to half slower than its first, in an order that is drawn; each second
   // one with another raster, or without overlapping launches.
   GemmTile diverse(const GemmOperation& o, const GemmSize& size, int multiprocessors, int index) {
     update(o, size, multiprocessors);

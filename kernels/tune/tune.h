@@ -1,4 +1,4 @@
-// Tuning one problem: tiles of ours measured beside each other, by the benchmark's method.
+// Tuning one problem: tiles of ours measured against each other, by the benchmark's method.
 #pragma once
 
 #include "kernels/measure/interleave.h"

@@ -1,4 +1,4 @@
-// This reports what tuning found: each tile's prediction beside its measured time.
+// This reports what tuning found: each tile's prediction with its measured time.
 #pragma once
 
 #include <optional>

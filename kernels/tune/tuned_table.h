@@ -11,8 +11,8 @@ namespace ptxbuilder::bench {
 //
 //   PTXBUILDER_TUNED(bf16, bf16, "TN", 4096, 4096, 4096, "128x256x64_4_swap")
 //
-// A row takes the place of the one for the same product (all but the tile); a new one stands before the first
-// larger m, n, k of its types and layout, else behind the last of these, else at the end. All other lines,
+// A row takes the place of the one for the same product (all but the tile); a new one goes before the first
+// larger m, n, k of its types and layout, else after the last of these, else at the end. All other lines,
 // comments too, stay as they are. Throws Error that names the line of what is no such row.
 std::string merge_tuned(const std::string& table, const std::string& rows);
 

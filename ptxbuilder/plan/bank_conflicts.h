@@ -5,7 +5,7 @@
 
 namespace ptxbuilder {
 
-// What the instructions of all warps cost. Shared memory has 32 banks of 4 bytes. It serves a warp's access
+// The cost of the instructions of all warps. Shared memory has 32 banks of 4 bytes. It serves a warp's access
 // in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 of 8, all 32 of 4 or fewer, and one matrix of
 // ldmatrix or stmatrix. A phase takes a wavefront for each different word that the fullest bank has to serve
 // (CUDA programming guide, "Shared Memory").
@@ -17,8 +17,8 @@ struct AccessCost {
   int conflicts() const { return wavefronts - phases; }
 };
 AccessCost access_cost(const TiledCopy& copy);
-// The same for accesses in which each thread moves `bytes` bytes or, if `matrices` is not 0, each warp
-// moves that many matrices.
+// This is for accesses in which each thread moves `bytes` bytes or, if `matrices` is not 0, each warp moves
+// that many matrices.
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices = 0);
 
 // The same accesses, of `bytes` bytes each, with the exchange that leaves the fewest wavefronts. They are

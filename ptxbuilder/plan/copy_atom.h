@@ -28,12 +28,13 @@ class CopyAtom {
   int matrices() const { return matrices_; }
   bool transposed() const { return transposed_; }
   int threads() const { return is_matrix() ? 32 : 1; }
-  // What a thread holds of one instruction, in bytes of registers.
+  // The bytes of registers that a thread holds of one instruction.
   int register_bytes() const { return is_matrix() ? 4 * matrices_ : bytes_; }
 
-  // What one instruction moves, counted row after row in elements of `type`: (lane, element) of those that a
-  // lane's address leads to, and of those in its registers, low bits first. Lanes beyond 8 a matrix repeat
-  // addresses. Throws Error for transposed elements that are not of 16 bits, and accesses below an element.
+  // The elements that one instruction moves, counted row after row in elements of `type`: (lane, element) of
+  // those that a lane's address leads to, and of those in its registers, low bits first. Lanes beyond 8 a
+  // matrix repeat addresses. Throws Error for transposed elements that are not of 16 bits, and accesses below
+  // an element.
   Layout addressed(DType type, Where where = Where::here()) const;
   Layout held(DType type, Where where = Where::here()) const;
 

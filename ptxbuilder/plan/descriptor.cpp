@@ -10,7 +10,7 @@
 namespace ptxbuilder {
 namespace {
 
-// By the field of bits 63..62.
+// The names are by the field of bits 63..62.
 constexpr std::array kLayoutTypes = {Swizzle::none, Swizzle::b128, Swizzle::b64, Swizzle::b32};
 
 uint64_t layout_type(Swizzle swizzle) {
@@ -33,7 +33,7 @@ std::string span_text(Swizzle swizzle) {
   return swizzle == Swizzle::none ? "no swizzle" : fmt::format("{} B swizzle", span_bytes(swizzle));
 }
 
-// What LBO and SBO step over, by majorness and swizzle.
+// LBO and SBO step over these, by majorness and swizzle.
 std::string leading_meaning(Major major, Swizzle swizzle) {
   if (major == Major::mn)
     return swizzle == Swizzle::none ? "from 8 rows of k to the next 8"
@@ -61,7 +61,7 @@ std::string type_refusal(DType dtype, Major major) {
   return "";
 }
 
-// Of a row that is no multiple of the swizzle's span.
+// This is of a row that is no multiple of the swizzle's span.
 std::string row_refusal(DType dtype, std::string_view along, int extent, int span) {
   int size = size_of(dtype), row = extent * size;
   Swizzle fits = widest_swizzle(row);

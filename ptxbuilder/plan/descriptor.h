@@ -1,5 +1,5 @@
-// Matrices in shared memory as wgmma and tcgen05 read them: where each element lies, and the descriptor that
-// says so.
+// Matrices in shared memory as wgmma and tcgen05 read them: the place of each element, and the descriptor
+// that says so.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ptxbuilder {
 
-// What is contiguous in memory: k, or m (of A) or n (of B).
+// The dimension that is contiguous in memory: k, or m (of A) or n (of B).
 enum class Major : uint8_t { k, mn };
 std::string_view name(Major major);  // "k", "mn"
 
@@ -31,7 +31,7 @@ struct MatrixDescriptor {
 
   // Throws Error that names the field which is no multiple of 16 bytes or does not fit.
   uint64_t encode(Where where = Where::here()) const;
-  // The same for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, the table of its layout). Its
+  // These are for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, the table of its layout). Its
   // fields are in the same bits, but bits 48..46 are 0b001, and the swizzle is bits 63..61: 0 none, 2 128 B,
   // 4 64 B, 6 32 B.
   uint64_t encode_tcgen05(Where where = Where::here()) const;
@@ -39,17 +39,17 @@ struct MatrixDescriptor {
   static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
 
   // The address of element (mn, k) in the matrix of one instruction, computed as the hardware does. An
-  // element is `bytes` wide, and k lies within 32 bytes.
+  // element is `bytes` wide, and k is within 32 bytes.
   uint32_t address(Major major, int bytes, int mn, int k) const;
 
-  // What each field says, one line each. Without majorness LBO and SBO are explained for both.
+  // This explains each field in a line. Without majorness LBO and SBO are explained for both.
   std::string explain() const;
   std::string explain(Major major) const;
 
   bool operator==(const MatrixDescriptor&) const = default;
 };
 
-// In which direction swizzle atoms follow each other first.
+// The direction in which swizzle atoms follow each other first.
 enum class AtomOrder : uint8_t { mn_first, k_first };
 std::string_view name(AtomOrder order);  // "mn", "k"
 
@@ -98,8 +98,8 @@ class WgmmaOperand {
   // The first `mn` rows or columns of this one, in the same place: as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
 
-  // Where element (mn, k) lies, and where it would lie without swizzle. A descriptor's start is
-  // an offset without swizzle.
+  // The place of element (mn, k), and its place without swizzle. A descriptor's start is an offset without
+  // swizzle.
   int offset(int mn, int k) const;
   int linear_offset(int mn, int k) const;
 
@@ -111,8 +111,8 @@ class WgmmaOperand {
   // jumps where an atom ends.
   int instruction_k() const { return 32 / size_of(dtype_); }
   std::vector<int> advances_k() const;
-  // The same for each block of `block` rows or columns. Throws Error unless `block`
-  // is a multiple of atom_mn().
+  // This does so for each block of `block` rows or columns. Throws Error unless `block` is a multiple of
+  // atom_mn().
   std::vector<int> advances_mn(int block, Where where = Where::here()) const;
 
   std::string describe() const;  // "K-major bf16 128x64 with 128 B swizzle"
@@ -137,8 +137,8 @@ struct Tcgen05Descriptor {
   DType d = DType::f32;                  // f16 is 0, f32 is 1
   DType a = DType::f16, b = DType::f16;  // f16 is 0, bf16 is 1
   Major a_major = Major::k, b_major = Major::k;
-  // Of D, by one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at most 256
-  // columns.
+  // These are of D, by one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at
+  // most 256 columns.
   int m = 128, n = 128;
 
   // Throws Error that names the rule of types or shapes (PTX ISA, "Matrix Shape" of tcgen05) that is broken.

@@ -1,5 +1,5 @@
-// How the elements of a warp get from one register layout to another between its own lanes: by shuffles,
-// choices between registers and permutations of bytes. LLVM-free, so that a test can evaluate it.
+// Plans how the elements of a warp get from one register layout to another between its own lanes: by
+// shuffles, choices between registers and permutations of bytes. LLVM-free, so that a test can evaluate it.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
@@ -13,7 +13,7 @@ struct LaneFunction {
 
   uint32_t operator()(uint32_t lane) const;
   bool is_constant() const { return of_bit == std::array<uint32_t, 5>{}; }
-  // What is exclusive-ored with the lane's number itself, where the function is that.
+  // The number that is exclusive-ored with the lane's number itself, where the function is that.
   std::optional<uint32_t> butterfly() const;
   friend auto operator<=>(const LaneFunction&, const LaneFunction&) = default;
 };
@@ -36,7 +36,8 @@ struct LaneExchange {
   std::vector<Step> steps;
   std::vector<int> words;  // the steps that make the registers of the new layout
 
-  // How many instructions the steps are, without what computes lanes and selectors, once for all registers.
+  // The number of instructions of the steps, without what computes lanes and selectors, once for all
+  // registers.
   int instructions() const;
 };
 

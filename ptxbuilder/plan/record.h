@@ -1,5 +1,5 @@
-// What a kernel does with its tiles: the plans from which its copies and matrix instructions are made.
-// Emission evaluates them on device values, and the proof on host integers.
+// Records what a kernel does with its tiles: the plans from which its copies and matrix instructions are
+// made. Emission evaluates them on device values, and the proof on host integers.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,8 @@ struct TileRecord {
   int rows = 0, cols = 0;
   uint32_t offset = 0;
   int stage_bytes = 0, stages = 1;
-  // How many bytes the address of a view moves for each row that it skips, and for each panel of columns.
+  // The number of bytes that the address of a view moves for each row that it skips, and for each panel of
+  // columns.
   int row_bytes = 0, panel_bytes = 0;
   int panel_cols = 0;
 
@@ -52,8 +53,8 @@ struct CopyRecord {
   TensorMapRecipe recipe;
 
   TmaBoxes boxes;  // of the view; one instruction copies each
-  // How far one step along each dimension of the tensor map goes in the view, in rows and in columns;
-  // innermost dimension first.
+  // The distance that one step along each dimension of the tensor map goes in the view, in rows and in
+  // columns; innermost dimension first.
   struct Step {
     int rows = 0, cols = 0;
   };
@@ -115,7 +116,7 @@ struct ThreadCopyRecord {
   bool trans = false;  // the instruction exchanges rows and columns
   // The address of each access, in bytes from the view's start.
   std::vector<int> addresses;
-  // Which elements of the view the thread's registers hold, low bits first; for a copy from global memory,
+  // The elements of the view that the thread's registers hold, low bits first; for a copy from global memory,
   // which elements the thread fetches.
   std::vector<ElementRecord> elements;
   Where where = Where::here();
@@ -166,7 +167,7 @@ struct StoreRecord {
   bool pairs = false;       // each column was made from two of the accumulators'
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // its view is the buffer
-  // What TMA stores, and the column of the register tile that it begins with.
+  // TMA stores this, from the column of the register tile that it begins with.
   struct Piece {
     CopyRecord copy;
     int first_col = 0;

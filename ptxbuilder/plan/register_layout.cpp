@@ -170,8 +170,8 @@ RegisterLayout wgmma_a(DType type, int m, int k, Where where) {
   }
 }
 
-// Of 16 columns, lanes 0 to 3 of four hold those from 0, 8, 4 and 12 on: the exchange with wgmma_layout is
-// between lanes 0 and 1, and 2 and 3.
+// If there are 16 columns, lanes 0 to 3 of four hold those from 0, 8, 4 and 12 on: the exchange with
+// wgmma_layout is between lanes 0 and 1, and 2 and 3.
 RegisterLayout wgmma_upcast_2x(int m, int k, Where where) {
   CallersLine line(where);
   check_rows("wgmma_upcast_2x", m);
@@ -190,7 +190,7 @@ RegisterLayout wgmma_upcast_4x(int m, int k, Where where) {
   return RegisterLayout({m, k}, layout, fmt::format("wgmma_upcast_4x({}, {})", m, k));
 }
 
-// Of 8 x 8 elements, lane l holds rows 2 (l / 8) and 2 (l / 8) + 1 of column 2 (l % 4) + l / 4 % 2.
+// Lane l holds, of 8 x 8 elements, rows 2 (l / 8) and 2 (l / 8) + 1 of column 2 (l % 4) + l / 4 % 2.
 RegisterLayout wgmma_transposed(int m, int n, Where where) {
   CallersLine line(where);
   check_rows("wgmma_transposed", m);

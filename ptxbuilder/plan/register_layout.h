@@ -1,4 +1,4 @@
-// Which thread of a warpgroup holds which element of a tile in registers, as CuTe layouts.
+// Describes as CuTe layouts which thread of a warpgroup holds which element of a tile in registers.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ class RegisterLayout {
   int elements() const { return rows() * cols(); }
   int values() const;  // that a thread holds
   const Layout& thread_value() const;
-  // One value stands for all elements: see splat().
+  // One value represents all elements: see splat().
   bool is_splat() const;
 
   // The element that a thread holds as its value of this number, and the row and column of that element.
@@ -79,8 +79,8 @@ RegisterLayout wgmma_col(int n, Where where = Where::here());
 RegisterLayout wgmma_8bit(int k, Where where = Where::here());
 // A of 32-bit types, tf32: k is a multiple of 8.
 RegisterLayout wgmma_32bit(int k, Where where = Where::here());
-// That of A in registers of a type: wgmma_layout(m, k), wgmma_8bit(k) or wgmma_32bit(k), of which the last
-// two have 64 rows. Throws Error for a type that A cannot have.
+// That of A in registers of a type: wgmma_layout(m, k), wgmma_8bit(k) or wgmma_32bit(k), where the last two
+// have 64 rows. Throws Error for a type that A cannot have.
 RegisterLayout wgmma_a(DType type, int m, int k, Where where = Where::here());
 // Like wgmma_layout for A of 16-bit types, but with 4 or 8 consecutive elements a thread. Narrow elements
 // are loaded this way, 32 bits at a time, and widened to 16 bits. A cast to wgmma_layout then exchanges
@@ -108,8 +108,8 @@ std::optional<Additive> additive(const RegisterLayout& layout, const std::functi
 std::optional<Additive> additive_rows(const RegisterLayout& layout);
 std::optional<Additive> additive_cols(const RegisterLayout& layout);
 
-// Throws Error that begins with `operation` unless the part lies within the tile, and has rows and a first
-// one that are multiples of 64, and columns of 8, as wgmma_layout repeats itself.
+// Throws Error that begins with `operation` unless the part is within the tile, and has rows and a first one
+// that are multiples of 64, and columns of 8, as wgmma_layout repeats itself.
 void check_part(const TilePart& part, TileExtent tile, std::string_view operation);
 
 // The bits of the thread's number that change nothing: threads that differ in them alone hold the same.

@@ -51,7 +51,7 @@ std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const T
   return result;
 }
 
-// Whether a dimension of the tensor is there as it is: no part of a tile, and of one dimension.
+// This says whether a dimension of the tensor is there as it is: no part of a tile, and of one dimension.
 bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
   return mode.parts.empty() && mode.step == 1 &&
          std::count_if(modes.begin(), modes.end(),
@@ -204,7 +204,7 @@ void TensorCopy::choose_pieces() {
                     text(extents_), name(dtype_), lies_.back().extent, hopper::box_extent));
 }
 
-// Boxes lie one behind the other in the order of lies_, of which panels are the map's last dimension.
+// Boxes follow each other in the order of lies_, where panels are the map's last dimension.
 void TensorCopy::place_boxes() {
   const size_t panels = lies_.size() - map_.size();
   box_.assign(pieces_.begin() + static_cast<std::ptrdiff_t>(panels), pieces_.end());

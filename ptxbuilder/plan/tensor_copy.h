@@ -1,5 +1,5 @@
 // Copies of tiles by TMA: which boxes bring a tile, how many bytes they have, what the tensor map says, and
-// where each element lies in shared memory.
+// where each element is in shared memory.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// What to do with an extent that is greater than its tile but not a multiple of it.
+// This says what to do with an extent that is greater than its tile but not a multiple of it.
 enum class Rounding : uint8_t { refuse, down, up };
 
 // Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
@@ -63,11 +63,11 @@ class TensorCopy {
   // Copies a tile of `extents` elements, outermost first; the last dimension is contiguous in global
   // memory. The default swizzle is the widest that fits.
   //
-  // Without transforms, the tensor map describes the tensor as it is, and rows wider than the swizzle's
-  // span arrive as panels, one after the other. With transforms, the map describes the transformed tensor,
-  // and the tile lies in shared memory in row-major order of the transformed dimensions. The last of these
-  // must be contiguous and, with a swizzle, exactly as wide as its span. Throws Error that names the rule,
-  // the extent and the limit.
+  // Without transforms, the tensor map describes the tensor as it is, and rows wider than the swizzle's span
+  // arrive as panels, one after the other. With transforms, the map describes the transformed tensor, and the
+  // tile is in shared memory in row-major order of the transformed dimensions. The last of these must be
+  // contiguous and, with a swizzle, exactly as wide as its span. Throws Error that names the rule, the extent
+  // and the limit.
   TensorCopy(DType type, std::vector<int64_t> extents, std::vector<CopyTransform> transforms = {},
              std::optional<Swizzle> swizzle = std::nullopt, Where where = Where::here());
 
@@ -76,7 +76,7 @@ class TensorCopy {
   const std::vector<int64_t>& extents() const { return extents_; }
   int bytes() const;  // of the tile: what a barrier has to expect
 
-  // How the tensor map is to be encoded, innermost dimension first (signature.h).
+  // The recipe by which the tensor map is encoded, innermost dimension first (signature.h).
   TensorMapRecipe recipe() const;
   int map_rank() const { return static_cast<int>(map_.size()); }
   int box_bytes() const;
@@ -92,10 +92,10 @@ class TensorCopy {
   // parts, the innermost first.
   ComposedLayout shared_layout() const;
 
-  // What the launch passes for a tensor of `extents` and `strides`, which are in elements and
-  // outermost first. The result is innermost first: the shape, and the strides in bytes of all
-  // dimensions but the innermost. Throws Error when a stride is not a multiple of 16 bytes, or that of
-  // the last dimension is not 1.
+  // The launch passes this for a tensor of `extents` and `strides`, which are in elements and outermost
+  // first. The result is innermost first: the shape, and the strides in bytes of all dimensions but the
+  // innermost. Throws Error when a stride is not a multiple of 16 bytes, or that of the last dimension is not
+  // 1.
   struct MappedTensor {
     std::vector<uint64_t> shape, strides;
   };

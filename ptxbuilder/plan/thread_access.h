@@ -19,7 +19,7 @@ struct Exchange {
 
   // This says whether a thread exchanges accesses.
   bool concerns(int64_t thread) const { return (thread & thread_bit) != 0; }
-  // Which of its accesses a thread makes as the i-th.
+  // The access that a thread makes as the i-th.
   int made(int64_t thread, int i) const { return concerns(thread) ? i ^ access_bit : i; }
 };
 
@@ -42,7 +42,8 @@ class ThreadAccess {
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 
-  // How the thread and the access make up an address, for code that emits it. With a split, the address is
+  // This says how the thread and the access make up an address, for code that emits it. With a split, the
+  // address is
   //   swizzle(of_thread + inside[i]) + outside[i].
   // of_thread is the sum of bits[b] over all bits b that are set in the thread's number or, without `bits`,
   // the offset that memory().layout() gives for the thread's element. If `apart`, of_thread and inside[i]

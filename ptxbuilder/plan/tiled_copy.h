@@ -1,5 +1,4 @@
-// Copies of tiles by many threads: a copy instruction, who holds which element, and where each lies in
-// memory.
+// Copies of tiles by many threads: a copy instruction, who holds which element, and where each is in memory.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
@@ -20,7 +19,7 @@ Layout repeated(const Layout& thread_value, const std::vector<Repeat>& threads,
 // The same layout where its rows x cols elements are the corner of a tile with `tile_rows` rows.
 Layout within_rows(const Layout& thread_value, int64_t rows, int64_t cols, int64_t tile_rows);
 
-// Who copies what of a row-major tile when `threads` threads share it: `elements` contiguous ones at a time,
+// The division of a row-major tile when `threads` threads share it: `elements` contiguous ones at a time,
 // neighbouring threads side by side along the rows. Throws Error when the tile has no such division.
 Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t elements,
                           Where where = Where::here());
@@ -52,7 +51,7 @@ class TiledCopy {
   // the tile, and as coordinates (row, column).
   const Layout& first_elements() const { return first_; }
   Layout coordinates() const;
-  // Where it lies: what the instruction is given, in bytes from the tile's start.
+  // The place of an access: what the instruction is given, in bytes from the tile's start.
   const ThreadAccess& access() const { return *access_; }
   int64_t address(int thread, int access) const { return access_->address(thread, access); }
 

@@ -10,7 +10,7 @@
 
 namespace ptxbuilder {
 
-// Boxes of one size: where each lies in shared memory, and where it begins in the tensor. A box's number is
+// Boxes of one size: where each is in shared memory, and where it begins in the tensor. A box's number is
 // written in mixed radix, and both places are sums over its digits.
 struct TmaBoxes {
   // A digit from 0 to count - 1. Each increment moves the box by `bytes` in shared memory, and by `step`
@@ -29,7 +29,7 @@ struct TmaBoxes {
   }
   int boxes_of_part() const { return count() / parts; }
 
-  // Where a box lies, in bytes from the first byte of the tile, and where it begins, in coordinates
+  // The place of a box, in bytes from the first byte of the tile, and where it begins, in coordinates
   // relative to the tile's, innermost first.
   template <class I>
   struct Box {
@@ -93,7 +93,7 @@ struct MulticastGroups {
       if (axes[i]) all *= extents[i];
     return all;
   }
-  // By how much the rank grows from one CTA to the next along an axis.
+  // The number by which the rank grows from one CTA to the next along an axis.
   int rank_step(size_t axis) const {
     int step = 1;
     for (size_t i = 0; i < axis; ++i) step *= extents[i];

@@ -50,7 +50,7 @@ class Accumulator {
   friend class detail::AccumulatorRegisters;
 
   Registers block_registers(int block) const;
-  // Of `columns` from `column` on.
+  // These are the registers of `columns` from `column` on.
   Registers block_registers(int block, int column, int columns) const;
 
   int m_, n_, wgmma_columns_;

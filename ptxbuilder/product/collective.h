@@ -1,4 +1,4 @@
-// The parts of which kernels with roles are put together: what the warpgroups of a CTA do with a ring of
+// The parts that kernels with roles are put together from: what the warpgroups of a CTA do with a ring of
 // stages. CUTLASS calls them collectives.
 #pragma once
 

@@ -68,7 +68,7 @@ RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
 }
 
 // The elements at a panel's place of a vector that has one element for each column (row) of the output. In
-// arithmetic with the panel, each of them stands for its column (row).
+// arithmetic with the panel, each of them applies to its column (row).
 template <TileElement T>
 RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
   if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));

@@ -16,12 +16,12 @@ constexpr int kVectorBytes = 16;                 // of a thread
 constexpr int kPieceBytes = 128 * kVectorBytes;  // of a warpgroup: thread after thread
 constexpr int kInFlight = 16;                    // vectors that a thread loads before it adds them
 
-// What says that sums of this launch are given. Any number would do that is found nowhere else.
+// The value that says that sums of this launch are given. Any number would do that is found nowhere else.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
 int vector_count(int m, int n) { return m / hopper::wgmma_rows * (n / kCols); }
-// Of a mark for each of two places of a CTA, and each of the most owners.
+// The number of marks for each of two places of a CTA, and each of the most owners.
 int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_count(m, n) * consumers; }
 
 }  // namespace
@@ -68,7 +68,7 @@ gmem GlobalSum::sums(u32 place) const {
          (marks + number * static_cast<uint64_t>(4 * m_ * n_) + u64((tid_x() & 127) * kVectorBytes));
 }
 
-// Those of one tile, for one owner, lie near each other: the lanes that look at them share lines.
+// The pieces of one tile, for one owner, are near each other: the lanes that look at them share lines.
 gmem GlobalSum::mark(u32 owner, u32 place) const {
   const u32 line = warpgroup() * vector_count(m_, n_) + owner;
   return memory_ + u64(line * (2 * nctaid_x() * nctaid_y()) + place) * static_cast<uint64_t>(kMarkBytes);
@@ -128,7 +128,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// As many parts at a time as have their loads in flight together.
+// As many parts as this have their loads in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);

@@ -9,12 +9,12 @@
 
 namespace ptxbuilder {
 
-// What a CTA has of a tile. All CTAs that have a part of it say the same but for `rank`.
+// The share that a CTA has of a tile. All CTAs that have a part of it say the same but for `rank`.
 struct TileParts {
   u32 count;   // CTAs that each have a part of it, one or more
   u32 rank;    // which of them this one is, in an order of them that is the same in every launch
   u32 owners;  // the CTAs of ranks below this complete pieces of it: all, or one
-  u32 place;   // of the sums of rank 0 in memory; those of the others lie behind it, `apart` from each other.
+  u32 place;   // of the sums of rank 0 in memory; those of the others follow it, `apart` from each other.
                // Nobody else has these places.
 };
 
@@ -34,13 +34,13 @@ struct TileParts {
 // taken.
 class GlobalSum {
  public:
-  // Of a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of `piece_cols`
-  // columns. No tile has more than `most_parts` parts, whose places are `apart` (clusters that divide k have
-  // as many tiles side by side as CTAs). Throws Error when a number is below one, and for pieces that do not
-  // divide the columns.
+  // This is for a role of `consumers` warpgroups with an f32 accumulator of m x n each, in pieces of
+  // `piece_cols` columns. No tile has more than `most_parts` parts, whose places are `apart` (clusters that
+  // divide k have as many tiles side by side as CTAs). Throws Error when a number is below one, and for
+  // pieces that do not divide the columns.
   GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
-  // What `memory` has for a grid of `ctas` and as many places, in whatever pieces.
+  // The bytes that `memory` has for a grid of `ctas` and as many places, in whatever pieces.
   static size_t bytes(int m, int n, int consumers, int ctas, int places);
 
   // Leaves the sums in memory. All threads of a warpgroup call it, after wgmma_wait(0).

@@ -12,7 +12,7 @@ namespace {
 using detail::operand_of;
 using detail::TileContext;
 
-// What the descriptors of an operand are made from; `part` is what one instruction reads.
+// The descriptors of an operand are made from this; `part` is what one instruction reads.
 OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part) {
   OperandRecord record;
   record.view = detail::record_view(TileContext::of(Builder::current()).record, view);

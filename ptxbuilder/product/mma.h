@@ -52,8 +52,8 @@ void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, Where wher
   mma(d, a, b, MmaOptions{});
 }
 
-// The same as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A.
-// To set options, call mma().
+// These are products as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. To set options,
+// call mma().
 class MatrixProduct {
  public:
   // A, and the caller's line, which an operator cannot take.

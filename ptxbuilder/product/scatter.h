@@ -5,7 +5,7 @@
 
 namespace ptxbuilder::detail {
 
-// Stores what lies in `buffer` to the rows that `to` names: the buffer's first element is at row `row`,
+// Stores the contents of `buffer` to the rows that `to` names: the buffer's first element is at row `row`,
 // column `col` of the output, of whose rows those before `end` are stored. All threads of the warpgroup call
 // this, when all of them have written the buffer.
 void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 col, u32 end);

@@ -17,9 +17,9 @@ using detail::TileValues;
 
 constexpr int kBufferBytes = 64 * 128;
 
-// How a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols` columns.
-// The last panel has the rest of the columns, or with `repeats` as many as the others, of which it shares
-// some.
+// This says how a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols`
+// columns. The last panel has the rest of the columns, or with `repeats` as many as the others, some of which
+// it shares.
 struct Passage {
   TileShape buffer;
   Swizzle swizzle;
@@ -96,7 +96,7 @@ class Staging {
   bool is_transposed() const { return options_.transposed; }
   bool has_pairs() const { return options_.pairs; }
   int buffers() const { return options_.buffers; }
-  // What becomes a panel, of the tile that is given, and what the panel is in registers.
+  // The part of the given tile that becomes a panel, and the panel in registers.
   TilePart source(int i) const {
     const TilePart at = part(i);
     return options_.pairs ? TilePart{at.row, 2 * at.col, at.rows, 2 * at.cols} : at;
@@ -120,10 +120,10 @@ class Staging {
     return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
-  // Whether other stores may use the buffers too.
+  // This says whether other stores may use the buffers too.
   bool is_shared() const { return options_.staging.has_value(); }
-  // Of panels that come in order, and again from the first: how many of the youngest copies are none that
-  // used panel i's buffer. An odd number of panels ends with the buffer that the next tile begins with.
+  // This is for panels that come in order, and again from the first: how many of the youngest copies are none
+  // that used panel i's buffer. An odd number of panels ends with the buffer that the next tile begins with.
   int younger(int i) const {
     const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
     return anew ? 0 : options_.buffers - 1;
@@ -197,7 +197,7 @@ class Staging {
 
   KernelRecord& kernel() const { return TileContext::of(builder_).record; }
 
-  // What a panel of `cols` columns takes of a buffer.
+  // The bytes that a panel of `cols` columns takes of a buffer.
   TileView view(const TileView& buffer, int cols) const {
     if (cols == passage_.cols) return buffer;
     return options_.transposed ? buffer.rows(0, cols) : buffer.cols(0, cols);
@@ -245,7 +245,7 @@ class Staging {
   std::optional<SharedTile> buffers_;
 };
 
-// What becomes of a source's panels before they are stored.
+// This is applied to a source's panels before they are stored.
 class Finish {
  public:
   Finish(DType type, const StoreSource& from, const Epilogue& epilogue, const Staging& staging, u32 m, u32 n,

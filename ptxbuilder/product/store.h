@@ -42,7 +42,7 @@ struct StoreOptions {
   bool transposed = false;
   // Staging buffers of each warpgroup, 1 to 4. With one, writing waits for the copy before it.
   int buffers = 2;
-  // Of a panel; they divide the output's. 0: as many as a buffer takes.
+  // The columns of a panel; they divide the output's. 0: as many as a buffer takes.
   int columns = 0;
   // Columns may be stored twice, with the same values: where a tile's fill no whole boxes of 128 bytes, the
   // last panel begins earlier; else all boxes are as narrow as what divides the columns. Not where an
@@ -55,7 +55,7 @@ struct StoreOptions {
   std::optional<u32> batch = {};
   // If batches lie in several tensors, this gives the map of a batch's, and its third coordinate there.
   std::function<std::pair<TensorMap, u32>(u32 batch)> place_of_batch = {};
-  // Coordinates behind that, which are the same for all.
+  // Coordinates after that, which are the same for all.
   std::vector<uint32_t> outer = {};
   // Boxes lie where these say. Folded rows not with `transposed`.
   std::optional<StorePlaces> places = {};
@@ -63,7 +63,7 @@ struct StoreOptions {
   std::optional<ThreadStore> threads = {};
   // Rows of a PanelStore go where these say, and not by TMA.
   std::optional<ScatteredRows> scattered = {};
-  // Where the staging buffers lie: in the place of a tile, or of a view of one, which is as good as not
+  // The place of the staging buffers: in the place of a tile, or of a view of one, which is as good as not
   // written afterwards. Stores by the same warpgroups may have the same place, one after the other. All of
   // the role's warpgroups must be through with what is there, and, before anybody else writes there, with the
   // store: wait_stores(0, StoreWait::read). Unless said, each store has buffers of its own. Throws Error that
@@ -71,7 +71,7 @@ struct StoreOptions {
   std::optional<SharedRegion> staging = {};
 };
 
-// Where the first element of a panel lies in the output: the coordinates that the store was given, plus the
+// The place of the first element of a panel in the output: the coordinates that the store was given, plus the
 // panel's place in the tile. With `transposed`, `row` is a column of the output, and `col` a row; with
 // `pairs`, `col` counts the columns of the sums, two for each of the output.
 struct PanelPlace {
@@ -86,7 +86,7 @@ struct PanelPlace {
 // tensor pass through the function too, and are then dropped.
 using Epilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& place)>;
 
-// What is stored: a tile in wgmma_layout, or accumulators as they are.
+// A source is what is stored: a tile in wgmma_layout, or accumulators as they are.
 class StoreSource {
  public:
   StoreSource(const Accumulator& from);  // NOLINT: a kind of tile
@@ -110,7 +110,7 @@ class StoreSource {
 // Stores a tile by TMA to the box at row m, column n (of the output) of a row-major tensor, through buffers
 // of 64 rows x 128 bytes for each warpgroup of the role, or as `options.staging` says. The tile passes
 // through `epilogue`, if there is one, and is rounded to `type`: f32, f16, bf16, e4m3, e5m2 or, without an
-// epilogue, its own. All threads of the warpgroup call this; what lies outside the tensor is dropped. The
+// epilogue, its own. All threads of the warpgroup call this; what is outside the tensor is dropped. The
 // copies may still read the buffers when it returns: the next store waits for them, and so does the end of
 // the role. Throws Error when no box fits the number of columns.
 void store(DType type, TensorMap to, const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue,
@@ -165,7 +165,7 @@ class PanelStore {
   std::shared_ptr<const State> state_;
 };
 
-// A store that runs beside the products of the next tile. take() rounds a tile into registers of its own,
+// A store that runs during the products of the next tile. take() rounds a tile into registers of its own,
 // after which the next products may begin. Each step() stores a part of the tile; call it while wgmmas run.
 // Only 16-bit types are possible; 64 rows x 256 columns take 64 registers a thread.
 //   DeferredStore out(DType::bf16, D, {64, 256});
@@ -188,8 +188,8 @@ class DeferredStore {
   // Takes a tile that is to be stored to the box at row m, column n.
   void take(const StoreSource& from, u32 m, u32 n, const Epilogue& epilogue = nullptr,
             std::optional<u32> batch = {}, Where where = Where::here());
-  // Call it in place of take(), after all steps: the steps until the next take() do nothing. What panels have
-  // stored meanwhile has been read behind it.
+  // Call it in place of take(), after all steps: the steps until the next take() do nothing. After it, TMA
+  // has read what panels have stored meanwhile.
   void skip(Where where = Where::here());
   // Runs all steps of the last tile.
   void finish(Where where = Where::here());

@@ -86,7 +86,7 @@ void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where
   MmaRecord record = {left.dtype(),        d.m(), d.n(), left.k(), record_of(a, left),
                       record_of(b, right), {},    {},    d.m(),    d.n()};
   const u64 a_start = first_descriptor(a, *record.a), b_start = first_descriptor(b, record.b);
-  instruction<"tcgen05.fence::after_thread_sync">();  // behind the wait for what is read
+  instruction<"tcgen05.fence::after_thread_sync">();  // after the wait for what is read
   for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step) {
     instruction<"tcgen05.mma.cta_group::1.kind::f16">(d.address(), a_start + (record.a->start(0, step) >> 4),
                                                       b_start + (record.b.start(0, step) >> 4), what,
@@ -116,7 +116,7 @@ RegisterTile<f32> load(const TensorAccumulator& from, int first_col, int cols, W
   isa::Row row = isa::instruction(name);
   row.syntax = text;
   row.operands = isa::parse_at(text, where);
-  instruction<"tcgen05.fence::after_thread_sync">();  // behind the wait for the products
+  instruction<"tcgen05.fence::after_thread_sync">();  // after the wait for the products
   const u32 lane = warp_index() % 4 * 32;             // the first that this warp can reach
   const std::vector<Argument> arguments = {tmem(u32(from.address()) + (lane << 16) + first_col)};
   return RegisterTile<f32>(detail::TileValues{DType::f32, strided({128, cols}, cols),

@@ -36,7 +36,7 @@ class TensorAccumulator {
 };
 
 // D += A B: issues the tcgen05.mma of whole tiles of f16 or bf16, one for each 16 of k. One thread calls it,
-// always the same, and the products go on behind its back until tcgen05_commit() says that they are done. A
+// always the same, and the products go on asynchronously until tcgen05_commit() says that they are done. A
 // view has rows along m (or n) and columns along k; a transposed view has the reverse. Throws Error that
 // names the shapes, types or swizzle that do not fit.
 void mma(TensorAccumulator& d, const TileView& a, const TileView& b, Where where = Where::here());

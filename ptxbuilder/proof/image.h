@@ -1,4 +1,4 @@
-// What proofs are made on: which element lies where in shared memory, and where the TMA unit puts it.
+// Proofs are made on this: which element is where in shared memory, and where the TMA unit puts it.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace ptxbuilder::detail {
 
 using Element = Counterexample::Element;
 
-// The TMA unit (PTX ISA, "Tensor Swizzling Modes"): a box lies in shared memory without gaps, its first
-// dimension innermost. Then 16-byte chunks change places: the lowest 1, 2 or 3 bits of the chunk's number
-// are exclusive-ored with those of the number of the 128-byte line that it is in. Lines and chunks are
-// counted from address 0 of shared memory.
+// The TMA unit (PTX ISA, "Tensor Swizzling Modes"): a box is in shared memory without gaps, its first
+// dimension innermost. Then 16-byte chunks change places: the lowest 1, 2 or 3 bits of the chunk's number are
+// exclusive-ored with those of the number of the 128-byte line that it is in. Lines and chunks are counted
+// from address 0 of shared memory.
 inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
   const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
   const uint32_t byte = start + element * size, line = byte / 128;
@@ -24,7 +24,7 @@ inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, ui
   return (byte / 16 ^ line % lines) * 16 + byte % 16;
 }
 
-// Which element of a tile lies where in one of its stages.
+// The elements of a tile by their places in one of its stages.
 class Image {
  public:
   explicit Image(const TileRecord& tile)
@@ -60,10 +60,10 @@ inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
 std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile);
 std::string view_text(const ViewRecord& view, const TileRecord& tile);
 
-// Where value `i` of what a thread holds of an access lies, in bytes from the view's start.
+// The place of value `i` of what a thread holds of an access, in bytes from the view's start.
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i);
 
-// What one part of a proof yields.
+// One part of a proof yields this.
 struct Tried {
   uint64_t elements = 0;
   std::optional<Counterexample> counterexample = {};
@@ -71,7 +71,7 @@ struct Tried {
 };
 
 // The most different words of a bank that lanes of a warp name at a time, 8 rows of a matrix or as many lanes
-// as make 128 bytes: 1 is none beside another. `addresses` are one access', by thread, of `bytes` each.
+// as make 128 bytes: 1 means no conflict. `addresses` are one access', by thread, of `bytes` each.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
 // Parts with files of their own, and what a proof says of them. One copy by TMA, from everywhere that its
@@ -84,8 +84,8 @@ Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
-// What threads do to one stage of a tile, the view beginning at `corner`:
-// writes fill the image, reads look into it.
+// Threads do this to one stage of a tile, the view beginning at `corner`: writes fill the image, reads look
+// into it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);
 // The registers of an mma.sync are those of one 16 x k part of A and 8 x k part of B, of the same k.

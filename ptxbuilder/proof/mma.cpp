@@ -61,7 +61,8 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   const TileRecord& tile = reader.tile;
   const int size = size_of(tile.dtype);
   const int64_t stage_start = start_of(tile, stage, {}), view = start_of(tile, stage, corner);
-  // As the kernel computes it: the view's start takes its place among the bits, and the advance is added.
+  // This is as the kernel computes it: the view's start takes its place among the bits, and the advance is
+  // added.
   const uint64_t bits = (static_cast<uint64_t>(view >> 4 & 0x3fff) | o.descriptor) +
                         static_cast<uint64_t>(o.start(block, step) >> 4);
   for (int i = 0; i < reader.block_mn; ++i)

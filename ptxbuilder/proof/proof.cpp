@@ -30,7 +30,7 @@ class Prover {
  private:
   using Images = std::vector<Image>;
 
-  // What writes a tile first, of which each stage's image results, then what reads it.
+  // The writers of a tile come first, since each stage's image results from them, and then its readers.
   void prove_tile(int number) {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(number)];
     Images images(static_cast<size_t>(tile.stages), Image(tile));
@@ -126,7 +126,7 @@ class Prover {
          store.where);
   }
 
-  // What a part yields, which `text` tells.
+  // This is what a part yields, which `text` describes.
   void take(Tried tried, std::string text, Where where) {
     if (tried.counterexample) {
       if (!proof_.counterexample) proof_.counterexample = std::move(tried.counterexample);

@@ -12,7 +12,7 @@ struct Counterexample {
   std::string operation;                  // "mma: B, step 1: n 0, k 16"
   std::optional<Element> wanted = {};     // the element that should be there
   std::optional<Element> found = {};      // the element that is there, if any
-  std::optional<int64_t> wanted_at = {};  // where it lies, in bytes from the start of the stage
+  std::optional<int64_t> wanted_at = {};  // its place, in bytes from the start of the stage
   std::optional<int64_t> address = {};    // where the operation looks, or puts it
   bool puts = false;
   std::string reason = {};  // what is wrong, in words
@@ -28,13 +28,13 @@ struct Proof {
     std::string text;
     uint64_t elements = 0;
     Where where = {};
-    // Of what threads read and write: how many of the rows or words that an instruction takes at a time lie
-    // in the same banks; 1 is none beside another. 0 where no thread does.
+    // This is of what threads read and write: how many of the rows or words that an instruction takes at a
+    // time lie in the same banks; 1 means no conflict. 0 where no thread does.
     int bank_ways = 0;
   };
   std::vector<Link> links;
   std::vector<std::string> unproved;             // what reads a tile that no copy of the record fills
-  std::optional<Counterexample> counterexample;  // the first; what stands behind it is not tried
+  std::optional<Counterexample> counterexample;  // the first; what follows it is not tried
 
   explicit operator bool() const { return !counterexample; }
   uint64_t elements() const;
@@ -47,8 +47,8 @@ struct Proof {
 // unit, which writes boxes and exclusive-ors address bits (PTX ISA, "Tensor Swizzling Modes"), wgmma, which
 // walks core matrices by a descriptor's offsets (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
 // Layout"), and the fragments of ldmatrix, stmatrix and wgmma. What begins where only the device knows is
-// tried from everywhere it may begin. Copies from and to bare addresses are not followed, and no stage is
-// told from another: that is for barriers, which the emulator checks.
+// tried from everywhere it may begin. Copies from and to bare addresses are not followed, and stages are not
+// distinguished: that is for barriers, which the emulator checks.
 Proof prove(const KernelRecord& record);
 
 }  // namespace ptxbuilder

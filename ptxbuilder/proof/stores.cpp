@@ -14,13 +14,13 @@ Element accumulator(int thread, int i) {
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// What is made of accumulators 2i and 2i + 1, which are one row's neighbours.
+// A pair is made of accumulators 2i and 2i + 1, which are one row's neighbours.
 Element pair(int thread, int i) {
   const Element first = accumulator(thread, 2 * i);
   return {first.row, first.col / 2};
 }
 
-// One buffer: which accumulator lies at each element.
+// One buffer: which accumulator is at each element.
 class Buffer {
  public:
   Buffer(const StoreRecord& store, const TileRecord& tile, int stage)
@@ -42,7 +42,7 @@ class Buffer {
   }
 
  private:
-  // What the register that an access takes value `i` from holds.
+  // The contents of the register that an access takes value `i` from.
   Element held(int access, int thread, int i) const {
     const int value = store_.first_col / 2 + store_.written.value(thread, access, i);
     return store_.pairs ? pair(thread, value) : accumulator(thread, value);
@@ -75,7 +75,7 @@ class Buffer {
                        thread);
   }
 
-  // What an epilogue has been told of the elements of an access.
+  // An epilogue knows this of the elements of an access.
   void tell(int access) {
     for (int thread = 0; thread < kThreads; ++thread)
       for (int i = 0; i < store_.written.values(); ++i) {

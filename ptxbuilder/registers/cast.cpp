@@ -88,9 +88,9 @@ struct ThroughMemory {
   ComposedLayout rows;
 };
 
-// How many instructions the way through shared memory takes: accesses, of which those of less than a register
-// take another that shifts; the two barriers; and what addresses take more than the lanes of an exchange,
-// about 14 to 6.
+// The number of instructions that the way through shared memory takes: accesses, with another that shifts for
+// those of less than a register; the two barriers; and what addresses take more than the lanes of an
+// exchange, about 14 to 6.
 int instructions_through_memory(DType dtype, const RegisterLayout& from, const RegisterLayout& to) {
   constexpr int kBarriers = 2, kAddresses = 8;
   const ThroughMemory memory(dtype, from);

@@ -20,14 +20,14 @@ Class element_class(DType dtype) {
   }
 }
 
-// Whether `part` is of one value for each row, or for each column, of `whole`.
+// This says whether `part` is of one value for each row, or for each column, of `whole`.
 bool is_line(TileExtent part, TileExtent whole) {
   return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
 }
 
-// The layout of a result: that of the tiles, of which splats give way, and tiles of one value a row or column
-// to those of all elements; and the operands in it. An operator takes no line: it is open as long as this
-// lives, that of the first operand which has one.
+// The layout of a result: that of the tiles, where splats give way, and tiles of one value a row or column to
+// those of all elements; and the operands in it. An operator takes no line: it is open as long as this lives,
+// that of the first operand which has one.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {
@@ -49,7 +49,7 @@ class Common {
     if (*o.layout == *whole_) return o.words;
     return tile_broadcast({dtype, *o.layout, o.words}, *whole_).words;
   }
-  // The same as a thread's elements, for what has no packed instruction.
+  // These are a thread's elements, for what has no packed instruction.
   std::vector<Value> elements(std::optional<DType> dtype, const TileOperand& o) const {
     return elements_of({dtype, *whole_, words(dtype, o)});
   }

@@ -82,7 +82,7 @@ std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words
   return words;
 }
 
-// What loading or storing a view does, for the kernel's record.
+// This records what loading or storing a view does, for the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view,
             const VectorAccess& vectors, const RegisterLayout& layout) {
   ThreadCopyRecord r;
@@ -139,7 +139,7 @@ class GlobalAddresses {
   }
 
   bool bounded() const { return bounded_rows_ || bounded_cols_; }
-  // Of a tile that is bounded.
+  // This is of a tile that is bounded.
   pred inside(int value) const {
     const s32 row(places_.row(value)), col(places_.col(value));
     if (!bounded_cols_) return row < *tile_.rows;
@@ -169,7 +169,7 @@ class Registers32 {
  public:
   explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
 
-  // What an access of `elements` has brought: whole registers, or the low bits of one, the others 0.
+  // An access of `elements` has brought this: whole registers, or the low bits of one, the others 0.
   void append(const std::vector<u32>& brought, int elements) {
     if (elements >= per_) {
       words_.insert(words_.end(), brought.begin(), brought.end());
@@ -223,8 +223,8 @@ void store_at(Addresses addresses, int vector, const TileValues& x) {
 }
 
 // The matrix instruction that moves a view to or from registers of a layout, in place of more accesses of 2,
-// 4 or 8 bytes; none where none does. It has no more bank conflicts: a row of a matrix is what four lanes
-// access beside each other.
+// 4 or 8 bytes; none where none does. It has no more bank conflicts: four neighbouring lanes access a row of
+// a matrix.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
                                      const RegisterLayout& layout) {
   const int bytes = size_of(view.tile().dtype());
@@ -249,7 +249,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
   return std::nullopt;
 }
 
-// A splat stores as what it stands for.
+// A splat stores as the tile that it represents.
 TileValues for_storing(const TileValues& x) {
   if (!x.layout.is_splat()) return x;
   int vector = kAccessBytes / size_of(*x.dtype);
@@ -273,8 +273,8 @@ void check_view(std::string_view what, const TileView& view, DType dtype, const 
                             extent.rows, extent.cols));
 }
 
-// Without a layout: strided by the widest vectors that divide the rows of a panel. Of a transposed view no
-// vector lies in a row; its 16-bit elements have the layout that ldmatrix.trans loads.
+// There is no layout: strided by the widest vectors that divide the rows of a panel. No vector of a
+// transposed view is in a row; its 16-bit elements have the layout that ldmatrix.trans loads.
 RegisterLayout layout_for(const TileView& view) {
   TileExtent extent = extent_of(view);
   if (view.is_transposed() && size_of(view.tile().dtype()) == 2 && extent.rows % 64 == 0 &&
@@ -293,7 +293,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   const int line = by_columns ? layout.rows() : layout.cols();
   const auto pitch = by_columns ? tile.col_stride.known() : tile.row_stride.known();
   int step = (line + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
-  // Of a large pitch the alignment counts alone.
+  // Only the alignment of a large pitch counts.
   if (pitch) step += static_cast<int>(*pitch & (kAccessBytes - 1));
   if (pitch == line && !addresses.bounded()) step = line;
   const Layout elements = by_columns ? make_layout({layout.rows(), layout.cols()}, {1, step})
@@ -301,7 +301,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
-// How many of a tile's rows, or columns, lie in the tensor; none where only the device knows.
+// The number of a tile's rows, or columns, in the tensor; none where only the device knows.
 std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) {
   if (!left) return extent;
   const auto known = Builder::current().constant(*left);
@@ -309,7 +309,7 @@ std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) 
   return std::clamp<int64_t>(static_cast<int32_t>(known->value), 0, extent);
 }
 
-// Of elements that are stored to one place, the last would stay, whichever that is.
+// The last of the elements that are stored to one place would stay, whichever that is.
 void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
   const auto rows = known_extent(to.rows, layout.rows()), cols = known_extent(to.cols, layout.cols());
   const auto down = to.row_stride.known(), across = to.col_stride.known();

@@ -9,7 +9,7 @@ namespace ptxbuilder {
 
 namespace detail {
 
-// The most consecutive values that each thread finds beside each other in memory, aligned, and so takes in
+// The most consecutive values that each thread finds next to each other in memory, aligned, and so takes in
 // one access of at most 16 bytes.
 int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes);
 

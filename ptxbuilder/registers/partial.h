@@ -40,7 +40,7 @@ class Partial {
   Partial& operator=(const Partial&) = default;
   Partial(Partial&& other) : region_(std::move(other.region_)), values_(other.values_) {}
 
-  // Of the complete tile.
+  // The layout of the complete tile.
   const RegisterLayout& layout() const { return values_.own.layout; }
 
   // Combines both by the operation. Throws Error unless the same threads share the

@@ -30,7 +30,7 @@ class Places {
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body);
 
 // `bytes` of shared memory for each warpgroup of the role, 16-byte aligned, which the next call may give
-// again: sync_warpgroup() stands before writing and between writing and reading.
+// again: sync_warpgroup() comes before writing and between writing and reading.
 smem scratch(int bytes);
 
 }  // namespace ptxbuilder::detail

@@ -24,7 +24,7 @@ Arithmetic arithmetic_of(Reduction operation) {
   return operations[static_cast<int>(operation)];
 }
 
-// What a thread's own elements, of 32 bits, are for each row or column.
+// This reduces a thread's own elements, of 32 bits, for each row or column.
 class Own {
  public:
   Own(Reduction operation, const TileValues& x, bool keep_rows)
@@ -51,7 +51,7 @@ class Own {
   }
 
  private:
-  // Of the elements with the given row or column, as a tree: short dependences, small rounding.
+  // This reduces the elements with the given row or column, as a tree: short dependences, small rounding.
   Value of(int kept) const {
     const Class cls = word_class(x_.dtype);
     std::vector<Value> level;
@@ -104,7 +104,7 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   for (size_t v = 0; v < values.size(); ++v) {
     auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls, 1)); };
     auto both = [&](Value a, Value b) { return combined(operation, cls, a, b); };
-    // In every warp the same sums of the same pairs.
+    // Every warp makes the same sums of the same pairs.
     if (warps != 3) values[v] = both(values[v], of(warps));
     if (warps == 3) values[v] = both(both(values[v], of(1)), both(of(2), of(3)));
   }

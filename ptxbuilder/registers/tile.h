@@ -45,7 +45,7 @@ using ElementOf = typename X::element_type;
 template <class X>
 concept TileLike = TileElement<ElementOf<X>> && std::convertible_to<const X&, RegisterTile<ElementOf<X>>>;
 
-// What reads as a scalar of type T: a Var of one, or an element behind a pointer.
+// A source reads as a scalar of type T: a Var of one, or an element in memory.
 template <class X, class T>
 concept ScalarSource = std::convertible_to<X, T> &&
     (std::same_as<std::remove_cvref_t<X>, Var<T>> || std::same_as<std::remove_cvref_t<X>, Element<T>>);
@@ -178,7 +178,7 @@ class RegisterTile {
   friend RegisterTile abs(const RegisterTile& a) requires NumberElement<T> &&(!std::same_as<T, u32>) {
     return RegisterTile(detail::tile_unary(detail::Unary::abs, a.values_));
   }
-  // For floats: if one operand is NaN, the result is the other.
+  // This is for floats: if one operand is NaN, the result is the other.
   friend RegisterTile min(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
     return arithmetic(detail::Arithmetic::min, a.operand(), b);
   }

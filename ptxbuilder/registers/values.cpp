@@ -48,7 +48,7 @@ TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layou
   if (per_word(dtype) == 1) return {dtype, layout, elements};
   TileValues x{dtype, layout, {}};
   size_t per = static_cast<size_t>(per_word(dtype));
-  // What is beyond the last repeats it, so that a splat's register has it in all parts.
+  // Elements beyond the last repeat it, so that a splat's register has it in all parts.
   auto at = [&](size_t i) { return elements[std::min(i, elements.size() - 1)]; };
   for (size_t v = 0; v < elements.size(); v += per) {
     if (is_half(dtype)) {

@@ -1,4 +1,4 @@
-// What register tiles are made of, without the type of their elements: RegisterTile gives it back.
+// Defines what register tiles are made of, without the type of their elements: RegisterTile gives it back.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -21,7 +21,7 @@ struct TileValues {
   std::vector<Value> words;
 };
 
-// A tile, or without layout a scalar: one register, in all parts of which it is.
+// A tile, or without layout a scalar: one register, which has it in all parts.
 struct TileOperand {
   std::optional<RegisterLayout> layout;
   std::vector<Value> words;
@@ -30,8 +30,8 @@ struct TileOperand {
 
 inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
 
-// One value for each row or column, in the layout of a reduction, of which a thread has what its own elements
-// gave. The threads that differ in `shared_bits` of their number share it. Elements have 32 bits.
+// One value for each row or column, in the layout of a reduction; a thread has what its own elements gave.
+// The threads that differ in `shared_bits` of their number share it. Elements have 32 bits.
 struct PartialValues {
   TileValues own;
   int shared_bits;
@@ -65,7 +65,7 @@ std::vector<u32> registers_of(const TileValues& x);
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
 
-// Of predicates, without a type, `and`, `or` and `exclusive or`.
+// Predicates, which have no type, have `and`, `or` and `exclusive or`.
 TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
                            const TileOperand& b);
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);
@@ -79,7 +79,7 @@ TileValues tile_index(const RegisterLayout& layout, bool rows);
 
 TileValues tile_convert(DType to, const TileValues& x);
 
-// Of two registers of a class.
+// This combines two registers of a class.
 Value combined(Reduction operation, Class cls, Value a, Value b);
 PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows);
 TileValues tile_complete(Reduction operation, const PartialValues& x);

@@ -79,10 +79,10 @@ def kernel_texts(source, ptxb):
     ptx = ptx[ptx.index("{\n") + 2:ptx.index("ret;") + 4]
     lines = [line.replace("\t", " ").strip() for line in ptx.split("\n")]
     lines = [line for line in lines if line and not re.match(r"\.reg|\.loc|//|\$L__(tmp|func)", line)]
-    command = "saxpy --device emulator --seeds 20"
+    command = "saxpy --device emulator --seed 1 --seeds 20"
     run = subprocess.run([ptxb, "run", *command.split()], check=True, capture_output=True, text=True).stdout
-    verdict = [re.sub(r", seed \d+", "", line) for line in run.split("\n") if "verified" in line or "launches" in line]
-    return body.split("\n"), lines, [f"$ ptxb run {command}"] + verdict
+    verdict = [line.replace(", seed", ",\n            seed") for line in run.split("\n") if "verified" in line or "launches" in line]
+    return body.split("\n"), lines, [f"$ ptxb run {command}"] + "\n".join(verdict).split("\n")
 
 
 def kernel(texts, c):
@@ -95,7 +95,7 @@ def kernel(texts, c):
              text(16, 24, "C++", c["soft"], 12), text(left + 26, 24, "PTX", c["soft"], 12)]
     for x, lines in ((16, code), (left + 26, ptx)):
         parts += [text(x, 48 + step * at, line, c["ink"], size, MONO) for at, line in enumerate(lines)]
-    parts += [text(16, top + 37 + step * at, line, c["good"] if "verified" in line else c["ink"], size, MONO)
+    parts += [text(16, top + 37 + step * at, line, c["good"] if re.search("verified|max error", line) else c["ink"], size, MONO)
               for at, line in enumerate(run)]
     return svg(left + right + 12, height, parts)
 

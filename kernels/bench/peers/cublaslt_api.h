@@ -60,7 +60,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // For calls whose failures are answers.
+  // This is for calls whose failures are answers.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
  private:
@@ -101,7 +101,7 @@ struct Api {
 };
 
 // The files that may be libcublasLt, the likeliest first: `given` alone unless it is empty, else the names
-// that the loader knows, the toolkit of CUDA_PATH and /usr/local/cuda, and the wheels beside each python3 of
+// that the loader knows, the toolkit of CUDA_PATH and /usr/local/cuda, and the wheels next to each python3 of
 // PATH.
 std::vector<std::string> library_candidates(const std::string& given);
 

@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::bench {
 
-// As on the command line: NAME=COMMAND.
+// The words are as on the command line: NAME=COMMAND.
 struct PeerCommand {
   std::string name, command;
 };
@@ -34,7 +34,7 @@ class Peer final : public Contender {
  private:
   void start();
   std::string answer();
-  // The words behind `verb`, in the answer to what was sent. Throws ContenderError when it answers anything
+  // The words after `verb`, in the answer to what was sent. Throws ContenderError when it answers anything
   // else.
   std::string answer_after(const std::string& verb);
   void hand_over();

@@ -81,7 +81,7 @@ class PeerProcess {
   std::string command_;
   int child_ = -1, lines_ = -1, errors_ = -1;
   bool hangs_ = false;
-  std::string read_;  // behind the last line
+  std::string read_;  // after the last line
 };
 
 }  // namespace ptxbuilder::bench
