@@ -31,6 +31,7 @@ namespace profile_format {
 constexpr uint32_t kUnitBytes = 8, kHeaderUnits = 8;
 constexpr uint32_t kCalibrationUnits = 32,
                    kCalibrationTogether = 8;  // this many of them are written together
+// The room of events of lanes that went apart.
 constexpr uint32_t apart_events(uint32_t events) { return events / 4; }
 // This many are written together, and the first of them have room; the others may be after the room of
 // events.

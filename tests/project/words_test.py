@@ -119,7 +119,7 @@ def folder_of(path):
 
 def all_places(lists):
     listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")
-    by_folder, files = {}, 0
+    by_folder, files, blocks, words = {}, 0, 0, 0
     for path in listed:
         if not os.path.isfile(path) or os.path.islink(path):
             continue
@@ -127,10 +127,15 @@ def all_places(lists):
         if not is_text or "/fuzz/" in path or "/corpus/" in path:
             continue
         files += 1
+        for is_own, block in [] if path.endswith(".md") else comments(path):
+            blocks += is_own
+            words += sum(len(line.split()) for _, line in block)
+        if path.endswith(".md"):
+            words += len(read(path).split())
         by_folder.setdefault(folder_of(path), []).extend(places(path, lists))
     if files < 400:
         sys.exit(f"only {files} files were found: the check itself is broken")
-    return by_folder
+    return by_folder, blocks, words
 
 
 def changed_lines():
@@ -163,7 +168,7 @@ def main(source, option=None, folder=None):
         print("SKIPPED: no git repository, which says which files there are")
         sys.exit(77)
     lists, budgets = rules()
-    by_folder = all_places(lists)
+    by_folder, blocks, words = all_places(lists)
     counts = {name: collections.Counter({"fragment": 0, "connective": 0}) for name in by_folder}
     for name, found in by_folder.items():
         counts[name].update(place.kind for place in found)
@@ -188,7 +193,8 @@ def main(source, option=None, folder=None):
             for place in new:
                 print(f"  {place.file}:{place.line}: {place.text}")
     fragments, connectives = (sum(c[kind] for c in counts.values()) for kind in ("fragment", "connective"))
-    print(f"{fragments} comments that begin as fragments, {connectives} odd connectives")
+    print(f"{fragments} of {blocks} comments begin as fragments ({100 * fragments / blocks:.1f} %); "
+          f"{connectives} odd connectives in {words} words ({1000 * connectives / words:.1f} in 1,000)")
     if any(counts[name][kind] < granted for name in counts for kind, granted in budgets.get(name, {}).items()):
         print(f"{WORDS} grants more than there are; words_test.py SOURCE --bless lowers it")
     sys.exit(has_failed)
