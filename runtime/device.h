@@ -111,8 +111,8 @@ struct Im2col {
   std::vector<uint32_t> steps = {};  // from a pixel to the next; empty for the recipe's element strides
 };
 
-// The tensor that cuTensorMapEncodeTiled takes, or with pixels cuTensorMapEncodeIm2col, and its address. Lists
-// run from the innermost dimension outwards.
+// The tensor that cuTensorMapEncodeTiled takes, or with pixels cuTensorMapEncodeIm2col, and its address.
+// Lists run from the innermost dimension outwards.
 struct TensorMapView {
   const TensorMapRecipe& recipe;
   Address address;

@@ -508,7 +508,8 @@ typedef enum ptxb_scalar {
 } ptxb_scalar;
 
 /* An argument fills a parameter: a tensor, for a pointer (all that is between its first element and its
- * last) or a tensor map; the fields of a struct, pointers and scalars in order; or else a scalar, in the low bytes.
+ * last) or a tensor map; the fields of a struct, pointers and scalars in order; or else a scalar, in the low
+ * bytes.
  */
 typedef struct ptxb_argument {
   const char* name;                   /* the parameter's or field's, to be sure, or NULL */

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
 
 #include "kernels/call/operand.h"
+#include "ptxbuilder/ir/instruction.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/parameters.h"
 
@@ -14,9 +18,11 @@ namespace {
 using Mode = PermutedCopy::Mode;
 
 constexpr int kEdge = 64;  // of a block
-constexpr int kShort = 16;
 constexpr int kPermutingCtas = 8;
 
+// The names of a mode's parameters begin with this.
+std::string mode_name(const char* which, const char* what) { return fmt::format("{}_{}", what, which); }
+constexpr std::array kAxisModes = {"row", "next_row", "column", "next_column"};
 std::string outer_name(const char* what, size_t i) { return fmt::format("{}{}", what, i); }
 
 // Two modes are one where one goes on where the other ends, on either side.
@@ -35,50 +41,159 @@ void fold(std::vector<Mode>& modes) {
   }
 }
 
+// An axis of a block: two modes, whose first elements in this block are known.
+struct BlockAxis {
+  u32 inner_extent, outer_extent, first_inner, first_outer;
+  u64 from_inner, from_outer, to_inner, to_outer;
+  int box;
+
+  u32 inner(u32 i) const { return box == kEdge ? i : i & (box - 1); }
+  u32 outer(u32 i) const { return box == kEdge ? u32(0) : i >> std::countr_zero(static_cast<unsigned>(box)); }
+  pred inside(u32 i) const {
+    const pred is = first_inner + inner(i) < inner_extent;
+    return box == kEdge ? is : is & (first_outer + outer(i) < outer_extent);
+  }
+  u64 from(u32 i) const { return u64(inner(i)) * from_inner + u64(outer(i)) * from_outer; }
+  u64 to(u32 i) const { return u64(inner(i)) * to_inner + u64(outer(i)) * to_outer; }
+};
+
+// Calls `access` with the first row and column of each vector of this thread, in the order of strided().
+void each_vector(int vector, const std::function<void(u32 row, u32 column)>& access) {
+  const int across = kEdge / vector, threads = RegisterLayout::kThreads;
+  const u32 column = tid_x() % across * vector, row = tid_x() / across;
+  for (int i = 0; i < kEdge * across / threads; ++i) access(row + i * (threads / across), column);
+}
+
+// The registers of a vector's elements, where `bytes` are those of an element; narrow ones lie in the low
+// bits of one register.
+std::vector<u32> read_vector(gmem from, int bytes, int vector) {
+  if (vector > 1) {
+    const auto [a, b, c, d] = instruction<"ld.global.v4.u32">(from);
+    return {a, b, c, d};
+  }
+  if (bytes == 1) return {u32(instruction<"ld.global.u8">(from))};
+  if (bytes == 2) return {u32(instruction<"ld.global.u16">(from))};
+  return {instruction<"ld.global.u32">(from)};
+}
+void write_vector(gmem to, int bytes, const std::vector<u32>& words, pred is) {
+  if (words.size() == 4)
+    instruction<"st.global.v4.u32">.when(is)(to, {words[0], words[1], words[2], words[3]});
+  else if (bytes == 1)
+    instruction<"st.global.u8">.when(is)(to, u16(words[0]));
+  else if (bytes == 2)
+    instruction<"st.global.u16">.when(is)(to, u16(words[0]));
+  else
+    instruction<"st.global.u32">.when(is)(to, words[0]);
+}
+
+// Single elements that are read lie apart, and those of a tile in registers lie packed.
+std::vector<u32> packed(const std::vector<u32>& elements, int bytes) {
+  const size_t per = sizeof(uint32_t) / static_cast<size_t>(bytes);
+  std::vector<u32> words;
+  for (size_t i = 0; i < elements.size(); i += per) {
+    u32 word = elements[i];
+    for (size_t j = 1; j < per; ++j) word = word | elements[i + j] << static_cast<int>(8 * bytes * j);
+    words.push_back(word);
+  }
+  return words;
+}
+
 template <class T>
-void copy_blocks(Kernel& k, const Parameters& p, int vector, bool transposes) {
+void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
+  const int bytes = form.element_bytes, vector = form.vector;
   const auto number = [&](const std::string& name) { return p.get<u32>(name); };
-  const auto stride = [&](const char* name, bool is_one) {
-    return vector > 1 && is_one ? Stride(1) : Stride(p.get<u64>(name));
-  };
+  const auto stride = [&](const std::string& name) { return p.get<u64>(name); };
   const SharedTile tile = k.shared<T>({kEdge, kEdge}, widest_swizzle(kEdge * size_of(T::dtype)), 1, "tile");
   const RegisterLayout by_rows = strided({kEdge, kEdge}, vector);
-  const u32 rows = number("rows"), columns = number("columns");
-  const u32 down = ceil_div(rows, kEdge), across = ceil_div(columns, kEdge);
-  u32 all = down * across;
+  // The number of blocks along a mode of which a block has `box` elements.
+  const auto blocks = [&](const char* mode, int box) {
+    const u32 extent = number(mode_name(mode, "extent"));
+    return box == 1 ? extent : ceil_div(extent, box);
+  };
+  struct Digit {
+    const char* mode;
+    int box;
+  };
+  const std::array<Digit, 4> digits = {{{"column", form.columns.box},
+                                        {"next_column", kEdge / form.columns.box},
+                                        {"row", form.rows.box},
+                                        {"next_row", kEdge / form.rows.box}}};
+  u32 all(1u);
+  for (const Digit& digit : digits) all = all * blocks(digit.mode, digit.box);
   for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i) all = all * number(outer_name("extent", i));
   for_(ctaid_x(), all, nctaid_x(), [&](u32 block) {
-    u32 rest = block / across;
-    const u32 column = (block - rest * across) * kEdge;
-    const u32 line = rest / down, row = (rest - line * down) * kEdge;
-    rest = line;
+    u32 rest = block;
+    const auto taken = [&](u32 count) {
+      const u32 next = rest / count, digit = rest - next * count;
+      rest = next;
+      return digit;
+    };
+    std::vector<u32> first;
+    for (const Digit& digit : digits)
+      first.push_back(taken(blocks(digit.mode, digit.box)) * static_cast<uint32_t>(digit.box));
     u64 from = 0, to = 0;
     for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i) {
-      const u32 next = rest / number(outer_name("extent", i));
-      const u64 digit = u64(rest - next * number(outer_name("extent", i)));
-      from = from + digit * p.get<u64>(outer_name("from", i));
-      to = to + digit * p.get<u64>(outer_name("to", i));
-      rest = next;
+      const u64 digit(taken(number(outer_name("extent", i))));
+      from = from + digit * stride(outer_name("from", i)), to = to + digit * stride(outer_name("to", i));
     }
-    GlobalTensor x(p.get<gptr<T>>("from") + from, {rows, columns},
-                   {stride("from_row", false), stride("from_column", true)});
-    if (vector > 1) x = x.multiples_of(vector);
-    const RegisterTile<T> read = load<T>(x.tile(row, column), by_rows);
-    if (!transposes) {
-      GlobalTensor y(p.get<gptr<T>>("to") + to, {rows, columns},
-                     {stride("to_row", false), stride("to_column", true)});
-      if (vector > 1) y = y.multiples_of(vector);
-      store(y.tile(row, column), read);
-      return;
-    }
+    const auto axis = [&](const char* inner, const char* outer, size_t at, int box) {
+      const auto of = [&](const char* mode, const char* what) { return stride(mode_name(mode, what)); };
+      const BlockAxis axis{number(mode_name(inner, "extent")),
+                           number(mode_name(outer, "extent")),
+                           first[at],
+                           first[at + 1],
+                           of(inner, "from"),
+                           of(outer, "from"),
+                           of(inner, "to"),
+                           of(outer, "to"),
+                           box};
+      from = from + u64(first[at]) * axis.from_inner + u64(first[at + 1]) * axis.from_outer;
+      to = to + u64(first[at]) * axis.to_inner + u64(first[at + 1]) * axis.to_outer;
+      return axis;
+    };
+    const BlockAxis columns = axis("column", "next_column", 0, form.columns.box),
+                    rows = axis("row", "next_row", 2, form.rows.box);
+    const gmem source(p.get<gptr<T>>("from")), target(p.get<gptr<T>>("to"));
+    // Elements that are not there are read at the block's first one, and not written.
+    std::vector<u32> read;
+    each_vector(vector, [&](u32 row, u32 column) {
+      const u64 at =
+          select(rows.inside(row) & columns.inside(column), rows.from(row) + columns.from(column), u64(0));
+      for (const u32& word : read_vector(source + (from + at) * bytes, bytes, vector)) read.push_back(word);
+    });
+    const auto write = [&](const std::vector<u32>& words, const BlockAxis& down, const BlockAxis& across) {
+      size_t next = 0;
+      each_vector(vector, [&](u32 row, u32 column) {
+        const pred is = down.inside(row) & across.inside(column);
+        const size_t count = vector > 1 ? 4 : 1;
+        const std::vector<u32> its(words.begin() + static_cast<ptrdiff_t>(next),
+                                   words.begin() + static_cast<ptrdiff_t>(next + count));
+        next += count;
+        write_vector(target + (to + down.to(row) + across.to(column)) * bytes, bytes, its, is);
+      });
+    };
+    if (!form.transposes) return write(read, rows, columns);
+    const bool narrow = vector == 1 && bytes < 4;
     sync_threads();  // all are through with the block before
-    store(tile[0], read);
+    store(tile[0], RegisterTile<T>::of_registers(by_rows, narrow ? packed(read, bytes) : read));
     sync_threads();
-    GlobalTensor y(p.get<gptr<T>>("to") + to, {columns, rows},
-                   {stride("to_column", false), stride("to_row", true)});
-    if (vector > 1) y = y.multiples_of(vector);
-    store(y.tile(column, row), layout_cast(load<T>(tile[0].transposed()), by_rows));
+    const std::vector<u32> words = layout_cast(load<T>(tile[0].transposed()), by_rows).registers();
+    if (!narrow) return write(words, columns, rows);
+    std::vector<u32> elements;
+    for (const u32& word : words)
+      for (int i = 0; i < 4 / bytes; ++i) elements.push_back(word >> 8 * bytes * i);
+    write(elements, columns, rows);
   });
+}
+
+// The part of a block of two modes that elements fill, times that of what an access moves which counts.
+double worth(const Mode& inner, const Mode& outer, int box, int element_bytes) {
+  const auto filled = [](int64_t extent, int64_t box) {
+    return static_cast<double>(extent) / static_cast<double>(round_up(extent, box));
+  };
+  const double run =
+      std::min<double>(static_cast<double>(std::min<int64_t>(box, inner.extent)) * element_bytes, 128);
+  return filled(inner.extent, box) * filled(outer.extent, kEdge / box) * run / (run + 16);
 }
 
 }  // namespace
@@ -86,74 +201,79 @@ void copy_blocks(Kernel& k, const Parameters& p, int vector, bool transposes) {
 PermutedCopyForm form_of(const PermutedCopy& copy) {
   std::vector<Mode> modes = copy.modes;
   fold(modes);
-  if (modes.size() > PermutedCopyForm::kOuter + 2)
+  if (modes.size() > PermutedCopyForm::kOuter + 4)
     throw Error(fmt::format("copy of a tensor of {} modes that do not fold; it has {} at most", modes.size(),
-                            PermutedCopyForm::kOuter + 2));
-  PermutedCopyForm form{copy.element_bytes};
+                            PermutedCopyForm::kOuter + 4));
+  PermutedCopyForm form;
+  form.element_bytes = copy.element_bytes;
   const auto take = [&](auto by) {
+    if (modes.empty()) return Mode{1, 0, 0};
     const auto at = std::ranges::min_element(modes, {}, by);
     const Mode taken = *at;
     modes.erase(at);
     return taken;
   };
-  if (!modes.empty()) form.columns = take(&Mode::from);
-  if (!modes.empty()) {
-    const Mode& written = *std::ranges::min_element(modes, {}, &Mode::to);
-    form.transposes = written.to < form.columns.to;
-    // A block of a short mode would be nearly empty: the copy goes along the longer one on both sides.
-    if (form.transposes && std::min(written.extent, form.columns.extent) < kShort) {
-      form.transposes = false;
-      if (form.columns.extent < kShort) {
-        modes.push_back(form.columns);
-        form.columns = take(&Mode::to);
-      }
-      form.rows = take([](const Mode& mode) { return -mode.extent; });
-    } else {
-      form.rows = take(&Mode::to);
-    }
-  }
+  form.columns.inner = take(&Mode::from);
+  form.transposes =
+      std::ranges::any_of(modes, [&](const Mode& mode) { return mode.to < form.columns.inner.to; });
+  form.rows.inner = take([&](const Mode& mode) { return form.transposes ? mode.to : -mode.extent; });
+  form.columns.outer = take(&Mode::from);
+  form.rows.outer = take([&](const Mode& mode) { return form.transposes ? mode.to : -mode.extent; });
   form.outer = modes;
   form.outer.resize(PermutedCopyForm::kOuter, {1, 0, 0});
   const int vector = static_cast<int>(kTma) / copy.element_bytes;
   const auto is_multiple = [&](int64_t value) { return value % vector == 0; };
-  const Mode &rows = form.rows, &columns = form.columns;
-  const bool is_wide = copy.from.address % kTma == 0 && copy.to.address % kTma == 0 && columns.from == 1 &&
-                       is_multiple(columns.extent) && is_multiple(rows.from) &&
-                       (form.transposes ? rows.to == 1 && is_multiple(rows.extent) && is_multiple(columns.to)
-                                        : columns.to == 1 && is_multiple(rows.to)) &&
-                       std::ranges::all_of(form.outer, [&](const Mode& mode) {
-                         return is_multiple(mode.from) && is_multiple(mode.to);
-                       });
-  if (is_wide) form.vector = vector;
+  // All strides but that along an access are multiples of it, on the side where it counts.
+  const auto is_wide = [&](int64_t Mode::*side, const Mode& along) {
+    bool is = along.*side == 1 && is_multiple(along.extent);
+    for (const Mode* mode : {&form.columns.inner, &form.columns.outer, &form.rows.inner, &form.rows.outer})
+      is &= mode == &along || is_multiple(mode->*side);
+    return is && std::ranges::all_of(form.outer, [&](const Mode& mode) { return is_multiple(mode.*side); });
+  };
+  if (copy.from.address % kTma == 0 && copy.to.address % kTma == 0 &&
+      is_wide(&Mode::from, form.columns.inner) &&
+      is_wide(&Mode::to, form.transposes ? form.rows.inner : form.columns.inner))
+    form.vector = vector;
+  for (PermutedCopyForm::Axis* axis : {&form.rows, &form.columns}) {
+    const bool is_accessed = axis == &form.columns || form.transposes;
+    for (int box = kEdge; box >= (is_accessed ? form.vector : 1); box /= 2)
+      if (worth(axis->inner, axis->outer, box, is_accessed ? copy.element_bytes : 128) >
+          1.05 * worth(axis->inner, axis->outer, axis->box, is_accessed ? copy.element_bytes : 128))
+        axis->box = box;
+  }
   return form;
 }
 
-Kernel permuted_copy(int element_bytes, int vector, bool transposes) {
-  Kernel k(fmt::format("permuted_copy_{}_{}{}", element_bytes, vector, transposes ? "_transposed" : ""));
+Kernel permuted_copy(const PermutedCopyForm& form) {
+  const int element_bytes = form.element_bytes;
+  Kernel k(fmt::format("permuted_copy_{}_{}_{}x{}{}", element_bytes, form.vector, form.rows.box,
+                       form.columns.box, form.transposes ? "_transposed" : ""));
   const DType type = element_bytes == 1 ? DType::u8 : element_bytes == 2 ? DType::bf16 : DType::u32;
   Parameters p;
-  p.add("from", Parameter::Kind::pointer, type, "where the tensor lies");
-  p.add("to", Parameter::Kind::pointer, type, "where it is copied to");
-  p.add("rows", Parameter::Kind::scalar, DType::u32, "the extent of the mode along which copies are written");
-  p.add("columns", Parameter::Kind::scalar, DType::u32, "that of the mode along which they are read");
-  for (const char* name : {"from_row", "from_column", "to_row", "to_column"})
-    p.add(name, Parameter::Kind::scalar, DType::u64, "elements from one to the next");
-  for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i) {
-    p.add(outer_name("extent", i), Parameter::Kind::scalar, DType::u32, "the extent of another mode");
-    p.add(outer_name("from", i), Parameter::Kind::scalar, DType::u64, "elements from one to the next");
-    p.add(outer_name("to", i), Parameter::Kind::scalar, DType::u64, "the same of the copy");
-  }
+  p.add("from", Parameter::Kind::pointer, type, "the tensor");
+  p.add("to", Parameter::Kind::pointer, type, "its copy");
+  const auto mode = [&](const std::string& extent, const std::string& from, const std::string& to,
+                        const char* of) {
+    p.add(extent, Parameter::Kind::scalar, DType::u32, of);
+    p.add(from, Parameter::Kind::scalar, DType::u64, "elements from one to the next");
+    p.add(to, Parameter::Kind::scalar, DType::u64, "the same of the copy");
+  };
+  for (const char* of : kAxisModes)
+    mode(mode_name(of, "extent"), mode_name(of, "from"), mode_name(of, "to"),
+         "the extent of a mode of blocks");
+  for (size_t i = 0; i < PermutedCopyForm::kOuter; ++i)
+    mode(outer_name("extent", i), outer_name("from", i), outer_name("to", i), "the extent of another mode");
   p.declare(k, Where::here());
   k.threads(RegisterLayout::kThreads);
   k.overlaps();
   griddepcontrol_wait();
   griddepcontrol_launch_dependents();
   if (element_bytes == 1)
-    copy_blocks<u8>(k, p, vector, transposes);
+    copy_blocks<u8>(k, p, form);
   else if (element_bytes == 2)
-    copy_blocks<bf16>(k, p, vector, transposes);
+    copy_blocks<bf16>(k, p, form);
   else
-    copy_blocks<u32>(k, p, vector, transposes);
+    copy_blocks<u32>(k, p, form);
   return k;
 }
 
@@ -164,31 +284,30 @@ PermutedCopier::PermutedCopier(runtime::Device& device, const LoadOptions& optio
 
 runtime::LoadedKernel& PermutedCopier::kernel(const PermutedCopyForm& form) {
   const std::lock_guard lock(mutex_);
-  auto& kernel = kernels_[{form.element_bytes, form.vector, form.transposes}];
+  auto& kernel =
+      kernels_[{form.element_bytes, form.vector, form.transposes, form.rows.box, form.columns.box}];
   if (!kernel)
-    kernel = std::make_unique<runtime::LoadedKernel>(
-        load(device_, compiler_, permuted_copy(form.element_bytes, form.vector, form.transposes)));
+    kernel = std::make_unique<runtime::LoadedKernel>(load(device_, compiler_, permuted_copy(form)));
   return *kernel;
 }
 
 void PermutedCopier::operator()(const PermutedCopy& copy, runtime::Stream stream) {
   const PermutedCopyForm form = form_of(copy);
   const DType type = form.element_bytes == 1 ? DType::u8 : form.element_bytes == 2 ? DType::bf16 : DType::u32;
-  const auto number = [](int64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
-  const auto stride = [](int64_t value) { return runtime::scalar(static_cast<uint64_t>(value)); };
   std::vector<runtime::Argument> arguments = {runtime::pointer(copy.from, type),
-                                              runtime::pointer(copy.to, type), number(form.rows.extent),
-                                              number(form.columns.extent)};
-  for (const int64_t value : {form.rows.from, form.columns.from, form.rows.to, form.columns.to})
-    arguments.push_back(stride(value));
-  const auto blocks = [](int64_t extent) { return (extent + kEdge - 1) / kEdge; };
-  int64_t count = blocks(form.rows.extent) * blocks(form.columns.extent);
-  for (const Mode& mode : form.outer) {
-    count *= mode.extent;
-    arguments.push_back(number(mode.extent));
-    arguments.push_back(stride(mode.from));
-    arguments.push_back(stride(mode.to));
+                                              runtime::pointer(copy.to, type)};
+  int64_t count = 1;
+  const auto add = [&](const Mode& mode, int box) {
+    count *= (mode.extent + box - 1) / box;
+    arguments.push_back(runtime::scalar(static_cast<uint32_t>(mode.extent)));
+    for (const int64_t stride : {mode.from, mode.to})
+      arguments.push_back(runtime::scalar(static_cast<uint64_t>(stride)));
+  };
+  for (const PermutedCopyForm::Axis* axis : {&form.rows, &form.columns}) {
+    add(axis->inner, axis->box);
+    add(axis->outer, kEdge / axis->box);
   }
+  for (const Mode& mode : form.outer) add(mode, 1);
   if (count >= int64_t{1} << 31)
     throw Error(fmt::format("copy of a tensor in {} blocks of {} x {}; less than 2^31 are taken at once",
                             count, kEdge, kEdge));

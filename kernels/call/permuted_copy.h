@@ -23,22 +23,28 @@ struct PermutedCopy {
   runtime::View from = {}, to = {};
 };
 
-// A copy goes by blocks of rows and columns, which are read along columns, and where the kernel `transposes`
-// are written along rows. Either has accesses of `vector` elements.
+// A copy goes by blocks of 64 x 64 elements, of which either axis goes along two modes: a block has `box`
+// elements of the inner one, and 64 / box of the outer one. It is read along columns, and where the kernel
+// `transposes` it is written along rows; accesses have `vector` elements.
 struct PermutedCopyForm {
   static constexpr size_t kOuter = 5;
 
+  struct Axis {
+    PermutedCopy::Mode inner = {1, 0, 0}, outer = {1, 0, 0};
+    int box = 64;
+  };
   int element_bytes = 2, vector = 1;
   bool transposes = false;
-  PermutedCopy::Mode rows = {1, 0, 0}, columns = {1, 0, 0};
+  Axis rows, columns;
   std::vector<PermutedCopy::Mode> outer = {};  // kOuter of them
 };
-// Throws Error for a copy of more than 7 modes that do not fold.
+// Throws Error for a copy of more than 9 modes that do not fold.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// Parameters: from, to (pointers); u32 rows, columns; u64 from_row, from_column, to_row, to_column; and for
-// each outer mode u32 extent, u64 from, to. Strides are in elements. Any grid (g, 1, 1) serves.
-Kernel permuted_copy(int element_bytes, int vector, bool transposes);
+// The kernel for all forms of these bytes, vectors, boxes and ways. Parameters: from, to (pointers); for the
+// inner and the outer mode of rows and of columns, and for each outer mode, u32 extent, u64 from, to. Strides
+// are in elements. Any grid (g, 1, 1) serves.
+Kernel permuted_copy(const PermutedCopyForm& form);
 
 // Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
 class PermutedCopier {
@@ -57,7 +63,7 @@ class PermutedCopier {
   Compiler compiler_;
   int multiprocessors_;
   std::mutex mutex_;
-  std::map<std::tuple<int, int, bool>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
+  std::map<std::tuple<int, int, bool, int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
 };
 
 }  // namespace ptxbuilder::kernels

@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <map>
-#include <mutex>
-#include <tuple>
+#include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "kernels/call/operand.h"
 #include "kernels/call/permuted_copy.h"
+#include "kernels/call/prepared_calls.h"
 
 namespace ptxbuilder::kernels {
 namespace {
-
-constexpr int64_t kMostKept = 1 << 12;  // forms; then all are forgotten
 
 TensorForm form_of(const ContractionTensor& x) {
   TensorForm form{x.type, x.extents, x.strides, x.memory.address % kTma == 0};
@@ -28,6 +27,40 @@ TensorForm form_of(const ContractionTensor& x) {
 
 size_t index_of(ContractionOperand which) { return static_cast<size_t>(which); }
 
+// A call's form is kept by its words, where it has no more letters and dimensions than these have room for.
+constexpr size_t kLetterWords = 4, kMostRank = 8, kTensorWords = 3 + 2 * kMostRank;
+constexpr size_t kFormWords = kLetterWords + 1 + 3 * kTensorWords;
+
+bool has_words(const ContractionArguments& p) {
+  bool fit = p.subscripts.size() <= kLetterWords * sizeof(uint64_t);
+  for (const ContractionTensor* x : {&p.a, &p.b, &p.d})
+    fit &= x->extents.size() <= kMostRank && (x->strides.empty() || x->strides.size() == x->extents.size());
+  return fit;
+}
+
+auto words_of(const ContractionArguments& p) {
+  return [&p](auto&& take) {
+    for (size_t at = 0; at < kLetterWords; ++at) {
+      uint64_t word = 0;
+      const size_t first = at * sizeof word, size = p.subscripts.size();
+      if (first < size) std::memcpy(&word, &p.subscripts[first], std::min(sizeof word, size - first));
+      take(at, word);
+    }
+    take(kLetterWords, uint64_t{p.alpha == 0});
+    size_t at = kLetterWords + 1;
+    for (const ContractionTensor* x : {&p.a, &p.b, &p.d}) {
+      const size_t rank = x->extents.size();
+      take(at, static_cast<uint64_t>(x->type) << 16 | rank << 8 | uint64_t{x->strides.empty()});
+      take(at + 1, x->memory.bytes), take(at + 2, x->memory.address % kTma);
+      for (size_t i = 0; i < kMostRank; ++i) {
+        take(at + 3 + i, i < rank ? static_cast<uint64_t>(x->extents[i]) : 0);
+        take(at + 3 + kMostRank + i, i < x->strides.size() ? static_cast<uint64_t>(x->strides[i]) : 0);
+      }
+      at += kTensorWords;
+    }
+  };
+}
+
 }  // namespace
 
 class Contraction::State {
@@ -36,100 +69,128 @@ class Contraction::State {
       : copier_(device, options.compiler), matmul_(device, std::move(options)) {}
 
   void run(const ContractionArguments& p, Where where) {
-    const Call call = called(p, where);
-    if (call.form->is_empty) return;
-    const size_t bytes = call.copied_bytes + matmul_.workspace_bytes(call.product, where);
-    const std::array<Operand, 3> operands = {all_of("A", p.a), all_of("B", p.b), all_of("D", p.d)};
-    const std::array<const Operand*, 3> others = {&operands[0], &operands[1], &operands[2]};
-    check_workspace("contraction", p.workspace, bytes, others, where);
+    const std::shared_ptr<const Known> known = found(p, where);
+    if (known->form.is_empty) return;
+    const Call call = known->call(p);
+    const size_t bytes = known->copied_bytes + matmul_.workspace_bytes(call.product, where);
+    if (!known->fits(p, bytes)) {
+      const std::array<Operand, 3> operands = {all_of("A", p.a), all_of("B", p.b), all_of("D", p.d)};
+      const std::array<const Operand*, 3> others = {&operands[0], &operands[1], &operands[2]};
+      check_workspace("contraction", p.workspace, bytes, others, where);
+    }
     for (const PermutedCopy& copy : call.first) copier_(copy, p.stream);
     matmul_(call.product, where);
     for (const PermutedCopy& copy : call.behind) copier_(copy, p.stream);
   }
   size_t workspace_bytes(const ContractionArguments& p, Where where) {
-    const Call call = called(p, where);
-    if (call.form->is_empty) return 0;
-    for (const auto* copies : {&call.first, &call.behind})
-      for (const PermutedCopy& copy : *copies) copier_.prepare(copy);
-    return call.copied_bytes + matmul_.workspace_bytes(call.product, where);
+    const std::shared_ptr<const Known> known = found(p, where);
+    if (known->form.is_empty) return 0;
+    return known->copied_bytes + matmul_.workspace_bytes(known->call(p).product, where);
   }
   std::string explain(const ContractionArguments& p, Where where) {
-    const Call call = called(p, where);
-    if (call.form->is_empty) return "nothing is to be done";
-    return fmt::format("{}; tile {}", call.form->text, text(matmul_.tile(call.product, where)));
+    const std::shared_ptr<const Known> known = found(p, where);
+    if (known->form.is_empty) return "nothing is to be done";
+    return fmt::format("{}; tile {}", known->form.text, text(matmul_.tile(known->call(p).product, where)));
   }
   void tune(const ContractionArguments& p, Where where) {
-    const Call call = called(p, where);
-    if (!call.form->is_empty) matmul_.tune(call.product, where);
+    const std::shared_ptr<const Known> known = found(p, where);
+    if (!known->form.is_empty) matmul_.tune(known->call(p).product, where);
   }
 
  private:
-  // The product and the copies of one call, whose addresses it has.
+  // The product and the copies of one call, with its addresses.
   struct Call {
-    std::shared_ptr<const ContractionForm> form;
     MatmulArguments product;
     std::vector<PermutedCopy> first, behind;
-    size_t copied_bytes = 0;
   };
 
-  std::shared_ptr<const ContractionForm> form(const ContractionArguments& p,
-                                              const ContractionTensors& tensors, Where where) {
-    Key key{p.subscripts, {}};
-    std::vector<int64_t>& words = key.second;
-    words.push_back(p.alpha == 0);
-    for (const TensorForm& x : tensors) {
-      words.push_back(static_cast<int64_t>(x.type) << 1 | x.is_aligned);
-      words.push_back(static_cast<int64_t>(x.extents.size()));
-      words.insert(words.end(), x.extents.begin(), x.extents.end());
-      words.insert(words.end(), x.strides.begin(), x.strides.end());
+  // All that is known of a call without its addresses, alpha, workspace and stream.
+  struct Known {
+    // The memory that a copy has in the workspace, and the tensor that it is of.
+    struct Copy {
+      PermutedCopy copy;
+      size_t tensor, offset;
+    };
+
+    ContractionForm form;
+    MatmulArguments product;
+    std::vector<Copy> copies;
+    size_t copied_bytes = 0;
+
+    Call call(const ContractionArguments& p) const {
+      // Without a workspace, whose size is asked for, copies have the first addresses of all, which memory
+      // never has.
+      const runtime::Address base = p.workspace.address ? p.workspace.address : kTma;
+      std::array<runtime::View, 3> memory = {p.a.memory, p.b.memory, p.d.memory};
+      Call call{product, {}, {}};
+      for (const Copy& known : copies) {
+        PermutedCopy one = known.copy;
+        runtime::View& own = memory[known.tensor];
+        const runtime::View near = {base + known.offset, one.to.bytes};
+        const bool is_read = known.tensor != index_of(ContractionOperand::d);
+        one.from = is_read ? own : near, one.to = is_read ? near : own;
+        own = near;
+        (is_read ? call.first : call.behind).push_back(std::move(one));
+      }
+      MatmulArguments& q = call.product;
+      const size_t a = form.exchanged ? 1 : 0;
+      q.a.memory = memory[a], q.b.memory = memory[1 - a], q.d.memory = memory[2];
+      q.modes = form.is_plain() ? nullptr : &form.modes;
+      q.alpha = p.alpha, q.fast_accumulation = p.fast_accumulation;
+      q.workspace = {p.workspace.address ? base + copied_bytes : 0,
+                     p.workspace.bytes - std::min(p.workspace.bytes, copied_bytes)};
+      q.stream = p.stream;
+      return call;
     }
-    const std::lock_guard lock(mutex_);
-    if (const auto known = forms_.find(key); known != forms_.end()) return known->second;
-    if (forms_.size() >= kMostKept) forms_.clear();
-    auto made =
-        std::make_shared<const ContractionForm>(contraction(p.subscripts, tensors, p.alpha == 0, where));
-    return forms_.emplace(std::move(key), std::move(made)).first->second;
+
+    // Says whether the workspace is sound, as far as is easily seen.
+    bool fits(const ContractionArguments& p, size_t needed) const {
+      const runtime::View used = {p.workspace.address, needed};
+      bool is = p.workspace.bytes >= needed && used.address % kTma == 0 && (needed == 0 || used.address != 0);
+      for (const ContractionTensor* x : {&p.a, &p.b, &p.d}) is &= needed == 0 || lie_apart(used, x->memory);
+      return is;
+    }
+  };
+
+  std::shared_ptr<const Known> found(const ContractionArguments& p, Where where) {
+    const bool keeps = has_words(p);
+    if (keeps)
+      if (const std::shared_ptr<const Known>* known = known_.find(words_of(p))) return *known;
+    const uint64_t number = known_.number();
+    std::shared_ptr<const Known> made = make(p, where);
+    const Call call = made->call(p);
+    for (const auto* copies : {&call.first, &call.behind})
+      for (const PermutedCopy& copy : *copies) copier_.prepare(copy);
+    if (keeps) known_.add(words_of(p), made, number);
+    return made;
   }
 
-  Call called(const ContractionArguments& p, Where where) {
+  static std::shared_ptr<const Known> make(const ContractionArguments& p, Where where) {
     const std::array<const ContractionTensor*, 3> given = {&p.a, &p.b, &p.d};
-    Call call;
-    call.form = form(p, {form_of(p.a), form_of(p.b), form_of(p.d)}, where);
-    const ContractionForm& f = *call.form;
-    if (f.is_empty) return call;
-    std::array<runtime::View, 3> memory = {p.a.memory, p.b.memory, p.d.memory};
+    auto known = std::make_shared<Known>();
+    known->form = contraction(p.subscripts, {form_of(p.a), form_of(p.b), form_of(p.d)}, p.alpha == 0, where);
+    const ContractionForm& f = known->form;
+    if (f.is_empty) return known;
     for (size_t i = 0; i < 3; ++i) check_bytes(*given[i], "ABD"[i], where);
     for (const ContractionCopy& copy : f.copies) {
       const size_t i = index_of(copy.operand),
                    bytes = static_cast<size_t>(copy.elements) * size_of(given[i]->type);
-      const runtime::View near = {p.workspace.address + call.copied_bytes, bytes};
-      call.copied_bytes += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
-      PermutedCopy one{size_of(given[i]->type), {}, memory[i], near};
+      PermutedCopy one{size_of(given[i]->type), {}, {0, bytes}, {0, bytes}};
       const bool is_read = copy.operand != ContractionOperand::d;
       for (const ContractionCopy::Mode& mode : copy.modes)
         one.modes.push_back(is_read ? PermutedCopy::Mode{mode.extent, mode.given, mode.near}
                                     : PermutedCopy::Mode{mode.extent, mode.near, mode.given});
-      if (!is_read) std::swap(one.from, one.to);
-      (is_read ? call.first : call.behind).push_back(std::move(one));
-      memory[i] = near;
+      known->copies.push_back({std::move(one), i, known->copied_bytes});
+      known->copied_bytes += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
     }
-    MatmulArguments& q = call.product;
+    MatmulArguments& q = known->product;
     q.m = f.modes.m.extent(), q.n = f.modes.n.extent(), q.k = f.modes.k.extent(),
     q.batches = f.modes.batch.extent();
     q.a_k_major = f.a_k_major, q.b_k_major = f.b_k_major;
-    const size_t a = f.exchanged ? 1 : 0;
-    q.a = {.memory = memory[a], .type = given[a]->type};
-    q.b = {.memory = memory[1 - a], .type = given[1 - a]->type};
-    q.d = {.memory = memory[2], .type = p.d.type};
-    q.alpha = p.alpha, q.fast_accumulation = p.fast_accumulation;
-    q.workspace = {p.workspace.address + call.copied_bytes,
-                   p.workspace.bytes - std::min(p.workspace.bytes, call.copied_bytes)};
-    q.stream = p.stream;
-    if (!f.is_plain()) {
-      q.modes = &f.modes;
-      return call;
-    }
-    // The rows of a stored matrix, and batches.
+    q.a.type = given[f.exchanged ? 1 : 0]->type, q.b.type = given[f.exchanged ? 0 : 1]->type;
+    q.d.type = p.d.type;
+    if (!f.is_plain()) return known;
+    // These are the rows of a stored matrix, and batches.
     const auto strides = [&](DeviceMatrix& x, const ModeList& rows, int64_t ProductMode::*stride) {
       if (rows.size() > 0) x.stride = rows[0].*stride;
       if (f.modes.batch.size() > 0) x.batch_stride = f.modes.batch[0].*stride;
@@ -137,7 +198,7 @@ class Contraction::State {
     strides(q.a, q.a_k_major ? f.modes.m : f.modes.k, &ProductMode::a);
     strides(q.b, q.b_k_major ? f.modes.n : f.modes.k, &ProductMode::b);
     strides(q.d, f.modes.m, &ProductMode::d);
-    return call;
+    return known;
   }
 
   // The operand reaches from the first element to the last, with what lies between.
@@ -164,12 +225,9 @@ class Contraction::State {
                                      name, x.memory.address, size_of(x.type)));
   }
 
-  using Key = std::pair<std::string, std::vector<int64_t>>;
-
   PermutedCopier copier_;
   Matmul matmul_;
-  std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const ContractionForm>> forms_;
+  ByForm<kFormWords, std::shared_ptr<const Known>> known_;
 };
 
 Contraction::Contraction(runtime::Device& device, MatmulOptions options)

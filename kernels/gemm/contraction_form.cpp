@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "kernels/call/operand.h"
+#include "kernels/call/prepared_calls.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -422,6 +423,7 @@ ContractionForm contraction(std::string_view subscripts, const ContractionTensor
       to->add(place);
     }
   if (is_zero) form.modes.k = {}, form.modes.k.add({0});
+  form.modes.number = next_number_of_calls();
   form.text = fmt::format("{}, {}, {}, {}{}", axis_text("m", f.axes.m, f.m_box),
                           axis_text("n", f.axes.n, f.n_box), axis_text("k", f.axes.k, 0),
                           axis_text("batches", f.axes.batch, 0), exchanged ? ", with A and B exchanged" : "");

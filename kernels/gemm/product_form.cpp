@@ -135,7 +135,8 @@ std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p) {
 bool is_plain(const MatmulArguments& p) {
   const bool is_there = p.a.memory.address != 0 && p.b.memory.address != 0 && p.d.memory.address != 0;
   const bool is_empty = p.m == 0 || p.n == 0 || p.batches == 0;
-  return p.epilogue.empty() && !p.modes && (is_there || is_empty) && is_aligned(p) && is_apart(p);
+  return p.epilogue.empty() && (!p.modes || p.modes->number != 0) && (is_there || is_empty) &&
+         is_aligned(p) && is_apart(p);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -42,7 +42,7 @@ constexpr size_t kProductSources = from_operand + product_operands.size();
 std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
 
 // The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
-constexpr size_t kProductFormWords = 18 + product_operands.size() + 2 * product_matrices;
+constexpr size_t kProductFormWords = 19 + product_operands.size() + 2 * product_matrices;
 inline auto words_of(const MatmulArguments& p) {
   return [&p](auto&& take) {
     size_t at = 0;
@@ -60,6 +60,7 @@ inline auto words_of(const MatmulArguments& p) {
       return is;
     };
     for (const int64_t extent : {p.m, p.n, p.k, p.batches, p.rows_of_a, p.rows_of_d}) add(extent);
+    add(p.modes ? p.modes->number : 0);
     matrix(p.a), matrix(p.b), matrix(p.d);
 #define PTXBUILDER_MATRIX(name, ...) \
   if (given(p.name.memory, 3)) matrix(p.name);

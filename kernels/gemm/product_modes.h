@@ -70,6 +70,8 @@ struct ProductModes {
   int m_box = 0, n_box = 0;
   WindowsOf windows_of = WindowsOf::none;
   PixelWindows windows = {};
+  // Calls whose modes have the same number have equal modes, and are prepared once; 0 has no such promise.
+  uint64_t number = 0;
 };
 
 // So many tiles of `length` elements lie along an axis.

@@ -27,7 +27,7 @@ inline LoadOptions uncached() {
   return options;
 }
 
-inline std::string ptx_of(Kernel kernel) {
+inline std::string compiled_ptx(Kernel kernel) {
   CompilerOptions options;
   options.cache = false;
   options.assemble = false;

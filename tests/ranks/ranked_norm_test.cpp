@@ -52,7 +52,7 @@ std::string right_ptx(const NormCase& c) {
   kernels::RowCall call;
   call.operation = &operation;
   call.tensors = {p.x, p.residual, p.weight, p.y, p.new_residual};
-  return ptx_of(kernels::all_reduce_norm(kernels::check_rows(call, Where{}).problem, c.ranks));
+  return compiled_ptx(kernels::all_reduce_norm(kernels::check_rows(call, Where{}).problem, c.ranks));
 }
 
 }  // namespace

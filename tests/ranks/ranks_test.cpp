@@ -42,8 +42,8 @@ struct Mutant : PtxMutant {
 };
 
 std::string ptx_of_form(RankedForm form, const kernels::RankedTile& tile) {
-  return ptx_of(form == RankedForm::all_gather ? kernels::all_gather_product(tile)
-                                               : kernels::product_reduce_scatter(tile));
+  return compiled_ptx(form == RankedForm::all_gather ? kernels::all_gather_product(tile)
+                                                     : kernels::product_reduce_scatter(tile));
 }
 
 }  // namespace

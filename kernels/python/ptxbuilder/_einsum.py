@@ -1,8 +1,11 @@
 """Contractions by name, for whichever framework their operands are of."""
+import functools
 import math
 
 from . import _ext
 from ._common import CODES, check_flags, check_number, device_of, door_of, name_of, output_of, warn_of_work
+
+KEPT = 4096  # forms of calls
 
 
 def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=False, tf32=False, device=None):
@@ -49,7 +52,8 @@ def einsum_explained(subscripts, a, b, *, out_dtype=None, tf32=False, device=Non
         number = getattr(getattr(a, "device", None), "index", None)
     of_a, of_b = _described(a, 1 << 44), _described(b, 2 << 44)
     shape, lying = shape_of(letters, a.shape, b.shape), []
-    axes = made(letters, of_a[4], of_b[4], shape, lambda extents: lying.extend(extents), lambda _, axes: axes) or range(len(shape))
+    order = order_of(letters, of_a[4], of_b[4])
+    axes = made(order, shape, lambda extents: lying.extend(extents), lambda _, axes: axes) or range(len(shape))
     strides = tuple(math.prod(lying[axis + 1:]) for axis in axes)
     d = (3 << 44, *CODES[words.type_of(a, None)], shape, strides, 0, 0, False)
     return _ext.contraction_explained(_ext.EMULATOR if number is None else number, text_of(letters), of_a, of_b, d, 1.0,
@@ -74,8 +78,9 @@ def parsed(subscripts):
     a, comma, b = operands.partition(",")
     if not comma:
         raise ValueError(f"subscripts: {subscripts!r} names one operand; a contraction has two, as 'mk,nk->mn'")
-    for which, letters in (("A", a), ("B", b), ("the result", result)):
-        for letter in letters:
+    together = a + b + result
+    if not (together.isascii() and together.isalpha()):
+        for which, letter in ((which, letter) for which, letters in (("A", a), ("B", b), ("the result", result)) for letter in letters):
             if not (letter.isascii() and letter.isalpha()):
                 raise ValueError(f"subscripts: {letter!r} of {which} in {subscripts!r}; a dimension is a letter, and operands are two")
     if not arrow:
@@ -100,9 +105,15 @@ def shape_of(letters, of_a, of_b):
     return tuple(extents[letter] for letter in letters[2])
 
 
-def made(letters, of_a, of_b, shape, empty, permuted):
-    """A result, which lies so that it is stored as the product makes it: batches, and rows and columns in the order in which the operands,
-    of these strides, have them."""
+def made(order, shape, empty, permuted):
+    """A result whose memory is in an order of order_of(): `empty` makes one of given extents, `permuted` turns its dimensions."""
+    result = empty(tuple([shape[axis] for axis in order[0]]))
+    return result if order[1] is None else permuted(result, order[1])
+
+
+def order_of(letters, of_a, of_b):
+    """The dimensions of the result in the order in which the product stores them: batches, and rows and columns as the operands, of these
+    strides, have them. The second is which of those each dimension is, or None where they are in order."""
     a, b, d = letters
     strides = {**dict(zip(b, of_b)), **dict(zip(a, of_a))}
 
@@ -110,15 +121,21 @@ def made(letters, of_a, of_b, shape, empty, permuted):
         return 0 if letter in a and letter in b else 2 if (letter in a) == (d[-1] in a and d[-1] not in b) else 1
 
     order = sorted(d, key=lambda letter: (group(letter), -strides[letter]))
-    result = empty(tuple(shape[d.index(letter)] for letter in order))
-    return result if order == list(d) else permuted(result, tuple(order.index(letter) for letter in d))
+    axes = None if order == list(d) else tuple(order.index(letter) for letter in d)
+    return tuple(d.index(letter) for letter in order), axes
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _result_of(letters, shape_a, shape_b, of_a, of_b):
+    """The shape of a result that is made, and its order."""
+    return shape_of(letters, shape_a, shape_b), order_of(letters, of_a, of_b)
 
 
 def run(kit, letters, a, b, out, words, stream=None):
     """One contraction of tensors of any strides; `kit` says how tensors are made and passed."""
-    shape, name = shape_of(letters, a.shape, b.shape), words.type_of(a, out)
+    (shape, order), name = _result_of(letters, a.shape, b.shape, kit.strides_of(a), kit.strides_of(b)), words.type_of(a, out)
     if out is None:
-        out = made(letters, kit.strides_of(a), kit.strides_of(b), shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
+        out = made(order, shape, lambda lying: kit.empty(a, lying, name), kit.permuted)
     elif tuple(out.shape) != shape:
         raise ValueError(f"D: its shape is {tuple(out.shape)}, and that of {text_of(letters)!r} is {shape}")
     elif name_of(out.dtype) != name:

@@ -26,8 +26,8 @@ def _(subscripts, a, b, alpha=1.0, out_dtype=None, precise=False, tf32=False, de
     check_meta(a, b)
     words = _einsum.Words(alpha, out_dtype, precise, tf32, device)
     letters, dtype = _einsum.parsed(subscripts), DTYPES[words.type_of(a, None)]
-    return _einsum.made(letters, a.stride(), b.stride(), _einsum.shape_of(letters, a.shape, b.shape),
-                        lambda lying: a.new_empty(lying, dtype=dtype), tensors.permuted)
+    order = _einsum.order_of(letters, a.stride(), b.stride())
+    return _einsum.made(order, _einsum.shape_of(letters, a.shape, b.shape), lambda lying: a.new_empty(lying, dtype=dtype), tensors.permuted)
 
 
 def _keep(ctx, inputs, output):

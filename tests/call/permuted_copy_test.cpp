@@ -1,0 +1,134 @@
+// Copies of tensors whose modes come in another order, beside plain loops: drawn modes, gaps, sizes and
+// alignments.
+//
+//   permuted_copy_test [--device=emulator|cuda|auto] [--permuted_copies=N]
+#include "kernels/call/permuted_copy.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "error_kit.h"
+#include "options.h"
+#include "runtime/buffer.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::permuted_copy_test {
+using kernels::PermutedCopy;
+
+namespace {
+
+const size_t& count = test::option<size_t>("permuted_copies", 24);
+
+struct Drawn {
+  PermutedCopy copy;
+  int64_t read = 1, written = 1;  // elements from the first to the last
+};
+
+// Strides that grow along the modes in an order of their own, with gaps now and then.
+int64_t lay_out(std::vector<PermutedCopy::Mode>& modes, int64_t PermutedCopy::Mode::*stride, bool gaps,
+                std::mt19937_64& random) {
+  std::vector<size_t> order(modes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::shuffle(order, random);
+  int64_t next = 1, last = 0;
+  for (const size_t i : order) {
+    modes[i].*stride = next;
+    last += (modes[i].extent - 1) * next;
+    next = next * modes[i].extent + (gaps && random() % 3 == 0 ? 8 : 0);
+  }
+  return last + 1;
+}
+
+Drawn drawn(std::mt19937_64& random) {
+  Drawn d;
+  d.copy.element_bytes = 1 << random() % 3;
+  const size_t modes = 1 + random() % 8;
+  int64_t all = 1;
+  for (size_t i = 0; i < modes; ++i) {
+    const int64_t most = std::max<int64_t>(1, 60000 / all);
+    const int64_t extent = std::min<int64_t>(most, random() % 2 ? 8 << random() % 4 : 1 + random() % 40);
+    d.copy.modes.push_back({extent, 0, 0});
+    all *= extent;
+  }
+  const bool gaps = random() % 3 == 0;
+  d.read = lay_out(d.copy.modes, &PermutedCopy::Mode::from, gaps, random);
+  d.written = lay_out(d.copy.modes, &PermutedCopy::Mode::to, gaps, random);
+  return d;
+}
+
+// Calls `work` with the first byte of each element on both sides.
+void each_element(const PermutedCopy& copy, const std::function<void(size_t from, size_t to)>& work) {
+  std::vector<int64_t> at(copy.modes.size(), 0);
+  while (true) {
+    int64_t from = 0, to = 0;
+    for (size_t i = 0; i < at.size(); ++i) from += at[i] * copy.modes[i].from, to += at[i] * copy.modes[i].to;
+    work(static_cast<size_t>(from * copy.element_bytes), static_cast<size_t>(to * copy.element_bytes));
+    size_t i = 0;
+    while (i < at.size() && ++at[i] == copy.modes[i].extent) at[i++] = 0;
+    if (i == at.size()) return;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("drawn copies are those of plain loops, and touch nothing else") {
+  const auto device = runtime::open_device(device_name);
+  kernels::PermutedCopier copier(*device, {});
+  std::mt19937_64 random(20);
+  int wide = 0, transposed = 0, boxed = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Drawn d = drawn(random);
+    const size_t offset = random() % 3 ? 0 : static_cast<size_t>(d.copy.element_bytes);
+    const auto bytes = [&](int64_t elements) {
+      return offset + static_cast<size_t>(elements) * static_cast<size_t>(d.copy.element_bytes);
+    };
+    std::vector<uint8_t> from(bytes(d.read)), expected(bytes(d.written));
+    for (uint8_t& byte : from) byte = static_cast<uint8_t>(random());
+    for (uint8_t& byte : expected) byte = static_cast<uint8_t>(random());
+    const auto source = runtime::Buffer::of(*device, from);
+    const auto target = runtime::Buffer::of(*device, expected);
+    d.copy.from = {source.address() + offset, from.size() - offset};
+    d.copy.to = {target.address() + offset, expected.size() - offset};
+    each_element(d.copy, [&](size_t read, size_t written) {
+      std::memcpy(&expected[offset + written], &from[offset + read],
+                  static_cast<size_t>(d.copy.element_bytes));
+    });
+    copier(d.copy, {});
+    device->synchronize();
+    std::string words = fmt::format("{} B, offset {}:", d.copy.element_bytes, offset);
+    for (const PermutedCopy::Mode& mode : d.copy.modes)
+      words += fmt::format(" {} ({}, {})", mode.extent, mode.from, mode.to);
+    INFO(words);
+    CHECK(target.copy_out<uint8_t>() == expected);
+    const kernels::PermutedCopyForm form = form_of(d.copy);
+    wide += form.vector > 1, transposed += form.transposes;
+    boxed += form.rows.box < 64 || form.columns.box < 64;
+  }
+  MESSAGE(fmt::format("{} copies: {} by 16 bytes, {} transposed, {} in blocks of two modes", count, wide,
+                      transposed, boxed));
+  CHECK(std::min({wide, transposed, boxed}) > 0);
+}
+
+TEST_CASE("short modes fill blocks together") {
+  // Both sides have an inner mode of 8 elements, and 64 of two modes are next to each other.
+  PermutedCopy copy{2, {{8, 1, 512}, {8, 8, 64}, {64, 64, 1}}, {0, 1 << 20}, {1 << 20, 1 << 20}};
+  const kernels::PermutedCopyForm form = form_of(copy);
+  CHECK(form.transposes);
+  CHECK(form.vector == 8);
+  CHECK(form.columns.box == 8);
+  CHECK(form.columns.inner.extent * form.columns.outer.extent == 64);
+  CHECK(form.rows.box == 64);
+}
+
+TEST_CASE("ten modes that do not fold are refused") {
+  PermutedCopy copy;
+  for (int64_t i = 0; i < 10; ++i) copy.modes.push_back({2, int64_t{1} << (9 - i), int64_t{1} << i});
+  CHECK_ERROR(form_of(copy), "10 modes that do not fold; it has 9 at most");
+}
+
+}  // namespace ptxbuilder::test::permuted_copy_test
