@@ -1,8 +1,19 @@
 #include "kernels/call/prepared_calls.h"
 
+#include <algorithm>
 #include <array>
 
+#include "kernels/call/operand.h"
+
 namespace ptxbuilder::kernels {
+
+bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
+                        std::initializer_list<runtime::View> operands) {
+  if (bytes == 0) return true;
+  const runtime::View used = {workspace.address, bytes};
+  return workspace.bytes >= bytes && used.address != 0 && used.address % kTma == 0 &&
+         std::ranges::all_of(operands, [&](const runtime::View& x) { return lie_apart(used, x); });
+}
 
 uint64_t next_number_of_calls() {
   static std::atomic<uint64_t> last = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -78,6 +79,11 @@ class PreparedCall {
 inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
+
+// Says whether a workspace of which `bytes` are taken is large enough, aligned, and apart from the operands'
+// memory as a whole. check_workspace() has the last word on one that is not.
+bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
+                        std::initializer_list<runtime::View> operands);
 
 uint64_t next_number_of_calls();  // no other object has it, nor had it before
 

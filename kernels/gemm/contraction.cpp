@@ -73,7 +73,7 @@ class Contraction::State {
     if (known->form.is_empty) return;
     const Call call = known->call(p);
     const size_t bytes = known->copied_bytes + matmul_.workspace_bytes(call.product, where);
-    if (!known->fits(p, bytes)) {
+    if (!is_sound_workspace(p.workspace, bytes, {p.a.memory, p.b.memory, p.d.memory})) {
       const std::array<Operand, 3> operands = {all_of("A", p.a), all_of("B", p.b), all_of("D", p.d)};
       const std::array<const Operand*, 3> others = {&operands[0], &operands[1], &operands[2]};
       check_workspace("contraction", p.workspace, bytes, others, where);
@@ -141,14 +141,6 @@ class Contraction::State {
                      p.workspace.bytes - std::min(p.workspace.bytes, copied_bytes)};
       q.stream = p.stream;
       return call;
-    }
-
-    // Says whether the workspace is sound, as far as is easily seen.
-    bool fits(const ContractionArguments& p, size_t needed) const {
-      const runtime::View used = {p.workspace.address, needed};
-      bool is = p.workspace.bytes >= needed && used.address % kTma == 0 && (needed == 0 || used.address != 0);
-      for (const ContractionTensor* x : {&p.a, &p.b, &p.d}) is &= needed == 0 || lie_apart(used, x->memory);
-      return is;
     }
   };
 
