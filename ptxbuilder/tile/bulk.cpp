@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "ptxbuilder/tile/multicast.h"
 
 namespace ptxbuilder {
@@ -56,9 +58,82 @@ void record_bulk(bool is_store, const TileView& view, const MulticastGroups& gro
   kernel.copies.push_back(std::move(record));
 }
 
+// Calls `copy` for each row of a view with its place in shared memory, its number, and its place in the
+// matrix, for several at a time, whose numbers are all asked for before the first is needed.
+void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps,
+              const std::function<void(smem, u32, gmem)>& copy) {
+  constexpr int kMost = 8;
+  const int count = view.row_count(), row_bytes = view.bytes() / count;
+  const int together = std::gcd(count, kMost);
+  const auto body = [&](u32 first) {
+    std::vector<u32> numbers;
+    for (int i = 0; i < together; ++i) {
+      const u32 number = rows.index(first + static_cast<uint32_t>(i));
+      numbers.push_back(clamps ? min(number, rows.count - 1) : number);
+    }
+    for (int i = 0; i < together; ++i) {
+      const u32 row = first + static_cast<uint32_t>(i);
+      const u64 element = u64(numbers[static_cast<size_t>(i)]) * u64(rows.stride) + u64(rows.column);
+      copy(view.address() + row * static_cast<uint32_t>(row_bytes), numbers[static_cast<size_t>(i)],
+           rows.first + element * static_cast<uint64_t>(size_of(rows.type)));
+    }
+  };
+  if (together == count) return body(0);
+  for_(0, u32(static_cast<uint32_t>(count)), static_cast<uint32_t>(together), body);
+}
+
+// The bytes of a row of a view, each of which is a copy.
+uint32_t row_bytes_of(const TileView& view, const detail::RowsByIndex& rows, std::string_view operation) {
+  detail::check_upright(view, operation);
+  (void)bulk_bytes(view, rows.type, rows.column, 1, operation);
+  const int bytes = view.bytes() / view.row_count();
+  if (auto known = Builder::current().constant(rows.stride);
+      known && known->value * static_cast<uint64_t>(size_of(rows.type)) % 16 != 0)
+    throw Error(fmt::format("{}: a row of the matrix each {} elements, {} B, which are no multiple of 16 B",
+                            operation, known->value,
+                            known->value * static_cast<uint64_t>(size_of(rows.type))));
+  return static_cast<uint32_t>(bytes);
+}
+
 }  // namespace
 
 namespace detail {
+
+void bulk_gather(const LoadView& to, const RowsByIndex& from) {
+  const uint32_t bytes = row_bytes_of(to.place(), from, "bulk_gather");
+  if (const int ctas = multicast_groups(to.multicast_axes()).count(); ctas > 1)
+    throw Error(fmt::format("bulk_gather: rows for {} CTAs; each loads its own: take no multicast", ctas));
+  if (to.fill() != OobFill::zero)
+    throw Error(fmt::format(
+        "bulk_gather: a view with {} outside: numbers beyond the last row are as good as the last",
+        name(to.fill())));
+  begin_load(to, "bulk_gather");
+  const std::optional<u64> policy = cache_policy(to.eviction());
+  const isa::Row& row = isa::cp_async_bulk_load({false, policy.has_value()});
+  each_row(to.place(), from, true, [&](smem place, u32, gmem source) {
+    std::vector<Argument> arguments = {place, source, u32(bytes), *to.barrier()};
+    if (policy) arguments.emplace_back(*policy);
+    Builder::current().emit(row, arguments, to.condition());
+  });
+  record_bulk(false, to.place(), {});
+}
+
+void bulk_scatter(std::optional<CopyReduction> reduction, const RowsByIndex& to, const CopyView& from) {
+  const std::string_view operation = reduction ? "bulk_scatter_reduce" : "bulk_scatter";
+  const uint32_t bytes = row_bytes_of(from.place(), to, operation);
+  if (reduction) check_reduction(*reduction, to.type, operation);
+  const std::optional<u64> policy = cache_policy(from.eviction());
+  const isa::Row& row = reduction ? isa::cp_reduce_async_bulk({*reduction, to.type, policy.has_value()})
+                                  : isa::cp_async_bulk_store({policy.has_value()});
+  each_row(from.place(), to, false, [&](smem place, u32 number, gmem target) {
+    pred is_there = number < to.count;
+    if (from.condition()) is_there = is_there & *from.condition();
+    std::vector<Argument> arguments = {target, place, u32(bytes)};
+    if (policy) arguments.emplace_back(*policy);
+    Builder::current().emit(row, arguments, is_there);
+  });
+  record_bulk(true, from.place(), {});
+}
 
 void bulk_load(const LoadView& to, gmem from, DType type, u32 start) {
   const MulticastGroups groups = multicast_groups(to.multicast_axes());

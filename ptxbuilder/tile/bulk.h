@@ -18,7 +18,42 @@ template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
                  Where where = Where::here());
 
+// A matrix in global memory of which an index names rows: `count` of them, `stride` elements from one to the
+// next.
+template <class T>
+struct IndexedRows {
+  gptr<T> first;
+  u32 stride, count;
+};
+// It gives, for a row of a view, the number of a row of the matrix, and may load it from anywhere.
+using RowIndex = std::function<u32(u32 row)>;
+
+// Brings rows that an index names into those of a view, each by a copy of its own, from `column` of the
+// matrix on: one thread calls this, and a pipeline counts it as a load of the view. A number that the matrix
+// has not is as good as the last. What bulk_load() asks of a view, of its columns and of where rows begin
+// holds here too, and CTAs share no such load.
+template <class T>
+void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex& index, u32 column = 0,
+                 Where where = Where::here());
+// The other way round; a row whose number the matrix has not is dropped. Which of two rows of one number
+// stays is not certain.
+template <class T>
+void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
+                  Where where = Where::here());
+// Each element joins the one that is there, as in bulk_reduce(): rows of one number all do.
+template <class T>
+void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
+                         const RowIndex& index, u32 column = 0, Where where = Where::here());
+
 namespace detail {
+struct RowsByIndex {
+  gmem first;
+  DType type;
+  u32 stride, count, column;
+  const RowIndex& index;
+};
+void bulk_gather(const LoadView& to, const RowsByIndex& from);
+void bulk_scatter(std::optional<CopyReduction> reduction, const RowsByIndex& to, const CopyView& from);
 void bulk_load(const LoadView& to, gmem from, DType type, u32 start);
 void bulk_store(std::optional<CopyReduction> reduction, gmem to, DType type, u32 start, const CopyView& from);
 }  // namespace detail
@@ -37,6 +72,24 @@ template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from, Where where) {
   AtLine line(where);
   detail::bulk_store(reduction, to, T::dtype, start, from);
+}
+template <class T>
+void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex& index, u32 column,
+                 Where where) {
+  AtLine line(where);
+  detail::bulk_gather(to, {from.first, T::dtype, from.stride, from.count, column, index});
+}
+template <class T>
+void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column,
+                  Where where) {
+  AtLine line(where);
+  detail::bulk_scatter(std::nullopt, {to.first, T::dtype, to.stride, to.count, column, index}, from);
+}
+template <class T>
+void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
+                         const RowIndex& index, u32 column, Where where) {
+  AtLine line(where);
+  detail::bulk_scatter(reduction, {to.first, T::dtype, to.stride, to.count, column, index}, from);
 }
 
 }  // namespace ptxbuilder

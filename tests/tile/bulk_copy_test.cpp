@@ -3,6 +3,9 @@
 //   bulk_copy_test [--device=emulator|cuda|auto]
 #include <fmt/format.h>
 
+#include <numeric>
+#include <random>
+
 #include "copy_kit.h"
 #include "library_kit.h"
 #include "ptxbuilder/dtype.h"
@@ -102,6 +105,124 @@ TEST_CASE("bulk copies that threads do where a condition holds") {
               runtime::scalar(uint32_t{loads}), runtime::scalar(uint32_t{stores})});
       CHECK(b.copy_out<uint32_t>() == wanted);
     }
+}
+
+namespace {
+
+constexpr uint32_t kWide = 80;  // elements from a row of the matrices to the next
+constexpr uint32_t kMissing = 1 << 20;
+
+struct RowsCase {
+  int rows, cols;
+  uint32_t count, column;
+};
+
+// out's rows `to[i]` get in's rows `from[i] + shift`, by columns from `column` on; `from` lies in shared
+// memory.
+Kernel moved_rows(const RowsCase& c, uint32_t shift, bool adds) {
+  Kernel k("moved_rows");
+  auto [in, out, from, to] =
+      k.params<gptr<bf16>, gptr<bf16>, gptr<u32>, gptr<u32>>("in", "out", "from", "to");
+  const SharedTile tile = k.shared<bf16>({c.rows, c.cols}), numbers = k.shared<u32>({1, 64});
+  Barriers bar(k, {1});
+  sync_threads();
+  const sptr<u32> number(numbers[0].address());
+  if_(tid_x() < u32(static_cast<uint32_t>(c.rows)), [&] { number[tid_x()] = u32(from[tid_x()]) + shift; });
+  sync_threads();
+  elect([&] {
+    const IndexedRows<bf16> matrix{in, kWide, c.count}, result{out, kWide, c.count};
+    bulk_gather(
+        tile[0].expecting(bar[0]), matrix, [&](u32 row) { return u32(number[row]); }, c.column);
+    barrier_wait(bar[0], 0);
+    const RowIndex by = [&](u32 row) { return u32(to[row]); };
+    if (adds)
+      bulk_scatter_reduce(CopyReduction::add, result, tile[0], by, c.column);
+    else
+      bulk_scatter(result, tile[0], by, c.column);
+    cp_async_bulk_commit_group();
+  });
+  wait_stores(0);
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("rows that an index names are gathered and scattered, and a neighbour's shows") {
+  Running running;
+  std::mt19937 random(11);
+  for (const RowsCase& c : {RowsCase{16, 64, 24, 8}, {5, 8, 9, 72}, {13, 80, 40, 0}, {64, 16, 64, 40}})
+    for (const bool adds : {false, true}) {
+      CAPTURE(c.rows);
+      CAPTURE(adds);
+      std::vector<uint32_t> from(static_cast<size_t>(c.rows)), to(c.count);
+      std::iota(to.begin(), to.end(), 0);
+      std::shuffle(to.begin(), to.end(), random);
+      to.resize(from.size(), 0);  // each row once, and where rows are added, two of them twice
+      if (adds) to[1] = to[0], to[3] = to[2];
+      to[4] = kMissing;
+      for (uint32_t& row : from) row = random() % (c.count - 1);
+      from[2] = kMissing;
+      // Small whole numbers, which bf16 adds exactly.
+      const auto number = [](size_t i) { return static_cast<float>(i * 2654435761u % 61); };
+      std::vector<uint16_t> in(c.count * kWide), before(in.size());
+      for (size_t i = 0; i < in.size(); ++i)
+        in[i] = static_cast<uint16_t>(encode(DType::bf16, number(i))),
+        before[i] = static_cast<uint16_t>(encode(DType::bf16, 3));
+      const auto run = [&](uint32_t shift) {
+        const runtime::Buffer a = runtime::Buffer::of(*running.device, in),
+                              d = runtime::Buffer::of(*running.device, before),
+                              f = runtime::Buffer::of(*running.device, from),
+                              t = runtime::Buffer::of(*running.device, to);
+        launch(running, moved_rows(c, shift, adds), {1, 1, 1},
+               {runtime::pointer(a, DType::bf16), runtime::pointer(d, DType::bf16),
+                runtime::pointer(f, DType::u32), runtime::pointer(t, DType::u32)});
+        return d.copy_out<uint16_t>();
+      };
+      std::vector<uint16_t> wanted = before;
+      for (size_t row = 0; row < from.size(); ++row)
+        for (int col = 0; col < c.cols && to[row] < c.count; ++col) {
+          const size_t place = c.column + static_cast<size_t>(col);
+          const double moved = decode(DType::bf16, in[std::min(from[row], c.count - 1) * kWide + place]);
+          uint16_t& there = wanted[to[row] * kWide + place];
+          there = static_cast<uint16_t>(encode(DType::bf16, moved + (adds ? decode(DType::bf16, there) : 0)));
+        }
+      CHECK(run(0) == wanted);
+      CHECK(run(1) != wanted);
+    }
+}
+
+TEST_CASE("misuse of rows by an index is named, and its twin is accepted") {
+  const auto build = [](TileShape shape, Swizzle swizzle, uint32_t stride, bool shared = false) {
+    Kernel k("misuse");
+    auto [in, numbers] = k.params<gptr<bf16>, gptr<u32>>("in", "numbers");
+    if (shared) k.cluster(2, 1, 1);
+    const SharedTile tile = k.shared(DType::bf16, shape, swizzle, 1, "rows");
+    Barriers bar(k, {1});
+    elect([&] {
+      const auto to = tile[0].expecting(bar[0]);
+      const IndexedRows<bf16> rows{in, stride, 8};
+      const RowIndex by = [&](u32 row) { return u32(numbers[row]); };
+      if (shared)
+        bulk_gather(to.multicast(ClusterAxis::x), rows, by);
+      else
+        bulk_gather(to, rows, by);
+    });
+  };
+  build({16, 64}, Swizzle::none, 64);
+  CHECK_ERROR(build({16, 64}, Swizzle::b128, 64), "whole rows without swizzle");
+  CHECK_ERROR(build({16, 64}, Swizzle::none, 68), "a row of the matrix each 68 elements, 136 B");
+  CHECK_ERROR(build({16, 64}, Swizzle::none, 64, true), "bulk_gather: rows for 2 CTAs");
+  const auto scatter = [](CopyReduction reduction) {
+    Kernel k("misuse");
+    auto [out, numbers] = k.params<gptr<f32>, gptr<u32>>("out", "numbers");
+    const SharedTile tile = k.shared<f32>({8, 16});
+    elect([&] {
+      bulk_scatter_reduce(reduction, IndexedRows<f32>{out, 16, 8}, tile[0],
+                          [&](u32 row) { return u32(numbers[row]); });
+    });
+  };
+  scatter(CopyReduction::add);
+  CHECK_ERROR(scatter(CopyReduction::bit_and), "bulk_scatter_reduce: and of f32");
 }
 
 namespace {
