@@ -133,8 +133,11 @@ Breach strides_breach(const TensorMapView& a) {
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
     // Any dimension but the first may be the slowest, so each is held against the row alone. An interleaved
-    // row is not contiguous, and a dimension of one element is never stepped along.
-    const uint64_t least = a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 ? row : 0;
+    // row is not contiguous, and a dimension of one element is never stepped along. A pixel may have what the
+    // next ones have too, as a window's line does.
+    const bool is_held =
+        a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0;
+    const uint64_t least = is_held ? row : 0;
     if (stride < least)
       return breaks("strides", i, {round_up(row, align)},
                     "the stride of dimension {}, {} B, is less than a row of {} x {} = {} B; at least {} B",

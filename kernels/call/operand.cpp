@@ -101,7 +101,7 @@ void check_memory(const char* operation, const Operand& x, Where where) {
   if (x.is_empty()) return;
   for (const Dimension& d : outer_of(x)) {
     if (d.extent <= 1) continue;
-    if (d.stride < x.columns)
+    if (d.stride < x.columns && !d.overlaps)
       refuse(operation, x,
              fmt::format("a {} stride of {} elements for rows of {}; it must be at least as long", d.word,
                          d.stride, x.columns),

@@ -16,6 +16,7 @@ struct Operand {
   struct Dimension {
     const char* word = "";  // what errors call one of them: "row", "head", "batch"
     int64_t extent = 1, stride = 0;
+    bool overlaps = false;  // one may go on where the next has begun
   };
   static constexpr size_t kMostOuter = runtime::Argument::kMaxRank - 1;
 

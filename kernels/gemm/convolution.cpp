@@ -20,7 +20,10 @@ runtime::View behind(runtime::View memory, size_t bytes) {
 class Convolution::State {
  public:
   State(runtime::Device& device, MatmulOptions options)
-      : device_(device), copier_(device, options.compiler), matmul_(device, std::move(options)) {}
+      : device_(device),
+        packer_(device, options.compiler),
+        copier_(device, options.compiler),
+        matmul_(device, std::move(options)) {}
 
   void run(const ConvolutionArguments& p, Where where) {
     ConvolutionForm form = convolution_form(p, where);
@@ -32,16 +35,22 @@ class Convolution::State {
       device_.queue_fill(result.memory.address, 0, bytes, p.stream);
     }
     for (ConvolutionProduct& one : form.products) {
+      for (PackedPixels& copy : one.ahead) {
+        copy.to = placed(copy.to, p.workspace);
+        packer_(copy, p.stream);
+      }
       matmul_(product_of(one, p.workspace, p.stream), where);
       if (!one.behind) continue;
-      one.behind->from = {p.workspace.address, one.scratch};
+      one.behind->from = placed(one.behind->from, p.workspace);
       copier_(*one.behind, p.stream);
     }
   }
   size_t workspace_bytes(const ConvolutionArguments& p, Where where) {
     ConvolutionForm form = convolution_form(p, where);
-    for (const ConvolutionProduct& one : form.products)
+    for (const ConvolutionProduct& one : form.products) {
+      for (const PackedPixels& copy : one.ahead) packer_.prepare(copy);
       if (one.behind) copier_.prepare(*one.behind);
+    }
     return bytes_of(form, where);
   }
   std::string explain(const ConvolutionArguments& p, Where where) {
@@ -68,12 +77,18 @@ class Convolution::State {
   static const ContractionTensor& result_of(const ConvolutionArguments& p) {
     return p.result == ConvolutionResult::y ? p.y : p.result == ConvolutionResult::x ? p.x : p.w;
   }
-  // A product whose result is copied has it at the start of the workspace, and the rest to work with.
+  // What lies in the workspace begins there so many bytes behind its start.
+  static runtime::View placed(runtime::View near, runtime::View workspace) {
+    return {workspace.address + near.address, near.bytes};
+  }
+  // A product has what copies leave of the workspace to work with.
   static MatmulArguments product_of(const ConvolutionProduct& one, runtime::View workspace,
                                     runtime::Stream stream) {
     MatmulArguments q = one.product;
     if (one.modes) q.modes = &*one.modes;
-    if (one.behind) q.d.memory = {workspace.address, one.scratch};
+    if (one.a_is_near) q.a.memory = placed(q.a.memory, workspace);
+    if (one.b_is_near) q.b.memory = placed(q.b.memory, workspace);
+    if (one.d_is_near) q.d.memory = placed(q.d.memory, workspace);
     q.workspace = behind(workspace, one.scratch);
     q.stream = stream;
     return q;
@@ -98,6 +113,7 @@ class Convolution::State {
   }
 
   runtime::Device& device_;
+  PixelPacker packer_;
   PermutedCopier copier_;
   Matmul matmul_;
 };

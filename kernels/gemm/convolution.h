@@ -33,8 +33,10 @@ enum class ConvolutionResult : uint8_t { y, x, w };
 //
 // Placement: TMA walks over the pixels under windows as they lie (im2col), so that no copy is made, where
 // channels of a group, in x, w and y, have multiples of 16 bytes; others are copied into the workspace, as in
-// MatmulArguments. A gradient of x with steps is a product for each place between two windows, whose results
-// are copied to where they belong. A result that no window reaches, all or in part, has no gaps.
+// MatmulArguments. Up to 8 channels of x, which would fill a part of what is multiplied, are copied with a
+// line's padding, so that a window has a line's taps side by side. A gradient of x with steps is a product
+// for each place between two windows, whose results are copied to where they belong. A result that no window
+// reaches, all or in part, has no gaps.
 struct ConvolutionArguments {
   struct Along {
     int64_t step = 1;                // pixels from a window to the next, 1 to 8

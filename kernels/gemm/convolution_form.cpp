@@ -19,6 +19,7 @@ enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters
 
 // Of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
 // cp.async.bulk.tensor).
+constexpr int64_t kFewChannels = 8;  // 16 bytes
 constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
 
 [[noreturn]] void refuse_convolution(Where where, const std::string& what) {
@@ -221,6 +222,72 @@ class ConvolutionFormer {
             x_.strides[kImage]};
   }
 
+  // A place of its own in the workspace.
+  static runtime::View near(ConvolutionProduct& one, size_t bytes) {
+    const runtime::View place = {one.scratch, bytes};
+    one.scratch += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
+    return place;
+  }
+
+  // Pixels of few channels, of which a line's taps lie side by side: a window has `reach` elements of a line.
+  struct Packing {
+    int64_t packed, width, reach, filter_width;
+  };
+  std::optional<Packing> packing() const {
+    const int64_t taps = w_.extents[kPixel], step = p_.along_w.step;
+    if (p_.groups > 1 || channels() > kFewChannels || size_of(x_.type) != 2 || taps == 1 ||
+        p_.along_w.spread > 1)
+      return std::nullopt;
+    // TMA takes windows that begin at multiples of 16 bytes, as lines do.
+    Packing of = {channels() <= kFewChannels / 2 && step % 2 == 0 ? kFewChannels / 2 : kFewChannels, 0, 0, 0};
+    const int64_t unit = kFewChannels / of.packed;
+    of.width = round_up((y_.extents[kPixel] - 1) * step + taps, unit);
+    of.reach = taps * of.packed;
+    of.filter_width = round_up(taps, unit);
+    return of;
+  }
+  PackedPixels packed(const ImageTensor& t, int64_t before, int64_t packed, int64_t width) const {
+    return {.channels = static_cast<int>(channels()),
+            .packed = static_cast<int>(packed),
+            .width = t.extents[kPixel],
+            .lines = t.extents[kLine],
+            .images = t.extents[kImage],
+            .pixel = t.strides[kPixel],
+            .line = t.strides[kLine],
+            .image = t.strides[kImage],
+            .before = before,
+            .packed_width = width,
+            .from = t.memory};
+  }
+  // x so copied, whose windows `modes` gets, and where it lies.
+  runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
+    PackedPixels& copy = one.ahead.emplace_back(packed(x_, p_.along_w.before, of.packed, of.width));
+    copy.to = near(one, copy.bytes());
+    PixelWindows& v = modes.windows;
+    v = over_x();
+    v.w = {.extent = v.w.count, .stride = p_.along_w.step * of.packed, .count = v.w.count};
+    v.h.stride = of.width * of.packed;
+    v.image_stride = v.h.stride * v.h.extent;
+    v.channels = of.reach;
+    return copy.to;
+  }
+  void packed_forward(ConvolutionProduct& one, const Packing& of) {
+    MatmulArguments& q = one.product;
+    ProductModes modes;
+    modes.windows_of = WindowsOf::a;
+    q.a.memory = pack_x(one, of, modes);
+    PackedPixels& filters_copy = one.ahead.emplace_back(packed(w_, 0, of.packed, of.filter_width));
+    q.b.memory = filters_copy.to = near(one, filters_copy.bytes());
+    one.a_is_near = one.b_is_near = true;
+    const int64_t line = of.filter_width * of.packed;
+    modes.m.add({.extent = modes.windows.all(), .d = flat(y_)});
+    modes.n.add({.extent = filters(), .b = line * modes.windows.h.taps, .d = 1});
+    modes.k.add({.extent = of.reach, .a = 1, .b = 1});
+    modes.k.add({});
+    modes.k.add({.extent = modes.windows.h.taps, .b = line});
+    take(one, modes);
+  }
+
   // y = windows of x times filters.
   void forward() {
     ConvolutionProduct& one = product(x_, w_, y_);
@@ -231,6 +298,7 @@ class ConvolutionFormer {
       const auto skipped = static_cast<uint64_t>(group_ * filters() * size_of(y_.type));
       q.bias = {p_.bias.address + skipped, p_.bias.bytes - std::min<uint64_t>(skipped, p_.bias.bytes)};
     }
+    if (const auto few = packing()) return packed_forward(one, *few);
     const PixelWindows windows = over_x();
     const auto is_pixel = [](const PixelWindows::Along& d) {
       return d.taps == 1 && d.step == 1 && d.first == 0 && d.count == d.extent;
@@ -299,9 +367,10 @@ class ConvolutionFormer {
     modes.k.add({.extent = h.windows.taps, .b = h.period * w_.strides[kLine]});
     take(one, modes);
     if (is_whole) return;
-    one.scratch =
-        static_cast<size_t>(round_up(modes.windows.all() * channels() * size_of(x_.type), kPartAlignment));
-    PermutedCopy copy{size_of(x_.type), {{channels(), 1, 1}}, {}, {}};
+    one.d_is_near = true;
+    one.product.d.memory =
+        near(one, static_cast<size_t>(modes.windows.all() * channels() * size_of(x_.type)));
+    PermutedCopy copy{size_of(x_.type), {{channels(), 1, 1}}, one.product.d.memory, {}};
     int64_t from = channels();
     const auto add = [&](int64_t extent, int64_t to) {
       copy.modes.push_back({extent, from, to});
@@ -314,12 +383,36 @@ class ConvolutionFormer {
     one.behind = copy;
   }
 
+  void packed_gradient_of_w(ConvolutionProduct& one, const Packing& of) {
+    MatmulArguments& q = one.product;
+    ProductModes modes;
+    modes.windows_of = WindowsOf::b;
+    q.b.memory = pack_x(one, of, modes);
+    const int64_t taps = modes.windows.h.taps, line = of.filter_width * of.packed;
+    q.d.memory = near(one, static_cast<size_t>(filters() * taps * line * size_of(w_.type)));
+    one.b_is_near = one.d_is_near = true;
+    modes.k.add({.extent = modes.windows.all(), .a = flat(y_)});
+    modes.m.add({.extent = filters(), .a = 1, .d = taps * line});
+    modes.n.add({.extent = of.reach, .b = 1, .d = 1});
+    modes.n.add({});
+    modes.n.add({.extent = taps, .d = line});
+    take(one, modes);
+    one.behind = PermutedCopy{size_of(w_.type),
+                              {{channels(), 1, 1},
+                               {w_.extents[kPixel], of.packed, w_.strides[kPixel]},
+                               {taps, line, w_.strides[kLine]},
+                               {filters(), taps * line, w_.strides[kImage]}},
+                              q.d.memory,
+                              w_.memory};
+  }
+
   // w = pixels of y, turned, times windows of x.
   void gradient_of_w() {
     ConvolutionProduct& one = product(y_, x_, w_);
     MatmulArguments& q = one.product;
     q.a_k_major = q.b_k_major = false;
     q.a.memory = group_of_y(), q.b.memory = group_of_x(), q.d.memory = group_of_w();
+    if (const auto few = packing()) return packed_gradient_of_w(one, *few);
     ProductModes modes;
     modes.windows_of = WindowsOf::b, modes.windows = over_x();
     modes.k.add({.extent = modes.windows.all(), .a = flat(y_)});

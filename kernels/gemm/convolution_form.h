@@ -4,16 +4,20 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/call/packed_pixels.h"
 #include "kernels/call/permuted_copy.h"
 #include "kernels/gemm/convolution.h"
 
 namespace ptxbuilder::kernels {
 
-// One product. Where its result is copied, that begins `scratch` bytes long at the workspace's start.
+// One product, and the copies ahead of it and behind it. What is copied, or comes from the product, has its
+// place in the workspace, by an address from its start, of which these take `scratch` bytes.
 struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
   std::optional<ProductModes> modes;  // none of a product of matrices
+  std::vector<PackedPixels> ahead = {};
   std::optional<PermutedCopy> behind = {};
+  bool a_is_near = false, b_is_near = false, d_is_near = false;  // in the workspace
   size_t scratch = 0;
 };
 

@@ -62,6 +62,20 @@ runtime::Im2col walk_of(const PixelWindows& windows) {
   return walk;
 }
 
+// A number below 2^31 is divided by `divisor` where its product with the factor is shifted right: with
+// 2^(s-1) < divisor <= 2^s, factor times divisor is 2^(31+s) and less than 2^s more, which times the number
+// is less than 2^(31+s).
+struct Reciprocal {
+  int64_t factor, shift;
+};
+Reciprocal reciprocal_of(int64_t divisor) {
+  int64_t bits = 0;
+  while (int64_t{1} << bits < divisor) ++bits;
+  const auto power = static_cast<unsigned __int128>(1) << (31 + bits);
+  const auto by = static_cast<unsigned __int128>(divisor);
+  return {static_cast<int64_t>((power + by - 1) / by), 31 + bits};
+}
+
 // Throws Error for types and storage that no tile can serve.
 void check_operation(const GemmOperation& operation, Where where) {
   GemmTile smallest;
@@ -210,7 +224,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
         for (size_t i = 0; i + 1 < list->size(); ++i) number((*list)[i].extent);
     if (operation.windows != WindowsOf::none)
       for (const PixelWindows::Along& d : {o.modes->windows.w, o.modes->windows.h}) {
-        for (const int64_t value : {d.count, d.first, d.step}) number(value);
+        const Reciprocal by = reciprocal_of(d.count);
+        for (const int64_t value : {d.count, by.factor, by.shift, d.first, d.step}) number(value);
         number(d.turned ? d.spread * (d.taps - 1) : 0);
         number(d.turned ? -d.spread : d.spread);
       }

@@ -276,7 +276,7 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
 // Images, of channels of pixels of lines.
 Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWindows& of) {
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = of.channels, .outer_count = 3};
-  o.outer[0] = {"pixel", of.w.extent, of.w.stride};
+  o.outer[0] = {"pixel", of.w.extent, of.w.stride, true};
   o.outer[1] = {"line", of.h.extent, of.h.stride};
   o.outer[2] = {"image", of.images, of.image_stride};
   return o;
@@ -343,8 +343,10 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
     }
   };
   settle(modes.m, modes.m_box, o.size.m), settle(modes.n, modes.n_box, o.size.n);
-  if (const int stage = kStageBytes / size_of(p.a.type); modes.windows_of == WindowsOf::a)
-    o.size.k = tiles_along(modes.k, 0, stage) * stage;
+  if (modes.windows_of == WindowsOf::a) {
+    const int64_t stage = kStageBytes / size_of(p.a.type);
+    o.size.k = tiles_along(modes.k, 0, static_cast<int>(stage)) * stage;
+  }
   const auto operand = [&](const char* name, const DeviceMatrix& x, bool k_major, const ModeList& extent,
                            WindowsOf its, int64_t ProductMode::*stride) {
     if (modes.windows_of == its) return windows_operand(name, x, modes.windows);

@@ -42,6 +42,8 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
         add(fmt::format("{}_{}", name, d), scalar, DType::u32, meaning);
       };
       number("windows", "windows of an image");
+      number("reciprocal", "a number times this, shifted right by `shift`, is divided by the windows");
+      number("shift", "bits");
       number("first", "the pixel where an image's first window begins, in two's complement");
       number("step", "pixels from a window to the next");
       number("tap", "pixels from a window's first to its tap 0");

@@ -94,6 +94,21 @@ TEST_CASE("every tile of clusters, exchanged operands and divided sums takes win
   }
 }
 
+TEST_CASE("windows of few channels have a line's taps side by side, from a copy") {
+  for (const auto& [channels, taps, step] :
+       {std::tuple{3, 7, 2}, {3, 3, 1}, {1, 5, 4}, {8, 3, 1}, {4, 2, 2}, {5, 3, 3}, {7, 9, 1}})
+    for (const ConvolutionResult result : {ConvolutionResult::y, ConvolutionResult::w}) {
+      ConvolutionCase c{
+          .images = 2, .channels = channels, .filters = 24, .extents = {11, 13}, .out = DType::f32};
+      c.taps = {3, taps}, c.seed = static_cast<uint64_t>(channels);
+      c.along[0] = {.step = 2, .before = 1, .behind = 2},
+      c.along[1] = {.step = step, .before = 3, .behind = 1};
+      check_case(c, result);
+      const std::string text = convolution().explain(ConvolutionTrial(device(), c, result).arguments());
+      CHECK_MESSAGE(text.find("workspace") != std::string::npos, text);
+    }
+}
+
 TEST_CASE("a halo of the wrong side, a neighbour's pixel and the other dimension's spread show") {
   ConvolutionCase c{.images = 2, .channels = 16, .filters = 24, .extents = {9, 9}, .out = DType::f32};
   c.along[0] = {.before = 2, .spread = 1}, c.along[1] = {.before = 2, .behind = 2, .spread = 2};

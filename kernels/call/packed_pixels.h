@@ -1,0 +1,51 @@
+// Copies of images whose pixels have few channels, for products that take several pixels of a line as one
+// row.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "runtime/compile/load.h"
+
+namespace ptxbuilder::kernels {
+
+// Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8, of which those behind their channels
+// are zeros. A line of the copy begins `before` pixels ahead of the image's and has `packed_width`, of which
+// those outside of the image are zeros; lines and images follow each other without gaps.
+struct PackedPixels {
+  int channels = 1, packed = 4;
+  int64_t width = 1, lines = 1, images = 1;
+  int64_t pixel = 0, line = 0, image = 0;  // elements from one to the next
+  int64_t before = 0, packed_width = 1;
+  runtime::View from = {}, to = {};  // `to` at a multiple of 16
+
+  int64_t pixels() const { return packed_width * lines * images; }
+  size_t bytes() const { return static_cast<size_t>(pixels() * packed) * 2; }
+};
+
+// Parameters: from, to (pointers); u32 width, lines, before, packed_width, pixels; u64 pixel, line, image.
+// Any grid (g, 1, 1) serves.
+Kernel packed_pixels(int channels, int packed);
+
+// Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
+class PixelPacker {
+ public:
+  PixelPacker(runtime::Device& device, const LoadOptions& options);
+
+  // Queued. Throws Error for 2^31 pixels and more.
+  void operator()(const PackedPixels& copy, runtime::Stream stream);
+  // Loads the kernel, which a capture could not wait for.
+  void prepare(const PackedPixels& copy) { kernel(copy); }
+
+ private:
+  runtime::LoadedKernel& kernel(const PackedPixels& copy);
+
+  runtime::Device& device_;
+  Compiler compiler_;
+  int multiprocessors_;
+  std::mutex mutex_;
+  std::map<std::pair<int, int>, std::unique_ptr<runtime::LoadedKernel>> kernels_;
+};
+
+}  // namespace ptxbuilder::kernels
