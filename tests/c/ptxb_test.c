@@ -1257,7 +1257,7 @@ static void check_rows(unsigned seed) {
 
 /* This is a convolution of 3 x 3 with steps of 2 along lines, a bias and relu. */
 static void check_convolution(unsigned seed) {
-  enum { kImages = 2, kLines = 6, kPixels = 5, kChannels = 8, kFilters = 16, kOut = 3 };
+  enum { kImages = 2, kLines = 6, kPixels = 5, kChannels = 16, kFilters = 24, kOut = 3 };
   Matrix x, w, y, bias;
   int64_t of_x[] = {kImages, kLines, kPixels, kChannels}, of_w[] = {kFilters, 3, 3, kChannels},
           of_y[] = {kImages, kOut, kPixels, kFilters};
@@ -1291,7 +1291,7 @@ static void check_convolution(unsigned seed) {
     }
   CHECK(wrong == 0);
   p.groups = 2;
-  REFUSED(ptxb_convolution_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "filters of 8 channels for 2 groups");
+  REFUSED(ptxb_convolution_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "filters of 16 channels for 2 groups");
   p.groups = 1, p.result = PTXB_CONVOLUTION_W;
   REFUSED(ptxb_convolution_workspace(device, &p, &bytes), "a bias or an activation with a gradient");
   p.bias = NULL, p.activation = PTXB_NONE;

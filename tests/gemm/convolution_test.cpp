@@ -169,4 +169,54 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
   CHECK_ERROR(convolution()(scattered.arguments()), "convolution: this call takes a workspace");
 }
 
+TEST_CASE("a product of windows says what does not go with them") {
+  kernels::Matmul matmul(device());
+  kernels::ProductModes modes;
+  modes.windows_of = kernels::WindowsOf::a;
+  modes.windows = {{.extent = 6, .stride = 8, .count = 4, .taps = 3},
+                   {.extent = 5, .stride = 48, .count = 3, .taps = 3},
+                   8,
+                   2,
+                   240};
+  modes.m.add({.extent = 24, .d = 16});
+  modes.n.add({.extent = 16, .b = 72, .d = 1});
+  for (const int64_t extent : {8, 3, 3}) modes.k.add({.extent = extent, .a = 1, .b = extent == 8 ? 1 : 8});
+  kernels::MatmulArguments p;
+  p.m = 24, p.n = 16, p.k = 72, p.modes = &modes;
+  p.a = {.memory = {4096, 960}}, p.b = {.memory = {8192, 1 << 14}}, p.d = {.memory = {1 << 16, 1 << 12}};
+  (void)matmul.workspace_bytes(p);
+  const auto refused = [&](auto&& change) {
+    const kernels::ProductModes right = modes;
+    change();
+    std::string error;
+    try {
+      (void)matmul.workspace_bytes(p);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    modes = right;
+    return error;
+  };
+  CHECK(refused([&] { modes.windows.images = 3; }).find("36 windows in 3 images, and m of 24 in 1 modes") !=
+        std::string::npos);
+  CHECK(refused([&] { modes.windows.h.taps = 1; }).find("windows of 1 x 3 taps of 8 channels, and k of 72") !=
+        std::string::npos);
+  CHECK(refused([&] { modes.windows.h.extent = 6; }).find("A of bf16: 6 x 8 elements") != std::string::npos);
+  kernels::GemmOperation o;
+  o.k_modes = 3, o.windows = kernels::WindowsOf::a;
+  const auto refusal = [&](const char* tile) {
+    return kernels::plan_of(o, kernels::parse_tile(tile)).refusal;
+  };
+  CHECK(refusal("128x64x64_3_2x1").empty());
+  CHECK(refusal("128x64x64_3_1x2")
+            .find("windows loaded by 2 CTAs; each loads its own: take no cluster along columns") !=
+        std::string::npos);
+  CHECK(refusal("64x64x128_3_w1").find("depth 128 with windows; a stage has 128 B, 64 bf16") !=
+        std::string::npos);
+  o.a_k_major = false;
+  CHECK(refusal("128x64x64_3").find("windows of A stored along m; channels are k") != std::string::npos);
+  o.a_k_major = true, o.batched = true;
+  CHECK(refusal("128x64x64_3").find("windows with batches") != std::string::npos);
+}
+
 }  // namespace ptxbuilder::test::convolution_test
