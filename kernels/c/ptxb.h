@@ -420,14 +420,15 @@ typedef struct ptxb_ranked {
   size_t memory_bytes; /* of each; ptxb_ranked_memory() says how many */
   int32_t ranks, rank;
   int32_t scatters;
-  int32_t reserved; /* 0 */
-  const ptxb_tensor*
-      gathered;             /* [ranks * rows, k] of A's type: all ranks' A, where `scatters` is 0; or NULL */
-  const ptxb_tensor* scale; /* one float32, by which this rank's products are multiplied; or NULL */
+  int32_t reserved;            /* 0 */
+  const ptxb_tensor* gathered; /* [ranks * rows, k]: all ranks' A, where `scatters` is 0; or NULL */
+  const ptxb_tensor* scale;    /* one float32, by which this rank's products are multiplied; or NULL */
+  int32_t multiprocessors;     /* that it may take, on all ranks alike; 0 for all of the GPU's */
+  int32_t reserved_too;        /* 0 */
 } ptxb_ranked;
 
 #define PTXB_RANKED_INIT \
-  { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL }
+  { sizeof(ptxb_ranked), NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /* The bytes of memory that each rank has for others to reach, at a multiple of 256; `memory` is not read.
  * Calls that may run at once need memory each. */
@@ -452,7 +453,7 @@ typedef struct ptxb_ranked_norm {
   size_t memory_bytes; /* of each, the same on all; ptxb_ranked_norm_memory() says how many at least */
   int32_t ranks, rank;
   float epsilon;
-  int32_t reserved; /* 0 */
+  int32_t multiprocessors; /* as that of ptxb_ranked */
 } ptxb_ranked_norm;
 
 #define PTXB_RANKED_NORM_INIT \

@@ -34,9 +34,8 @@ struct Matrix : Placed {
   }
 };
 
-void check_ranks(int ranks, int reserved) {
+void check_ranks(int ranks) {
   if (ranks < 2) throw Error(fmt::format("ranks: {}; there are 2 at least", ranks));
-  if (reserved != 0) throw Error(fmt::format("reserved: {}; it is 0", reserved));
 }
 
 template <class Call>
@@ -54,7 +53,9 @@ std::vector<runtime::View> memory_of(const Call& call) {
 RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gpu) {
   constexpr size_t kFirst = offsetof(ptxb_ranked, reserved) + sizeof given_ranked.reserved;
   const ptxb_ranked r = grown(given_ranked, PTXB_RANKED_INIT, kFirst, "ptxb_ranked", "PTXB_RANKED_INIT");
-  check_ranks(r.ranks, r.reserved);
+  check_ranks(r.ranks);
+  for (const int32_t reserved : {r.reserved, r.reserved_too})
+    if (reserved != 0) throw Error(fmt::format("reserved: {}; it is 0", reserved));
   if (r.scatters != 0 && r.scatters != 1) throw Error(fmt::format("scatters: {}; it is 0 or 1", r.scatters));
   const Matrix a("A", r.a, gpu), b("B", r.b, gpu, true), d("D", r.d, gpu);
   RankedCall call;
@@ -63,7 +64,7 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
   kernels::RankedArguments& p = call.arguments;
   if (r.scatters && a.extent(0) % r.ranks != 0)
     throw Error(fmt::format("A: {} rows, which {} ranks do not divide evenly", a.extent(0), r.ranks));
-  p.rank = r.rank;
+  p.rank = r.rank, p.multiprocessors = r.multiprocessors;
   p.rows = r.scatters ? a.extent(0) / r.ranks : a.extent(0);
   p.n = b.extent(0), p.k = a.extent(1), p.type = a.type, p.d_type = d.type;
   p.b_along_n = b.is_along_rows;
@@ -84,14 +85,14 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
 }
 
 RankedNormCall read_ranked_norm(const ptxb_ranked_norm& given_norm, bool with_memory, int gpu) {
-  constexpr size_t kFirst = offsetof(ptxb_ranked_norm, reserved) + sizeof given_norm.reserved;
+  constexpr size_t kFirst = offsetof(ptxb_ranked_norm, multiprocessors) + sizeof given_norm.multiprocessors;
   const ptxb_ranked_norm r =
       grown(given_norm, PTXB_RANKED_NORM_INIT, kFirst, "ptxb_ranked_norm", "PTXB_RANKED_NORM_INIT");
-  check_ranks(r.ranks, r.reserved);
+  check_ranks(r.ranks);
   RankedNormCall call;
   call.ranks = r.ranks;
   kernels::RankedNormArguments& p = call.arguments;
-  p.rank = r.rank, p.epsilon = r.epsilon;
+  p.rank = r.rank, p.epsilon = r.epsilon, p.multiprocessors = r.multiprocessors;
   p.x = read_row_operand("x", r.x, gpu);
   if (r.residual) p.residual = read_row_operand("residual", r.residual, gpu);
   if (r.weight) p.weight = read_row_operand("weight", r.weight, gpu);

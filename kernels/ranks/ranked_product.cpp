@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/call/told_call.h"
+#include "kernels/call/watched.h"
 #include "kernels/ranks/all_gather.h"
 #include "kernels/ranks/exchange.h"
 #include "kernels/ranks/reduce_scatter.h"
@@ -78,6 +80,7 @@ runtime::LoadedKernel& RankedProduct::kernel(const RankedTile& tile) {
   const std::lock_guard lock(mutex_);
   for (const auto& [known, kernel] : kernels_)
     if (known == tile) return *kernel;
+  const WatchedKernels watched;
   Kernel made = form_ == RankedForm::all_gather ? all_gather_product(tile) : product_reduce_scatter(tile);
   return *kernels_
               .emplace_back(tile,
@@ -133,10 +136,17 @@ void RankedProduct::operator()(const RankedArguments& p, const RankedTile& given
     arguments.push_back(more);
   if (tile.keeps) arguments.push_back(runtime::tensor(p.kept, p.type, {k, rows, ranks}));
   if (tile.is_scaled) arguments.push_back(runtime::pointer(p.scale, DType::f32));
-  kernel(tile).launch(
-      {.grid = {ranked_grid(tile, p.rows, p.n, p.multiprocessors ? p.multiprocessors : multiprocessors_)},
-       .stream = p.stream},
-      arguments);
+  const auto described = [&] {
+    return fmt::format("a product of {} ranks and {}, rows {} n {} k {} of {}", ranks,
+                       form_ == RankedForm::all_gather ? "all-gather" : "reduce-scatter", p.rows, p.n, p.k,
+                       name(p.type));
+  };
+  told_call(described, [&] {
+    kernel(tile).launch(
+        {.grid = {ranked_grid(tile, p.rows, p.n, p.multiprocessors ? p.multiprocessors : multiprocessors_)},
+         .stream = p.stream},
+        arguments);
+  });
 }
 
 }  // namespace ptxbuilder::kernels

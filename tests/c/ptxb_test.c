@@ -1323,7 +1323,9 @@ static void check_ranked(void) {
   OK(ptxb_ranked_memory(device, &product, &bytes));
   product.scale = &flat.tensor;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scale");
-  product.scale = NULL, product.a = &turned.tensor;
+  product.scale = NULL, product.reserved_too = 1;
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "reserved: 1; it is 0");
+  product.reserved_too = 0, product.a = &turned.tensor;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "A: it has gaps");
   product.a = &wide.tensor, product.d = &x.tensor, product.scatters = 1;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: a product whose sums are scattered");
@@ -1333,9 +1335,7 @@ static void check_ranked(void) {
   norm.x = norm.residual = norm.y = norm.new_residual = &x.tensor, norm.ranks = 3;
   OK(ptxb_ranked_norm_memory(device, &norm, &bytes));
   CHECK(bytes == 262144 + 2 * 3 * 512);
-  norm.reserved = 1;
-  REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "reserved: 1; it is 0");
-  norm.reserved = 0, norm.ranks = 1;
+  norm.ranks = 1;
   REFUSED(ptxb_ranked_norm_memory(device, &norm, &bytes), "ranks: 1; there are 2 at least");
   norm.ranks = 3;
   REFUSED(ptxb_ranked_norm_run(device, &norm, NULL), "the list of the ranks' memory is NULL");

@@ -180,12 +180,12 @@ def check_gradients(rank, place):
         return torch.cat(parts)
 
     @ranks.gather_operation.register_kernel("cpu")
-    def _(a, b, scale, out_dtype, keeps, group_name):
+    def _(a, b, scale, out_dtype, keeps, multiprocessors, group_name):
         gathered = gather(a)
         return gathered @ b * scale, gathered if keeps else a.new_empty(0, a.shape[1])
 
     @ranks.scatter_operation.register_kernel("cpu")
-    def _(a, b, scale, out_dtype, group_name):
+    def _(a, b, scale, out_dtype, multiprocessors, group_name):
         part = a @ b * scale
         dist.all_reduce(part)
         return part.chunk(RANKS)[rank].clone()
@@ -201,10 +201,10 @@ def check_gradients(rank, place):
     hs, weights = torch.randn(RANKS, RANKS * rows, k).double(), torch.randn(RANKS, RANKS * rows, n).double()
 
     def of_gather(x, w):
-        return ranks.gather_operation(x, w.t(), scales[rank], None, w.requires_grad, name)[0]
+        return ranks.gather_operation(x, w.t(), scales[rank], None, w.requires_grad, 0, name)[0]
 
     def of_scatter(h, w):
-        return ranks.scatter_operation(h, w.t(), scales[rank], None, name)
+        return ranks.scatter_operation(h, w.t(), scales[rank], None, 0, name)
 
     for x in (xs, ws, hs):
         x.requires_grad_()

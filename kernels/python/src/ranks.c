@@ -60,19 +60,20 @@ static bool read_ranked_norm(ranked_norm* r, PyObject* tensors, PyObject* memory
 }
 
 PyDoc_STRVAR(ranked_words,
-             "ranked(tensors, memory, bytes, rank, scatters, device, stream)\n\n"
+             "ranked(tensors, memory, bytes, rank, scatters, multiprocessors, device, stream)\n\n"
              "Queues this rank's part of a product of (A, B, D, gathered, scale): `memory` is a tuple of the "
              "addresses of all ranks' exchange "
              "memory, each of so many bytes.");
 static PyObject* ext_ranked(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 7) return fail("ranked() takes another number of arguments");
+  if (count != 8) return fail("ranked() takes another number of arguments");
   ranked r;
   target to;
   if (!read_ranked(&r, args[0], args[1], args[4])) return NULL;
   r.call.memory_bytes = PyLong_AsSize_t(args[2]);
   r.call.rank = (int32_t)PyLong_AsLong(args[3]);
-  if (PyErr_Occurred() || !choose_target(args[5], args[6], &r.a, "A", &to)) return NULL;
+  r.call.multiprocessors = (int32_t)PyLong_AsLong(args[5]);
+  if (PyErr_Occurred() || !choose_target(args[6], args[7], &r.a, "A", &to)) return NULL;
   if (to.is_staged) return fail("a product of ranks takes tensors on GPUs");
   PyThreadState* state = PyEval_SaveThread();
   const char* error = host_ranked(to.device, &r.call, to.stream);
@@ -100,19 +101,20 @@ static PyObject* ext_ranked_memory(PyObject* self, PyObject* const* args, Py_ssi
 
 PyDoc_STRVAR(
     norm_words,
-    "ranked_norm(tensors, memory, bytes, rank, epsilon, device, stream)\n\n"
+    "ranked_norm(tensors, memory, bytes, rank, epsilon, multiprocessors, device, stream)\n\n"
     "Queues this rank's part of an all-reduce with a norm of (x, residual, weight, y, new_residual), "
     "by memory as ranked() takes it.");
 static PyObject* ext_ranked_norm(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
-  if (count != 7) return fail("ranked_norm() takes another number of arguments");
+  if (count != 8) return fail("ranked_norm() takes another number of arguments");
   ranked_norm r;
   target to;
   if (!read_ranked_norm(&r, args[0], args[1])) return NULL;
   r.call.memory_bytes = PyLong_AsSize_t(args[2]);
   r.call.rank = (int32_t)PyLong_AsLong(args[3]);
   r.call.epsilon = (float)PyFloat_AsDouble(args[4]);
-  if (PyErr_Occurred() || !choose_target(args[5], args[6], &r.x, "x", &to)) return NULL;
+  r.call.multiprocessors = (int32_t)PyLong_AsLong(args[5]);
+  if (PyErr_Occurred() || !choose_target(args[6], args[7], &r.x, "x", &to)) return NULL;
   if (to.is_staged) return fail("a norm of ranks takes tensors on GPUs");
   PyThreadState* state = PyEval_SaveThread();
   const char* error = host_ranked_norm(to.device, &r.call, to.stream);

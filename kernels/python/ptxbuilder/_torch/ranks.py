@@ -96,7 +96,7 @@ def aligned(x):
     return x.clone() if x.data_ptr() % 16 else x
 
 
-def multiply(a, b, scale, out_dtype, group_name, scatters, gathered=None):
+def multiply(a, b, scale, out_dtype, multiprocessors, group_name, scatters, gathered=None):
     group = resolved(group_name)
     ranks = group.size()
     shape, dtype = result_of(a, b.shape[1], ranks, scatters, out_dtype)
@@ -107,33 +107,34 @@ def multiply(a, b, scale, out_dtype, group_name, scatters, gathered=None):
     exchange = exchange_of(group_name, a.device, False)
     bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, scatters, a.device.index)
     exchange.reserve(bytes, group, a.device)
-    _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), scatters, None, None)
+    _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), scatters, multiprocessors, None,
+                None)
     return d
 
 
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
 def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
-                     group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+                     multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Also all ranks' A, if it `keeps` that."""
     gathered = a.new_empty((a.shape[0] * resolved(group_name).size() if keeps else 0, a.shape[1]))
-    return multiply(a, b, scale, out_dtype, group_name, False, gathered if keeps else None), gathered
+    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, False, gathered if keeps else None), gathered
 
 
 @torch.library.custom_op("ptxbuilder::matmul_reduce_scatter", mutates_args=(), device_types="cuda")
 def scatter_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
-                      group_name: str) -> torch.Tensor:
-    return multiply(a, b, scale, out_dtype, group_name, True)
+                      multiprocessors: int, group_name: str) -> torch.Tensor:
+    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, True)
 
 
 @gather_operation.register_fake
-def _(a, b, scale, out_dtype, keeps, group_name):
+def _(a, b, scale, out_dtype, keeps, multiprocessors, group_name):
     ranks = resolved(group_name).size()
     shape, dtype = result_of(a, b.shape[1], ranks, False, out_dtype)
     return a.new_empty(shape, dtype=dtype), a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
 
 
 @scatter_operation.register_fake
-def _(a, b, scale, out_dtype, group_name):
+def _(a, b, scale, out_dtype, multiprocessors, group_name):
     shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), True, out_dtype)
     return a.new_empty(shape, dtype=dtype)
 
@@ -147,7 +148,7 @@ def own_product(a, d, scale, like):
 
 
 def keep_of_gather(ctx, inputs, output):
-    _, b, scale, _, keeps, ctx.group_name = inputs
+    _, b, scale, _, keeps, *ctx.where = inputs
     ctx.save_for_backward(b, scale, output[1] if keeps else None)
 
 
@@ -155,29 +156,29 @@ def gradients_of_gather(ctx, dd, _):
     b, scale, gathered = ctx.saved_tensors
     da = db = None
     if ctx.needs_input_grad[0]:
-        da = scatter_operation(dd, b.t(), scale, None, ctx.group_name)
+        da = scatter_operation(dd, b.t(), scale, None, *ctx.where)
     if ctx.needs_input_grad[1]:
         db = own_product(gathered, dd, scale, b)
-    return da, db, None, None, None, None
+    return da, db, None, None, None, None, None
 
 
 def keep_of_scatter(ctx, inputs, output):
-    a, b, scale, _, ctx.group_name = inputs
+    a, b, scale, _, *ctx.where = inputs
     ctx.save_for_backward(a, b, scale)
 
 
 def gradients_of_scatter(ctx, dd):
     a, b, scale = ctx.saved_tensors
     wants_b = ctx.needs_input_grad[1]
-    da, gathered = gather_operation(dd, b.t(), scale, None, wants_b, ctx.group_name)
-    return da if ctx.needs_input_grad[0] else None, own_product(a, gathered, scale, b) if wants_b else None, None, None, None
+    da, gathered = gather_operation(dd, b.t(), scale, None, wants_b, *ctx.where)
+    return da if ctx.needs_input_grad[0] else None, own_product(a, gathered, scale, b) if wants_b else None, None, None, None, None
 
 
 gather_operation.register_autograd(gradients_of_gather, setup_context=keep_of_gather)
 scatter_operation.register_autograd(gradients_of_scatter, setup_context=keep_of_scatter)
 
 
-def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None):
+def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
     """The rows of all ranks' A, one rank's behind the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
 
     All ranks of the group, by default of the world, make the same calls in the same order, on GPUs of one host that reach each other's
@@ -185,13 +186,16 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None):
     multiplied by `scale`, one float32 on the GPU. B or B.T has no gaps, or else it is copied; of e4m3fn B.T. A first call, and one that
     is larger than all before on its stream, makes exchange memory, for which ranks meet. Differentiable in A and B, as a
     matmul_reduce_scatter() and a product with all ranks' A, which the forward pass keeps where B asks for a gradient.
+
+    It takes all of the GPU, and waits for those of other ranks: what runs at once on another stream and waits for peers too, as NCCL's
+    kernels, needs some left, which `multiprocessors` below the GPU's leave, on all ranks alike.
     """
     group = group_of(group)
     check(a, b, scale)
-    return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), group.group_name)[0]
+    return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), multiprocessors, group.group_name)[0]
 
 
-def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None):
+def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
     """This rank's rows of the sum over all ranks of A B: [rows, n] of [ranks * rows, k] and [k, n], where each rank has k of its own.
 
     What comes from other ranks is rounded to the result's type on its way, and added in a fixed order. Each rank's products are
@@ -199,7 +203,7 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None):
     """
     group = group_of(group)
     check(a, b, scale)
-    return scatter_operation(a, b, scale, dtype_of(out_dtype), group.group_name)
+    return scatter_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name)
 
 
 # ---- All-reduce with a residual and a norm ----
@@ -210,28 +214,29 @@ def norm_memory(shape, dtype, ranks, device):
     return _ext.ranked_norm_memory(tuple(untouched(x, None, None, x, x)), ranks, device)
 
 
-def reduce(x, residual, weight, epsilon, group_name):
+def reduce(x, residual, weight, epsilon, multiprocessors, group_name):
     group = resolved(group_name)
     x, residual, weight = (None if tensor is None else aligned(tensor.contiguous()) for tensor in (x, residual, weight))
     y, new_residual = torch.empty_like(x), torch.empty_like(x)
     exchange = exchange_of(group_name, x.device, True)
     exchange.reserve(norm_memory(x.shape, x.dtype, group.size(), x.device.index), group, x.device)
-    _ext.ranked_norm((x, residual, weight, y, new_residual), exchange.address_of, exchange.bytes, group.rank(), epsilon, None, None)
+    _ext.ranked_norm((x, residual, weight, y, new_residual), exchange.address_of, exchange.bytes, group.rank(), epsilon, multiprocessors,
+                     None, None)
     return y, new_residual
 
 
 @torch.library.custom_op("ptxbuilder::all_reduce_rms_norm", mutates_args=(), device_types="cuda")
 def reduce_operation(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, epsilon: float,
-                     group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    return reduce(x, residual, weight, epsilon, group_name)
+                     multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    return reduce(x, residual, weight, epsilon, multiprocessors, group_name)
 
 
 @reduce_operation.register_fake
-def _(x, residual, weight, epsilon, group_name):
+def _(x, residual, weight, epsilon, multiprocessors, group_name):
     return x.new_empty(x.shape), x.new_empty(x.shape)
 
 
-def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None):
+def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None, multiprocessors=0):
     """(y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight, epsilon=epsilon).
 
     It is for small tensors, as a decoder's of some tokens: one launch, in which each rank sends its rows to all. The sum is taken in
@@ -249,5 +254,5 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     if requires_grad(*given):
         raise ValueError("all_reduce_rms_norm: it has no gradient: call it under torch.no_grad(), or give tensors that need none")
     if is_compiling() or is_watched() or not all(is_plain(tensor) for tensor in given):
-        return reduce_operation(x, residual, weight, float(epsilon), group.group_name)
-    return reduce(x, residual, weight, float(epsilon), group.group_name)  # the dispatcher takes as long as the kernel
+        return reduce_operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
+    return reduce(x, residual, weight, float(epsilon), multiprocessors, group.group_name)  # the dispatcher takes as long as the kernel
