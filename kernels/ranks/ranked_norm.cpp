@@ -95,6 +95,14 @@ struct RankedNorm::State {
     });
   }
 
+  // They run at once. Of clusters a multiprocessor surely holds a CTA of one.
+  static uint32_t ctas(const CheckedRows& c, int multiprocessors) {
+    RowTile tile = c.problem.tile;
+    if (tile.ctas > 1) tile.at_once = 1;
+    const int64_t most = PeerExchange::most_ctas() / static_cast<uint32_t>(tile.ctas);
+    return static_cast<uint32_t>(std::min(row_parts(tile, c.rows(), multiprocessors), most) * tile.ctas);
+  }
+
   void call(const RankedNormArguments& p, Where where) {
     const RowCall call = call_of(p, operation);
     const CheckedRows c = check_rows(call, where);
@@ -116,12 +124,9 @@ struct RankedNorm::State {
     arguments.push_back(runtime::pointer(p.memory[static_cast<size_t>(p.rank)], DType::u32));
     arguments.push_back(runtime::scalar(static_cast<uint32_t>(p.rank)));
     arguments.push_back(runtime::scalar(uint64_t{place_bytes(p.memory[0])}));
-    const int ctas = c.problem.tile.ctas;
-    const int64_t parts = std::min<int64_t>(
-        row_parts(c.problem.tile, c.rows(), p.multiprocessors ? p.multiprocessors : multiprocessors),
-        PeerExchange::most_ctas() / static_cast<uint32_t>(ctas));
+    const uint32_t grid = ctas(c, p.multiprocessors ? p.multiprocessors : multiprocessors);
     kernel(c.problem, static_cast<int>(p.memory.size()))
-        .launch({.grid = {static_cast<uint32_t>(parts * ctas)}, .stream = p.stream}, arguments, where);
+        .launch({.grid = {grid}, .stream = p.stream}, arguments, where);
   }
 
   runtime::Device& device;

@@ -15,12 +15,6 @@
 
 namespace ptxbuilder::test {
 
-inline runtime::EmulatorOptions of_seed(uint64_t seed) {
-  runtime::EmulatorOptions options;
-  options.seed = seed;
-  return options;
-}
-
 inline LoadOptions uncached() {
   LoadOptions options;
   options.cache = false;

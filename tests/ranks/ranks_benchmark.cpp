@@ -1,7 +1,9 @@
 // Calls of several ranks on the GPUs of a host, all in one process: right by float64 on drawn shapes, the
 // same bits on repetition, with one rank late, with jitter, in two streams and in graphs, and how long they
 // take.
-//   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--times] [--crossed]
+//   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--seed=0] [--times]
+//                   [--crossed]
+// The seed is of the emulator's schedules, and of what is drawn.
 // With --crossed ranks begin with different streams, which a device that runs one cooperative launch after
 // the other cannot do: it then ends with a time-out.
 #include <fmt/format.h>
@@ -28,6 +30,7 @@ using test::RankedRun;
 struct Options {
   std::string device = "cuda";
   int ranks = 2, draws = 20, repeat = 1000;
+  uint64_t seed = 0;
   bool times = false, crossed = false;
 };
 
@@ -44,6 +47,8 @@ Options options_of(int argc, char** argv) {
       o.draws = std::stoi(value("--draws="));
     else if (word.starts_with("--repeat="))
       o.repeat = std::stoi(value("--repeat="));
+    else if (word.starts_with("--seed="))
+      o.seed = std::stoull(value("--seed="));
     else if (word == "--times")
       o.times = true;
     else if (word == "--crossed")
@@ -115,11 +120,11 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
            (1 + static_cast<int64_t>(engine() % static_cast<uint64_t>(std::max<int64_t>(end / unit, 1))));
   };
   if (form == 2) {
-    const DType type = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<size_t>(number % 3)];
-    return trial_of(calls,
-                    NormCase{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4),
-                             type, number % 2 == 0, number % 4 < 2},
-                    engine());
+    NormCase c{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4)};
+    if (number % 5 == 4) c.columns = draw(8, most * 87);  // clusters share a row
+    c.type = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<size_t>(number % 3)];
+    c.has_residual = number % 2 == 0, c.has_weight = number % 4 < 2;
+    return trial_of(calls, c, engine());
   }
   // There are four kernels of a form, since each is compiled.
   RankedCase c{form ? RankedForm::reduce_scatter : RankedForm::all_gather, ranks};
@@ -144,9 +149,11 @@ class Run {
  public:
   explicit Run(const Options& o)
       : options_(o),
-        devices_(test::ranked_devices(o.device, o.ranks)),
+        devices_(test::ranked_devices(o.device, o.ranks, test::of_seed(o.seed))),
         calls_(devices_),
-        most_(o.device == "emulator" ? 150 : 3000) {}
+        most_(o.device == "emulator" ? 150 : 3000),
+        limit_(o.device == "emulator" ? 900 : 60),
+        engine_(53 + o.seed) {}
 
   int operator()() {
     std::cout << fmt::format("{}, {}, {} ranks\n", devices_[0]->properties().name,
@@ -171,7 +178,7 @@ class Run {
 
  private:
   void synchronize() {
-    for (auto& device : devices_) device->synchronize(std::chrono::seconds(60));
+    for (auto& device : devices_) device->synchronize(limit_);
   }
   void on_all(const Trial& t, runtime::Stream stream = {}, int multiprocessors = 0) {
     for (int r = 0; r < options_.ranks; ++r) t.call(r, stream, multiprocessors);
@@ -260,8 +267,7 @@ class Run {
           trials[one].call(r, *streams[one][static_cast<size_t>(r)], half);
         }
     for (size_t i = 0; i < 2; ++i)
-      for (size_t r = 0; r < devices_.size(); ++r)
-        devices_[r]->synchronize(*streams[i][r], std::chrono::seconds(60));
+      for (size_t r = 0; r < devices_.size(); ++r) devices_[r]->synchronize(*streams[i][r], limit_);
     int same = 0;
     for (size_t i = 0; i < 2; ++i) same += trials[i].results() == wanted[i];
     return counted(same, 2, "other bits");
@@ -328,8 +334,9 @@ class Run {
   Options options_;
   RankedRun::Devices devices_;
   Calls calls_;
-  const int64_t most_;
-  std::mt19937_64 engine_{53};
+  const int64_t most_;  // rows that are drawn
+  const std::chrono::seconds limit_;
+  std::mt19937_64 engine_;
   int wrong_ = 0;
 };
 

@@ -26,6 +26,12 @@ struct RankedCase {
   bool b_along_n = false, keeps = false, is_scaled = false;
 };
 
+inline runtime::EmulatorOptions of_seed(uint64_t seed) {
+  runtime::EmulatorOptions options;
+  options.seed = seed;
+  return options;
+}
+
 inline std::vector<std::unique_ptr<runtime::Device>> ranked_devices(
     const std::string& name, int ranks, const runtime::EmulatorOptions& options = {}) {
   std::vector<std::unique_ptr<runtime::Device>> devices;
