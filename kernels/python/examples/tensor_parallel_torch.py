@@ -8,6 +8,7 @@ pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times puts a step b
 torch.compile; else rows go over gloo, and products are the emulator's.
 """
 import argparse
+import functools
 import os
 import statistics
 from collections import namedtuple
@@ -103,7 +104,7 @@ def check(tokens, width, heads, hidden):
     shape = (2, width // heads)
     *given, dy = [t.bfloat16() for t in model(tokens, width, heads, hidden)]
     mine = [t.clone().contiguous().requires_grad_() for t in part_of([*given, dy])[:-1]]
-    y, gradients = step(lambda *all: block(ours, shape, *all), mine, part_of([*given, dy])[-1].contiguous())
+    y, gradients = step(functools.partial(block, ours, shape), mine, part_of([*given, dy])[-1].contiguous())
     whole = [t.double().requires_grad_() for t in given]
     exact = block(in_one_process, shape, whole[0], whole[1], whole[2].flatten(0, 2), *whole[3:])
     exact_gradients = torch.autograd.grad(exact, whole, dy.double())
@@ -118,7 +119,7 @@ def show_times(tokens, width, heads, hidden, rounds=15, steps=10):
     """Milliseconds of a step by each, medians of bursts that are taken in turns; the first three bursts warm up."""
     *mine, dy = [t.bfloat16().contiguous() for t in part_of(model(tokens, width, heads, hidden))]
     mine = [t.requires_grad_() for t in mine]
-    functions = [torch.compile(lambda *all, of=of: block(of, (2, width // heads), *all), fullgraph=True) for of in (ours, of_torch)]
+    functions = [torch.compile(functools.partial(block, of, (2, width // heads)), fullgraph=True) for of in (ours, of_torch)]
     found = [[] for _ in functions]
     for _ in range(rounds + 3):
         for function, of_it in zip(functions, found):
