@@ -4,6 +4,7 @@
 
 #include "kernels/attention/attention_check.h"
 #include "kernels/attention/form.h"
+#include "kernels/attention/gatherer.h"
 #include "kernels/attention/order.h"
 #include "kernels/attention/parts.h"
 #include "runtime/lazy.h"
@@ -141,7 +142,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
         t->memory = zeros_;
       }
     const AttentionOperation& o = a.operation;
-    SourcedArguments arguments(launches.sources(), 31 + p.score.size());
+    SourcedArguments arguments(launches.sources(), 40 + p.score.size());
     // One without elements stands for none of the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
@@ -157,8 +158,11 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       arguments.add(source_of(t, own), [&] { return heads_tensor(t, in_rows); });
     };
     heads(a.q, from_q, o.heads_in_rows);
-    heads(a.k, from_k, 1);
-    heads(a.v, from_v, 1);
+    for (const auto& [t, own] : {std::pair(&a.k, from_k), {&a.v, from_v}})
+      if (o.gathers())
+        pointer(source_of(*t, own), t->memory, t->type);
+      else
+        heads(*t, own, 1);
     if (!o.packed) heads(a.o, from_o, o.heads_in_rows);
     if (o.lse) pointer(from_lse, a.lse.memory, DType::f32);
     number(a.size.queries);
@@ -175,6 +179,14 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     if (o.dropout) pointer(from_dropout_seed, a.dropout_seed.memory, DType::u32);
     if (o.lengths) pointer(from_key_lengths, p.key_lengths, DType::u32);
     if (o.page > 0) pointer(from_block_table, p.block_table, DType::u32);
+    if (o.gathers()) {
+      number(p.pages);
+      for (const Operand* t : {&a.k, &a.v}) {
+        number(t->columns);
+        for (const size_t d : {kRows, kHeads, kBatches})
+          number(t->outer[d].stride * t->element_bytes() / PageGatherer::kUnitBytes);
+      }
+    }
     if (o.e4m3) {
       const bool has_scales = p.k_scale.address != 0;
       pointer(has_scales ? from_k_scale : from_none, has_scales ? p.k_scale : one_, DType::f32);

@@ -51,8 +51,8 @@ struct DeviceHeads {
 //
 // Lengths and pages, of caches: `key_lengths` says on the device how many of its `keys` each batch has; masks
 // count from these, and what lies behind them may be anything. With pages, K and V are [page, row, head,
-// column], and the table, which takes lengths, finds the page of each `page` keys of a batch, a multiple
-// of 8. A page that is none reads as zeros. Queries are few: blocks have 64 rows.
+// column], and the table, which takes lengths, finds the page of each `page` keys of a batch. A page that is
+// none reads as zeros. Queries are few: blocks have 64 rows.
 //
 // Caches of e4m3: with `cache_type`, K and V are of that type, and K times k_scale and V times v_scale are
 // what is attended to. Both scales are f32 on the device, either a number or one for each head of K, or both

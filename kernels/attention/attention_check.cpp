@@ -14,6 +14,7 @@ constexpr char kName[] = "attention";
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks beyond the end
 constexpr int64_t kFewQueries = 128;                        // fewer do not fill a tile of two consumers
 constexpr int64_t kSeedWords = 4;
+constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // which 32 bits count in units of 16 bytes
 
 [[noreturn]] void refuse(Where where, const std::string& what) { throw Error(where, "attention: " + what); }
 
@@ -66,8 +67,6 @@ void check_pages(const AttentionArguments& p, Where where) {
                             : fmt::format("pages of {} rows, and no block_table", p.page));
   if (has_table && p.key_lengths.address == 0)
     refuse(where, "a block_table, and no key_lengths, which say how many keys lie in its pages");
-  if (p.page % 8 != 0)
-    refuse(where, fmt::format("pages of {} rows; a multiple of 8, from which copies begin", p.page));
   if (p.packed() && (has_table || p.key_lengths.address != 0))
     refuse(where,
            "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
@@ -207,6 +206,11 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     return a;
   }
   check_overlap(a, where);
+  for (const Operand* t : {&a.k, &a.v})
+    if (p.page % 8 != 0 && extent_bytes(*t) >= kMostOfSmallPages)
+      refuse(where,
+             fmt::format("{} of {} B in pages of {} rows, no multiple of 8; such pages have less than 64 GiB",
+                         t->name, static_cast<int64_t>(extent_bytes(*t)), p.page));
 
   a.operation.type = p.type;
   a.operation.e4m3 = p.key_type() == DType::e4m3;

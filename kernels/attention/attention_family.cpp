@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/attention/choice.h"
+#include "kernels/attention/gatherer.h"
 #include "kernels/attention/kernel.h"
 #include "kernels/attention/order.h"
 #include "kernels/attention/parts.h"
@@ -197,7 +198,8 @@ void run(const command::Fields& f, command::Run& run) {
   const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   const AttentionSize sizes = attention_size(f);
 
-  std::vector<runtime::Argument> arguments = {q.tensor(), k.tensor(), v.tensor()};
+  std::vector<runtime::Argument> arguments = {q.tensor()};
+  for (command::Tensor* t : {&k, &v}) arguments.push_back(o.gathers() ? t->pointer() : t->tensor());
   if (!o.packed) arguments.push_back(out.tensor());
   arguments.push_back(lse.pointer());
   arguments.push_back(number(size("queries") * in_rows));
@@ -233,6 +235,14 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(lengths.pointer());
   }
   if (o.page > 0) arguments.push_back(table.pointer());
+  if (o.gathers()) {
+    arguments.push_back(number(pages.count()));
+    for (const uint64_t of_row : {depth, columns}) {
+      const uint64_t row = of_row * static_cast<uint64_t>(size_of(o.key_type())) / PageGatherer::kUnitBytes;
+      for (const uint64_t value : {of_row, row, row * pages.rows(), row * pages.rows() * (heads / group)})
+        arguments.push_back(number(value));
+    }
+  }
   // Each head has scales of its own, none of them a power of two.
   command::Tensor k_scale = run.output(DType::f32, {heads / group}),
                   v_scale = run.output(DType::f32, {heads / group});
@@ -323,7 +333,7 @@ const command::Registration registration({
           "heads that share keys, as rows of one block of queries: a power of two up to 64"},
          {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},
          {"lengths", 0, "whether each batch has its own number of keys, ever fewer", 1, 1, kYesNo},
-         {"page", 0, "rows of a page of K and V, a multiple of 8; 0 for none", 8, 0},
+         {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
          {"type", 0, "of Q, K, V and O", 1, 1, kTypes},
          {"e4m3", 0, "whether K and V are of this type, and have scales of heads", 1, 1, kYesNo},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},

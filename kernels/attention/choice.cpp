@@ -172,7 +172,8 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
                                         int multiprocessors) {
   const bool is_few = s.queries <= kFew && !o.packed && !o.dropout;
   if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
-  AttentionTile t = {.consumers = 1, .bn = o.value_depth > (o.e4m3 ? 64 : 128) ? 64 : 128, .split = is_few};
+  AttentionTile t = {
+      .consumers = 1, .bn = o.value_depth > (o.fills_by_threads() ? 64 : 128) ? 64 : 128, .split = is_few};
   if (o.e4m3) t.cache_stages = 2;
   const auto fits = [&] {
     return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);

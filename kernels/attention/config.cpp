@@ -89,7 +89,7 @@ AttentionTile parse_attention_tile(const std::string& whole) {
 }
 
 int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
-  return t.split && o.value_depth <= 128 && !o.e4m3 ? 2 : 1;
+  return t.split && o.value_depth <= 128 && !o.fills_by_threads() ? 2 : 1;
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {

@@ -29,7 +29,8 @@ struct AttentionOperation {
   bool sinks = false;  // each head has a logit that takes part in its softmax, and has no value
   // Each batch says on the device how many keys it has. Masks then count from keys - queries of each.
   bool lengths = false;
-  // Keys and values lie in pages of so many rows, which a table of each batch finds; 0: in one piece.
+  // Keys and values lie in pages of so many rows, which a table of each batch finds; 0: in one piece. Where
+  // the rows are no multiple of 8, from which copies of TMA begin in a tile, threads copy them.
   int page = 0;
   // As many heads that share keys are rows of one block of queries, so that few queries fill it: row r is
   // query r / heads_in_rows of head r % heads_in_rows. A power of two up to 64; neither of packed sequences
@@ -39,6 +40,9 @@ struct AttentionOperation {
   bool operator==(const AttentionOperation&) const = default;
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
+  bool gathers() const { return page % 8 != 0; }
+  // Threads fill the places from which keys and values are multiplied.
+  bool fills_by_threads() const { return e4m3 || gathers(); }
 
   // Says whether the device alone knows how many keys a sequence has, from which masks then count.
   bool has_own_lengths() const { return packed || lengths; }

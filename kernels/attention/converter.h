@@ -12,17 +12,21 @@ namespace ptxbuilder::kernels {
 // A warpgroup takes the blocks in the order in which TMA brings them, and fills the ring that consumers read.
 class CacheConverter {
  public:
-  CacheConverter(const SharedTile& from, const Pipeline& loaded, const SharedTile& to, const Pipeline& filled)
-      : from_(from), to_(to), loaded_(loaded.consumer()), filled_(filled.producer()) {}
+  CacheConverter(DType type, const SharedTile& from, const Pipeline& loaded, const SharedTile& to,
+                 const Pipeline& filled)
+      : type_(type), from_(from), to_(to), loaded_(loaded.consumer()), filled_(filled.producer()) {}
 
-  template <class T>
-  void convert() {
+  void fill(const AttentionWork&, u32) {
     const Stage from = region("wait for the cache", [&] { return loaded_.wait(); });
     const Stage to = region("wait", [&] { return filled_.acquire(); });
     region("convert", [&] {
       for (int row = 0; row < from_.rows(); row += rows()) {
         const auto some = load<e4m3>(from_[from.index()].rows(row, rows()), layout());
-        store(to_[to].rows(row, rows()), astype<T>(some));
+        const TileView place = to_[to].rows(row, rows());
+        if (type_ == DType::f16)
+          store(place, astype<f16>(some));
+        else
+          store(place, astype<bf16>(some));
       }
     });
     bar_warp_sync(0xffffffff);  // one lane hands back what all have read
@@ -38,6 +42,7 @@ class CacheConverter {
     return strided({rows(), from_.cols()}, elements % (8 * 128) == 0 ? 8 : 4);
   }
 
+  DType type_;
   SharedTile from_, to_;
   Consumer loaded_;
   Producer filled_;

@@ -2,6 +2,7 @@
 
 #include "kernels/attention/consumer.h"
 #include "kernels/attention/converter.h"
+#include "kernels/attention/gatherer.h"
 #include "kernels/attention/producer.h"
 #include "kernels/attention/schedule.h"
 
@@ -12,13 +13,14 @@ namespace {
 struct RoleRegisters {
   int producer, consumer;
 };
-constexpr int kConverterRegisters = 96;
+constexpr int kFillerRegisters = 96;
+constexpr char kGatherer[] = "gatherer";
 
-// Warpgroups that convert e4m3. Four warpgroups of a CTA leave a product of more columns too few registers.
-int converters_of(const AttentionOperation& o) {
-  if (!o.e4m3) return 0;
-  return o.value_depth > 128 ? 1 : 2;
-}
+// Warpgroups that gather keys and values, and so many again that convert them, as the operation wants: one
+// for both, or one for each. More than four warpgroups of a CTA are too many, and four leave a product of
+// more than 128 columns too few registers.
+int fillers_of(const AttentionOperation& o) { return (o.e4m3 && o.gathers()) || o.value_depth > 128 ? 1 : 2; }
+
 RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
   if (ctas_at_once(o, t) == 2) return {40, 216};
   if (t.consumers == 1) return {40, 232};
@@ -32,8 +34,9 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   Parameters p;
   p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
   const std::string pages = o.page > 0 ? ": columns, rows of a page, heads, pages" : "";
-  p.add("K", tensor_map, o.key_type(), "keys" + pages);
-  p.add("V", tensor_map, o.key_type(), "values, a row for each key" + pages);
+  for (const auto& [name, meaning] :
+       {std::pair<std::string, std::string>("K", "keys"), {"V", "values, a row for each key"}})
+    p.add(name, o.gathers() ? pointer : tensor_map, o.key_type(), meaning + pages);
   if (!o.packed) p.add("O", tensor_map, o.type, "softmax(scale Q K^T) V, a row for each query");
   if (o.lse)
     p.add("lse", pointer, DType::f32,
@@ -66,6 +69,14 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (o.page > 0)
     p.add("block_table", pointer, DType::u32,
           "of each batch the pages of its keys, as many as the most keys of a batch have");
+  if (o.gathers()) {
+    p.add("pages", scalar, DType::u32, "of K and V");
+    for (const std::string name : {"K", "V"}) {
+      p.add(name + "_columns", scalar, DType::u32, "of a row");
+      for (const std::string what : {"row", "head", "page"})
+        p.add(name + "_" + what + "_stride", scalar, DType::u32, "in units of 16 bytes");
+    }
+  }
   if (o.e4m3) {
     p.add("k_scale", pointer, DType::f32, "what K is multiplied by: a number, or one of each of its heads");
     p.add("v_scale", pointer, DType::f32, "what V is multiplied by, as k_scale");
@@ -108,8 +119,10 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
-  // The producer, where CTAs divide keys a warp that loads queries, and warps of consumers and converters.
-  if (t.stays()) queue.emplace(k, 1 + t.split + 4 * (t.consumers + converters_of(o)));
+  // The producer, where CTAs divide keys a warp that loads queries, and warps of consumers and those that
+  // fill.
+  const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
+  if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
   const RoleRegisters registers = role_registers(o, t);
   // CTAs that stay have ended where there is no work, and others have some but where the device alone knows.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
@@ -119,9 +132,17 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
       body();
   };
 
+  const auto load_queries = [&] {
+    QueryLoader queries(o, t, roles, sizes, p);
+    griddepcontrol_wait();
+    AttentionSchedule(t, sizes, queue, pred(true)).each([&](u32, const AttentionWork& w) {
+      queries.load(w);
+    });
+  };
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
     elect([&] {
+      if (o.gathers()) return t.split ? void() : load_queries();
       const AttentionSchedule schedule(t, sizes, queue, pred(true));
       AttentionProducer producer(o, t, roles, sizes, p);
       QueryLoader queries(o, t, roles, sizes, p);
@@ -149,53 +170,34 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         AttentionSchedule(t, sizes, queue, pred(false)).announce();
       });
     // Keys and values then do not wait for a place for the next queries.
-    if (t.split)
-      if_((warp_index() == 2) & (laneid() == 0), [&] {
-        QueryLoader queries(o, t, roles, sizes, p);
-        griddepcontrol_wait();
-        AttentionSchedule(t, sizes, queue, pred(true)).each([&](u32, const AttentionWork& w) {
-          queries.load(w);
-        });
-      });
+    if (t.split) if_((warp_index() == 2) & (laneid() == 0), load_queries);
   });
 
-  const auto with_type = [&](const auto& body) {
-    if (o.type == DType::f16)
-      body(std::type_identity<f16>());
-    else
-      body(std::type_identity<bf16>());
-  };
-  const auto convert = [&](CacheConverter& first, auto&... others) {
-    name_role("converter");
-    griddepcontrol_wait();
-    AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
-      for_(0, KeyBlocks(t, w).count(), [&](u32) {
-        with_type([&]<class T>(std::type_identity<T>) {
-          first.convert<T>();
-          (others.template convert<T>(), ...);
-        });
+  const auto fill = [&](const char* role, const auto& keys, const auto& values) {
+    const auto run = [&](auto&&... rings) {
+      name_role(role);
+      griddepcontrol_wait();
+      AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
+        const KeyBlocks blocks(t, w);
+        for_(0, blocks.count(), [&](u32 i) { (rings.fill(w, blocks.at(i)), ...); });
       });
-    });
-  };
-  if (const std::optional<CacheRings>& cache = roles.cache) {
-    const auto keys = [&] { return CacheConverter(cache->K, cache->keys, roles.K, roles.keys); };
-    const auto values = [&] { return CacheConverter(cache->V, cache->values, roles.V, roles.values); };
-    if (converters_of(o) == 1) {
-      k.warpgroups(1, kConverterRegisters, [&](u32) {
-        CacheConverter first = keys(), second = values();
-        convert(first, second);
-      });
+      if (role == kGatherer) elect([] { griddepcontrol_launch_dependents(); });
+    };
+    if (fillers_of(o) == 1) {
+      k.warpgroups(1, kFillerRegisters, [&](u32) { run(keys(), values()); });
     } else {
-      k.warpgroups(1, kConverterRegisters, [&](u32) {
-        CacheConverter one = keys();
-        convert(one);
-      });
-      k.warpgroups(1, kConverterRegisters, [&](u32) {
-        CacheConverter one = values();
-        convert(one);
-      });
+      k.warpgroups(1, kFillerRegisters, [&](u32) { run(keys()); });
+      k.warpgroups(1, kFillerRegisters, [&](u32) { run(values()); });
     }
-  }
+  };
+  if (o.gathers())
+    fill(
+        kGatherer, [&] { return PageGatherer(o, sizes, p, "K", roles.loaded_K(), roles.loaded_keys()); },
+        [&] { return PageGatherer(o, sizes, p, "V", roles.loaded_V(), roles.loaded_values()); });
+  if (const std::optional<CacheRings>& cache = roles.cache)
+    fill(
+        "converter", [&] { return CacheConverter(o.type, cache->K, cache->keys, roles.K, roles.keys); },
+        [&] { return CacheConverter(o.type, cache->V, cache->values, roles.V, roles.values); });
 
   const auto consume = [&]<class T>(std::type_identity<T>, u32 wg) {
     griddepcontrol_wait();
@@ -218,7 +220,10 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   };
   const auto consume_type = [&](u32 wg) {
     name_role("consumer");
-    with_type([&](auto type) { consume(type, wg); });
+    if (o.type == DType::f16)
+      consume(std::type_identity<f16>(), wg);
+    else
+      consume(std::type_identity<bf16>(), wg);
   };
   // Anew where the producer's registers would not hold it; elsewhere ptxas lays out a slower main loop so.
   k.warpgroups(t.consumers, registers.consumer, consume_type,

@@ -29,13 +29,19 @@ struct BoxOfHeads {
   std::vector<Slice> at;
 };
 
-// Keys and values of e4m3 as TMA brings them; a warpgroup converts each.
+// Threads of a warpgroup fill the ring, or TMA does.
+inline Pipeline ring(Kernel& k, int stages, const SharedTile& tile, int consumers, bool by_threads) {
+  if (by_threads) return {k, stages, {tile}, consumers, ThreadProducers{1}};
+  return {k, stages, {tile}, consumers};
+}
+
+// Keys and values of e4m3 as they come; warpgroups convert them.
 struct CacheRings {
   CacheRings(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : K(tile(k, o.depth, t, "K of e4m3")),
         V(tile(k, o.value_depth, t, "V of e4m3")),
-        keys(k, t.cache_stages, {K}, 1),
-        values(k, t.cache_stages, {V}, 1) {}
+        keys(ring(k, t.cache_stages, K, 1, o.gathers())),
+        values(ring(k, t.cache_stages, V, 1, o.gathers())) {}
 
   SharedTile K, V;
   Pipeline keys, values;
@@ -54,8 +60,8 @@ struct AttentionRoles {
         V(k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(), "V")),
         loaded(k, std::vector<int>(static_cast<size_t>(Q.stages()), 1), {"queries"}),
         multiplied(k, std::vector<int>(static_cast<size_t>(Q.stages()), 4), {"queries multiplied"}),
-        keys(ring(k, o, t.stages, K, t)),
-        values(ring(k, o, t.value_stages(), V, t)) {
+        keys(ring(k, t.stages, K, t.consumers, o.fills_by_threads())),
+        values(ring(k, t.value_stages(), V, t.consumers, o.fills_by_threads())) {
     if (t.turns) turns.emplace(k, t.consumers);
     if (o.e4m3) cache.emplace(k, o, t);
   }
@@ -66,18 +72,11 @@ struct AttentionRoles {
   std::optional<Turns> turns;
   std::optional<CacheRings> cache;
 
-  // These are what TMA fills.
+  // These are what comes from memory.
   const SharedTile& loaded_K() const { return cache ? cache->K : K; }
   const SharedTile& loaded_V() const { return cache ? cache->V : V; }
   const Pipeline& loaded_keys() const { return cache ? cache->keys : keys; }
   const Pipeline& loaded_values() const { return cache ? cache->values : values; }
-
- private:
-  static Pipeline ring(Kernel& k, const AttentionOperation& o, int stages, const SharedTile& tile,
-                       const AttentionTile& t) {
-    if (o.e4m3) return {k, stages, {tile}, t.consumers, ThreadProducers{1}};
-    return {k, stages, {tile}, t.consumers};
-  }
 };
 
 }  // namespace ptxbuilder::kernels

@@ -313,9 +313,9 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  *
  * Caches: `key_lengths` says on the device how many of its keys each batch has; masks count from these in
  * place of `keys`, and what follows them may be anything. With a `block_table`, K and V are [page, row,
- * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other;
- * a page has a multiple of 8 rows. K and V may be of float8 (e4m3), and K times `k_scale` and V times
- * `v_scale` are then what is attended to. None of these has a gradient.
+ * head, column], and row b of the table has the pages in which the keys of batch b lie, one after the other.
+ * K and V may be of float8 (e4m3), and K times `k_scale` and V times `v_scale` are then what is attended to.
+ * None of these has a gradient.
  *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
  * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what

@@ -300,15 +300,22 @@ GatheredRows::GatheredRows(const TiledCopy& copy, gmem start, u32 rows, u32 cols
 }
 
 void GatheredRows::point(gptr<s32> index, u32 first, u32 end, Where where) {
+  const u32 last = max(end, u32(1)) - 1;
+  point(
+      [&](u32 row) {
+        const u32 at = first + row;
+        return select(at < end, u32(s32(index[min(at, last)])), u32(kNoRow));
+      },
+      where);
+}
+
+void GatheredRows::point(const std::function<u32(u32)>& number, Where where) {
   AtLine line(where);
   const Index thread(thread_);
   const DeviceLayout coordinates = to_device(copy_.coordinates());
-  const u32 last = max(end, u32(1)) - 1;
-  for (int access = 0; access < copy_.accesses(); ++access) {
-    const u32 at = first + coordinates_of(coordinates, thread, access).first.value();
-    const u32 row = u32(s32(index[min(at, last)]));
-    of_access_[static_cast<size_t>(access)] = select(at < end, row, u32(kNoRow));
-  }
+  for (int access = 0; access < copy_.accesses(); ++access)
+    of_access_[static_cast<size_t>(access)] =
+        number(coordinates_of(coordinates, thread, access).first.value());
 }
 
 void load_async(const SharedPlace& to, const GatheredRows& from, u32 col, Where where) {

@@ -45,6 +45,8 @@ class GatheredRows {
   // Row r of the tile is from now on row index[first + r] of the matrix where first + r < end. Other rows are
   // zeros, and so are those that the matrix does not have. index[0] can be read in any case.
   void point(gptr<s32> index, u32 first, u32 end, Where where = Where::here());
+  // Row r of the tile is from now on row number(r) of the matrix, or zeros where that is none.
+  void point(const std::function<u32(u32 row)>& number, Where where = Where::here());
 
  private:
   friend void load_async(const SharedPlace&, const GatheredRows&, u32, Where);

@@ -86,6 +86,23 @@ Subject caches_of_e4m3() {
            {"parts", 2}}};
 }
 
+// The same in pages of two rows, of f16.
+Subject caches_in_small_pages() {
+  return {"attention",
+          {{"queries", 4},
+           {"keys", 90},
+           {"depth", 32},
+           {"heads", 4},
+           {"group", 2},
+           {"heads_in_rows", 2},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 32},
+           {"page", 2},
+           {"lengths", 1},
+           {"parts", 2}}};
+}
+
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
@@ -265,6 +282,18 @@ TEST_CASE("mutants of caches of e4m3") {
        {"no proxy fence ahead of the product of what was converted", "fence.proxy", 9, drop, {proxy_fence}},
        {"the scales of another head", "min.u32", 9, set_operand(2, 0), {}},
        {"one lane converts the bytes of its neighbour", "cvt.rn.f16x2.e4m3x2", 1, set_operand(1, 0), {}}});
+}
+
+TEST_CASE("mutants of caches in small pages") {
+  using enum Fault;
+  const char* wait = "mbarrier.try_wait";
+  check_each(
+      caches_in_small_pages(),
+      {{"keys are copied into the place of others", wait, 3, do_not_wait, {race, phase_skipped}},
+       {"keys are multiplied before they have come", wait, 8, do_not_wait, {race, uninitialised}},
+       {"no proxy fence ahead of the product of what was copied", "fence.proxy", 7, drop, {proxy_fence}},
+       {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
+       {"a page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
 }
 
 }  // namespace ptxbuilder::test::attention_mutants_test

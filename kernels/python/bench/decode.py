@@ -1,10 +1,11 @@
-"""Decoding over caches beside PyTorch's attention and, where they are here (scripts/peers/get), FlashAttention's CuTe kernels: bf16, one
-query of each sequence, in turns, L2 cold.
+"""Decoding over caches beside PyTorch's attention and, where they are here (scripts/peers/get), FlashAttention's CuTe kernels and
+FlashInfer: one query of each sequence, in turns, L2 cold.
 
-  decode.py [--shapes BATCH:HEADS:KEY_HEADS:COLUMNS:KEYS,...] [--pages N,...] [--ragged] [--rounds N] [--check]
+  decode.py [--sets NAME,...] [--shapes BATCH:HEADS:KEY_HEADS:COLUMNS:KEYS,... [--pages N,...] [--ragged] [--e4m3]] [--rounds N] [--check]
 
-TB/s of keys and values, and parts of the rate of a kernel of ours that only reads. A page of 0 is a cache in one piece. --ragged draws
-the lengths from a long tail, up to KEYS. --check holds each result against float64.
+TB/s of keys and values, and parts of the rate of a kernel of ours that only reads. A page of 0 is a cache in one piece. Ragged lengths
+are drawn by a seed from a long tail, up to KEYS. Caches are of bf16, or of e4m3 with scales of heads, beside which ours over bf16 is
+measured. --check holds each result against float64.
 """
 import argparse
 
@@ -13,21 +14,29 @@ import torch
 import ptxbuilder as pb
 import timing
 
-SHAPES = ("1:32:8:128:8192,1:32:8:128:65536,1:32:32:128:8192,1:32:32:128:65536,16:32:8:128:8192,64:32:8:128:4096,1:32:8:64:8192,"
-          "1:32:8:64:65536,16:32:8:64:8192,64:64:8:128:2048")
+# By name: shapes, pages, and whether lengths are ragged and caches of e4m3.
+SETS = {
+    "even": ("1:32:8:128:8192,1:32:8:128:65536,1:32:32:128:8192,1:32:32:128:65536,16:32:8:128:8192,64:32:8:128:4096,1:32:8:64:8192,"
+             "1:32:8:64:65536,16:32:8:64:8192,64:64:8:128:2048", "0,16,64", False, False),
+    "small": ("1:32:8:128:65536,16:32:8:128:8192,64:32:8:128:4096", "1,4", False, False),
+    "ragged": ("64:32:8:128:8192,16:32:8:128:32768,256:32:8:128:4096", "0,16,1", True, False),
+    "e4m3": ("64:32:8:128:8192,1:32:8:128:65536,16:32:8:64:8192", "0,16", False, True),
+    "e4m3 ragged": ("64:32:8:128:8192", "16", True, True),
+}
 BACKENDS = {"cudnn": torch.nn.attention.SDPBackend.CUDNN_ATTENTION, "flash": torch.nn.attention.SDPBackend.FLASH_ATTENTION}
+WORDS = ("ours", "cudnn", "flash", "cute", "flashinfer")
 
 
 class Cache:
     """Queries, keys and values of one shape, in pages where these are asked for."""
 
-    def __init__(self, shape, page, ragged, seed):
+    def __init__(self, shape, page, ragged, is_e4m3, seed):
         self.batches, self.heads, self.key_heads, self.columns, self.keys = shape
-        self.page = page
+        self.page, self.is_e4m3 = page, is_e4m3
         random = torch.Generator(device="cuda").manual_seed(seed)
 
         def normal(*extents):
-            return torch.randn(extents, device="cuda", generator=random).bfloat16()
+            return torch.randn(extents, device="cuda", generator=random, dtype=torch.bfloat16)
 
         lengths = [self.keys] * self.batches
         if ragged:
@@ -43,19 +52,29 @@ class Cache:
             pieces, rows = of_batch * self.batches, page
             self.table = torch.randperm(pieces, device="cuda", generator=random).to(torch.int32).view(self.batches, of_batch)
         self.k, self.v = (normal(pieces, rows, self.key_heads, self.columns) for _ in range(2))
+        self.scale = {}
+        if is_e4m3:
+            by = torch.linspace(0.01, 0.02, self.key_heads, device="cuda")
+            self.k, self.v = ((x / by[:, None].bfloat16()).to(torch.float8_e4m3fn) for x in (self.k, self.v))
+            self.scale = {"k_scale": by, "v_scale": by}
         self.out = torch.empty_like(self.q)
-        self.bytes = 2 * 2 * self.key_heads * self.columns * sum(lengths)
+        self.bytes = 2 * self.k.element_size() * self.key_heads * self.columns * sum(lengths)
 
     def ours(self):
-        return pb.decode(self.q, self.k, self.v, self.lengths, self.table, out=self.out)
+        return pb.decode(self.q, self.k, self.v, self.lengths, self.table, out=self.out, **self.scale)
 
     def of_batch(self, b):
         """Keys and values of a sequence as [key heads, keys, columns], in float64."""
         count = int(self.lengths[b])
-        def rows(x):
-            x = x[b] if self.table is None else x[self.table[b].long()].flatten(0, 1)
-            return x[:count].transpose(0, 1).double()
-        return rows(self.k), rows(self.v)
+
+        def rows(x, scale):
+            if self.table is None:
+                x = x[b]
+            else:  # by bytes, since PyTorch picks none of e4m3
+                x = x.view(torch.uint8)[self.table[b].long()].view(x.dtype).flatten(0, 1)
+            x = x[:count].transpose(0, 1).double()
+            return x if scale is None else x * scale.double()[:, None, None]
+        return rows(self.k, self.scale.get("k_scale")), rows(self.v, self.scale.get("v_scale"))
 
     def check(self):
         got = self.ours().clone()
@@ -72,15 +91,34 @@ class Cache:
         assert torch.equal(got, self.ours()), "a second run gives other bits"
 
 
+def flashinfer_of(caches):
+    """A call of FlashInfer, planned once for each cache; raises where it has none."""
+    import flashinfer
+
+    plans = {}
+    for cache in caches:
+        pages = cache.page or cache.keys
+        table = cache.table if cache.page else torch.arange(cache.batches, dtype=torch.int32, device="cuda")[:, None]
+        used = -(-cache.lengths // pages)
+        of_rows = torch.arange(table.shape[1], device="cuda") < used[:, None]
+        wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"), "NHD",
+                                                                use_tensor_cores=True)
+        starts = torch.cat([used.new_zeros(1), used.cumsum(0)]).to(torch.int32)
+        wrapper.plan(starts, table[of_rows], (cache.lengths - 1) % pages + 1, cache.heads, cache.key_heads, cache.columns, pages,
+                     q_data_type=cache.q.dtype, kv_data_type=cache.k.dtype)
+        plans[id(cache)] = wrapper
+    return lambda cache: plans[id(cache)].run(cache.q, (cache.k, cache.v))
+
+
 def contenders_of(caches, ragged):
     """Calls by name, each of which takes the next cache."""
-    def turned(function):
+    def turned(function, all_of=caches):
         at = iter(range(1 << 62))
-        return lambda: function(caches[next(at) % len(caches)])
+        return lambda: function(all_of[next(at) % len(all_of)])
 
     calls = {"ours": turned(Cache.ours)}
     one = caches[0]
-    if not one.page and not ragged:
+    if not one.page and not ragged and not one.is_e4m3:
         def attend(cache, backend):
             with torch.nn.attention.sdpa_kernel(backend):
                 return torch.nn.functional.scaled_dot_product_attention(
@@ -93,48 +131,75 @@ def contenders_of(caches, ragged):
         def cute(cache):
             return attend_cute(cache.q[:, None], cache.k, cache.v, page_table=cache.table,
                                seqused_k=cache.lengths if cache.page or ragged else None, pack_gqa=True)
-        calls["cute"] = turned(cute)
+        if not one.is_e4m3:
+            calls["cute"] = turned(cute)
     except ImportError:
         pass
+    try:
+        calls["flashinfer"] = turned(flashinfer_of(caches))
+    except ImportError:
+        pass
+    except Exception as error:
+        print(f"left out: flashinfer, page {one.page}: {error!r:.120}")
     for name in list(calls):
         try:
             calls[name]()
             torch.cuda.synchronize()
         except Exception as error:
+            if name == "ours":
+                raise
             print(f"left out: {name}, {one.batches} x {one.keys} keys of {one.columns} columns, page {one.page}: {error!r:.120}")
             del calls[name]
-    matrices = [torch.empty(max(one.bytes // 2 // 4096, 1), 4096, device="cuda", dtype=torch.bfloat16).normal_() for _ in caches]
+    matrices = [torch.empty(max(cache.bytes // 2 // 4096, 1), 4096, device="cuda", dtype=torch.bfloat16).normal_() for cache in caches]
     at = iter(range(1 << 62))
     calls["stream"] = lambda: pb.rms_scale(matrices[next(at) % len(matrices)])
-    return calls
+    return calls, turned
+
+
+def measure(text, page, ragged, is_e4m3, rounds, checks):
+    shape = tuple(map(int, text.split(":")))
+    bytes_of_one = 4 * shape[0] * shape[2] * shape[3] * shape[4]
+    sets = range(max(2, min(6, (256 << 20) // bytes_of_one)))
+    caches = [Cache(shape, page, ragged, is_e4m3, seed) for seed in sets]
+    if checks:
+        caches[0].check()
+    calls, turned = contenders_of(caches, ragged)
+    if is_e4m3:
+        calls["bf16"] = turned(Cache.ours, [Cache(shape, page, ragged, False, seed) for seed in sets])
+    took = timing.queued(calls, rounds, burst=16)
+    mean = sum(cache.bytes for cache in caches) / len(caches)  # ragged ones differ
+    rate = {name: mean / us / 1e6 for name, us in took.items()}
+    peers = [rate[name] for name in WORDS[1:] if name in rate]
+    form = " ".join(word for word, is_so in (("ragged", ragged), ("e4m3", is_e4m3)) if is_so)
+    print(f"| {text} | {page} | {form} | {mean / 1e6:.0f} | {took['ours']:.1f} | "
+          + " | ".join(f"{rate[name]:.2f}" if name in rate else "" for name in WORDS)
+          + f" | {rate['ours'] / rate['stream']:.3f} | " + (f"{rate['ours'] / max(peers):.3f}" if peers else "")
+          + " | " + (f"{took['bf16'] / took['ours']:.2f}" if is_e4m3 else "") + " |", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--sets", default=",".join(SETS), help="of " + ", ".join(SETS))
+    parser.add_argument("--shapes")
     parser.add_argument("--pages", default="0,16,64")
     parser.add_argument("--ragged", action="store_true")
+    parser.add_argument("--e4m3", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    words = ("ours", "cudnn", "flash", "cute")
+    if unknown := [name for name in given.sets.split(",") if name not in SETS]:
+        parser.error(f"--sets: {unknown[0]!r} is none of {', '.join(SETS)}")
+    sets = [SETS[name] for name in given.sets.split(",")]
+    if given.shapes:
+        sets = [(given.shapes, given.pages, given.ragged, given.e4m3)]
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    print("| batch:heads:key heads:columns:keys | page | MB | us | " + " | ".join(words) + " | of the stream | over the best |\n|"
-          + "---|" * (6 + len(words)))
-    for text in given.shapes.split(","):
-        shape = tuple(map(int, text.split(":")))
-        for page in map(int, given.pages.split(",")):
-            bytes_of_one = 4 * shape[0] * shape[2] * shape[3] * shape[4]
-            caches = [Cache(shape, page, given.ragged, seed) for seed in range(max(2, min(6, (256 << 20) // bytes_of_one)))]
-            if given.check:
-                caches[0].check()
-            took = timing.queued(contenders_of(caches, given.ragged), given.rounds, burst=16)
-            rate = {name: caches[0].bytes / us / 1e6 for name, us in took.items()}
-            peers = [rate[name] for name in words[1:] if name in rate]
-            print(f"| {text} | {page} | {caches[0].bytes / 1e6:.0f} | {took['ours']:.1f} | "
-                  + " | ".join(f"{rate[name]:.2f}" if name in rate else "" for name in words)
-                  + f" | {rate['ours'] / rate['stream']:.3f} | " + (f"{rate['ours'] / max(peers):.3f}" if peers else "") + " |", flush=True)
-            del caches
+    words = ("batch:heads:key heads:columns:keys", "page", "", "MB", "us", *WORDS, "of the stream", "over the best", "over bf16")
+    print("| " + " | ".join(words) + " |\n|" + "---|" * len(words))
+    for shapes, pages, ragged, is_e4m3 in sets:
+        for text in shapes.split(","):
+            for page in map(int, pages.split(",")):
+                measure(text, page, ragged, is_e4m3, given.rounds, given.check)
+                torch.cuda.empty_cache()
 
 
 main()

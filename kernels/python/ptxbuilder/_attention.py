@@ -41,7 +41,7 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
 
     Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what lies behind
     them may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
-    batch lie in the pages of its row of the table, each of a multiple of 8 rows; `max_keys` is the most that a batch has, all
+    batch lie in the pages of its row of the table; `max_keys` is the most that a batch has, all
     rows of n pages unless given. K and V may be of float8_e4m3fn beside Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
     heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words
     of those who serve.
@@ -66,7 +66,7 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values
     are in the caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0
     gives zeros. Without `block_table` the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are
-    [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns], of pages of a multiple of 8 rows.
+    [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns].
     A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given). CTAs
     divide the keys that there are evenly, however long each sequence is.
 

@@ -1,0 +1,55 @@
+// Copies keys, or values, from pages of so few rows that TMA would bring them by pieces that are too small.
+#pragma once
+
+#include "kernels/attention/roles.h"
+#include "kernels/attention/work.h"
+#include "kernels/gemm/gathered_tile.h"
+#include "ptxbuilder/tile/profile.h"
+
+namespace ptxbuilder::kernels {
+
+// A warpgroup fills a ring block by block, each thread with the 16 bytes of some rows that are its own.
+class PageGatherer {
+ public:
+  // `name` is K or V, which is the parameters' too.
+  PageGatherer(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
+               const std::string& name, const SharedTile& tile, const Pipeline& ring)
+      : page_(o.page),
+        sizes_(sizes),
+        pages_(p.get<u32>("pages")),
+        row_(p.get<u32>(name + "_row_stride")),
+        head_(p.get<u32>(name + "_head_stride")),
+        piece_(p.get<u32>(name + "_page_stride")),
+        table_(p.get<gptr<u32>>("block_table")),
+        rows_of_tile_(tile.rows()),
+        rows_(o.key_type(), tile, p.get<gmem>(name), u32(kNoRow), p.get<u32>(name + "_columns"),
+              u32(kUnitBytes / size_of(o.key_type()))),
+        ring_(ring.producer()) {}
+
+  static constexpr int kUnitBytes = 16;  // of the strides
+
+  void fill(const AttentionWork& w, u32 block) {
+    const u32 last = max(w.keys, 1) - 1, of_batch = w.batch * ceil_div(sizes_.keys, page_),
+              head = w.head / sizes_.group * head_;
+    rows_.point([&](u32 row) {
+      const u32 key = block * rows_of_tile_ + row, page = table_[of_batch + min(key, last) / page_];
+      return select((key < w.keys) & (page < pages_), page * piece_ + key % page_ * row_ + head, u32(kNoRow));
+    });
+    const Stage to = region("wait", [&] { return ring_.acquire(); });
+    region("load", [&] { rows_.load(to, 0); });
+    ring_.commit(to);
+  }
+
+ private:
+  static constexpr uint32_t kNoRow = 0xffffffff;  // it is not below the rows that there are
+
+  int page_;
+  const AttentionSizes& sizes_;
+  u32 pages_, row_, head_, piece_;
+  gptr<u32> table_;
+  int rows_of_tile_;
+  GatheredTile rows_;
+  Producer ring_;
+};
+
+}  // namespace ptxbuilder::kernels

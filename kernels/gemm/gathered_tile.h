@@ -1,0 +1,54 @@
+// A tile of shared memory whose rows lie anywhere in a matrix: the threads of a warpgroup copy each to its
+// place.
+#pragma once
+
+#include "ptxbuilder/tile/cooperative_copy.h"
+#include "ptxbuilder/tile/kernel.h"
+#include "ptxbuilder/tile/pipeline.h"
+
+namespace ptxbuilder::kernels {
+
+class GatheredTile {
+ public:
+  // It is made in the role that fills the tile, whose threads all call what follows. The matrix is that of
+  // GatheredRows.
+  GatheredTile(DType type, const SharedTile& tile, gmem start, u32 rows, u32 cols, u32 stride)
+      : tile_(tile),
+        copy_(copy_of(type, tile)),
+        thread_(tid_x() % kThreads),
+        rows_(copy_, start, rows, cols, stride, thread_) {}
+
+  // The next stages have the rows that GatheredRows::point() says.
+  template <class... Rows>
+  void point(const Rows&... rows) {
+    by_copying([&] { rows_.point(rows...); });
+  }
+  // The columns from `col` on.
+  void load(const Stage& s, u32 col) const {
+    by_copying([&] { load_async(tile_[s], rows_, col); });
+  }
+
+ private:
+  static constexpr int kBytes = 16, kThreads = 128;
+
+  // As many threads as have whole rows at once copy the tile.
+  static TiledCopy copy_of(DType type, const SharedTile& tile) {
+    const int elements = kBytes / size_of(type), pieces = tile.cols() / elements;
+    int rows = 1;
+    while (rows * 2 * pieces <= kThreads && tile.rows() % (rows * 2) == 0) rows *= 2;
+    return {CopyAtom::cp_async(kBytes), type,
+            threads_along_rows(tile.rows(), tile.cols(), rows * pieces, elements), tile[0].layout()};
+  }
+  template <class Work>
+  void by_copying(const Work& work) const {
+    if (copy_.threads() == kThreads) return work();
+    if_(thread_ < u32(static_cast<uint32_t>(copy_.threads())), work);
+  }
+
+  SharedTile tile_;
+  TiledCopy copy_;
+  u32 thread_;
+  GatheredRows rows_;
+};
+
+}  // namespace ptxbuilder::kernels
