@@ -69,7 +69,7 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
                     (dict(block_table=None, max_seq_len=5), "max_seq_len is of pages"),
                     (dict(k_scale=by, v_scale=by), "k_scale, beside K of bf16; scales are of e4m3"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by), "k_scale, and no v_scale"),
-                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0], v_scale=by), "k_scale: [0] of f32; it is of"),
+                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0]), "k_scale: [0] of f32; it is of"),
                     (dict(k_cache=k.astype(E4M3)), "K: of e4m3, and Q of bf16"),
                     (dict(seq_lens=[1, 2, 3]), "key_lengths: <class 'list'> beside")):
     with kit.refused(text):

@@ -223,7 +223,7 @@ out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
-    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 6, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 8, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
 caches = reference.Caches(np.random.default_rng(5), 2, 16)
 cached = [torch.from_numpy(x).to(BF16) for x in (caches.q, caches.k, caches.v)] + [torch.from_numpy(x) for x in (caches.lengths, caches.table)]
 exact, exact_lse = reference.decoded(*(x.double().numpy() for x in cached[:3]), caches.lengths, caches.table)
@@ -231,11 +231,20 @@ for way in (pb.decode, by_compiler(pb.decode)):
     o, lse = way(*cached, return_lse=True, device="emulator")
     check(o, torch.from_numpy(exact), 2**-6, "decode")
     check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of decode")
+by = torch.tensor([0.3, 0.05])
+eights = [(x / by[:, None]).to(torch.float8_e4m3fn) for x in (torch.from_numpy(caches.k), torch.from_numpy(caches.v))]
+wide = ((x.double() * by.double()[:, None]).numpy() for x in eights)
+exact = reference.decoded(cached[0].double().numpy(), *wide, caches.lengths, caches.table)
+for way in (pb.decode, by_compiler(pb.decode)):
+    o = way(cached[0], *eights, *cached[3:], k_scale=by, v_scale=by, device="emulator")
+    check(o, torch.from_numpy(exact[0]), 2**-6, "decode of e4m3")
+with kit.refused("attention over such caches has no gradient", kind=Exception):
+    pb.decode(cached[0].clone().requires_grad_(), *eights, *cached[3:], device="emulator").float().sum().backward()
 with kit.refused("attention over caches has no gradient", kind=Exception):
     pb.decode(cached[0].requires_grad_(), *cached[1:], device="emulator").float().sum().backward()
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
-                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 7, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))
+                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 9, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))

@@ -88,9 +88,9 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
     found = attention(q[:, None] if is_one else q, k_cache, v_cache, causal=True, scale=scale,
-                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, k_scale=k_scale, v_scale=v_scale,
-                      return_lse=return_lse, out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
-                      block_table=block_table, device=device)
+                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, return_lse=return_lse,
+                      out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
+                      block_table=block_table, k_scale=k_scale, v_scale=v_scale, device=device)
     if not is_one:
         return found
     return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out

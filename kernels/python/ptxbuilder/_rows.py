@@ -174,9 +174,9 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
     """Puts the keys and values of new tokens into their slots of paged caches, as decode() reads them, and gives (k_cache, v_cache).
 
     k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
-    float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64 [tokens] on the
-    device, has page number x rows of a page + row for each token; one that names no row, as -1, leaves its token out, and two tokens
-    have two slots. All other rows of the caches stay as they are.
+    float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64
+    [tokens] on the device, has page number x rows of a page + row for each token; one that names no row, as -1, leaves its token out, and
+    two tokens have two slots. All other rows of the caches stay as they are.
 
     With `cos` and `sin`, [positions, columns / 2] of the same type, keys are turned on the way as by rotary(), by the row that
     `positions`, int32 or int64 [tokens], says; one that is not there makes NaN. Columns are an even number, up to 2048.
