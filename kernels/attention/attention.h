@@ -54,9 +54,9 @@ struct DeviceHeads {
 // column], and the table, which takes lengths, finds the page of each `page` keys of a batch. A page that is
 // none reads as zeros. Queries are few: blocks have 64 rows.
 //
-// Caches of e4m3: with `cache_type`, K and V are of that type, and K times k_scale and V times v_scale are
-// what is attended to. Both scales are f32 on the device, either a number or one for each head of K, or both
-// are left out. Not for packed sequences.
+// Caches of e4m3: with `cache_type`, K and V are of that type, and queries attend to K times k_scale and V
+// times v_scale. Both scales are f32 on the device, either a number or one for each head of K, or both are
+// left out. Packed sequences have none.
 //
 // NaN and infinity: what is NaN or infinite in Q makes its row NaN alone, in K every row that sees it, and in
 // V a column of these rows; in V it may reach rows too that do not see it, whose weights for it are 0. A

@@ -72,7 +72,7 @@ void check_pages(const AttentionArguments& p, Where where) {
            "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
 }
 
-// The type of K and V, and the scales beside them.
+// It refuses types of K and V, and scales, that are not known.
 void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where where) {
   const bool has_k = p.k_scale.address != 0, has_v = p.v_scale.address != 0;
   if (has_k != has_v)

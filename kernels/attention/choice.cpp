@@ -179,7 +179,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
     return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);
   };
   while (t.bn > 16 && !fits()) t.bn /= 2;
-  // What comes by TMA waits in the deeper ring.
+  // The ring that memory fills is the deeper one.
   int& deep = o.e4m3 ? t.cache_stages : t.stages;
   deep = o.e4m3 ? kMostCacheStages : kMostStages;
   while (deep > 2 && !fits()) --deep;

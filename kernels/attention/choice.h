@@ -22,8 +22,8 @@ struct AttentionSize {
 int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
                        const AttentionTile& tile, int ctas);
 
-// Among how many CTAs a tile that is split divides the keys (division.h): as many as end first, on so many
-// multiprocessors, where all sequences are as long as the longest.
+// It says among how many CTAs a tile that is split divides the keys (division.h). They are as many as end
+// first on so many multiprocessors, where all sequences are as long as the longest.
 struct KeyDivision {
   int64_t teams = 1, parts = 1;
   int64_t ctas() const { return teams * parts; }

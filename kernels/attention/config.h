@@ -66,8 +66,8 @@ struct AttentionTile {
   int bn = 128;         // keys of a block: a multiple of 16
   int stages = 2;       // of the rings of keys and of values
   int more_values = 0;  // stages that the ring of values has beside
-  // Stages of the rings of keys and of values of e4m3, which warpgroups convert from there into the others; 0
-  // where they come as they are multiplied.
+  // Keys and values of e4m3 come into rings of so many stages, from which warpgroups convert them into the
+  // others; it is 0 where they come as they are multiplied.
   int cache_stages = 0;
   // For the queries of each consumer; where CTAs stay, the next ones may be loaded while these are
   // multiplied.
@@ -83,8 +83,8 @@ struct AttentionTile {
   // Sums are multiplied only where the greatest score has grown by more than 8, in powers of two.
   bool lazy = true;
   bool whole = false;  // the keys are whole blocks: none has to be hidden for the tensor's end
-  // CTAs stay, and divide the keys of all sequences evenly (division.h). Of those that share the keys of a
-  // block of queries, the last completes O.
+  // CTAs stay, and divide the keys of all sequences evenly (division.h). The last of those that share the
+  // keys of a block of queries completes O.
   bool split = false;
   bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
 

@@ -1,4 +1,4 @@
-// Converts blocks of keys, or of values, of a cache of e4m3 to the type of the queries.
+// The converter makes blocks of keys, or of values, of e4m3 into the type of the queries.
 #pragma once
 
 #include "kernels/attention/roles.h"
@@ -35,7 +35,8 @@ class CacheConverter {
   }
 
  private:
-  // Rows that are converted at once: half a warp reads 128 bytes beside each other, and writes twice as many.
+  // So many rows are converted at once, of which half a warp reads 128 adjacent bytes and writes twice as
+  // many.
   int rows() const { return from_.rows() % 32 == 0 ? 32 : 16; }
   RegisterLayout layout() const {
     const int elements = rows() * from_.cols();

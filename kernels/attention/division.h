@@ -5,9 +5,9 @@
 
 namespace ptxbuilder::kernels {
 
-// CTAs are in teams, and a team has every teams-th head: CTAs beside each other read the same keys of heads
-// that lie beside each other. The blocks of keys of a team's heads are a line, batch after batch, in each
-// batch head after head. Each CTA of the team takes the next piece of the line, all of one length, so that a
+// CTAs are in teams, and a team has every teams-th head, so that adjacent CTAs read the same keys of adjacent
+// heads. The blocks of keys of a team's heads are a line, batch after batch, and head after head of each
+// batch. Each CTA of the team takes the next piece of the line, all of one length, so that a
 // long sequence is shared by many CTAs, and a CTA has many short ones.
 //
 // Where a piece ends within a head's keys, those are in parts. A CTA goes through its piece from the last
@@ -24,7 +24,7 @@ class AttentionDivision {
   // A row of blocks of queries counts the rows of one batch, then those of the next.
   AttentionWork work_of_rows(u32 row, u32 head) const;
   KeyBlocks blocks_of_rows(u32 row) const { return {tile_, work_of_rows(row, 0)}; }
-  // For a lane: the blocks of its row of those from `first` on, or 0 beyond the last.
+  // It gives each lane the blocks of its row of those from `first` on, or 0 beyond the last.
   u32 count_of_lane(u32 first) const;
 
   const AttentionTile& tile_;

@@ -1,4 +1,4 @@
-// Copies keys, or values, from pages of so few rows that TMA would bring them by pieces that are too small.
+// The gatherer copies keys, or values, from pages whose rows TMA could not put into their places of a tile.
 #pragma once
 
 #include "kernels/attention/roles.h"

@@ -16,9 +16,9 @@ struct RoleRegisters {
 constexpr int kFillerRegisters = 96;
 constexpr char kGatherer[] = "gatherer";
 
-// Warpgroups that gather keys and values, and so many again that convert them, as the operation wants: one
-// for both, or one for each. More than four warpgroups of a CTA are too many, and four leave a product of
-// more than 128 columns too few registers.
+// So many warpgroups gather keys and values, and so many convert them, where the operation wants it: one for
+// both, or one for each. More than four warpgroups of a CTA are too many, and four leave a product of more
+// than 128 columns too few registers.
 int fillers_of(const AttentionOperation& o) { return (o.e4m3 && o.gathers()) || o.value_depth > 128 ? 1 : 2; }
 
 RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
@@ -119,8 +119,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
-  // The producer, where CTAs divide keys a warp that loads queries, and warps of consumers and those that
-  // fill.
+  // All that load, convert or multiply read it.
   const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
   if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
   const RoleRegisters registers = role_registers(o, t);

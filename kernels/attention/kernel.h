@@ -49,13 +49,15 @@ struct AttentionScore {
 // operation has them, s32 visible, u32 together (see heads_together()), s32 hidden, an f32 for each step of
 // attention.def, f32 *sinks, of each head one, u32 *dropout_seed, four numbers (dropout.h), u32 *key_lengths,
 // of each batch one, and u32 *block_table, of each batch ceil(keys / page) pages, of which K and V then have
-// so many rows each; with K and V of e4m3 f32 *k_scale and *v_scale, and u32 scales, which is how many each
-// has; and of a tile that is split u32 teams and parts (AttentionDivision), and f32 *part_sums
-// (AttentionParts). Packed: queries are those of the longest sequence, without keys; lse has for each head
-// the queries of all sequences, and in place of the map stand O, with u64 row_stride and head_stride in
-// elements, multiples of 8, u32 *query_offsets and *key_offsets, batches + 1 of each, and where CTAs stay u32
-// *order (order.h). Both bounds count from keys - queries of a sequence. The score's are the last. `sms`:
-// multiprocessors that the grid is for, where CTAs stay; 0 for the device's. Throws Error as check() does.
+// so many rows each; where the page is no multiple of 8, K and V are pointers, and u32 pages and, of K and of
+// V, columns and the strides of rows, heads and pages in units of 16 bytes follow; with K and V of e4m3 f32
+// *k_scale and *v_scale, and u32 scales, which is how many each has; and of a tile that is split u32 teams
+// and parts (AttentionDivision), and f32 *part_sums (AttentionParts). Packed: queries are those of the
+// longest sequence, without keys; lse has for each head the queries of all sequences, and in place of the map
+// stand O, with u64 row_stride and head_stride in elements, multiples of 8, u32 *query_offsets and
+// *key_offsets, batches + 1 of each, and where CTAs stay u32 *order (order.h). Both bounds count from keys -
+// queries of a sequence. The score's are the last. `sms`: multiprocessors that the grid is for, where CTAs
+// stay; 0 for the device's. Throws Error as check() does.
 Kernel attention(const AttentionOperation& operation, const AttentionTile& tile,
                  const AttentionScore& score = {}, int sms = 0, Where where = Where::here());
 

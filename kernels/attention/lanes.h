@@ -1,4 +1,4 @@
-// Sums over the lanes of a warp, all of which come here.
+// These are sums over the lanes of a warp, all of which come here.
 #pragma once
 
 #include "ptxbuilder/ir/instruction.h"

@@ -12,8 +12,8 @@
 namespace ptxbuilder::kernels {
 
 // The parts are added in the order of their keys, so that results repeat bit for bit. A CTA waits only for
-// those that begin before it, so that the grid may be of any size. It leaves two parts at most: the last of
-// one head's keys or one amid them, and the first of another's.
+// those that begin before it, so that the grid may be of any size. It leaves two parts at most: one
+// that is not the first of a head's keys, and the first of another's.
 //
 // The memory is the launch's: two launches that overlap need two. It may hold anything before. A mark of 64
 // bits, which memory does not hold by chance, says that a part is there, and is gone when it is taken.
@@ -50,7 +50,7 @@ class AttentionParts {
   GlobalTensor<f32, 2> values_of(const AttentionWork& w, u32 n) const;
   GlobalTensor<f32, 1> numbers_of(const AttentionWork& w, u32 n, int which) const;
   gmem mark_of(u32 n) const;
-  // Where a part of the same block of queries lies.
+  // It gives the place of a part of the same block of queries.
   u32 place_of(const AttentionWork& w, u32 part) const;
   void wait(const AttentionWork& w) const;
 

@@ -69,7 +69,7 @@ class AttentionProducer {
     if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
   }
 
-  // The block of keys that comes first.
+  // It loads the block of keys that comes first.
   void begin(const AttentionWork& w) { load_keys(w, KeyBlocks(t_, w).at(0)); }
   // The other blocks, those of keys ahead of those of values.
   void finish(const AttentionWork& w) {

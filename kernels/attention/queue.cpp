@@ -6,7 +6,7 @@ namespace {
 constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row of no tensor
 constexpr int kPlaces = 4, kNumbers = 8;
 
-// What read() makes the same work of.
+// read() makes the same work of these.
 std::vector<u32> numbers_of(const AttentionWork& w) {
   if (const std::optional<KeyPart>& p = w.part)
     return {w.row, w.head, w.batch, w.keys, p->first, p->end, p->number, p->count};

@@ -40,7 +40,7 @@ class AttentionPages {
   size_t page_, each_, count_;
 };
 
-// What is attended to; each head of K and V has a scale.
+// Each head of K and V has a scale.
 struct AttentionTensors {
   const command::Tensor &q, &k, &v, &k_scale, &v_scale;
 };

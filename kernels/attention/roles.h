@@ -29,13 +29,13 @@ struct BoxOfHeads {
   std::vector<Slice> at;
 };
 
-// Threads of a warpgroup fill the ring, or TMA does.
+// The threads of a warpgroup fill this ring, or TMA does.
 inline Pipeline ring(Kernel& k, int stages, const SharedTile& tile, int consumers, bool by_threads) {
   if (by_threads) return {k, stages, {tile}, consumers, ThreadProducers{1}};
   return {k, stages, {tile}, consumers};
 }
 
-// Keys and values of e4m3 as they come; warpgroups convert them.
+// Keys and values of e4m3 come into these rings, from which warpgroups convert them.
 struct CacheRings {
   CacheRings(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : K(tile(k, o.depth, t, "K of e4m3")),

@@ -24,7 +24,7 @@ struct AttentionSizes {
   std::optional<gptr<u32>> order;  // see AttentionOrder
 };
 
-// Blocks of keys of a block of queries, from `first` to the one ahead of `end`, as the part of this number.
+// A CTA takes the blocks of keys from `first` to the one ahead of `end`, which are the part of this number.
 struct KeyPart {
   u32 first, end, number;
   u32 count;  // of all parts
@@ -49,9 +49,9 @@ struct AttentionWork {
   u32 head_of_all(const AttentionSizes& sizes) const { return batch * sizes.heads + head; }
 };
 
-// The work at a row of a head of a batch, with the keys that the batch has.
+// This is the work at a row of a head of a batch, with the keys that the batch has.
 AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 batch);
-// The same of a packed sequence.
+// This is the same of a packed sequence.
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence);
 
 // The blocks of keys that a block of queries needs, one after the other. Those that need a mask, since some

@@ -23,7 +23,7 @@ class GatheredTile {
   void point(const Rows&... rows) {
     by_copying([&] { rows_.point(rows...); });
   }
-  // The columns from `col` on.
+  // It copies the columns from `col` on.
   void load(const Stage& s, u32 col) const {
     by_copying([&] { load_async(tile_[s], rows_, col); });
   }
@@ -31,7 +31,7 @@ class GatheredTile {
  private:
   static constexpr int kBytes = 16, kThreads = 128;
 
-  // As many threads as have whole rows at once copy the tile.
+  // So many threads copy the tile as have whole rows at once.
   static TiledCopy copy_of(DType type, const SharedTile& tile) {
     const int elements = kBytes / size_of(type), pieces = tile.cols() / elements;
     int rows = 1;

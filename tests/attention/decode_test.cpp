@@ -328,7 +328,7 @@ TEST_CASE("lengths of a long tail, which CTAs share evenly") {
   }
 }
 
-// Columns of Q that are no multiple of 32, heads with a scale each and scales of all heads.
+// Some heads have columns that are no multiple of 32, and a scale each or one for all.
 TEST_CASE("caches of e4m3") {
   int64_t at = 0;
   for (const int64_t scales : {0, 1, 3})
@@ -347,7 +347,7 @@ TEST_CASE("caches of e4m3") {
       Trial trial(c);
       check_trial(trial, c.data);
     }
-  // Blocks of 64 queries, of which no CTA shares keys.
+  // CTAs do not share the keys of blocks of 64 queries.
   Case c = sized(70, 90, 2, 2, 0, {90, 80});
   c.p.cache_type = DType::e4m3, c.p.depth = 32;
   Trial trial(c);
