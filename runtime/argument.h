@@ -100,8 +100,8 @@ Argument pointer(View memory, DType dtype);
 
 // A struct's fields in order, scalars and pointers; they may be named too. The launch lays them out as C
 // does.
-//   runtime::structure({runtime::scalar(2.0f).named("alpha"), runtime::pointer(bias,
-//   DType::f32).named("bias")})
+//   runtime::structure({runtime::scalar(2.0f).named("alpha"),
+//                       runtime::pointer(bias, DType::f32).named("bias")})
 Argument structure(std::vector<Argument> fields);
 
 // Throws Error when a tensor map has no such rank: it is not 1 to 5.

@@ -1,7 +1,7 @@
 // Attention, backward, as three kernels, launched one behind the other, or four where heads have sinks.
 //
-//   attention_gradient_sums     of each row of queries sum(dO * O), and its lse in powers of two; dQ's sums
-//   are 0 attention_gradient          dK and dV of a block of keys, and what it adds to dQ's sums
+//   attention_gradient_sums     of each row of queries sum(dO * O), its lse in powers of two, and zeros
+//   attention_gradient          dK and dV of a block of keys, and what it adds to dQ's sums
 //   attention_gradient_queries  dQ of its sums
 //
 // S^T = K Q^T and dP^T = V dO^T are multiplied transposed, so that P^T and dS^T are in registers what dV +=

@@ -7,10 +7,10 @@ namespace ptxbuilder::bench {
 
 // `Form` says what differs between operations:
 //   Problem, Operation, Size, Tile
-//   Call                              launches a tile: Call(gpu, kernels, problem, operation, tile, sets),
-//   launch(set) place(problem)                    the operation and the size that the project's call makes of
-//   it checked(operation, size, tile)    the tile, or Error that says what it does not go with
-//   microseconds(operation, size, tile, multiprocessors)   what the model predicts
+//   Call: it launches a tile, as Call(gpu, kernels, problem, operation, tile, sets) and launch(set)
+//   place(problem): the operation and the size that the project's call makes of it
+//   checked(operation, size, tile): the tile, or Error that says what it does not go with
+//   microseconds(operation, size, tile, multiprocessors): the prediction of the model
 template <class Form>
 class TileContender final : public ContenderOf<typename Form::Problem> {
  public:

@@ -2,8 +2,10 @@
 // of families (families.def).
 //
 //   isa::rows_def::mbarrier_init                the row of a short name, a constant
-//   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row of a member, a constant; a wrong form does not
-//   compile isa::ldmatrix({.matrices = 4})              the same from the table; a wrong form throws Error
+//   isa::ldmatrix<MatrixForm{.matrices = 4}>()  the row of a member, a constant
+//   isa::ldmatrix({.matrices = 4})              the same from the table
+//
+// A wrong form does not compile, or throws Error where it comes from the table.
 //
 // The build prints them from the manual (print/), for reading it costs a kernel's author some 20 ms a row.
 #pragma once

@@ -1,8 +1,8 @@
 // The main of every test executable.
 //
-//   EXECUTABLE [SUITE...] [--OPTION[=VALUE]...]   a suite is a test file by its name without .cpp; all
-//   without any
+//   EXECUTABLE [SUITE...] [--OPTION[=VALUE]...]
 //
+// A suite is a test file by its name without .cpp; without any, all run.
 // Further options are the test files' own, as --device=cuda, and doctest's (--help). Exits with 0 where all
 // passes, 1 where a check fails, 2 where a word is not known or no test is found, and 77 where something was
 // left out.
