@@ -89,8 +89,9 @@ class Site:
         text = re.sub(r'<picture>\s*<source [^>]*>\s*<img alt="([^"]*)" src="\.github/([\w-]+)-light\.svg">\s*</picture>',
                       r"![\1](pictures/\2-light.svg#only-light)![\1](pictures/\2-dark.svg#only-dark)", "".join(parts))
         write(f"{self.folder}/{page}", text)
-        for picture in re.findall(r'pictures/([\w-]+\.svg)', text):
-            write(f"{self.folder}/pictures/{picture}", read(f"{self.source}/.github/{picture}"))
+        for picture in re.findall(r"\(([\w./-]+\.svg)[#)]", text):
+            path = picture.replace("pictures/", ".github/")
+            write(f"{self.folder}/{os.path.dirname(page)}/{picture}", read(f"{self.source}/{folder}/{path}"))
 
     def api(self):
         """Writes a page for each header, and gives the pages by folder."""
