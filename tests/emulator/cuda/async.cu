@@ -1,5 +1,5 @@
-// Copies and tensor cores run in parallel to the threads here: cuda::barrier, cuda::pipeline, cp.async, bulk copies,
-// wgmma.
+// Copies and tensor cores run in parallel to the threads here: cuda::barrier, cuda::pipeline, cp.async, bulk
+// copies, wgmma.
 #include "kernels.h"
 
 using Tokens = Barrier::arrival_token;
