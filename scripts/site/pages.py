@@ -233,11 +233,12 @@ def main(source, build, folder):
     site.layouts()
     for name in site.documents:
         site.document(name)
-    style = os.path.join(os.path.dirname(os.path.abspath(__file__)), "style.css")
-    write(f"{site.folder}/style.css", read(style))
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name in ("style.css", "iframe-worker.js"):
+        write(f"{site.folder}/{name}", read(f"{here}/{name}"))
     version = ".".join(re.findall(r"#define PTXBUILDER_VERSION_\w+ (\d+)", read(f"{source}/ptxbuilder/version.h")))
     write(f"{folder}/mkdocs.yml", json.dumps({
-        "INHERIT": os.path.join(os.path.dirname(style), "mkdocs.yml"), "docs_dir": site.folder,
+        "INHERIT": f"{here}/mkdocs.yml", "docs_dir": site.folder,
         "site_dir": os.path.abspath(folder) + "/html", "site_name": f"ptxbuilder {version}", "nav": site.navigation(pages)}, indent=1))
     print(f"{sum(map(len, pages.values()))} headers, {len(site.documents)} documents")
 
