@@ -281,8 +281,8 @@ class Device {
   virtual void launch_in_scope(Program& program, const Launch& launch,
                                std::span<const void* const> parameters) = 0;
 
-  // This is of a scope: enter() gives the thread's context of before if it was another, to which leave() goes
-  // back.
+  // A scope calls these: enter() gives the thread's context of before if it was another, to which leave()
+  // goes back.
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 

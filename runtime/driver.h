@@ -188,7 +188,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // This is for calls whose failures are answers; the caller looks at the result.
+  // Calls it where a failure is an answer; the caller looks at the result.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
   bool available() const { return function_ != nullptr; }

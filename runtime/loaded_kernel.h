@@ -159,7 +159,7 @@ class LoadedKernel {
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  // These are by parameter: of tensor maps and structs in the bytes of a launch, and of a struct's fields in
+  // Offsets by parameter: of tensor maps and structs in the bytes of a launch, and of a struct's fields in
   // it.
   std::vector<size_t> offsets_;
   std::vector<std::vector<int>> field_offsets_;

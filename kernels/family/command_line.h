@@ -71,7 +71,7 @@ class Arguments {
   // This says what is wrong with all of them together; "" for nothing.
   void check(std::function<std::string()> complaint) const;
 
-  // These are of what was parsed.
+  // These say what was parsed.
   bool chosen() const;
   Arguments chosen_command() const;
   std::string name() const;

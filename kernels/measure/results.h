@@ -98,8 +98,8 @@ std::string absence_of_reference(const RunResult& run);
 // All but the reference have a score; where that is the fastest peer, ours alone do.
 std::vector<Score> scores(const RunResult& run);
 
-// This is of ours alone, against the fastest peer of each shape instead of the reference. Empty unless two
-// peers count anywhere, and where the fastest peer is the reference.
+// Scores our contenders alone, against the fastest peer of each shape instead of the reference. Empty unless
+// two peers count anywhere, and where the fastest peer is the reference.
 std::vector<Score> best_peer_scores(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

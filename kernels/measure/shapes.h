@@ -25,7 +25,7 @@ struct ShapeSet {
   GemmProblem types;  // m, n and k unset
   std::vector<Shape> shapes;
   bool steps = false;  // the kernels that lead to the matrix product take part
-  // This is of a set without shapes of its own: so many that a seed draws.
+  // A set without shapes of its own draws so many by a seed.
   std::function<std::vector<Shape>(uint64_t seed, int count)> draw = nullptr;
 };
 

@@ -120,7 +120,7 @@ class Bytes {
     return all % stages == 0 ? all / stages : 0;
   }
 
-  // These are at the first stage of each ring.
+  // The place at the first stage of each ring.
   std::optional<int64_t> first_place(const std::optional<Sum>& offset, ThreadValues& in) {
     if (!offset) return std::nullopt;
     const auto places = options(kernel_, in, *offset);
@@ -145,7 +145,7 @@ class Bytes {
     }
   }
 
-  // This is of wgmma: 64 rows of A and n of B, 32 bytes of each.
+  // Notes the reads of wgmma: 64 rows of A and n of B, 32 bytes of each.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
     constexpr int64_t kRows = 64, kBytesOfK = 32,
@@ -194,7 +194,7 @@ class Bytes {
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
-  std::set<int64_t> starts_;  // of what is in shared memory, and of what does not
+  std::set<int64_t> starts_;  // of what is in shared memory, and of what is not
   // It goes by the operand that it is and whether it is transposed: what is read in several ways is read
   // once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;

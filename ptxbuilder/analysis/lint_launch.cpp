@@ -55,7 +55,7 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
   return floor;
 }
 
-// This is of all kernels of a module; nothing where there is other code in it, or something unknown.
+// The floor of all kernels of a module; nothing where there is other code in it, or something unknown.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
   std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // a kernel repeats its instructions
@@ -248,7 +248,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                    {}, "Give each group of threads a barrier of its own, or count all of them.");
 }
 
-// This is of the module, so that its first kernel reports it.
+// The .version belongs to the module, so that its first kernel reports it.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);

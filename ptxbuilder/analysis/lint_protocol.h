@@ -43,8 +43,8 @@ class Dependent {
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const Sum& a, const Sum& b,
                               int moves = 0);
-// This is by how many stages the ring `y` is ahead of the ring `x` when their loop begins, whichever stage
-// one of them begins with; nothing where that is not known, or they are not of one loop.
+// The number of stages that the ring `y` is ahead of the ring `x` when their loop begins, whichever stage one
+// of them begins with; nothing where that is not known, or they are not of one loop.
 std::optional<int64_t> lead(const LintKernel& kernel, ThreadValues& in, const Atom& x, const Atom& y);
 
 using Cells = std::set<int64_t>;  // barriers, by their bytes after the start of shared memory

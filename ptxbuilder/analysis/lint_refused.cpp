@@ -283,7 +283,7 @@ void check_constants(LintKernel& kernel, Report& report) {
   }
 }
 
-// This goes through a generic address: ptxas refuses one that says .const.
+// Constant memory is read through a generic address: ptxas refuses one that says .const.
 void check_constant_space(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);

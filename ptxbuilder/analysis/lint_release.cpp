@@ -30,8 +30,8 @@ class Stages {
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
   }
 
-  // These are by a thread of the class: the wgmmas whose stage an arrival frees, with the steps of the loop
-  // that the stage was read before.
+  // The wgmmas whose stage an arrival by a thread of the class frees, with the steps of the loop that the
+  // stage was read before.
   std::map<int, int> freed(const Use& arrival, const ThreadClass& c) {
     std::map<int, int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);

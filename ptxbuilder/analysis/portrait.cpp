@@ -147,7 +147,7 @@ class Painter {
     }
     std::sort(p_.roles.begin(), p_.roles.end(),
               [](const Role& x, const Role& y) { return x.warps < y.warps; });
-    // This keeps of each what not all others reach too.
+    // Each role keeps the blocks that not all others reach too.
     std::vector<size_t> roles_of(graph_.blocks.size(), 0);
     for (const Role& role : p_.roles)
       for (int b : role.blocks) ++roles_of[at(b)];

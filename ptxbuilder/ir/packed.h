@@ -8,7 +8,7 @@ namespace ptxbuilder::detail {
 
 enum class Unary : uint8_t { neg, abs, sqrt };
 
-// These are of f32 and s32; sqrt of f32 alone, rounded to nearest even.
+// Operations on f32 and s32; sqrt of f32 alone, rounded to nearest even.
 llvm::Value* unary(Unary op, Class cls, llvm::Value* a);
 
 // Both halves at once: `type` is f16 or bf16. neg and abs of the unary operations.

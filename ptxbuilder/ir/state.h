@@ -35,7 +35,7 @@ struct Builder::State {
   // parameter space, in place.
   void set_parameter_attributes();
   void finish();
-  // These are of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the
+  // Checks of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the
   // declared ones, its shared memory and attributes agree with the signature, and all its blocks end.
   void check_parameters() const;
   void check_host();

@@ -39,12 +39,12 @@ struct Floor {
   Targets targets = Targets::all();
 };
 Floor floor_of(const Row& row);
-// These are of those of the manual with a mnemonic, whatever their operands are, or with as many operands
-// where some have; of a special register, "%tid.x"; and nothing where there is none.
+// The floor of the manual's instructions with a mnemonic, whatever their operands are, or with as many
+// operands where some have; of a special register, "%tid.x"; and nothing where there is none.
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands);
 std::optional<Floor> floor_of_register(std::string_view name);
-// This is of those that share the most first words with a mnemonic which the manual may not have in this
+// The floor of those that share the most first words with a mnemonic which the manual may not have in this
 // form, as one with modifiers in another order, or the name of an intrinsic. Nothing where none shares the
 // first.
 std::optional<Floor> floor_of_alike(std::string_view mnemonic);

@@ -61,7 +61,7 @@ std::string type_refusal(DType dtype, Major major) {
   return "";
 }
 
-// This is of a row that is no multiple of the swizzle's span.
+// The refusal of a row that is no multiple of the swizzle's span.
 std::string row_refusal(DType dtype, std::string_view along, int extent, int span) {
   int size = size_of(dtype), row = extent * size;
   Swizzle fits = widest_swizzle(row);

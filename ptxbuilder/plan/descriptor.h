@@ -137,7 +137,7 @@ struct Tcgen05Descriptor {
   DType d = DType::f32;                  // f16 is 0, f32 is 1
   DType a = DType::f16, b = DType::f16;  // f16 is 0, bf16 is 1
   Major a_major = Major::k, b_major = Major::k;
-  // These are of D, by one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at
+  // The extents of D, by one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at
   // most 256 columns.
   int m = 128, n = 128;
 

@@ -38,7 +38,7 @@ struct Source {
 };
 using Sources = std::array<Source, kLanes>;  // of one value of the new layout, by lane
 
-// These are of every value; empty if one is in another warp.
+// The sources of every value; empty if one is in another warp.
 std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout& to, uint32_t per) {
   std::vector<std::vector<std::pair<int, int>>> holders(static_cast<size_t>(from.elements()));
   for (int lane = 0; lane < kLanes; ++lane)
@@ -131,8 +131,8 @@ class Planner {
     return known->second;
   }
 
-  // This is of some of a group's lanes: one shuffle, or a choice between those of halves of the lanes that
-  // take no register in common. -1 if neither will do.
+  // The register for some of a group's lanes: one shuffle, or a choice between those of halves of the lanes
+  // that take no register in common. -1 if neither will do.
   int gathered(const Group& group, uint32_t lanes) {
     std::array<uint32_t, 5> set_in = {0xaaaaaaaa, 0xcccccccc, 0xf0f0f0f0, 0xff00ff00, 0xffff0000};
     auto words_of = [&](uint32_t some) {

@@ -28,8 +28,8 @@ struct Proof {
     std::string text;
     uint64_t elements = 0;
     Where where = {};
-    // This is of what threads read and write: how many of the rows or words that an instruction takes at a
-    // time lie in the same banks; 1 means no conflict. 0 where no thread does.
+    // The conflicts of what threads read and write: how many of the rows or words that an instruction takes
+    // at a time lie in the same banks; 1 means no conflict. 0 where no thread does.
     int bank_ways = 0;
   };
   std::vector<Link> links;

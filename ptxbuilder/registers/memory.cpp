@@ -139,7 +139,7 @@ class GlobalAddresses {
   }
 
   bool bounded() const { return bounded_rows_ || bounded_cols_; }
-  // This is of a tile that is bounded.
+  // Says whether a value is inside of a bounded tile.
   pred inside(int value) const {
     const s32 row(places_.row(value)), col(places_.col(value));
     if (!bounded_cols_) return row < *tile_.rows;

@@ -103,7 +103,7 @@ class Exploration {
   Deviations asked_;  // of the schedule under way, unless exhausting
   std::deque<Deviations> planned_;
   std::set<Deviations> known_;  // that were ever planned
-  // These are of the schedule under way, and of its launch.
+  // The state of the schedule under way, and of its launch.
   std::vector<Sleeper> asleep_;
   std::unordered_map<uint64_t, size_t> numbers_;  // of processes
   std::vector<uint64_t> names_;                   // of processes

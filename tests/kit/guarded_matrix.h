@@ -71,7 +71,7 @@ class GuardedMatrix {
   size_t at(int64_t batch, int64_t row, int64_t column) const {
     return static_cast<size_t>((offset_ + batch * batch_stride_ + row * stride_ + column) * size_of(type_));
   }
-  // These are of the host's copy, as it was filled.
+  // An element of the host's copy, as it was filled.
   double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
   // This begins at an element: the others of its row are after it, and each further row lies `stride` on.
   const float* values(int64_t batch, int64_t row, int64_t column) const {

@@ -170,8 +170,8 @@ class MatmulTrial {
   }
 
  private:
-  // These are of some rows: how many elements are wrong, and between what the greatest |D| before its factor
-  // lies, and what it is as stored.
+  // The findings about some rows: how many elements are wrong, and between what the greatest |D| before its
+  // factor lies, and what it is as stored.
   struct Seen {
     size_t wrong = 0;
     std::string first;

@@ -15,9 +15,9 @@ namespace ptxbuilder::test {
 // One configuration of a kernel, small enough for hundreds of runs.
 class Subject {
  public:
-  // These are of a family.
+  // The kernel of a family.
   Subject(const std::string& family, const std::map<std::string, int64_t>& fields);
-  // These are of a test: `check` launches, and says "right" or what is wrong.
+  // A kernel of a test: `check` launches, and says "right" or what is wrong.
   using Check = std::function<std::string(runtime::Device&, runtime::LoadedKernel&)>;
   Subject(std::string name, std::string text, Signature signature, Check check);
   ~Subject();

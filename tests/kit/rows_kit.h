@@ -52,7 +52,7 @@ struct Statement {
   bool alone = false;
   bool of_a_pair = false;  // .cta_group::2, which may not be in a kernel with .cta_group::1
 
-  // This is of a module whose one kernel holds it and no more.
+  // Takes the statement from a module whose one kernel holds it and no more.
   static std::shared_ptr<const Statement> of(std::string what, const std::string& module) {
     const size_t begin = module.find("{\n") + 2, end = module.rfind("\tret;\n}");
     std::string text = module.substr(begin, end - begin);

@@ -60,7 +60,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // This is for calls whose failures are answers.
+  // Calls it where a failure is an answer.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
  private:

@@ -82,7 +82,7 @@ class Guess {
   }
 
  private:
-  // This goes over one instruction; false where the value decides something there.
+  // Goes over one instruction; false where the value decides something there.
   bool step(Carriers& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];
     const std::string_view opcode = opcodes_[pc];
