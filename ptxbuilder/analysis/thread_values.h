@@ -10,7 +10,7 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // As many of a loop's values as start from a known one can be taken as they are when it begins.
+  // Some of a loop's values start from a known one, and can be taken as they are when it begins.
   enum class Loops : uint8_t { unknown, at_start };
 
   // `thread` counts along x; without one no value follows from it. `values` has to live as long as this does.

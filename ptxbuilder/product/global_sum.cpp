@@ -128,7 +128,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// As many parts as this have their loads in flight together.
+// This many parts have their loads in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);
