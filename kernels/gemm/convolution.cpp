@@ -6,6 +6,7 @@
 #include <array>
 
 #include "kernels/call/operand.h"
+#include "kernels/call/prepared_calls.h"
 #include "kernels/gemm/convolution_form.h"
 
 namespace ptxbuilder::kernels {
@@ -13,6 +14,48 @@ namespace {
 
 runtime::View behind(runtime::View memory, size_t bytes) {
   return {memory.address + bytes, memory.bytes - std::min<uint64_t>(memory.bytes, bytes)};
+}
+
+// A form is kept with addresses that say whose memory they are of: that of each tensor begins at a multiple
+// of 2^44, and addresses relative to the workspace are smaller than all of these.
+constexpr int kOwnerBits = 44;
+
+std::array<runtime::Address, 4> addresses_of(const ConvolutionArguments& p) {
+  return {p.x.memory.address, p.w.memory.address, p.y.memory.address, p.bias.address};
+}
+runtime::Address kept_address(size_t owner, runtime::Address address) {
+  return address == 0 ? 0 : (static_cast<uint64_t>(owner) + 1) << kOwnerBits | address % kTma;
+}
+ConvolutionArguments with_kept_addresses(ConvolutionArguments p) {
+  size_t owner = 0;
+  for (runtime::View* memory : {&p.x.memory, &p.w.memory, &p.y.memory, &p.bias})
+    memory->address = kept_address(owner++, memory->address);
+  return p;
+}
+
+constexpr size_t kImageRank = 4, kImageWords = 3 + 2 * kImageRank, kConvolutionWords = 12 + 3 * kImageWords;
+
+bool has_words(const ConvolutionArguments& p) {
+  return std::ranges::all_of(std::array{&p.x, &p.w, &p.y}, [](const ContractionTensor* t) {
+    return t->extents.size() == kImageRank && (t->strides.empty() || t->strides.size() == kImageRank);
+  });
+}
+
+auto words_of(const ConvolutionArguments& p) {
+  return [&p](auto&& take) {
+    size_t at = 0;
+    const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
+    add(static_cast<uint64_t>(p.result) << 32 | static_cast<uint64_t>(p.activation) << 16 |
+        p.fast_accumulation);
+    add(p.groups), add(p.bias.bytes), add(kept_address(3, p.bias.address));
+    for (const ConvolutionArguments::Along* along : {&p.along_h, &p.along_w})
+      add(along->step), add(along->before), add(along->behind), add(along->spread);
+    for (const ContractionTensor* t : {&p.x, &p.w, &p.y}) {
+      add(static_cast<uint64_t>(t->type) << 1 | uint64_t{t->strides.empty()});
+      add(t->memory.bytes), add(kept_address(0, t->memory.address));
+      for (size_t i = 0; i < kImageRank; ++i) add(t->extents[i]), add(t->strides.empty() ? 0 : t->strides[i]);
+    }
+  };
 }
 
 }  // namespace
@@ -26,7 +69,7 @@ class Convolution::State {
         matmul_(device, std::move(options)) {}
 
   void run(const ConvolutionArguments& p, Where where) {
-    ConvolutionForm form = convolution_form(p, where);
+    ConvolutionForm form = form_of(p, where);
     check_workspace(p, bytes_of(form, where), where);
     const ContractionTensor& result = result_of(p);
     if (form.fills) {
@@ -46,7 +89,7 @@ class Convolution::State {
     }
   }
   size_t workspace_bytes(const ConvolutionArguments& p, Where where) {
-    ConvolutionForm form = convolution_form(p, where);
+    const ConvolutionForm form = form_of(p, where);
     for (const ConvolutionProduct& one : form.products) {
       for (const PackedPixels& copy : one.ahead) packer_.prepare(copy);
       if (one.behind) copier_.prepare(*one.behind);
@@ -54,9 +97,9 @@ class Convolution::State {
     return bytes_of(form, where);
   }
   std::string explain(const ConvolutionArguments& p, Where where) {
-    ConvolutionForm form = convolution_form(p, where);
+    const ConvolutionForm form = form_of(p, where);
     if (form.products.empty()) return form.fills ? "the result is zero" : "nothing is to be done";
-    ConvolutionProduct& first = form.products.front();
+    const ConvolutionProduct& first = form.products.front();
     const MatmulArguments q = product_of(first, {}, {});
     const size_t bytes = bytes_of(form, where);
     return fmt::format("{} products, the first of {} x {} x {}{}, tile {}{}{}", form.products.size(), q.m,
@@ -68,12 +111,43 @@ class Convolution::State {
                        bytes == 0 ? "" : fmt::format(", workspace {} B", bytes));
   }
   void tune(const ConvolutionArguments& p, Where where) {
-    ConvolutionForm form = convolution_form(p, where);
+    const ConvolutionForm form = form_of(p, where);
     check_workspace(p, bytes_of(form, where), where);
-    for (ConvolutionProduct& one : form.products) matmul_.tune(product_of(one, p.workspace, p.stream), where);
+    for (const ConvolutionProduct& one : form.products)
+      matmul_.tune(product_of(one, p.workspace, p.stream), where);
   }
 
  private:
+  // The form of a call, which is found once for calls that differ in addresses alone.
+  ConvolutionForm form_of(const ConvolutionArguments& p, Where where) {
+    if (!has_words(p)) return convolution_form(p, where);
+    const ConvolutionForm* known = known_.find(words_of(p));
+    if (!known) {
+      const uint64_t number = known_.number();
+      static_cast<void>(convolution_form(p, where));  // whose errors name the caller's addresses
+      ConvolutionForm kept = convolution_form(with_kept_addresses(p), where);
+      for (ConvolutionProduct& one : kept.products)
+        if (one.modes) one.modes->number = next_number_of_calls();
+      known_.add(words_of(p), kept, number);
+      return moved(std::move(kept), p);
+    }
+    return moved(*known, p);
+  }
+  // The kept form with the call's addresses.
+  static ConvolutionForm moved(ConvolutionForm form, const ConvolutionArguments& p) {
+    const std::array<runtime::Address, 4> own = addresses_of(p);
+    const auto move = [&](runtime::View& memory) {
+      const uint64_t owner = memory.address >> kOwnerBits;
+      if (owner != 0) memory.address += own[owner - 1] - kept_address(owner - 1, own[owner - 1]);
+    };
+    for (ConvolutionProduct& one : form.products) {
+      move(one.product.a.memory), move(one.product.b.memory), move(one.product.d.memory),
+          move(one.product.bias);
+      for (PackedPixels& copy : one.ahead) move(copy.from), move(copy.to);
+      if (one.behind) move(one.behind->from), move(one.behind->to);
+    }
+    return form;
+  }
   static const ContractionTensor& result_of(const ConvolutionArguments& p) {
     return p.result == ConvolutionResult::y ? p.y : p.result == ConvolutionResult::x ? p.x : p.w;
   }
@@ -93,14 +167,16 @@ class Convolution::State {
     q.stream = stream;
     return q;
   }
-  // They come one behind the other, so that one takes what another has left.
+  // Products come one after the other, so that one takes what another has left. The workspace, of which only
+  // the size is asked for, has an address that memory never has.
   size_t bytes_of(const ConvolutionForm& form, Where where) {
     size_t most = 0;
     for (const ConvolutionProduct& one : form.products)
-      most = std::max(most, one.scratch + matmul_.workspace_bytes(product_of(one, {}, {}), where));
+      most = std::max(most, one.scratch + matmul_.workspace_bytes(product_of(one, {kTma, 0}, {}), where));
     return most;
   }
   static void check_workspace(const ConvolutionArguments& p, size_t bytes, Where where) {
+    if (is_sound_workspace(p.workspace, bytes, {p.x.memory, p.w.memory, p.y.memory})) return;
     std::array<Operand, 3> operands;
     std::array<const Operand*, 3> others = {};
     const std::array<const ContractionTensor*, 3> given = {&p.x, &p.w, &p.y};
@@ -116,6 +192,7 @@ class Convolution::State {
   PixelPacker packer_;
   PermutedCopier copier_;
   Matmul matmul_;
+  ByForm<kConvolutionWords, ConvolutionForm> known_;
 };
 
 Convolution::Convolution(runtime::Device& device, MatmulOptions options)
