@@ -6,6 +6,7 @@
 #include "convolution_kit.h"
 #include "error_kit.h"
 #include "options.h"
+#include "runtime/emulator/emulator.h"
 #include "runtime/open_device.h"
 
 namespace ptxbuilder::test::convolution_test {
@@ -45,6 +46,8 @@ Convolution& convolution() {
 void check_case(const ConvolutionCase& c, ConvolutionResult result) {
   CAPTURE(text(c));
   CAPTURE(static_cast<int>(result));
+  // Each case has a schedule of its own.
+  if (auto* emulator = dynamic_cast<runtime::Emulator*>(&device())) emulator->seed(c.seed);
   std::string problem;
   try {
     problem = ConvolutionTrial(device(), c, result).wrong(convolution());
