@@ -8,6 +8,7 @@
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/product_form.h"
+#include "kernels/gemm/quick_division.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
 
@@ -60,20 +61,6 @@ runtime::Im2col walk_of(const PixelWindows& windows) {
     walk.steps.push_back(static_cast<uint32_t>(d.step));
   }
   return walk;
-}
-
-// A number below 2^31 is divided by `divisor` where its product with the factor is shifted right: with
-// 2^(s-1) < divisor <= 2^s, factor times divisor is 2^(31+s) and less than 2^s more, which times the number
-// is less than 2^(31+s).
-struct Reciprocal {
-  int64_t factor, shift;
-};
-Reciprocal reciprocal_of(int64_t divisor) {
-  int64_t bits = 0;
-  while (int64_t{1} << bits < divisor) ++bits;
-  const auto power = static_cast<unsigned __int128>(1) << (31 + bits);
-  const auto by = static_cast<unsigned __int128>(divisor);
-  return {static_cast<int64_t>((power + by - 1) / by), 31 + bits};
 }
 
 // Throws Error for types and storage that no tile can serve.
@@ -184,6 +171,10 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     const auto number = [&](int64_t value) {
       arguments.add(SourcedArguments::kNone, [&] { return runtime::scalar(static_cast<uint32_t>(value)); });
     };
+    const auto divisor = [&](int64_t value) {
+      const Reciprocal by(value);
+      for (const int64_t one : {value, int64_t{by.factor}, int64_t{by.shift}}) number(one);
+    };
     const auto real = [&](size_t source, float value) {
       arguments.add(source, [&] { return runtime::scalar(value); });
     };
@@ -224,10 +215,15 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
         for (size_t i = 0; i + 1 < list->size(); ++i) number((*list)[i].extent);
     if (operation.windows != WindowsOf::none)
       for (const PixelWindows::Along& d : {o.modes->windows.w, o.modes->windows.h}) {
-        const Reciprocal by = reciprocal_of(d.count);
-        for (const int64_t value : {d.count, by.factor, by.shift, d.first, d.step}) number(value);
+        divisor(d.count);
+        for (const int64_t value : {d.first, d.step}) number(value);
         number(d.turned ? d.spread * (d.taps - 1) : 0);
         number(d.turned ? -d.spread : d.spread);
+      }
+    if (operation.windows == WindowsOf::a)
+      for (size_t i = 0; i + 1 < o.modes->k.size(); ++i) {
+        const int64_t extent = o.modes->k[i].extent;
+        divisor(i == 0 ? (extent + plan.tile.bk - 1) / plan.tile.bk : extent);
       }
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/gemm/parameters.h"
+#include "kernels/gemm/quick_division.h"
 
 namespace ptxbuilder::kernels {
 
@@ -14,9 +16,13 @@ namespace ptxbuilder::kernels {
 class ModeAxis {
  public:
   // A tile of `length` elements has `box` along the first mode and the others along the second one; 0 for all
-  // along the first. `extents` are those of all modes but the last.
-  ModeAxis(int length, int box, std::vector<u32> extents)
-      : length_(length), box_(box == 0 ? length : box), extents_(std::move(extents)) {}
+  // along the first. `extents` are those of all modes but the last, and `tiles` the tiles along them, or
+  // none.
+  ModeAxis(int length, int box, std::vector<u32> extents, std::vector<QuickDivision> tiles = {})
+      : length_(length),
+        box_(box == 0 ? length : box),
+        extents_(std::move(extents)),
+        tiles_(std::move(tiles)) {}
 
   // The coordinates of an element along each mode.
   std::vector<u32> at(u32 element) const {
@@ -29,8 +35,10 @@ class ModeAxis {
       const int boxed = i == 0 ? box_ : i == 1 ? length_ / box_ : 1;
       u32 digit = tile;
       if (i < extents_.size()) {
-        const u32 tiles = boxed == 1 ? extents_[i] : ceil_div(extents_[i], boxed);
-        tile = tile / tiles;
+        const u32 tiles = !tiles_.empty() ? tiles_[i].divisor
+                          : boxed == 1    ? extents_[i]
+                                          : ceil_div(extents_[i], boxed);
+        tile = tiles_.empty() ? tile / tiles : tiles_[i](tile);
         digit = digit - tile * tiles;
       }
       const u32 start = boxed == 1 ? digit : digit * static_cast<uint32_t>(boxed);
@@ -45,6 +53,7 @@ class ModeAxis {
  private:
   int length_, box_;
   std::vector<u32> extents_;
+  std::vector<QuickDivision> tiles_;
 };
 
 // The axes of a product whose operands have modes.
@@ -54,8 +63,16 @@ struct ModeAxes {
   ModeAxes(const GemmOperation& o, const GemmTile& t, const GemmParameters& p)
       : m(t.swapped ? t.bn : t.bm, o.m_box, p.extents("m", o.m_modes)),
         n(t.swapped ? t.bm : t.bn, o.n_box, p.extents("n", o.n_modes)),
-        k(t.bk, 0, p.extents("k", o.k_modes)),
+        k(t.bk, 0, p.extents("k", o.k_modes), stages_of(o, p)),
         batch(1, 0, p.extents("batch", o.batch_modes)) {}
+
+  // Windows have their taps along k, and the producer little time for each.
+  static std::vector<QuickDivision> stages_of(const GemmOperation& o, const GemmParameters& p) {
+    std::vector<QuickDivision> all;
+    for (int i = 0; o.windows == WindowsOf::a && i + 1 < o.k_modes; ++i)
+      all.emplace_back(p, "stages_k" + std::to_string(i));
+    return all;
+  }
 
   // The coordinates in the tensor map of D, innermost first. Of all operands the first mode along the rows
   // comes behind the one that is contiguous.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/gemm/quick_division.h"
 #include "kernels/gemm/scheduler.h"
 
 namespace ptxbuilder::kernels {
@@ -41,14 +42,16 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
       const auto number = [&](const char* name, const char* meaning) {
         add(fmt::format("{}_{}", name, d), scalar, DType::u32, meaning);
       };
-      number("windows", "windows of an image");
-      number("reciprocal", "a number times this, shifted right by `shift`, is divided by the windows");
-      number("shift", "bits");
+      QuickDivision::declare(*this, fmt::format("windows_{}", d), "windows of an image");
       number("first", "the pixel where an image's first window begins, in two's complement");
       number("step", "pixels from a window to the next");
       number("tap", "pixels from a window's first to its tap 0");
       number("spread", "pixels from a tap to the next, in two's complement");
     }
+  if (o.windows == WindowsOf::a)
+    for (int i = 0; i + 1 < o.k_modes; ++i)
+      QuickDivision::declare(*this, fmt::format("stages_k{}", i),
+                             fmt::format("stages along mode {} of k", i));
   if (o.a_rows) {
     add("lda", scalar, DType::u32, "elements from a row of A to the next");
     add("rows_of_a", scalar, DType::u32, "rows of A");

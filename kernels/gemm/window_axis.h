@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/gemm/parameters.h"
+#include "kernels/gemm/quick_division.h"
 #include "ptxbuilder/tile/tma.h"
 
 namespace ptxbuilder::kernels {
@@ -17,8 +18,8 @@ class WindowAxis {
   std::vector<u32> at(u32 window) const {
     std::vector<u32> all;
     for (const Along& d : along_) {
-      const u32 next(u64(window) * u64(d.reciprocal) >> u64(d.shift));
-      all.push_back((window - next * d.count) * d.step + d.first);
+      const u32 next = d.count(window);
+      all.push_back((window - next * d.count.divisor) * d.step + d.first);
       window = next;
     }
     all.push_back(window);
@@ -34,14 +35,13 @@ class WindowAxis {
  private:
   struct Along {
     Along(const GemmParameters& p, const std::string& name)
-        : count(p.get<u32>("windows_" + name)),
-          reciprocal(p.get<u32>("reciprocal_" + name)),
-          shift(p.get<u32>("shift_" + name)),
+        : count(p, "windows_" + name),
           first(p.get<u32>("first_" + name)),
           step(p.get<u32>("step_" + name)),
           tap(p.get<u32>("tap_" + name)),
           spread(p.get<u32>("spread_" + name)) {}
-    u32 count, reciprocal, shift, first, step, tap, spread;
+    QuickDivision count;
+    u32 first, step, tap, spread;
   };
   std::array<Along, 2> along_;
 };

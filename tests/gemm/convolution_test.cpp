@@ -5,6 +5,7 @@
 
 #include "convolution_kit.h"
 #include "error_kit.h"
+#include "kernels/gemm/quick_division.h"
 #include "options.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/open_device.h"
@@ -170,6 +171,23 @@ TEST_CASE("misuse of a convolution is named, and its twin is accepted") {
   ConvolutionTrial scattered(device(), stepped, ConvolutionResult::x);
   CHECK(convolution().workspace_bytes(scattered.arguments()) > 0);
   CHECK_ERROR(convolution()(scattered.arguments()), "convolution: this call takes a workspace");
+}
+
+TEST_CASE("a product and a shift divide every number below 2^31") {
+  std::mt19937_64 random(3);
+  constexpr uint64_t kEnd = uint64_t{1} << 31;
+  const auto wrong = [](uint64_t divisor, uint64_t number) {
+    const kernels::Reciprocal by(static_cast<int64_t>(divisor));
+    return number * by.factor >> by.shift != number / divisor;
+  };
+  int count = 0;
+  for (uint64_t i = 0; i < 200000; ++i) {
+    const uint64_t divisor = i < 5000 ? i + 1 : (random() % kEnd >> random() % 31) + 1;
+    const uint64_t multiple = kEnd / divisor * divisor;
+    for (const uint64_t number : {random() % kEnd, multiple - 1, multiple < kEnd ? multiple : 0, kEnd - 1})
+      count += wrong(divisor, number);
+  }
+  CHECK(count == 0);
 }
 
 TEST_CASE("a product of windows says what does not go with them") {

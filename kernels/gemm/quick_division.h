@@ -1,0 +1,46 @@
+// Divisions by numbers that the host knows, in loops of the producer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ptxbuilder/tile/parameters.h"
+
+namespace ptxbuilder::kernels {
+
+// A number below 2^31 is divided where its product with the factor is shifted right. With 2^(s-1) < divisor
+// <= 2^s, factor times divisor is 2^(31+s) and less than 2^s more, which times the number is less than
+// 2^(31+s).
+struct Reciprocal {
+  uint32_t factor, shift;
+
+  explicit Reciprocal(int64_t divisor) {
+    uint32_t bits = 0;
+    while (int64_t{1} << bits < divisor) ++bits;
+    const auto by = static_cast<unsigned __int128>(divisor);
+    shift = 31 + bits;
+    factor = static_cast<uint32_t>(((static_cast<unsigned __int128>(1) << shift) + by - 1) / by);
+  }
+};
+
+// The same on the device, by the parameters NAME, reciprocal_NAME and shift_NAME.
+struct QuickDivision {
+  u32 divisor, factor, shift;
+
+  static void declare(Parameters& p, const std::string& name, const std::string& meaning) {
+    const auto add = [&](const std::string& its, const std::string& says) {
+      p.add(its, Parameter::Kind::scalar, DType::u32, says);
+    };
+    add(name, meaning);
+    add("reciprocal_" + name, "a number times this, shifted right, is divided by " + name);
+    add("shift_" + name, "by so many bits");
+  }
+
+  QuickDivision(const Parameters& p, const std::string& name)
+      : divisor(p.get<u32>(name)),
+        factor(p.get<u32>("reciprocal_" + name)),
+        shift(p.get<u32>("shift_" + name)) {}
+  u32 operator()(u32 number) const { return u32(u64(number) * u64(factor) >> u64(shift)); }
+};
+
+}  // namespace ptxbuilder::kernels
