@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
 constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
+constexpr int64_t kFewOverCaches = 256;    // 16 queries of 16 heads that share keys are few
 
 constexpr int kMostStages = 4, kMostCacheStages = 8;
 
@@ -170,7 +171,7 @@ namespace {
 // whose keys have lengths; nothing for others.
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
-  const bool is_few = s.queries <= kFew && !o.packed && !o.dropout;
+  const bool is_few = s.queries <= (o.lengths ? kFewOverCaches : kFew) && !o.packed && !o.dropout;
   if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
   AttentionTile t = {
       .consumers = 1, .bn = o.value_depth > (o.fills_by_threads() ? 64 : 128) ? 64 : 128, .split = is_few};

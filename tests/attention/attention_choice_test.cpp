@@ -109,6 +109,9 @@ TEST_CASE("few queries have their keys divided, so that multiprocessors are busy
   CHECK(ctas(8, 64, 4096, 128) >= 256);
   CHECK(ctas(7, 64, 4096, 128) >= 256);
   CHECK(ctas(8, 1, 10, 128) == 8);
+  const AttentionOperation speculation = {.causal = true, .lengths = true, .heads_in_rows = 8};
+  const AttentionSize sixteen = {16 * 8, 8192, 8, 1, 1, 1};
+  CHECK(choose_attention(speculation, sixteen, hopper::multiprocessors).split);
   const AttentionOperation prefill = {.lengths = true};
   CHECK_FALSE(choose_attention(prefill, {1024, 2048, 32, 1}, hopper::multiprocessors).split);
 }

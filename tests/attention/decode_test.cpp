@@ -252,7 +252,7 @@ AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size,
   AttentionTile t = {.consumers = 1, .bn = size.heads % 2 == 0 ? 32 : 16};
   t.stages = size.batches % 2 == 0 ? 3 : 2;
   if (o.e4m3) t.cache_stages = static_cast<int>(2 + size.keys % 3);
-  t.split = size.queries <= 64 && size.keys % 3 != 0;
+  t.split = size.queries <= 256 && size.keys % 3 != 0;
   t.lazy = o.depth % 32 == 0;
   return t;
 }
