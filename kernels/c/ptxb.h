@@ -379,7 +379,8 @@ PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attenti
 /* ---- Operations on the rows of a matrix ---- */
 
 /* One of ptxb_rows_table(), by its name. Tensors stand in the order of the table, NULL for one that is
- * optional and left out; they have no gaps, and extents in front of those of the table count as rows. */
+ * optional and left out, which behind all that are given need not be listed; they have no gaps, and extents
+ * in front of those of the table count as rows. */
 typedef struct ptxb_rows {
   size_t size; /* sizeof(ptxb_rows) */
   const char* operation;

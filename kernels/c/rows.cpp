@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/c/grown.h"
@@ -57,8 +58,11 @@ kernels::RowCall read_rows(const ptxb_rows& given_rows, int gpu) {
   kernels::RowCall call;
   call.operation = &kernels::row_operation(&given(rows.operation, "the operation's name"));
   const auto& tensors = call.operation->tensors;
-  // Programs of an older library do not know what was added behind.
-  if (rows.tensor_count > tensors.size())
+  // Programs of an older library do not know optional tensors that were added behind.
+  const auto required =
+      std::ranges::find_if_not(tensors.rbegin(), tensors.rend(), &kernels::RowTensor::is_optional);
+  if (rows.tensor_count > tensors.size() ||
+      rows.tensor_count < static_cast<size_t>(tensors.rend() - required))
     throw Error(fmt::format("{}: {} tensors are given, and it has {}: NULL for one that is left out",
                             call.operation->name, rows.tensor_count, tensors.size()));
   given(rows.tensors, "the list of tensors");

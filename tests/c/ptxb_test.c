@@ -1241,8 +1241,10 @@ static void check_rows(unsigned seed) {
           "rms_norm_gradient: dx overlaps x, which is read");
   tensors[2] = NULL;
   REFUSED(ptxb_rows_workspace(device, &p, &bytes), "rms_norm_gradient: scale is not given");
-  p.tensor_count = 5;
-  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "5 tensors are given, and it has 6");
+  p.tensor_count = 4;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "4 tensors are given, and it has 6");
+  p.tensor_count = 7;
+  REFUSED(ptxb_rows_workspace(device, &p, &bytes), "7 tensors are given, and it has 6");
   p.operation = "norm";
   REFUSED(ptxb_rows_workspace(device, &p, &bytes),
           "no operation on rows is named 'norm'; there are rms_norm,");

@@ -233,8 +233,8 @@ for way in (pb.decode, by_compiler(pb.decode)):
     check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of decode")
 by = torch.tensor([0.3, 0.05])
 eights = [(x / by[:, None]).to(torch.float8_e4m3fn) for x in (torch.from_numpy(caches.k), torch.from_numpy(caches.v))]
-wide = ((x.double() * by.double()[:, None]).numpy() for x in eights)
-exact = reference.decoded(cached[0].double().numpy(), *wide, caches.lengths, caches.table)
+scaled = ((x.double() * by.double()[:, None]).numpy() for x in eights)
+exact = reference.decoded(cached[0].double().numpy(), *scaled, caches.lengths, caches.table)
 for way in (pb.decode, by_compiler(pb.decode)):
     o = way(cached[0], *eights, *cached[3:], k_scale=by, v_scale=by, device="emulator")
     check(o, torch.from_numpy(exact[0]), 2**-6, "decode of e4m3")
