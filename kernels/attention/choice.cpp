@@ -101,6 +101,8 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
+  // Warpgroups that fill rings leave the consumer fewer, and one product no more columns than these.
+  if (o.fills_by_threads() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
   if (t.consumers == 3) return taken <= 132 - (t.ahead && (masked || o.has_step()) ? 8 : 0);
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
