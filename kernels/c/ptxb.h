@@ -422,9 +422,9 @@ typedef struct ptxb_ranked {
   int32_t ranks, rank;
   int32_t scatters;
   int32_t reserved;            /* 0 */
-  const ptxb_tensor* gathered; /* [ranks * rows, k]: all ranks' A, where `scatters` is 0; or NULL */
-  const ptxb_tensor* scale;    /* one float32, by which this rank's products are multiplied; or NULL */
-  int32_t multiprocessors;     /* that it may take, on all ranks alike; 0 for all of the GPU's */
+  const ptxb_tensor* gathered; /* It becomes all ranks' A, [ranks * rows, k], unless `scatters` is 1. */
+  const ptxb_tensor* scale;    /* It is one float32, by which this rank's products are multiplied. */
+  int32_t multiprocessors;     /* The launch takes so many, on all ranks alike; 0 is all. */
   int32_t reserved_too;        /* 0 */
 } ptxb_ranked;
 
@@ -437,12 +437,11 @@ PTXB_API int ptxb_ranked_memory(ptxb_device* device, const ptxb_ranked* ranked, 
 /* Queues this rank's part on a stream, as ptxb_matmul_run(). */
 PTXB_API int ptxb_ranked_run(ptxb_device* device, const ptxb_ranked* ranked, void* stream);
 
-/* The sum of all ranks' rows, with a residual, and its RMS norm: new_residual = x of rank 0 + x of rank 1 +
- * ..
- * + residual, and y = new_residual / sqrt(mean(new_residual^2) + epsilon) * weight. All have the same shape
- * [.., columns] and type, f16, bf16 or f32, but for the weight, [columns] of any of these, and have no gaps;
- * residual and weight may be NULL, and are the same on all ranks. A result may be in the place of x or of the
- * residual. Calls as those of ptxb_ranked, by memory of their own: no product takes the same. */
+/* This adds up all ranks' rows and a residual, and norms the sum: new_residual is the sum of x over ranks and
+ * of the residual, and y = new_residual / sqrt(mean(new_residual^2) + epsilon) * weight. All have the same
+ * shape [.., columns] and type, f16, bf16 or f32, but for the weight, [columns] of any of these, and have no
+ * gaps; residual and weight may be NULL, and are the same on all ranks. A result may be in the place of x or
+ * of the residual. Calls are as those of ptxb_ranked, by memory of their own: no product takes the same. */
 typedef struct ptxb_ranked_norm {
   size_t size; /* sizeof(ptxb_ranked_norm) */
   const ptxb_tensor* x;
@@ -451,16 +450,16 @@ typedef struct ptxb_ranked_norm {
   const ptxb_tensor* y;
   const ptxb_tensor* new_residual;
   void* const* memory; /* of each rank, as kernels of this one reach it; zeros before the first call */
-  size_t memory_bytes; /* of each, the same on all; ptxb_ranked_norm_memory() says how many at least */
+  size_t memory_bytes; /* All have as many; ptxb_ranked_norm_memory() says how many at least. */
   int32_t ranks, rank;
   float epsilon;
-  int32_t multiprocessors; /* as that of ptxb_ranked */
+  int32_t multiprocessors; /* The launch takes so many, as that of ptxb_ranked. */
 } ptxb_ranked_norm;
 
 #define PTXB_RANKED_NORM_INIT \
   { sizeof(ptxb_ranked_norm), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 1e-6f, 0 }
 
-/* As ptxb_ranked_memory() and ptxb_ranked_run(). */
+/* These are as ptxb_ranked_memory() and ptxb_ranked_run(). */
 PTXB_API int ptxb_ranked_norm_memory(ptxb_device* device, const ptxb_ranked_norm* norm, size_t* bytes);
 PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void* stream);
 

@@ -11,9 +11,9 @@
 namespace ptxbuilder::c {
 namespace {
 
-// A matrix without gaps, row by row or, where that is allowed, column by column.
+// It is a matrix without gaps, row by row or, where that is allowed, column by column.
 struct Matrix : Placed {
-  bool is_along_rows = false;  // columns lie one behind the other
+  bool is_along_rows = false;  // Its columns follow each other.
 
   Matrix(const char* the_name, const ptxb_tensor* the_tensor, int gpu, bool may_be_turned = false)
       : Placed(the_name, the_tensor, gpu) {

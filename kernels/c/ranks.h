@@ -1,4 +1,4 @@
-// Products and norms of ranks of the C interface, as the classes take them.
+// This reads products and norms of ranks of the C interface, as the classes take them.
 #pragma once
 
 #include "kernels/c/ptxb.h"
@@ -18,7 +18,7 @@ RankedCall read_ranked(const ptxb_ranked& ranked, bool with_memory, int gpu);
 
 struct RankedNormCall {
   int ranks;
-  kernels::RankedNormArguments arguments;  // as those of RankedCall
+  kernels::RankedNormArguments arguments;  // They are as those of RankedCall.
 };
 RankedNormCall read_ranked_norm(const ptxb_ranked_norm& norm, bool with_memory, int gpu);
 

@@ -26,7 +26,7 @@ RowOperation all_reduce_rms_norm() {
 
 Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
   const DType type = *problem.types[0];
-  std::optional<NamedBarrier> meeting;  // of the CTA's threads
+  std::optional<NamedBarrier> meeting;  // The CTA's threads come to it.
   const auto memory_of = [](int rank) { return fmt::format("memory_{}", rank); };
   const auto declare = [&](Kernel& k, Parameters& p) {
     k.cooperative();
@@ -44,11 +44,11 @@ Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
         std::vector<gptr<u32>> all;
         for (int r = 0; r < ranks; ++r) all.push_back(p.get<gptr<u32>>(memory_of(r)));
         const PeerExchange exchange(own, all, p.get<u32>("rank"));
-        const u64 of_rank = u64(p.get<u32>("rows")) * u64(p.get<u32>("columns")) *
-                            static_cast<uint64_t>(size_of(type));  // bytes
+        const u64 bytes_of_rank =
+            u64(p.get<u32>("rows")) * u64(p.get<u32>("columns")) * static_cast<uint64_t>(size_of(type));
         const auto rows_in = [&](gptr<u32> memory, u32 rank) {
-          return gmem(memory) + (u64(exchange.place()) * p.get<u64>("place_bytes") + u64(rank) * of_rank +
-                                 uint64_t{kExchangeBytes});
+          return gmem(memory) + (u64(exchange.place()) * p.get<u64>("place_bytes") +
+                                 u64(rank) * bytes_of_rank + uint64_t{kExchangeBytes});
         };
         threads.for_each([&](Row& row) {
           const Numbers x = row.load("x");
@@ -59,7 +59,7 @@ Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
         const auto weight = threads.columns("weight", 1);
         Var<pred> waits(pred(true));
         threads.for_each([&](Row& row) {
-          std::optional<Numbers> residual;  // asked for ahead of the wait
+          std::optional<Numbers> residual;  // It is asked for ahead of the wait.
           if (row.has("residual")) residual = row.load("residual");
           if_(waits.value(), [&] {
             exchange.wait(tid_x());

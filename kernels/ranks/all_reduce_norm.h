@@ -1,21 +1,21 @@
-// The sum of all ranks' rows, with a residual, and its RMS norm.
+// This adds up all ranks' rows and a residual, and gives the RMS norm of the sum.
 #pragma once
 
 #include "kernels/rows/operation.h"
 
 namespace ptxbuilder::kernels {
 
-// The tensors and numbers that a rank gives; it is none of row_operations().
+// It has the tensors and numbers that a rank gives, and is none of row_operations().
 RowOperation all_reduce_rms_norm();
 
-// A launch for each rank, all at once. Each rank stores its rows of x into the memory of every rank, its own
-// too, signals once, waits for one signal of each rank, and adds up what has come in the order of ranks, so
-// that all of them get the same bits. It is for small tensors, whose rows cross each link in full. Behind the
-// operation's arguments it takes
+// It is one launch for each rank, all at once. Each rank stores its rows of x into the memory of every rank,
+// its own too, signals once, waits for one signal of each rank, and adds up what has come in the order of
+// ranks, so that all of them get the same bits. It is for small tensors, whose rows cross each link in full.
+// After the operation's arguments it takes
 //   memory_0 ..  the exchange memory of each rank; see PeerExchange
 //   own          that of this rank
 //   rank
-//   place_bytes  between the two places for data, which begin behind kExchangeBytes of words
+//   place_bytes  between the two places for data, which begin after kExchangeBytes of words
 Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

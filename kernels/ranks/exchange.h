@@ -25,14 +25,14 @@ class RankedCall {
   void left() const;
 
  private:
-  static constexpr uint32_t kCalls = 0, kLeft = 1;  // words
+  static constexpr uint32_t kCalls = 0, kLeft = 1;  // These are numbers of words.
 
   gptr<u32> own_;
   u32 number_;
 };
 
-// A ring of ranks, each of which sends to the next. Beside those of the call there are words of the call for
-// which the next rank's memory is free, and for each block of the call in which its data came.
+// Ranks are a ring, in which each sends to the next. There are more words: one of the call for which the next
+// rank's memory is free, and for each block of the call in which its data came.
 class Exchange {
  public:
   // Each thread of the CTA makes it, outside of roles. `own`, `next` and `previous` are the words of this
@@ -54,17 +54,17 @@ class Exchange {
   void wait(u32 block) const;
 
  private:
-  static constexpr uint32_t kFree = 32, kBlocks = 64;  // words
+  static constexpr uint32_t kFree = 32, kBlocks = 64;  // These are numbers of words.
 
   gptr<u32> own_, next_, previous_;
   RankedCall call_;
 };
 
-// Ranks that all send to all, of which each has as many CTAs, and a CTA waits for those of its number. Beside
-// those of the call there is a word of each rank's CTAs, of the last call whose data they have sent. Since
-// every call waits for all ranks, who has heard of a rank's call knows that this rank is done with the one
-// before, and may overwrite what that has read: there are two places for data, which calls take in turn, and
-// nobody has to say that one is free.
+// All ranks send to all. They have as many CTAs, and each waits for those of its number. There is one
+// more word for each CTA of each rank: the last call whose data it has sent. Since every call waits for all
+// ranks, who has heard of a rank's call knows that this rank is done with the one before, and may overwrite
+// what that has read: there are two places for data, which calls take in turn, and nobody has to say that one
+// is free.
 class PeerExchange {
  public:
   // Each thread of the CTA makes it. `of_ranks` are the words of all ranks.
@@ -72,7 +72,7 @@ class PeerExchange {
 
   static constexpr uint32_t most_ctas() { return (kExchangeBytes / 4 - kFirst) / kMostRanks; }
 
-  // The place for this call's data, 0 or 1.
+  // It says which place this call's data have, 0 or 1.
   u32 place() const { return call_.number() & 1; }
   // Thread i of the CTA says to rank i that this CTA's data has come there, or waits for that of rank i. The
   // CTA's threads meet ahead of signal() and behind wait().
@@ -81,7 +81,7 @@ class PeerExchange {
   void left() const { call_.left(); }
 
  private:
-  static constexpr uint32_t kFirst = 64;  // word
+  static constexpr uint32_t kFirst = 64;  // This is the number of a word.
   u32 word_of(u32 rank) const;
 
   gptr<u32> own_;

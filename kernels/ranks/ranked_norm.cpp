@@ -95,7 +95,7 @@ struct RankedNorm::State {
     });
   }
 
-  // They run at once. Of clusters a multiprocessor surely holds a CTA of one.
+  // It gives the CTAs of a launch, which run at once. A multiprocessor surely holds a CTA of one cluster.
   static uint32_t ctas(const CheckedRows& c, int multiprocessors) {
     RowTile tile = c.problem.tile;
     if (tile.ctas > 1) tile.at_once = 1;

@@ -1,4 +1,4 @@
-// An all-reduce of several ranks with a residual and an RMS norm, as one call on the host of each.
+// This is an all-reduce of several ranks with a residual and an RMS norm, as one call on the host of each.
 //
 //   RankedNorm norm(*device);
 //   RankedNormArguments p;
@@ -16,35 +16,36 @@
 
 namespace ptxbuilder::kernels {
 
-// new_residual = the sum of all ranks' x, in the order of ranks, + residual, and y = its RMS norm * weight:
-// the same bits on all ranks where they give the same residual and weight. Tensors are as those of rms_norm
-// in Rows, at multiples of 16 bytes or, where fewer columns than that are side by side, of what these have.
+// It computes new_residual = the sum of all ranks' x, in the order of ranks, + residual, and y = its RMS norm
+// * weight: the same bits on all ranks where they give the same residual and weight. Tensors are as those of
+// rms_norm in Rows, at multiples of 16 bytes or, where fewer columns than that are side by side, of what
+// these have.
 struct RankedNormArguments {
   int rank = 0;
-  // The memory by which ranks exchange rows, of each rank, as kernels of this one reach it: as much of each,
-  // and of no other operation's. Calls that may run at once need one each. Before the first call all of it
-  // that kExchangeBytes covers is zeros.
+  // Ranks exchange rows by this memory of each rank, as kernels of this one reach it. There is as much of
+  // each, and no other operation uses it. Calls that may run at once need one each. Before the first call all
+  // of it that kExchangeBytes covers is zeros.
   std::vector<runtime::View> memory = {};
   RowOperand x;
   std::optional<RowOperand> residual = {}, weight = {};
   RowOperand y, new_residual;
   float epsilon = 1e-6F;
-  int multiprocessors = 0;  // that it may take, on all ranks alike; 0: all of the device's
+  int multiprocessors = 0;  // The launch takes so many, on all ranks alike; 0 is all of the device's.
   runtime::Stream stream = {};
 };
 
-// Keeps kernels. Not to outlive its device. Any thread may call it at any time.
+// It keeps kernels, and must not outlive its device. Any thread may call it at any time.
 class RankedNorm {
  public:
   explicit RankedNorm(runtime::Device& device, const CallOptions& options = {});
   ~RankedNorm();
 
-  // Bytes of exchange memory that each rank has for x of so many bytes at most.
+  // It gives the bytes of exchange memory that each rank has for x of so many bytes at most.
   static size_t memory_bytes(int ranks, size_t bytes);
 
-  // Queues one call. All ranks have to come to it, with the same sizes, on GPUs of one kind, and with their
-  // memory reachable: Device::reach() in one process, or memory that a process group shares. Throws Error
-  // that names the tensor, the rule and the value.
+  // It queues one call. All ranks have to come to it, with the same sizes, on GPUs of one kind, and with
+  // their memory reachable: Device::reach() in one process, or memory that a process group shares. Throws
+  // Error that names the tensor, the rule and the value.
   void operator()(const RankedNormArguments& arguments, Where where = Where::here());
 
  private:

@@ -32,11 +32,11 @@ struct RankedArguments {
   std::vector<runtime::View> memory = {};
   int64_t rows = 0, n = 0, k = 0;
   runtime::View a = {}, b = {}, d = {};
-  runtime::View kept = {};     // ranks x `rows` of k: all ranks' A, where an all-gather is to keep it
-  runtime::View scale = {};    // a number of f32
-  DType type = DType::bf16;    // of A and B: bf16, f16 or e4m3
-  DType d_type = DType::bf16;  // the same, or of e4m3 bf16 or f16
-  bool b_along_n = false;      // B is k rows of n, which 16-bit types may be
+  runtime::View kept = {};     // An all-gather keeps all ranks' A here, ranks x `rows` of k.
+  runtime::View scale = {};    // It is one f32.
+  DType type = DType::bf16;    // A and B are of bf16, f16 or e4m3.
+  DType d_type = DType::bf16;  // It is the same, or of e4m3 bf16 or f16.
+  bool b_along_n = false;      // B is k rows of n, which 16-bit types may be.
   int multiprocessors = 0;     // that it may take; 0: all of the device's
   runtime::Stream stream = {};
 };

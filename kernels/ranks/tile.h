@@ -10,11 +10,11 @@ namespace ptxbuilder::kernels {
 
 // The ranks' rows of a product, of which one after the other are computed in a ring.
 struct RankedTile {
-  DType type = DType::bf16;    // of the operands: bf16, f16 or e4m3
-  DType d_type = DType::bf16;  // of the result: that of the operands, of e4m3 bf16 or f16
-  bool b_along_n = false;      // B is K rows of N, which 16-bit types may be
-  bool is_scaled = false;      // products are multiplied by a number in memory
-  bool keeps = false;          // all ranks' rows of A stay in a tensor of the caller's
+  DType type = DType::bf16;    // The operands are of bf16, f16 or e4m3.
+  DType d_type = DType::bf16;  // The result is of the operands' type, of e4m3 bf16 or f16.
+  bool b_along_n = false;      // B is K rows of N, which 16-bit types may be.
+  bool is_scaled = false;      // Products are multiplied by a number in memory.
+  bool keeps = false;          // All ranks' rows of A stay in a tensor of the caller's.
   int ranks = 2;
   int bm = 128, bn = 256, stages = 4;
   int cluster = 2;  // CTAs side by side along the rows, which share B
@@ -22,7 +22,7 @@ struct RankedTile {
 
   bool operator==(const RankedTile&) const = default;
   int consumers() const { return bm / 64; }
-  int bk() const { return 128 / size_of(type); }  // the depth of a stage, whose rows have 128 bytes
+  int bk() const { return 128 / size_of(type); }  // Rows of a stage have 128 bytes.
 };
 // Throws Error that names what does not suit.
 void check(const RankedTile& tile);

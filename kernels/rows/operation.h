@@ -73,7 +73,7 @@ struct RowOperation {
   bool is_of_rows =
       true;  // a row's threads have all of it: else the tile says how wide accesses are, and no more
   Kernel (*build)(const RowProblem&) = nullptr;
-  bool stays = false;  // CTAs stay and take rows in turn, as those of a result that is summed do
+  bool stays = false;  // CTAs stay and take rows in turn, as those of a result that is summed do.
 
   // It gives the extents' words, in the order of their first use.
   std::vector<std::string> sizes() const;

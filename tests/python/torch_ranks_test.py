@@ -1,6 +1,6 @@
-"""Calls of the ranks of a process group, on the GPUs of this host, a process for each: torch_ranks_test.py [--ranks 2]
+"""Ranks of a process group call each other on the GPUs of this host, a process for each: torch_ranks_test.py [--ranks 2]
 
-They are right by float64 for drawn shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
+Calls are right by float64 for drawn shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
 torch.compile. kernels/python/bench/ranks.py puts them beside NCCL.
 """
 import argparse
@@ -27,7 +27,7 @@ def drawn(*shape, dtype=torch.bfloat16):
 
 
 def gathered_of(x):
-    """All ranks' rows."""
+    """It gives all ranks' rows."""
     parts = [torch.empty_like(x) for _ in range(RANKS)]
     dist.all_gather(parts, x.contiguous())
     return torch.cat(parts)
@@ -56,14 +56,14 @@ def check_shape(pb, rank, rows, n, k, dtype):
     check_near(pb.all_gather_matmul(a, b.t(), **words), wanted, wanted.abs() * rounding + 1e-5 * k, "all_gather_matmul", rows, n, k, dtype)
     a = drawn(RANKS * rows, k, dtype=dtype)
     part = a.double() @ b.double().t() * scale
-    wanted, sizes = summed(part).chunk(RANKS)[rank], summed(part.abs()).chunk(RANKS)[rank]  # each step rounds a part of the sum
+    wanted, sizes = summed(part).chunk(RANKS)[rank], summed(part.abs()).chunk(RANKS)[rank]  # Each step rounds a part of the sum.
     room = sizes * rounding + 1e-5 * k * RANKS
     check_near(pb.matmul_reduce_scatter(a, b.t(), **words), wanted, room, "matmul_reduce_scatter", rows, n, k, dtype)
 
 
 def check_norm(pb, rows, columns, dtype):
     x = drawn(rows, columns, dtype=dtype)
-    shared = torch.Generator(x.device).manual_seed(rows)  # what all ranks give alike
+    shared = torch.Generator(x.device).manual_seed(rows)  # All ranks give these alike.
     residual, weight = (torch.randn(shape, device="cuda", generator=shared).to(dtype) for shape in ((rows, columns), (columns,)))
     y, total = pb.all_reduce_rms_norm(x, residual, weight)
     wanted, rounding = summed(x.double()) + residual.double(), torch.finfo(dtype).eps
@@ -90,10 +90,16 @@ def check_gradients_on_gpus(pb, rank):
         everywhere = gathered_of(dy).double()
         check(dh, everywhere @ w.double(), "of A, reduce-scatter")
         check(dw, everywhere.t() @ h.double(), "of B, reduce-scatter")
+        x, weight, factors = drawn(8, 4096).requires_grad_(), drawn(4096).requires_grad_(), [drawn(8, 4096) for _ in range(2)]
+        found = torch.autograd.grad(way(lambda x, weight: pb.all_reduce_rms_norm(x, None, weight))(x, weight), (x, weight), factors)
+        total, exact_weight = summed(x.detach().double()).requires_grad_(), weight.detach().double().requires_grad_()
+        exact = torch.nn.functional.rms_norm(total, (4096,), exact_weight, 1e-6), total
+        for got, wanted in zip(found, torch.autograd.grad(exact, (total, exact_weight), [factor.double() for factor in factors])):
+            check(got, wanted, "of a norm")
 
 
 def calls_of(pb):
-    """A call of each form, whose results repeat to the bit."""
+    """It gives a call of each form, whose results repeat to the bit."""
     a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
     whole = drawn(RANKS * 100, 512)
     return (lambda: pb.all_gather_matmul(a, b.t()), lambda: pb.matmul_reduce_scatter(whole, b.t()), lambda: pb.all_reduce_rms_norm(x, x)[0])
@@ -129,7 +135,7 @@ def check_graph(pb):
         first = call()
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         with torch.cuda.stream(stream):
-            call()  # makes the stream's exchange memory
+            call()  # It makes the stream's exchange memory.
             torch.cuda.synchronize()
             with torch.cuda.graph(graph, stream=stream):
                 recorded = call()
@@ -164,11 +170,11 @@ def run(rank, place):
     torch.cuda.synchronize()
     dist.barrier()
     print(f"rank {rank} of {RANKS}: {kit.failures} failures", flush=True)
-    os._exit(1 if kit.failures else 0)  # peers' memory is in use to the end of the process
+    os._exit(1 if kit.failures else 0)  # Peers' memory is in use to the end of the process.
 
 
 def check_gradients(rank, place):
-    """Of the two products, whose forward passes are done by gloo and torch.mm here, against autograd of the whole in one process."""
+    """Gradients of the two products, whose forward passes are done by gloo and torch.mm here, are those of the whole in one process."""
     from ptxbuilder._torch import ranks
 
     dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=RANKS)
@@ -195,7 +201,7 @@ def check_gradients(rank, place):
 
     ranks.matmul = turned_product
     rows, n, k = 6, 5, 7
-    torch.manual_seed(4)  # the same on all ranks, of which each takes its part
+    torch.manual_seed(4)  # It is the same on all ranks, and each takes its part.
     xs, ws = torch.randn(RANKS, rows, k).double(), torch.randn(RANKS, n, k).double()
     scales = [torch.tensor([r + 0.5]) for r in range(RANKS)]
     hs, weights = torch.randn(RANKS, RANKS * rows, k).double(), torch.randn(RANKS, RANKS * rows, n).double()
@@ -219,8 +225,38 @@ def check_gradients(rank, place):
                 got = torch.autograd.grad((way(*mine) * weight).sum(), [x for x, one in zip(mine, asks) if one])
                 for x, y in zip(got, [x for x, one in zip(wanted, asks) if one]):
                     kit.check(torch.allclose(x, y), "a gradient", function, asks, (x - y).abs().max())
+    check_gradients_of_norm(ranks, rank, name)
     dist.barrier()
     os._exit(1 if kit.failures else 0)
+
+
+def check_gradients_of_norm(ranks, rank, name):
+    """A loss that all ranks compute alike has the gradients of the whole in one process."""
+    rows, columns, epsilon = 5, 24, 1e-3
+
+    def whole(xs, residual, weight):
+        total = xs.sum(0) if residual is None else xs.sum(0) + residual
+        return torch.nn.functional.rms_norm(total, (columns,), weight, epsilon), total
+
+    @ranks.reduce_operation.register_kernel("cpu")
+    def _(x, residual, weight, epsilon, multiprocessors, group_name):
+        parts = [torch.empty_like(x) for _ in range(RANKS)]
+        dist.all_gather(parts, x)
+        return whole(torch.stack(parts), residual, weight)
+
+    xs, residual, weight = torch.randn(RANKS, rows, columns), torch.randn(rows, columns), torch.randn(columns)
+    factors = torch.randn(2, rows, columns)
+    for given in ((residual, weight), (None, weight), (residual, None)):
+        mine = [None if x is None else x.clone().requires_grad_() for x in (xs, *given)]
+        asked = [x for x in mine if x is not None]
+        wanted = list(torch.autograd.grad(sum((x * factor).sum() for x, factor in zip(whole(*mine), factors)), asked))
+        wanted[0] = wanted[0][rank]
+        call = lambda x, *more: ranks.reduce_operation(x, *more, epsilon, 0, name)  # noqa: E731
+        for way in (call, torch.compile(call, backend="aot_eager", fullgraph=True)):
+            own = [None if x is None else x.detach().clone().requires_grad_() for x in (mine[0][rank], *mine[1:])]
+            loss = sum((x * factor).sum() for x, factor in zip(way(*own), factors))
+            for x, y in zip(torch.autograd.grad(loss, [x for x in own if x is not None]), wanted):
+                kit.check(torch.allclose(x, y, rtol=1e-4, atol=1e-4), "a norm's gradient", [x is not None for x in given])
 
 
 def refusal(call, why):
@@ -280,7 +316,7 @@ def check_without_gpus():
         kit.check(pb.all_gather_matmul(narrow, b.to(narrow.dtype), out_dtype=torch.float16).dtype == torch.float16, "the type of a result")
         kit.check(pb.matmul_reduce_scatter(narrow, b.to(narrow.dtype)).dtype == torch.bfloat16, "the type of a sum")
         refusal(lambda: pb.all_gather_matmul(a, b, scale=torch.ones(1, device="cuda", requires_grad=True)), "scale: it has no gradient")
-        refusal(lambda: pb.all_reduce_rms_norm(a.requires_grad_()), "it has no gradient")
+        kit.check(all(one.requires_grad for one in pb.all_reduce_rms_norm(a.requires_grad_())), "a norm whose gradient is asked for")
         for call, rows in ((pb.all_gather_matmul, 200), (pb.matmul_reduce_scatter, 50)):
             d = call(a, b.requires_grad_())
             kit.check(d.shape == (rows, 48) and d.requires_grad, "a product whose gradient is asked for", call)

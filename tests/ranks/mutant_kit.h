@@ -1,4 +1,5 @@
-// Kernels of several ranks with a piece put wrong, on schedules of the emulator until one is named.
+// This puts a piece of a kernel of several ranks wrong, and tries schedules of the emulator until one names
+// it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -28,15 +29,15 @@ inline std::string compiled_ptx(Kernel kernel) {
   return Compiler(options).compile(std::move(kernel)).ptx;
 }
 
-// A piece of a kernel's PTX that is put wrong: the first that a pattern finds, or wherever it finds one.
+// It is a piece of a kernel's PTX that is put wrong: the first that a pattern finds, or each that it finds.
 struct PtxMutant {
   const char* what;
   std::string from, to;
   bool once = false;
 };
 
-// What the emulator says of the mutant on the first schedule that it finds wrong, of two dozen: a race or a
-// deadlock. `run` makes the calls with a seed and options.
+// It gives what the emulator says of the mutant on the first schedule that it finds wrong, of two dozen: a
+// race or a deadlock. `run` makes the calls with a seed and options.
 inline std::string report_of(const PtxMutant& m, const std::string& right,
                              const std::function<void(uint64_t seed, const LoadOptions&)>& run) {
   const std::string text = std::regex_replace(

@@ -1,5 +1,5 @@
-// All-reduces of several ranks with a residual and an RMS norm, on devices of the emulator: right by float64
-// on drawn shapes and schedules, and with one piece put wrong, named.
+// All-reduces of several ranks with a residual and an RMS norm run on devices of the emulator: they are right
+// by float64 on drawn shapes and schedules, and named with one piece put wrong.
 #include <doctest/doctest.h>
 
 #include "error_kit.h"
@@ -28,13 +28,13 @@ void call(Norms& norms, const NormRun& run, int multiprocessors) {
   }
 }
 
-// Three calls, one queued behind the other, of which the last finds the first one's data in its place; and
-// one of other data.
+// It makes three calls, one queued after the other: the last finds the first one's data in its
+// place, and one of other data.
 void call_often(const NormCase& c, uint64_t seed, const LoadOptions& options) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
   Norms norms = norms_of(devices, options);
   NormRun run(devices, c, seed + 1);
-  for (int i = 0; i < 3; ++i) call(norms, run, 1);  // each CTA has several rows
+  for (int i = 0; i < 3; ++i) call(norms, run, 1);  // Each CTA has several rows.
   run.synchronize();
   CHECK(run.worst() <= 1);
   run.draw_again();
@@ -159,7 +159,7 @@ TEST_CASE("all-reduces that cannot be right are refused, and their neighbours ar
       });
   refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; 0 or more",
           [](auto& p) { p.multiprocessors = 2; });
-  // Where there are no rows, nothing is launched.
+  // Nothing is launched where there are no rows.
   call_with([](auto& p) {
     p.x.extents = p.residual->extents = p.y.extents = p.new_residual.extents = {0, 64};
   });

@@ -1,11 +1,11 @@
-// Calls of several ranks on the GPUs of a host, all in one process: right by float64 on drawn shapes, the
-// same bits on repetition, with one rank late, with jitter, in two streams and in graphs, and how long they
-// take.
+// This calls several ranks on the GPUs of a host, all in one process. It says whether they are right by
+// float64 on drawn shapes, and give the same bits on repetition, with one rank late, with jitter, in two
+// streams and in graphs, and how long they take.
 //   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--seed=0] [--times]
 //                   [--crossed]
 // The seed is of the emulator's schedules, and of what is drawn.
-// With --crossed ranks begin with different streams, which a device that runs one cooperative launch after
-// the other cannot do: it then ends with a time-out.
+// Ranks begin with different streams where --crossed says so, which a device that runs one cooperative launch
+// after the other cannot do: it then ends with a time-out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ Options options_of(int argc, char** argv) {
   return o;
 }
 
-// The kernels of all ranks, which are made at the first call of each.
+// It has the kernels of all ranks, which are made at the first call of each.
 struct Calls {
   explicit Calls(RankedRun::Devices& all) : devices(all) {
     for (auto& device : devices) {
@@ -73,7 +73,7 @@ struct Calls {
   std::vector<std::unique_ptr<kernels::RankedNorm>> norms;
 };
 
-// One call's operands on all ranks, whatever its form.
+// It has one call's operands on all ranks, whatever its form.
 struct Trial {
   std::string name;
   std::function<void(int rank, runtime::Stream stream, int multiprocessors)> call;
@@ -121,7 +121,7 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
   };
   if (form == 2) {
     NormCase c{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4)};
-    if (number % 5 == 4) c.columns = draw(8, most * 87);  // clusters share a row
+    if (number % 5 == 4) c.columns = draw(8, most * 87);  // Clusters share a row.
     c.type = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<size_t>(number % 3)];
     c.has_residual = number % 2 == 0, c.has_weight = number % 4 < 2;
     return trial_of(calls, c, engine());
@@ -183,7 +183,7 @@ class Run {
   void on_all(const Trial& t, runtime::Stream stream = {}, int multiprocessors = 0) {
     for (int r = 0; r < options_.ranks; ++r) t.call(r, stream, multiprocessors);
   }
-  // What goes into the table: `right` of `all`, which ought to be as many.
+  // It gives what goes into the table: `right` of `all`, which ought to be as many.
   std::string counted(int right, int all, const std::string& problem) {
     wrong_ += right != all;
     return right == all ? fmt::format("{}", all) : fmt::format("WRONG: {} of {}, {}", right, all, problem);
@@ -245,9 +245,9 @@ class Run {
     return counted(same, seeds, "other bits");
   }
 
-  // Two calls at once, of which each takes half of the device.
+  // Two calls run at once, and each takes half of the device.
   std::string streams(int form) {
-    if (options_.device == "emulator") return "-";  // it has one queue
+    if (options_.device == "emulator") return "-";  // It has one queue.
     constexpr int calls = 50;
     const int half = std::max(1, devices_[0]->properties().multiprocessors / 2);
     std::vector<Trial> trials;
@@ -334,7 +334,7 @@ class Run {
   Options options_;
   RankedRun::Devices devices_;
   Calls calls_;
-  const int64_t most_;  // rows that are drawn
+  const int64_t most_;  // So many rows are drawn at most.
   const std::chrono::seconds limit_;
   std::mt19937_64 engine_;
   int wrong_ = 0;

@@ -155,7 +155,7 @@ class RankedRun {
   }
 
  private:
-  static constexpr int kNumbers = 257;  // from -1 to 1, of which draw() gives some by their indices
+  static constexpr int kNumbers = 257;  // They are from -1 to 1, and draw() gives some by their indices.
 
   static float scale(int rank) { return 0.5F + static_cast<float>(rank); }
   std::vector<uint16_t> draw(int64_t count) {

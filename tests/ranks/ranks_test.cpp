@@ -50,7 +50,7 @@ std::string ptx_of_form(RankedForm form, const kernels::RankedTile& tile) {
 
 TEST_CASE("products of ranks are right on every schedule") {
   std::mt19937_64 engine(53);
-  int number = 0;  // by which each form gets every type, and B of either order
+  int number = 0;  // Each form gets every type by it, and B of either order.
   for (const int ranks : {2, 3, 4})
     for (const RankedForm form : {RankedForm::all_gather, RankedForm::reduce_scatter})
       for (const int cluster : {1, 2}) {
@@ -76,7 +76,7 @@ TEST_CASE("products of ranks are right on every schedule") {
         CAPTURE(c.is_scaled);
         CAPTURE(seed);
         kernels::RankedTile tile = small_tile(ranks, cluster);
-        if (c.b_along_n) tile.bn = 64;  // rows of 128 bytes
+        if (c.b_along_n) tile.bn = 64;  // Its rows have 128 bytes.
         call_twice(c, tile, seed, uncached());
       }
 }

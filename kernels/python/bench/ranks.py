@@ -1,9 +1,9 @@
-"""Calls of several ranks beside NCCL and PyTorch's kernels, one after the other, on the GPUs of this host, a process for each.
+"""This measures calls of several ranks against NCCL and PyTorch's kernels, on the GPUs of this host, a process for each.
 
   ranks.py [--ranks 2] [--quick]
 
-Products of layers of models and ten that were drawn, bf16; all-reduces with a residual and a norm, by themselves and in graphs of twenty;
-and a step of the block of examples/tensor_parallel_torch.py. Times are medians of nine rounds of twenty calls, of the slowest rank.
+They are products of layers of models and ten that were drawn, bf16; all-reduces with a residual and a norm, by themselves and in graphs of
+twenty; and a step of the block of examples/tensor_parallel_torch.py. Times are medians of nine rounds of twenty calls, of the slowest rank.
 """
 import argparse
 import math
@@ -33,7 +33,7 @@ def drawn(*shape):
 
 
 def time_of(call, calls=20):
-    """Microseconds of one of as many as a `call` makes."""
+    """It gives the microseconds of one of as many calls as `call` makes in twenty."""
     for _ in range(10):
         call()
     torch.cuda.synchronize()
@@ -64,7 +64,7 @@ def time_in_graph(call):
 
 
 def times_of_products(pb, m, n, k):
-    """Microseconds of the product alone, with NCCL, and of ours, for both forms."""
+    """It gives the microseconds of the product alone, with NCCL, and of ours, for both forms."""
     a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
     d = a.new_empty(m, n // RANKS)
     gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),
@@ -102,7 +102,7 @@ def show_norms(pb, rank, columns=4096):
         x, residual = drawn(rows, columns), drawn(rows, columns)
 
         def by_nccl():
-            total = x.clone()  # the call's result is in the place of what it reads
+            total = x.clone()  # The call's result is in the place of what it reads.
             dist.all_reduce(total)
             total += residual
             return functional.rms_norm(total, (columns,), weight, 1e-6), total
@@ -130,7 +130,7 @@ def run(rank, place):
         print("", *lines, sep="\n", flush=True)
     torch.cuda.synchronize()
     dist.barrier()
-    os._exit(0)  # peers' memory is in use to the end of the process
+    os._exit(0)  # Peers' memory is in use to the end of the process.
 
 
 if __name__ == "__main__":

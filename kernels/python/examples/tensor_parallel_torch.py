@@ -1,4 +1,4 @@
-"""A tensor-parallel transformer block of PyTorch's with our kernels, forward and backward, against one process in float64.
+"""This runs a tensor-parallel transformer block of PyTorch's with our kernels, forward and backward, against one process in float64.
 
   torchrun --nproc-per-node 2 tensor_parallel_torch.py [--times]
 
@@ -32,8 +32,8 @@ if on_gpus:
 dist.init_process_group("nccl" if on_gpus else "gloo", **({"device_id": place} if on_gpus else {}))
 group = dist.group.WORLD
 
-# What a block is made of: rows of all processes times a part of a weight, the sum over processes of such products, of which each gets
-# some rows, and what needs no other process. Weights are torch.nn.Linear's, [out, in].
+# A block is made of these: rows of all processes times a part of a weight, some rows for each process of the sum of such
+# products, and what needs no other process. Weights are torch.nn.Linear's, [out, in].
 Operations = namedtuple("Operations", "gathered_product, scattered_product, attention, norm")
 
 
@@ -62,7 +62,7 @@ ours = Operations(
 
 
 def block(of, shape, x, first, qkv, out, second, up, down):
-    """Of `shape`: the sequences, and the columns of a head."""
+    """Its `shape` has the sequences, and the columns of a head."""
     sequences, depth = shape
     q, k, v = of.gathered_product(of.norm(x, first), qkv).unflatten(0, (sequences, -1)).unflatten(-1, (3, -1, depth)).unbind(2)
     o = of.attention(q, k, v).flatten(2).flatten(0, 1)
@@ -72,7 +72,7 @@ def block(of, shape, x, first, qkv, out, second, up, down):
 
 
 def model(tokens, width, heads, hidden):
-    """Its tokens, weights and the gradient of its result, the same in all processes."""
+    """It gives the tokens, the weights and the gradient of the result, the same in all processes."""
     torch.manual_seed(1)
     shapes = ((tokens, width), (width,), (3, heads, width // heads, width), (width, width), (width,), (hidden, width), (width, hidden),
               (tokens, width))
@@ -81,14 +81,14 @@ def model(tokens, width, heads, hidden):
 
 
 def part_of(whole):
-    """This process's tokens, heads, hidden units, and tokens of the gradient."""
+    """It gives this process's tokens, heads, hidden units, and tokens of the gradient."""
     x, first, qkv, out, second, up, down, dy = whole
     of = lambda tensor, dimension: tensor.chunk(count, dimension)[rank]  # noqa: E731
     return [of(x, 0), first, of(qkv, 1).flatten(0, 2), of(out, 1), second, of(up, 0), of(down, 1), of(dy, 0)]
 
 
 def step(function, given, dy):
-    """Forward and backward. Norms' weights are the same in all processes, of which each has seen some tokens."""
+    """It goes forward and backward. Norms' weights are the same in all processes, and each has seen some tokens."""
     y = function(*given)
     gradients = list(torch.autograd.grad(y, given, dy))
     for i in (1, 4):
@@ -142,4 +142,4 @@ if times and on_gpus:
     for tokens in (4096, 8192):
         show_times(tokens, 4096, heads, 16384)
 dist.barrier()
-os._exit(0) if on_gpus else dist.destroy_process_group()  # peers' memory is in use to the end of the process
+os._exit(0) if on_gpus else dist.destroy_process_group()  # Peers' memory is in use to the end of the process.

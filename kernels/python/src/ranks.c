@@ -14,7 +14,7 @@ typedef struct ranked_norm {
   ptxb_ranked_norm call;
 } ranked_norm;
 
-/* `given` is a tuple of the ranks' addresses, or how many ranks there are. Gives that, or -1 with an
+/* `given` is a tuple of the ranks' addresses, or how many ranks there are. It gives that, or -1 with an
  * exception. */
 static int32_t read_memory(PyObject* given, void** memory) {
   if (!PyTuple_Check(given)) return (int32_t)PyLong_AsLong(given);

@@ -119,7 +119,7 @@ class Cluster {
            seen_at_ = 0;         // when run() was called last after a change, and the step of then
   size_t collect_at_ = 1 << 13;  // few states stay in the host's cache
   uint32_t stale_rounds_ = 0;
-  uint32_t wakes_ = 0;  // of those who sleep, since the last change
+  uint32_t wakes_ = 0;  // So often those who sleep were woken since the last change.
   size_t next_warp_ = 0;
   std::vector<Warp*> all_;
   std::vector<Event> delayed_;  // what delayed instructions have started

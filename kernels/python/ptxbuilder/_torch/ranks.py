@@ -1,4 +1,4 @@
-"""Products of the ranks of a process group, which exchange rows while they multiply, and all-reduces with a norm."""
+"""The ranks of a process group exchange rows while they multiply, or add up rows and norm them."""
 import functools
 
 import torch
@@ -8,6 +8,8 @@ from torch.distributed import _symmetric_memory as symmetric
 from .. import _ext
 from .._common import check_number, name_of, untouched
 from .._product import matmul
+from .._rows import OPERATIONS
+from .rows import _run as run_rows
 from .tensors import check_operands, dtype_of, is_compiling, is_plain, is_watched, requires_grad
 
 WORDS_BYTES = 256 * 1024  # at the beginning of exchange memory, which the first call finds zeros in
@@ -34,13 +36,13 @@ class Exchange:
         self.kept.append((memory, handle))  # what a graph has recorded goes on to use it
 
 
-exchanges = {}  # by group, stream, and whether it is a norm's, whose calls take places in turn
-last_streams = {}  # by device
+# Exchange memory is found by group, stream, and whether it is a norm's, whose calls take places in turn, and the last stream by device.
+exchanges, last_streams = {}, {}
 
 
 def exchange_of(group_name, device, is_norm):
-    """That of a call which is queued now. A launch may take all of a GPU and waits for those of other ranks, so that two streams' calls run
-    in the order in which the host makes them: else one rank might begin with the one, and another rank with the other."""
+    """It gives that of a call which is queued now. A launch may take all of a GPU and waits for those of other ranks, so that calls of two
+    streams run in the order in which the host makes them: else one rank might begin with the one, and another rank with the other."""
     stream = torch.cuda.current_stream(device)
     last = last_streams.setdefault(device.index, stream)
     if last != stream and not torch.cuda.is_current_stream_capturing():
@@ -78,7 +80,7 @@ def check(a, b, scale):
 
 
 def result_of(a, n, ranks, scatters, out_dtype):
-    """The shape and type of D."""
+    """It gives the shape and type of D."""
     if scatters and a.shape[0] % ranks:
         raise ValueError(f"A has {a.shape[0]} rows, which {ranks} ranks do not divide evenly")
     rows = a.shape[0] // ranks if scatters else a.shape[0] * ranks
@@ -92,7 +94,7 @@ def product_memory(a, b, d, dtype, d_dtype, ranks, scatters, device):
 
 
 def aligned(x):
-    """As TMA and wide accesses take it: at a multiple of 16 bytes."""
+    """It gives x as TMA and wide accesses take it: at a multiple of 16 bytes."""
     return x.clone() if x.data_ptr() % 16 else x
 
 
@@ -101,7 +103,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group_name, scatters, gath
     ranks = group.size()
     shape, dtype = result_of(a, b.shape[1], ranks, scatters, out_dtype)
     turned = b.t()
-    if a.dtype.itemsize == 1 or not b.is_contiguous():  # either order of 16-bit types is taken
+    if a.dtype.itemsize == 1 or not b.is_contiguous():  # Either order of 16-bit types is taken.
         turned = turned.contiguous()
     a, turned, d = aligned(a.contiguous()), aligned(turned), a.new_empty(shape, dtype=dtype)
     exchange = exchange_of(group_name, a.device, False)
@@ -115,7 +117,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group_name, scatters, gath
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
 def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
                      multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Also all ranks' A, if it `keeps` that."""
+    """It gives all ranks' A too, if it `keeps` that."""
     gathered = a.new_empty((a.shape[0] * resolved(group_name).size() if keeps else 0, a.shape[1]))
     return multiply(a, b, scale, out_dtype, multiprocessors, group_name, False, gathered if keeps else None), gathered
 
@@ -140,7 +142,7 @@ def _(a, b, scale, out_dtype, multiprocessors, group_name):
 
 
 def own_product(a, d, scale, like):
-    """A^T D with this rank's kernels, in the order in which `like` lies: else the gradient of a layer's weight would be copied."""
+    """It gives A^T D in the order of `like`: else the gradient of a layer's weight would be copied."""
     alpha = 1.0 if scale is None else scale
     if like.stride(0) == 1 != like.stride(1):
         return matmul(d, a, transpose_a=True, alpha=alpha).t()
@@ -236,13 +238,33 @@ def _(x, residual, weight, epsilon, multiprocessors, group_name):
     return x.new_empty(x.shape), x.new_empty(x.shape)
 
 
+def keep_of_reduce(ctx, inputs, output):
+    _, residual, weight, ctx.epsilon, *_ = inputs
+    ctx.has_residual = residual is not None
+    ctx.save_for_backward(weight, output[1])
+
+
+def gradients_of_reduce(ctx, dy, d_total):
+    weight, total = ctx.saved_tensors
+    device = None if total.is_cuda else "emulator"
+    scale, = run_rows(OPERATIONS["rms_scale"], [total], (ctx.epsilon,), ("scale",), device)
+    wanted = ("dx", "dweight") if ctx.needs_input_grad[2] else ("dx",)
+    dx, *d_weight = run_rows(OPERATIONS["rms_norm_gradient"], [total, weight, scale, dy.contiguous()], (), wanted, device)
+    dx = dx + d_total
+    return dx, dx if ctx.has_residual else None, *(d_weight or [None]), None, None, None
+
+
+reduce_operation.register_autograd(gradients_of_reduce, setup_context=keep_of_reduce)
+
+
 def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=None, multiprocessors=0):
     """(y, new_residual), where new_residual = residual + the sum of all ranks' x, and y = rms_norm(new_residual, weight, epsilon=epsilon).
 
     It is for small tensors, as a decoder's of some tokens: one launch, in which each rank sends its rows to all. The sum is taken in
     the order of ranks, and all ranks get the same bits where they give the same residual and weight. x [.., columns] is f16, bf16
     or float32, with 1 to 262144 columns; `residual` is of its shape and type, `weight` has one number for each column. Calls, groups
-    and memory as those of all_gather_matmul(). It has no gradient.
+    and memory as those of all_gather_matmul(). Differentiable in x, residual and weight, once, for a loss that all ranks compute alike: x
+    gets the gradient of new_residual, and nothing is exchanged.
     """
     group = group_of(group)
     check_number("epsilon", epsilon)
@@ -251,8 +273,6 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     if not x.is_cuda or any(tensor.device != x.device for tensor in given):
         raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks takes "
                          "tensors on this rank's GPU")
-    if requires_grad(*given):
-        raise ValueError("all_reduce_rms_norm: it has no gradient: call it under torch.no_grad(), or give tensors that need none")
-    if is_compiling() or is_watched() or not all(is_plain(tensor) for tensor in given):
+    if requires_grad(*given) or is_compiling() or is_watched() or not all(is_plain(tensor) for tensor in given):
         return reduce_operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
-    return reduce(x, residual, weight, float(epsilon), multiprocessors, group.group_name)  # the dispatcher takes as long as the kernel
+    return reduce(x, residual, weight, float(epsilon), multiprocessors, group.group_name)  # The dispatcher takes as long as the kernel.
