@@ -10,7 +10,7 @@ from .._common import check_number, name_of, untouched
 from .._product import matmul
 from .._rows import OPERATIONS
 from .rows import _run as run_rows
-from .tensors import check_operands, dtype_of, is_compiling, is_plain, is_watched, requires_grad
+from .tensors import check_operands, dtype_of, has_transforms, is_compiling, is_plain, is_watched, requires_grad
 
 WORDS_BYTES = 256 * 1024  # at the beginning of exchange memory, which the first call finds zeros in
 
@@ -63,6 +63,12 @@ def group_of(group):
     if dist.get_world_size(group) < 2:
         raise ValueError("a process group of one rank: pb.matmul() multiplies what a GPU has by itself")
     return group
+
+
+def is_direct(*tensors):
+    """Says whether a call needs nothing of PyTorch's dispatcher, which takes longer than the kernel of a small one."""
+    is_seen = requires_grad(*tensors) or is_compiling() or is_watched() or has_transforms() is not None
+    return not is_seen and all(is_plain(tensor) for tensor in tensors)
 
 
 # ---- Products ----
@@ -194,6 +200,8 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
     """
     group = group_of(group)
     check(a, b, scale)
+    if is_direct(a, b, scale):
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, False)
     return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), multiprocessors, group.group_name)[0]
 
 
@@ -205,6 +213,8 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
     """
     group = group_of(group)
     check(a, b, scale)
+    if is_direct(a, b, scale):
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, True)
     return scatter_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name)
 
 
@@ -273,6 +283,5 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
     if not x.is_cuda or any(tensor.device != x.device for tensor in given):
         raise ValueError(f"x, residual and weight are on {', '.join(str(tensor.device) for tensor in given)}: an all-reduce of ranks takes "
                          "tensors on this rank's GPU")
-    if requires_grad(*given) or is_compiling() or is_watched() or not all(is_plain(tensor) for tensor in given):
-        return reduce_operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
-    return reduce(x, residual, weight, float(epsilon), multiprocessors, group.group_name)  # The dispatcher takes as long as the kernel.
+    operation = reduce if is_direct(x, residual, weight) else reduce_operation
+    return operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
