@@ -114,7 +114,7 @@ Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});
 Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
-// The same tensor for a map of pixels, whose copies walk so.
+// This is the same tensor for a map of pixels, whose copies walk so.
 Argument im2col(Argument tensor, Im2col walk);
 
 }  // namespace ptxbuilder::runtime

@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::c {
 
-// A tensor of any strides.
+// Reads a tensor of any strides. Throws Error.
 kernels::ContractionTensor strided_tensor(const char* name, const ptxb_tensor* tensor, int gpu);
 
 // The contraction that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws

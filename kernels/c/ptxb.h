@@ -256,7 +256,7 @@ PTXB_API int ptxb_contraction_explain(ptxb_device* device, const ptxb_contractio
 
 /* ---- Convolutions ---- */
 
-/* Which tensor is written; the others are read. */
+/* This names the tensor that is written; the others are read. */
 typedef enum ptxb_convolution_result {
   PTXB_CONVOLUTION_Y = 0, /* the convolution of x by w */
   PTXB_CONVOLUTION_X = 1, /* the gradient of its input, from that of its result in y */
@@ -288,7 +288,7 @@ typedef struct ptxb_convolution {
         {1, 1}, 1, 0, 0                                                                                      \
   }
 
-/* As ptxb_matmul_workspace() and ptxb_matmul_run(). */
+/* These do as ptxb_matmul_workspace() and ptxb_matmul_run(). */
 PTXB_API int ptxb_convolution_workspace(ptxb_device* device, const ptxb_convolution* convolution,
                                         size_t* bytes);
 PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* convolution, void* workspace,

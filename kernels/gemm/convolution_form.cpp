@@ -17,7 +17,7 @@ using Along = ConvolutionArguments::Along;
 constexpr char kConvolution[] = "convolution";
 enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters in the place of images
 
-// Of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
+// These are limits of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
 // cp.async.bulk.tensor).
 constexpr int64_t kFewChannels = 8;  // 16 bytes
 constexpr int64_t kMostStep = 8, kLeastCorner = -128, kMostCorner = 127, kMostOffset = 255;
@@ -44,7 +44,7 @@ struct ImageTensor {
     for (size_t d = 0; d < 3; ++d) o.outer[2 - d] = {words[d], extents[d], strides[d]};
     return o;
   }
-  // The stride from a pixel to the next of all images, where there is one.
+  // Gives the stride from a pixel to the next of all images, where there is one.
   std::optional<int64_t> flat() const {
     int64_t count = 1, stride = extents[kChannel];
     for (const size_t d : {kPixel, kLine, kImage}) {
@@ -97,7 +97,7 @@ void check_along(const char* name, const Along& a, Where where) {
                     name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
 }
 
-// Where windows begin, and how far their taps reach, has few bits in a tensor map.
+// A tensor map has few bits for where windows begin and how far their taps reach.
 void check_corners(const PixelWindows& windows, Where where) {
   for (const auto& [name, d] : {std::pair{"w", windows.w}, {"h", windows.h}}) {
     const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
@@ -207,7 +207,7 @@ class ConvolutionFormer {
     one.modes = modes;
   }
 
-  // The windows of the convolution over x.
+  // Gives the windows of the convolution over x.
   PixelWindows over_x() const {
     const auto along = [&](size_t d, const Along& a) {
       return PixelWindows::Along{.extent = x_.extents[d],
@@ -222,14 +222,14 @@ class ConvolutionFormer {
             x_.strides[kImage]};
   }
 
-  // A place of its own in the workspace.
+  // Gives what is copied a place of its own in the workspace.
   static runtime::View near(ConvolutionProduct& one, size_t bytes) {
     const runtime::View place = {one.scratch, bytes};
     one.scratch += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
     return place;
   }
 
-  // Pixels of few channels, of which a line's taps lie side by side: a window has `reach` elements of a line.
+  // Where pixels have few channels, a line's taps lie side by side: a window has `reach` elements of it.
   struct Packing {
     int64_t packed, width, reach, filter_width;
   };
@@ -259,7 +259,7 @@ class ConvolutionFormer {
             .packed_width = width,
             .from = t.memory};
   }
-  // x so copied, whose windows `modes` gets, and where it lies.
+  // Copies x so, gives `modes` its windows, and returns where it lies.
   runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
     PackedPixels& copy = one.ahead.emplace_back(packed(x_, p_.along_w.before, of.packed, of.width));
     copy.to = near(one, copy.bytes());
@@ -288,7 +288,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // y = windows of x times filters.
+  // It adds the product y, of windows of x and filters.
   void forward() {
     ConvolutionProduct& one = product(x_, w_, y_);
     MatmulArguments& q = one.product;
@@ -318,7 +318,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Those pixels of x that are `at` behind a multiple of the step are reached by these taps of each window
+  // Pixels of x that are `at` behind a multiple of the step are reached by these taps of each window
   // that begins at a multiple, every `period`-th from `tap` on: as windows over y, whose first tap is the
   // last.
   struct Phase {
@@ -406,7 +406,7 @@ class ConvolutionFormer {
                               w_.memory};
   }
 
-  // w = pixels of y, turned, times windows of x.
+  // It adds the product w, of pixels of y, turned, and windows of x.
   void gradient_of_w() {
     ConvolutionProduct& one = product(y_, x_, w_);
     MatmulArguments& q = one.product;

@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::kernels {
 
-// One product, and the copies ahead of it and behind it. What is copied, or comes from the product, has its
+// A product has copies ahead of it and after it. What is copied, or comes from the product, has its
 // place in the workspace, by an address from its start, of which these take `scratch` bytes.
 struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
@@ -23,7 +23,7 @@ struct ConvolutionProduct {
 
 struct ConvolutionForm {
   bool fills = false;  // pixels of the result are reached by no window: it is made zero ahead of the products
-  std::vector<ConvolutionProduct> products;  // one behind the other; none where nothing is to be done
+  std::vector<ConvolutionProduct> products;  // one after another; none where nothing is to be done
 };
 
 // Throws Error as Convolution does. Memory may be that of nobody.

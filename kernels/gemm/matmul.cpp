@@ -50,8 +50,8 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   return ragged_rows(x.memory, x.type, x.columns, rows.extent > 1 ? rows.stride : round_up(x.columns, unit));
 }
 
-// The first pixels of windows, which copies of their taps walk over: beside the last one of an image another
-// would begin outside of it.
+// Copies walk over the first pixels of windows: beyond the last one of an image another would begin outside
+// of it.
 runtime::Im2col walk_of(const PixelWindows& windows) {
   runtime::Im2col walk;
   for (const PixelWindows::Along& d : {windows.w, windows.h}) {

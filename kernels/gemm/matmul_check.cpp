@@ -229,7 +229,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
 
 namespace {
 
-// The operands of product.def, as they are given.
+// Takes the operands of product.def as they are given.
 void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
   const GemmOperation& operation = o.operation;
   for (const ProductOperandRow& row : product_operands) {
@@ -273,7 +273,7 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   return o;
 }
 
-// Images, of channels of pixels of lines.
+// An operand of images has channels, pixels, lines and images, from the innermost on.
 Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWindows& of) {
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = of.channels, .outer_count = 3};
   o.outer[0] = {"pixel", of.w.extent, of.w.stride, true};

@@ -63,7 +63,7 @@ struct PixelWindows {
 // zeros and not stored. The first mode of k, or of m where A is not k-major, has the stride 1 in A; of k or n
 // in B; and of n in D.
 //
-// With windows, an operand is of these: A, whose m is one mode of all windows, or B that is not k-major,
+// An operand may be of windows: A, whose m is one mode of all windows, or B that is not k-major,
 // whose k is. The modes of k, or of n, are the channels, the taps along w and those along h, and their
 // strides are those that the other two tensors have.
 struct ProductModes {

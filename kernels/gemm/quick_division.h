@@ -23,7 +23,7 @@ struct Reciprocal {
   }
 };
 
-// The same on the device, by the parameters NAME, reciprocal_NAME and shift_NAME.
+// This divides so on the device, by the parameters NAME, reciprocal_NAME and shift_NAME.
 struct QuickDivision {
   u32 divisor, factor, shift;
 

@@ -17,7 +17,7 @@ struct StagedOperand {
   int box;                                 // of the extent, along the first of several modes; 0 for all
   std::optional<WindowAxis> windows = {};  // of pixels
 
-  // The coordinates of an element of the extent, or of k, whose axis this is.
+  // These give the coordinates of an element of the extent, or of k, whose axis this is.
   std::vector<u32> at_extent(const ModeAxis& axis, u32 element) const {
     return windows && k_major ? windows->at(element) : axis.at(element);
   }

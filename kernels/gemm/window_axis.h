@@ -14,7 +14,7 @@ class WindowAxis {
  public:
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
-  // The coordinates of a window's first pixel: along w, along h, and its image.
+  // Gives the coordinates of a window's first pixel: along w, along h, and its image.
   std::vector<u32> at(u32 window) const {
     std::vector<u32> all;
     for (const Along& d : along_) {
@@ -25,7 +25,7 @@ class WindowAxis {
     all.push_back(window);
     return all;
   }
-  // So far from a window's first pixel is that of the taps along w and h.
+  // Says how far from a window's first pixel that of the taps along w and h is.
   Im2colOffsets offsets(const std::array<u32, 2>& taps) const {
     Im2colOffsets all;
     for (size_t d = 0; d < taps.size(); ++d) all.along.push_back(along_[d].tap + taps[d] * along_[d].spread);

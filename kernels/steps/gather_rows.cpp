@@ -90,7 +90,8 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor index = run.normal(DType::u32, {m}),
                   in = run.normal(DType::f32, {n, way == kScatterAdd ? m : count}),
                   out = run.output(DType::f32, {n, way == kScatterAdd ? count : m});
-  // All rows of the table in an order without a pattern, and now and then one that it has not.
+  // The index names all rows of the table in an order without a pattern, and now and then one that it has
+  // not.
   std::vector<uint64_t> rows(m);
   for (uint64_t i = 0; i < m; ++i) {
     rows[i] = i % 61 == 60 ? UINT32_MAX - i : i * 2654435761u % (uint64_t{1} << 32) % count;

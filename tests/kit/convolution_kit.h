@@ -61,7 +61,7 @@ struct ConvolutionTrial {
     if (result == ConvolutionResult::y) p.activation = c.activation;
     return p;
   }
-  // What the result's memory is to hold.
+  // Gives what the result's memory is to hold.
   std::vector<double> expected() const {
     const ContractionData& out = result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w;
     std::vector<double> all(out.values());
@@ -90,7 +90,7 @@ struct ConvolutionTrial {
       });
     return all;
   }
-  // What it holds behind a call.
+  // Gives what it holds after a call.
   std::vector<double> found(kernels::Convolution& convolution, ConvolutionArguments p) {
     for (ContractionData* one : {&x, &w, &y}) one->to_device();
     runtime::Buffer workspace;
