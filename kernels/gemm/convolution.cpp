@@ -35,6 +35,13 @@ ConvolutionArguments with_kept_addresses(ConvolutionArguments p) {
 
 constexpr size_t kImageRank = 4, kImageWords = 3 + 2 * kImageRank, kConvolutionWords = 12 + 3 * kImageWords;
 
+// Says whether no byte belongs to two tensors. convolution_form() knows about others.
+bool is_plainly_apart(const ConvolutionArguments& p) {
+  const runtime::View &x = p.x.memory, &w = p.w.memory, &y = p.y.memory;
+  return lie_apart(x, w) && lie_apart(x, y) && lie_apart(w, y) &&
+         (p.bias.address == 0 || lie_apart(y, p.bias));
+}
+
 bool has_words(const ConvolutionArguments& p) {
   return std::ranges::all_of(std::array{&p.x, &p.w, &p.y}, [](const ContractionTensor* t) {
     return t->extents.size() == kImageRank && (t->strides.empty() || t->strides.size() == kImageRank);
@@ -120,7 +127,7 @@ class Convolution::State {
  private:
   // The form of a call, which is found once for calls that differ in addresses alone.
   ConvolutionForm form_of(const ConvolutionArguments& p, Where where) {
-    if (!has_words(p)) return convolution_form(p, where);
+    if (!has_words(p) || !is_plainly_apart(p)) return convolution_form(p, where);
     const ConvolutionForm* known = known_.find(words_of(p));
     if (!known) {
       const uint64_t number = known_.number();

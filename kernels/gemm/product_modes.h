@@ -42,6 +42,7 @@ class ModeList {
 // Windows that go over the pixels of images, and have a number of taps each, along two dimensions. Of each
 // tap a window has the channels of one pixel, which are zeros where it lies outside of its image.
 struct PixelWindows {
+  // These are the pixels and the windows along one dimension.
   struct Along {
     int64_t extent = 1, stride = 0;  // pixels of an image, and elements from one to the next
     int64_t count = 1, first = 0;    // windows of an image, and the pixel where the first begins

@@ -27,6 +27,7 @@ struct Reciprocal {
 struct QuickDivision {
   u32 divisor, factor, shift;
 
+  // It adds these parameters to a kernel's; `meaning` says what the divisor is.
   static void declare(Parameters& p, const std::string& name, const std::string& meaning) {
     const auto add = [&](const std::string& its, const std::string& says) {
       p.add(its, Parameter::Kind::scalar, DType::u32, says);

@@ -10,8 +10,10 @@
 
 namespace ptxbuilder::kernels {
 
+// It turns the number of a window into pixels, by the parameters that windows add to gemm()'s.
 class WindowAxis {
  public:
+  // It reads the parameters.
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
   // Gives the coordinates of a window's first pixel: along w, along h, and its image.
