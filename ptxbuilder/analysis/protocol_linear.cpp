@@ -51,7 +51,7 @@ void LinearSystem::between(const Linear& sum, __int128 first, __int128 last) {
   at_least_zero(above), at_least_zero(below);
 }
 
-bool LinearSystem::may_hold() const {
+bool LinearSystem::may_hold(size_t& left_of_all) const {
   Rows rows;
   for (const Linear& row : rows_)
     if (!put(rows, row)) return false;
@@ -65,7 +65,8 @@ bool LinearSystem::may_hold() const {
         ++(factor > 0 ? signs[unknown].first : signs[unknown].second);
       }
     }
-    if (signs.empty() || rows.size() > kMostRows) return true;
+    if (signs.empty() || rows.size() > kMostRows || left_of_all < rows.size()) return true;
+    left_of_all -= rows.size();
     const auto product = [](const auto& s) { return s.second.first * s.second.second; };
     const int unknown = std::min_element(signs.begin(), signs.end(), [&](const auto& a, const auto& b) {
                           return product(a) < product(b);

@@ -21,8 +21,9 @@ class LinearSystem {
   void at_least_zero(const Linear& sum) { rows_.push_back(sum); }
   void between(const Linear& sum, __int128 first, __int128 last);
   // False only if no integers fulfil all of them. Unknowns are eliminated one after the other (Fourier and
-  // Motzkin); where that takes too many sums, all may hold.
-  bool may_hold() const;
+  // Motzkin); where that takes too many sums at once, or more than are `left` of those of all calls, all may
+  // hold.
+  bool may_hold(size_t& left) const;
 
  private:
   std::vector<Linear> rows_;

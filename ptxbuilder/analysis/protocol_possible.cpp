@@ -10,7 +10,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr size_t kMostWays = 256;  // to choose one of what each condition may be
+constexpr size_t kMostWays = 256;     // to choose one of what each condition may be
+constexpr size_t kMostSums = 20'000;  // of all ways
 
 __int128 power(int bits) { return __int128{1} << bits; }
 
@@ -244,7 +245,7 @@ class Possible {
 
   bool may_hold(size_t from, const LinearSystem& system) {
     if (++ways_ > kMostWays) return true;
-    if (!system.may_hold()) return false;
+    if (!system.may_hold(sums_)) return false;
     if (from == choices_.size()) return true;
     return std::any_of(choices_[from].begin(), choices_[from].end(), [&](const Way& way) {
       LinearSystem with = system;
@@ -257,7 +258,7 @@ class Possible {
   LinearSystem always_;
   std::vector<std::vector<Way>> choices_;
   std::set<int> met_;
-  size_t ways_ = 0;
+  size_t ways_ = 0, sums_ = kMostSums;
 };
 
 bool Terms::may_be() { return Possible(*this).may_be(); }
