@@ -17,10 +17,10 @@ class BlockScales {
   BlockScales(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
               const GemmParameters& parameters);
 
-  // These are what a stage has beside A and B.
+  // These are what a stage has besides A and B.
   std::vector<SharedTile> tiles() const { return {a_, b_}; }
 
-  // Loads those of stage `kt` of a tile. `of_a` and `of_b` are coordinates behind those of a scale; of rows
+  // Loads those of stage `kt` of a tile. `of_a` and `of_b` are coordinates after those of a scale; of rows
   // in groups there are so many `groups`.
   void load(const Stage& stage, u32 kt, const Work& work, const std::optional<u32>& groups,
             const std::vector<u32>& of_a, const std::vector<u32>& of_b) const;
@@ -36,7 +36,7 @@ class BlockScales {
   Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
 
   // Stages of a turn of the loop: four are up to 14 % faster than one, and eight 2 % more, but take ptxas
-  // seconds. Factors of columns, of which ptxas would load those of all ahead, have no registers for that.
+  // seconds. Factors of columns have no registers for that: ptxas would load those of all ahead.
   int stages_of_turn() const { return by_column_ ? 1 : 4; }
 
   // A stage goes back to the producer when all lanes of a warp have read what they need of it.

@@ -65,7 +65,7 @@ bool hangs_over(const GemmTile& t, const GemmSize& size) {
   return rows > 0 || columns > 0;
 }
 
-// Whether a CTA of some cluster has a whole tile outside of the output.
+// Says whether a CTA of some cluster has a whole tile outside of the output.
 bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
   return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
 }
@@ -103,7 +103,7 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 
 }  // namespace
 
-// Where the last wave is divided: the launch is cooperative, which takes the driver longer, and where there
+// Where the last wave is divided, the launch is cooperative, which takes the driver longer, and where there
 // is little to divide it gains less than what a prediction is off. Three consumers in clusters of four were 5
 // to 10 % slower than predicted where the model had taken them, and one in clusters of four in a line up to
 // 14 %.

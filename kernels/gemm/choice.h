@@ -1,4 +1,4 @@
-// Which tile a matrix product gets, without measuring: from a table of tuned ones, else from a model.
+// This chooses a matrix product's tile without measuring: from a table of tuned ones, else from a model.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct Candidate {
   Prediction prediction;
 };
 
-// How many times its prediction a tile is taken to need where tiles are chosen: 1, and a little more of kinds
+// A tile is taken to need so many times its prediction where tiles are chosen: 1, and a little more of kinds
 // that came out slower than predicted.
 double doubt(const GemmTile& tile);
 // The prediction with that, in microseconds, by which tiles are chosen.
@@ -46,7 +46,7 @@ inline GemmTile choose(const GemmOperation& operation, const GemmSize& size, int
   return choice_of(operation, size, multiprocessors).tile;
 }
 
-// What is worth measuring where there is time for it: the `chosen` tile, and the first twelve of the
+// These are worth measuring where there is time for it: the `chosen` tile, and the first twelve of the
 // shortlist.
 std::vector<GemmTile> tiles_to_measure(const GemmOperation& operation, const GemmSize& size,
                                        int multiprocessors, const GemmTile& chosen);

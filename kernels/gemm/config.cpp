@@ -254,7 +254,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
                         128;
-  // Beside what else a consumer holds, which is more where it adds up with others.
+  // A consumer holds so much besides, which is more where it adds up with others.
   const int beside = t.split_last > 1 ? 80 : o.has_block_scales() ? 32 : 40;
   const int room = role_registers(t.consumers, o.group_ends, o.gathers()).consumer - beside;
   if (registers > room)
@@ -336,7 +336,7 @@ int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
 }
 
 // Nothing hides a tile's way out with block scales, whose sums leave no registers for it to wait in: it waits
-// in shared memory, beside fewer stages, of which these are enough.
+// in shared memory next to fewer stages, and so few are enough.
 constexpr int kFewStages = 3, kMostBuffers = 4;
 int most_buffers(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales() || t.split_last > 1) return 2;
@@ -344,7 +344,7 @@ int most_buffers(const GemmOperation& o, const GemmTile& t) {
   return std::clamp(panels, 2, kMostBuffers);
 }
 
-// A panel that a CTA completes takes, one behind the other, the latency of L2 and of a store, and what the
+// A panel that a CTA completes takes, one after the other, the latency of L2 and of a store, and what the
 // sums of 64 rows of a column take from each CTA that has some.
 constexpr double kPanelClocks = 700, kColumnClocks = 6;
 

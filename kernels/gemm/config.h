@@ -1,4 +1,4 @@
-// What a matrix product computes, and how a kernel goes about it.
+// This says what a matrix product computes, and how a kernel goes about it.
 #pragma once
 
 #include <algorithm>
@@ -29,9 +29,9 @@ inline constexpr std::array activation_words = {
 #undef PTXBUILDER_ACTIVATION
 };
 
-// What becomes of x through an activation f: f(x); x f'(y), where y is what the activation was applied to,
-// the way back through it; or f(x[m,2n]) x[m,2n+1], a gate and what it lets through, of which D has one
-// column for two of the product's.
+// An activation f makes this of x: f(x); x f'(y), where y is what the activation was applied to, the way back
+// through it; or f(x[m,2n]) x[m,2n+1], a gate and what it lets through, where D has one column for two of the
+// product's.
 enum class ActivationUse : uint8_t { value, slope, gate };
 
 // An operand may be windows over the pixels of images (PixelWindows): A, whose rows are windows, or B, whose
@@ -49,8 +49,8 @@ enum class WindowsOf : uint8_t { none, a, b };
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // only 16-bit types may be otherwise
-  // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it; else every 128
-  // of k go to f32 sums of their own, as they do with block scales in any case.
+  // The whole sum of e4m3 and e5m2 is left to the tensor core, which keeps about 14 bits of it; else every
+  // 128 of k go to f32 sums of their own, as they do with block scales in any case.
   bool fast_accumulation = true;
   bool alpha = false, beta = false;  // whether the kernel has these factors, of the sum and of C
   Activation activation = Activation::none;
@@ -65,7 +65,7 @@ struct GemmOperation {
   bool groups_of_k = false;
   // A function of the caller's own, which may read what it likes (UserEpilogue).
   bool user_epilogue = false;
-  // D lies where TMA cannot store all of it (see ThreadStore): threads store the rest.
+  // D is where TMA cannot store all of it (see ThreadStore): threads store the rest.
   bool d_by_threads = false;
   // The modes of tensors that m, n, k and the batches consist of, and how much of the first a tile has, where
   // it goes on along the second; 0 where it does not (ProductModes).
@@ -137,7 +137,7 @@ struct GemmTile {
   Raster raster = {};  // the order of tiles
   int ctas_per_sm = 1;
   // Launched while the launch before it ends (programmatic dependent launch, PDL). It saves a microsecond,
-  // but where few tiles each read much, all of them run slower behind it.
+  // but where few tiles each read much, all of them run slower after it.
   bool overlaps = true;
   // The last tiles of a row and column begin so early that they do not hang over the output, for TMA is slow
   // outside of a tensor: what two tiles compute, both store. Not with beta or a user's epilogue, which may
@@ -151,7 +151,7 @@ struct GemmTile {
 };
 
 // "128x256x64_4_2x1", with _g8 (a group of rows; _c8 of columns, _g8s a snake), _pp (ping-pong), _w3
-// (consumers), _swap, _k4 (split k), _s4 (split_last), _x2 (CTAs on an SM), _nopdl and _in behind it where
+// (consumers), _swap, _k4 (split k), _s4 (split_last), _x2 (CTAs on an SM), _nopdl and _in after it where
 // they differ from the default; and back. parse_tile throws Error that shows the form.
 std::string text(const GemmTile& tile);
 GemmTile parse_tile(const std::string& text);
@@ -163,11 +163,11 @@ struct TilePlan : GemmTile {
   // Columns of a panel of the way out (StoreOptions); 0 where it does not matter. With split_last, the CTAs
   // that divide a tile each complete and store some panels.
   int panel_columns = 0;
-  // Buffers of 8 KiB through which each consumer stores: two, or one beside stages that leave no room for
+  // Buffers of 8 KiB through which each consumer stores: two, or one next to stages that leave no room for
   // more. With block scales up to four, which hold a tile's way out while the next one begins.
   int staging_buffers = 0;
   // A tile's sums wait in registers, rounded, to be stored under the next tile's products. This is set where
-  // they fit beside the next sums and what the epilogue takes, and the warpgroups do not take turns
+  // they fit with the next sums and what the epilogue takes, and the warpgroups do not take turns
   // anyway. A batch's epilogue reads C where it is now.
   bool defers_store = false;
   // Columns are stored twice for the sake of boxes of 128 bytes (StoreOptions::repeats), as
@@ -177,8 +177,8 @@ struct TilePlan : GemmTile {
   bool stores_twice = false;
 };
 
-// Registers of a thread of each role, by setmaxnreg: 64 Ki in all, of which the warpgroups that multiply get
-// the most.
+// Registers of a thread of each role, by setmaxnreg: there are 64 Ki in all, and the warpgroups that multiply
+// get the most.
 struct RoleRegisters {
   int producer, consumer;
 };
@@ -193,8 +193,8 @@ constexpr RoleRegisters role_registers(int consumers, bool grouped = false, bool
                           : RoleRegisters{24, 240};
 }
 
-// Whether each wgmma has half of a tile's columns: it has 256 at most, and of three consumers it has to fit
-// the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
+// Says whether each wgmma has half of a tile's columns: it has 256 at most, and of three consumers it has to
+// fit the 128 registers that a launch of 512 threads gives each before setmaxnreg (ptxas C7602).
 constexpr bool divides_columns(const GemmTile& t) { return t.bn > (t.consumers == 3 ? 200 : 256); }
 
 // The columns of a tile that each CTA adds up and stores, where CTAs of a cluster divide k.
@@ -202,14 +202,14 @@ constexpr int columns_of_part(const GemmTile& t) { return (t.bn / 8 + t.split_k 
 // Some columns are those of two CTAs, which both add them up, in the same order, and store them.
 constexpr bool parts_overlap(const GemmTile& t) { return columns_of_part(t) * t.split_k != t.bn; }
 
-// Sums of 128 of k that block scales multiply have registers beside all others, of so many columns at a time.
+// Sums of 128 of k that block scales multiply have registers of their own, of so many columns at a time.
 constexpr int fresh_columns(const GemmTile& t) { return t.bn > 192 ? t.bn / 2 : t.bn; }
 // So many columns of a tile have one factor of a block of B, wherever the tile begins.
 constexpr int scale_unit(const GemmTile& t) { return std::gcd(t.bn, kScaleBlock); }
 // TMA takes so many scales at least, and its boxes begin at multiples of them: 16 bytes.
 inline constexpr int kScalesOfBox = 4;
 // The scales of a stage in shared memory: one for each row of A, and for each column of B or for each block
-// that a tile reaches into, of which a line has several along k. A stage has multiples of 128 bytes.
+// that a tile reaches into; a line has several of these along k. A stage has multiples of 128 bytes.
 struct ScaleTiles {
   // The rows and columns of a tile of scales, which are f32.
   struct Shape {

@@ -193,7 +193,7 @@ class Contraction::State {
     return known;
   }
 
-  // The operand reaches from the first element to the last, with what lies between.
+  // The operand reaches from the first element to the last, with all that is between.
   static Operand all_of(const char* name, const ContractionTensor& x) {
     const TensorForm form = form_of(x);
     int64_t last = 0;

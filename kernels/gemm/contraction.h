@@ -28,9 +28,9 @@ struct ContractionTensor {
 // are those of contraction_form.h. Types are those of MatmulArguments.
 //
 // Placement: modes of rows, columns, depth and batches fold into one where their strides do, and else are
-// dimensions of a tensor map, of up to five: a tile then lies along two modes, of which each ends by itself.
-// TMA takes one mode without gaps and strides that are multiples of 16 bytes. Where a tensor lies otherwise,
-// or its modes would leave tiles half empty, it is copied once, into the workspace, or D from there:
+// dimensions of a tensor map, of up to five: a tile then goes along two modes, and each ends by itself.
+// TMA takes one mode without gaps and strides that are multiples of 16 bytes. Where a tensor is not so
+// placed, or its modes would leave tiles half empty, it is copied once, into the workspace, or D from there:
 // explain() says so, and why.
 struct ContractionArguments {
   std::string subscripts;

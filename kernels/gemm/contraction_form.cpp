@@ -163,7 +163,7 @@ class Former {
   int bytes(size_t t) const { return size_of(tensors_[t].type); }
   bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes 16-bit types alone
 
-  // The contiguous mode comes first in its axis: whether A or B lies along k. Says what is wrong.
+  // The contiguous mode comes first in its axis: whether A or B is contiguous along k. Says what is wrong.
   std::string settle_operand(Form& f, size_t t, Modes& own, bool& k_major) const {
     k_major = true;
     if (f.copied[t]) return "";
@@ -184,7 +184,7 @@ class Former {
     return own.empty() && f.axes.k.empty() ? "" : "no mode lies without gaps";
   }
 
-  // Says what TMA lacks in a tensor whose mode `first` lies without gaps.
+  // Says what TMA lacks in a tensor whose mode `first` is without gaps.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
     if (t == kD && is_matrix) return "";  // Matmul stores any
@@ -207,7 +207,7 @@ class Former {
 
   std::string settle(Form& f, size_t a, size_t b) const {
     Axes& x = f.axes;
-    // D lies along n.
+    // D is contiguous along n.
     std::string contiguous_in_d;
     if (!f.copied[kD]) {
       for (const Modes* axis : {&x.m, &x.batch})

@@ -1,5 +1,5 @@
 // A contraction by name becomes a product: this finds which modes are rows, columns, depth and batches, which
-// of them fold into one, and what TMA does not take as it lies.
+// of them fold into one, and what TMA does not take as it is.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace ptxbuilder::kernels {
 
 enum class ContractionOperand : uint8_t { a, b, d };
 
-// A tensor lies by extents and strides in elements, outermost first as they are written.
+// A tensor has extents and strides in elements, outermost first as they are written.
 struct TensorForm {
   DType type = DType::bf16;
   std::vector<int64_t> extents, strides;
@@ -23,8 +23,8 @@ struct TensorForm {
 // They are in the order of ContractionOperand.
 using ContractionTensors = std::array<TensorForm, 3>;
 
-// An operand that is copied to memory without gaps before the product, or from there behind it. Its modes
-// have a stride where it lies and one in the copy.
+// An operand that is copied to memory without gaps before the product, or from there after it. Its modes
+// have a stride where it is and one in the copy.
 struct ContractionCopy {
   struct Mode {
     int64_t extent, given, near;
@@ -49,7 +49,7 @@ struct ContractionForm {
   std::string text;
 };
 
-// `subscripts` are a letter for each mode of A, of B and, behind "->", of D, as "mbk,nbk->mnb". Letters of
+// `subscripts` are a letter for each mode of A, of B and, after "->", of D, as "mbk,nbk->mnb". Letters of
 // both A and B that D has too are batches, and others of both are summed over. Throws Error that names the
 // mode and its extents: of a mode twice in a tensor, in one tensor alone, of other extents elsewhere, and of
 // what no form takes. With `is_zero` nothing of A and B counts, as where alpha is 0.

@@ -174,7 +174,7 @@ class Convolution::State {
     q.stream = stream;
     return q;
   }
-  // Products come one after the other, so that one takes what another has left. The workspace, of which only
+  // Products come one after the other, so that one takes what another has left. The workspace, when only
   // the size is asked for, has an address that memory never has.
   size_t bytes_of(const ConvolutionForm& form, Where where) {
     size_t most = 0;

@@ -40,7 +40,7 @@ enum class ConvolutionResult : uint8_t { y, x, w };
 struct ConvolutionArguments {
   struct Along {
     int64_t step = 1;                // pixels from a window to the next, 1 to 8
-    int64_t before = 0, behind = 0;  // pixels of zeros ahead of an image and behind it
+    int64_t before = 0, behind = 0;  // pixels of zeros before an image and after it
     int64_t spread = 1;              // pixels from a tap of a window to the next
   };
   ContractionTensor x, w, y;

@@ -129,7 +129,7 @@ class ConvolutionFormer {
     check_no_self_overlap(kConvolution, result.operand(), where_);
     for (const ImageTensor* other : {&x_, &w_, &y_})
       if (other != &result) check_apart(kConvolution, result.operand(), other->operand(), true, where_);
-    // Without a product the sums are of nothing.
+    // The sums are of nothing where there is no product.
     const bool has_products = !x_.is_empty() && !w_.is_empty() && !y_.is_empty();
     if (p_.result == ConvolutionResult::y && !has_products)
       refuse_convolution(where_, "y is a sum of nothing: give x and w a channel, and w a line and a pixel");

@@ -23,7 +23,7 @@ constexpr ActivationTiles kActivations[] = {
 #undef PTXBUILDER_ACTIVATION
 };
 
-// The parts of the end of a product, each of what a panel takes beside the sums, which have the type T.
+// The parts of the end of a product, each of what a panel takes besides the sums, which have the type T.
 template <class T>
 class PanelEpilogue {
  public:
@@ -82,7 +82,7 @@ class PanelEpilogue {
     each(role, [&](const ProductOperandRow& row) { x = with_elements<Multiply>(x, row); });
     return x;
   }
-  // x with the operand's elements at the panel's place, each of which stands for its row or column.
+  // x with the operand's elements at the panel's place, each for its row or column.
   template <Operator by>
   RegisterTile<f32> with_elements(const RegisterTile<f32>& x, const ProductOperandRow& row) const {
     return row.type == OperandType::f32 ? with_elements<by, f32>(x, row) : with_elements<by, T>(x, row);
@@ -118,7 +118,7 @@ class PanelEpilogue {
     if (!place.batch || o_.grouped_rows()) place.batch = 0;
     return place;
   }
-  // A batch's elements lie behind those of the one before. Rows that are in no group have none.
+  // A batch's elements follow those of the one before. Rows that are in no group have none.
   template <class Element>
   GlobalTensor<Element, 1> of_batch(const gptr<Element>& all, u32 extent) const {
     if (o_.grouped_rows()) {
@@ -155,7 +155,7 @@ GemmEpilogue::RowsEpilogue GemmEpilogue::rows_epilogue(const GemmOperation& o, c
       };
 }
 
-// What becomes of sums; none where they are stored as they are.
+// Gives what becomes of sums; none where they are stored as they are.
 GemmEpilogue::RowsEpilogue GemmEpilogue::rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                                        const UserEpilogue& user) {
   if (!o.has_epilogue()) return nullptr;
@@ -213,7 +213,7 @@ GemmEpilogue::GemmEpilogue(const GemmOperation& o, const TilePlan& t, const Gemm
     deferred_.emplace(type_, *output_, tile, options_);
 }
 
-// Of the output, from one of the product.
+// Gives a column of the output from one of the product.
 u32 GemmEpilogue::column(u32 of_product) const { return options_.pairs ? of_product / 2 : of_product; }
 
 GemmEpilogue::Place GemmEpilogue::place(const Work& work, u32 row, u32 first_column) const {

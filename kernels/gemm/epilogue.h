@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 
 // A function of the user's on panels of sums, and its parameters, which it gets by name from the kernel's. It
-// comes behind alpha, scales, C and bias, and ahead of the activation. With rows in groups, the batch of a
+// comes after alpha, scales, C and bias, and before the activation. With rows in groups, the batch of a
 // panel's place is the group.
 //   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
 //                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
@@ -25,14 +25,14 @@ struct UserEpilogue {
 // This applies the epilogue to the sums of a tile, and stores the result.
 class GemmEpilogue {
  public:
-  // Of a warpgroup of the consumers, to be made in its role. `cluster`: with split_k, which adds up in the
+  // A warpgroup of the consumers makes it in its role. `cluster`: with split_k, which adds up in the
   // ring, where `x` is, and whose stages are then all read.
   GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
-  // What a tile's sums wait in, to be stored under the next tile's products; null where they do not.
+  // Gives what a tile's sums wait in, to be stored under the next tile's products; null where they do not.
   DeferredStore* deferred() { return deferred_ ? &*deferred_ : nullptr; }
   // Stores what waits.
   void finish();

@@ -173,7 +173,7 @@ struct Operands {
     }
   }
 
-  // Groups end there; they have any sizes, some of which are 0, and something may be in none of them.
+  // Groups end there; they have any sizes, for some 0, and something may be in none of them.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };

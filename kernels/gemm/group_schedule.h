@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 
 // One thread of a CTA, the producer's, finds the CTA's tiles and announces each to the consumers some rounds
 // ahead: to walk over the groups takes loads and divisions, for which products would wait. Whatever the ends
-// of groups hold, a group begins where the one before it ends, and ends there or behind it and within the
+// of groups hold, a group begins where the one before it ends, and ends there or after it and within the
 // tensors.
 class GroupSchedule {
  public:
@@ -27,8 +27,8 @@ class GroupSchedule {
   // producer, which takes them from `walk`; the others read what that announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
-  // This is where a walk over groups of rows is, each of which has some blocks of a cluster's tiles. Behind
-  // the last group there is one more, of the rows that are in none.
+  // This is where a walk over groups of rows is; each has some blocks of a cluster's tiles. After the last
+  // group there is one more, of the rows that are in none.
   class Cursor {
    public:
     using Count = std::function<u32(u32 rows)>;  // of blocks of a group
@@ -37,7 +37,7 @@ class GroupSchedule {
     // Goes on to the group that has block `number` of all, which is none before that of the last call; or to
     // the last group.
     void advance(u32 number);
-    // Says whether there is that block; call it behind advance() to the same number.
+    // Says whether there is that block; call it after advance() to the same number.
     pred has(u32 number) const { return number - before_.value() < count_.value(); }
     u32 group() const { return group_; }
     u32 number_in_group(u32 number) const { return number - before_.value(); }

@@ -20,10 +20,10 @@ struct LoadPlaces {
   u32 x, y;
   std::vector<u32> at_x, at_y;  // the coordinates of these along each mode
   std::optional<u32> first_k;
-  std::vector<u32> of_a = {}, of_b = {};  // coordinates behind those of an element of a matrix
+  std::vector<u32> of_a = {}, of_b = {};  // coordinates after those of an element of a matrix
 };
 
-// Rows that are in no group have no product: they are loaded from behind A, where TMA reads zeros. A box
+// Rows that are in no group have no product: they are loaded from after A, where TMA reads zeros. A box
 // of k in groups ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
@@ -122,13 +122,13 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
       t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.group_ends, o.gathers());
 
   // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
-  // may be written, behind griddepcontrol_wait(), to which each role comes with its barriers in place, and
+  // may be written, after griddepcontrol_wait(), to which each role comes with its barriers in place, and
   // the producer with its first tile at hand.
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
     std::optional<GatheredOperand> rows;
     if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
-    // One thread produces, or all of them where rows are gathered, of whom one loads the rest.
+    // One thread produces, or all do where rows are gathered, and one loads the rest.
     const auto in_one = [](bool one, const std::function<void()>& body) { one ? elect(body) : body(); };
     in_one(!rows, [&] {
       auto ring = pipe.producer();

@@ -8,9 +8,9 @@
 namespace ptxbuilder::kernels {
 
 // Parameters, in order: tensor maps A, B and D (2-D, 3-D with batches; innermost dimension first); u32 M, N,
-// K; then, where the operation has them, u32 lda and rows_of_a behind a_rows, with which A is a pointer, u32
-// ldd and rows_of_d behind d_rows, with which D is one, d_memory (pointer), u32 ldd and u32 d_by_tma, f32
-// alpha, and as pointers the operands of product.def in its order, f32 beta ahead of C, and behind each
+// K; then, where the operation has them, u32 lda and rows_of_a after a_rows, with which A is a pointer, u32
+// ldd and rows_of_d after d_rows, with which D is one, d_memory (pointer), u32 ldd and u32 d_by_tma, f32
+// alpha, and as pointers the operands of product.def in its order, f32 beta before C, and after each
 // matrix u32 ldNAME, the elements from a row to the next; those of `user`. With batches u32 batches, and the
 // batches of a matrix lie M rows apart. With split_last the workspace (pointer) at the end. It states
 // gemm_grid_rule() (scheduler.h). Throws Error as checked() does.

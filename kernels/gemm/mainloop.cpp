@@ -101,7 +101,7 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
   if (turn_) region("turn", [&] { turn_->wait(); });
   acc_.zero();
   if (promotes_) store(*total_, zeros_);
-  // The tile before is stored under the first steps, as many as there are. None of them is late: behind the
+  // The tile before is stored under the first steps, as many as there are. None of them is late: after the
   // store's branches, ptxas would not know the stage as uniform any more.
   const int shadows = under ? under->steps() : 0;
   for (int i = 0; i < shadows; ++i)

@@ -17,7 +17,7 @@ class Mainloop {
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
            const std::optional<BlockScales>& scales);
 
-  // With ping-pong: the warpgroups multiply one after the other, of which this is number `index`.
+  // Warpgroups in ping-pong multiply one after the other, and this is number `index` of them.
   void take_turns(const Turns& turns, u32 index);
 
   // The sums of `work` in this warpgroup's rows of the tile, from `row` on; they are this object's until the

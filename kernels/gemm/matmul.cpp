@@ -29,7 +29,7 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The kernel has a matrix as rows, as one for each batch or group, as rows of which boxes end with their
+// The kernel has a matrix as rows, as one for each batch or group, as rows whose boxes end with their
 // group, or as a tensor of all its modes.
 enum class Grouped : uint8_t { no, by_batch, by_rows, by_modes };
 struct MatrixKinds {
@@ -131,7 +131,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
   }
   Kernel make(const GemmOperation& operation, const GemmTile& tile) override {
     Kernel made = gemm(operation, tile, options_.epilogue);
-    // A tile that suits the plain product may want more registers than there are beside an epilogue: a slower
+    // A tile that suits the plain product may want more registers than an epilogue leaves: a slower
     // result is better than none.
     waive_lack_of_registers(made);
     return made;

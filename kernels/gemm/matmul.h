@@ -41,14 +41,14 @@ struct DeviceMatrix {
 // is rounded.
 //
 // Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16, f32,
-// e4m3 or e5m2; integers also into s32, with nothing behind the sum. C, bias and inputs are of D's type, or
+// e4m3 or e5m2; integers also into s32, with nothing after the sum. C, bias and inputs are of D's type, or
 // where that has 8 bits, of bf16. D of 8 bits is clamped.
 //
 // Groups: with group_ends, an s32 for each of `batches` groups, which the device alone reads, A and D have m
 // rows in all and B a matrix for each group: a group's rows, which begin where those of the one before it
-// end, are multiplied by its matrix. A group may have no rows. Those behind the last group have a sum of 0.
+// end, are multiplied by its matrix. A group may have no rows. Those after the last group have a sum of 0.
 // column_scales and bias are n for each group. With groups_of_k, the groups divide k instead, and D has a
-// product for each; what is behind the last of them is not read. A of rows in groups is k_major, and A and B
+// product for each; what is after the last of them is not read. A of rows in groups is k_major, and A and B
 // of k in groups are not, which 16-bit types alone may be. Ends that are not in order, or beyond m or k,
 // count as the nearest that are.
 //
@@ -60,7 +60,7 @@ struct DeviceMatrix {
 // Scattered rows: with d_rows, an s32 for each of m rows, row i of the product becomes row d_rows[i] of D,
 // which has rows_of_d of them at multiples of 16 bytes, and a multiple of 16 bytes in each. A row that D does
 // not have, as -1, is dropped, and a row of D that nobody names stays as it is. Which of two products of one
-// row stays is not certain, so that rows are best named once: who sums them up, does so behind the product,
+// row stays is not certain, so that rows are best named once: who sums them up, does so after the product,
 // and in an order. row_scales are of the product's rows, as a router's weights are. Not with batches, groups
 // of k and beta.
 //
@@ -99,15 +99,15 @@ struct MatmulArguments {
   ActivationUse use = ActivationUse::value;
   bool groups_of_k = false;
   const ProductModes* modes = nullptr;  // read during the call
-  // The operands of product.def: m rows of n, of which C is read with a beta and inputs with
-  // ActivationUse::slope, whose batches lie without gaps; and elements without gaps, of which there are none
+  // The operands of product.def: m rows of n, where C is read with a beta, and inputs, whose batches have
+  // no gaps between them, with ActivationUse::slope; and elements without gaps, and none of these
   // where there is no memory.
 #define PTXBUILDER_MATRIX(name, ...) DeviceMatrix name = {};
 #define PTXBUILDER_VECTOR(name, ...) runtime::View name = {};
 #include "kernels/gemm/product.def"
-  // Of MatmulOptions::epilogue, in the order of its parameters.
+  // These are for the parameters of MatmulOptions::epilogue, in their order.
   std::vector<runtime::Argument> epilogue = {};
-  // Of e4m3 and e5m2: leave the whole sum to the tensor core, which keeps about 14 bits of it.
+  // The whole sum of e4m3 and e5m2 is left to the tensor core, which keeps about 14 bits of it.
   bool fast_accumulation = true;
   runtime::View workspace = {};
   runtime::Stream stream = {};  // the device's own unless said
@@ -136,14 +136,14 @@ struct MatmulOptions : CallOptions {
   // The tile of a product that comes for the first time. One call at a time.
   std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
       kernels::choose;
-  // Where kernels come from; compiled here unless given. Several calls may come at once, for several kernels.
+  // Kernels come from it, else are compiled here. Several calls may come at once, for several kernels.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
 };
 
 // Keeps kernels and what was chosen for each product. The first call of a product, or of workspace_bytes()
 // for it, takes milliseconds to choose, and some 0.2 s where its kernel is in no cache; those that follow
 // take microseconds, ask the device for no memory, and wait for nothing, so that they may stand in a capture.
-// A kernel that spills registers beside an epilogue is taken all the same. Not to outlive its device. Any
+// A kernel that spills registers with an epilogue is taken all the same. Not to outlive its device. Any
 // thread may call it at any time, also several at once.
 class Matmul {
  public:

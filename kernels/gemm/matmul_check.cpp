@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kName[] = "matmul";
 // Coordinates of TMA are s32 (PTX ISA, cp.async.bulk.tensor), and a cluster's last tiles may begin up to 8 x
-// 256 elements behind the end.
+// 256 elements after the end.
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 4096;
 constexpr int64_t kIndexEnd = int64_t{1} << 32;  // of C's rows and strides, which the kernel has as u32
 
@@ -62,7 +62,7 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
   }
 }
 
-// The kernel finds a batch of them m strides behind the one before. C that is not so placed is copied.
+// The kernel finds a batch of them m strides after the one before. C that is not so placed is copied.
 void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o,
                   const Operand& matrix, Where where) {
   auto refuse = [&](const std::string& what) {

@@ -13,10 +13,10 @@ enum : size_t { kMatrixRows, kMatrixBatches };
 Operand matrix_operand(const char* name, const DeviceMatrix& m, int64_t rows, int64_t columns,
                        int64_t batches);
 
-// Columns of D, from the first on, that TMA stores there, and nothing behind them: it writes whole units of
+// Columns of D, from the first on, that TMA stores there, and nothing after them: it writes whole units of
 // 16 B at the end of a row (measured on an H100).
 int64_t columns_by_tma(const Operand& d);
-// Says whether each batch begins as many strides behind the one before as it has rows: so the kernel finds C.
+// Says whether each batch begins as many strides after the one before as it has rows: so the kernel finds C.
 bool batches_touch(const Operand& matrix);
 // Says whether threads of the kernel store D there, which TMA cannot.
 bool stored_by_threads(const Operand& d);
@@ -44,7 +44,7 @@ struct PlacedProduct {
   bool is_tunable() const { return has_product; }
 };
 
-// What a kernel for these arguments computes, where TMA stores D.
+// Says what a kernel for these arguments computes, where TMA stores D.
 GemmOperation operation_of(const MatmulArguments& arguments);
 
 // Throws Error that names operand, rule and value. Types are left to checked() of the operation.

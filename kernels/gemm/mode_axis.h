@@ -11,8 +11,8 @@
 namespace ptxbuilder::kernels {
 
 // Tiles follow each other along the first mode, then along the second, and so on: the number of a tile has a
-// digit for each mode, and the last one is bounded by nothing, so that tiles behind the end lie outside of
-// the tensor. The elements of a tile are so numbered that its own come one behind the other.
+// digit for each mode, and the last one is bounded by nothing, so that tiles after the end lie outside of
+// the tensor. The elements of a tile are so numbered that its own come one after the other.
 class ModeAxis {
  public:
   // A tile of `length` elements has `box` along the first mode and the others along the second one; 0 for all
@@ -75,7 +75,7 @@ struct ModeAxes {
   }
 
   // The coordinates in the tensor map of D, innermost first. Of all operands the first mode along the rows
-  // comes behind the one that is contiguous.
+  // comes after the one that is contiguous.
   std::vector<u32> of_d(u32 row, u32 column, const std::optional<u32>& of_batch) const {
     std::vector<u32> rows = m.at(row), columns = n.at(column), all = {columns[0]};
     all.insert(all.end(), rows.begin(), rows.end());

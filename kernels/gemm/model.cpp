@@ -25,7 +25,7 @@ constexpr double kWatts = 700;  // an H100 SXM's limit
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// What several bounds take together: little more than the largest, unless others come near it.
+// Gives what several bounds take together: little more than the largest, unless others come near it.
 double together(std::initializer_list<double> bounds, double sharpness) {
   double sum = 0;
   for (double bound : bounds) sum += std::pow(bound, sharpness);
@@ -112,8 +112,8 @@ class Model {
   }
 
  private:
-  // Bytes of which an operand's stored rows begin at a multiple, 128 at most: a line of 128 bytes or a sector
-  // of 32 that does not begin there lies across two.
+  // An operand's stored rows begin at a multiple of so many bytes, 128 at most: a line of 128 bytes or a
+  // sector of 32 that does not begin there is in two.
   double aligned(bool k_major, int64_t extent, int64_t depth) const {
     const int64_t bytes = (k_major ? depth : extent) * size_of(o_.a);
     return static_cast<double>(std::gcd((bytes + 15) / 16 * 16, int64_t{128}));
@@ -179,7 +179,7 @@ class Model {
     return c_.short_rows * t_.bk * ctas_ / sharing * (box > 32 && bytes < box ? 1 + c_.partly : 1);
   }
 
-  // What the terms of a step leave out, by kind of tile.
+  // Gives what the terms of a step leave out, by kind of tile.
   double kind() const {
     const ModelConstants& c = c_;
     const double by_cluster[][5] = {
@@ -208,7 +208,7 @@ class Model {
                                                          : 1);
   }
 
-  // How the last wave is divided, with split_last, in clusters.
+  // Says how the last wave is divided, with split_last, in clusters.
   TileDivision division() const {
     const int cluster = t_.cluster_m * t_.cluster_n;
     const auto blocks = static_cast<int64_t>(tiles_ / cluster);
@@ -226,7 +226,7 @@ class Model {
   }
 
   // Microseconds that CTAs take to give and take sums: each gives what others complete, and takes the same
-  // from all others of what it completes itself, panels of which there may be fewer than CTAs.
+  // from all others of what it completes itself: panels, which may be fewer than CTAs.
   double exchange() const {
     const TileDivision d = division();
     if (d.rest == 0 || d.ctas == 1) return 0;
@@ -261,8 +261,8 @@ class Model {
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
 
-  // What a last round of few tiles leaves idle of the SMs' time, by what they work: only all of them together
-  // reach the memory's rate.
+  // Gives what a last round of few tiles leaves idle of the SMs' time, by what they work: only all of them
+  // together reach the memory's rate.
   double idle() const {
     if (t_.split_last > 1) return 0;
     const double rounds = tiles_ / places_;
@@ -275,13 +275,13 @@ class Model {
            (t_.consumers == 1 || t_.pingpong ? 2 : 1);
   }
 
-  // The same of all tiles, without what is hidden: of two warpgroups in turn one multiplies meanwhile.
+  // It is the same of all tiles, without what is hidden: of two warpgroups in turn one multiplies meanwhile.
   double shown_activation() const {
     if (!t_.pingpong) return rounds_ * activation();
     return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;
   }
 
-  // What happens once for a launch, and for each tile of a CTA what its next products do not hide.
+  // Gives what happens once for a launch, and for each tile of a CTA what its next products do not hide.
   double overhead() const {
     const bool twice = t_.stores_twice;
     const int row = o_.d_columns(t_.bn) * size_of(o_.d),
@@ -299,7 +299,7 @@ class Model {
     double all =
         c_.launch + c_.first_stage + ((1 + shown * (rounds_ - 1)) * out + shown_activation()) / c_.clock;
     if (!t_.overlaps) all += c_.alone;
-    // The next launch begins beside this one where both fit.
+    // The next launch begins next to this one where both fit.
     if (t_.overlaps && t_.split_last == 1 && 2 * tiles_ <= places_) all -= c_.beside;
     if (t_.cluster_m * t_.cluster_n > 1) all += c_.cluster;
     if (t_.split_k > 1) all += c_.split + sums * (t_.split_k - 1) / t_.split_k / c_.cluster_bytes;
@@ -307,7 +307,7 @@ class Model {
     return all;
   }
 
-  // In microjoules.
+  // Gives microjoules.
   double energy() const {
     const double flops = 2 * rows_ * columns_ * depth_ * batches_ * element_ / 2;
     return 1e-6 * (flops * c_.flop_energy + tiles_ * steps_ * shared() * c_.shared_energy +
@@ -319,7 +319,7 @@ class Model {
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
-  double others_of_b_ = 0;  // elements of matrices of groups beside one
+  double others_of_b_ = 0;  // elements of matrices of groups other than one
   double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, places_, ctas_, steps_,
       rounds_, rows_aligned_, columns_aligned_;
 };

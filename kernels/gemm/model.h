@@ -1,4 +1,4 @@
-// How long a matrix product takes with a tile: a model, for choosing a tile without measuring.
+// This models how long a matrix product takes with a tile, for choosing a tile without measuring.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct GemmSize {
 // the last block of tiles of a group of rows is half full in the mean. Others are as they are.
 GemmSize without_groups(const GemmOperation& operation, const GemmSize& size, const GemmTile& tile);
 
-// What the model holds of the GPU. model.def says what each is; what is not a figure of the hardware was
+// The model holds this of the GPU. model.def says what each is; what is not a figure of the hardware was
 // fitted to measured times (`ptxb tune model`).
 struct ModelConstants {
 #define PTXBUILDER_CONSTANT(name, value, meaning) double name = value;
@@ -25,7 +25,7 @@ struct ModelConstants {
 #undef PTXBUILDER_CONSTANT
 };
 
-// What the model says of a tile, in microseconds: of the SMs' steps, of L2, and of the GPU's memory, which
+// The model says this of a tile, in microseconds: of the SMs' steps, of L2, and of the GPU's memory, which
 // act at once, and of what happens once for a launch and for each tile. They are at the clock that power
 // leaves: at the full one the product would draw `watts`.
 struct Prediction {
@@ -47,7 +47,7 @@ Prediction predict(const GemmOperation& operation, const GemmSize& size, const T
 // one.
 double clock_of(double watts, const ModelConstants& constants);
 
-// Of the output, all batches, in whole tiles; none is divided.
+// Gives the tiles of the output, of all batches, in whole ones; none is divided.
 double tiles_of(const GemmTile& tile, const GemmSize& size);
 // Blocks of tiles that the CTAs of a cluster have side by side, with those outside of the output.
 double blocks_of(const GemmTile& tile, const GemmSize& size);
@@ -57,7 +57,7 @@ struct Outside {
 };
 Outside outside(const GemmTile& tile, const GemmSize& size);
 
-// What a tile's columns lie along.
+// Gives what a tile's columns lie along.
 inline int64_t columns_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? size.m : size.n; }
 
 }  // namespace ptxbuilder::kernels

@@ -17,7 +17,7 @@ struct UserParameter {
 // The parameters of a product's kernel.
 class GemmParameters : public Parameters {
  public:
-  // Declares A, B, D and sizes, the operands that the operation has, behind them the user's, then `batches`,
+  // Declares A, B, D and sizes, the operands that the operation has, after them the user's, then `batches`,
   // and the workspace of a tile that needs one.
   GemmParameters(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
                  const std::vector<UserParameter>& user, Where where);

@@ -24,7 +24,7 @@ bool is_aligned(const MatmulArguments& p) {
   return matrices % kTma == 0 && vectors % kElement == 0;
 }
 
-// Says whether no byte belongs to the memory and to an operand beside A, B and D, but for one in the same
+// Says whether no byte belongs to the memory and to an operand besides A, B and D, but for one in the same
 // place.
 bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   bool is = true;
@@ -34,7 +34,7 @@ bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   return is;
 }
 
-// Says whether what is written lies apart from all else.
+// Says whether what is written is apart from all else.
 bool is_apart(const MatmulArguments& p) {
   const runtime::View &a = p.a.memory, &b = p.b.memory, &d = p.d.memory, &w = p.workspace;
   bool is = lie_apart(d, a) && lie_apart(d, b);

@@ -79,7 +79,7 @@ inline auto words_of(const MatmulArguments& p) {
 }
 
 // Says whether addresses leave no doubt, so that a call is right where another of its form is: matrices are
-// there and aligned to what TMA wants, other elements to their size, and what is written lies apart from all
+// there and aligned to what TMA wants, other elements to their size, and what is written is apart from all
 // else, or D is C.
 bool is_plain(const MatmulArguments& p);
 

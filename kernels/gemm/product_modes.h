@@ -17,7 +17,7 @@ struct ProductMode {
   int64_t a = 0, b = 0, d = 0;
 };
 
-// The modes of an axis of the product, of which the first counts fastest. Without any it has one element.
+// The modes of an axis of the product; the first counts fastest. Without any it has one element.
 class ModeList {
  public:
   static constexpr size_t kMost = 3;
@@ -40,7 +40,7 @@ class ModeList {
 };
 
 // Windows that go over the pixels of images, and have a number of taps each, along two dimensions. Of each
-// tap a window has the channels of one pixel, which are zeros where it lies outside of its image.
+// tap a window has the channels of one pixel, which are zeros where it is outside of its image.
 struct PixelWindows {
   // These are the pixels and the windows along one dimension.
   struct Along {
@@ -59,8 +59,8 @@ struct PixelWindows {
 };
 
 // D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where each of the four is a list of modes. A tile has
-// m_box elements along the first mode of m and goes on along the second, or with m_box = 0 lies along the
-// first alone; likewise n. A stage lies along the first mode of k. What hangs over a mode's end is read as
+// m_box elements along the first mode of m and goes on along the second, or with m_box = 0 goes along the
+// first alone; likewise n. A stage goes along the first mode of k. What hangs over a mode's end is read as
 // zeros and not stored. The first mode of k, or of m where A is not k-major, has the stride 1 in A; of k or n
 // in B; and of n in D.
 //

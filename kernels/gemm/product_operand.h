@@ -1,9 +1,9 @@
-// The operands that a product may have beside A, B and D. A row of product.def states one, and from it follow
-// the field of GemmOperation and of MatmulArguments, the kernel's parameter and what its epilogue does, the
-// checks of memory and overlap, the argument of a launch and of one that was prepared, the field of `ptxb
-// run`, the word in files of tuned tiles, the float64 reference, and all of C's, Python's, PyTorch's and
-// XLA's but the readable field of ptxb_matmul and the readable parameter of ptxbuilder.matmul(), which tests
-// hold against the table.
+// The operands that a product may have besides A, B and D. A row of product.def states one, and from it
+// follow the field of GemmOperation and of MatmulArguments, the kernel's parameter and what its epilogue
+// does, the checks of memory and overlap, the argument of a launch and of one that was prepared, the field of
+// `ptxb run`, the word in files of tuned tiles, the float64 reference, and all of C's, Python's, PyTorch's
+// and XLA's but the readable field of ptxb_matmul and the readable parameter of ptxbuilder.matmul(), which
+// tests hold against the table.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ enum class OperandType : uint8_t { f32, addend, s32 };
 // `rows` and `columns` are elements for each row and column of each batch; `columns_of_all` are shared by all
 // batches, `elements` are whole matrices, and `groups` are a number for each group. Where rows are grouped,
 // they are those of one batch, and `columns` and `columns_of_all` are of each group. `rows_by_k` and
-// `columns_by_k` have a number for each row or column for each 128 of k, one of these behind the other, and
-// `blocks` have one for each 128 of k for each 128 columns, one of those behind the other.
+// `columns_by_k` have a number for each row or column for each 128 of k, one of these after the other, and
+// `blocks` have one for each 128 of k for each 128 columns, one of those after the other.
 enum class OperandShape : uint8_t {
   one,
   rows,
@@ -54,7 +54,7 @@ enum class OperandRole : uint8_t {
   result_factor
 };
 
-// An operand of a product beside A, B and D, a row of product.def each.
+// An operand of a product besides A, B and D, a row of product.def each.
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
 #define PTXBUILDER_VECTOR(name, ...) name,

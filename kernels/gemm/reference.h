@@ -1,4 +1,4 @@
-// What a matrix product should be, in float64, for the kernels to be checked against.
+// This computes what a matrix product should be, in float64, for the kernels to be checked against.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b
   return all;
 }
 
-// This takes rows that lie one behind the other, as numbers of f32, which holds those of every input type.
+// This takes rows that lie one after the other, as numbers of f32, which holds those of every input type.
 // Vectors of two doubles are what each x86-64 and aarch64 has.
 inline Dot dot_product(const float* a, const float* b, size_t k) {
   using Pair [[gnu::vector_size(16)]] = double;
@@ -78,7 +78,7 @@ inline Dot dot_product(const float* a, const float* b, size_t k) {
   return dot;
 }
 
-// The dot products of a matrix product, of batches one behind the other. A run that verifies reads matrices
+// The dot products of a matrix product, of batches one after the other. A run that verifies reads matrices
 // that are not too large once, ahead of the first.
 class DotProducts {
  public:
@@ -163,7 +163,7 @@ inline const detail::ActivationReference& reference_of(Activation activation) {
   return detail::activation_references[static_cast<size_t>(activation)];
 }
 
-// What the tensor core may lose of a sum of magnitudes: see dot(), and of 8-bit types, of which it keeps
+// The tensor core may lose so much of a sum of magnitudes: see dot(), and of 8-bit types, where it keeps
 // about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
 inline double lost_share(const GemmOperation& o) {
   if (is_int8(o.a)) return 0;

@@ -74,7 +74,7 @@ int64_t either(bool condition, int64_t a, int64_t b) { return condition ? a : b;
 u32 either(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 u32 least(u32 a, u32 b) { return min(a, b); }
 
-// How `all` CTAs divide the rest of the tiles, which are fewer, in numbers of the host or of the device.
+// Says how `all` CTAs divide the rest of the tiles, which are fewer, in numbers of the host or of the device.
 template <class Number>
 struct Shares {
   Number groups, tiles, ctas;

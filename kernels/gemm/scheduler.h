@@ -1,4 +1,4 @@
-// How the tiles of a matrix product are divided among the CTAs of a grid.
+// This says how the tiles of a matrix product are divided among the CTAs of a grid.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// How many clusters of `ctas` CTAs (1 to 8) run at once on a GPU of `multiprocessors` SMs, if each CTA has
-// an SM to itself. A cluster lies within one GPC, so with more than two CTAs, fewer clusters may fit than
+// Says how many clusters of `ctas` CTAs (1 to 8) run at once on a GPU of `multiprocessors` SMs, if each CTA
+// has an SM to itself. A cluster is within one GPC, so with more than two CTAs, fewer clusters may fit than
 // multiprocessors / ctas: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
 int active_clusters(int ctas, int multiprocessors);
 
@@ -28,7 +28,7 @@ struct GemmGrid {
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors,
                    bool grouped_rows = false);
 
-// The same as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule too.
+// This is the same as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule too.
 struct GemmGridRule {
   std::string x, y, z;
 };
@@ -39,10 +39,10 @@ GemmGridRule gemm_grid_rule(const GemmOperation& operation, const GemmTile& tile
 // 0 without. They may hold anything. Launches that overlap need one each.
 size_t gemm_workspace_bytes(const GemmTile& tile, const GemmGrid& grid);
 
-// How `ctas` CTAs do tiles of `depth` stages each: first whole ones, as often as there is one for each CTA,
-// and then the rest, where each group of `tiles` of them is divided along k into equal shares of `ctas` CTAs.
-// The CTAs of different groups that have the same share read the same stages at the same time, which L2 then
-// holds for all of them.
+// This is how `ctas` CTAs do tiles of `depth` stages each: first whole ones, as often as there is one for
+// each CTA, and then the rest, where each group of `tiles` of them is divided along k into equal shares of
+// `ctas` CTAs. The CTAs of different groups that have the same share read the same stages at the same time,
+// which L2 then holds for all of them.
 struct TileDivision {
   int64_t waves;  // of whole tiles
   int64_t rest, groups, tiles, ctas;
@@ -51,7 +51,7 @@ struct TileDivision {
 TileDivision tile_division(int64_t tiles, int64_t ctas, int64_t depth, int split);
 
 // Says what each CTA of the grid does, in a kernel with the clusters that the tile names. Every role that
-// asks is told the same work in the same order. The tiles of all batches lie one below the other, and each
+// asks gets the same work in the same order. The tiles of all batches lie one below the other, and each
 // batch is rounded up to whole clusters. Groups of k are batches of the output; groups of rows follow each
 // other, each in whole blocks of a cluster's tiles.
 class TileScheduler {

@@ -26,10 +26,10 @@ struct StagedOperand {
   }
 
   // `shared_along`: the CTAs of the cluster that need the same. `k` and `start` are coordinates along each
-  // mode of k and of the extent, and `outer` those behind them.
+  // mode of k and of the extent, and `outer` those after them.
   void load(const Stage& s, ClusterAxis shared_along, const std::vector<u32>& k,
             const std::vector<u32>& start, const std::vector<u32>& outer) const {
-    // All modes of the rows come behind the one that is contiguous.
+    // All modes of the rows come after the one that is contiguous.
     const std::vector<u32>&along = k_major ? k : start, &rows = k_major ? start : k;
     std::vector<u32> at = {along[0]};
     at.insert(at.end(), rows.begin(), rows.end());
