@@ -35,8 +35,8 @@ struct AttentionTraits {
   static AttentionTile parse(const std::string& tile) { return parse_attention_tile(tile); }
 };
 
-// For a tensor map: columns, rows, heads, batches; with `heads_in_rows` above 1 columns, these heads, rows,
-// groups of them, batches.
+// It gives a tensor map: columns, rows, heads, batches; with `heads_in_rows` above 1 columns, these heads,
+// rows, groups of them, batches.
 runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
   if (heads_in_rows == 1) return tensor(t);
   Operand in_rows = t;
@@ -69,7 +69,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
 
  private:
-  // A score is told which query of which head it is.
+  // A score's function gets the query and the head of each score.
   PlacedAttention place(const AttentionArguments& p, Where where) override {
     return checked(p, !options_.score.function, where);
   }
@@ -143,7 +143,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       }
     const AttentionOperation& o = a.operation;
     SourcedArguments arguments(launches.sources(), 40 + p.score.size());
-    // One without elements stands for none of the caller's.
+    // One without elements comes from none of the caller's.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
     };

@@ -50,7 +50,7 @@ struct DeviceHeads {
 // or infinite in the first rows of a sequence's V may reach the one before.
 //
 // Lengths and pages, of caches: `key_lengths` says on the device how many of its `keys` each batch has; masks
-// count from these, and what lies behind them may be anything. With pages, K and V are [page, row, head,
+// count from these, and what follows them may be anything. With pages, K and V are [page, row, head,
 // column], and the table, which takes lengths, finds the page of each `page` keys of a batch. A page that is
 // none reads as zeros. Queries are few: blocks have 64 rows.
 //
@@ -60,10 +60,10 @@ struct DeviceHeads {
 //
 // NaN and infinity: what is NaN or infinite in Q makes its row NaN alone, in K every row that sees it, and in
 // V a column of these rows; in V it may reach rows too that do not see it, whose weights for it are 0. A
-// score of -inf beside others hides its key.
+// score of -inf among others hides its key.
 //
 // Placement: any stride and address that is a multiple of an element. TMA wants multiples of 16 bytes; what
-// is not so placed is copied into the workspace first, or O from it behind the kernel.
+// is not so placed is copied into the workspace first, or O from it after the kernel.
 //
 // Aliasing: O and lse overlap nothing, nor does the workspace. Q, K and V may overlap as they like.
 struct AttentionArguments {
@@ -84,7 +84,7 @@ struct AttentionArguments {
   runtime::View dropout_seed = {};            // u32 [4]; it plays no part where dropout is 0
   runtime::View key_lengths = {};             // u32 [batch]; no memory: each has `keys`
   runtime::View block_table = {};             // u32 [batch, ceil(keys / page)]
-  runtime::View k_scale = {}, v_scale = {};   // f32 [scales], beside K and V of e4m3; or neither
+  runtime::View k_scale = {}, v_scale = {};   // f32 [scales], with K and V of e4m3; or neither
   int64_t scales = 1;                         // 1, or the heads of K
   std::vector<runtime::Argument> score = {};  // what AttentionOptions::score declares, in this order
   runtime::View workspace = {};
@@ -140,7 +140,7 @@ class Attention {
   // not know; else by measuring for some 50 ms, and for seconds where kernels are in no cache. Q, K and V may
   // hold anything, and offsets are read; O and lse are not touched. The host waits for the stream, and copies
   // of the tensors take device memory meanwhile, up to twice the L2 or once what the call has. Tiles add up
-  // in another order. The workspace of the call may have another size behind it. Throws Error as the call
+  // in another order. The workspace of the call may have another size after it. Throws Error as the call
   // does, on a device that is no GPU, and for a stream that is being captured.
   void tune(const AttentionArguments& arguments, Where where = Where::here());
 

@@ -57,7 +57,7 @@ void check_overlap(const PlacedAttention& a, Where where) {
   check_apart(kName, a.lse, a.o, false, where);
 }
 
-// Pages that a table finds, and the lengths that hide what lies behind the last key.
+// Checks pages that a table finds, and the lengths that hide what follows the last key.
 void check_pages(const AttentionArguments& p, Where where) {
   check_range("page", p.page, 0, kMostExtent, where);
   check_range("pages", p.pages, 0, kMostExtent, where);
@@ -91,7 +91,7 @@ void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where wher
     refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
 
-// The first key that query 0 sees, and the one behind its last, unless there is no limit.
+// The first key that query 0 sees, and the one after its last, unless there is no limit.
 struct Limits {
   std::optional<int64_t> first, end;
 };

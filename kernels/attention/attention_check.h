@@ -25,7 +25,7 @@ struct PlacedAttention {
 #include "kernels/attention/attention.def"
   bool is_empty = false;  // nothing is to be done
 
-  // Whether the kernel may write O where it lies, and nothing behind its rows.
+  // Says whether the kernel may write O where it is, and nothing after its rows.
   bool stores_in_place() const;
   std::vector<const Operand*> operands() const {
     return {

@@ -108,8 +108,8 @@ std::string best_together(const command::Fields& f) {
                      heads_together(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
-// Gives all batches, where they have lengths with ever fewer keys, down to one; or packed, sequences of which
-// each has fewer queries than the one before, and more keys.
+// Gives all batches, where they have lengths with ever fewer keys, down to one; or packed, sequences that
+// each have fewer queries than the one before, and more keys.
 std::vector<AttentionSequence> sequences(const command::Fields& f) {
   std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
@@ -176,7 +176,7 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionPages pages(all, f);
   const uint64_t pieces = o.packed ? 1 : pages.count();  // of K and V
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
-  // Of heads in rows, those of a query lie beside each other.
+  // Heads in rows have those of a query next to each other.
   const auto by_head = [&](uint64_t columns) {
     using Shape = std::vector<uint64_t>;
     return in_rows == 1 ? Shape{columns, rows, heads, batches}

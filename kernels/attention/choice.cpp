@@ -278,7 +278,7 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
     if (const double us = predict(o, s, *t, multiprocessors); us < least) least = us, best = t, width = &row;
   }
   if (best) return *best;
-  // Of a form that was not measured, the largest of its kind.
+  // A form that was not measured gets the largest of its kind.
   for (const AttentionTile& t : attention_candidates(o, s))
     if (!t.ahead && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
   return *best;

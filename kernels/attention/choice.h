@@ -1,4 +1,4 @@
-// Which tile a pass of attention gets, without measuring: the fastest by a model of those that were measured.
+// This chooses a pass's tile without measuring: the fastest by a model of those that were measured.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ struct AttentionSize {
   bool operator==(const AttentionSize&) const = default;
 };
 
-// Heads of which the longest rows of queries come first (takes_longest_first()): as many as have keys and
+// So many heads' longest rows of queries come first (takes_longest_first()): as many as have keys and
 // values of a third of L2; where CTAs stay, as make whole rounds of `ctas`: every second round goes
 // backwards, so that each CTA gets as much as any other.
 int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,

@@ -1,4 +1,4 @@
-// What a pass of attention computes, and how a kernel goes about it.
+// This says what a pass of attention computes, and how a kernel goes about it.
 #pragma once
 
 #include <numeric>
@@ -22,7 +22,7 @@ struct AttentionOperation {
   // Each step of attention.def says by its name whether the kernel has it.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
-  // Sequences of many lengths lie behind each other, and offsets say where each begins. What is infinite or
+  // Sequences of many lengths follow each other, and offsets say where each begins. What is infinite or
   // NaN in the first rows of a sequence of V may reach the one before.
   bool packed = false;
   bool lse = true;     // whether the logarithms are written
@@ -56,21 +56,21 @@ struct AttentionOperation {
   }
 };
 
-// Whether blocks of queries come in the order of their length: where a mask makes them differ, and their
+// Says whether blocks of queries come in the order of their length: where a mask makes them differ, and their
 // number is known.
 inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.has_own_lengths(); }
 
-// How the warpgroups of a CTA share the work.
+// This is how the warpgroups of a CTA share the work.
 struct AttentionTile {
   int consumers = 2;    // warpgroups, of 64 queries each
   int bn = 128;         // keys of a block: a multiple of 16
   int stages = 2;       // of the rings of keys and of values
-  int more_values = 0;  // stages that the ring of values has beside
+  int more_values = 0;  // stages that the ring of values has besides
   // Keys and values of e4m3 come into rings of so many stages, from which warpgroups convert them into the
   // others; it is 0 where they come as they are multiplied.
   int cache_stages = 0;
-  // For the queries of each consumer; where CTAs stay, the next ones may be loaded while these are
-  // multiplied.
+  // The queries of each consumer have so many places; where CTAs stay, the next ones may be loaded while
+  // these are multiplied.
   int query_places = 1;
   // CTAs stay, and multiply the next queries by their first keys before they end these. O leaves through
   // stages of values, since the next queries are in the place of these by then.
@@ -79,7 +79,7 @@ struct AttentionTile {
   // whose CTAs begin together, so that those of a head take the same keys at the same time.
   bool upwards = false;
   bool turns = false;  // consumers issue their products one after the other
-  bool late = false;   // each passes its turn in its softmax, rather than behind its products
+  bool late = false;   // each passes its turn in its softmax, rather than after its products
   // Sums are multiplied only where the greatest score has grown by more than 8, in powers of two.
   bool lazy = true;
   bool whole = false;  // the keys are whole blocks: none has to be hidden for the tensor's end
@@ -100,7 +100,7 @@ struct AttentionTile {
 
 // "128x176_2": queries, keys and stages, with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2
 // (places of queries), _ahead, _up,
-// _turns or _late, _eager, _whole, _split and _nopdl behind it; and back. parse_attention_tile throws Error
+// _turns or _late, _eager, _whole, _split and _nopdl after it; and back. parse_attention_tile throws Error
 // that shows the form.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);

@@ -128,7 +128,7 @@ class AttentionConsumer {
     }
   }
 
-  // Behind the last queries.
+  // It is called after the last queries.
   void end() {
     free_place(pred(true));
     if (!t_.stays()) cp_async_bulk_wait_group_read(0);
@@ -139,7 +139,7 @@ class AttentionConsumer {
 
   u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }  // its first
 
-  // Behind their last product.
+  // It is called after their last product.
   void free_queries(pred now) {
     if (t_.ahead) free_place_of_queries(now);
   }
@@ -148,7 +148,7 @@ class AttentionConsumer {
   }
 
   // Hands back the place through which the O before leaves, when products have hidden how long that takes.
-  // Without a branch, beside which ptxas would wait for the products (C7512).
+  // It has no branch, next to which ptxas would wait for the products (C7512).
   void free_place(pred now) {
     if (!t_.ahead) return;
     cp_async_bulk_wait_group_read(0);
@@ -159,8 +159,8 @@ class AttentionConsumer {
       values_.give_back(leaving_, now);
   }
 
-  // Where O leaves: through the place of the queries or, if the next ones are in it already, through a stage
-  // of values that the producer lends.
+  // O leaves through this: the place of the queries or, if the next ones are in it already, a stage of values
+  // that the producer lends.
   void take_place() {
     if (!t_.ahead) return;
     const u32 before = t_.places() == 1 ? u32(0) : wg_;
@@ -177,7 +177,7 @@ class AttentionConsumer {
   RegisterLayout layout() const { return scores_.layout(); }
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
-  // What makes powers of two of what the softmax gets.
+  // Gives what makes powers of two of what the softmax gets.
   f32 exponent() const {
     if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
@@ -199,7 +199,7 @@ class AttentionConsumer {
       all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
     }
     if (!hides) return all;
-    // What a thread adds to its columns stands in the limits: the rest is constants, which take no registers.
+    // The limits have what a thread adds to its columns: the rest is constants, which take no registers.
     const s32 first = block + column.value(0), end = s32(w.keys) - first;
     const RegisterTile<s32> beyond =
         RegisterTile<s32>::of(layout(), [&](int i) { return s32(layout().col(0, i)); });
@@ -297,7 +297,7 @@ class AttentionConsumer {
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
                   const std::optional<Dropout>& dropout) {
-    // Ahead of O, behind which ptxas would spill a register for it.
+    // It comes before O, after which ptxas would spill a register for it.
     if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total));
     f32 factor = value_scale_ ? value_scale_->value() : f32(1);
     if (dropout) factor = factor * dropout->factor();
@@ -353,7 +353,7 @@ class AttentionConsumer {
     });
   }
 
-  // Clears the values behind the last key, which may be anything, in the block that comes first: a weight of
+  // Clears the values after the last key, which may be anything, in the block that comes first: a weight of
   // 0 does not hide what is NaN.
   void clear_behind(const AttentionWork& w, const KeyBlocks& blocks) {
     constexpr int kRows = 16;
@@ -392,7 +392,7 @@ class AttentionConsumer {
   Var<u32> place_;  // of the queries
   Consumer keys_, values_;
   std::optional<WarpgroupTurn> turn_;
-  Accumulator scores_, sums_;  // behind its softmax, the first has the weights
+  Accumulator scores_, sums_;  // after its softmax, the first has the weights
   f32 scale_;
   Softmax softmax_;
   std::optional<Var<f32>> key_scale_, value_scale_;  // of K and V of e4m3, of these queries' head

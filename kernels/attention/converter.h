@@ -35,7 +35,7 @@ class CacheConverter {
   }
 
  private:
-  // So many rows are converted at once, of which half a warp reads 128 adjacent bytes and writes twice as
+  // So many rows are converted at once: half a warp reads 128 adjacent bytes and writes twice as
   // many.
   int rows() const { return from_.rows() % 32 == 0 ? 32 : 16; }
   RegisterLayout layout() const {

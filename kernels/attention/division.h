@@ -17,7 +17,7 @@ class AttentionDivision {
  public:
   AttentionDivision(const AttentionTile& tile, const AttentionSizes& sizes);
 
-  // All lanes of a warp come here. They find where this CTA's piece ends, and one announces what lies in it.
+  // All lanes of a warp come here. They find where this CTA's piece ends, and one announces what is in it.
   void announce(const WorkQueue& queue) const;
 
  private:

@@ -1,4 +1,4 @@
-// Dropout of attention's weights: a seed says which are kept, and where a weight stands, but nothing that a
+// Dropout of attention's weights: a seed says which are kept, and where a weight is, but nothing that a
 // kernel chooses, so that the pass forward and the one backward keep the same.
 #pragma once
 

@@ -60,7 +60,7 @@ inline auto words_of(const AttentionArguments& p) {
 }
 
 // Says whether addresses and numbers leave no doubt, so that a call is right where another of its form is:
-// tensors are there and aligned to what TMA wants, numbers are in their ranges, and what is written lies
+// tensors are there and aligned to what TMA wants, numbers are in their ranges, and what is written is
 // apart from all else.
 bool is_plain(const AttentionArguments& p);
 

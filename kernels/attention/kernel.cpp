@@ -161,7 +161,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         };
         if_exists(w, load);
       });
-      griddepcontrol_launch_dependents();  // behind its loads, which the next launch's would slow down
+      griddepcontrol_launch_dependents();  // after its loads, which the next launch's would slow down
     });
     if (queue)
       if_(t.split ? warp_index() == 1 : (warp_index() == 1) & (laneid() == 0), [&] {

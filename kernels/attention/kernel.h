@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Where a warpgroup's tile of scores lies: its first query and key, and of the queries one number a row, of
-// the keys one a column. Some lie beyond the last; packed, both count from the sequence's first.
+// This is where a warpgroup's tile of scores is: its first query and key, and of the queries one number a
+// row, of the keys one a column. Some lie beyond the last; packed, both count from the sequence's first.
 struct ScorePlace {
   u32 batch, head;
   u32 first_query, first_key;
@@ -25,7 +25,7 @@ struct ScorePlace {
 //         return scores + astype<f32>(at.key - at.query) * slope;
 //       }};
 struct AttentionScore {
-  // Adds the parameters that the kernel gets behind its own.
+  // Adds the parameters that the kernel gets after its own.
   std::function<void(Parameters&)> declare = [](Parameters&) {};
   // Takes scale Q K^T, and gives what replaces it; -inf hides a key.
   std::function<RegisterTile<f32>(const RegisterTile<f32>&, const ScorePlace&, const Parameters&)> function =
@@ -48,7 +48,7 @@ struct AttentionScore {
 // batch), batches, and group (heads of Q that share one of K and V); f32 scale, above 0; then, where the
 // operation has them, s32 visible, u32 together (see heads_together()), s32 hidden, an f32 for each step of
 // attention.def, f32 *sinks, of each head one, u32 *dropout_seed, four numbers (dropout.h), u32 *key_lengths,
-// of each batch one, and u32 *block_table, of each batch ceil(keys / page) pages, of which K and V then have
+// of each batch one, and u32 *block_table, of each batch ceil(keys / page) pages, and K and V then have
 // so many rows each; where the page is no multiple of 8, K and V are pointers, and u32 pages and, of K and of
 // V, columns and the strides of rows, heads and pages in units of 16 bytes follow; with K and V of e4m3 f32
 // *k_scale and *v_scale, and u32 scales, which is how many each has; and of a tile that is split u32 teams

@@ -1,4 +1,4 @@
-// These are sums over the lanes of a warp, all of which come here.
+// These are sums over the lanes of a warp, and all of them come here.
 #pragma once
 
 #include "ptxbuilder/ir/instruction.h"

@@ -31,7 +31,7 @@ inline void store_log_sum(const AttentionOperation& o, const AttentionSizes& siz
     return store_log_sum_of_heads(o, sizes, p, w, row, log_sum, [](u32) { return laneid() % 4 == 0; });
   const u32 end = w.first_query + w.queries;
   const gptr<f32> to = p.get<gptr<f32>>("lse");
-  // Of a head the queries of all sequences.
+  // A head has the queries of all sequences.
   const u32 queries = o.packed ? u32((*sizes.query_offsets)[sizes.batches]) : sizes.queries;
   const GlobalTensor lse(to, {sizes.heads * sizes.batches, end}, {queries, 1});
   const u32 head = o.packed ? w.head : w.head_of_all(sizes);

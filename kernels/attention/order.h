@@ -10,13 +10,13 @@
 
 namespace ptxbuilder::kernels {
 
-// Where the order lies in the workspace, as numbers of u32: the counter from which CTAs take their next block
-// of some head, the blocks of all sequences, and for each of these its sequence and its place in it. The
-// counter is 0 ahead of a launch, which leaves it so.
+// This is where the order is in the workspace, as numbers of u32: the counter from which CTAs take their next
+// block of some head, the blocks of all sequences, and for each of these its sequence and its place in it.
+// The counter is 0 ahead of a launch, which leaves it so.
 struct AttentionOrder {
   static constexpr int kCounter = 0, kBlocks = 1, kFirst = 2, kEntry = 2;
 
-  // Of as many blocks of `rows` as `query_rows` of `sequences` can have.
+  // Gives the bytes of as many blocks of `rows` as `query_rows` of `sequences` can have.
   static size_t bytes(int64_t query_rows, int64_t sequences, int rows);
 };
 

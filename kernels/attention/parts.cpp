@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that is found nowhere else would do
 constexpr int kPartsOfCta = 2;
 constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
-constexpr int kVector = 4;      // columns that a thread has beside each other
+constexpr int kVector = 4;      // columns that a thread has next to each other
 constexpr int kValuesInFlight = 96,
               kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
 

@@ -46,7 +46,7 @@ class AttentionParts {
   RegisterLayout layout() const;
   bool has_whole_rows() const;
   u32 rows(const AttentionWork& w) const { return min(sizes_.queries - w.row, kConsumerRows); }
-  // The place `n` has the sums of rows, and numbers of which each row has one.
+  // The place `n` has the sums of rows, and numbers, one for each row.
   GlobalTensor<f32, 2> values_of(const AttentionWork& w, u32 n) const;
   GlobalTensor<f32, 1> numbers_of(const AttentionWork& w, u32 n, int which) const;
   gmem mark_of(u32 n) const;

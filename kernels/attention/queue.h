@@ -1,4 +1,4 @@
-// How the threads of a CTA that stays learn of its next block of queries.
+// This is how the threads of a CTA that stays learn of its next block of queries.
 #pragma once
 
 #include "kernels/attention/work.h"
@@ -7,8 +7,8 @@
 namespace ptxbuilder::kernels {
 
 // One thread of a CTA finds its blocks of queries, some rounds ahead of those who need them, and announces
-// each in a place of shared memory: where a block lies takes several divisions, for which products would
-// wait. The last that it announces lies beyond all queries.
+// each in a place of shared memory: where a block is takes several divisions, for which products would
+// wait. The last that it announces is beyond all queries.
 class WorkQueue {
  public:
   // `readers`: arrivals that hand back a place, of one thread or warp each.
@@ -17,7 +17,7 @@ class WorkQueue {
   // For one thread, round by round: what work() gives is announced while has_next() says that there is more.
   void announce(const std::function<pred(u32 round)>& has_next,
                 const std::function<AttentionWork()>& work) const;
-  // What this CTA has in a round; waits until it is announced. May be asked again until it is done.
+  // Gives what this CTA has in a round, and waits until it is announced. May be asked again until it is done.
   AttentionWork read(const AttentionSizes& sizes, u32 round) const;
   // Hands back a round's place; for the threads that stand for a reader.
   void done(u32 round, pred stands) const;

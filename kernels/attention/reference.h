@@ -1,4 +1,4 @@
-// What attention's O and logarithms should be, in float64.
+// This computes what attention's O and logarithms should be, in float64.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct AttentionTensors {
   const command::Tensor &q, &k, &v, &k_scale, &v_scale;
 };
 
-// What a row of O and its lse should be, in float64.
+// This computes what a row of O and its lse should be, in float64.
 class AttentionReference {
  public:
   AttentionReference(const AttentionTensors& tensors, std::vector<AttentionSequence> sequences,
@@ -175,7 +175,7 @@ class AttentionReference {
   DropoutRule dropout_;
   size_t heads_in_rows_, rows_;  // of Q, of a head or of those in rows
   static inline std::atomic<uint64_t> count_ = 0;
-  const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
+  const uint64_t number_ = ++count_;  // it tells references apart: one may be in memory where another was
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// What the roles of attention's kernel share: places for queries, and the rings of keys and values.
+// The roles of attention's kernel share this: places for queries, and the rings of keys and values.
 #pragma once
 
 #include <numeric>
@@ -55,7 +55,7 @@ struct CacheRings {
 struct AttentionRoles {
   AttentionRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : Q(k.shared(o.type, {kConsumerRows, o.depth}, widest_swizzle(std::gcd(o.depth, o.value_depth)),
-                   t.consumers * t.query_places, "Q")),  // a part of which O leaves through, unless CTAs stay
+                   t.consumers * t.query_places, "Q")),  // O leaves through a part of it, unless CTAs stay
         K(k.shared(o.type, {t.bn, o.depth}, widest_swizzle(o.depth), t.stages, "K")),
         V(k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(), "V")),
         loaded(k, std::vector<int>(static_cast<size_t>(Q.stages()), 1), {"queries"}),

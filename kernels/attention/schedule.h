@@ -1,4 +1,4 @@
-// Which queries a CTA takes, and when.
+// This says which queries a CTA takes, and when.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Which blocks of queries a CTA takes: one, or one after the other if CTAs stay. Those of a head are
+// Says which blocks of queries a CTA takes: one, or one after the other if CTAs stay. Those of a head are
 // neighbours, so that CTAs share its keys in L2. With a causal mask the longest come first, of the heads that
 // are taken together, and every second round of CTAs goes backwards, so that one that had a long block has a
 // short one next.
@@ -22,17 +22,17 @@ class AttentionSchedule {
 
   // Runs `body` for each round in which there is work for this CTA, from 0 on.
   void each(const std::function<void(u32 round, const AttentionWork&)>& body) const;
-  // In a round without work, it lies beyond the tensors, or has no queries and keys.
+  // In a round without work, it is beyond the tensors, or has no queries and keys.
   AttentionWork work(u32 round) const;
 
-  // For one thread of a CTA that stays, beside those that ask; where CTAs divide keys, for a warp.
+  // One thread of a CTA that stays calls it, besides those that ask; where CTAs divide keys, a warp does.
   void announce() const;
 
   // The grid's rule (launch_rule.h).
   static std::string grid(const AttentionTile& tile, int sms);
 
  private:
-  // The number of a round's block, and where the block lies.
+  // The number of a round's block, and where the block is.
   u32 index(u32 round) const;
   AttentionWork block(u32 index) const;
   void announce_from_counter(gptr<u32> order) const;

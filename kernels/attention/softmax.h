@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::kernels {
 
-// As far as blocks were seen: the greatest score, or one nearby, and the sum of exp2 of what the others are
-// above it.
+// It holds, as far as blocks were seen, the greatest score, or one nearby, and the sum of exp2 of what the
+// others are above it.
 class Softmax {
  public:
   // `scale` makes powers of two of scores, and is positive. `lazy`: weights may be up to 2^8, so that what
@@ -30,8 +30,8 @@ class Softmax {
     total_ = partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores.layout()));
   }
 
-  // The same of the next block; what was summed before is to be multiplied by the result. Where some scores
-  // are `hidden`, they are -inf.
+  // Takes the next block likewise; what was summed before is to be multiplied by the result. Where some
+  // scores are `hidden`, they are -inf.
   RegisterTile<f32> add(const RegisterTile<f32>& scores, bool hidden) {
     const RegisterTile<f32> before = most_.value();
     RegisterTile<f32> most = max(reduce_rows(Reduction::max, scores), before);

@@ -1,4 +1,4 @@
-// What a CTA multiplies: a block of queries, and the blocks of keys that it needs.
+// This is what a CTA multiplies: a block of queries, and the blocks of keys that it needs.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
-// What a launch is given, beside its tensors; see attention().
+// A launch is given this besides its tensors; see attention().
 struct AttentionSizes {
   AttentionSizes(const AttentionOperation& operation, const AttentionTile& tile,
                  const Parameters& parameters);
@@ -16,7 +16,7 @@ struct AttentionSizes {
   int heads_in_rows;
   u32 queries, keys, heads, batches, group;
   std::optional<u32> together;
-  // Packed, and where batches have lengths: beside the difference of keys and queries.
+  // Packed, and where batches have lengths: in addition to the difference of keys and queries.
   std::optional<s32> visible, hidden;
   std::optional<gptr<u32>> key_lengths;
   std::optional<u32> teams, parts;  // of CTAs that divide keys, and how many CTAs are in one (division.h)
@@ -41,7 +41,7 @@ struct AttentionWork {
   std::optional<pred> upwards = {};
   std::optional<KeyPart> part = {};  // of its keys, where CTAs divide them
 
-  // Whether there is any, see AttentionSchedule::work().
+  // Says whether there is any; see AttentionSchedule::work().
   pred exists() const { return row < queries; }
   // Both bounds count from keys - queries of a sequence, or of a batch that has a length.
   void count_from_difference();
@@ -57,7 +57,7 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
 // The blocks of keys that a block of queries needs, one after the other. Those that need a mask, since some
 // query does not see all of it, are at both ends; the last counts as one, unless keys are whole blocks.
 struct KeyBlocks {
-  u32 first, end;                    // there is one at least, of which the queries may see nothing
+  u32 first, end;                    // there is one at least; the queries may see nothing of it
   u32 first_unmasked, end_unmasked;  // without the last
   std::optional<pred> upwards;
 
@@ -65,8 +65,8 @@ struct KeyBlocks {
   u32 count() const { return end - first; }
   // The block that comes i-th.
   u32 at(u32 i) const;
-  // Of those behind the one that comes first, how many of all come before the first that needs no mask, and
-  // before the next that does.
+  // Says of those after the one that comes first how many of all come before the first that needs no mask,
+  // and before the next that does.
   std::pair<u32, u32> unmasked() const;
 };
 

@@ -35,8 +35,8 @@ Kernel gather_rows(const GatherConfig& c) {
   const Pipeline pipe(k, c.stages, {tile}, 1);
   const auto n = static_cast<uint32_t>(c.n), rows = static_cast<uint32_t>(c.rows);
   const IndexedRows<f32> of_table{table, n, count};
-  // The blocks of rows that this CTA takes, of which the last one of a copy begins earlier rather than end
-  // behind m.
+  // The blocks of rows that this CTA takes; the last one of a copy begins earlier rather than end
+  // after m.
   const auto each_block = [&](const std::function<void(u32)>& body) {
     for_(ctaid_x(), ceil_div(m, rows), nctaid_x(),
          [&](u32 block) { body(c.way == kCopy ? min(block * rows, m - rows) : block * rows); });
@@ -64,7 +64,7 @@ Kernel gather_rows(const GatherConfig& c) {
     each_block([&](u32 first) {
       auto s = ring.wait();
       elect([&] {
-        if (c.way == kScatterAdd)  // rows behind m, which are zeros, go nowhere
+        if (c.way == kScatterAdd)  // rows after m, which are zeros, go nowhere
           bulk_scatter_reduce(CopyReduction::add, of_table, tile[s],
                               [&](u32 row) { return select(first + row < m, number_of(first)(row), count); });
         else

@@ -1,5 +1,5 @@
 // wgmma_multicast: D = A B^T of two CTAs: each has 64 rows of A and sums of 64 x 128 in f16, and B is fetched
-// once for both, each of which brings half.
+// once for both: each brings half.
 #include "kernels/steps/block.h"
 #include "ptxbuilder/product/mma.h"
 
