@@ -149,7 +149,7 @@ typedef enum ptxb_use {
  *
  * A and B may lie along either of their dimensions (stride 1), of 8 bits and f32 along k alone; C, D and
  * inputs lie along n. Other strides and addresses are any, but not negative and not 0: where TMA does not
- * take A or B as it lies, it is copied into the workspace first. D may be C itself; every other overlap of
+ * take A or B where it is, it is copied into the workspace first. D may be C itself; every other overlap of
  * D, and of the workspace, is refused.
  *
  * Factors are float32 in the device's memory, without gaps, and are read when the product runs. Row m of A B
@@ -162,8 +162,8 @@ typedef enum ptxb_use {
  * Groups: with group_ends, in the device's memory, A [m,k] is multiplied by a matrix of B [groups,k,n] for
  * each group of rows, into D [m,n]: a group begins where the one before it ends, and may be empty. Rows
  * after the last group have a product of 0. bias and column_scales are [groups,n], row_scales and row_bias
- * [m]. Or, with B [k,n], groups divide k, and D [groups,m,n] has the product of each; of 16-bit types, A of
- * which the columns and B of which the rows lie side by side. A is then best the transpose of one that lies
+ * [m]. Or, with B [k,n], groups divide k, and D [groups,m,n] has the product of each; of 16-bit types, an A
+ * whose columns and a B whose rows lie side by side. A is then best the transpose of one that is laid out
  * as B. Ends that fall, or leave the tensor, count as the nearest that do not.
  *
  * Gathered rows: with a_rows, in the device's memory, D [m,n] has in row i the product of row a_rows[i] of A,
@@ -266,7 +266,7 @@ typedef enum ptxb_convolution_result {
 /* y = activation(x convolved by w, + bias). x is [images, lines, pixels, channels], w [filters, lines,
  * pixels, channels of a group] and y [images, lines, pixels, filters], channels side by side: PyTorch's
  * tensors in the memory format of channels last, by their strides. Lists are along lines and along pixels:
- * steps of 1 to 8 from a window to the next, pixels of zeros before and behind an image, and from a tap of a
+ * steps of 1 to 8 from a window to the next, pixels of zeros before and after an image, and from a tap of a
  * window to the next (dilation). Channels and filters are in `groups`. The bias is an element of y's type for
  * each filter. Bias and activation go with PTXB_CONVOLUTION_Y alone. Gradients are read as f16 or bf16. What
  * is written may be f32. TMA walks over the pixels as they lie; where channels of a group have no multiple of
@@ -300,7 +300,7 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * columns], V [batch, keys, key heads, value columns] and O [batch, queries, heads, value columns], all of
  * f16 or bf16, but for caches; heads are a multiple of key heads. Tensors that lie as [batch, heads, rows,
  * columns] are passed with their strides. Up to 256 columns, V's no more than Q's. Strides and addresses are
- * any, but columns lie side by side; what TMA does not take as it lies is copied through the workspace. O and
+ * any, but columns lie side by side; what TMA does not take in place is copied through the workspace. O and
  * lse overlap nothing.
  *
  * With offset = keys - queries, or 0 if `top_left`, query i sees the keys from i + offset - left to
@@ -319,7 +319,7 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
  * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
- * is dropped hangs on the seed, the offset, and where a weight stands. */
+ * is dropped hangs on the seed, the offset, and where a weight is. */
 typedef struct ptxb_attention {
   size_t size; /* sizeof(ptxb_attention) */
   const ptxb_tensor *q, *k, *v, *o;
@@ -356,8 +356,8 @@ PTXB_API int ptxb_attention_run(ptxb_device* device, const ptxb_attention* atten
 PTXB_API int ptxb_attention_tune(ptxb_device* device, const ptxb_attention* attention, void* stream);
 
 /* The gradients of an attention that has run: `attention` has all that it had, with O and lse as it wrote
- * them, which are read here; `grad` is the gradient of O, as O lies, and dQ, dK and dV, which are written,
- * lie as Q, K and V. Unless it is `deterministic`, two runs may differ in the last bits of dQ. */
+ * them, which are read here; `grad` is the gradient of O, laid out as O, and dQ, dK and dV, which are
+ * written, lie as Q, K and V. Unless it is `deterministic`, two runs may differ in the last bits of dQ. */
 typedef struct ptxb_attention_gradient {
   size_t size; /* sizeof(ptxb_attention_gradient) */
   const ptxb_attention* attention;
@@ -378,8 +378,8 @@ PTXB_API int ptxb_attention_gradient_run(ptxb_device* device, const ptxb_attenti
 
 /* ---- Operations on the rows of a matrix ---- */
 
-/* One of ptxb_rows_table(), by its name. Tensors stand in the order of the table, NULL for one that is
- * optional and left out, which behind all that are given need not be listed; they have no gaps, and extents
+/* One of ptxb_rows_table(), by its name. Tensors are in the order of the table, NULL for one that is
+ * optional and left out, which after all that are given need not be listed; they have no gaps, and extents
  * in front of those of the table count as rows. */
 typedef struct ptxb_rows {
   size_t size; /* sizeof(ptxb_rows) */
@@ -397,7 +397,7 @@ typedef struct ptxb_rows {
 PTXB_API int ptxb_rows_workspace(ptxb_device* device, const ptxb_rows* rows, size_t* bytes);
 PTXB_API int ptxb_rows_run(ptxb_device* device, const ptxb_rows* rows, void* workspace,
                            size_t workspace_bytes, void* stream);
-/* All operations as JSON: each has a name, a summary, tensors (name; shape, a list of words, of which equal
+/* All operations as JSON: each has a name, a summary, tensors (name; shape, a list of words, where equal
  * ones are equal extents; type: "any" of f16, bf16 and f32, "of_first", that of the first tensor, "number",
  * f32, "integer", s32 or s64, "e4m3", or "of_first_or_e4m3"; written; updated, which is written in place, and
  * what the operation does not write stays; optional; meaning) and numbers (name, unsaid, meaning). Valid for

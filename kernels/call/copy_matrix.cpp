@@ -22,7 +22,7 @@ void store_element(u32 value, gmem at, int bytes) {
   ptx(fmt::format("st.global.u{} [{{at:gmem}}], {{value:u32}};", 8 * bytes), {{"at", at}, {"value", value}});
 }
 
-// What the kernel is told of a matrix, in elements of its own size.
+// The kernel has this of a matrix, in elements of its own size.
 struct Told {
   gmem from, to;
   u64 from_row, to_row, from_batch, to_batch;
@@ -59,7 +59,7 @@ Told told(const Parameters& p, int matrix) {
           bytes("to_batch"), number("rows"), number("columns"), number("batches")};
 }
 
-// All loads are under way before the first store; those behind the row's end load its last element.
+// All loads are under way before the first store; those after the row's end load its last element.
 void copy_block(const Told& m, u32 block, int bytes) {
   const auto size = static_cast<uint64_t>(bytes);
   u32 line = block / m.across(), batch = line / m.down();

@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Matrices of `rows` x `columns` elements; element (b, i, j) lies at b batch_stride + i stride + j elements
+// Matrices of `rows` x `columns` elements; element (b, i, j) is at b batch_stride + i stride + j elements
 // from the start.
 struct MatrixShape {
   int64_t rows = 0, columns = 0, batches = 1;
@@ -38,8 +38,7 @@ Kernel copy_matrices(int element_bytes, int count);
 struct CopyLaunch {
   runtime::LoadedKernel* kernel;
   runtime::LaunchOptions options;
-  std::vector<runtime::Argument>
-      arguments;  // kCopyParameters of each matrix, of which the first are from and to
+  std::vector<runtime::Argument> arguments;  // kCopyParameters of each matrix; the first are from and to
 };
 inline constexpr size_t kCopyParameters = 9;
 

@@ -26,7 +26,7 @@ namespace ptxbuilder::kernels {
 //              pads_written(). key_of(), which finds its plan, and call_text(), which finds its line in a
 //              file of tiles, are functions of it.
 //   Tile       text() gives its words, is_tile() says whether words are one, and parse() makes it of them.
-//   More       A plan has this beside its kernel and tile.
+//   More       A plan has this besides its kernel and tile.
 //   kName      Errors call the operation so.
 //   kUnit      padded() takes it for copies.
 //   kWords, kFormWords   are the numbers of words of call_text() and words_of().
@@ -103,7 +103,7 @@ class CallEngine {
   // The kernel takes so many bytes of the workspace, ahead of what is moved.
   virtual size_t own_bytes(const Plan& plan, const Arguments& p) const = 0;
   virtual std::vector<Tile> tiles_to_measure(const Placed& placed, const Tile& chosen) = 0;
-  // Gives written elements beside matrices memory of their own, since the caller's are not touched.
+  // Gives written elements that are no matrices memory of their own, since the caller's are not touched.
   virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
   virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
                       Launches& launches) = 0;

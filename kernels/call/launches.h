@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::kernels {
 
-// An operand that the kernel does not take where it lies: it is copied into the workspace first, or behind
+// An operand that the kernel does not take where it is: it is copied into the workspace first, or after
 // the kernel from there.
 struct Moved {
   Operand* operand;
@@ -29,7 +29,7 @@ class MovedOperands {
 // they are loaded.
 void prepare_copies(MatrixCopier& copier, const MovedOperands& moved);
 
-// An operand that is copied from one place to another; each lies behind the address that is its source.
+// An operand that is copied from one place to another; each is at an offset from its source's address.
 struct Copied {
   Operand from;
   size_t from_source;

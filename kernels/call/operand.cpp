@@ -29,7 +29,7 @@ std::string strides_text(const Operand& x) {
   return fmt::format("{}", fmt::join(all, " and "));
 }
 
-// The bytes of what lies within one step of a period: all columns, and the dimensions with shorter strides.
+// The bytes of what is within one step of a period: all columns, and the dimensions with shorter strides.
 Wide width_below(const Operand& x, int64_t stride) {
   Wide width = x.columns;
   for (const Dimension& d : outer_of(x))
@@ -37,7 +37,7 @@ Wide width_below(const Operand& x, int64_t stride) {
   return width * x.element_bytes();
 }
 
-// `y` begins behind `x`. In steps of the strides from `least` on, both have parts that do not touch.
+// `y` begins after `x`. In steps of the strides from `least` on, both have parts that do not touch.
 bool apart_in_steps(const Operand& x, const Operand& y, int64_t least_bytes) {
   int64_t period = 0;  // bytes
   for (const Operand* o : {&x, &y})
@@ -145,7 +145,7 @@ void check_address(const char* operation, const Operand& x, Where where) {
     throw Error(where, fmt::format("{}: {}: data is NULL", operation, x.name));
 }
 
-// Taken from the shortest stride to the longest, each step has to hold all that lies within.
+// Taken from the shortest stride to the longest, each step has to hold all that is within.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where) {
   std::array<Dimension, Operand::kMostOuter> dimensions = x.outer;
   const std::span sorted = std::span(dimensions).first(x.outer_count);

@@ -1,4 +1,4 @@
-// This is one operand of a call as it lies in device memory, with the rules that all operations have for it.
+// This is one operand of a call as it is in device memory, with the rules that all operations have for it.
 #pragma once
 
 #include <array>
@@ -29,12 +29,12 @@ struct Operand {
 
   int element_bytes() const { return size_of(type); }
   bool is_empty() const;
-  // Says whether a tensor map takes it where it lies: the address and all strides that are taken are
+  // Says whether a tensor map takes it where it is: the address and all strides that are taken are
   // multiples of 16 bytes.
   bool aligned_for_tma() const;
 };
 
-inline constexpr int64_t kTma = 16;                      // bytes, of which TMA wants multiples
+inline constexpr int64_t kTma = 16;                      // bytes: TMA wants multiples of them
 inline constexpr int64_t kStrideEnd = int64_t{1} << 40;  // bytes, exclusive: of tensor maps
 inline constexpr int64_t kPartAlignment = 256;           // bytes, of each part of a workspace
 constexpr int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -45,11 +45,11 @@ Operand one_row(const char* name, DType type, runtime::View memory, int64_t coun
 // count * stride, or where that is no number of 64 bits, a stride that check_memory() refuses.
 int64_t stride_of(int64_t count, int64_t stride);
 
-// Bytes from the first element to behind the last one; 0 of one that is empty.
+// Bytes from the first element to after the last one; 0 of one that is empty.
 __int128 extent_bytes(const Operand& x);
 
 // Says whether two operands may share a byte. They do not where one ends before the other begins, and where
-// both consist of equal steps of which each has a part of its own, as columns of one larger matrix, heads of
+// both consist of equal steps that each have a part of its own, as columns of one larger matrix, heads of
 // a row, or planes of a batch do. Others that lie between each other count as sharing.
 bool may_share(const Operand& x, const Operand& y);
 
@@ -65,7 +65,7 @@ bool same_place(const Operand& x, const Operand& y);
 void check_memory(const char* operation, const Operand& x, Where where);
 // It does the same for one_row(), in fewer words.
 void check_row(const char* operation, const Operand& x, Where where);
-// One that has elements lies at address 0, which workspace_bytes() may be asked with, and a launch may not.
+// One that has elements is at address 0, which workspace_bytes() may be asked with, and a launch may not.
 void check_address(const char* operation, const Operand& x, Where where);
 // Rows of one that is written overlap each other.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where);

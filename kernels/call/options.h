@@ -18,7 +18,7 @@ struct CallOptions {
   bool tune = false;
   // tune() keeps what it found in this file, and looks there first. It is a file in
   // ~/.cache/ptxbuilder/OPERATION for each GPU, version and choice of tiles unless said, "" for nowhere. That
-  // it cannot be read or written is told once, by log(), and is no error.
+  // it cannot be read or written is said once, by log(), and is no error.
   std::optional<std::string> tuned_file = std::nullopt;
 };
 

@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8, of which those behind their channels
-// are zeros. A line of the copy begins `before` pixels ahead of the image's and has `packed_width`, of which
+// Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8, and those after their channels
+// are zeros. A line of the copy begins `before` pixels ahead of the image's and has `packed_width`, and
 // those outside of the image are zeros; lines and images follow each other without gaps.
 struct PackedPixels {
   int channels = 1, packed = 4;

@@ -105,7 +105,7 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
   const auto stride = [&](const std::string& name) { return p.get<u64>(name); };
   const SharedTile tile = k.shared<T>({kEdge, kEdge}, widest_swizzle(kEdge * size_of(T::dtype)), 1, "tile");
   const RegisterLayout by_rows = strided({kEdge, kEdge}, vector);
-  // The number of blocks along a mode of which a block has `box` elements.
+  // Gives the number of blocks along a mode where a block has `box` elements of it.
   const auto blocks = [&](const char* mode, int box) {
     const u32 extent = number(mode_name(mode, "extent"));
     return box == 1 ? extent : ceil_div(extent, box);

@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::kernels {
 
-// Element (i, j, ..) lies i from[0] + j from[1] + .. elements behind the one address, and likewise behind the
+// Element (i, j, ..) is i from[0] + j from[1] + .. elements after the one address, and likewise after the
 // other, where no two are in one place. Elements have 1, 2 or 4 bytes, to which addresses are aligned.
 struct PermutedCopy {
   struct Mode {
@@ -23,7 +23,7 @@ struct PermutedCopy {
   runtime::View from = {}, to = {};
 };
 
-// A copy goes by blocks of 64 x 64 elements, of which either axis goes along two modes: a block has `box`
+// A copy goes by blocks of 64 x 64 elements, and either axis goes along two modes: a block has `box`
 // elements of the inner one, and 64 / box of the outer one. It is read along columns, and where the kernel
 // `transposes` it is written along rows; accesses have `vector` elements.
 struct PermutedCopyForm {

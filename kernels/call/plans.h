@@ -18,7 +18,7 @@ class Plans {
   using Key = std::array<uint64_t, words>;
 
   // The plan that is kept for the key, else what `make` gives, which is then kept. Several may make one at
-  // once, of which the first is kept. Throws what `make` throws, and keeps nothing.
+  // once, and the first is kept. Throws what `make` throws, and keeps nothing.
   template <class Make>
   Plan get(const Key& key, Make&& make) {
     {

@@ -34,8 +34,8 @@ class SourcedArguments {
     from_.reserve(most);
   }
 
-  // Adds what `make` returns: a scalar, whose bits are the source's, or memory, which lies behind the
-  // source's address. One that comes from no source has the same value in all calls of the form.
+  // Adds what `make` returns: a scalar, whose bits are the source's, or memory, which is at an offset from
+  // the source's address. One that comes from no source has the same value in all calls of the form.
   template <class Make>
   void add(size_t source, Make&& make) {
     list_.add(std::forward<Make>(make));
@@ -53,7 +53,7 @@ class SourcedArguments {
 };
 
 // The launches of a call, in their order; none where there is nothing to do. Whoever launches it has to know
-// that its addresses are aligned as those of the call that was checked, and that what it writes lies apart
+// that its addresses are aligned as those of the call that was checked, and that what it writes is apart
 // from all else: neither is looked at.
 class PreparedCall {
  public:
@@ -80,8 +80,8 @@ inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
 
-// Says whether a workspace of which `bytes` are taken is large enough, aligned, and apart from the operands'
-// memory as a whole. check_workspace() has the last word on one that is not.
+// Says whether a workspace whose first `bytes` are taken is large enough, aligned, and apart from the
+// operands' memory as a whole. check_workspace() has the last word on one that is not.
 bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
                         std::initializer_list<runtime::View> operands);
 
@@ -93,7 +93,7 @@ uint64_t next_number_of_calls();  // no other object has it, nor had it before
 template <size_t words, class Value>
 class ByForm {
  public:
-  // The value for calls of that form, or nullptr. It is there until the thread's next find(), also behind the
+  // The value for calls of that form, or nullptr. It is there until the thread's next find(), also after the
   // end of this object.
   template <class WordsOf>
   const Value* find(const WordsOf& words_of) {
@@ -117,7 +117,7 @@ class ByForm {
     return last.value.get();
   }
 
-  // Another number behind each clear().
+  // It is another number after each clear().
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
 
   // Keeps what was found for a call when number() was `number`. Nothing is kept where clear() has come since:

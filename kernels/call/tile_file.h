@@ -17,9 +17,9 @@ namespace ptxbuilder::kernels {
 std::string default_tile_file(const std::string& operation, const runtime::DeviceProperties& device,
                               int multiprocessors, uint64_t hash);
 
-// Lines "CALL TILE", of which the last one of a call counts; a call has always as many words, with a space
+// Lines "CALL TILE": the last one of a call counts; a call has always as many words, with a space
 // between, and a tile is one. Processes may share a file: each adds whole lines at its end. What cannot be
-// read or written is told once, by log() of ptxbuilder/log.h, and nothing else fails by it. Any thread may
+// read or written is said once, by log() of ptxbuilder/log.h, and nothing else fails by it. Any thread may
 // call it at any time.
 class TileFile {
  public:

@@ -1,4 +1,4 @@
-// A hash of words, of which similar ones are common: sizes and strides.
+// A hash of words: sizes and strides, where similar ones are common.
 #pragma once
 
 #include <array>

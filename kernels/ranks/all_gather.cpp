@@ -6,7 +6,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The rows that the producer loads for the first column of tiles go on to the next rank, some stages behind
+// The rows that the producer loads for the first column of tiles go on to the next rank, some stages after
 // the loads. Their signal waits until they have come there, under the next tile's loads.
 class RowsSent {
  public:

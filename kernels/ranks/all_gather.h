@@ -9,7 +9,7 @@ namespace ptxbuilder::kernels {
 
 // A launch for each rank, all at once. Rank r begins with its own rows of A; who loads them for the first
 // column of tiles sends them on to rank r + 1 by TMA from where they lie in shared memory, and so do the
-// ranks behind, but the last: each row crosses each link once, and no CTA only communicates.
+// ranks after it, but the last: each row crosses each link once, and no CTA only communicates.
 //   A                   rows of K: this rank's
 //   gathered            ranks x rows of K: where the other ranks' rows come to, and `next_gathered`
 //                       is that of rank r + 1
@@ -19,7 +19,7 @@ namespace ptxbuilder::kernels {
 //   rows, N, K, rank
 //   kept                ranks x rows of K: where all ranks' rows stay, if the tile says so
 //   scale               a number, if the tile says so
-// All have the same rows. A tensor map of ranks x rows keeps what lies behind the rows of one from the next.
+// All have the same rows. A tensor map of ranks x rows keeps what follows the rows of one from the next.
 Kernel all_gather_product(const RankedTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

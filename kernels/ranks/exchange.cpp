@@ -3,7 +3,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The load orders nothing, so that those behind it do not wait for it: the launch before has ended.
+// The load orders nothing, so that those after it do not wait for it: the launch before has ended.
 u32 value_at(gptr<u32> word) {
   Var<u32> value(0);
   ptx("ld.relaxed.gpu.global.u32 {value:=u32}, [{word:gmem}];", {{"value", value}, {"word", gmem(word)}});

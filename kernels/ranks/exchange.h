@@ -75,7 +75,7 @@ class PeerExchange {
   // It says which place this call's data have, 0 or 1.
   u32 place() const { return call_.number() & 1; }
   // Thread i of the CTA says to rank i that this CTA's data has come there, or waits for that of rank i. The
-  // CTA's threads meet ahead of signal() and behind wait().
+  // CTA's threads meet before signal() and after wait().
   void signal(u32 thread) const;
   void wait(u32 thread) const;
   void left() const { call_.left(); }

@@ -1,5 +1,5 @@
-// The consumers' loop of a product of ranks: sums of a tile, under the first of which the tile before is
-// stored.
+// The consumers' loop of a product of ranks: it sums a tile up, and stores the tile before under the first
+// sums.
 #pragma once
 
 #include "ptxbuilder/product/mma.h"

@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 // A warpgroup's sums on their way to the next rank: they are stored under the next tile's products, and their
-// signal waits until they have come there, ahead of the sums behind them.
+// signal waits until they have come there, before the sums that follow them.
 class SumsSent {
  public:
   explicit SumsSent(const Exchange& exchange) : exchange_(exchange), owed_(kNothing) {}

@@ -1,4 +1,4 @@
-// The product whose sums are divided among ranks: D = sum over ranks of A B^T, of which each rank gets some
+// The product whose sums are divided among ranks: D = sum over ranks of A B^T, and each rank gets some
 // rows.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::kernels {
 
-// The ranks' rows of a product, of which one after the other are computed in a ring.
+// The ranks' rows of a product, which are computed one after the other in a ring.
 struct RankedTile {
   DType type = DType::bf16;    // The operands are of bf16, f16 or e4m3.
   DType d_type = DType::bf16;  // The result is of the operands' type, of e4m3 bf16 or f16.

@@ -62,7 +62,7 @@ RowExchange::RowExchange(Kernel& kernel, const RowProblem& problem)
   arrived_.emplace(kernel, std::vector<int>(static_cast<size_t>(sets_), 1),
                    std::vector<std::string>{"numbers of a row"});
   phases_.emplace(*arrived_);
-  // No CTA is sent anything before its barriers are there: the first call waits for that, behind the loads of
+  // No CTA is sent anything before its barriers are there: the first call waits for that, after the loads of
   // its row. It orders nothing else: a release would take a row's time to begin.
   barrier_cluster_arrive_relaxed();
   detail::TileContext::of(kernel.builder()).unpublished_barriers = false;

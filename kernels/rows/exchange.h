@@ -42,7 +42,7 @@ class RowExchange {
   // It sends numbers of each row, which all threads of a warp have alike. All threads that share a row call
   // it, and read what they get before they call it again.
   RowParts operator()(std::vector<Numbers> own);
-  // It is called behind the last exchange.
+  // It is called after the last exchange.
   void finish();
 
  private:

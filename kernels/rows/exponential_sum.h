@@ -9,7 +9,7 @@ namespace ptxbuilder::kernels {
 
 constexpr float kLeast = -0x1.fffffep127f;  // of finite numbers
 
-// It gives the greatest of a part of a row, which is finite, so that a part behind the last column, or of
+// It gives the greatest of a part of a row, which is finite, so that a part after the last column, or of
 // -inf alone, has terms of 0.
 inline Numbers part_maximum(const Numbers& x) { return max(reduce_rows(Reduction::max, x), kLeast); }
 

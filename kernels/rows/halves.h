@@ -1,4 +1,4 @@
-// Heads of two halves, of which a thread has a part of one: what turns them by angles is written with this.
+// Heads have two halves, and a thread has a part of one: what turns them by angles is written with this.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ class Halves {
 
   Halves(const Parameters& p, const RowTile& tile) : p_(p), tile_(tile), layout_(tile.layout()) {}
 
-  // It gives the number of this thread's row, which may be behind the last one.
+  // It gives the number of this thread's row, which may be after the last one.
   u32 own_row() const { return ctaid_x() * tile_.rows() + u32(row_index(layout_.reduced_rows()).value(0)); }
   // They load and store both halves of a head by its number, if it is there.
   Pair load_head(const std::string& tensor, u32 head, pred is_there) const {

@@ -44,7 +44,7 @@ Kernel layer_norm_gradient_kernel(const RowProblem& problem) {
         if (sums) sums->add_product(dy, normal);
         if (sums_of_bias) sums_of_bias->add(dy);
       };
-      // Numbers that wait for the sums of the row take registers: dy beside few values, else the slope and
+      // Numbers that wait for the sums of the row take registers: dy with few values, else the slope and
       // the normal row.
       if (row.is_wide()) add();
       const Numbers slope = dy * weight;

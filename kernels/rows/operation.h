@@ -66,7 +66,7 @@ struct RowProblem;
 struct RowOperation {
   std::string name;
   std::string summary;
-  std::vector<RowTensor> tensors;  // of which the first gives the sizes of a row
+  std::vector<RowTensor> tensors;  // the first gives the sizes of a row
   std::vector<RowNumber> numbers = {};
   RowLimits limits = {};
   bool reduces = true;  // some number of a row is of all of it

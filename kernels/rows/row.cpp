@@ -23,9 +23,9 @@ u32 first_column(const RowTile& t) {
                        : u32(0);
 }
 
-// It gives the place of the threads' rows in a tensor [rows, columns], from `row` on, of which the warp's
-// part begins at `column`. The parts of a row that warps share are rows of a warpgroup's tile, one behind the
-// other, of which the last ones may have fewer columns.
+// It gives the place of the threads' rows in a tensor [rows, columns], from `row` on, where the warp's
+// part begins at `column`. The parts of a row that warps share are rows of a warpgroup's tile, one after the
+// other, and the last ones may have fewer columns.
 template <class T>
 TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row, u32 column) {
   if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
@@ -269,7 +269,7 @@ void Row::store_number_at(const std::string& tensor, u32 column, const Numbers& 
     if_(is_first & (row < size("rows")), [&] {
       if (is_integer(type)) {
         const gptr<s32> start(gmem(parameters_.get<gmem>(tensor)));
-        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // of which the low one comes first
+        const auto words = static_cast<uint64_t>(size_of(type) / 4);  // the low one comes first
         start[at * words] = s32(x.value(i));
         if (words == 2) start[at * words + 1] = s32(0);
       } else {

@@ -29,7 +29,7 @@ inline constexpr float kLog2E = 1.4426950408889634f;
 Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where = Where::here(),
                               const std::function<void(Parameters&)>& more = nullptr);
 
-// The rows of a CTA, of which all have one meaning in the kernel's text. Tiles of elements lie in layout(),
+// The rows of a CTA: all have one meaning in the kernel's text. Tiles of elements lie in layout(),
 // and those of one number for each row in layout().reduced_rows(). Made by row_kernel().
 class Row {
  public:
@@ -43,15 +43,15 @@ class Row {
   f32 columns() const { return f32(size("columns")); }
   f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
 
-  // It loads rows of a tensor [rows, columns], once; `outside` stands behind the last column.
+  // It loads rows of a tensor [rows, columns], once; `outside` is what columns after the last have.
   Numbers load(const std::string& tensor, float outside = 0) const;
-  // It gives the pieces of a row to `body`, one behind the other. A row that its threads have at once is one
+  // It gives the pieces of a row to `body`, one after the other. A row that its threads have at once is one
   // piece. A row that waits in shared memory (RowLimits) may be gone over again.
   void for_pieces(const std::function<void(Row&)>& body);
   // It adds up what `of` makes of the pieces, or finds the greatest, element by element. It is for a row that
   // is at hand as a whole, in registers or in shared memory.
   Numbers over_pieces(Reduction operation, const std::function<Numbers(Row&)>& of);
-  // It loads a tensor [columns] for all rows; `unsaid` stands for one that is not given.
+  // It loads a tensor [columns] for all rows; `unsaid` is for one that is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
   // They do so for a matrix [rows, columns] that is none of the operation's tensors.
@@ -63,7 +63,7 @@ class Row {
   // They load one number for each row of a tensor [rows].
   Numbers load_number(const std::string& tensor) const;
   RegisterTile<s32> load_index(const std::string& tensor) const;  // of its low 32 bits
-  // It loads the element of each row in the column that `index` says; `otherwise` stands for no such column.
+  // It loads the element of each row in the column that `index` says; `otherwise` is for no such column.
   Numbers load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const;
   // It does nothing for a tensor that is not given.
   void store_number(const std::string& tensor, const Numbers& x) const;
@@ -82,7 +82,7 @@ class Row {
     return broadcast(x, layout_);
   }
   RegisterTile<u32> column() const;  // of each element
-  // It sets x to 0 behind the last column.
+  // It sets x to 0 after the last column.
   Numbers inside(const Numbers& x) const;
 
  private:
@@ -91,7 +91,7 @@ class Row {
   using Loaded = std::map<std::string, std::vector<u32>>;
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);
-  Row(const Row& row, u32 column);  // that begins so many columns behind the first
+  Row(const Row& row, u32 column);  // that begins so many columns after the first
   void send_for(Kernel& kernel);    // what waits in shared memory
   DType type_of(const std::string& tensor) const;
   RegisterTile<pred> is_inside() const;
@@ -136,7 +136,7 @@ class RowThreads {
   // computed, if CTAs stay.
   void for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead = {});
   // It gives a tensor [columns] to each row, which is loaded once where registers hold it, else row by row;
-  // `unsaid` stands for one that is not given.
+  // `unsaid` is for one that is not given.
   std::function<Numbers(const Row&)> columns(const std::string& tensor, float unsaid) const;
   // Sums begin at zero, and go to the parts of a tensor, unless that is not given.
   std::optional<RowSums> sums(const std::string& tensor) const;

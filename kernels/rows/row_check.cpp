@@ -105,7 +105,7 @@ class RowCheck {
       fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    // Extents in front, of which there may be none, are all rows.
+    // Extents in front, if there are any, are all rows.
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows"))
       refuse("the number of dimensions is another");
@@ -138,7 +138,7 @@ class RowCheck {
     check_row(operation_.name.c_str(), row_of(t, x), where_);
   }
 
-  // A result lies apart from all else, but for what has its rows in the same places and is read before it is
+  // A result is apart from all else, but for what has its rows in the same places and is read before it is
   // written.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {

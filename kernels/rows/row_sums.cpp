@@ -1,4 +1,4 @@
-// This sums the rows of each column, behind an operation whose CTAs have summed theirs: of one matrix, or of
+// This sums the rows of each column, after an operation whose CTAs have summed theirs: of one matrix, or of
 // two.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"

@@ -80,8 +80,8 @@ Sources sources_of(const RowCall& call) {
   return sources;
 }
 
-// It says what does not follow from a call's form: whether that which it writes lies apart from all else, but
-// for what lies in one place, and whether the workspace does.
+// It says what does not follow from a call's form: whether that which it writes is apart from all else, but
+// for what is in one place, and whether the workspace does.
 bool lies_apart(const RowCall& call, size_t workspace) {
   const runtime::View own = {call.workspace.address, workspace};
   if (workspace > 0 &&
@@ -134,7 +134,7 @@ struct Rows::State {
       return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });
   }
-  // It gives the kernel that adds up the parts of a call's results, of which there are one or two.
+  // It gives the kernel that adds up the parts of a call's results, one or two.
   runtime::LoadedKernel& sums_kernel(const RowCall& call, const CheckedRows& c) {
     RowProblem problem{&sums, {}, {.vector = c.columns() % 4 == 0 ? 4 : 1, .ctas = c.problem.tile.ctas}};
     for (const size_t i : summed(*call.operation, c.problem.types)) {

@@ -55,7 +55,7 @@ void choose(command::Tensor& t, int64_t least, int64_t end) {
   t.to_device();
 }
 
-// It sets numbers below `end`, of which none comes twice, and -1 in every fifth place and where there are
+// It sets numbers below `end`, each once at most, and -1 in every fifth place and where there are
 // none left.
 void scatter(command::Tensor& t, int64_t end) {
   int64_t step = end / 3 + 1;

@@ -10,15 +10,15 @@
 namespace ptxbuilder::kernels {
 
 // A thread has `vectors` accesses of `vector` elements along each of its rows, or `pieces` times as many, and
-// `lanes` threads of a warp stand beside each other along a row. A warp has some narrow rows, or `warps` of a
+// `lanes` threads of a warp are next to each other along a row. A warp has some narrow rows, or `warps` of a
 // CTA and `ctas` of a cluster share one.
 struct RowTile {
   int vector = 1, vectors = 1;
   int lanes = 1;  // a power of two, 32 where several warps share a row
   int warps = 1, ctas = 1;
   int rows_of_thread = 1;
-  bool is_wide = false;       // a thread has more of a row than its registers hold beside sums over rows
-  bool is_in_pieces = false;  // the warps pass along a row, of which they have a piece at a time
+  bool is_wide = false;       // a thread has more of a row than its registers hold with sums over rows
+  bool is_in_pieces = false;  // the warps pass along a row, a piece at a time
   int pieces = 1;             // of a thread's part of a row, which waits in shared memory if it has several
   int at_once = 1;            // CTAs that a multiprocessor is to hold
 
@@ -64,7 +64,7 @@ int64_t row_parts(const RowTile& tile, int64_t rows, int64_t multiprocessors);
 // The most columns that a row may have.
 inline constexpr int64_t kMostColumns = 262144;
 
-// It gives the tile for rows of so many columns of elements of up to `bytes`, of which `vector` is a divisor;
+// It gives the tile for rows of so many columns of elements of up to `bytes`; `vector` divides `columns`;
 // by so many CTAs, unless they are 0. Throws Error where there are more columns than the threads of a cluster
 // hold.
 RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas = 0,

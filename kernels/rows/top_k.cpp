@@ -28,7 +28,7 @@ Kernel top_k_kernel(const RowProblem& problem) {
   if (problem.tile.ctas > 1) throw Error("top_k: a row has more columns than one CTA holds");
   return row_kernel(problem, [](Row& row) {
     const Numbers column = astype<f32>(row.column());
-    // An element that was taken, or lies behind the last column, is NaN, which no maximum takes.
+    // An element that was taken, or is after the last column, is NaN, which no maximum takes.
     Var<Numbers> left(row.load("x", NAN));
     for_(0, row.size("k"), [&](u32 i) {
       const Greatest next = greatest(row, left.value(), column);

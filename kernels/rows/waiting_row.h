@@ -20,7 +20,7 @@ class WaitingRow {
     gmem start;  // of the row
   };
 
-  // It sends for all pieces of the tile, in their order. The threads of a warp begin at `column`; behind
+  // It sends for all pieces of the tile, in their order. The threads of a warp begin at `column`; after
   // `columns` are zeros.
   WaitingRow(Kernel& kernel, const RowTile& tile, const std::vector<Tensor>& tensors, u32 column,
              u32 columns);
@@ -31,7 +31,7 @@ class WaitingRow {
   std::vector<u32> load(const std::string& tensor, int piece) const;
 
  private:
-  // The places of a thread lie side by side with those of the others, one access behind the other.
+  // The places of a thread lie side by side with those of the others, one access after the other.
   struct Place {
     smem first;  // of this thread
     int copies;  // of an access, of up to 16 bytes each
