@@ -233,7 +233,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     return a;
   }
   if (heads_as_rows && !packed && p.queries < kFewQueries) {
-    // As many as a power of two that divides them, and a consumer's 64 rows.
+    // They are as many as a power of two that divides them, and a consumer's 64 rows.
     const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, 64);
     a.operation.heads_in_rows = static_cast<int>(heads);
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;

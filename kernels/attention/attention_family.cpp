@@ -146,7 +146,7 @@ void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSeque
   t.to_device();
 }
 
-// As attention_order writes it, of sequences with ever more keys.
+// Writes the order as attention_order does, of sequences with ever more keys.
 void write_order(const std::vector<AttentionSequence>& all, size_t rows, command::Tensor& order) {
   size_t at = AttentionOrder::kFirst;
   for (size_t s = all.size(); s-- > 0;)

@@ -32,9 +32,9 @@ struct AttentionOperation {
   // Keys and values lie in pages of so many rows, which a table of each batch finds; 0: in one piece. Where
   // the rows are no multiple of 8, from which copies of TMA begin in a tile, threads copy them.
   int page = 0;
-  // As many heads that share keys are rows of one block of queries, so that few queries fill it: row r is
-  // query r / heads_in_rows of head r % heads_in_rows. A power of two up to 64; neither of packed sequences
-  // nor with dropout.
+  // So many heads that share keys are rows of one block of queries, so that few queries fill it: row r is
+  // query r / heads_in_rows of head r % heads_in_rows. It is a power of two up to 64; neither packed
+  // sequences nor dropout have it.
   int heads_in_rows = 1;
 
   bool operator==(const AttentionOperation&) const = default;

@@ -106,7 +106,7 @@ class AttentionConsumer {
       values_.release_last(pred(false));
       take_place();
     };
-    // Under a condition, since ptxas would else wait for the sums ahead of the softmax of begin_next.
+    // A condition is needed, since ptxas would else wait for the sums ahead of the softmax of begin_next.
     if_(
         row_of(w) < w.queries,
         [&] {
@@ -250,7 +250,7 @@ class AttentionConsumer {
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
-  // Where no product runs, and where some row of the warp wants it.
+  // It is called where no product runs, and acts where some row of the warp wants it.
   void shrink_sums() {
     const RegisterTile<f32> by = shrink_.value();
     pred some(false);

@@ -14,7 +14,7 @@ class WorkQueue {
   // `readers`: arrivals that hand back a place, of one thread or warp each.
   WorkQueue(Kernel& kernel, int readers);
 
-  // For one thread, round by round: what work() gives is announced while has_next() says that there is more.
+  // One thread calls it: round by round, it announces what work() gives while has_next() says there is more.
   void announce(const std::function<pred(u32 round)>& has_next,
                 const std::function<AttentionWork()>& work) const;
   // Gives what this CTA has in a round, and waits until it is announced. May be asked again until it is done.

@@ -57,7 +57,7 @@ class Launches {
   // A call of more launches, such as copies of many batches, is not kept.
   static constexpr size_t kMostKept = 64;
 
-  // On the call's stream, whatever the options say. Throws Error as LoadedKernel::launch() does.
+  // Queues on the call's stream, whatever the options say. Throws Error as LoadedKernel::launch() does.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments);
   // Copies operands to other places, in as few launches as copies_together() says.
   void copy(std::span<const Copied> all);

@@ -263,7 +263,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     "columns or more consumers",
                     rows, t.bn, o.promotes() ? ", twice," : "", registers, t.consumers,
                     t.split_last > 1 ? " with a split of the last tiles" : "", room));
-  // Before anything is multiplied by it, so that bytes fit an int.
+  // It comes before anything is multiplied by it, so that bytes fit an int.
   const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
   if (t.bk > most_depth)
     return refuse(fmt::format(

@@ -104,7 +104,7 @@ class Contraction::State {
     std::vector<PermutedCopy> first, behind;
   };
 
-  // All that is known of a call without its addresses, alpha, workspace and stream.
+  // It has all that is known of a call without its addresses, alpha, workspace and stream.
   struct Known {
     // The memory that a copy has in the workspace, and the tensor that it is of.
     struct Copy {

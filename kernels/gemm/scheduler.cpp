@@ -45,8 +45,8 @@ Number clusters_at_once(int ctas, const Number& multiprocessors) {
                                           Number(int64_t{hopper::multiprocessors}));
 }
 
-// Over numbers, or over the text of rules. Of rows in groups each group, and what is in none, may have a
-// block of tiles that is not full.
+// Gives the grid in numbers, or in the text of rules. Of rows in groups each group, and what is in none, may
+// have a block of tiles that is not full.
 template <class Number>
 std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& n, const Number& batches,
                               const Number& multiprocessors, bool grouped_rows) {
