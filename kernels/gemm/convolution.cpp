@@ -158,7 +158,7 @@ class Convolution::State {
   static const ContractionTensor& result_of(const ConvolutionArguments& p) {
     return p.result == ConvolutionResult::y ? p.y : p.result == ConvolutionResult::x ? p.x : p.w;
   }
-  // A place in the workspace is so many bytes behind its start.
+  // A place in the workspace is so many bytes after its start.
   static runtime::View placed(runtime::View near, runtime::View workspace) {
     return {workspace.address + near.address, near.bytes};
   }

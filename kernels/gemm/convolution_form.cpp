@@ -259,7 +259,7 @@ class ConvolutionFormer {
             .packed_width = width,
             .from = t.memory};
   }
-  // Copies x so, gives `modes` its windows, and returns where it lies.
+  // Copies x so, gives `modes` its windows, and returns where it is.
   runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
     PackedPixels& copy = one.ahead.emplace_back(packed(x_, p_.along_w.before, of.packed, of.width));
     copy.to = near(one, copy.bytes());
@@ -318,7 +318,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Pixels of x that are `at` behind a multiple of the step are reached by these taps of each window
+  // Pixels of x that are `at` after a multiple of the step are reached by these taps of each window
   // that begins at a multiple, every `period`-th from `tap` on: as windows over y, whose first tap is the
   // last.
   struct Phase {

@@ -11,7 +11,7 @@
 namespace ptxbuilder::kernels {
 
 // A product has copies ahead of it and after it. What is copied, or comes from the product, has its
-// place in the workspace, by an address from its start, of which these take `scratch` bytes.
+// place in the workspace, by an address from its start, and these take `scratch` bytes.
 struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
   std::optional<ProductModes> modes;  // none of a product of matrices
