@@ -10,14 +10,14 @@ namespace ptxbuilder {
 // the first role publishes them.
 class Barriers {
  public:
-  // Reports use `names`, each of which stands for an equal share of the barriers: {"full", "empty"}.
+  // Reports use `names`, each for an equal share of the barriers: {"full", "empty"}.
   Barriers(Kernel& kernel, const std::vector<int>& arrivals,
            const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
   // The address of one, by a host or device index.
   smem operator[](u32 index) const;
   int size() const { return count_; }
-  // Whether threads of other CTAs arrive.
+  // Says whether threads of other CTAs arrive.
   bool of_cluster() const { return of_cluster_; }
 
  protected:
@@ -33,17 +33,17 @@ class Barriers {
 
 // Spins until the phase of `parity` (0 for the first) has completed.
 void barrier_wait(smem barrier, u32 parity, Where where = Where::here());
-// This also waits, and behind it this thread sees what threads of other CTAs of the cluster did before they
+// This also waits, and afterwards this thread sees what threads of other CTAs of the cluster did before they
 // arrived.
 void barrier_wait_cluster(smem barrier, u32 parity, Where where = Where::here());
 
-// What the first wait on a barrier does when nobody has arrived yet: it waits for phase 0, or it passes, as
-// the producer's wait for a stage must, since every stage is empty at the start.
+// This says what the first wait on a barrier does when nobody has arrived yet: it waits for phase 0, or it
+// passes, as the producer's wait for a stage must, since every stage is empty at the start.
 enum class FirstWait : uint8_t { waits, passes };
 
-// Which phase of each of up to 32 barriers this thread waits for next: one register, with the parity of
-// each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a parity is
-// the same for a phase and for the one that comes two phases later.
+// These say which phase of each of up to 32 barriers this thread waits for next: one register has the parity
+// of each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a parity
+// is the same for a phase and for the one that comes two phases later.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());

@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kUnit = 16;  // bytes of which TMA copies multiples
+constexpr int kUnit = 16;  // TMA copies multiples of so many bytes
 
 std::string block_text(const BlockSpec& spec) {
   std::string extents;

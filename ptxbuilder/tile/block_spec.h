@@ -42,7 +42,7 @@ struct BlockOptions {
   ClusterAxes multicast = {};
   // The stage goes back to who fills it so many steps later, since products of so many steps may still be
   // reading it: with 1, the body of a step ends in wgmma_wait(1). Inputs of one delay share a ring of stages;
-  // those of another, as an A that products in flight read beside a B that they do not, have a ring and
+  // those of another, as an A that products in flight read next to a B that they do not, have a ring and
   // barriers of their own.
   int delay_release = 0;
   // Elements outside of the tensor arrive as this.

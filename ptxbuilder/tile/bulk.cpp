@@ -82,7 +82,7 @@ void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps
   for_(0, u32(static_cast<uint32_t>(count)), static_cast<uint32_t>(together), body);
 }
 
-// The bytes of a row of a view, each of which is a copy.
+// These are the bytes of a row of a view; each row is a copy.
 uint32_t row_bytes_of(const TileView& view, const detail::RowsByIndex& rows, std::string_view operation) {
   detail::check_upright(view, operation);
   (void)bulk_bytes(view, rows.type, rows.column, 1, operation);

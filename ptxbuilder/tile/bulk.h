@@ -7,7 +7,7 @@ namespace ptxbuilder {
 
 // PTX ISA, cp.async.bulk: as many contiguous elements as a view has, from element `start` on, without a
 // tensor map. The view says the rest, as for tma_load in tile/tma.h; CTAs that share a load fetch equal
-// parts of its bytes. It lies in one piece, without swizzle, and has a multiple of 16 bytes, below 1 MiB; so
+// parts of its bytes. It is in one piece, without swizzle, and has a multiple of 16 bytes, below 1 MiB; so
 // does what begins at `start`. Throws Error where the host knows better, and when the types differ.
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where = Where::here());
@@ -18,7 +18,7 @@ template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
                  Where where = Where::here());
 
-// A matrix in global memory of which an index names rows: `count` of them, `stride` elements from one to the
+// A matrix in global memory whose rows an index names: `count` of them, `stride` elements from one to the
 // next.
 template <class T>
 struct IndexedRows {

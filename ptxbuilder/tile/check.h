@@ -14,7 +14,7 @@ namespace ptxbuilder {
 
 // Kernels that are begun on this thread while it lives check and print. Such a kernel has one more parameter,
 // "report", which runtime::LoadedKernel passes. Messages go to memory of the host by stores, so that roles
-// with few registers and code beside wgmma have them too. A check that fails does not stop the kernel: it is
+// with few registers and code next to wgmma have them too. A check that fails does not stop the kernel: it is
 // an Error of the synchronize() that waits for the launch.
 class ChecksScope {
  public:
@@ -84,7 +84,7 @@ void print(detail::MessageText text, V... values) {
   detail::print(text, {detail::MessageValue(values)...});
 }
 
-// Checks that `value` is neither a NaN nor infinite, and that it lies in [least, greatest].
+// Checks that `value` is neither a NaN nor infinite, and that it is in [least, greatest].
 void check_finite(f32 value, Where where = Where::here());
 void check_range(f32 value, float least, float greatest, Where where = Where::here());
 

@@ -11,8 +11,8 @@ namespace ptxbuilder {
 // at a barrier. All threads of the warpgroup call it; outside roles, all threads of the CTA.
 void commit_smem(Where where = Where::here());
 
-// What a wait for a store waits for: that TMA has read shared memory, which may then be written again, or
-// that global memory has been written, for a thread that reads it there or ends.
+// This is what a wait for a store waits for: that TMA has read shared memory, which may then be written
+// again, or that global memory has been written, for a thread that reads it there or ends.
 enum class StoreWait : uint8_t { read, written };
 
 // Waits until at most `pending` (0 to 63) of the store groups that a thread of this warpgroup has committed
@@ -48,7 +48,7 @@ template <detail::Coordinate... C>
 void store_out(detail::MapArgument to, const CopyView& from, C... coordinates) {
   store_out(to, from, std::vector<u32>{detail::coordinate(coordinates, to.where)...});
 }
-// These store slices of a tensor, and elements one behind the other, as tma_store (tma_tensor.h) and
+// These store slices of a tensor, and elements one after the other, as tma_store (tma_tensor.h) and
 // bulk_store copy them.
 inline void store_out(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices,
                       const CopyView& from, Where where = Where::here()) {

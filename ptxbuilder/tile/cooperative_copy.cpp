@@ -19,7 +19,7 @@ std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& threa
   return {at[0].value(), rank(at) > 1 ? at[1].value() : I(0)};
 }
 
-// What accesses [first, first + count) do to a view, for the kernel's record.
+// This notes what accesses [first, first + count) do to a view, for the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
             const SharedPlace& place, int first, int count) {
   if (!place.view) return;
@@ -46,12 +46,12 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   });
 }
 
-// A producer's stage is told of the writes to it.
+// This reports the writes to a producer's stage.
 void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
   if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
 }
 
-// What the copy that was recorded last has loaded.
+// This notes what the copy that was recorded last has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
@@ -59,7 +59,7 @@ void remember(const std::vector<u32>& registers) {
     context.loaded_words[registers[i].handle()] = {copy, static_cast<int>(i)};
 }
 
-// The same in a row-major matrix, with the place's coordinates.
+// These are addresses in a row-major matrix, with the place's coordinates.
 class GlobalAddresses {
  public:
   GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread)

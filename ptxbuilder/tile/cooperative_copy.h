@@ -7,9 +7,9 @@
 
 namespace ptxbuilder {
 
-// What `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a copy by
-// ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and 2 bytes
-// have a register each, the rest 0. All threads of a warp call it for ldmatrix. Throws Error for cp.async.
+// Returns what `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a
+// copy by ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and
+// 2 bytes have a register each, the rest 0. For ldmatrix, a whole warp calls it. Throws Error for cp.async.
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread,
                       Where where = Where::here());
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
@@ -27,7 +27,7 @@ std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread,
 void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
 
-// cp.async of a tile from global to shared memory; what lies outside arrives as zeros. The caller commits the
+// cp.async of a tile from global to shared memory; what is outside arrives as zeros. The caller commits the
 // group, waits for it, and executes fence_proxy_async<Space::shared> before the async proxy (wgmma, TMA)
 // reads. Into a stage of a pipeline with ThreadProducers, Producer::commit() does all of that.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,

@@ -13,7 +13,7 @@ class CopyView {
  public:
   CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without more ado
 
-  // The same as in TileView; each adds to what this view already says.
+  // These are as in TileView; each adds to what this view already says.
   CopyView evict(Eviction eviction) const;
   CopyView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;
@@ -31,7 +31,7 @@ class CopyView {
   std::optional<pred> condition_;
 };
 
-// The same of loads, which also complete on a barrier, may be shared by CTAs, and may reach outside a tensor.
+// Loads take this: they also complete on a barrier, may be shared by CTAs, and may reach outside a tensor.
 class LoadView {
  public:
   LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT

@@ -20,8 +20,8 @@ void check_in_body(uint32_t outer, std::string_view operation, std::string_view 
     throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
 }
 
-// Returns the branch that not all steps come to, as far as is known, in which code of the body `outer`
-// stands: the outermost one that lets in all threads or none.
+// Returns the branch that not all steps come to, as far as is known, in which code of the body `outer` is:
+// the outermost one that lets in all threads or none.
 const OpenBody* branch_of_steps(uint32_t outer) {
   const OpenBody* found = nullptr;
   for (const OpenBody* b = OpenBody::innermost(); b && b->number() != outer; b = b->outer())
@@ -117,7 +117,7 @@ class PipelineOutputs {
       sync_warpgroup();
   }
   // Sends what all have written, after all stores but the last `pending` of those before have read their
-  // stages, of which one is written next.
+  // stages: one of these is written next.
   void leave(bool fixed, const GridIndex& at, int pending) const {
     const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
       for (size_t i = 0; i < parts_.outputs.size(); ++i)
@@ -230,7 +230,7 @@ struct StepState {
   std::vector<TileView> outs;
   std::vector<std::vector<Asked>> asked;  // by output: the calls of out()
   bool manual_wait = false, manual_release = false;
-  bool is_over = false;  // the pipeline, of which a copy of the step may be left
+  bool is_over = false;  // the pipeline, while a copy of the step may be left
 };
 
 // The warpgroups that run the body.
@@ -247,7 +247,7 @@ class ComputeEnd {
 
   u32 warpgroup() const { return warpgroup_; }
 
-  // Runs the body for each step; `refill` is told of each ring whose stage goes back.
+  // Runs the body for each step; `refill` gets each ring whose stage goes back.
   void run(const GridShape& grid, const GridIndex& tile, const PipelineBody& body,
            const std::function<void(u32 step, size_t ring)>& refill = nullptr) {
     Fixed fixed(parts_.rings.size());
@@ -318,7 +318,7 @@ class ComputeEnd {
     if (sums.empty()) return;
     if_(steps.value() == 0, [&] {
       AtLine line(parts_.where);
-      // The author may leave products of the last steps in flight, of which there are none here.
+      // The author may leave products of the last steps in flight, but there are none here.
       if (std::any_of(sums.begin(), sums.end(), [](const auto& sum) { return sum->group.has_value(); }))
         wgmma_wait_group(0);
       for (const auto& sum : sums) sum->clear();

@@ -1,4 +1,4 @@
-// Pipelines from a body and the blocks that it needs: loads run ahead of the body, and stores behind it.
+// Pipelines from a body and the blocks that it needs: loads run ahead of the body, and stores after it.
 #pragma once
 
 #include "ptxbuilder/tile/block_spec.h"
@@ -26,7 +26,7 @@ class PipelineStep {
 
   // The blocks, by their numbers among the inputs and outputs. An output is written in full by every step; a
   // fixed one keeps what steps before have written. Each throws Error for a number that there is not, in()
-  // for an input that is not waited for yet, or has been handed back, and out() where it stands in a branch
+  // for an input that is not waited for yet, or has been handed back, and out() where it is in a branch
   // alone, whose condition is no matter of threads. A body that takes out() and writes it in a branch is not
   // refused: the emulator notes a block that is sent twice, if TMA sends it.
   const TileView& in(int number, Where where = Where::here()) const;
@@ -36,14 +36,14 @@ class PipelineStep {
   // same delay_release share their stages: after wait() for one the others are there too, and need no wait()
   // of their own, and release() of one hands back all, once a step. Every step does so, outside of branches
   // and loops, or an Error says which is missing or too much. All reads must be done in all lanes of the
-  // warp: wait for wgmma, or call bar_warp_sync behind other reads.
+  // warp: wait for wgmma, or call bar_warp_sync after other reads.
   void wait(int number, Where where = Where::here());
   void release(int number, Where where = Where::here());
 
  private:
   friend class detail::ComputeEnd;
   explicit PipelineStep(std::shared_ptr<detail::StepState> state) : state_(std::move(state)) {}
-  detail::StepState& state() const;  // throws Error behind the body
+  detail::StepState& state() const;  // throws Error after the body
   std::shared_ptr<detail::StepState> state_;
 };
 
@@ -59,13 +59,13 @@ struct PipelineOptions {
 
 // Runs `body` for each step of the grid, in all threads of the CTA, which are whole warpgroups, and outside
 // of roles. The blocks of the next steps are loaded while it runs, and what it has written to outputs leaves
-// behind the next step's work. Shared memory, barriers and their bytes follow from the specs. CTAs each run
+// during the next step's work. Shared memory, barriers and their bytes follow from the specs. CTAs each run
 // the whole grid: what a CTA has for itself is in the index maps, which may use any values. Register tiles
 // are of one warpgroup, so that in a CTA of several the body reads and writes its part of a block by
 // addresses.
 //
-// Blocks of outputs may still be on their way behind it: who reads them in the kernel, in another pipeline
-// or another CTA, comes behind wait_stores(0, StoreWait::written) of the thread that sent them, and then a
+// Blocks of outputs may still be on their way after it: who reads them in the kernel, in another pipeline
+// or another CTA, comes after wait_stores(0, StoreWait::written) of the thread that sent them, and then a
 // barrier or a signal.
 //
 //   emit_pipeline(k, {columns / 64}, {{X, DType::f32, {64, 64}, [&](auto i) { return BlockIndex{row, i[0]};
@@ -136,7 +136,7 @@ class PipelineCompute {
   detail::TileOrderCheck* order_;  // of these tiles
   std::optional<GridIndex> tile_;  // in each_tile()
   bool runs_ = false;
-  uint32_t body_;  // of the kernel, in which run() or each_tile() stands
+  uint32_t body_;  // of the kernel, in which run() or each_tile() is called
 };
 
 // This makes roles: a warpgroup loads, and compute_warpgroups run `compute`, which calls run() once, and
@@ -157,7 +157,7 @@ class PipelineCompute {
 // SpecializedOptions::tiles: stages and their phases run on from tile to tile.
 //
 // A kernel may have several of these, each with roles of its own, whose registers fit together
-// (compute_registers), but none beside an emit_pipeline, which all threads of a CTA run.
+// (compute_registers), but none next to an emit_pipeline, which all threads of a CTA run.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const std::function<void(PipelineCompute&)>& compute,

@@ -67,7 +67,7 @@ u32 steps_of_cta(u32 steps, Where where = Where::here());
 
 namespace detail {
 
-// Throws Error for an axis of which the host knows that it has no step, and for two axes of one name.
+// Throws Error for an axis that, as the host knows, has no step, and for two axes of one name.
 void check_grid(const GridShape& shape, std::string_view operation);
 // Returns how many steps a grid has.
 u32 steps_of(const GridShape& shape);
@@ -78,7 +78,7 @@ class GridWalk {
   explicit GridWalk(const GridShape& shape);
 
   GridIndex at() const;
-  // Goes on to the next step; behind the last one the walk begins anew.
+  // Goes on to the next step; after the last one the walk begins anew.
   void next();
 
  private:

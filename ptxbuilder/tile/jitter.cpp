@@ -11,7 +11,7 @@ namespace {
 // The seed of the innermost scope.
 constinit thread_local std::optional<uint64_t> scope_seed;
 
-// Polls are left out: how often a warp comes to one depends on the others. So is what stands between the
+// Polls are left out: how often a warp comes to one depends on the others. So is what is between the
 // products of a group, which a sleep would pull apart.
 bool is_dealing(std::string_view mnemonic) {
   constexpr std::array<std::string_view, 17> kDealings = {"mbarrier.arrive",
@@ -44,7 +44,7 @@ class Jitter {
       : seed_(static_cast<uint32_t>(seed ^ seed >> 32) * 0x9e3779b9u + 0x7f4a7c15u) {}
 
   // One time in four it sleeps, for up to 2047 ns (PTX ISA, nanosleep, takes that as a hint). A guard would
-  // be a branch, beside which ptxas serializes wgmma (C7520).
+  // be a branch, next to which ptxas serializes wgmma (C7520).
   void sleep() {
     Builder& builder = Builder::current();
     if (!state_) begin(builder);

@@ -14,8 +14,8 @@ namespace {
 
 using detail::TileContext;
 
-// From lane 0's register: a value that is the same in all lanes lets ptxas branch and index without
-// divergence.
+// It is taken from lane 0's register: a value that is the same in all lanes lets ptxas branch and index
+// without divergence.
 u32 uniform_warp_index() { return shfl_sync_idx(tid_x() >> 5, 0); }
 
 // Registers that a CTA may have, of as many as a multiprocessor holds.
@@ -93,7 +93,7 @@ void check_grid(Builder& builder) {
   const GridRule check(builder.signature());
 }
 
-// Names axes of a kind, of which the last is x, and tells each with its number. Those of a kind are named
+// Names axes of a kind, the last of them x, and passes on each with its number. Those of a kind are named
 // once.
 template <class List, class Each>
 void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes, const Each& each) {

@@ -40,7 +40,7 @@ constexpr auto field(std::string_view name, Member Struct::*member) {
   return Field<Struct, Member, Type>{name, member};
 }
 
-// Tensor maps that lie in global memory, one behind the other, for kernels that choose a tensor on the
+// Tensor maps that are in global memory, one after the other, for kernels that choose a tensor on the
 // device: groups of products, batches by pointers. All have the recipe that follows from the copies that use
 // one of them, so what a tensor has for itself is its address, shape and strides. The host makes them by
 // LoadedKernel::tensor_maps() (runtime/loaded_kernel.h).
@@ -221,10 +221,10 @@ class Kernel {
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 
-  // Of a front end's function: runs `body`, whose code goes to the insertion point of `ir`. Values cross in
-  // both directions: f32(llvm_value) is a typed value, and x.handle() is LLVM's. Afterwards `ir` stands
-  // behind that code, as a rule in another block, and goes on with what stood behind it before. May be called
-  // again.
+  // This is for a front end's function: it runs `body`, whose code goes to the insertion point of `ir`.
+  // Values cross in both directions: f32(llvm_value) is a typed value, and x.handle() is LLVM's. Afterwards
+  // `ir` is after that code, as a rule in another block, and goes on with what came after it before. May be
+  // called again.
   //
   //   Kernel k(*function);
   //   k.insert_at(ir, [&] { product = (f32(a) * f32(b)).handle(); });
@@ -270,8 +270,8 @@ class Kernel {
   void describe(const std::vector<std::pair<std::string, std::string>>& meanings,
                 Where where = Where::here());
 
-  // What the kernel is generated with, as name and value, for who reads the sidecar; a name's last value
-  // counts.
+  // Notes what the kernel is generated with, as name and value, for who reads the sidecar; a name's last
+  // value counts.
   void configure(std::string name, std::string value, Where where = Where::here());
 
   // Promises that each thread waits by griddepcontrol_wait() before it first reads or writes memory, so that
@@ -292,7 +292,7 @@ class Kernel {
     AtLine line(where);
     return shared(T::dtype, shape, swizzle, stages, std::move(name));
   }
-  // The same of a type that is chosen when the kernel is generated.
+  // This does the same for a type that is chosen when the kernel is generated.
   SharedTile shared(DType dtype, TileShape shape, Swizzle swizzle = Swizzle::none, int stages = 1,
                     std::string name = {}, Where where = Where::here()) {
     AtLine line(where);
@@ -301,7 +301,7 @@ class Kernel {
 
   // Lets several sets of objects share one region of shared memory. Each callable makes its objects at the
   // same start address and returns them. Objects of different callables must not be in use at the same
-  // time: what lies in one ends when another is written. Making barriers here is an Error.
+  // time: what is in one ends when another is written. Making barriers here is an Error.
   //   auto [sA, staging] = k.shared_union([&] { return k.shared<bf16>({128, 64}, Swizzle128B, 4); },
   //                                       [&] { return k.shared<f32>({128, 128}); });
   template <std::invocable... Alternative>
@@ -310,9 +310,9 @@ class Kernel {
     return std::tuple<std::invoke_result_t<Alternative>...>{place.alternative(alternatives)...};
   }
 
-  // Where warp_index() of a role comes from: from the kernel's entry, where all roles take it once, or from
-  // the role's own, so that nothing of it waits in registers while the roles before it run, of which one may
-  // have few.
+  // This says where warp_index() of a role comes from: from the kernel's entry, where all roles take it once,
+  // or from the role's own, so that nothing of it waits in registers while the roles before it run, one of
+  // them with few, say.
   enum class WarpIndex : uint8_t { of_entry, of_role };
 
   // Adds a role: the next `count` warpgroups of the CTA run `body(i)`, where i is 0 to count - 1. Their
@@ -328,7 +328,7 @@ class Kernel {
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
   // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Nothing else in the
-  // kernel has its number. There are 15 numbers beside that of sync_threads(); number i + 1 is taken
+  // kernel has its number. There are 15 numbers apart from that of sync_threads(); number i + 1 is taken
   // where the library makes the threads of warpgroup i meet. Throws Error that lists who holds the
   // numbers when none is left.
   NamedBarrier named_barrier(int threads, Where where = Where::here()) {
@@ -397,7 +397,7 @@ namespace detail {
 
 class Reporting;  // see report.h
 
-// What the tile layer keeps with a kernel in the making.
+// This is what the tile layer keeps with a kernel in the making.
 struct TileContext : Builder::Attachment {
   struct Role {
     int first, count, registers;
@@ -447,7 +447,7 @@ struct TileContext : Builder::Attachment {
   std::vector<Axis> axes;                             // those that have names
   std::map<const llvm::Value*, Where> work_counters;  // and the lines of the loops that take from them
   std::optional<u32> warpgroup_of_role;
-  std::string role_name;                 // of the axis that the next role lies along
+  std::string role_name;                 // of the axis that the next role is along
   std::shared_ptr<Profiling> profiling;  // null unless the kernel is profiled
   std::shared_ptr<Reporting> reporting;  // null unless it watches its waits or checks its values
   // Throws Error for a name that is taken, or none.
@@ -482,8 +482,8 @@ int cluster_size(Builder& builder);
 // CTA alive while others read its memory.
 void meet_cluster();
 
-// Which warpgroup of the CTA runs the code that is being emitted, and which warpgroups its role has.
-// Outside roles there is one warpgroup, number 0.
+// These say which warpgroup of the CTA runs the code that is being emitted, and which warpgroups its role
+// has. Outside roles there is one warpgroup, number 0.
 u32 warpgroup_in_cta();
 int first_warpgroup_of_role();
 int warpgroups_in_role();

@@ -9,8 +9,8 @@ namespace ptxbuilder {
 // may be in different roles. Made by Kernel::named_barrier, and like a value of that kernel.
 class NamedBarrier {
  public:
-  // For all threads of a warp: waits until as many as meet here have come, by sync() or arrive(). What they
-  // did before is seen by those that wait.
+  // All threads of a warp call this: it waits until as many as meet here have come, by sync() or arrive().
+  // What they did before is seen by those that wait.
   void sync(Where where = Where::here()) const;
   // Comes without waiting.
   void arrive(Where where = Where::here()) const;

@@ -10,7 +10,7 @@ namespace ptxbuilder {
 // Parameters by name, those alone that the operation has.
 class Parameters {
  public:
-  // In the order of the launch's arguments. Of a tensor map the type follows from its copies.
+  // Parameters come in the order of the launch's arguments. A tensor map's type follows from its copies.
   void add(std::string name, Parameter::Kind kind, DType type, std::string meaning) {
     index_[name] = all_.size();
     Parameter& one = all_.emplace_back();

@@ -99,7 +99,7 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
 
 }  // namespace
 
-// What has filled a stage, told while the kernel is built; no values of the device are kept.
+// This notes what has filled a stage while the kernel is built; no values of the device are kept.
 struct detail::Filling final : StageFilling {
   explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)) {
     for (const SharedTile& tile : ring->tiles) filled.emplace_back(static_cast<size_t>(tile.rows()));
@@ -109,7 +109,7 @@ struct detail::Filling final : StageFilling {
   void write(const TileView& to, std::string_view operation, bool by_cp_async) override {
     fill(to.whole(), operation, by_cp_async);
   }
-  // By threads.
+  // Notes a fill by threads.
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
   // Throws Error where nothing fills the tile of a number.
   void check_filled(std::string_view operation, std::string_view way) const;
@@ -334,7 +334,7 @@ void Producer::commit(const Stage& stage, Where where) {
     cp_async_mbarrier_arrive_noinc(full);
     return;
   }
-  // Arrives when the copies have, beside the arrival that is counted, after which the stores are seen.
+  // This arrives when the copies have; the stores are seen after the arrival that is counted.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
   // One lane arrives for the warp, whose stores are ahead of its barrier: a barrier in shared memory takes
@@ -430,7 +430,7 @@ void Consumer::peek(Where where) {
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
-// Of every warp, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
+// Every warp does so, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
@@ -443,7 +443,7 @@ void Consumer::arrive(u32 stage, pred unless, int consumers) const {
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
 }
 
-// Whether the stage `behind` the next one will be filled again, for all that is known.
+// Says whether the stage `behind` the next one will be filled again, for all that is known.
 pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
 u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->stages), stage) - 1; }

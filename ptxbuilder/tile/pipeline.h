@@ -57,7 +57,7 @@ class Var<Stage> {
   Stage value() const;
 
  private:
-  Stage stage_;  // the first, whose release stands for that of all
+  Stage stage_;  // the first, whose release counts for all
   Var<u32> index_;
   Var<pred> refilled_;
 };
@@ -124,7 +124,7 @@ class Consumer {
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
   // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
   void peek(Where where = Where::here());
-  // A stage that stands for none, whose release has no effect: for a Var<Stage> to begin with.
+  // A stage that means none, whose release has no effect: for a Var<Stage> to begin with.
   Stage none() const;
   // Hands the stage back to the producer. All reads of it must be done, so call wgmma_wait first. Throws
   // Error when it is a stage of another pipeline. A stage that is never released is an Error when the
@@ -132,8 +132,8 @@ class Consumer {
   void release(const Stage& stage, Where where = Where::here());
   // The same where `when` holds. Without it the stage is still to be handed back.
   void release(const Stage& stage, pred when, Where where = Where::here());
-  // The same of a stage that was lent to this consumer alone: for all consumers of the CTA, of which the
-  // others skip it. Not for CTAs that fill stages together.
+  // This does the same for a stage that was lent to this consumer alone, on behalf of all consumers of the
+  // CTA: the others skip it. It is not for CTAs that fill stages together.
   void give_back(const Stage& stage, pred when, Where where = Where::here());
   // Releases one stage late, so that the products of `stage` run while those before them end.
   // After wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this
@@ -162,14 +162,14 @@ class Consumer {
   std::shared_ptr<bool> late_;          // whether release_last() was called
 };
 
-// Whether a consumer calls peek().
+// This says whether a consumer calls peek().
 enum class Peeks : uint8_t { no, yes };
 
-// Who fills the stages of a CTA: only its own producer, or also, by multicast, those of the CTAs of its
-// cluster that are in line with it.
+// This says who fills the stages of a CTA: only its own producer, or also, by multicast, those of the CTAs of
+// its cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
-// Stages are filled by all threads of so many warpgroups, each of which acquires and commits every stage:
+// Stages are filled by all threads of so many warpgroups, and each thread acquires and commits every stage:
 //   Pipeline pipe(k, stages, {sA, sB}, consumers, ThreadProducers{1});
 //   k.warpgroups(1, 40, [&](u32) {
 //     auto ring = pipe.producer();

@@ -13,7 +13,7 @@ namespace ptxbuilder::detail {
 
 inline constexpr int kOutputStages = 2;  // one is written while the other leaves
 
-// Returns whether the code that is emitted stands in a role.
+// Returns whether the code that is emitted is in a role.
 bool in_role();
 
 // The two ends of a pipeline share this, which is made ahead of roles.

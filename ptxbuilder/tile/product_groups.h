@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::detail {
 
-// What is known of one accumulator, or of the registers of A of one product.
+// This is what is known of one accumulator, or of the registers of A of one product.
 struct AccumulatorState {
   bool written = false;                   // since it was made, or zeroed
   std::optional<int> group;               // that writes it, where that may be in flight
@@ -32,7 +32,7 @@ class ProductGroups {
   // first. Throws Error outside a group.
   void fence();
   // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products between
-  // which registers of theirs are written (its advisory C7513). Throws Error for what is computed behind the
+  // which registers of theirs are written (its advisory C7513). Throws Error for what is computed after the
   // group's first product.
   std::vector<Value> ahead_of_fence(const std::vector<Value>& registers);
   // A product of the open group writes the accumulator.
@@ -42,15 +42,15 @@ class ProductGroups {
   void product_of_copies();
   // Ends the group.
   void commit();
-  // At most `pending` of the groups are unfinished from here on.
+  // From here on, at most `pending` of the groups are unfinished.
   void wait(int pending);
 
   // The author reads, or writes, an accumulator. Throws Error, which names the group, while one may write it,
-  // for reading what nothing has written, and for writing behind the first product of an open group.
+  // for reading what nothing has written, and for writing after the first product of an open group.
   void read(const Accumulator& accumulator);
   void write(const Accumulator& accumulator);
 
-  // Calls `emission`, and returns the accumulators of which a product in it is the first to write.
+  // Calls `emission`, and returns the accumulators that a product in it is the first to write.
   std::vector<Accumulator> begun_in(const std::function<void()>& emission);
 
   // A role's code has no products of another's.

@@ -81,7 +81,7 @@ class Profiling {
   std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
   uint8_t role_ = 0;                                     // the number of the one that is being emitted
   bool completes_ = false;                               // a wait of its own is being emitted
-  // Variables of a thread, which start() sets: the units of its warp's next event and behind its last, which
+  // Variables of a thread, which start() sets: the units of its warp's next event and after its last, which
   // is 0 in lanes that do not record, and that of its warp's first event apart.
   llvm::Value *next_ = nullptr, *end_ = nullptr, *apart_ = nullptr;
   std::optional<uint32_t> slots_;  // in shared memory, for lanes that go apart
@@ -179,7 +179,7 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   if (timed != kTimed.end()) record(before ? EventKind::begin : EventKind::end, number_of("profile", *timed));
 }
 
-// A wait that this build alone has, right behind the issue, shows when the work is done.
+// A wait that this build alone has, right after the issue, shows when the work is done.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
   const uint8_t number = number_of("profile", fmt::format("{}{}", what, kCompletion));
   record(EventKind::begin, number);
@@ -200,7 +200,7 @@ void write_units(gmem to, EventKind kind, uint8_t name, u32 payload, u32 clock, 
 }  // namespace
 
 // A warp that multiplies has no time to lose between its products. So the clock alone is read here, and what
-// is noted is written together: behind the issue of the next products, or where a body begins or ends in
+// is noted is written together: after the issue of the next products, or where a body begins or ends in
 // which other events are noted. Between such places, all of a body runs equally often.
 void Profiling::note(EventKind kind, uint8_t name, u32 payload) {
   Builder& builder = Builder::current();

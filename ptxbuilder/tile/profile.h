@@ -29,7 +29,7 @@ class ProfileScope {
   // A warp has room for so many events, of 8 bytes in global memory, where one with a value counts as two. It
   // counts those beyond. Throws Error unless they are 32 to 2^20. With Detail::instructions, each wait, each
   // copy in bulk and each group of products is a region too, of its instruction's name, as
-  // "wgmma.wait_group", and the kernel has waits that show when products and stores are done, right behind
+  // "wgmma.wait_group", and the kernel has waits that show when products and stores are done, right after
   // their issue. That takes more time, and more events.
   enum class Detail : uint8_t { regions, instructions };
   explicit ProfileScope(uint32_t events = 1024, Detail detail = Detail::regions, Where where = Where::here());

@@ -1,4 +1,4 @@
-// Which tile of the output a CTA computes, and which next.
+// This says which tile of the output a CTA computes, and which next.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
@@ -7,7 +7,7 @@ namespace ptxbuilder {
 
 // An order of tiles. A group has `group` rows of tiles; its tiles are taken column by column from left to
 // right, and the groups from top to bottom. With `columns`, a group has `group` columns, and its tiles are
-// taken row by row. With `snake`, every second group goes backwards, so that it begins beside the end of
+// taken row by row. With `snake`, every second group goes backwards, so that it begins next to the end of
 // the group before it (Pallas calls this planar snake).
 struct Raster {
   constexpr Raster(int group = 16, bool columns = false, bool snake = false)  // NOLINT: a number is a group
@@ -34,11 +34,11 @@ struct HostTileIndex {
 // the block equally long in elements. Throws Error for a group below one.
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where = Where::here());
 
-// The same for a CTA of a grid of (columns, rows) tiles.
+// This is the same for a CTA of a grid of (columns, rows) tiles.
 TileIndex grouped_raster(Raster raster, Where where = Where::here());
 
-// The `linear`-th of rows x cols places, of which those along `minor_dim`, 0 for rows and 1 for columns, are
-// cut into tiles of `tile_width`, every second of which goes backwards along the other dimension: a Raster of
+// The `linear`-th of rows x cols places, where those along `minor_dim`, 0 for rows and 1 for columns, are cut
+// into tiles of `tile_width`, and every second tile goes backwards along the other dimension: a Raster of
 // so many that is a snake. The arguments belong to the device or, all of them, to the host. Throws Error for
 // another dimension, for a width below 1, and, on the host, for a place outside.
 //   rows 0 and 2 of 8 x 8 in tiles of 2 rows:  0  2  4  6  8 10 12 14   and  30 28 26 24 22 20 18 16
@@ -71,7 +71,7 @@ struct Turn {
 void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
-// How many tiles for_each_tile() has for this CTA, all turns together.
+// Says how many tiles for_each_tile() has for this CTA, all turns together.
 u32 tiles_of_cta(u32 rows, u32 cols, Where where = Where::here());
 
 }  // namespace ptxbuilder

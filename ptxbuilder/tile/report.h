@@ -25,7 +25,7 @@ class Reporting {
   // Emits what each warp writes when it begins, and when it is done with the kernel.
   void end();
 
-  // The address of `bytes` behind the start of this warp's slot, and of the memory.
+  // The address of `bytes` after the start of this warp's slot, and of the memory.
   gmem slot(uint32_t bytes = 0) const;
   gmem memory() const;
   // Writes the first half of the slot, for this warp or, where it comes apart, one of its lanes.
@@ -35,8 +35,8 @@ class Reporting {
   ReportFormat format_;
 };
 
-// Gives the kernel one more parameter, a pointer that the runtime passes, for what it writes beside its
-// results. Such a kernel waives spills and stack, since that takes registers.
+// Gives the kernel one more parameter, a pointer that the runtime passes, for what it writes in addition to
+// its results. Such a kernel waives spills and stack, since that takes registers.
 void add_own_pointer(Builder& builder, std::string_view name, std::string_view meaning);
 
 // Begins one where a scope of a watchdog or of checks is open; null otherwise.

@@ -114,8 +114,8 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  // Who takes number 0 sets this bit, by which the last one knows that the counter began there. Each CTA
-  // comes once more behind its last number, so that the bit is there by then.
+  // Whoever takes number 0 sets this bit, by which the last one knows that the counter began there. Each CTA
+  // comes once more after its last number, so that the bit is there by then.
   constexpr uint32_t kBegan = uint32_t{1} << 31;
   const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
   if_(taken == 0, [&] { add(kBegan); });
@@ -179,7 +179,7 @@ DynamicSteps::DynamicSteps(Kernel& k, gptr<u32> counter, u32 steps, int reading_
   claim_counter(k, counter);
   if (reading_warpgroups < 1)
     throw Error(fmt::format("dynamic steps: {} warpgroups read them; at least one", reading_warpgroups));
-  constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, of which one word is used
+  constexpr int kPlaces = 4, kWords = 4;  // of 16 bytes, with one word in use
   state_ = std::make_shared<State>(State{
       WorkCounter(counter), steps, Announcements(k, kPlaces, kWords, 4 * reading_warpgroups, "step"), {}});
   k.builder().on_finish([state = state_, reading_warpgroups, where = Where::here()] {

@@ -6,11 +6,11 @@
 
 namespace ptxbuilder {
 
-// Who shares the steps of a loop: this one is number `index` of `size`.
+// This says who shares the steps of a loop: this one is number `index` of `size`.
 struct Collective {
   u32 index = 0, size = 1;
 };
-// Returns that of named axes of the grid, the cluster or the role, of which the last runs fastest.
+// Returns that of named axes of the grid, the cluster or the role, where the last runs fastest.
 Collective collective(std::initializer_list<std::string_view> axes, Where where = Where::here());
 
 // This is what nd_loop() tells of a step.
@@ -21,8 +21,8 @@ struct LoopStep {
 
 // The options of nd_loop().
 struct LoopOptions {
-  // The grid is taken tile after tile, whose steps follow each other: so many along each axis, of which the
-  // axis is a multiple. None: row by row.
+  // The grid is taken tile after tile, whose steps follow each other: so many along each axis, and the axis
+  // is a multiple of that. None: row by row.
   std::vector<int> tiling = {};
 };
 

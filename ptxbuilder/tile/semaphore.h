@@ -11,7 +11,7 @@ struct SemaphoreSignal;
 // each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
 // Consistency Model", causality order). Threads that wait must run at the same time as those that signal: a
 // grid whose CTAs wait for CTAs that begin later has to be launched cooperatively (Kernel::cooperative),
-// since beside another kernel even one that fits may have some CTAs that never begin. At Scope::gpu the
+// since next to another kernel even one that fits may have some CTAs that never begin. At Scope::gpu the
 // threads of this GPU see the signals, at Scope::sys also those of other GPUs and the host; each function
 // throws Error at a lesser scope.
 class Semaphore {
@@ -57,7 +57,7 @@ struct SemaphoreSignal {
   u32 count = 1;
 };
 
-// Signals all of them behind one fence, of the widest of their scopes. The signals are in no order among each
+// Signals all of them after one fence, of the widest of their scopes. The signals are in no order among each
 // other: who has seen one of them sees what this thread has written before, and nothing of the others. Throws
 // Error where there is none.
 void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where = Where::here());

@@ -21,7 +21,7 @@ struct SharedPlace {
   smem address;
   std::optional<ViewRecord> view;
   bool transposed = false;          // the view
-  std::optional<TileView> filling;  // the view, of a producer's stage, which is told of writes there
+  std::optional<TileView> filling;  // the view, of a producer's stage, where writes are noted
 };
 
 }  // namespace ptxbuilder

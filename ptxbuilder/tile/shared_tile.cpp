@@ -12,9 +12,9 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kRowUnit = 16;  // bytes of which TMA and wgmma take multiples
+constexpr int kRowUnit = 16;  // TMA and wgmma take multiples of so many bytes
 
-// Where a coordinate lies before the swizzle, in bytes from the start of a stage.
+// Gives where a coordinate is before the swizzle, in bytes from the start of a stage.
 u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
   return to_device(in_bytes(tile.layout(), size_of(tile.dtype())).layout())(at).value();
 }

@@ -1,4 +1,4 @@
-// Tiles in shared memory: where each row and panel lies, and what copies and
+// Tiles in shared memory: where each row and panel is, and what copies and
 // matrix instructions need to know.
 #pragma once
 
@@ -51,7 +51,7 @@ class CopyView;
 class LoadView;
 
 namespace detail {
-// What a producer's stage is told of whatever fills its tiles.
+// Whatever fills the tiles of a producer's stage is reported to this.
 struct StageFilling {
   virtual ~StageFilling() = default;
   virtual void load(const LoadView& to) = 0;  // a bulk copy, before it is issued
@@ -71,7 +71,7 @@ class TileView {
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
-  // How a copy goes is not part of the place. So each of the following functions returns a
+  // A place does not say how a copy goes. So each of the following functions returns a
   // view that only copies take.
   //
   // TMA loads fetch this view once for all CTAs of the cluster along `axes`, one or more: each CTA fetches
@@ -109,8 +109,8 @@ class TileView {
   // address. All code that computes addresses uses this. Throws Error when the view begins, or may begin,
   // inside the swizzle's pattern, since then the swizzle cannot be applied to the offset alone.
   ComposedLayout layout(Where where = Where::here()) const;
-  // For a view of a pipeline's stage: the barrier on which loads into it complete, and, of a producer's, what
-  // is told of all that fills it.
+  // A view of a pipeline's stage has the barrier on which loads into it complete and, if a producer's, what
+  // notes all that fills it.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<detail::StageFilling>& filling() const { return filling_; }
 
@@ -129,15 +129,15 @@ class TileView {
 };
 
 // `stages` tiles of rows x cols elements, one after the other. A tile is row-major in panels. A panel is as
-// wide as the swizzle's span or, without swizzle, as the shape says, and lies in memory as TMA writes one
-// box and wgmma reads it. Only layout() says where an element lies.
+// wide as the swizzle's span or, without swizzle, as the shape says, and is in memory as TMA writes one
+// box and wgmma reads it. Only layout() says where an element is.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
              Where where = Where::here());
-  // The same in the place of other tiles, from whose bytes it takes the first. The two must not be in use at
-  // the same time; the emulator reports that as a race. Throws Error when `place` is of another kernel, too
-  // small, or not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
+  // This one is in the place of other tiles, from whose bytes it takes the first. The two must not be in use
+  // at the same time; the emulator reports that as a race. Throws Error when `place` is of another kernel,
+  // too small, or not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
   SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
              Where where = Where::here());
 
@@ -156,7 +156,7 @@ class SharedTile {
   // Maps (row, column) to the element from the start of a stage; the column is
   // (column in the panel, panel).
   const ComposedLayout& layout() const { return layout_; }
-  // Where an element lies before the swizzle, in bytes from the start of a stage.
+  // Gives where an element is before the swizzle, in bytes from the start of a stage.
   int linear_offset(int row, int col) const;
   int panels() const { return panels_; }
   int panel_cols() const { return shape_.cols / panels_; }
@@ -190,7 +190,7 @@ class SharedTile {
   uint32_t offset_ = 0;
 };
 
-// Bytes of shared memory that a tile has: those of all its stages, or of a view that lies in one piece, where
+// Bytes of shared memory that a tile has: those of all its stages, or of a view that is in one piece, where
 // the host knows. Another tile may take their place when nobody needs what is there.
 class SharedRegion {
  public:

@@ -21,7 +21,7 @@ struct BoxExtents {
   int cols, rows, outer_rows = 1;
 };
 
-// The rows of a view are along one dimension, or folded along two of which the first has `inner`, or pixels.
+// The rows of a view are along one dimension, or folded along two, the first with `inner`, or pixels.
 struct RowsOfView {
   int inner = 0;
   bool pixels = false;
@@ -88,7 +88,7 @@ BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::stri
                               hopper::box_extent));
     return {cols, rows};
   }
-  // A box lies without gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
+  // A box has no gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
   // aligned, since a row has 16 bytes at least.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
 }

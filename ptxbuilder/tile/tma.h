@@ -45,7 +45,7 @@ const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reductio
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                      const std::vector<u32>& coordinates, int inner_rows = 0);
 
-// Calls copy(address, coordinates) for each box of a part. The tile lies at `start` in shared memory, and
+// Calls copy(address, coordinates) for each box of a part. The tile is at `start` in shared memory, and
 // begins at `coordinates` in the tensor.
 void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::vector<u32>& coordinates,
               const std::function<void(smem, const std::vector<Argument>&)>& copy);
@@ -75,31 +75,31 @@ void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFil
 }  // namespace detail
 
 // Loads the box at `coordinates` into a view. There are 1 to 5 coordinates, in elements, innermost first. A
-// negative coordinate lies before the tensor. The first one must be a multiple of 16 bytes. What lies
+// negative coordinate is before the tensor. The first one must be a multiple of 16 bytes. What is
 // outside the tensor arrives as zeros, or as `.outside()` says. One thread calls this, or all call it and
 // `.when()` names one. The bytes complete on the view's barrier: that of its stage, of `.on(bar)` or of
 // `.expecting(bar)`. A tile wider than its swizzle's span takes one copy for each panel. More than 256 rows,
 // a multiple of 8, take several copies, each of equally many; so does a panel of more than 256 columns, a
-// multiple of 128 bytes, of which each row is copied by itself. The tensor map's recipe (box, swizzle, type,
+// multiple of 128 bytes, whose rows are copied one by one. The tensor map's recipe (box, swizzle, type,
 // fill) follows from the view. Throws Error when the box is illegal, when another copy uses the map with
 // another box or fill, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
 }
-// The same for a list of coordinates, whose length is known when the kernel is built. A negative
+// This takes a list of coordinates, whose length is known when the kernel is built. A negative
 // coordinate is given in two's complement.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates) {
   detail::emit_load(to, from, coordinates);
 }
 
 // The rows of a view follow each other along two dimensions of the tensor: `inner` of them along the one
-// behind the innermost, and so often along the next. They divide the view's rows. A tile's rows may so be a
-// product of two modes of a tensor, of which each ends by itself.
+// after the innermost, and so often along the next. They divide the view's rows. A tile's rows may so be a
+// product of two modes of a tensor, and each mode ends by itself.
 struct FoldedRows {
   int inner;
 };
-// This one loads such rows, all of which one copy takes: 256 along each dimension at most. CTAs that share
+// This one loads such rows, and one copy takes all of them: 256 along each dimension at most. CTAs that share
 // the load fetch whole multiples of `inner`, or parts that divide it.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      FoldedRows rows) {
@@ -133,7 +133,7 @@ inline void tma_prefetch(detail::Destination like, TensorMap from, const std::ve
   detail::emit_prefetch(like, from, coordinates);
 }
 
-// Stores a view to the box at `coordinates`; what lies outside the tensor is dropped. One thread calls
+// Stores a view to the box at `coordinates`; what is outside the tensor is dropped. One thread calls
 // this, or all call it and `.when()` names one. Before that, all writers execute
 // fence_proxy_async<Space::shared> and meet at a barrier. Afterwards the thread commits the store by
 // cp_async_bulk_commit_group.

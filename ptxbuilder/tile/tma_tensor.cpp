@@ -55,7 +55,7 @@ std::vector<u32> coordinates(const TensorCopy& copy, const std::vector<Slice>& s
   return result;
 }
 
-// The view has the copy's elements, one behind the other.
+// The view has the copy's elements, one after the other.
 void check_view(const TensorCopy& copy, const TileView& view, std::string_view operation) {
   const std::vector<int64_t>& extents = copy.extents();
   int64_t rows = 1;
@@ -93,7 +93,7 @@ CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const Tile
   record.boxes = copy.boxes();
   record.groups = groups;
   const size_t last = copy.extents().size() - 1;
-  // By which the number of the view's row grows along a dimension.
+  // The number of the view's row grows by this along a dimension.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
   for (size_t m = copy.map_modes().size(); m-- > 0;) {

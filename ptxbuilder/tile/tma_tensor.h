@@ -35,7 +35,7 @@ SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, S
 // Loads slices of a tensor into a view of as many elements. There is one slice for each dimension,
 // outermost first; the rows of the view are all dimensions but the last. One thread calls this. The
 // view says the rest, as in tile/tma.h: the barrier on which copy.bytes() complete, the CTAs that share
-// the load by multicast, each of which fetches an equal number of boxes, the L2 hint, the threads that
+// the load by multicast, where each fetches an equal number of boxes, the L2 hint, the threads that
 // make the copy, and the fill outside the tensor. The tensor map's recipe follows from the copy; the
 // launch gives the map copy.map_tensor(). The start along a transformed dimension must be a multiple of
 // its tile, and along a dropped one 0: Error if the host knows that it is not. Throws Error when the

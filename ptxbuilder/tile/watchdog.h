@@ -49,7 +49,7 @@ struct Awaited {
 void wait_while(
     const Awaited& awaited, const std::function<pred()>& goes_on, const std::function<void()>& body = [] {});
 
-// Notes barriers of threads and of the cluster, which it is told of as instructions.
+// Notes barriers of threads and of the cluster, which it sees as instructions.
 void watch_barriers(Builder& builder);
 
 }  // namespace detail
