@@ -1,4 +1,4 @@
-"""pb.scaled_mm beside torch.nn.functional.scaled_mm: e4m3 with scales of blocks, 1x128 of A, and 128x128 or 1x128 of B; in turns, as
+"""pb.scaled_mm against torch.nn.functional.scaled_mm: e4m3 with scales of blocks, 1x128 of A, and 128x128 or 1x128 of B; in turns, as
 captured graphs, so that the GPU alone counts. Then rows in groups.
 
   blocks.py [--drawn N] [--seed S] [--rounds N] [--random N] [--small]
@@ -76,7 +76,7 @@ def dense(m, n, k, of_blocks):
 
 
 def grouped(groups, m, n, k, of_blocks=True):
-    """The same in groups: the words of pb.matmul(), and the exact product of the first rows."""
+    """This is the same in groups: the words of pb.matmul(), and the exact product of the first rows."""
     ends = sorted(draw.randint(0, m) for _ in range(groups - 1)) + [m]
     a, b, of_a, of_b = e4m3(m, k), e4m3(groups, n, k), scales(up(k), m), scales(groups, *((up(n), up(k)) if of_blocks else (up(k), n)))
     some = min(m, 256)

@@ -1,4 +1,4 @@
-"""What a call costs the host, in microseconds, where everything is known and the GPU keeps up: matrices of 64 x 64.
+"""This measures what a call costs the host, in microseconds, where everything is known and the GPU keeps up: matrices of 64 x 64.
 
   calls.py [PTXB_H]   the folder of ptxb.h, by which the call from C is measured too (needs cc); kernels/c unless given
 """

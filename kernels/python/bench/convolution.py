@@ -1,4 +1,4 @@
-"""pb.conv2d beside torch.nn.functional.conv2d with channels last (cuDNN, the best of its algorithms): the distinct convolutions of
+"""pb.conv2d against torch.nn.functional.conv2d with channels last (cuDNN, the best of its algorithms): the distinct convolutions of
 ResNet-50 and two of a U-Net, f16, in turns.
 
   convolution.py [--batch N] [--rounds R] [--only WORD] [--gradients] [--small]
@@ -51,7 +51,7 @@ print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.
 
 
 def calls_of(x, w, stride, padding):
-    """What is measured, by its name; and of each the results to compare."""
+    """Gives what is measured, by its name, and the results of each to compare."""
     if not given.gradients:
         return {"": (lambda: pb.conv2d(x, w, stride=stride, padding=padding),
                      lambda: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding))}

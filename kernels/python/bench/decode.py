@@ -1,11 +1,11 @@
-"""Decoding over caches beside PyTorch's attention and, where they are here (scripts/peers/get), FlashAttention's CuTe kernels and
+"""Decoding over caches against PyTorch's attention and, where they are here (scripts/peers/get), FlashAttention's CuTe kernels and
 FlashInfer: one query of each sequence, in turns, L2 cold.
 
   decode.py [--sets NAME,...] [--shapes BATCH:HEADS:KEY_HEADS:COLUMNS:KEYS,... [--pages N,...] [--ragged] [--e4m3]] [--rounds N] [--check]
 
 TB/s of keys and values, and parts of the rate of a kernel of ours that only reads. A page of 0 is a cache in one piece. Ragged lengths
-are drawn by a seed from a long tail, up to KEYS. Caches are of bf16, or of e4m3 with scales of heads, beside which ours over bf16 is
-measured. --check holds each result against float64.
+are drawn by a seed from a long tail, up to KEYS. Caches are of bf16, or of e4m3 with scales of heads, and then ours over bf16 is measured
+too. --check holds each result against float64.
 """
 import argparse
 
@@ -14,7 +14,7 @@ import torch
 import ptxbuilder as pb
 import timing
 
-# By name: shapes, pages, and whether lengths are ragged and caches of e4m3.
+# These are, by name, shapes, pages, and whether lengths are ragged and caches of e4m3.
 SETS = {
     "even": ("1:32:8:128:8192,1:32:8:128:65536,1:32:32:128:8192,1:32:32:128:65536,16:32:8:128:8192,64:32:8:128:4096,1:32:8:64:8192,"
              "1:32:8:64:65536,16:32:8:64:8192,64:64:8:128:2048", "0,16,64", False, False),
@@ -111,7 +111,7 @@ def flashinfer_of(caches):
 
 
 def contenders_of(caches, ragged):
-    """Calls by name, each of which takes the next cache."""
+    """Calls by name; each takes the next cache."""
     def turned(function, all_of=caches):
         at = iter(range(1 << 62))
         return lambda: function(all_of[next(at) % len(all_of)])

@@ -1,4 +1,4 @@
-"""pb.einsum beside torch.einsum and beside the product of matrices of the same size: drawn contractions of two to four free dimensions,
+"""pb.einsum against torch.einsum and against the product of matrices of the same size: drawn contractions of two to four free dimensions,
 one or two that are summed over and now and then batches, whose operands lie in any order; bf16, in turns.
 
   einsum.py [--drawn N] [--seed S] [--rounds R] [--small]

@@ -1,4 +1,4 @@
-"""Rows of experts that the product gathers and scatters itself, beside those that are copied for it: pb.grouped_mm with a_rows and d_rows,
+"""Rows of experts that the product gathers and scatters itself, against those that are copied for it: pb.grouped_mm with a_rows and d_rows,
 without them on rows that are gathered already, with copies by index_select and index_copy, and torch._grouped_mm with these; bf16, in
 turns.
 

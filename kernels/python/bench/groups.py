@@ -1,4 +1,4 @@
-"""pb.grouped_mm beside torch._grouped_mm: rows in groups, with a matrix for each, and the gradient of these, whose k is grouped; bf16, in
+"""pb.grouped_mm against torch._grouped_mm: rows in groups, with a matrix for each, and the gradient of these, whose k is grouped; bf16, in
 turns.
 
   groups.py [--drawn N] [--seed S] [--shapes EXPERTSxROWSxNxK,...] [--small]

@@ -1,4 +1,4 @@
-"""pb.matmul beside torch.matmul, end to end, over shapes that are drawn: time, and error against float64.
+"""pb.matmul against torch.matmul, end to end, over shapes that are drawn: time, and error against float64.
 
   products.py [COUNT [SEED]]   20 shapes of bf16 unless given
 """

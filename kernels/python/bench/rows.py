@@ -1,4 +1,4 @@
-"""Operations on rows beside PyTorch's, eager and compiled, quack's where it is here (scripts/peers/get), and a copy that moves as many
+"""Operations on rows against PyTorch's, eager and compiled, quack's where it is here (scripts/peers/get), and a copy that moves as many
 bytes: bf16, in turns, L2 cold.
 
   rows.py [--columns N,...] [--mib N] [--operations NAME,...] [--warm]

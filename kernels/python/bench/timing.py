@@ -1,4 +1,4 @@
-"""What the measurements share: bursts of calls, taken in turns, of which the median counts."""
+"""The measurements share this: bursts of calls, taken in turns, whose median counts."""
 import statistics
 import time
 

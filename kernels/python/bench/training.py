@@ -18,7 +18,7 @@ letters, seeds = 64, (1, 2, 3)
 
 
 def text(generator):
-    """Draws sequences of eight letters each, of which another is likelier the oftener it has come: what only attention can tell."""
+    """Draws sequences of eight letters each, where a letter is likelier the oftener it has come: only attention can tell."""
     chosen = torch.rand(batch, letters, generator=generator).argsort(1)[:, :8]
     which = (torch.rand(batch, length + 1, generator=generator)**2 * 8).long()
     return chosen.gather(1, which).to(place)

@@ -1,7 +1,7 @@
 """A layer of experts of JAX's with our products: each token goes through the k experts that a router chooses, forward and backward, under
 jax.jit, against products one by one.
 
-It runs on a GPU where there is one, with its time beside jax.lax.ragged_dot's; else with products by the emulator.
+It runs on a GPU where there is one, with its time next to jax.lax.ragged_dot's; else with products by the emulator.
 """
 import functools
 import statistics
@@ -22,7 +22,7 @@ def probabilities(x, router):
 
 def layer(x, router, up, down, k, grouped, chosen=None):
     """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. The first product takes each row of x where it lies, and the second puts the results of a token side by side, to be
+    by its weight. The first product takes each row of x where it is, and the second puts the results of a token side by side, to be
     summed up in an order: so that a step repeats to the bit. Where probabilities are nearly equal, another precision chooses otherwise, so
     that who compares two says what is `chosen`."""
     all_weights = probabilities(x, router)

@@ -1,7 +1,7 @@
 """A layer of experts of PyTorch's with our products: each token goes through the k experts that a router chooses, forward and backward,
 compiled, against float64.
 
-It runs on a GPU where there is one, with its time beside torch._grouped_mm's; else with products by the emulator.
+It runs on a GPU where there is one, with its time next to torch._grouped_mm's; else with products by the emulator.
 """
 import statistics
 
@@ -21,7 +21,7 @@ def probabilities(x, router):
 
 def layer(x, router, up, down, k, grouped_mm, chosen=None):
     """x [tokens, d], router [d, experts], up [experts, d, 2 f] and down [experts, f, d]: the sum of the chosen experts' results, each
-    by its weight. The first product takes each row of x where it lies, and the second puts the results of a token side by side, to be
+    by its weight. The first product takes each row of x where it is, and the second puts the results of a token side by side, to be
     summed up in an order: so that a step repeats to the bit. Nothing of it is read by the host, so that a graph may hold it. Where
     probabilities are nearly equal, another precision chooses otherwise, so that who compares two says what is `chosen`."""
     experts, all_weights = router.shape[1], probabilities(x, router)

@@ -40,7 +40,7 @@ def transformer(token, attend, kind):
     return norm(x) @ unembedding.to(kind)
 
 
-# The state lies in the device's memory, where a graph finds it. A sequence begins in a step of its own: before, its tokens have no slot.
+# The state is in the device's memory, where a graph finds it. A sequence begins in a step of its own: before, its tokens have no slot.
 caches = [torch.full((2, batch * pages, page_rows, key_heads, columns), torch.nan, device=place).bfloat16() for _ in blocks]
 table = torch.randperm(batch * pages, device=place).int().view(batch, pages)
 token, logits = torch.randint(words, (batch,), device=place), torch.zeros(batch, words, device=place)

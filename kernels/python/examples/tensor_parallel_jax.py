@@ -1,6 +1,6 @@
 """A tensor-parallel MLP of JAX's with our products: y = gelu(x U) D, forward and backward, against one device.
 
-U is split by columns and D by rows over all devices, and one sum of all makes y. On two GPUs it prints the time of a step beside
+U is split by columns and D by rows over all devices, and one sum of all makes y. On two GPUs it prints the time of a step next to
 jnp.matmul's; without them it runs on two devices that JAX makes of the CPU, with products by the emulator.
 """
 import os

@@ -4,7 +4,7 @@
 
 Between its products each process has some of the tokens (sequence parallelism), and in them all tokens of its own heads and hidden units:
 rows are gathered by the products that take them, and scattered by those that make them. Where each process has a GPU, these are
-pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times puts a step beside the same with NCCL and PyTorch's kernels, both under
+pb.all_gather_matmul() and pb.matmul_reduce_scatter(), and --times puts a step next to the same with NCCL and PyTorch's kernels, both under
 torch.compile; else rows go over gloo, and products are the emulator's.
 """
 import argparse

@@ -96,7 +96,7 @@ class Kernel:
     path: str
     name: str
     sidecar: dict[str, Any]
-    # What it gives is as many tensors as it was told of, of the arguments' class.
+    # It gives as many tensors as load() has named, of the arguments' class.
     def __call__(self, grid: int | Sequence[int] | None = None, /, *, device: Any = None, **arguments: Any) -> Any: ...
 
 def load(path: str | PathLike[str], kernel: str | None = None, *, outputs: Mapping[str, Rule] | None = None,

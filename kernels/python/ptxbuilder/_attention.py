@@ -6,7 +6,7 @@ from . import _ext
 from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, name_of, untouched, warn_of_work
 
 
-# The tensors beside Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
+# The tensors other than Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
 Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale",
                     defaults=(None,) * 8)
 NO_EXTRAS = Extras()
@@ -30,19 +30,19 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     Packed sequences: tensors without their first dimension; `query_offsets` and `key_offsets`, int32 of one more than
     there are sequences, say where each begins and the last ends (FlashAttention's cu_seqlens), and `max_queries` and
     `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
-    behind the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
+    after the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
 
     `sinks`, float32 of Q's heads, are scores of a key without a value, which each query of the head sees; lse counts them.
 
     `dropout`, from 0 to below 1, is the part of the weights that is dropped, to the nearest 65536th; the others grow by
-    1 / (1 - dropout). What is dropped hangs on `dropout_seed` and on where a weight stands, so that it is the same in the
+    1 / (1 - dropout). What is dropped hangs on `dropout_seed` and on where a weight is, so that it is the same in the
     gradient: int32 [4] where Q is, 64 bits of a seed and 64 of an offset, the lowest first; or a number, or two, (seed, offset).
     PyTorch's default generator draws it where it is not given. dropout_mask() writes out what is kept.
 
-    Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what lies behind
-    them may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
+    Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what is after them
+    may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
     batch lie in the pages of its row of the table; `max_keys` is the most that a batch has, all
-    rows of n pages unless given. K and V may be of float8_e4m3fn beside Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
+    rows of n pages unless given. K and V may be of float8_e4m3fn with Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
     heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words
     of those who serve.
 

@@ -1,4 +1,4 @@
-"""What all frameworks share: names of types and devices, and products of more than one batch dimension."""
+"""All frameworks share this: names of types and devices, and products of more than one batch dimension."""
 import math
 import sys
 import warnings
@@ -129,7 +129,7 @@ def _shortened(numbers):
 
 
 def untouched(*tensors):
-    """Of each (shape, type's name), or None, a compact tensor as the extension takes it, in memory that there is not."""
+    """Gives for each (shape, type's name), or None, a compact tensor as the extension takes it, in memory that there is not."""
     return [None if x is None else (index + 1 << 44, *CODES[x[1]], x[0], None, 0, 0, False)  # 16 TiB apart
             for index, x in enumerate(tensors)]
 
@@ -193,7 +193,7 @@ def _open_door(x):
 
 
 def as_they_lie(call, compact, *operands):
-    """What `call` gives for the operands; where the library refuses how they lie, for copies without gaps."""
+    """Returns what `call` gives for the operands; where the library refuses how they lie, for copies without gaps."""
     try:
         return call(*operands)
     except ValueError as error:

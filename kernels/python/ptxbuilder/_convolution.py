@@ -13,7 +13,7 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
     lines, pixels], and the result [images, filters, lines, pixels], plus a bias for each filter.
 
     Tensors lie with channels last in memory (torch.channels_last; of numpy, views of arrays whose channels are last): the hardware
-    then loads the pixels under windows as they lie. Others are copied once, and the result lies with channels last.
+    then loads the pixels under windows as they lie. Others are copied once, and the result has channels last.
 
     `stride`, `padding` and `dilation` are a number, or one along lines and one along pixels; padding may be "same" or "valid". Strides
     are 1 to 8. `activation` is matmul()'s, and so are types, `out_dtype`, `precise`, `tf32` and `device`. Differentiable in x, w and the
@@ -32,7 +32,7 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
 
 
 class Words:
-    """This is all that a call says but its tensors. `windows` are the steps, the zeros before and behind, and the spreads, each along
+    """This is all that a call says but its tensors. `windows` are the steps, the zeros before and after, and the spreads, each along
     lines and along pixels."""
 
     def __init__(self, windows, groups, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
@@ -91,7 +91,7 @@ def _last(kit, x):
 
 
 def _lying(kit, x):
-    """The same, copied where the hardware does not take it as it lies."""
+    """The same, copied where the hardware does not take it as it is."""
     last = _last(kit, x)
     *outer, channel = zip(last.shape, kit.element_strides_of(last))
     lies = channel[0] == 1 or channel[1] == 1

@@ -19,7 +19,7 @@ def einsum(subscripts, a, b, *, alpha=1.0, out=None, out_dtype=None, precise=Fal
     is refused; so is "...".
 
     Types are those of matmul(), and so are `alpha` (a number), `out_dtype`, `precise`, `tf32` and `device`. `out` is written and
-    returned; JAX has none. Differentiable in A and B. In JAX, whose arrays lie without gaps, dimensions are brought beside each other
+    returned; JAX has none. Differentiable in A and B. In JAX, whose arrays lie without gaps, dimensions are brought next to each other
     by JAX and the product is matmul()'s. Raises ValueError that names the letter and the rule.
     """
     check_number("alpha", alpha)

@@ -12,7 +12,7 @@ from . import _ext
 from ._common import NAMES, device_of, door_of
 
 _SCALARS = {"float16": "<e", "float64": "<d", "float32": "<f"}
-# What a launch goes by in a sidecar, which says beside it what the compiler made of the kernel.
+# A launch goes by these words of a sidecar, which also says what the compiler made of the kernel.
 _OF_LAUNCH = ("kernel", "parameters", "threads", "block", "cluster", "dynamic_shared_bytes", "grid")
 
 _loaded = {}  # kernels for ever, by their handles
@@ -38,7 +38,7 @@ def _digest_of(path):
 
 
 def load(path, kernel=None, *, outputs=None, updates=(), device="auto", waive=()):
-    """A kernel by the path of its cubin or PTX, beside which its sidecar lies; of an image with several, `kernel`. A module of LLVM's,
+    """A kernel by the path of its cubin or PTX, with its sidecar next to it; of an image with several, `kernel`. A module of LLVM's,
     kernel.ll or kernel.bc, is compiled for the device, and needs no sidecar; `waive` names what ptxas may report of it, such as
     ["spills", "C7510"].
 
@@ -200,7 +200,7 @@ class Kernel:
         return [(path, self.kinds[path], x) for path in self.kinds if (x := _at(arguments, path, _nothing)) is not _nothing]
 
     def results(self, arguments):
-        """What a call returns, of all its arguments."""
+        """Gives what a call returns, of all its arguments."""
         results = tuple(_at(arguments, path) for path in (*self.outputs, *self.updates))
         return results[0] if len(results) == 1 else results or None
 
@@ -266,7 +266,7 @@ def is_number(x):
 
 
 def has_gaps(x):
-    """Whether elements do not follow each other as in C's arrays. JAX's always do."""
+    """Says whether elements do not follow each other as in C's arrays. JAX's always do."""
     return not (x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous if hasattr(x, "flags") else True)
 
 

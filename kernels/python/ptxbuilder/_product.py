@@ -7,8 +7,8 @@ from ._ext import eager_product  # a name of this module is found sooner than on
 from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
                       untouched, warn_of_work)
 
-# An operand beside A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend" (D's,
-# or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
+# An operand other than A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend"
+# (D's, or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
 # "columns_by_k" or "blocks", and its role "groups", "gather", "scatter", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
 # "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
@@ -22,11 +22,11 @@ NO_GRADIENT = ("{}: a product whose gradient is asked for has none: leave it out
 
 
 def is_traced():
-    """Whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
+    """Says whether torch.compile is at work, which does not see into the extension. PyTorch's function, once there is PyTorch."""
     return True
 
 
-# Not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
+# Arguments are not by keyword alone: Python looks the default of each such argument up in a dict, 0.2 to 0.3 us a call.
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
@@ -49,15 +49,15 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     With `gate`, D[.., j] = activation(x[.., 2 j]) x[.., 2 j + 1] of x = alpha A B + bias: half as many columns. With `slope_of`,
     [.., m, n] of C's type, D = x activation'(slope_of): the way back through an activation.
 
-    With `offs`, int32 in the device's memory, A [m, k] has the rows of groups one behind the other, of which group g ends at
-    offs[g], and B is [groups, k, n]: each group is multiplied by its own matrix. It may be empty; rows behind the last group have a
+    With `offs`, int32 in the device's memory, A [m, k] has the rows of groups one after the other, where group g ends at
+    offs[g], and B is [groups, k, n]: each group is multiplied by its own matrix. It may be empty; rows after the last group have a
     product of 0. bias and scale_b are [groups, n] then, scale_a [m]. Or groups divide k, of A [m, k] and B [k, n], and D is
-    [groups, m, n], the product of each group's part: of 16-bit types alone, best with A the transpose of what lies as B does.
+    [groups, m, n], the product of each group's part: of 16-bit types alone, best with A the transpose of what is laid out as B.
     The host does not read `offs`. Ends that fall or leave the tensor count as the nearest that do not. The gradient is of A and B
-    alone, with nothing behind the sum.
+    alone, with nothing after the sum.
 
     With `a_rows`, int32 [m] in the device's memory, row i of the product is that of row a_rows[i] of A, [any, k] with k side by side: of a
-    token that an expert takes, say, of which no copy is made. A row may come any number of times, and one that A does not have, as -1, is
+    token that an expert takes, say, which is not copied. A row may come any number of times, and one that A does not have, as -1, is
     zeros. `offs` may divide the rows. Not of batches, groups of k and scales of blocks. The gradient of A sums up those of a row's copies
     in float32, in no certain order on a GPU.
 
@@ -73,7 +73,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
 
     On the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them
     there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b`
-    and `slope_of`: then what stands behind the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
+    and `slope_of`: then what comes after the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
     Raises ValueError that names the operand and the rule.
     """
     if not is_traced():
@@ -111,7 +111,7 @@ def check_together(activation, c, gate, slope_of):
 
 
 def has_more(operands, options):
-    """Says whether there is more than C and a bias beside A and B, whose derivatives are the same kernels' products."""
+    """Says whether there is more than C and a bias next to A and B, whose derivatives are the same kernels' products."""
     return options.gate or any(x is not None for row, x in zip(ROWS, operands) if row.word not in ("c", "bias"))
 
 
@@ -144,7 +144,7 @@ def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, sw
     A recipe is PyTorch's ScalingType or its name: TensorWise, RowWise, BlockWise1x128 or, of B alone, BlockWise128x128; blocks come
     together, and of more than one scale, such as of blocks of 16 or 32, there is none. Scales lie as PyTorch's: 1x128 of A are
     [m, k/128] and of B [n, k/128], whose columns lie side by side, and 128x128 [k/128 and up to three more, n/128] likewise. Others are
-    copied, and those of float8_e8m0fnu converted to float32. ptxbuilder.matmul() takes more behind the sum.
+    copied, and those of float8_e8m0fnu converted to float32. ptxbuilder.matmul() takes more after the sum.
     """
     for which, swizzle in (("swizzle_a", swizzle_a), ("swizzle_b", swizzle_b)):
         if getattr(swizzle, "name", swizzle) not in (None, "NO_SWIZZLE"):
@@ -179,7 +179,7 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
     [m, k] and [groups, k, n] with the ends of groups of rows in `offs`, int32 in the device's memory, give [m, n]; [groups, m, k]
     and [k, n], whose columns are grouped, [m, n]; [m, k] and [k, n], whose k is grouped, [groups, m, n]; and without `offs`
     [groups, m, k] and [groups, k, n] are multiplied one by one. A bias, [groups, n], is of groups of rows alone. The host reads
-    nothing. Differentiable in both without a bias; ptxbuilder.matmul() takes more behind the sum.
+    nothing. Differentiable in both without a bias; ptxbuilder.matmul() takes more after the sum.
 
     With `a_rows`, int32 [m], rows of groups are gathered: row i is that of row a_rows[i] of mat_a; with `d_rows`, int32 [m], it becomes row
     d_rows[i] of the result, times its `d_weights`, float32 [m], which are matmul()'s scale_a. All as matmul() says.
@@ -196,7 +196,7 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
 
 
 def groups_k(a, b, offs):
-    """Whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong."""
+    """Says whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong."""
     if name_of(offs.dtype) != "int32" or offs.ndim != 1:
         raise ValueError(f"offs: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
     if a.ndim != 2 or b.ndim not in (2, 3):
@@ -243,7 +243,7 @@ def gradients_of_groups(product, turned, a, b, grad, needs):
 
 
 def only_offs(operands, options):
-    """Refuses what has no gradient beside groups."""
+    """Refuses what has no gradient with groups."""
     others = [row.word for row, x in zip(ROWS, operands) if x is not None and row.role not in ("groups", "gather", "scatter")]
     others += [word for word in ("alpha", "activation") if getattr(options, word) not in (None, 1.0)]
     for word in others:
@@ -311,7 +311,7 @@ def block_factors(operands, rows, columns, depth):
 
 
 def laid(kit, operands, rows, columns, folded, shape, depth):
-    """The operands as the extension takes them beside a product of `depth` that is folded."""
+    """The operands as the extension takes them with a product of `depth` that is folded."""
     *batch, m, n = shape
     by_word = {}
     for row, x, kind in in_lines(operands, tuple(rows), tuple(columns)):
@@ -347,7 +347,7 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
 def run(kit, a, b, out, operands, options, stream=None):
     """One product of tensors of any rank and of any strides; `kit` says how tensors are made and passed.
 
-    What the library refuses as it lies is copied, so that it lies along k, and tried once more.
+    What the library refuses as it is gets copied, so that it is contiguous along k, and tried once more.
     """
     a = a.swapaxes(-1, -2) if options.transpose_a else a
     b = b.swapaxes(-1, -2) if options.transpose_b else b
@@ -395,7 +395,7 @@ def run(kit, a, b, out, operands, options, stream=None):
             given[i] = None if x is None else kit.tensor(x)
         _ext.product(kit.tensor(as_it_lies(a, True)), kit.tensor(as_it_lies(b, False)), result, *values, *given)
 
-    # A copy of B lies along k, as some types have to.
+    # A copy of B is contiguous along k, as some types have to.
     as_they_lie(call, kit.compact, as_it_lies(a, True), as_it_lies(b, False), *(operands[i] for i in matrices))
     return out.reshape(shape) if is_made and folded != shape else out
 
@@ -412,7 +412,7 @@ def workspace_of(device, a, b, d, options, flags, operands):
                                   *operands)
 
 
-# ---- What stands behind the sum, by the framework's own arithmetic, whose derivatives it knows ----
+# ---- What comes after the sum, by the framework's own arithmetic, whose derivatives it knows ----
 
 
 def multiplied(x, lines):
@@ -424,7 +424,7 @@ def multiplied(x, lines):
 
 
 def added(x, operands, lines, beta, cast):
-    """x with beta C and all addends, of which `cast` makes tensors of x's type."""
+    """x with beta C and all addends, from which `cast` makes tensors of x's type."""
     for row, c in with_role(operands, "residual"):
         x = x + beta * cast(c)
     for row, addend, shape in lines:

@@ -36,7 +36,7 @@ class Operation:
 
         def type_of(name):
             kind = self.tensors[name]["type"]
-            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # as that of which it is the gradient
+            of = given.get(name[1:]) if kind == "any" and name.startswith("d") else None  # as that whose gradient it is
             known = {"number": "float32", "integer": "int32", "e4m3": "float8_e4m3fn"}.get(kind)
             return known or (of[1] if of else first_type)
 

@@ -7,7 +7,7 @@ typedef struct attention {
   operation call;
 } attention;
 
-/* The arguments of a call: the tensors of attention.def, of which `out` may be None, its numbers, its sizes,
+/* The arguments of a call: the tensors of attention.def, where `out` may be None, its numbers, its sizes,
  * and its flags with what host.h adds to them. */
 enum {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) AT_##name,
@@ -122,7 +122,7 @@ static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, 
              : NULL;
 }
 
-/* The gradients of an attention: those of O, Q, K and V, of which the first is read, and those of lse, which
+/* The gradients of an attention: those of O, which is read, Q, K and V, and those of lse, which
  * is read, and of sinks, which may be None. */
 enum { GRAD, DQ, DK, DV, GRADIENTS, LSE_GRAD = GRADIENTS, DSINKS, GRADIENT_ARGUMENTS };
 static const char* const gradient_words[GRADIENT_ARGUMENTS] = {

@@ -4,7 +4,7 @@
 
 #include "kernels/python/src/methods.h"
 
-/* What use_eager() was told, and keeps for ever. */
+/* This is what use_eager() has got, and keeps for ever. */
 static struct {
   PyTypeObject *tensor, *parameter; /* types of tensors that are nothing else besides */
   PyObject *mode_count, *is_tracing, *has_grad, *has_autocast; /* functions without arguments */
@@ -37,7 +37,7 @@ static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
 
 static bool is_plain(PyObject* x) { return Py_TYPE(x) == eager.tensor || Py_TYPE(x) == eager.parameter; }
 
-/* Whether a call without arguments gives a number or bool that is not 0; so it is where the call fails. */
+/* Says whether a call without arguments gives a number or bool that is not 0; true where it fails. */
 static bool is_true(PyObject* function) {
   PyObject* value = PyObject_CallNoArgs(function);
   const bool is = !value || PyObject_IsTrue(value) != 0;
@@ -78,7 +78,7 @@ static bool is_profiled(void) {
   return is != Py_False;
 }
 
-/* Whether one does of those that are not None. */
+/* Says whether one does of those that are not None. */
 static bool want_grad(PyObject* const* all, int count) {
   for (int i = 0; i < count; ++i)
     if (all[i] != Py_None && requires_grad(all[i])) return true;

@@ -108,7 +108,7 @@ const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, cons
 
 ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer);
 
-/* Where the call is to run. */
+/* This is where the call is to run. */
 typedef struct ffi_target {
   int device; /* a GPU's number, or EMULATOR */
   void* stream;

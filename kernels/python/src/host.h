@@ -1,5 +1,5 @@
-/* What Python and XLA share, without Python: devices that are opened once and kept for ever, kernels loaded
- * on each, and work on memory of the host, which is copied to a device and back.
+/* Python and XLA share this, which is without Python: devices that are opened once and kept for ever, kernels
+ * loaded on each, and work on memory of the host, which is copied to a device and back.
  *
  * Functions give NULL or an error's words, which are valid until the thread's next call. */
 #ifndef PTXBUILDER_PYTHON_HOST_H
@@ -33,8 +33,8 @@ typedef struct operation {
 
 /* Bits of a call, as Python and XLA's attributes pass them. */
 enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, GATE = 16 };
-/* The operands of a product beside A, B and D, as product.def has them and in its order. XLA's flags have the
- * bit HAS_OPERAND << i for each that is there. */
+/* The operands of a product other than A, B and D, as product.def has them and in its order. XLA's flags have
+ * the bit HAS_OPERAND << i for each that is there. */
 enum {
 #define PTXBUILDER_MATRIX(name, ...) OPERAND_##name,
 #define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
@@ -91,7 +91,7 @@ enum {
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
-/* Where the product has each of them; NULL for none. */
+/* Says where the product has each of them; NULL for none. */
 static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
   const ptxb_tensor** const places[OPERANDS] = {
 #define PTXBUILDER_MATRIX(name, ...) &p->name,

@@ -81,7 +81,7 @@ static bool read_arguments(launch* l, PyObject* from, ptxb_argument** first, siz
   return true;
 }
 
-/* Without Python's lock; `grid` is NULL for the sidecar's rule. */
+/* It runs without Python's lock; `grid` is NULL for the sidecar's rule. */
 static bool run_launch(launch* l, host_program* program, const uint32_t* grid, PyObject* values,
                        PyObject* device, PyObject* stream) {
   const operand none = {.tensor = {.device = {ON_CPU, 0}}};

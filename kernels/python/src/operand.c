@@ -88,7 +88,7 @@ static bool is_on_gpu(const ptxb_tensor* t) {
   return t->device.type == ON_CUDA || t->device.type == ON_MANAGED;
 }
 
-/* Whether PyTorch keeps a sign beside the memory, as of x.conj().imag, of which the exchange says nothing.
+/* Says whether PyTorch keeps a sign next to the memory, as of x.conj().imag; the exchange does not say it.
  * Such views have gaps, so that others are not asked. */
 static bool is_negative_view(PyObject* from, const ptxb_tensor* t) {
   if (t->ndim == 0 || !t->strides || t->strides[t->ndim - 1] == 1) return false;

@@ -26,7 +26,7 @@ PyObject* fail(const char* error);
 bool read_tensor(PyObject* from, operand* to, const char* name);
 /* As read_tensor(), and `*place` is the tensor; NULL for None. */
 bool read_optional(PyObject* from, operand* to, const char* name, const ptxb_tensor** place);
-/* What PyTorch is told of tensors that were written: its function of a tuple of them. */
+/* Sets what tells PyTorch of tensors that were written: its function of a tuple of them. */
 void tell_of_writes(PyObject* function);
 /* Tells it, unless the tensor is empty. Nothing of an operand that came as a tuple. */
 bool note_written(PyObject* tensor, const operand* o);
@@ -43,7 +43,7 @@ typedef struct target {
 bool choose_target(PyObject* device, PyObject* stream, const operand* first, const char* name, target* to);
 bool check_staged(const operand* o, const char* name);
 
-/* Of the framework's own memory, on its current stream. NULL with an exception. */
+/* Makes a tensor in the framework's own memory, on its current stream. NULL with an exception. */
 managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, int64_t* shape);
 
 /* Between them Python's lock is let go, and work on memory of the host leaves off where a signal's

@@ -74,7 +74,7 @@ static bool fold_batches(operand* o) {
   return true;
 }
 
-/* Of the numbers of A's rows, of all batches, one behind the other; whether they lie so. */
+/* Folds the numbers of A's rows, of all batches, one after the other; false if they are not in memory so. */
 static bool fold_rows(operand* o, const operand* a) {
   ptxb_tensor* t = &o->tensor;
   const int rows = a->tensor.ndim - 1;
@@ -122,8 +122,8 @@ static managed_tensor* allocate_result(product* p, ptxb_dtype type) {
   return made;
 }
 
-/* What the library takes: matrices, or as many of them of each, or with groups the shapes that these have. A
- * matrix B for all batches of A is one product of more rows. */
+/* Says whether the library takes it: matrices, or as many of them of each, or with groups the shapes that
+ * these have. A matrix B for all batches of A is one product of more rows. */
 static bool is_taken(product* p, const operand* d, bool is_grouped) {
   const int32_t ndim = p->a.tensor.ndim;
   if (is_grouped) return ndim == 2 && (p->b.tensor.ndim == 2 || p->b.tensor.ndim == 3);

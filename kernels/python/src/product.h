@@ -16,7 +16,7 @@ typedef struct product_numbers {
 
 /* Queues the product of A and B, which are read already, and gives `out`, or where that is None, a new tensor
  * of the type. NotImplemented for batches that are not the same of both, or of A alone; NULL with an
- * exception. `operands` are OPERANDS objects, each of which may be None. `device` and `stream` as
+ * exception. `operands` are OPERANDS objects, and each may be None. `device` and `stream` as
  * choose_target() takes them. */
 PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, const product_numbers* numbers,
                       ptxb_dtype type, PyObject* device, PyObject* stream);

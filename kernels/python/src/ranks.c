@@ -24,7 +24,7 @@ static int32_t read_memory(PyObject* given, void** memory) {
   return (int32_t)ranks;
 }
 
-/* `tensors` is a tuple of A, B, D, where all ranks' A is kept, and the scale, of which the last two may be
+/* `tensors` is a tuple of A, B, D, where all ranks' A is kept, and the scale; the last two may be
  * None. */
 static bool read_ranked(ranked* r, PyObject* tensors, PyObject* memory, PyObject* scatters) {
   const ptxb_ranked init = PTXB_RANKED_INIT;

@@ -55,7 +55,7 @@ typedef struct staged {
   } tensor[MOST_OPERANDS];
 } staged;
 
-/* Where the tensor's first byte and the one behind its last are. A tensor that is laid out as no product
+/* Says where the tensor's first byte and the one after its last are. A tensor that is laid out as no product
  * takes it is refused by the library before it is read. */
 static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   const char* begin = (const char*)t->data + t->byte_offset;
@@ -73,7 +73,7 @@ static void span_of(const ptxb_tensor* t, const char** from, const char** to) {
   *from = begin + first * size, *to = begin + last * size;
 }
 
-/* The one that stands for it on the device; NULL for NULL. */
+/* Gives the one in its place on the device; NULL for NULL. */
 static const ptxb_tensor* stage(staged* s, const ptxb_tensor* here, bool is_written) {
   if (!here) return NULL;
   const int64_t i = s->count++;
@@ -164,7 +164,7 @@ static void stage_convolution(staged* s, ptxb_convolution* p) {
   p->bias = stage(s, p->bias, false);
 }
 
-/* Of one whose gradient is asked for, nothing is written. */
+/* Where its gradient is asked for instead, nothing is written. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
 #include "kernels/attention/attention.def"
@@ -213,7 +213,7 @@ const char* host_run_staged(int device, const operation* o) {
   return error;
 }
 
-/* Of the arguments and the structs among them. */
+/* Stages the tensors of the arguments and of the structs among them. */
 static void stage_all(staged* s, ptxb_argument* arguments, size_t count, const bool* written) {
   for (size_t i = 0; i < count; ++i) {
     if (arguments[i].fields)

@@ -35,7 +35,7 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Reads those in `in` that the flags say, of which one that is written is where the second result is. */
+/* Reads those in `in` that the flags say; the one that is written is where the second result is. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;
@@ -86,7 +86,7 @@ void* xla_matmul_cuda(void* call) { return ffi_on_cuda(call, matmul, true); }
 
 /* ---- Attention ---- */
 
-/* The numbers and flags of an attention, of which tensors are given otherwise. */
+/* The numbers and flags of an attention, whose tensors are given otherwise. */
 static const char* read_attention(const ffi_call* call, ptxb_attention* p, int64_t* flags) {
   enum {
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) AT_##name,

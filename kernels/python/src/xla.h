@@ -9,7 +9,7 @@
  * dropout_seed, key_lengths, block_table, k_scale and v_scale; result O and, as they say, lse. Attributes
  * `scale`, float32, are the numbers of attention.def, and `numbers`, int64, its sizes and the flags.
  *
- * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes behind V,
+ * "attention_gradient": arguments Q, K, V, O, lse, dO and, as the flags say, what "attention" takes after V,
  * and the gradient of lse; results dQ, dK, dV and, with sinks, dsinks; attributes as of "attention".
  *
  * "rows": arguments and results are the tensors of ptxb_rows_table() that are read and written, in its order.

@@ -14,7 +14,7 @@ from .ffi import ffi_call, refuse_device
 
 
 def _flags_of(extras):
-    return sum(getattr(_ext, "HAS_" + name.upper()) for name in _attention.Extras._fields[2:]  # behind the offsets
+    return sum(getattr(_ext, "HAS_" + name.upper()) for name in _attention.Extras._fields[2:]  # after the offsets
                if getattr(extras, name) is not None)
 
 
@@ -50,7 +50,7 @@ def _gradients(q, k, v, o, lse, grad, *rest, extras, numbers, has_lse_grad):
 
 
 def _filled(there, arrays):
-    """The extras, of which `there` says whether they are given, of arrays that begin with those that are."""
+    """The extras, where `there` says which are given, of arrays that begin with those that are."""
     arrays = iter(arrays)
     return _attention.Extras(*(next(arrays) if is_given else None for is_given in there))
 
@@ -76,7 +76,7 @@ def _batched(function, refuses):
 
 @functools.lru_cache(maxsize=None)
 def _function(there, numbers, return_lse):
-    """Attention of (q, k, v, *extras), of which those are given that `there` says, for what is known when it is traced, with its
+    """Attention of (q, k, v, *extras), where those are given that `there` says, for what is known when it is traced, with its
     batches and its derivative."""
     def forward(q, k, v, *given, keeps=return_lse):
         return _call(q, k, v, _filled(there, given), numbers, keeps)

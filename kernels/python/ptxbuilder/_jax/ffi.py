@@ -11,7 +11,7 @@ for (_target, _platform), _handler in _ext.handlers().items():
 
 
 def device():
-    """Where an operation is compiled when it is traced. GPUs of one machine are taken to be alike."""
+    """Says where an operation is compiled when it is traced. GPUs of one machine are taken to be alike."""
     return 0 if jax.default_backend() in ("gpu", "cuda") else _ext.EMULATOR
 
 
@@ -35,7 +35,7 @@ def refuse_device(asked):
         raise ValueError("device: JAX's arrays are worked on where they are; jax.device_put() moves them")
 
 
-# Under jax.shard_map a type says over which axes of the mesh an array varies; how, JAX changed with 0.10.
+# A type says over which axes of the mesh an array varies under jax.shard_map; JAX changed how with 0.10.
 
 
 def _varies_over(x):
@@ -55,7 +55,7 @@ def alike(*operands):
 
 
 def struct_like(x, shape, dtype):
-    """Of a result that varies as the operand does."""
+    """Gives the struct of a result that varies as the operand does."""
     kind = jax.typeof(x)
     if not hasattr(kind, "manual_axis_type"):
         words = {"vma": kind.vma}

@@ -10,7 +10,7 @@ from .ffi import alike, check_arrays, refuse_device, struct_like
 
 
 def _check(name, parameter, x):
-    """What the library would refuse, when XLA is to run it."""
+    """Refuses what the library would refuse, when XLA is to run it."""
     kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
     if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX takes numpy's float64 as its float32
         raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and is given an array of {x.dtype}: give "
@@ -27,7 +27,7 @@ def _check_integer(name, dtype, value):
 
 
 def _traced_scalar(name, dtype, value):
-    """How the extension takes a scalar that is known when the call runs: (kind, an array without dimensions)."""
+    """Says how the extension takes a scalar that is known when the call runs: (kind, an array without dimensions)."""
     scalar_of(name, dtype, 0)  # which says what is wrong
     kind, given = NAMES[dtype], value.dtype
     is_integer = jnp.issubdtype(given, jnp.integer) or given == bool

@@ -1,5 +1,5 @@
 """The product of JAX's arrays, traced and not: a primitive of JAX's, whose derivatives are the same kernels' where there is nothing but C
-and a bias beside A and B; with more, they are those of JAX's functions behind the sum."""
+and a bias next to A and B; with more, they are those of JAX's functions after the sum."""
 import functools
 import math
 import types
@@ -30,7 +30,7 @@ def turned(x):
 
 
 def call(a, b, operands, options):
-    """A product of matrices or of batches of them, which lie as `options` say: (D,), or (D, what is written beside it)."""
+    """A product of matrices or of batches of them, which lie as `options` say: (D,), or (D, what is written with it)."""
     name = options.out_dtype
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * options.transpose_a | _ext.TRANSPOSE_B * options.transpose_b
 
@@ -169,7 +169,7 @@ ad.primitive_jvps[_product_p] = _moved
 
 
 def _transposed(dz, a, b, *beside, words, options):
-    """What goes back to A or to B, whichever is not known. The rule of jax.jvp makes no others than these bare products."""
+    """Gives what goes back to A or to B, whichever is not known. The rule of jax.jvp makes no others than these bare products."""
     transpose_a, transpose_b = options.transpose_a, options.transpose_b
     is_a = ad.is_undefined_primal(a)
     unknown, known = (a.aval, b) if is_a else (b.aval, a)
@@ -223,7 +223,7 @@ def general(a, b, bias, c, options):
 
 @functools.lru_cache(maxsize=None)
 def _whole(options):
-    """The product of tensors by word, for what is known when it is traced: (D,), or (D, what is written beside it)."""
+    """The product of tensors by word, for what is known when it is traced: (D,), or (D, what is written with it)."""
     activation, name = options.activation, options.out_dtype
 
     def operands_of(t):
@@ -334,7 +334,7 @@ def _gradients_of_groups(options, t, grads):
 
 
 def _gathered(a, rows):
-    """A copy of A's rows, of which those that A does not have are zeros."""
+    """A copy of A's rows, where those that A does not have are zeros."""
     return a.at[jnp.where(rows < 0, a.shape[0], rows)].get(mode="fill", fill_value=0)
 
 
@@ -349,8 +349,8 @@ def _jitted_groups(t, options):
 def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None):
     """jax.lax.ragged_dot, argument by argument: rows of lhs [m, k] in groups, of the sizes [groups] of integers, by rhs [groups, k, n].
 
-    Rows behind the last group are 0. Differentiable in lhs and rhs. `precision` may be None alone, for f32 is refused, and so may
-    `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, takes more behind the sum.
+    Rows after the last group are 0. Differentiable in lhs and rhs. `precision` may be None alone, for f32 is refused, and so may
+    `group_offset`. ptxbuilder.matmul() with `offs`, where groups end, takes more after the sum.
     """
     if precision is not None or group_offset is not None:
         raise ValueError("precision and group_offset: they are None; 16-bit operands are summed in f32, and all groups are there")
@@ -362,7 +362,7 @@ def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=Non
 
 
 def _check_known(out, device, **numbers):
-    """What JAX's arrays have none of, and what has to be known when a product is traced."""
+    """Refuses what JAX's arrays have none of, and traced values of what has to be known when a product is traced."""
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
     refuse_device(device)

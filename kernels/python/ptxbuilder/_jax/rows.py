@@ -30,7 +30,7 @@ def _call(operation, given, numbers, wanted, extents=()):
 
 
 def _by_name(operation, there, given):
-    """The tensors that an operation reads, of which `there` says that they are given, and None for others."""
+    """The tensors that an operation reads: those that `there` says are given, and None for others."""
     given = iter(given)
     return {name: next(given) if is_given else None for name, is_given in zip(operation.read, there)}
 

@@ -143,7 +143,7 @@ library.define(f"attention(Tensor q, Tensor k, Tensor v, {_extras}, {_words}, in
 
 
 def _split(rest):
-    """The extras, and what stands behind them."""
+    """The extras, and what comes after them."""
     count = len(_attention.Extras._fields)
     return _attention.Extras(*rest[:count]), rest[count:]
 

@@ -9,7 +9,7 @@ from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_comp
 
 
 def _leaves(kernel, arguments):
-    """What is passed, the fields of structs in their place, by how the operation takes it: read, written, reals, integers."""
+    """Gives what is passed, the fields of structs in their place, by how the operation takes it: read, written, reals, integers."""
     read, written, reals, integers = [], [], [], []
 
     def leaf(parameter, value, owner):

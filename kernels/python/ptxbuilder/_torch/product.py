@@ -25,13 +25,13 @@ _ext.use_eager(torch.Tensor, torch.nn.Parameter, tensors.mode_count, tensors.is_
 
 
 def take_over():
-    """From now on matmul() asks eager_product() first. Not while a call is traced, which changes nothing of Python's."""
+    """matmul() asks eager_product() first from now on, but not while a call is traced, which changes nothing of Python's."""
     _product.is_traced = is_compiling
 
 
 @tensors.named("ptxbuilder::matmul")
 def matmul(a, b, out, operands, options):
-    """What the extension's eager_product() leaves."""
+    """Does what the extension's eager_product() leaves."""
     if not is_compiling():
         take_over()
     operands, options = _product.alpha_as_given(operands, options,
@@ -134,7 +134,7 @@ _FUNCTIONS = {
 
 
 def _by_pieces(a, b, operands, options):
-    """The product, whose derivative is ours, and behind it PyTorch's functions, which have theirs."""
+    """The product, whose derivative is ours, and after it PyTorch's functions, which have theirs."""
     dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
     refused = [row.word for row, _ in _product.with_role(operands, "block_factor", "greatest", "result_factor")]
     for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
@@ -177,7 +177,7 @@ def _gradients(ctx, d_output):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
     def product(x, y, like, transpose_x=False, transpose_y=False):
-        """As `like` lies, a layer's weight with its columns side by side say: else the gradient would be copied once more."""
+        """Gives it laid out as `like`, a layer's weight with its columns side by side say: else the gradient would be copied once more."""
         if like.stride(-2) == 1 != like.stride(-1):
             return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
         d = _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, precise=precise, tf32=tf32,
@@ -254,7 +254,7 @@ def _traced(a, b, out, operands, options):
 
 
 # A Scalar, unlike a float, may be a number that is known when the graph runs, as of x.item(). A product with C and a bias at most has an
-# operation of its own, since each value of a schema costs every call 0.1 us. Behind these, the others have the operands that are read;
+# operation of its own, since each value of a schema costs every call 0.1 us. After these, the others have the operands that are read;
 # those that are written, and a result that is given, are by keyword. That is named `d`, since of an `out` Dynamo takes none with gaps.
 _READ = [i for i, row in enumerate(ROWS) if row.role != "greatest" and row.word not in ("bias", "c")]
 _WRITTEN = [row.word for row in ROWS if row.role == "greatest"]
@@ -267,10 +267,10 @@ library.define(f"matmul_with({_OPERANDS}) -> Tensor")
 library.define(f"matmul_amax({_OPERANDS}, *, {', '.join(f'Tensor({word}!) {word}' for word in _WRITTEN)}) -> Tensor")
 library.define(f"matmul_out({_OPERANDS}, *, Tensor(d!) d, {', '.join(f'Tensor({word}!)? {word}=None' for word in _WRITTEN)}) -> ()")
 
-_NOTHING = (None,) * (len(ROWS) - 3)  # of the operands behind C, a bias and alpha, of which the last is no operand of eager_product()
+_NOTHING = (None,) * (len(ROWS) - 3)  # of the operands after C, a bias and alpha; the last is no operand of eager_product()
 assert [row.word for row in ROWS[:3]] == ["c", "bias", "alpha"]
 
-# These stand behind A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
+# These come after A and B, as the schema has it. A dispatcher leaves out what is as it is unless said.
 _Values = namedtuple("_Values", ("bias", "c", "alpha", "beta", "activation", "out_dtype", "precise", "tf32", "device", "gate",
                                  *(f"read_{ROWS[i].word}" for i in _READ)),
                      defaults=(None, None, 1.0, 0.0, None, None, False, False, None, False) + (None,) * len(_READ))
@@ -372,7 +372,7 @@ def _rows_there(a, rows):
 
 
 def _gathered(a, rows):
-    """A copy of A's rows, of which those that A does not have are zeros."""
+    """A copy of A's rows, where those that A does not have are zeros."""
     if a.shape[0] == 0:
         return a.new_zeros((rows.shape[0], a.shape[1]))
     are, rows = _rows_there(a, rows)
@@ -380,7 +380,7 @@ def _gathered(a, rows):
 
 
 def _summed_by_row(a, rows, of_rows):
-    """Gives A's gradient from that of its rows, each of which may have been taken several times."""
+    """Gives A's gradient from that of its rows, which may have been taken several times."""
     if a.shape[0] == 0:
         return torch.zeros_like(a)
     are, rows = _rows_there(a, rows)

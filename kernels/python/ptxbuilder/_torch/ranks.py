@@ -187,7 +187,7 @@ scatter_operation.register_autograd(gradients_of_scatter, setup_context=keep_of_
 
 
 def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
-    """The rows of all ranks' A, one rank's behind the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
+    """The rows of all ranks' A, one rank's after the other's, times this rank's B: [ranks * rows, n] of [rows, k] and [k, n].
 
     All ranks of the group, by default of the world, make the same calls in the same order, on GPUs of one host that reach each other's
     memory. bf16 and f16, and e4m3fn into `out_dtype`, bf16 unless said or f16; rows of B and D are multiples of 16 bytes. The result is

@@ -1,4 +1,4 @@
-"""What operations on PyTorch's tensors share."""
+"""Operations on PyTorch's tensors share this."""
 import ctypes
 import functools
 import os
@@ -29,7 +29,7 @@ broadcast_shapes, broadcast_to = torch.broadcast_shapes, torch.broadcast_to
 
 
 def tensor(x):
-    return x.resolve_neg()  # the extension takes what lies in memory
+    return x.resolve_neg()  # the extension takes what is in memory
 
 
 def check_operands(required, **optional):
@@ -53,7 +53,7 @@ def check_operands(required, **optional):
 
 
 def check_meta(*tensors):
-    """Of an operation whose result has a shape alone: where PyTorch asks for that since one tensor is a meta tensor, all have to be."""
+    """Checks an operation that gives a shape alone: where PyTorch asks for that since one tensor is a meta tensor, all have to be."""
     if len({x.device.type == "meta" for x in tensors if x is not None}) > 1:
         raise ValueError("a meta tensor, which has no memory, among others that have: give all on one device")
 
@@ -64,7 +64,7 @@ NO_BATCH = "{} is not known to torch.func.vmap: leave it out, or call outside of
 
 
 def is_wrapped(*tensors):
-    """Whether one is torch.func's, as a batch of its vmap."""
+    """Says whether one is torch.func's, as a batch of its vmap."""
     return (not is_compiling() and has_transforms() is not None
             and any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors))
 
@@ -75,7 +75,7 @@ def is_vmapped():
 
 
 def refuse_negative(**tensors):
-    """Of tensors that are written, those whose memory has the other sign."""
+    """Refuses tensors that are written and whose memory has the other sign."""
     for name, x in tensors.items():
         if isinstance(x, torch.Tensor) and x.is_neg():
             raise ValueError(f"{name}: a view whose sign PyTorch keeps beside its memory, and it is written: give another")
@@ -178,12 +178,12 @@ def applied(function, *values):
 
 
 def place_of(device, first, name):
-    """As an operation of PyTorch's takes it: of tensors on the CPU it has to be said."""
+    """Gives the device as an operation of PyTorch's takes it: for tensors on the CPU it has to be said."""
     if device is None and first.device.type == "cpu":
         raise ValueError(f'{name}: its memory is on the CPU: move it to a GPU, or say device="emulator" to run there')
     return device if device is None else str(device)
 
 
 def there(device, first):
-    """Of an operation that PyTorch has brought to the tensors' place, by which the emulator may go without saying."""
+    """Gives the device of an operation that PyTorch has brought to the tensors' place, by which the emulator may go without saying."""
     return "emulator" if device is None and not first.is_cuda else device
