@@ -1,5 +1,5 @@
 // Reads PTX files of any origin, makes the round trip, and analyses each kernel: its portrait, its regions,
-// its differences from itself in disguise, of which there shall be none, and with --right what lint finds,
+// its differences from itself in disguise, which shall be none, and with --right what lint finds,
 // which shall be nothing but bank conflicts: these are so, and a kernel is right with them. Prints a line for
 // each file, and exits with 1 where one fails.
 //

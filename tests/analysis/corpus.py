@@ -2,8 +2,8 @@
 
   python3 tests/analysis/corpus.py [ours] [nvcc] [triton] [cutlass]    all of them unless some are named
 
-ours: every kernel with its defaults, gemm in many forms, and as beside CUTLASS's. nvcc: small kernels of CUDA C++ in tests/. triton: kernels of
-triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU is needed. cutlass: the kernels of
+ours: every kernel with its defaults, gemm in many forms, and as compared with CUTLASS's. nvcc: small kernels of CUDA C++ in tests/. triton:
+kernels of triton_kernels.py, in an environment of its own in build/triton, from PyPI; no GPU is needed. cutlass: the kernels of
 scripts/cutlass-diff, which nvcc takes minutes to make. What is made is kept under build/corpus. lint has to find nothing in these, but
 for nvcc's, which has instructions in forms that no kernel needs.
 Exit code 0: all is analysed; 1: something is not; 77: nothing could be made of what was asked for.

@@ -489,7 +489,7 @@ TEST_CASE("a stage is freed too early in a loop that begins behind its end") {
   CHECK(test::found_in_mutant(text, early) == "stage-release");
 }
 
-// kKernel with products of two steps in flight, of which the older one's stage is freed: `cell` makes its
+// kKernel with products of two steps in flight, where the older one's stage is freed: `cell` makes its
 // barrier's address, but for 32784, in %r61.
 std::string pipelined(const std::string& cell) {
   std::string text =
@@ -630,7 +630,7 @@ TEST_CASE("the fence between what threads write and wgmma may stand on either si
   CHECK(rules_that_find(unfenced) == std::set<std::string>{"proxy-fence"});
 }
 
-// The library's target is sm_90 or above unless it is told otherwise, and these would run on others too.
+// The library's target is sm_90 or above unless the caller says otherwise, and these would run on others too.
 TEST_CASE("nothing is found in the golden kernels but a target that some do not need") {
   std::set<std::string> plain;
   for (const std::string& name : golden_kernels()) {

@@ -32,7 +32,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-// A kernel of these lines, of which labels end with a colon.
+// A kernel of these lines, where labels end with a colon.
 std::string kernel(const std::string& name, std::initializer_list<const char*> lines) {
   std::string text = "\t.section .text." + name + ",\"ax\",@progbits\n" + name + ":\n";
   int address = 0;

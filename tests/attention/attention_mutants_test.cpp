@@ -86,7 +86,7 @@ Subject caches_of_e4m3() {
            {"parts", 2}}};
 }
 
-// The same in pages of two rows, of f16.
+// These are the same in pages of two rows, of f16.
 Subject caches_in_small_pages() {
   return {"attention",
           {{"queries", 4},

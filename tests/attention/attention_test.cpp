@@ -765,7 +765,7 @@ TEST_CASE("sixteen threads call one Attention, of several sizes, each for the fi
 namespace {
 
 // A device on which tune() finds the tile of number `take` the fastest, with the kernels that were loaded and
-// what was told meanwhile.
+// what was reported meanwhile.
 struct Tuner {
   explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 

@@ -354,7 +354,7 @@ TEST_CASE("caches of e4m3") {
   check_trial(trial, 3);
 }
 
-// Threads copy their rows, each 16 bytes of some; what no page has, a key behind the last or a page that is
+// Threads copy their rows, each 16 bytes of some; what no page has, a key after the last or a page that is
 // none, reads as zeros.
 TEST_CASE("pages of any number of rows") {
   uint64_t at = 0;

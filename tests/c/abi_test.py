@@ -23,7 +23,7 @@ def plain(text):
 
 
 def fields_of(body):
-    """(name, type) of each; what stands in braces is the type of what follows it."""
+    """(name, type) of each; what is in braces is the type of what follows it."""
     for declaration in re.findall(r"((?:[^;{]|\{[^}]*\})+);", body):
         base, first, *others = re.fullmatch(r"\s*(.*?[\s}])((?:\*\s*)*\w+(?:\[\w+\])?)((?:\s*,[^,{}]+)*)\s*", declaration, re.S).groups()
         for declarator in [first, *others[0].split(",")[1:]]:

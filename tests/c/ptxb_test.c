@@ -360,7 +360,7 @@ static void check_epilogues(unsigned seed) {
   discard_epilogue(&e);
 }
 
-/* A and B of ones in e4m3, so that sums are those of the scales, each of which is a power of two. */
+/* A and B of ones in e4m3, so that sums are those of the scales, which are powers of two. */
 static void check_block_scales(void) {
   enum { M = 24, N = 136, K = 272, BLOCKS = 3, WIDE = 2 };
   Matrix d;
@@ -414,7 +414,7 @@ static void check_block_scales(void) {
   discard(&d);
 }
 
-/* Rows in groups, each by a matrix of its own, of which the first, of no rows, does not count; and the same
+/* Rows in groups, each by a matrix of its own, where the first, of no rows, does not count; and the same
  * rows of A and D as k in groups. */
 static void check_groups(unsigned seed) {
   enum { M = 40, N = 24, K = 16, GROUPS = 3 };
@@ -491,7 +491,7 @@ static void check_groups(unsigned seed) {
     }
   CHECK(wrong == 0);
 
-  /* It does the same into rows of D backwards, of which two are not there. */
+  /* It does the same into rows of D backwards, two of them not there. */
   rows[9] = -1; /* its row is that of another */
   OK(ptxb_copy_in(device, numbers, rows, sizeof rows));
   p.d_rows = &of_rows;
@@ -1304,7 +1304,7 @@ static void check_convolution(unsigned seed) {
   discard(&x), discard(&w), discard(&y), discard(&bias);
 }
 
-/* What one rank knows without the others: the bytes of memory, and what is refused. */
+/* This is what one rank knows without the others: the bytes of memory, and what is refused. */
 static void check_ranked(void) {
   Matrix x, wide;
   make(&x, bf16, 4, 64, 64, 1, 0);

@@ -1,5 +1,5 @@
-// Operands of calls: which share memory, beside what a search of all their elements finds, the rules of their
-// places, and how a copy of them lies.
+// Operands of calls: which share memory, against what a search of all their elements finds, the rules of
+// their places, and how a copy of them is laid out.
 #include "kernels/call/operand.h"
 
 #include <doctest/doctest.h>
@@ -64,7 +64,7 @@ TEST_CASE("parts of one larger tensor do not share memory") {
   };
   CHECK(apart(planes(0, 20), planes(1, 20)));
   CHECK(!apart(planes(0, 21), planes(1, 20)));
-  // One without elements shares nothing, wherever it lies.
+  // One without elements shares nothing, wherever it is.
   CHECK(apart(columns(0, 48), of(at, DType::f16, 48, {{"row", 0, 128}})));
 }
 

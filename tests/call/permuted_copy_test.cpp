@@ -1,4 +1,4 @@
-// Copies of tensors whose modes come in another order, beside plain loops: drawn modes, gaps, sizes and
+// Copies of tensors whose modes come in another order, against plain loops: drawn modes, gaps, sizes and
 // alignments.
 //
 //   permuted_copy_test [--device=emulator|cuda|auto] [--permuted_copies=N]

@@ -499,7 +499,7 @@ TEST_CASE("a new kernel is a folder, and nothing is overwritten") {
   CHECK(made.code == 0);
   const auto json = nlohmann::json::parse(made.output);
   CHECK(json["files"] == nlohmann::json{"mine/mine.cpp", "mine/CMakeLists.txt", "mine/README.md"});
-  // This ptxb stands where it was built, which find_package cannot take.
+  // This ptxb is where it was built, which find_package cannot take.
   CHECK(json["commands"][0].get<std::string>().starts_with("cmake --install "));
   CHECK(json["commands"][2] == "cmake -B build -DCMAKE_PREFIX_PATH=$HOME/.local");
   for (const auto& file : json["files"]) CHECK(fs::file_size(folder.path / std::string(file)) > 300);

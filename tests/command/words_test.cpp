@@ -1,5 +1,5 @@
 // Tests what the command lines do with words that are numbers, files and folders: those that mean nothing are
-// refused, each beside one that means something, and output that does not arrive is a failure.
+// refused, each next to one that means something, and output that does not arrive is a failure.
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ const std::string gemm = "ptxb run gemm --m 64 --n 64 --k 64 --device emulator -
 }  // namespace
 
 TEST_CASE("output that cannot be written is a failure") {
-  const std::string full = " 2>&1 >/dev/full #";  // which run() has its own words behind
+  const std::string full = " 2>&1 >/dev/full #";  // with run()'s own words after it
   for (const std::string& words :
        {std::string("ptxb list"), std::string("ptxb list --json"), std::string("ptxb --help"),
         std::string("ptxb version --device emulator"), std::string("ptxb cache --json"),

@@ -357,7 +357,7 @@ TEST_CASE("the default directory follows XDG_CACHE_HOME, then HOME") {
 }
 
 TEST_CASE("processes and threads share one cache") {
-  // 8 processes with 4 threads each store and load the same 12 keys, of which some are damaged all the while,
+  // 8 processes with 4 threads each store and load the same 12 keys, where some are damaged all the while,
   // and keys of their own, in a cache so small that entries are evicted at any time. No load may return what
   // was not stored.
   Folder folder;

@@ -145,7 +145,7 @@ TEST_CASE("what the comparison leaves out, and what it keeps") {
 // rows lie 64 x 128 B on. B is along n, so 16 of k are 16 rows of 128 B.
 TEST_CASE("the descriptors of gemm_tile's wgmmas") {
   std::string ptx = ptx_of_family(command::family("gemm_tile"));
-  // A descriptor is the address in 16-byte units plus the fixed bits and the offset, of which the first is 0.
+  // A descriptor is the address in 16-byte units plus the fixed bits and the offset; the first is 0.
   std::map<std::string, std::pair<std::string, int64_t>> sums;
   std::regex add(R"((?:add\.s64|or\.b64)\s+(%rd\d+), (%rd\d+), (-?\d+);)");
   for (std::sregex_iterator i(ptx.begin(), ptx.end(), add), end; i != end; ++i)

@@ -314,7 +314,7 @@ TEST_CASE("emulator: a tensor map that the kernel changes serves once it is rele
           fault("fill_mode.shared::cta.b1024.b32 [%r2], 0", "elemtype.shared::cta.b1024.b32 [%r2], 13");
         }).find("it needs sm_100f") != std::string::npos);
   CHECK(fault("fill_mode", "l2_mode", ".l2_mode stands where it has .") == Fault::unsupported);
-  // Changed where it lies, it has to be released as well.
+  // Changed where it is, it has to be released as well.
   const std::string again =
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n@%p0 bra W;\n"
       "tensormap.replace.tile.fill_mode.global.b1024.b32 [%rd3], 0;";

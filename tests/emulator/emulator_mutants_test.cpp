@@ -273,7 +273,7 @@ TEST_CASE("no mutant of the GEMM is proved for all schedules, and the schedules 
     std::string what;
     const auto fault = fault_of([&] { run(mutant, 0, nullptr, delayed); }, &what);
     CAPTURE(what);
-    CHECK(fault.has_value() == !m.causes.empty());  // of which a note has none
+    CHECK(fault.has_value() == !m.causes.empty());  // a note has none
   }
   MESSAGE(table << named << " name a schedule, and the others fail on any");
   CHECK(named >= 16);

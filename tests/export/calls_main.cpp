@@ -64,7 +64,7 @@ void before_the_first_launch() {
   mock.load = Status::success;
 }
 
-// Eight threads at once, none of which has a context, while the caller captures a stream.
+// Eight threads at once, none with a context, while the caller captures a stream.
 void first_use() {
   mock.capturing = true, mock.capture_mode = CaptureMode::global;
   std::vector<std::thread> threads;
@@ -138,7 +138,7 @@ void tensor_maps() {
   CHECK(add_multicast_load() == 0);
   CHECK(mock.max_dynamic_shared > 48 * 1024);
   const int encodes = mock.encodes;
-  mock.parameter_sizes = {8, 8, 8};  // of which the mock's maps have the address
+  mock.parameter_sizes = {8, 8, 8};  // the mock's maps have the address of these
   CHECK(add(whole()) == 0);
   CHECK(mock.encodes == encodes + 3 && mock.parameters[0] == reinterpret_cast<uint64_t>(block));
   CHECK(mock.config.grid_x == 2 &&

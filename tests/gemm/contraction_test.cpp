@@ -21,7 +21,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// The smallest tile that takes the operation, of which there are several even in small products.
+// The smallest tile that takes the operation, so that there are several even in small products.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size,
                              int multiprocessors) {
   for (const auto& [bm, bn, consumers] : {std::tuple{64, 32, 1}, {64, 64, 1}, {128, 64, 2}, {128, 128, 2}}) {

@@ -23,7 +23,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// Small tiles, of which there are several even in small products, swapped ones among them.
+// Small tiles, so that there are several even in small products, swapped ones among them.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size,
                              int multiprocessors) {
   for (const auto& [bn, swapped] :

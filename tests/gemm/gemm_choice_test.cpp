@@ -107,7 +107,7 @@ TEST_CASE("tiles are divided so that no CTA has more than its share") {
           if (d.rest > 0 && 2 * d.rest <= ctas && depth > 1)
             CHECK(d.ctas == std::min({ctas / d.rest, depth, int64_t{split}}));
         }
-  // 40 of 172 tiles are left, for three CTAs each; 90 of 222, of which two have three; 124 of 256, which stay
+  // 40 of 172 tiles are left, for three CTAs each; 90 of 222, where two have three; 124 of 256, which stay
   // whole.
   CHECK(tile_division(172, 132, 448, 4).ctas == 3);
   CHECK(tile_division(222, 132, 448, 2).tiles == 3);

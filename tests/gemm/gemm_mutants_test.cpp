@@ -170,7 +170,7 @@ TEST_CASE("emulator: gemm of rows in groups and its mutants") {
   check_wrong(subject, mutants);
 }
 
-// Gathered rows, of which each thread copies pieces of its own: it has their numbers from memory.
+// Gathered rows, where each thread copies pieces of its own: it has their numbers from memory.
 TEST_CASE("emulator: gemm of gathered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},
@@ -199,7 +199,7 @@ TEST_CASE("emulator: gemm of gathered rows and its mutants") {
                          {}}});
 }
 
-// Scattered rows, of which each thread stores pieces of its own, times the weight of its row.
+// Scattered rows, where each thread stores pieces of its own, times the weight of its row.
 TEST_CASE("emulator: gemm of scattered rows and its mutants") {
   const Subject subject("gemm", {{"m", 200},
                                  {"n", 72},

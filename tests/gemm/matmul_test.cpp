@@ -40,7 +40,7 @@ runtime::Device& device() {
   return *device;
 }
 
-// Small tiles, of which there are several even in small products.
+// Small tiles, so that there are several even in small products.
 kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kernels::GemmSize& size, int) {
   kernels::GemmTile t;
   t.bm = 64;
@@ -134,7 +134,7 @@ TEST_CASE("types") {
                          {DType::u8, DType::s8, DType::f32}}) {
     MatmulCase c = sized(40, 70, 200);
     c.a = a, c.b = b, c.d = d;
-    check_case(c);  // of which many rows are no multiple of 16 bytes
+    check_case(c);  // many of its rows are no multiple of 16 bytes
     c.fast_accumulation = false;
     if (size_of(a) == 1) check_case(c);
   }
@@ -173,7 +173,7 @@ TEST_CASE("strides and addresses that TMA does not take are copied, those that i
   check_fresh(c, false);
   c = plain;
   c.beta = 2;
-  c.c_lie.offset = c.c_lie.gap = 1;  // read as it lies
+  c.c_lie.offset = c.c_lie.gap = 1;  // read as it is
   check_fresh(c, false);
   c = plain;
   c.a_lie.offset = 1;
@@ -919,7 +919,7 @@ TEST_CASE(
 
 TEST_CASE("clusters divide k together: each CTA adds up with those that have its tile in the others") {
   struct Division {
-    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, of which some are left for all to divide
+    int multiprocessors, cluster_m, cluster_n;  // for 3 x 4 tiles, where some are left for all to divide
   };
   for (const Division& d : {Division{10, 2, 1}, {10, 1, 2}, {0, 2, 2}, {7, 2, 1}, {0, 4, 1}, {0, 2, 4}}) {
     MatmulOptions options;
@@ -1151,7 +1151,7 @@ TEST_CASE("a gate, a slope and 8-bit results are asked for in ways that go toget
 
 namespace {
 
-// A device on which tune() finds the tile of number `take` the fastest, with what was told meanwhile.
+// A device on which tune() finds the tile of number `take` the fastest, with what was reported meanwhile.
 struct Tuner {
   explicit Tuner(runtime::Device& on = device()) : clock(on) {}
 

@@ -375,7 +375,7 @@ TEST_CASE(".loc lines are the author's, never those of the library") {
   for (std::sregex_iterator i(text.begin(), text.end(), file), end; i != end; ++i) files.insert((*i)[2]);
   CHECK(files == std::set<std::string>{"tests/ir/builder_test.cpp"});
 
-  // The line that is in force where an instruction stands.
+  // The line that is in force where an instruction is.
   auto line_of = [&](const char* instruction) {
     size_t at = text.find(instruction);
     REQUIRE(at != std::string::npos);

@@ -56,7 +56,7 @@ u64 descriptor_of(smem at) {
   return ((u64(u32(at)) & 0x3ffff) >> 4) | u64(fields.encode());
 }
 
-// This is where word `word` of row `row` of such a matrix lies.
+// This is where word `word` of row `row` of such a matrix is.
 u32 word_of(u32 row, u32 word) { return row * 4 + word / 4 * 32 + word % 4; }
 
 // The four registers of A that a thread of a warpgroup has (PTX ISA, wgmma, "Register Fragments"), from rows

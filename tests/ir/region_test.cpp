@@ -644,7 +644,7 @@ TEST_CASE("values on the host are as any in C++") {
     std::swap(pair[0], pair[1]);
     s.p[i] = pair[0];
   });
-  std::optional<u32> in_turn;  // one variable of the host for two branches, each of which reads what it wrote
+  std::optional<u32> in_turn;  // one variable of the host for two branches, and each reads what it wrote
   if_(x == 4u, [&] { in_turn = x + 1, s.p[2] = *in_turn; });
   if_(x == 5u, [&] { in_turn = x + 2, s.p[2] = *in_turn; });
   while_([&] { return x == 6u; }, [&] { s.p[3] = x; });

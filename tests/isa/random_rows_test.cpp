@@ -2,7 +2,7 @@
 // (isa/lower.h), and ptxas judges the text of what it lets pass. A draw is legal by construction, from the
 // notation of its row; so three have to agree.
 //
-//   unit_tests random_rows_test --draws=20000    as many; 1,500 unless told
+//   unit_tests random_rows_test --draws=20000    as many; 1,500 by default
 //   unit_tests random_rows_test --seed=42        the draws of that seed; printed with each failure, which
 //                                                --seed=THAT --draws=1 repeats alone
 #include <doctest/doctest.h>
@@ -76,7 +76,7 @@ struct Draw {
   }
 };
 
-// A mnemonic of which one word is replaced by one of another mnemonic, left out or written twice. It may be
+// A mnemonic with one word replaced by one of another mnemonic, left out or written twice. It may be
 // one of the manual nevertheless.
 std::string disturbed(const std::string& key, Random& random) {
   const auto words_of = [](const std::string& text) {

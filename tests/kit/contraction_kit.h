@@ -42,7 +42,7 @@ inline std::string text(const ContractionCase& c) {
   return all + fmt::format("; {} {} seed {}", name(c.type), name(c.out), c.seed);
 }
 
-// A tensor of whole numbers, of which all types hold those from -4 to 4.
+// A tensor of whole numbers from -4 to 4, which all types hold.
 class ContractionData {
  public:
   static constexpr int64_t kGuard = 256;

@@ -16,7 +16,7 @@ struct ConvolutionCase {
   DType type = DType::bf16, out = DType::bf16;
   bool bias = false;
   kernels::Activation activation = kernels::Activation::none;
-  std::array<int64_t, 3> gaps = {};  // behind the channels of x, w and y
+  std::array<int64_t, 3> gaps = {};  // after the channels of x, w and y
   uint64_t seed = 1;
 
   int64_t windows(size_t d) const {
@@ -102,7 +102,7 @@ struct ConvolutionTrial {
     device.synchronize();
     return (result == ConvolutionResult::y ? y : result == ConvolutionResult::x ? x : w).from_device();
   }
-  // Says what is wrong; "" where nothing is. All that lies between and around the elements stays as it was.
+  // Says what is wrong; "" where nothing is. All that is between and around the elements stays as it was.
   std::string wrong(kernels::Convolution& convolution) { return wrong(convolution, expected()); }
   std::string wrong(kernels::Convolution& convolution, const std::vector<double>& right) {
     const std::vector<double> is = found(convolution, arguments());

@@ -73,7 +73,7 @@ class GuardedMatrix {
   }
   // An element of the host's copy, as it was filled.
   double value(int64_t batch, int64_t row, int64_t column) const { return *values(batch, row, column); }
-  // This begins at an element: the others of its row are after it, and each further row lies `stride` on.
+  // This begins at an element: the others of its row are after it, and each further row is `stride` on.
   const float* values(int64_t batch, int64_t row, int64_t column) const {
     return values_.data() + offset_ + batch * batch_stride_ + row * stride_ + column;
   }

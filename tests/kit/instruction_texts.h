@@ -14,7 +14,7 @@ class InstructionTexts {
   // The functions of the text all have these parameters.
   InstructionTexts(const std::string& text, std::vector<std::string> parameters);
 
-  // A function's instructions of the mnemonic's kind, which is its first word. In place of a register stands
+  // A function's instructions of the mnemonic's kind, which is its first word. A register is shown as
   // the parameter or the number that it holds, or which of the instruction's results it is. Of moves such as
   // mov and cvt, by which operands come into place, only those that have the mnemonic itself count.
   std::vector<std::string> of(const std::string& function, std::string_view mnemonic) const;

@@ -37,7 +37,7 @@ std::string suite_of(const doctest::TestCaseData& test) {
   return std::filesystem::path(test.m_file.c_str()).stem().string();
 }
 
-// The suites of this executable, and of which of them a test ran.
+// The suites of this executable, and those with a test that ran.
 struct Suites : doctest::IReporter {
   static inline std::set<std::string> all, run;
 

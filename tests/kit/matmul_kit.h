@@ -171,7 +171,7 @@ class MatmulTrial {
 
  private:
   // The findings about some rows: how many elements are wrong, and between what the greatest |D| before its
-  // factor lies, and what it is as stored.
+  // factor is, and what it is as stored.
   struct Seen {
     size_t wrong = 0;
     std::string first;
@@ -186,7 +186,7 @@ class MatmulTrial {
   };
 
   int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
-  // Groups of any sizes, of which many are 0; what is after the last of them is in none.
+  // Groups of any sizes, many of them 0; what is after the last of them is in none.
   void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
     const int64_t extent = operation_.groups_of_k ? case_.size.k : case_.size.m;
     std::vector<int64_t> ends;
@@ -251,7 +251,7 @@ class MatmulTrial {
     while (group < case_.size.batches && end_of(group) <= row) ++group;
     return group;
   }
-  // Elements without gaps are a row. C in place lies as D does.
+  // Elements without gaps are a row. C in place is laid out as D.
   void add_operand(kernels::ProductOperand which, const Lie& lie) {
     const kernels::ProductOperandRow& row = kernels::product_operands[static_cast<size_t>(which)];
     const auto& [m, n, k, batches] = case_.size;

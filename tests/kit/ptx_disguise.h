@@ -56,7 +56,7 @@ class Disguise {
            !s.instruction.operands.back().text.starts_with("%clock") &&
            pure.contains(ptx_text::split_opcode(s.instruction.opcode)[0]);
   }
-  // This says whether two statements declare variables of which neither names the other, and which differ in
+  // This says whether two statements declare variables where neither names the other, and which differ in
   // more than the name: of others that the host can reach the order tells which is which.
   static bool are_apart(ptx_text::Statement a, ptx_text::Statement b) {
     if (a.kind != ptx_text::Statement::Kind::declaration || b.kind != a.kind) return false;

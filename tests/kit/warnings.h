@@ -1,4 +1,4 @@
-// It collects what is told on standard error while it lives.
+// It collects what is written to standard error while it lives.
 #pragma once
 
 #include <unistd.h>

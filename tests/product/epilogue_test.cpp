@@ -1,5 +1,5 @@
 // The library's epilogues against the same in float64: of a tile that hangs over its output, upright and
-// transposed, where what lies outside is neither read nor counted.
+// transposed, where what is outside is neither read nor counted.
 //
 //   epilogue_test [--device=emulator|cuda|auto]
 #include "ptxbuilder/product/epilogue.h"

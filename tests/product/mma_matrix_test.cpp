@@ -156,7 +156,7 @@ Matrix random_matrix(int rows, int cols, DType type, uint32_t seed) {
 
 // Column j of A P is column (5 j + 3) mod k of A.
 Matrix permutation(int k) {
-  Matrix p(k, k);  // n x k, as B lies
+  Matrix p(k, k);  // n x k, laid out as B
   for (int j = 0; j < k; ++j) p.at(j, (5 * j + 3) % k) = 1;
   return p;
 }

@@ -1,6 +1,6 @@
 """Every C++ and CUDA file of the project is as clang-format leaves it; names the first line of each file that is not.
 
-  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN keeps sums of what was right, of which nothing is asked again
+  format_test.py SOURCE KNOWN   SOURCE is the top of the project; KNOWN keeps sums of what was right, which is not checked again
 """
 import hashlib
 import os

@@ -1,4 +1,4 @@
-# cmake -DSOURCE=... -P layers.cmake: a folder includes only what stands above it in this list, and no public header
+# cmake -DSOURCE=... -P layers.cmake: a folder includes only what is above it in this list, and no public header
 # pulls LLVM, fmt or JSON into its users.
 cmake_policy(SET CMP0057 NEW)
 set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print ptxbuilder/ptx ptxbuilder/analysis ptxbuilder/layout ptxbuilder/plan ptxbuilder/proof ptxbuilder/ir ptxbuilder/tile
@@ -7,7 +7,7 @@ set(layers ptxbuilder ptxbuilder/isa/manual ptxbuilder/isa ptxbuilder/isa/print 
     kernels/family kernels/call kernels/rows kernels/ranks kernels/gemm kernels/steps kernels/attention kernels/attention_gradient kernels/measure kernels/tune kernels/export kernels/simulate
     kernels/inspect kernels/command kernels/bench/peers kernels/bench kernels/c kernels/python/src tests)
 # Some go their own way: the runtime knows the base and the machine's limits, and the PTX text the base alone. A room of kernels/
-# knows the library, of which PTX text and its analysis are for those that look at PTX, and the rooms that are named. The table of
+# knows the library, whose PTX text and its analysis are for those that look at PTX, and the rooms that are named. The table of
 # instructions recognises those of PTX text.
 set(library ${layers})
 list(FILTER library EXCLUDE REGEX "^kernels/|^tests|^ptxbuilder/(ptx|analysis)$")

@@ -153,7 +153,7 @@ def part_library(work, prefix, source, cxx, build_folder):
 
 
 def part_runtime(work, prefix, source, cxx, build_folder):
-    """The runtime alone, without LLVM, beside the package of another one; and what CMake says where something is missing."""
+    """The runtime alone, without LLVM, next to the package of another one; and what CMake says where something is missing."""
     alone = f"{work}/runtime"
     run("cmake", "--install", build_folder, "--prefix", alone, "--component", "runtime")
     size = sum(os.path.getsize(path) for path in files_of(alone))
@@ -218,7 +218,7 @@ def check_configuring(work, prefix, source, cxx):
     expect(configure("builder", "", no_llvm), "component 'builder' needs libLLVM-")
 
     def with_llvm(version):
-        """A program that links another LLVM's library too, which is found behind ptxbuilder."""
+        """A program that links another LLVM's library too, which is found after ptxbuilder."""
         return (f"add_library(LLVM SHARED IMPORTED)\nset_target_properties(LLVM PROPERTIES IMPORTED_LOCATION /nowhere/libLLVM.so)\n"
                 f"set(LLVM_VERSION_MAJOR {version})\nadd_executable(two {source}/launcher/launcher.cpp)\n"
                 "set_target_properties(two PROPERTIES EXCLUDE_FROM_ALL ON)\ntarget_link_libraries(two PRIVATE ptxbuilder::load LLVM)")
@@ -310,7 +310,7 @@ def lint(packages):
                   "malformed-contact", "bogus-mail-host-in-debian-changelog",  # the authors have no address
                   "embedded-library",  # LLVM and what it needs
                   "no-manual-page",  # commands.md
-                  "pkg-config-unavailable-for-cross-compilation"]  # the folder that CMake was told
+                  "pkg-config-unavailable-for-cross-compilation"]  # the folder that CMake was given
     if not shutil.which("lintian"):
         return None
     return subprocess.Popen(["lintian", "--suppress-tags", ",".join(on_purpose), *packages], stdout=subprocess.PIPE,

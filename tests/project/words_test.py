@@ -43,7 +43,7 @@ def is_hashed(path):
 
 
 def comments(path):
-    """Yields each block of comments as its lines with their numbers; a comment beside code is a block of its own."""
+    """Yields each block of comments as its lines with their numbers; a comment after code is a block of its own."""
     mark = r"#" if is_hashed(path) else r"//"
     block, in_c = [], False
     for number, line in enumerate(read(path).split("\n"), 1):

@@ -7,7 +7,7 @@ namespace ptxbuilder::test::proof_families_test {
 
 TEST_CASE("every kernel as it is registered is proved") {
   CHECK(command::families().size() >= 6);
-  int whole = 0;  // kernels with products, of which every operand is proved
+  int whole = 0;  // kernels with products, whose operands are all proved
   for (const command::Family& family : command::families()) {
     Kernel kernel = family.build(command::Fields(family.fields));
     Proof proof = prove(kernel.record());

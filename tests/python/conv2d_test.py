@@ -1,4 +1,4 @@
-"""Convolutions of images on the emulator, beside sums of numpy's products: windows, memory formats and types, what is refused, and the
+"""Convolutions of images on the emulator, against sums of numpy's products: windows, memory formats and types, what is refused, and the
 gradients of those of PyTorch."""
 import importlib.util
 import itertools

@@ -50,7 +50,7 @@ for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND",
     check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
     check(lse, expected_lse, 1e-4, "e4m3", page, scales)
 
-# What append() has divided by its scales, decode() multiplies by them.
+# decode() multiplies by the scales what append() has divided by them.
 tokens, rows, by = 20, 8, np.array([0.3, 0.7], np.float32)
 k, v = random.standard_normal((2, tokens, 2, 32)).astype(BF16)
 caches = pb.append(k, v, *(np.zeros((4, rows, 2, 32), E4M3) for _ in range(2)), np.arange(tokens, dtype=np.int32) + rows, k_scale=by,

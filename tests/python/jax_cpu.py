@@ -1,4 +1,4 @@
-"""Tests of JAX on the CPU begin with this: the Python that has it, and how XLA compiles. It stands before `import jax`."""
+"""Tests of JAX on the CPU begin with this: the Python that has it, and how XLA compiles. It comes before `import jax`."""
 import gc
 import os
 

@@ -32,7 +32,7 @@ def product_of(case):
 
 
 def check_beside(pb):
-    """Every case, as it lies, and under jax.jit with A and B turned."""
+    """Every case, as it is, and under jax.jit with A and B turned."""
     for case in reference.PRODUCTS:
         tensors, wide_ones, words, has_amax = product_of(case)
         more = {"amax": True} if has_amax else {}

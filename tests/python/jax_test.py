@@ -104,7 +104,7 @@ X, Y = drawn(8, 32, dtype=jnp.float32), drawn(8, 32, dtype=jnp.float32)
 check(jax.jit(lambda X, Y: tma(X=X, Y=Y, alpha=3.0) + 1)(X, Y), 3 * wide(X) + wide(Y) + 1, 1e-6, "saxpy_tma")
 by_rows = jax.shard_map(lambda x, y: saxpy(x=x, y=y, alpha=2.0, count=x.size), mesh=mesh, in_specs=(P("x"), P("x")), out_specs=P("x"))
 check(jax.jit(by_rows)(x, y), 2 * wide(x) + before, 1e-6, "saxpy on two devices")
-# A struct's tensors, of which one is written and one allocated.
+# A struct's tensors, one written and one allocated.
 scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 
 

@@ -1,4 +1,4 @@
-"""ptxbuilder in one process with others that bring an LLVM of their own, imported in any order, each of which compiles.
+"""ptxbuilder in one process with others that bring an LLVM of their own, imported in any order, and each compiles.
 
   neighbours_test.py   with those of jaxlib, llvmlite and Triton that this Python has
 """

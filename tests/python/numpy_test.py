@@ -32,7 +32,7 @@ named = inspect.signature(pb.matmul).parameters
 for row in pb._product.ROWS:
     kit.check(row.word in named and (f"`{row.word}`" in pb.matmul.__doc__ or row.label in pb.matmul.__doc__.split()), row)
 
-# Tools are told of the functions' own types.
+# Tools are given the functions' own types.
 stub = ast.parse(open(pb.__file__ + "i").read())
 for name in ("matmul", "grouped_mm", "scaled_mm", "attention", "load", "warm_up"):
     told = [node.args for node in stub.body if isinstance(node, ast.FunctionDef) and node.name == name]
@@ -485,7 +485,7 @@ for call, text in ((lambda: pb.grouped_mm(a, of_groups, ends.astype(np.int64), d
     with kit.refused(text):
         call()
 
-# Gathered rows, in groups and of one matrix, however A lies; and what is refused.
+# Gathered rows, in groups and of one matrix, however A is laid out; and what is refused.
 rows, few = reference.GATHERED, drawn(reference.ROWS_OF_A, 72)
 for x in (few, few.T.copy().T, drawn(reference.ROWS_OF_A, 80)[:, :72], few[:, ::-1]):
     exact = reference.gathered(wide(x), rows)

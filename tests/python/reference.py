@@ -173,12 +173,12 @@ def drawn_product(case, random):
 
 # ---- Products in groups ----
 
-# Groups of rows or of k, of which there are `ALL`, end here: some are empty, and the last rows are in none.
+# Groups of rows or of k, `ALL` of these, end here: some are empty, and the last rows are in none.
 ENDS, ALL = np.array([0, 9, 9, 84, 120], np.int32), 130
 
 
 def gathered(a, rows):
-    """Rows of A, of which those that A does not have are zeros."""
+    """Rows of A, where those that A does not have are zeros."""
     are = (rows >= 0) & (rows < len(a))
     return np.where(are[:, None], a[np.where(are, rows, 0)], 0)
 

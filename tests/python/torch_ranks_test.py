@@ -1,7 +1,7 @@
 """Ranks of a process group call each other on the GPUs of this host, a process for each: torch_ranks_test.py [--ranks 2]
 
 Calls are right by float64 for drawn shapes and types, forward and backward, in graphs, in two streams, with one rank late, and under
-torch.compile. kernels/python/bench/ranks.py puts them beside NCCL.
+torch.compile. kernels/python/bench/ranks.py compares them with NCCL.
 """
 import argparse
 import os

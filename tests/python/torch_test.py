@@ -81,7 +81,7 @@ for shapes in (((8, 16, 24), (24, 32)), ((2, 1, 16, 24), (3, 24, 8))):  # what w
     for x, y in zip(torch.autograd.grad((product(a, b) * weight).sum(), (a, b)),
                     torch.autograd.grad(((a.float() @ b.float()) * weight).sum(), (a, b))):
         check(x, y, 2**-7, shapes)
-# A gradient lies as its tensor does, so that none is copied once more on its way to a weight's `grad`.
+# A gradient is laid out as its tensor, so that none is copied once more on its way to a weight's `grad`.
 rows, layer, columns = drawn(2, 16, 24).requires_grad_(), drawn(32, 24).requires_grad_(), drawn(24, 16).requires_grad_()
 for way in (product, by_compiler(product)):
     for x, words, operands in ((rows, dict(transpose_b=True), (rows, layer)),
@@ -352,7 +352,7 @@ with kit.refused("V: <class 'numpy.ndarray'> beside tensors of PyTorch's"):
 
 # torch.jit.trace has the operations in its graph, for other shapes and for gradients too.
 a, b, heads = drawn(32, 64), drawn(64, 48), drawn(2, 20, 2, 64)
-state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # what the extension asks, of which PyTorch says nothing
+state = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p))(tensors.tracing_state())  # what the extension asks; PyTorch does not document it
 for operands, function in (((a, b), product), ((a, b), lambda a, b: product(a, b, activation="gelu", transpose_a=False)),
                            ((a, b), lambda a, b: product(a, b, out=a.new_zeros(a.shape[0], 48))),
                            ((a, b), lambda a, b: product(a, b, scale_a=a[:, 0].float(), amax=torch.zeros(1))),
@@ -451,7 +451,7 @@ tma = pb.load(f"{sys.argv[1]}/saxpy_tma", outputs={"y": "X"}, device="emulator")
 X, Y = drawn(8, 32, dtype=torch.float32), drawn(8, 32, dtype=torch.float32)
 for way in (tma, torch.compile(lambda **words: tma(**words), fullgraph=True, backend="aot_eager")):
     check(way(X=X, Y=Y, alpha=3.0, device="emulator"), 3 * X + Y, 1e-6)
-# A struct's tensors, of which one is written and one allocated.
+# A struct's tensors, one written and one allocated.
 scaled = pb.load(struct_kernel.files(), updates=["p.to"], outputs={"y": "p.x"}, device="emulator")
 for way in (scaled, by_compiler(lambda grid, **words: scaled(grid, **words))):
     to = torch.zeros(1000)

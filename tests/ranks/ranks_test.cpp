@@ -18,7 +18,7 @@ kernels::RankedTile small_tile(int ranks, int cluster) {
   return tile;
 }
 
-// Two calls, one queued after the other, of which the second finds the first one's data.
+// Two calls, one queued after the other, where the second finds the first one's data.
 void call_twice(const RankedCase& c, const kernels::RankedTile& tile, uint64_t seed,
                 const LoadOptions& options) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));

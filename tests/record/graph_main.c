@@ -1,5 +1,5 @@
 /* A program that captures a fill, two launches and a copy, and adds a third launch by hand; it launches the
- * graph three times, of which the last has another parameter. */
+ * graph three times, the last with another parameter. */
 #include "driver_calls.h"
 
 static const char ptx[] =

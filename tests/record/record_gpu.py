@@ -2,7 +2,7 @@
 
   python3 tests/record/record_gpu.py PTXB
 
-A kernel that the driver links from PTX, a product by tensor maps, programs of CUDA's runtime by nvcc, one of which launches a graph,
+A kernel that the driver links from PTX, a product by tensor maps, programs of CUDA's runtime by nvcc, one that launches a graph,
 a kernel of Triton, alone and in a graph of PyTorch's, and one of PyTorch; each is left out where its tools are not there. Exit code 0: all replay,
 1: some do not, 77: there is no GPU.
 """

@@ -69,7 +69,7 @@ TEST_CASE("each thread's scalar, turn after turn, by clusters of 1 to 8 CTAs") {
   check_scalars<f32>(3, Reduction::max, 0);
 }
 
-// The rows of a matrix, of which each CTA of a cluster has some columns, divided by their sums after their
+// The rows of a matrix, where each CTA of a cluster has some columns, divided by their sums after their
 // greatest is taken off, as of a softmax. One role reduces, the other does not take part.
 TEST_CASE("tiles and rows, two reductions of different size in turn, in a role beside another") {
   constexpr int kRows = 64, kCols = 32;

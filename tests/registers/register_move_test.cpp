@@ -20,7 +20,7 @@ namespace {
 
 double least_of(DType type) { return type == DType::u8 || type == DType::u32 ? 0 : -8; }
 
-// Every layout of a 64 x cols tile, of which thread, row and column are not yet to be trusted.
+// Every layout of a 64 x cols tile, whose thread, row and column are not yet to be trusted.
 std::vector<RegisterLayout> layouts(int cols) {
   TileExtent extent{64, cols};
   std::vector<RegisterLayout> all = {

@@ -1,5 +1,5 @@
 // The CUDA device without a GPU: a driver that is missing, that is broken, and a mock that answers as it is
-// told.
+// asked to.
 #include "runtime/cuda_device.h"
 
 #include <dlfcn.h>
@@ -639,7 +639,7 @@ TEST_CASE("tensor maps are checked before the driver sees them") {
   pixels.strides = {256, 2304, 18432};
   pixels.im2col = {{-3, -1}, {-2, -1}, {2, 1}};
   CHECK(device->encode(pixels).bytes[127] == std::byte{0xff});
-  // The channels, the pixels, the corners and the step along the dimension behind the channels.
+  // The channels, the pixels, the corners and the step along the dimension after the channels.
   CHECK(mock.box == std::vector<uint32_t>{32, 64, static_cast<uint32_t>(-3), static_cast<uint32_t>(-2), 2});
   pixels.im2col->lower[0] = -129;
   CHECK_ERROR(device->encode(pixels), "tensor map: a corner of -129; -128 to 127 are possible for rank 4");

@@ -33,7 +33,7 @@ Signature signature() {
 class Memory {
  public:
   explicit Memory(size_t warps) : bytes_((kCalibrationUnits + warps * kUnits) * kUnitBytes) {
-    // An event costs 10 clocks, of which 4 lie in an empty region.
+    // An event costs 10 clocks, 4 of them in an empty region.
     for (uint32_t i = 0; i < kCalibrationUnits; ++i)
       put(i, profile_format::Event{i % 2 ? EventKind::end : EventKind::begin, 0, 0, i / 2 * 20 + i % 2 * 4});
   }
@@ -74,7 +74,7 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-// Two multiprocessors, of which the second begins 300 us later; all four warps end after 4 ms or more.
+// Two multiprocessors, where the second begins 300 us later; all four warps end after 4 ms or more.
 Memory known() {
   Memory m(4);
   const std::array<std::pair<uint64_t, uint64_t>, 4> spans = {
@@ -203,7 +203,7 @@ TEST_CASE(
   span(1, EventKind::span_begin, 500'100, 8);
   span(0, EventKind::span_end, 3'950'000, 7);  // of the first warp, which records in order
   span(1, EventKind::span_end, 500'400, 8);
-  span(1, EventKind::span_end, 500'500, 8);  // of which another warp has told
+  span(1, EventKind::span_end, 500'500, 8);  // an end that was recorded already
   span(2, EventKind::span_begin, 3'950'000, 7);
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   REQUIRE(p.spans.size() == 3);

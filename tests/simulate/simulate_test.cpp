@@ -694,7 +694,7 @@ TEST_CASE("a folder of Triton's cache says threads, shared memory and scratch me
   CHECK(k.signature.cluster[0] == 2);
   CHECK(k.signature.dynamic_shared_bytes == 4096);
   CHECK(k.scratch == std::vector<uint64_t>{64, 0});
-  // The kernel writes after the first 64 B of its scratch memory, of which there are 128 for two CTAs.
+  // The kernel writes after the first 64 B of its scratch memory, which has 128 for two CTAs.
   SimulateOptions options;
   options.scratch = k.scratch;
   options.sidecar = [&](const std::string&) { return k.signature; };

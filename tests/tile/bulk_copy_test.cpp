@@ -117,7 +117,7 @@ struct RowsCase {
   uint32_t count, column;
 };
 
-// out's rows `to[i]` get in's rows `from[i] + shift`, by columns from `column` on; `from` lies in shared
+// out's rows `to[i]` get in's rows `from[i] + shift`, by columns from `column` on; `from` is in shared
 // memory.
 Kernel moved_rows(const RowsCase& c, uint32_t shift, bool adds) {
   Kernel k("moved_rows");

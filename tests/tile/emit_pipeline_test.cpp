@@ -117,7 +117,7 @@ TEST_CASE("emit_pipeline runs a body over a grid, ahead of which blocks are load
 // Each CTA has some rows: y = x + bias, sum = of its blocks' columns; the count of blocks is carried.
 TEST_CASE("emit_pipeline: fixed blocks, a carry, CTAs that have different numbers of steps, and none") {
   Running running;
-  constexpr int kRows = 40, kCols = 32, kBlock = 8, kCtas = 4;  // the last of which has no step
+  constexpr int kRows = 40, kCols = 32, kBlock = 8, kCtas = 4;  // the last CTA has no step
   const Floats x = numbers_from(kRows * kCols, 1), bias = numbers_from(kCols * 8, 5);
   Floats sums(kCtas * kBlock * kCols), counts(kCtas);
   for (int b = 0; b < kRows / kBlock; ++b) {
@@ -381,7 +381,7 @@ TEST_CASE("a pipeline that the device finds to have no step leaves sums of zero"
   }
 }
 
-// y = x + bias of tiles of rows, each of which has a bias of its own.
+// y = x + bias of tiles of rows, where each tile has a bias of its own.
 TEST_CASE("fixed blocks of several stages are loaded a tile ahead") {
   Running running;
   constexpr int kRows = 48, kCols = 32, kBlock = 8;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kTiles = 7, kRows = 32, kColumns = 64;
 
 // D = 2 S, of tiles one below the other. Two consumers see each tile; a stage is lent for it to one of them,
-// in turn and whole, or to both, each of which writes half of it.
+// in turn and whole, or to both, and each writes half of it.
 Kernel doubled(int stages, bool to_both) {
   Kernel k("doubled");
   auto [S, D] = k.params<TensorMap, TensorMap>("S", "D");

@@ -709,7 +709,7 @@ TEST_CASE("places that are shared") {
   });
 }
 
-// This is what alternatives take, and where each lies.
+// This is what alternatives take, and where each is.
 TEST_CASE("a shared place is as large as its largest alternative, and each object is aligned as it needs") {
   Kernel k("k");
   SharedTile before = k.shared<f32>({1, 4}, SwizzleNone, 1, "before");  // 16 B

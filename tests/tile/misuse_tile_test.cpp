@@ -65,7 +65,7 @@ void load_both(Producer& producer, SharedTile sA, SharedTile sB, TensorMap A, Te
   tma_load(sB[s], B, 0, 0);
 }
 
-// A ring of two stages of two tiles that the threads of a role fill, and of which `produce` is the author's.
+// A ring of two stages of two tiles that the threads of a role fill, where `produce` is the author's.
 void thread_ring(const std::function<void(Producer&, SharedTile, SharedTile)>& produce) {
   Kernel k("k");
   SharedTile sA = k.shared<f16>({64, 64}, Swizzle128B, 2), sB = k.shared<f16>({128, 64}, Swizzle128B, 2);

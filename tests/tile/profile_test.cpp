@@ -57,7 +57,7 @@ runtime::Profile run(Running& running, Kernel k, std::vector<uint32_t>& out) {
   runtime::Buffer memory(*running.device, 4 * out.size());
   memory.fill(0);
   runtime::ProfileBuffer profile(*running.device, compiled.signature, {kCtas});
-  for (int launch = 0; launch < 2; ++launch)  // of which the last is read
+  for (int launch = 0; launch < 2; ++launch)  // the last is read
     kernel.launch({.grid = {kCtas}}, {runtime::pointer(memory, DType::u32), profile});
   running.device->synchronize();
   out = memory.copy_out<uint32_t>();

@@ -226,7 +226,7 @@ TEST_CASE("steps from a counter: each is taken once, in roles and outside, and t
   }
 }
 
-// The pipeline's tiles come from the counter, a row of blocks each, of which the first is loaded once more: y
+// The pipeline's tiles come from the counter, a row of blocks each, where the first is loaded once more: y
 // = x + that block. The last output of a row holds the sum of all, and is written when the tile's run ends.
 TEST_CASE("a pipeline whose CTAs take their tiles from a counter") {
   Running running;

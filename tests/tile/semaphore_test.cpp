@@ -72,7 +72,7 @@ Kernel to_all() {
   return k;
 }
 
-// Rounds of a row of numbers, each of which becomes the sum of its neighbours'.
+// Rounds of a row of numbers, where each becomes the sum of its neighbours'.
 Kernel neighbours(uint32_t rounds) {
   Kernel k("neighbours");
   auto [a, b, counter] = k.params<gptr<u32>, gptr<u32>, gptr<u32>>("a", "b", "counter");

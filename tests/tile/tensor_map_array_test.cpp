@@ -1,4 +1,4 @@
-// Tensor maps in global memory: groups of tensors at addresses and with extents of their own, of which the
+// Tensor maps in global memory: groups of tensors at addresses and with extents of their own, where the
 // device chooses one; and what is refused when the kernel is built and when it is launched.
 //
 //   tensor_map_array_test [--device=emulator|cuda|auto]

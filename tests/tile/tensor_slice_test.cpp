@@ -397,7 +397,7 @@ namespace {
 
 enum class Left : uint8_t { nothing, commit, wait };
 
-// Each warpgroup of a role doubles its tile, sends it away, and zeroes it, of which D is to see nothing.
+// Each warpgroup of a role doubles its tile, sends it away, and zeroes it, and D is not to see that.
 Kernel overwriting(Left out) {
   Kernel k("overwriting");
   auto [D] = k.params<TensorMap>("D");

@@ -42,7 +42,7 @@ void fill_a(Fill how, const TileView& to, const TensorTile<bf16>& from) {
   if (how == Fill::copies) load_async(copies, to, from, thread);
   if (how == Fill::stores) store(vectors, to, thread, load(vectors, from, thread));
   if (how == Fill::registers) store(to, load(from, strided({rows, BK}, 8)));
-  // The address alone, of which the pipeline learns by fills().
+  // The pipeline learns of the address alone by fills().
   if (how == Fill::addresses) store(vectors, to.address(), thread, load(vectors, from, thread));
 }
 

@@ -65,7 +65,7 @@ Plan random_plan(bool rows_of_eight) {
   return p;
 }
 
-// A part of a tile, from an element on that the device is told when it runs or that is known before.
+// A part of a tile, from an element on that the device gets when it runs or that is known before.
 struct Part {
   int row, rows, col, cols;
   bool transposed, known;
@@ -92,7 +92,7 @@ Part random_part(const Plan& p) {
   return part;
 }
 
-// A kernel of `threads` of which each stores numbers, and what they should be.
+// A kernel of `threads`, where each stores numbers, and what they should be.
 class Numbers {
  public:
   explicit Numbers(int threads) : kernel_("numbers", {.line_info = false}), threads_(threads) {

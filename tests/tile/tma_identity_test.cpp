@@ -171,7 +171,7 @@ Place place(int rank, DType type, Swizzle swizzle, uint32_t inner, Position posi
     const int32_t step = i == 0 ? 16 / element : 1,
                   n = i == 0 ? static_cast<int32_t>(inner) / element : extents[i];
     auto whole_steps = [&](int32_t x) { return x / step * step; };
-    // A tensor of which the box has a step too many at each end, or else with room for it.
+    // A tensor where the box has a step too many at each end, or else room for it.
     const int32_t extent = position == Position::around ? std::max(1, n - 2 * step) : n + step + 2;
     const int32_t half = std::max(step, whole_steps(n / 2));
     int32_t at = 0;

@@ -1,4 +1,4 @@
-// Planted hangs, of which each is to be reported with its line, its barrier and the likely cause, and their
+// Planted hangs, where each is to be reported with its line, its barrier and the likely cause, and their
 // twins that end.
 //
 //   watchdog_test [--device=emulator|cuda|auto]
@@ -35,8 +35,8 @@ struct Plant {
 
 using Memory = gptr<u32>;
 
-// Two roles of a warpgroup each, of which one thread of the first and all of the second run what they are
-// given.
+// There are two roles of a warpgroup each: one thread of the first and all threads of the second run what
+// they are given.
 Made with_roles(const std::vector<int>& arrivals,
                 const std::function<void(const Barriers&, Memory)>& producer,
                 const std::function<unsigned(const Barriers&, Memory)>& consumer) {

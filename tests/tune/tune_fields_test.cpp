@@ -60,7 +60,7 @@ class Timed : public runtime::Device {
   std::unique_ptr<runtime::Emulator> emulator_ = runtime::open_emulator();
 };
 
-// y = 2 x, `each` elements a thread, of which 8 and 16 are refused; with `wrong` it is y = x.
+// y = 2 x, `each` elements a thread, where 8 and 16 are refused; with `wrong` it is y = x.
 Kernel twice(const Fields& f) {
   const int each = f.small("each");
   if (each == 8) throw Error("twice: 8 elements are more than a thread takes");
@@ -140,7 +140,7 @@ TEST_CASE("what is right is timed and ranked, what is refused or wrong says why"
   std::vector<Trial> all = trials(Fields(twice.fields), {"each=1,2,4,8,16", "wrong=no,yes"}, {});
   measure(twice, all, device, options(), 5, true);
   REQUIRE(all.size() == 10);
-  // More elements a thread are fewer warps, each of which finds out who it is.
+  // More elements a thread are fewer warps, and each finds out who it is.
   CHECK(all[0].values == "each=4 wrong=no");
   CHECK(all[1].values == "each=2 wrong=no");
   CHECK(all[2].values == "each=1 wrong=no");
