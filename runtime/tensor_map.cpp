@@ -31,8 +31,8 @@ bool is_multiple(uint64_t value, uint64_t of) { return (value & (of - 1)) == 0; 
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-// The multiples of `to` next to `value`, the higher first: a box that is too large takes what it should, and
-// a stride is padded. 0 would be no answer.
+// The multiples of `to` next to `value`, the higher first: a box that is rounded up still takes all that it
+// should, and a stride is padded. 0 is not offered as the lower.
 std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   std::vector<uint64_t> both = {round_up(value, to)};
   if (value >= to) both.push_back(round_down(value, to));
@@ -91,7 +91,7 @@ Breach element_strides_breach(const TensorMapRecipe& recipe) {
   return {};
 }
 
-// Corners have 16 bits in all.
+// All dimensions of a corner share 16 bits.
 Breach im2col_breach(const TensorMapView& a) {
   const bool wanted = a.recipe.pixels != 0;
   if (wanted != (a.im2col != nullptr))
@@ -133,8 +133,8 @@ Breach strides_breach(const TensorMapView& a) {
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
     // Any dimension but the first may be the slowest, so each is held against the row alone. An interleaved
-    // row is not contiguous, and a dimension of one element is never stepped along. A pixel may have what the
-    // next ones have too, as a window's line does.
+    // row is not contiguous, and a dimension of one element is never stepped along. A pixel may overlap the
+    // next ones, as a window's line does.
     const bool is_held =
         a.recipe.interleave == Interleave::none && a.shape[k + 1] > 1 && a.recipe.pixels == 0;
     const uint64_t least = is_held ? row : 0;

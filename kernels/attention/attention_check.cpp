@@ -23,7 +23,7 @@ void check_range(const char* name, int64_t value, int64_t least, int64_t most, W
     refuse(where, fmt::format("{} = {}; {} to {}", name, value, least, most));
 }
 
-// The logarithms without gaps, and the offsets; without elements where they are not given.
+// Places the logarithms, without gaps, and the offsets; what is not given has no elements.
 void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches, PlacedAttention& a) {
   if (p.lse.address != 0)
     a.lse = {"lse", DType::f32,
@@ -111,7 +111,7 @@ Limits limits(const AttentionArguments& p, Where where) {
   return l;
 }
 
-// One query sees a range of keys, which are then all; and the heads that share them are rows of one tile.
+// Keeps only the keys that the single query sees, and makes the heads that share them rows of one tile.
 void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
   const int64_t end = std::clamp<int64_t>(l.end.value_or(a.size.keys), 0, a.size.keys),
                 first = std::clamp<int64_t>(l.first.value_or(0), 0, end);
@@ -142,7 +142,7 @@ Operand heads_operand(const char* name, const DeviceHeads& t, DType type, int64_
           columns, 3,    {{{"row", rows, row}, {"head", heads, head}, {"batch", batches, batch}}}};
 }
 
-// A row's end is a unit of TMA's; packed, the kernel writes all the columns that it has.
+// A row must end at a multiple of TMA's unit; if packed, the kernel writes all columns that it computes.
 bool PlacedAttention::stores_in_place() const {
   return o.aligned_for_tma() && o.columns * o.element_bytes() % kTma == 0 &&
          (!operation.packed || o.columns == operation.value_depth);
@@ -233,7 +233,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     return a;
   }
   if (heads_as_rows && !packed && p.queries < kFewQueries) {
-    // They are as many as a power of two that divides them, and a consumer's 64 rows.
+    // Their number is the largest power of two that divides both the group and a consumer's 64 rows.
     const int64_t heads = std::min<int64_t>(a.size.group & -a.size.group, 64);
     a.operation.heads_in_rows = static_cast<int>(heads);
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;

@@ -42,12 +42,12 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
-// Says whether the row is of heads as wide as these, or wider, with a mask where these have one.
+// Says whether the row is for heads at least as wide as these, and is masked exactly if these are.
 bool is_for(const Measured& row, const AttentionOperation& o) {
   return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o);
 }
 
-// The tile itself, else the one that is most alike.
+// The row of the tile itself, or else of the tile that is most like it.
 const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   const Measured* best = nullptr;
   int least = 0;
@@ -97,17 +97,17 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
   }
 }
 
-// Scores are f32, and their weights half as wide; what else a kernel takes was found by ptxas 13.0.
+// Scores are f32, and their weights half as wide; the other registers were measured with ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
-  // Warpgroups that fill rings leave the consumer fewer, and one product no more columns than these.
+  // Warpgroups that fill rings leave the consumer fewer registers, and allow a product 128 columns at most.
   if (o.fills_by_threads() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
   if (t.consumers == 3) return taken <= 132 - (t.ahead && (masked || o.has_step()) ? 8 : 0);
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
 
-// More stages where there is room: CTAs that stay load the keys of the next queries ahead of time.
+// Adds stages where there is room: persistent CTAs load the keys of the next queries ahead of time.
 void deepen(const AttentionOperation& o, AttentionTile& t) {
   const auto room_for = [&](int stages, int more_values) {
     AttentionTile more = t;
@@ -118,7 +118,7 @@ void deepen(const AttentionOperation& o, AttentionTile& t) {
   if (t.stages == 2 && room_for(2, 1)) t.more_values = 1;
 }
 
-// The tile of a row as this call can have it; without value where it cannot.
+// The tile of a row, adapted to this call; nullopt if the call cannot use it.
 std::optional<AttentionTile> usable(const Measured& row, const AttentionOperation& o,
                                     const AttentionSize& s) {
   AttentionTile t = row.tile;
@@ -169,8 +169,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
 
 namespace {
 
-// The tile of queries that are few, whose keys CTAs divide where multiprocessors would be idle, and of all
-// whose keys have lengths; nothing for others.
+// The tile for few queries, whose keys are divided among CTAs if multiprocessors would otherwise be idle, and
+// for any queries whose keys have lengths; nullopt for others.
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
   const bool is_few = s.queries <= (o.lengths ? kFewOverCaches : kFew) && !o.packed && !o.dropout;
@@ -187,7 +187,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
   deep = o.e4m3 ? kMostCacheStages : kMostStages;
   while (deep > 2 && !fits()) --deep;
   t.whole = may_be_whole(o, s, t);
-  // Sequences of one length are worth it where they are fewer than the CTAs that there may be.
+  // Sequences of one length are worth splitting if they are fewer than the CTAs that can share them.
   t.split = is_few && (o.lengths || key_division(o, s, t, multiprocessors).ctas() > s.heads * s.batches);
   return t.split || o.lengths || o.e4m3 ? std::optional(t) : std::nullopt;
 }
@@ -195,7 +195,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
 }  // namespace
 
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, const AttentionSize& s) {
-  // One consumer of 64 queries is for what else leaves multiprocessors idle.
+  // One consumer of 64 queries is for calls that would otherwise leave multiprocessors idle.
   const bool few = s.queries <= kFew || (s.queries + 127) / 128 * s.heads * s.batches < kFew;
   std::vector<AttentionTile> all;
   for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
@@ -222,7 +222,7 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
   const Blocks blocks = blocks_of(o, s, t);
   const double heads = static_cast<double>(s.heads * s.batches), sms = multiprocessors;
   double rounds = std::ceil(blocks.rows * heads / sms), steps = rounds * blocks.most;
-  // The longest first, so that at the end a CTA waits for half of one that is short.
+  // The longest tiles come first, so that at the end a CTA waits for half of a short one.
   if (row->masked && blocks.rows * heads > sms) {
     rounds = blocks.rows * heads / sms + 0.5;
     steps = blocks.all * heads / sms + 0.5 * blocks.least;

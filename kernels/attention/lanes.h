@@ -1,4 +1,4 @@
-// These are sums over the lanes of a warp, and all of them come here.
+// These are sums over the lanes of a warp, and all of its lanes have to call them.
 #pragma once
 
 #include "ptxbuilder/ir/instruction.h"

@@ -103,8 +103,8 @@ struct Opened {
   runtime::Lazy<std::unique_ptr<kernels::RankedNorm>> ranked_norm_;
 };
 
-// A handle holds null once it was given back. The handle itself stays, a few words, so that it may be asked,
-// and no other ever has its address.
+// A handle holds null once it has been given back. The handle itself, a few words, is never freed, so that it
+// can still be examined, and no other handle ever has its address.
 struct ptxb_device {
   std::shared_ptr<Opened> opened;
   ptxb_device* given_back_before = nullptr;
@@ -122,7 +122,7 @@ struct ptxb_kernel {
 
 namespace {
 
-// They hang together, so that no tool takes them for leaks.
+// Handles that were given back form a list, so that no tool takes them for leaks.
 template <class Handle>
 constinit std::atomic<Handle*> last_given_back = nullptr;
 
@@ -168,7 +168,7 @@ const kernels::MatmulArguments& arguments_of(const Opened& opened, const ptxb_ma
   return last_product.read(given(product, "the product"), opened.number, opened.ordinal, workspace, stream);
 }
 
-// The bits of an integer or a float that the scalar has in the parameter's type; else those that are given.
+// The scalar's integer or float as bits of the parameter's type; for any other scalar, the bits as given.
 uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   const DType type = parameter.dtype;
   const int bits = 8 * size_of(type);
@@ -193,7 +193,7 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   return from.bits;
 }
 
-// An argument is refused that says more than what it is, since the rest would count for nothing.
+// Refuses an argument that sets more than its kind uses, since the rest would have no effect.
 void check_form(const Parameter& parameter, const ptxb_argument& from) {
   const auto refuse = [&](const std::string& what) {
     throw Error(
@@ -234,7 +234,7 @@ runtime::Argument argument_of(const Parameter& parameter, const ptxb_argument& f
       throw Error(fmt::format("parameter '{}' takes a tensor, and is given {}", parameter.name, given));
     const Placed t(parameter.name.c_str(), from.tensor, opened.ordinal);
     if (parameter.kind == Parameter::Kind::pointer) {
-      // A module of LLVM's does not say what its pointers point to: bytes.
+      // An LLVM module does not say what its pointers point to, so they are pointers to bytes.
       to = runtime::pointer(t.memory(), parameter.dtype == DType::u8 ? DType::u8 : t.type);
     } else {
       const size_t rank = t.rank();

@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::command {
 
-// The command line sets this: a size of the problem, or a choice of the kernel's.
+// The command line can set this value: a size of the problem, or a choice that the kernel offers.
 struct Field {
   std::string name;
   int64_t value;  // the default
@@ -51,17 +51,17 @@ class Fields {
 
 class Run;
 
-// This is how a family that knows configures its kernel for a size of the problem.
+// Says how to configure the kernel for a size of the problem, in families that can choose.
 struct Choice {
   // The fields of the size, and with each the launch rule (launch_rule.h) that yields it from arguments.
   std::vector<std::pair<std::string, std::string>> axes = {};
   std::function<void(Fields&)> choose = nullptr;  // sets the kernel's fields by those of the size
-  // This is what launches of this size have to mind, such as rows that need gaps; "" for nothing. The
-  // kernel's fields are chosen by then.
+  // Says what to watch out for in launches of this size, such as rows that need gaps; "" if nothing. It is
+  // called after the kernel's fields have been chosen.
   std::function<std::string(const Fields&)> caution = nullptr;
 };
 
-// A launch is expected to take this, by a model that the family has, before it runs.
+// The family's model predicts this for a launch, before it runs.
 struct Forecast {
   double microseconds = 0;
   std::vector<std::pair<std::string, double>> parts =

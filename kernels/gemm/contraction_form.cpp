@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -88,6 +89,22 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
   if (modes.size() > kMostModes)
     refuse(where, fmt::format("'{}': {} modes; there are {} at most", subscripts, modes.size(), kMostModes));
   return modes;
+}
+
+// Elements of D are apart where each mode steps over all that the smaller steps reach.
+void check_apart_in_d(std::string_view subscripts, const Modes& modes, Where where) {
+  Modes of_d;
+  std::ranges::copy_if(modes, std::back_inserter(of_d),
+                       [](const Mode& mode) { return mode.in[kD] && mode.place.extent > 1; });
+  std::ranges::sort(of_d, {}, [](const Mode& mode) { return mode.place.d; });
+  __int128 reach = 0;  // of strides and extents below 2^63 and 2^31
+  for (const Mode& mode : of_d) {
+    if (mode.place.d <= reach)
+      refuse(where, fmt::format("'{}': D overlaps itself: it has a stride of {} elements along '{}', and the "
+                                "modes of smaller strides reach {}",
+                                subscripts, mode.place.d, mode.letters, static_cast<int64_t>(reach + 1)));
+    reach += static_cast<__int128>(mode.place.extent - 1) * mode.place.d;
+  }
 }
 
 // ---- One form: what is A, and what is copied ----
@@ -368,13 +385,16 @@ ContractionForm contraction(std::string_view subscripts, const ContractionTensor
   for (const Mode& mode : modes) {
     if (mode.place.extent == 0 && mode.in[kD]) form.is_empty = true;
     is_zero |= mode.place.extent == 0 && !mode.in[kD];
+  }
+  if (form.is_empty) return form;
+  for (const Mode& mode : modes) {
     for (size_t t = 0; t < 3; ++t)
       if (mode.in[t] && mode.place.extent > 1 && mode.place.*kStride[t] < (t == kD ? 1 : 0))
         refuse(where,
                fmt::format("'{}': {} has a stride of {} elements along '{}'; it is {} or more", subscripts,
                            kNames[t], mode.place.*kStride[t], mode.letters, t == kD ? 1 : 0));
   }
-  if (form.is_empty) return form;
+  check_apart_in_d(subscripts, modes, where);
   const Former former(modes, tensors);
   std::optional<Form> best;
   bool exchanged = false;

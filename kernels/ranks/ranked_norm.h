@@ -18,19 +18,19 @@ namespace ptxbuilder::kernels {
 
 // It computes new_residual = the sum of all ranks' x, in the order of ranks, + residual, and y = its RMS norm
 // * weight: the same bits on all ranks where they give the same residual and weight. Tensors are as those of
-// rms_norm in Rows, at multiples of 16 bytes or, where fewer columns than that are side by side, of what
-// these have.
+// rms_norm in Rows, at multiples of 16 bytes or, where the adjacent columns have fewer bytes, at multiples of
+// those.
 struct RankedNormArguments {
   int rank = 0;
-  // Ranks exchange rows by this memory of each rank, as kernels of this one reach it. There is as much of
-  // each, and no other operation uses it. Calls that may run at once need one each. Before the first call all
-  // of it that kExchangeBytes covers is zeros.
+  // Ranks exchange rows through this memory of each rank, at the addresses where this one's kernels reach it.
+  // All have the same amount, and no other operation uses it. Calls that may run at once each need their own.
+  // Before the first call all of it that kExchangeBytes covers is zeros.
   std::vector<runtime::View> memory = {};
   RowOperand x;
   std::optional<RowOperand> residual = {}, weight = {};
   RowOperand y, new_residual;
   float epsilon = 1e-6F;
-  int multiprocessors = 0;  // The launch takes so many, on all ranks alike; 0 is all of the device's.
+  int multiprocessors = 0;  // The launch takes this many, the same on all ranks; 0 means all of the device's.
   runtime::Stream stream = {};
 };
 

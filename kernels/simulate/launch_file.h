@@ -71,7 +71,7 @@ struct LaunchBuffer {
   size_t bytes() const { return count() * static_cast<size_t>(size_of(dtype)); }
 };
 
-// This is done with a buffer after the launch; any of it.
+// This says what is done with a buffer after the launch: any of these.
 struct LaunchOutput {
   size_t buffer = 0;
   std::string path = {};

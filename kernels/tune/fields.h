@@ -31,15 +31,15 @@ struct Trial {
   double median() const;  // of the rounds' medians, in microseconds
 };
 
-// Every combination of the values, the last field's changing fastest, with `fields` for all others. Throws
-// UsageError for words that are none of a field's values, for a field that is named twice, and for one that
-// is `given` an option of its own.
+// Every combination of the values, with the last field changing fastest and all other fields as in `fields`.
+// Throws UsageError for words that are not values of a field, for a field that is named twice, and for one
+// that is `given` by an option of its own.
 std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& tried,
                           const std::vector<std::string>& given);
 
 // Builds all on all processors, verifies each once, and times those that are right in rounds; on a device
-// that has no clock none is timed. What is refused or wrong is in its trial; throws TimeoutError when a
-// kernel hangs. `all` comes back by times, the fastest first, and after them, in their order, what has none.
+// that has no clock none is timed. A trial records why it was refused or wrong; throws TimeoutError when a
+// kernel hangs. `all` is sorted by time, the fastest first; trials without a time follow in their old order.
 void measure(const Family& family, std::vector<Trial>& all, runtime::Device& device,
              const ExecuteOptions& options, int rounds, bool has_clock);
 

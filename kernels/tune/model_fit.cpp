@@ -32,7 +32,7 @@ constexpr Named kConstants[] = {
 };
 
 kernels::Prediction prediction(const TimedProduct& p, const TimedTile& t, const ModelConstants& constants) {
-  // Contenders in turn have one clock, which follows what all of them draw.
+  // Contenders that run in turn share one clock, which depends on the power that all of them draw.
   const std::optional<double> clock = p.megahertz > 0 ? std::optional(p.megahertz) : std::nullopt;
   return predict(p.operation, p.size, t.tile, hopper::multiprocessors, constants, clock);
 }

@@ -1,4 +1,4 @@
-// Finds the nodes of a flow graph that every way to a node goes through.
+// Finds the nodes of a flow graph that every path to a node goes through.
 #pragma once
 
 #include <cstddef>

@@ -57,7 +57,7 @@ uint64_t Exact::of(const Condition& condition, const std::vector<uint64_t>& atom
   return mixed(of(condition.sum, atoms), condition.is_opposite);
 }
 
-// This goes from the end back. What never ends is taken to end where its last block is.
+// This works back from the end. A loop that never ends is taken to end at its last block.
 void Exact::find_ends() {
   const int end = static_cast<int>(graph_.blocks.size());
   Edges successors(at(end) + 1), predecessors(at(end) + 1);
@@ -158,7 +158,7 @@ uint64_t Exact::of_atom(int number) const {
     for (const Sum& input : a.inputs) hash = mixed(hash, of(input));
     return hash;
   }
-  uint64_t any_order = 0;  // that of the predecessors is the layout's
+  uint64_t any_order = 0;  // the predecessors' order depends on the layout
   const auto from = values_.predecessors(a);
   for (size_t i = 0; i < a.inputs.size(); ++i)
     any_order += mixed(from[i] == kNone ? 0 : of_edge(from[i], a.block),
@@ -177,8 +177,8 @@ uint64_t Exact::of_edge(int from, int to) const {
   return hash;
 }
 
-// A way out of a block decides whether all those blocks run that are on every way on from there, up to the
-// first that is on every way on from the block: a path in the tree, to which it is added by its ends.
+// A way out of a block decides whether the blocks run that are on every way on from there, before the first
+// that is on every way on from the block: a path in the tree, to which it is added by an entry at each end.
 void Exact::find_contexts() {
   std::vector<uint64_t> sums(graph_.blocks.size() + 1, 0);  // of the contexts of the round before
   for (int b : graph_.order)
@@ -193,7 +193,7 @@ void Exact::find_contexts() {
 }
 
 void Exact::refine() {
-  constexpr int kMostRounds = 100;  // beyond which loops hand a value on for longer than anybody wrote one
+  constexpr int kMostRounds = 100;  // no loop that anybody wrote hands a value on for more rounds
   contexts_.assign(graph_.blocks.size(), 0);
   atoms_.assign(at(values_.atoms()), 0);
   size_t told_apart = 0;

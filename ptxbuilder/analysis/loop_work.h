@@ -30,8 +30,8 @@ struct LoopWork {
 
 std::vector<LoopWork> loop_work(const KernelAnalysis& kernel);
 
-// The clocks of an SM that a stage takes at least by each unit, the most first: loops of consumers and of the
-// producer together, each by its stages. Empty where no loop multiplies.
+// The least number of an SM's clocks that a stage takes on each unit, the largest first: over the loops of
+// consumers and producer, each divided by its stages. Empty where no loop multiplies.
 std::vector<std::pair<std::string, double>> stage_clocks(const std::vector<LoopWork>& loops);
 
 // Multiplications and additions of an SM in a clock, by the type of a product's operands: 4096 for "bf16".

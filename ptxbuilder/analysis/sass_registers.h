@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::analysis {
 
-// Each instruction has one sign for each register from R0 on: ' ' for one that is dead, ':' for one that is
+// Each instruction has one character per register from R0 on: ' ' for one that is dead, ':' for one that is
 // alive, 'v' where it is read, '^' where it is written, 'x' where it is both.
 using LifeRanges = std::vector<std::string>;
 
@@ -21,7 +21,7 @@ using LifeRanges = std::vector<std::string>;
 // the text has no table for it, or lacks an instruction.
 LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text);
 
-// Most registers are alive here, in the code that follows one USETMAXREG, or in all code where there is none.
+// Where the most registers are alive in the code that follows one USETMAXREG, or in all code if it has none.
 // A register counts where that code touches it: nvdisasm has accumulators alive ahead of their first wgmma.
 struct RegisterPeak {
   std::optional<int> granted = {};                     // what USETMAXREG asks for

@@ -126,7 +126,7 @@ bool is_cubin(std::string_view file) {
 
 uint32_t architecture_of_cubin(std::string_view file) {
   const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
-  // Since ABI 8 in the second byte, before that in the first.
+  // It is in the second byte since ABI 8, and in the first before that.
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
 

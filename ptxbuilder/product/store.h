@@ -6,9 +6,9 @@
 
 namespace ptxbuilder {
 
-// A row-major output in memory, for threads that store what TMA cannot: it takes rows at multiples of 16
-// bytes alone, and writes whole units of 16 bytes at their ends. `by_tma`: the columns, from the first on,
-// that it stores, a multiple of 16 bytes, or 0; the tensor map has no more of them. A panel that ends at or
+// A row-major output in memory, for threads that store what TMA cannot: TMA takes only rows at multiples of
+// 16 bytes, and writes whole units of 16 bytes at their ends. `by_tma` is how many columns, from the first
+// on, TMA stores: a multiple of 16 bytes, or 0; the tensor map has no more. A panel that ends at or
 // before `by_tma` goes by TMA as a whole, and the extents of the tensor map alone bound its rows; `rows` and
 // `cols` bound, element by element, what the threads store of the other panels. Batches are `rows` * `stride`
 // elements apart.
@@ -18,9 +18,9 @@ struct ThreadStore {
 };
 
 // A row-major matrix of `rows` rows, `stride` elements apart, that gets row i of the output as its row
-// index[i], in columns before `cols`: no row that it does not have, and none from the row on that the store
-// has as its `batch`. Threads write 16 bytes at a time: the start, the stride and `cols` are multiples of
-// that, and index[0] can be read in any case. Rows that are named twice are written twice, in no certain
+// index[i], in columns before `cols`. Rows that it does not have are not written, nor are rows i from the
+// store's `batch` on. Threads write 16 bytes at a time: the start, the stride and `cols` are multiples of
+// that, and index[0] can be read in any case. Rows that are named twice are written twice, in no particular
 // order.
 struct ScatteredRows {
   gmem start;
@@ -28,9 +28,9 @@ struct ScatteredRows {
   gptr<s32> index;
 };
 
-// The coordinates in a tensor of more dimensions of the element at a row and column of the output, and of its
-// batch where there is one. A box has columns along the innermost dimension alone. Its 64 rows are folded, or
-// all along the next one where `inner_rows` is 0 (see FoldedRows).
+// The coordinates, in a tensor of more dimensions, of the element at a row and column of the output, and of
+// its batch where there is one. A box's columns lie along the innermost dimension only. Its 64 rows are
+// folded, or all along the next one where `inner_rows` is 0 (see FoldedRows).
 struct StorePlaces {
   std::function<std::vector<u32>(u32 row, u32 col, const std::optional<u32>& batch)> at;
   int inner_rows = 0;
@@ -44,29 +44,29 @@ struct StoreOptions {
   int buffers = 2;
   // The columns of a panel; they divide the output's. 0: as many as a buffer takes.
   int columns = 0;
-  // Columns may be stored twice, with the same values: where a tile's fill no whole boxes of 128 bytes, the
-  // last panel begins earlier; else all boxes are as narrow as what divides the columns. Not where an
-  // epilogue reads what is stored.
+  // Columns may be stored twice, with the same values: where those of a tile do not fill whole boxes
+  // of 128 bytes, the last panel begins earlier; without this, all boxes are narrow enough to divide the
+  // columns. Not for an epilogue that reads what is stored.
   bool repeats = false;
   // The epilogue makes one column of the output from two of the tile, as even_columns() and odd_columns() do
   // (epilogue.h): the output has half as many columns. Not with `transposed`.
   bool pairs = false;
   // The third coordinate of a tensor of batches.
   std::optional<u32> batch = {};
-  // If batches lie in several tensors, this gives the map of a batch's, and its third coordinate there.
+  // If batches lie in several tensors, this gives a batch's tensor map, and the third coordinate in it.
   std::function<std::pair<TensorMap, u32>(u32 batch)> place_of_batch = {};
   // Coordinates after that, which are the same for all.
   std::vector<uint32_t> outer = {};
-  // Boxes lie where these say. Folded rows not with `transposed`.
+  // Boxes lie where these say. Folded rows do not go with `transposed`.
   std::optional<StorePlaces> places = {};
   // A panel that TMA does not store as a whole is stored by threads, an element at a time.
   std::optional<ThreadStore> threads = {};
   // Rows of a PanelStore go where these say, and not by TMA.
   std::optional<ScatteredRows> scattered = {};
-  // The place of the staging buffers: in the place of a tile, or of a view of one, which is as good as not
-  // written afterwards. Stores by the same warpgroups may have the same place, one after the other. All of
+  // The place of the staging buffers: in the place of a tile, or of a view of one, whose contents are lost
+  // by that. Stores by the same warpgroups may have the same place, one after the other. All of
   // the role's warpgroups must be through with what is there, and, before anybody else writes there, with the
-  // store: wait_stores(0, StoreWait::read). Unless said, each store has buffers of its own. Throws Error that
+  // store: wait_stores(0, StoreWait::read). If not given, a store has buffers of its own. Throws Error that
   // says how many bytes are needed where the place has fewer.
   std::optional<SharedRegion> staging = {};
 };
@@ -150,9 +150,9 @@ class PanelStore {
   // The columns of the given tile that become a panel; all panels have as many if `options.columns` says so.
   int panel_columns() const;
 
-  // Stores one panel, which `panel` is to become, of a tile at row m, column n of the output. Panels are
-  // numbered one 64 rows after the other. They may come in any order, and under a condition that holds for
-  // all of the warpgroup or for nobody in it.
+  // Stores `panel`, as the epilogue makes it, as one panel of a tile at row m, column n of the output. Panels
+  // are numbered across each 64 rows in turn. They may come in any order, and under a condition that holds
+  // for all of the warpgroup or for nobody in it.
   void store_panel(u32 number, const StoreSource& panel, u32 m, u32 n, const Epilogue& epilogue = nullptr,
                    std::optional<u32> batch = {}, Where where = Where::here()) const;
   // Stores a whole tile.

@@ -1,4 +1,4 @@
-// Proofs are made on this: which element is where in shared memory, and where the TMA unit puts it.
+// Proofs are based on this: which element is where in shared memory, and where the TMA unit puts it.
 #pragma once
 
 #include <algorithm>
@@ -70,27 +70,27 @@ struct Tried {
   int bank_ways = 0;  // as of Proof::Link
 };
 
-// The most different words of a bank that lanes of a warp name at a time, 8 rows of a matrix or as many lanes
-// as make 128 bytes: 1 means no conflict. `addresses` are one access', by thread, of `bytes` each.
+// The most different words of one bank that lanes of a warp address at a time (8 rows of a matrix, or as many
+// lanes as make 128 bytes); 1 means no conflict. `addresses` are an access's, by thread, of `bytes` each.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
-// Parts with files of their own, and what a proof says of them. One copy by TMA, from everywhere that its
-// view may begin, to the images of all stages; where it `reads`, they have what it is to find.
+// These parts of a proof have files of their own. The first is one copy by TMA, from everywhere that its view
+// may begin, to the images of all stages; if it `reads`, the images must have what it should find.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
-// Operand 'A' or 'B' of a product; A in registers that copies have loaded is one matrix. A that is computed
-// is where its layout says.
+// Operand 'A' or 'B' of a product; if copies have loaded A into registers, it is one matrix. A computed A is
+// where its layout says.
 Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
-// Threads do this to one stage of a tile, the view beginning at `corner`: writes fill the image, reads look
-// into it.
+// Tries what threads do to one stage of a tile, with the view beginning at `corner`: writes fill the image,
+// and reads are checked against it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);
 // The registers of an mma.sync are those of one 16 x k part of A and 8 x k part of B, of the same k.
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
-// The elements of a register tile reach those of the tensor that are theirs.
+// The elements of a register tile are stored to their own places in the tensor.
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store);
 
 }  // namespace ptxbuilder::detail

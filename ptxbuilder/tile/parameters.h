@@ -1,4 +1,4 @@
-// The parameters of a kernel that has some of them for some operations alone.
+// The parameters of a kernel that has some of them only for some operations.
 #pragma once
 
 #include <map>

@@ -29,7 +29,7 @@ struct detail::Ring {
   mutable std::vector<int> consuming =
       {};                           // the roles of all calls of consumer(); -1 is a kernel without roles
   mutable bool given_back = false;  // by one consumer for all
-  // Phases of its full barriers complete, and somebody waits for them.
+  // It knows whether phases of its full barriers complete, and whether anybody waits.
   mutable bool is_filled = false, is_waited_for = false;
 };
 
@@ -57,7 +57,7 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// Loads into a stage bring all its bytes, which are announced: rows of it that the host knows.
+// Loads must bring all the bytes of a stage, which are announced, and so take rows that the host knows.
 void check_rows(const LoadView& view) {
   if (view.condition())
     throw Error(
@@ -72,7 +72,7 @@ void check_rows(const LoadView& view) {
                     place.row_count(), place.tile().cols(), place.whole().describe()));
 }
 
-// And it goes only to CTAs that say when they have read the stage before.
+// A shared load goes only to CTAs that report when they have read what the stage held before.
 void check_shared(const LoadView& view, const detail::Ring& ring) {
   const ClusterAxes axes = view.multicast_axes();
   const MulticastGroups groups = detail::multicast_groups(axes);
@@ -111,7 +111,7 @@ struct detail::Filling final : StageFilling {
   }
   // Notes a fill by threads.
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
-  // Throws Error where nothing fills the tile of a number.
+  // Throws Error where nothing fills one of the tiles; it gives the tile's number.
   void check_filled(std::string_view operation, std::string_view way) const;
   // Throws Error for CTAs that release the stage together and share none of its loads.
   void check_axes() const;
@@ -546,7 +546,7 @@ Turns::Turns(Kernel& kernel, int warpgroups, Where where)
     throw Error(where, fmt::format("turns: {} warpgroups; at least two take turns", warpgroups));
 }
 
-// The first need not wait at first: a wait for the phase before a barrier's first passes.
+// The first warpgroup need not wait at first: a wait for the phase before a barrier's first phase passes.
 WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
     : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
 

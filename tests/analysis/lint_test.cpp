@@ -158,8 +158,8 @@ std::string shown(const std::vector<Finding>& findings) {
   return all;
 }
 
-// These faults are planted in kKernel: of the places that read `from`, the place'th, and what the rule has to
-// say.
+// A fault that is planted in kKernel: `to` replaces the place'th occurrence of `from`, and the rule's finding
+// has to contain `says`.
 struct Plant {
   const char* rule;
   const char* from;
@@ -326,7 +326,7 @@ const Plant kPlants[] = {
     {"version", ".version 8.0", ".version 8.6", "the version is 8.6"},
 };
 
-// This is right, though it looks like a plant.
+// These are right, though they look like plants.
 const Plant kTwins[] = {
     {"wgmma-layout", kCommit, kSameSwizzle.c_str()},
     // A and B may lie in different swizzles, and so may two tiles of B.
@@ -384,7 +384,7 @@ const Plant kTwins[] = {
     {"generic-address", "ld.param.b32 %r1, [n];",
      "ld.param.b32 %r1, [n];\n\tld.param.b64 %rd9, [in];\n\tld.u32 %r40, [%rd9];"},
     {"misaligned", "add.s32 %r22, %r3, 33024;", "add.s32 %r22, %r3, 33152;"},
-    {"misaligned", ".align 1024", ".align 16"},  // what is alone in shared memory begins where that does
+    {"misaligned", ".align 1024", ".align 16"},  // what is alone in shared memory begins at its start
     {"register-pool", "\tsetmaxnreg.dec.sync.aligned.u32 40;\n",
      "\tsetmaxnreg.dec.sync.aligned.u32 40;\n\tsetmaxnreg.inc.sync.aligned.u32 232;\n"
      "\tsetmaxnreg.dec.sync.aligned.u32 40;\n"},
@@ -404,7 +404,7 @@ std::vector<std::string> golden_kernels() {
   return names;
 }
 
-// Findings without lines, which a disguise moves, and without names: quoted ones, and those of parameters.
+// Findings without lines, which a disguise moves, and without quoted names and the names of parameters.
 std::vector<std::string> meanings(const std::vector<Finding>& findings) {
   std::vector<std::string> all;
   for (const Finding& f : findings) {
@@ -489,8 +489,8 @@ TEST_CASE("a stage is freed too early in a loop that begins behind its end") {
   CHECK(test::found_in_mutant(text, early) == "stage-release");
 }
 
-// kKernel with products of two steps in flight, where the older one's stage is freed: `cell` makes its
-// barrier's address, but for 32784, in %r61.
+// kKernel with products of two steps in flight, where the older one's stage is freed: `cell` puts the
+// address of its barrier, less 32784, into %r61.
 std::string pipelined(const std::string& cell) {
   std::string text =
       replaced(kKernel, "wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;");
@@ -514,7 +514,7 @@ TEST_CASE("the stage of a step before is freed when its products have been waite
 	selp.b32 %r62, 0, %r60, %p13;
 )";
   const std::string own = replaced(pipelined(ring), "mov.b32 %r7, 0;", "mov.b32 %r7, 0;\n\tmov.b32 %r62, 1;");
-  // This has several tiles, where the ring goes on.
+  // This has several tiles, and the ring goes on from one to the next.
   std::string tiles = replaced(pipelined(ring), "mov.b32 %r7, 0;",
                                "mov.b32 %r63, 0;\nTILE:\n\tmov.b32 %r7, 0;\n\txor.b32 %r62, %r5, 1;");
   tiles = replaced(tiles, "@%p3 bra STORE;", "@%p3 bra NEXT;");
@@ -572,7 +572,7 @@ TURN:
 	mbarrier.arrive.shared::cta.b64 _, [%r61+40000];
 )";
   CHECK(found(with(turn, "3", 128)) == "");
-  // Threads that another branch keeps from it.
+  // Another branch keeps some threads from it.
   const std::string one = R"(	shr.u32 %r60, %r2, 7;
 	setp.eq.u32 %p12, %r60, %r1;
 	@%p12 bra END;
@@ -695,7 +695,7 @@ TEST_CASE("of several shared variables the alignment is that of each") {
             .find("a multiple of 8 bytes, and its variable is aligned to 4") != std::string::npos);
 }
 
-// kKernel with its stages, its barriers and what it stores in variables of their own.
+// kKernel with separate variables for its stages, its barriers and the data that it stores.
 std::string with_variables() {
   std::string text = replaced(kKernel, ".extern .shared .align 1024 .b8 smem[];",
                               ".extern .shared .align 1024 .b8 smem[];\n.shared .align 8 .b8 full[16];\n"
@@ -857,8 +857,8 @@ TEST_CASE("a CTA stays until its peers have read its shared memory") {
 }
 
 TEST_CASE("a ring that a counter's bits go around: what is copied and multiplied in it") {
-  // Two stages by i & 1, descriptors as a shifted address with constants above: products after copies by
-  // threads, and a stage freed before the wait for its products, or after it.
+  // The stage is i & 1, and a descriptor is a shifted address with constants above it. Products follow copies
+  // by threads, and a stage is freed before the wait for its products, or after it.
   const auto kernel = [](const char* before, const char* behind) {
     return fmt::format(
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 A, .param .u32 "
@@ -952,8 +952,8 @@ TEST_CASE("a release of the cluster's barrier makes an mbarrier known to threads
 }
 
 TEST_CASE("barriers that are made anew, and waits on some ways around a loop") {
-  // A loop takes jobs from shared memory; each makes its barrier anew, or waits for one of two that were made
-  // before, in one of its branches or whenever it goes around.
+  // A loop takes jobs from shared memory; each initialises its barrier again, or waits for one of two that
+  // were initialised before, in one of the loop's branches or in every iteration.
   const auto kernel = [](const char* first, const char* second, const char* job) {
     return fmt::format(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 X)\n.reqntid 64\n{{\n"
@@ -1025,7 +1025,7 @@ TEST_CASE("a descriptor says the swizzle of the tensor map by which its tile is 
     return shown(lint(ptx_text::parse(kKernel), "", {}, Undecided::given_up, {{{parameter, 0}, swizzle}}));
   };
   CHECK(with_map(0, Swizzle::b128) == "");
-  CHECK(with_map(1, Swizzle::none) == "");  // by which nothing is copied that wgmma reads
+  CHECK(with_map(1, Swizzle::none) == "");  // wgmma reads nothing that is copied by this map
   const std::string found = with_map(0, Swizzle::b64);
   CHECK(
       found.find(

@@ -34,7 +34,7 @@ TEST_CASE("the emulator decodes every row of the instruction table") {
     const std::string why = refusal(text);
     CHECK_MESSAGE(why.empty(), row.name << ": " << why);
   }
-  // The last with a mnemonic that is none.
+  // The last row, with a mnemonic that does not exist.
   text.insert(text.rfind("\n\tret;"), "\n\tnonsense.b32;");
   CHECK(refusal(text) == "the emulator does not know this instruction");
 }

@@ -199,13 +199,13 @@ TEST_CASE("the planner takes vectors where no matrix fits, and says when nothing
   TransferPlan plan = plan_store(bf16, pieces, panel_layout(bf16, 32, 4, Swizzle::none));
   CHECK(plan.copy.atom() == CopyAtom::vector(8));
   CHECK(plan.cost.conflicts() == 0);
-  // Elements of 32 bits in rows of 16 bytes, as ldmatrix has them without knowing it.
+  // Elements of 32 bits in rows of 16 bytes, which ldmatrix moves without knowing their width.
   Layout words = make_layout({32, 2}, {1, 32});
   auto without = [](Layout layout) {
     return ComposedLayout{byte_swizzle(Swizzle::none), 0, std::move(layout)};
   };
   CHECK(plan_load(f32, words, without(make_layout({32, 2}))).copy.atom() == CopyAtom::ldmatrix(2));
-  // Every second word: one element at a time, and two of these share a bank.
+  // With every second word, elements move one at a time, and two of them share a bank.
   plan = plan_load(f32, words, without(make_layout({32, 2}, {2, 64})));
   CHECK(plan.copy.atom() == CopyAtom::vector(4));
   CHECK(plan.cost.ways == 2);

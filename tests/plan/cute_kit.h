@@ -1,4 +1,4 @@
-// The oracles share this: names of CuTe's types as this project has them, and wgmma's atoms of a swizzle.
+// What the oracles share: names of CuTe's types as this project has them, and wgmma's atoms of a swizzle.
 #pragma once
 
 #include <cute/tensor.hpp>

@@ -111,6 +111,22 @@ if importlib.util.find_spec("torch"):
             torch.library.opcheck(operator, arguments, {"device": "emulator"}, test_utils=("test_schema", "test_faketensor"))
         with torch.autocast("cpu", torch.bfloat16):
             kit.check(pb.conv2d(x.float(), w.float(), padding=1, device="emulator").dtype == torch.bfloat16, "autocast")
+    x, w = (one.detach().half().requires_grad_() for one in (x, w))
+
+    def of_x(x):
+        return pb.conv2d(x, w, device="emulator").float().square().sum()
+
+    right, = torch.autograd.grad(of_x(x), x)
+    kit.check(torch.equal(torch.func.grad(of_x)(x.detach()), right), "torch.func.grad")
+    with kit.refused("jvp", kind=NotImplementedError):  # A tangent would be lost.
+        torch.func.jvp(of_x, (x.detach(),), (x.detach(),))
+    with kit.refused("once_differentiable", kind=RuntimeError):
+        first, = torch.autograd.grad(of_x(x), x, create_graph=True)
+        first.float().sum().backward()
+    none = torch.zeros(0, 8, 6, 6, dtype=torch.float16, requires_grad=True)
+    of_none = torch.autograd.grad(pb.conv2d(none, w, device="emulator").float().sum(), (none, w))
+    kit.check(of_none[0].shape == none.shape and not of_none[1].any(), "no images")
+    x, w = tensors((1, 8, 6, 6), (8, 8, 3, 3))
     refused("x of torch.float8_e4m3fn has no gradient", x.detach().to(torch.float8_e4m3fn), w.detach().to(torch.float8_e4m3fn),
             torch.zeros(8, dtype=torch.bfloat16, requires_grad=True))
 kit.end()

@@ -56,6 +56,7 @@ kit.check("m is 'm' of 64" in pb.einsum_explained("mk,nk->mn", a, b, device="emu
 kit.check("B is copied: a stride of 31 elements along 'n'" in
           pb.einsum_explained("mk,nk->mn", a[:, :24], drawn((48, 31))[:, :24], device="emulator"))
 
+kit.check(pb.einsum("mk,kn->nm", np.zeros((0, 7), np.float16), np.zeros((7, 3), np.float16), device="emulator").shape == (3, 0), "no rows")
 refused("'.' of A", "...k,nk->n", a, b)
 refused("is no string", 3, a, b)
 refused("names one operand", "mk->mk", a, b)
@@ -82,6 +83,26 @@ if importlib.util.find_spec("torch"):
         kit.check(torch.equal(compiled(a, b), pb.einsum("kma,kn->nam", a, b, device="emulator")), "compiled")
         out = torch.empty_like(d)
         kit.check(pb.einsum("kma,kn->nam", a.detach(), b.detach(), out=out, device="emulator") is out and torch.equal(out, d))
+
+    def of_a(a):
+        return pb.einsum("mk,nk->mn", a, b, device="emulator").float()
+
+    a, b = (torch.from_numpy(random.standard_normal(shape)).bfloat16() for shape in ((4, 16), (8, 16)))
+    by_transform = torch.func.grad(lambda a: of_a(a).square().sum())(a)
+    x = a.clone().requires_grad_()
+    once, = torch.autograd.grad(of_a(x).square().sum(), x, create_graph=True)
+    kit.check(torch.equal(once, by_transform), "torch.func.grad")
+    twice, = torch.autograd.grad(once.float().sum(), x)
+    wanted = 2 * (b.double().t() @ b.double()).sum(0)
+    kit.check(torch.allclose(twice.double(), wanted.expand(4, 16), rtol=2e-2, atol=2e-2 * wanted.abs().max()), "a second derivative")
+    kit.check(torch.func.jacrev(of_a)(a).shape == (4, 8, 4, 16), "torch.func.jacrev")
+    with kit.refused("jvp", kind=NotImplementedError):  # A tangent would be lost.
+        torch.func.jvp(of_a, (a,), (a,))
+    with torch.autocast("cpu", torch.bfloat16):
+        kit.check(pb.einsum("mk,nk->mn", a.float(), b.float(), device="emulator").dtype == torch.bfloat16, "autocast")
+    with kit.refused("D overlaps itself: it has a stride of 2 elements along 'p'"):
+        pb.einsum("pqk,nk->pqn", torch.zeros(4, 4, 16).half(), torch.zeros(8, 16).half(), device="emulator",
+                  out=torch.zeros(200).half().as_strided((4, 4, 8), (2, 8, 1)))
 
 if importlib.util.find_spec("jax"):
     import jax

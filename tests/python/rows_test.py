@@ -50,7 +50,7 @@ def check(got, exact, dtype, *words):
 
 
 def of_quantisation():
-    """A product of what was quantised is the product, but for 8 bits; scales come as products take them."""
+    """A product of quantised matrices is the exact one, but for the error of 8 bits; scales come as products take them."""
     import ml_dtypes
 
     x, w = (random.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((2, 35, 272), (96, 272)))
@@ -89,7 +89,7 @@ def of_quantisation():
 
 
 def turned(x, cos, sin):
-    """x [.., heads, columns] in float64, by angles [.., columns / 2]."""
+    """x [.., heads, columns] in float64, rotated by angles [.., columns / 2]."""
     (a, b), cos, sin = np.split(wide(x), 2, -1), wide(cos)[..., None, :], wide(sin)[..., None, :]
     return np.concatenate((a * cos - b * sin, b * cos + a * sin), -1)
 
@@ -105,7 +105,7 @@ def tokens(dtype, layout, index, count=20, heads=3, columns=16, pages=6, rows=5,
 
 
 def check_cache(got, x, slots, layout, dtype, *words):
-    """Holds what `x` says in its slots, and NaN elsewhere."""
+    """Checks that a cache holds `x` in its slots, and NaN elsewhere."""
     got = np.asarray(got) if layout == "NHD" else np.asarray(got).swapaxes(1, 2)
     got = wide(got).reshape(-1, *x.shape[1:])
     kept = (slots >= 0) & (slots < len(got))

@@ -315,7 +315,7 @@ TEST_CASE("tensor maps are encoded for each launch, and hold its tensors") {
   e.arguments[0] = tensor(e.a, DType::bf16, {64, 48}, {512});
   e.launch();
   CHECK(e.device.encoded.back().strides == std::vector<uint64_t>{512});
-  // A tensor that was good whose memory has become smaller.
+  // A tensor that was valid, but whose memory has become smaller.
   e.arguments[0] = tensor(e.a.part(0, 64), DType::bf16, {128, 96});
   CHECK_ERROR(e.launch(), "its memory has 64 B");
 }
@@ -337,7 +337,7 @@ TEST_CASE("a prepared launch takes other addresses, scalars and streams, and all
   CHECK_ERROR(prepared({{other.address()}}, {}), "takes 4 arguments (a, out, n, alpha), 1 are given");
   CHECK(e.device.launches == 1);
 
-  // Maps are encoded where the address is another than the last time.
+  // Maps are encoded again where the address differs from that of the last launch.
   const size_t encoded = e.device.encoded.size();
   prepared({{other.address(), 0, 1, 2}}, {});
   CHECK(e.device.encoded.size() == encoded);

@@ -63,15 +63,16 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
            v_scale=None, cache_layout="NHD", max_seq_len=None, return_lse=False, out=None, device=None):
     """O of a few new queries of each sequence, which see its keys up to their own; with `return_lse`, (O, lse).
 
-    q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values
-    are in the caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0
-    gives zeros. Without `block_table` the caches are [batch, keys, key heads, columns]; with it, int32 [batch, n], they are
-    [page, row, key heads, columns], or with cache_layout="HND" [page, key heads, row, columns].
+    q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
+    caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0 gives zeros, and a
+    number above what the caches hold (as -1, which is not looked at on the host) counts as all of it. Without `block_table` the caches are
+    [batch, keys, key heads, columns]; with it, int32 [batch, n], they are [page, row, key heads, columns], or with cache_layout="HND"
+    [page, key heads, row, columns].
     A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given). CTAs
     divide the keys that there are evenly, however long each sequence is.
 
-    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, both or neither, are what their elements
-    are multiplied by, as append() has divided by them.
+    Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, as many of both, are what their elements
+    are multiplied by, as append() has divided by them. A block_table and scales have no gaps.
 
     `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
     [batch, heads], or [batch, heads, queries].
@@ -82,8 +83,12 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
         raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
     if max_seq_len is not None and block_table is None:
         raise ValueError("max_seq_len is of pages, and there is no block_table: the cache says how many keys there may be")
+    if max_seq_len is not None and (isinstance(max_seq_len, bool) or not hasattr(max_seq_len, "__index__") or max_seq_len < 1):
+        raise ValueError(f"max_seq_len: {max_seq_len!r} is no number from 1 on")
     if q.ndim not in (3, 4):
         raise ValueError(f"q: {q.ndim} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
+    if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
+        k_cache, v_cache, block_table, max_seq_len = k_cache[:0], v_cache[:0], None, None
     is_one = q.ndim == 3
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)

@@ -109,6 +109,8 @@ def run(kit, x, w, bias, words, stream=None):
     y = _made(kit, x, words.shape_of(x.shape, w.shape), words.type_of(x))
     if bias is not None and tuple(bias.shape) != (w.shape[0],):
         raise ValueError(f"bias: its shape is {tuple(bias.shape)}, and there are {w.shape[0]} filters")
+    if 0 in y.shape:
+        return y
     _call(kit, _lying(kit, x), _lying(kit, w), _last(kit, y), None if bias is None else kit.compact(bias), "y", words, stream)
     return y
 
@@ -116,6 +118,8 @@ def run(kit, x, w, bias, words, stream=None):
 def run_gradient(kit, result, x, w, grad, shape, name, words, stream=None):
     """The gradient of x or of w, the `result`, of this shape and type; what it is of is not looked at."""
     made = _made(kit, grad, shape, name)
+    if 0 in shape or 0 in grad.shape:
+        return made.zero_()
     x, w = (_last(kit, made) if which == result else _lying(kit, given) for which, given in (("x", x), ("w", w)))
     _call(kit, x, w, kit.compact(_last(kit, grad)), None, result, words, stream)
     return made

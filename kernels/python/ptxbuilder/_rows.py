@@ -7,7 +7,7 @@ from ._common import check_number, device_of, door_of, name_of, untouched
 
 
 class Operation:
-    """One of the library's table: its tensors by name, each with its shape in words, its type and its use, and its numbers."""
+    """One operation of the library's table: its tensors by name, each with its shape in words, its type and its use, and its numbers."""
 
     def __init__(self, row):
         self.name = row["name"]
@@ -56,8 +56,8 @@ for _operation in OPERATIONS.values():
 
 @functools.lru_cache(maxsize=1 << 12)
 def _plan(operation, wanted, extents, *described):
-    """Returns what follows of a call from the shape and type of each tensor that is read, or None, which takes most of the host's time: the
-    (shape, type's name) of the results, whether that of the first is as the first tensor's, the place of each of the operation's tensors
+    """Returns what follows for a call from the shape and type, or None, of each tensor read; finding it takes most of the host's time: the
+    (shape, type's name) of the results, whether that of the first is the first tensor's, the place of each of the operation's tensors
     among those that are read and made, and the bits of those that are made."""
     given = {name: x and (tuple(x[0]), name_of(x[1])) for name, x in zip(operation.read, described)}
     found, there = operation.results_of(given, wanted, extents), operation.read + wanted
@@ -67,8 +67,8 @@ def _plan(operation, wanted, extents, *described):
 
 
 def run(kit, operation, given, numbers, wanted, device, stream=None, extents=()):
-    """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for what is left out; the
-    results that are wanted, as a tuple. Those that it updates have no gaps."""
+    """Runs one operation on tensors of any strides: `given` has one for each name of operation.read, or None for what is left out.
+    Returns the wanted results, as a tuple. Tensors that it updates have no gaps."""
     given = [None if x is None else kit.compact(x) for x in given]
     found, is_alike, places, bits = _plan(operation, wanted, extents, *[None if x is None else (x.shape, x.dtype) for x in given])
     first = given[0]
@@ -84,14 +84,14 @@ def run(kit, operation, given, numbers, wanted, device, stream=None, extents=())
 
 
 def workspace_of(device, operation, given, numbers, wanted, extents=()):
-    """The bytes that an operation of compact tensors takes; it is compiled. `given` has (shape, type's name) or None by name."""
+    """The bytes of workspace for an operation of compact tensors; this compiles it. `given` has (shape, type's name) or None by name."""
     described = {**given, **dict(zip(wanted, operation.results_of(given, wanted, extents)))}
     tensors = untouched(*(described.get(name) for name in operation.tensors))
     return _ext.rows_workspace(device, operation.name, tuple(tensors), operation.bits_of(wanted), numbers)
 
 
 def by_use(operation, given):
-    """The tensors that are read by name: those that are asked for, and those that may be left out."""
+    """The tensors that are read, by name: those that are asked for, and those that may be left out."""
     named = dict(zip(operation.read, given))
     required = {name: x for name, x in named.items() if not operation.tensors[name]["optional"]}
     return required, {name: x for name, x in named.items() if name not in required}
@@ -143,8 +143,8 @@ def softmax(x, *, device=None):
 def cross_entropy(x, target, *, device=None):
     """log(sum(exp(x))) - x[target] of each row, float32 of target's shape, as rms_norm(); differentiable once in x.
 
-    `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is no
-    column has NaN.
+    `target` is int32 or int64, a column for each row. A row whose target is below 0 has no loss and no gradient; one whose target is past
+    the last column has NaN.
     """
     return _call("cross_entropy", device, (x, target))
 
@@ -175,13 +175,13 @@ def append(k, v, k_cache, v_cache, slot_mapping, cos=None, sin=None, positions=N
 
     k and v are [tokens, heads, columns], or with more dimensions in front, of f16, bf16 or float32; the caches, of the same type or of
     float8_e4m3fn, are [page, row, heads, columns], or with cache_layout="HND" [page, heads, row, columns]. `slot_mapping`, int32 or int64
-    [tokens] on the device, has page number x rows of a page + row for each token; one that names no row, as -1, leaves its token out, and
-    two tokens have two slots. All other rows of the caches stay as they are.
+    [tokens] on the device, has page number x rows of a page + row for each token; one that names no row, such as -1, leaves its token out,
+    and no two tokens share a slot. All other rows of the caches stay as they are.
 
     With `cos` and `sin`, [positions, columns / 2] of the same type, keys are turned on the way as by rotary(), by the row that
-    `positions`, int32 or int64 [tokens], says; one that is not there makes NaN. Columns are an even number, up to 2048.
+    `positions`, int32 or int64 [tokens], names; a row that does not exist makes NaN. Columns are an even number, up to 2048.
 
-    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] where k is, if these are given; what a cache of
+    Keys are divided by `k_scale` and values by `v_scale`, float32 [1] or [heads] on k's device, if these are given; what a cache of
     float8_e4m3fn cannot hold becomes its greatest number. decode() multiplies by the same scales.
 
     The caches are written in place, also under torch.compile and in a CUDA graph. In JAX they are new arrays, in the memory of those that
@@ -240,7 +240,7 @@ def quantize_1x128(x, *, silu_gate=False, power_of_two=False, device=None):
 
     q has x's shape; scale is [columns/128 rounded up, rows], where rows are all dimensions of x but the last, and `scale.T` is what
     torch.nn.functional.scaled_mm takes. With `silu_gate`, of each row's two halves (a, b), silu(a) * b is computed in float32 and
-    quantised. A scale is the greatest magnitude by 448, with `power_of_two` rounded up to one, as float8_e8m0fnu has it; an infinite
+    quantised. A scale is the greatest magnitude over 448, with `power_of_two` rounded up to one, as float8_e8m0fnu has it; an infinite
     element makes its block NaN or 0, and NaN itself. x is f16, bf16 or float32. It has no gradient.
     """
     columns = x.shape[-1]
@@ -264,9 +264,9 @@ def quantize_128x1(x, *, power_of_two=False, device=None):
 
 def top_k(x, k, *, device=None):
     """The k greatest elements of each row, from the greatest on, and their columns, int32: a tuple. Of equal ones the first counts, and
-    NaN is none.
+    NaN never does.
 
-    x is f16, bf16 or float32, of up to 16384 columns. Each of the k takes a round of the row, so that k is meant to be small. It has no
+    x is f16, bf16 or float32, of up to 16384 columns. Each of the k takes a pass over the row, so k is meant to be small. It has no
     gradient.
     """
     if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:

@@ -4,7 +4,7 @@
 
 #include "kernels/python/src/ffi.h"
 
-/* The workspace is the last of the results, where the call has as many as `results` and one more. */
+/* The workspace is the last of the results, where the call has one more than `results`. */
 static const char* run(const ffi_call* call, const ffi_target* to, const operation* o, int64_t results) {
   if (to->device == EMULATOR) return host_run_staged(EMULATOR, o);
   const ffi_buffer* workspace = call->results.count > results ? call->results.all[results] : NULL;
@@ -35,7 +35,7 @@ static const char* read_numbers(const ffi_call* call, size_t reals, size_t integ
 
 /* ---- The product ---- */
 
-/* Reads those in `in` that the flags say; the one that is written is where the second result is. */
+/* Takes the operands that the flags name from `in`; the one that is written is the second result. */
 static int64_t read_operands(const ffi_call* call, int64_t flags, ptxb_tensor* in, ptxb_tensor* written,
                              int64_t* results, ptxb_matmul* p) {
   int64_t count = 0;

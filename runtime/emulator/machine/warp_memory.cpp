@@ -16,7 +16,7 @@ bool acquires(Order order) {
   return order == Order::both || order == Order::acquire || order == Order::older;
 }
 
-// An address in front of a space wraps to a large one; -4 tells more.
+// An address just before a space wraps to a large one; -4 is a clearer way to show it.
 std::string shown(uint64_t address) {
   const auto wide = static_cast<int64_t>(address), narrow = int64_t{static_cast<int32_t>(address)};
   if (wide < 0) return std::to_string(wide);

@@ -3,12 +3,11 @@ import functools
 
 import torch
 from torch import library as operators
-from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
 
 from .. import _attention, _ext
 from . import tensors
-from .tensors import (NO_OUT, PLACES, PLAIN, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_plain,
+from .tensors import (NO_OUT, PLACES, PLAIN, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_dual, is_plain,
                       is_watched, library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 
@@ -30,7 +29,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
         o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, bool(return_lse) or keeps,
                                                 place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
-    if requires_grad(q, k, v, extras.sinks, out) or has_transforms() is not None or forward_ad._current_level >= 0:
+    if requires_grad(q, k, v, extras.sinks, out) or has_transforms() is not None or is_dual():
         if out is not None:
             raise ValueError(NO_OUT)
         o, lse = applied(_Attention, q, k, v, *extras, numbers, device)

@@ -6,8 +6,8 @@ from .. import _convolution
 from .._common import name_of
 from . import tensors
 from .product import _FUNCTIONS
-from .tensors import (DTYPES, NO_BATCH, PLACES, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_plain,
-                      is_vmapped, is_watched, library, narrowed, place_of, requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, PLACES, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_dual,
+                      is_grad_enabled, is_plain, is_vmapped, is_watched, library, narrowed, place_of, requires_grad, there)
 
 library.define("conv2d(Tensor x, Tensor w, Tensor? bias=None, int[] windows=[], int groups=1, str? activation=None, "
                "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
@@ -78,14 +78,24 @@ class _Conv2d(torch.autograd.Function):
             return torch.ops.ptxbuilder.conv2d.default(*operands)
 
     setup_context = staticmethod(_keep)
-    backward = staticmethod(_gradients)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (_gradients_once if is_grad_enabled() and not is_watched() else _gradients)(ctx, grad)
+
+
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)
+
+
+def _differentiable(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device):
+    """The way back through an activation starts from what it was applied to."""
+    y = applied(_Conv2d, x, w, bias, windows, groups, None, out_dtype, precise, tf32, device)
+    return _FUNCTIONS[activation][0](y) if activation else y
 
 
 def _differentiated(x, w, bias=None, windows=(), groups=1, activation=None, out_dtype=None, precise=False, tf32=False, device=None):
     if requires_grad(x, w, bias):
-        # The way back through an activation starts from what it was applied to.
-        y = applied(_Conv2d, x, w, bias, windows, groups, None, out_dtype, precise, tf32, device)
-        return _FUNCTIONS[activation][0](y) if activation else y
+        return _differentiable(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device)
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.conv2d.default(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device)
 
@@ -104,10 +114,12 @@ def conv2d(x, w, bias, words):
     is_traced = is_compiling() or is_watched() or not all(is_plain(one) for one in (x, w, bias))
     if is_traced or not isinstance(w, torch.Tensor):
         check_operands(given, bias=bias)
-    if requires_grad(x, w, bias) or is_traced or not is_compiling() and has_transforms() is not None:
+    wants = requires_grad(x, w, bias) or not is_compiling() and (has_transforms() is not None or is_dual())
+    if wants or is_traced:
         out_dtype = None if words.out_dtype is None else DTYPES[name_of(words.out_dtype)]
-        return torch.ops.ptxbuilder.conv2d(x, w, bias, list(words.windows), words.groups, words.activation, out_dtype, bool(words.precise),
-                                           bool(words.tf32), place_of(words.device, x, "x"))
+        values = (x, w, bias, list(words.windows), words.groups, words.activation, out_dtype, bool(words.precise), bool(words.tf32),
+                  place_of(words.device, x, "x"))
+        return torch.ops.ptxbuilder.conv2d(*values) if is_traced else _differentiable(*values)
     try:
         return _convolution.run(tensors, x, w, bias, words)
     except Exception:

@@ -5,8 +5,8 @@ from torch import library as operators
 from .. import _einsum
 from .._common import name_of
 from . import tensors
-from .tensors import (DTYPES, NO_OUT, PLACES, applied, check_meta, check_operands, has_transforms, is_compiling, is_plain, is_watched, library,
-                      place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_dual,
+                      is_plain, is_vmapped, is_watched, library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 library.define("einsum(str subscripts, Tensor a, Tensor b, float alpha=1, ScalarType? out_dtype=None, bool precise=False, bool tf32=False, "
                "str? device=None) -> Tensor")
@@ -41,13 +41,16 @@ def _gradients(ctx, grad):
     a, b = ctx.saved_tensors
 
     def product(letters, x, y, like):
-        return torch.ops.ptxbuilder.einsum(_einsum.text_of(letters), x, y, ctx.alpha, like.dtype, ctx.precise, ctx.tf32, ctx.device)
+        values = (_einsum.text_of(letters), x, y, ctx.alpha, like.dtype, ctx.precise, ctx.tf32, ctx.device)
+        return applied(_Einsum, *values) if has_transforms() is not None else torch.ops.ptxbuilder.einsum(*values)
 
     da, db = _einsum.gradients(product, _einsum.parsed(ctx.subscripts), a, b, grad.to(a.dtype), ctx.needs_input_grad[1:3])
     return None, da, db, None, None, None, None, None
 
 
 class _Einsum(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(*operands):
         with torch._C._AutoDispatchBelowAutograd():
@@ -70,16 +73,20 @@ library.impl("einsum", _differentiated, "Autograd")
 
 @tensors.named("ptxbuilder::einsum")
 def einsum(letters, a, b, out, words):
+    dtype = autocast_of(a) if isinstance(a, torch.Tensor) else None
+    if dtype is not None:
+        a, b = narrowed(a, dtype), narrowed(b, dtype)
     is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b, out))
     if is_traced or not isinstance(b, torch.Tensor):
         check_operands({"A": a, "B": b}, out=out)
-    wants = requires_grad(a, b) or not is_compiling() and has_transforms() is not None
+    wants = requires_grad(a, b) or not is_compiling() and (has_transforms() is not None or is_dual())
     if out is not None and (wants or is_traced):
         raise ValueError(NO_OUT)
     if wants or is_traced:
         out_dtype = None if words.out_dtype is None else DTYPES[name_of(words.out_dtype)]
-        return torch.ops.ptxbuilder.einsum(_einsum.text_of(letters), a, b, words.alpha, out_dtype, bool(words.precise), bool(words.tf32),
-                                           place_of(words.device, a, "A"))
+        values = (_einsum.text_of(letters), a, b, words.alpha, out_dtype, bool(words.precise), bool(words.tf32),
+                  place_of(words.device, a, "A"))
+        return torch.ops.ptxbuilder.einsum(*values) if is_traced or is_vmapped() else applied(_Einsum, *values)
     refuse_negative(out=out)
     try:
         return _einsum.run(tensors, letters, a, b, out, words)

@@ -9,7 +9,7 @@ from .tensors import (DTYPES, PLACES, PLAIN, check_meta, check_operands, is_comp
 
 
 def _leaves(kernel, arguments):
-    """Gives what is passed, the fields of structs in their place, by how the operation takes it: read, written, reals, integers."""
+    """Sorts the arguments, with the fields of structs in their place, by how the operation takes them: read, written, reals, integers."""
     read, written, reals, integers = [], [], [], []
 
     def leaf(parameter, value, owner):
@@ -30,7 +30,7 @@ def _leaves(kernel, arguments):
 
 
 def _arguments(kernel, read, written, reals, integers):
-    """The same back."""
+    """Puts the arguments together again: the inverse of _leaves()."""
     read, written, reals, integers = map(iter, (read, written, reals, integers))
 
     def one(parameter, owner):

@@ -13,7 +13,7 @@ from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
 from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
 from . import tensors
 from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, has_transforms,
-                      is_compiling, is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative,
+                      is_compiling, is_dual, is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative,
                       requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
@@ -44,7 +44,7 @@ def matmul(a, b, out, operands, options):
     try:
         # torch.func and dual tensors know what a function's derivatives are, or that it has none.
         wants = requires_grad(a, b, out, *operands) or is_wrapped(a, b, out, *operands) or not is_compiling() and out is None and (
-            has_transforms() is not None or forward_ad._current_level >= 0)
+            has_transforms() is not None or is_dual())
         has_more = _product.has_more(operands, options)
         if wants and out is not None and (has_more or not is_traced):
             raise ValueError(NO_OUT)

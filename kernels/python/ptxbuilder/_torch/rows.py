@@ -8,8 +8,8 @@ from torch import library as operators
 from .. import _rows
 from .._common import name_of
 from . import tensors
-from .tensors import (DTYPES, PLACES, PLAIN, applied, check_meta, check_operands, has_transforms, is_compiling, is_grad_enabled, is_watched,
-                      is_wrapped, library, place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, PLACES, PLAIN, applied, check_meta, check_operands, has_transforms, is_compiling, is_dual, is_grad_enabled,
+                      is_watched, is_wrapped, library, place_of, refuse_negative, requires_grad, there)
 
 library.define("rows(str operation, Tensor?[] given, float[] numbers, str[] wanted, str? device, str[] words, int[] extents) -> Tensor[]")
 
@@ -144,7 +144,7 @@ def rows(operation, given, numbers, device, extents):
             raise ValueError(f"{operation.name} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
         if operation.updated:
             return _update(operation, given, numbers, device)
-        if gradient and (asks or (not is_compiling() and has_transforms() is not None)):
+        if gradient and (asks or (not is_compiling() and (has_transforms() is not None or is_dual()))):
             return applied(_Rows, operation.name, numbers, device, *given)[0]
         found = _run(operation, given, numbers, _rows.wanted_of(operation, extents), device, extents)
         return found if extents else found[0]

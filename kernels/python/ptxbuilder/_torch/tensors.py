@@ -5,7 +5,7 @@ import os
 
 import torch
 from torch import library as operators
-from torch.autograd import profiler
+from torch.autograd import forward_ad, profiler
 
 from .._common import CODES, check_kind, name_of, output_of
 
@@ -167,6 +167,11 @@ def is_plain(x):
 
 def requires_grad(*tensors):
     return is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def is_dual():
+    """Says whether derivatives are taken forward, which an autograd function refuses that has none, and other calls would lose."""
+    return forward_ad._current_level >= 0
 
 
 def applied(function, *values):
