@@ -14,29 +14,29 @@ class ComputeEnd;
 class TileOrderCheck;
 }  // namespace detail
 
-// The body of a pipeline sees this of one step.
+// The body of a pipeline sees one step through this class.
 class PipelineStep {
  public:
   // The tile's index, if there is one, and then the step's place in the grid.
   const GridIndex& index() const;
-  // Steps of this run before this one.
+  // Returns the number of steps before this one in this run.
   u32 number() const;
   // The number of this warpgroup among those that compute.
   u32 warpgroup() const;
 
   // The blocks, by their numbers among the inputs and outputs. An output is written in full by every step; a
-  // fixed one keeps what steps before have written. Each throws Error for a number that there is not, in()
-  // for an input that is not waited for yet, or has been handed back, and out() where it is in a branch
-  // alone, whose condition is no matter of threads. A body that takes out() and writes it in a branch is not
-  // refused: the emulator notes a block that is sent twice, if TMA sends it.
+  // fixed one keeps what steps before have written. Both throw Error for a number that does not exist; in()
+  // for an input that was not waited for yet or was handed back, and out() if it is called only in a branch
+  // whose condition does not select threads. A body that calls out(), then writes in a branch is accepted:
+  // the emulator reports a block that TMA sends twice.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
   // These are for manual_wait and manual_release: they wait for an input, and hand it back. Inputs of the
-  // same delay_release share their stages: after wait() for one the others are there too, and need no wait()
-  // of their own, and release() of one hands back all, once a step. Every step does so, outside of branches
-  // and loops, or an Error says which is missing or too much. All reads must be done in all lanes of the
-  // warp: wait for wgmma, or call bar_warp_sync after other reads.
+  // same delay_release share their stages: after wait() for one, the others have arrived too and need no
+  // wait(), and release() of one hands back all, once a step. Every step must make both calls, outside of
+  // branches and loops, or an Error names the missing or extra call. All reads must be done in all lanes of
+  // the warp: wait for wgmma, or call bar_warp_sync after other reads.
   void wait(int number, Where where = Where::here());
   void release(int number, Where where = Where::here());
 
@@ -47,26 +47,26 @@ class PipelineStep {
   std::shared_ptr<detail::StepState> state_;
 };
 
-// A pipeline runs this for each step.
+// A pipeline calls this function for each step.
 using PipelineBody = std::function<void(PipelineStep&)>;
 
 // The options of emit_pipeline().
 struct PipelineOptions {
   int stages = 2;  // steps whose blocks are in shared memory or on the way at a time
-  // The body waits for its inputs, and hands them back, by itself.
+  // The body waits for its inputs, and hands them back, itself.
   bool manual_wait = false, manual_release = false;
 };
 
 // Runs `body` for each step of the grid, in all threads of the CTA, which are whole warpgroups, and outside
-// of roles. The blocks of the next steps are loaded while it runs, and what it has written to outputs leaves
-// during the next step's work. Shared memory, barriers and their bytes follow from the specs. CTAs each run
-// the whole grid: what a CTA has for itself is in the index maps, which may use any values. Register tiles
-// are of one warpgroup, so that in a CTA of several the body reads and writes its part of a block by
+// of roles. The blocks of the next steps are loaded while it runs, and what it has written to outputs is
+// stored during the next step. Shared memory, barriers and their bytes follow from the specs. Each CTA runs
+// the whole grid: only the index maps, which may use any values, distinguish CTAs. A register tile belongs
+// to one warpgroup, so in a CTA of several warpgroups the body reads and writes its part of a block through
 // addresses.
 //
-// Blocks of outputs may still be on their way after it: who reads them in the kernel, in another pipeline
-// or another CTA, comes after wait_stores(0, StoreWait::written) of the thread that sent them, and then a
-// barrier or a signal.
+// Stores of output blocks may still be pending afterwards: before code in the kernel, in another pipeline
+// or another CTA, reads them, the thread that sent them must call wait_stores(0, StoreWait::written), and a
+// barrier or a signal must follow.
 //
 //   emit_pipeline(k, {columns / 64}, {{X, DType::f32, {64, 64}, [&](auto i) { return BlockIndex{row, i[0]};
 //   }}},
@@ -74,11 +74,11 @@ struct PipelineOptions {
 //                 [&](PipelineStep& s) { store(s.out(0), load<f32>(s.in(0)) * 2); });
 //
 // Throws Error that names the axis of a grid without steps, the block that does not fit, and the option that
-// does not go with another.
+// conflicts with another.
 void emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                    std::vector<BlockSpec> out, const PipelineOptions& options, const PipelineBody& body,
                    Where where = Where::here());
-// This also hands a value from step to step, and returns the last.
+// This also passes a value from step to step, and returns the last one.
 template <class T>
 T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in, std::vector<BlockSpec> out,
                 const PipelineOptions& options, const T& init,
@@ -92,9 +92,9 @@ T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in
 }
 
 // Tiles that CTAs take one after the other: calls its argument for each tile of this CTA, with the tile's
-// index. It is called once in each role, and yields the same tiles there, in the same order. An Error says
-// where the host knows that it does not, and the device tells where the kernel checks (ChecksScope,
-// --checks); else what a tile gets are the blocks of another.
+// index. It is called once in each role, and must yield the same tiles in the same order in all of them. If
+// the host knows that it does not, that is an Error; the device reports it if the kernel checks (ChecksScope,
+// --checks). Otherwise a tile gets another tile's blocks.
 using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
 
 // The options of emit_pipeline_warp_specialized().
@@ -104,8 +104,8 @@ struct SpecializedOptions {
   // A thread has so many, by setmaxnreg. Those that compute have what is left of the SM's, 256 at most.
   int memory_registers = 40;
   std::optional<int> compute_registers = {};
-  // CTAs stay: the pipeline runs for each tile, and loads for the next one begin while the last steps of
-  // one are computed. Index maps get the tile's index ahead of the grid's.
+  // CTAs are persistent: the pipeline runs for each tile, and loads for the next tile begin while the last
+  // steps of the current one are computed. Index maps get the tile's index ahead of the grid's.
   TileOrder tiles = nullptr;
   bool manual_wait = false, manual_release = false;  // as in PipelineOptions
 };
@@ -113,11 +113,11 @@ struct SpecializedOptions {
 // The warpgroups that compute, as a function that surrounds the pipeline sees them.
 class PipelineCompute {
  public:
-  // The number of this one among them.
+  // Returns the number of this warpgroup among them.
   u32 warpgroup() const;
   // Runs `body` for each step of the grid, outside of branches and loops. With SpecializedOptions::tiles,
-  // call it once in each_tile(). Sums of an accumulator that `body` is the first to write are zero where the
-  // device finds that there is no step.
+  // call it once in each_tile(). An accumulator that `body` is the first to write is zero if the device finds
+  // that the grid has no steps.
   void run(const PipelineBody& body, Where where = Where::here());
   // Runs `body` for each tile of this CTA, in the order of SpecializedOptions::tiles.
   void each_tile(const std::function<void(const GridIndex&)>& body, Where where = Where::here());
@@ -140,8 +140,8 @@ class PipelineCompute {
 };
 
 // This makes roles: a warpgroup loads, and compute_warpgroups run `compute`, which calls run() once, and
-// may keep sums in registers around it. Each step's blocks are for all warpgroups that compute; each reads
-// what it needs, and outputs leave when all have written their parts.
+// may keep sums in registers around it. All computing warpgroups share each step's blocks; each reads what it
+// needs, and outputs are stored when all have written their parts.
 //
 //   emit_pipeline_warp_specialized(k, {ceil_div(K, 64)}, {a, b}, {}, {.compute_warpgroups = 2, .stages = 4},
 //                                  [&](PipelineCompute& pipe) {
@@ -157,12 +157,12 @@ class PipelineCompute {
 // SpecializedOptions::tiles: stages and their phases run on from tile to tile.
 //
 // A kernel may have several of these, each with roles of its own, whose registers fit together
-// (compute_registers), but none next to an emit_pipeline, which all threads of a CTA run.
+// (compute_registers), but it may not also contain an emit_pipeline, which all threads of a CTA run.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const std::function<void(PipelineCompute&)>& compute,
                                     Where where = Where::here());
-// This is for pipelines that nothing surrounds.
+// This is for pipelines without code around them.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,
                                     const PipelineBody& body, Where where = Where::here());

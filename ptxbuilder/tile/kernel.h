@@ -40,9 +40,9 @@ constexpr auto field(std::string_view name, Member Struct::*member) {
   return Field<Struct, Member, Type>{name, member};
 }
 
-// Tensor maps that are in global memory, one after the other, for kernels that choose a tensor on the
-// device: groups of products, batches by pointers. All have the recipe that follows from the copies that use
-// one of them, so what a tensor has for itself is its address, shape and strides. The host makes them by
+// Tensor maps that are in global memory, one after the other, for kernels that choose a tensor on the device:
+// groups of products, batches given as pointers. All maps share the recipe that follows from the copies
+// that use any of them, so tensors differ only in address, shape and strides. The host makes the maps with
 // LoadedKernel::tensor_maps() (runtime/loaded_kernel.h).
 //   auto [As] = k.params<TensorMapArray>("As");
 //   tma_load(sA[s], As[group], kt * 64, row);
@@ -50,8 +50,8 @@ class TensorMapArray {
  public:
   explicit TensorMapArray(llvm::Value* start) : start_(start) {}
 
-  // One of them, for whatever takes a TensorMap; nothing checks that there are as many. A kernel that changes
-  // maps by itself also executes fence.proxy.tensormap (PTX ISA, tensormap.replace).
+  // Returns one map, for any function that takes a TensorMap; nothing checks that it exists. A kernel that
+  // changes maps itself must also execute fence.proxy.tensormap (PTX ISA, tensormap.replace).
   TensorMap operator[](u32 index) const { return TensorMap(generic_address(address(index)).handle()); }
   gmem address(u32 index) const { return start_ + u64(index) * kBytes; }
 
@@ -86,7 +86,7 @@ concept StructParameter = requires {
 };
 
 template <class T>
-Parameter parameter(std::string_view name) = delete;  // but for the types that a kernel can take
+Parameter parameter(std::string_view name) = delete;  // except for the types that a kernel can take
 
 template <ScalarParameter T>
 Parameter parameter(std::string_view name) {
@@ -184,11 +184,11 @@ class SharedUnion {
 
 }  // namespace detail
 
-// An axis of a grid that has a name: how many CTAs it has, as a rule over the arguments (launch_rule.h).
+// A named axis of a grid: its number of CTAs is a rule over the arguments (launch_rule.h).
 struct LaunchAxis {
   std::string name, ctas;
 };
-// An axis of a cluster that has a name.
+// A named axis of a cluster.
 struct ClusterExtent {
   std::string name;
   uint32_t ctas;
@@ -199,13 +199,13 @@ class Kernel {
  public:
   // `name` names the .entry. Throws Error when it is not an identifier or the target is unknown.
   explicit Kernel(std::string name, BuilderOptions options = {}, Where where = Where::here());
-  // On a function that another front end has begun, a kernel or a device function, in a module that stays its
-  // own. The code goes where insert_at() says; when the function is complete, finish() it, and compile the
-  // module (ptxbuilder/llvm.h). There is one Kernel for each function.
+  // Builds on a function that another front end has begun, a kernel or a device function, in a module that
+  // the front end keeps. The code goes where insert_at() says; when the function is complete, call finish()
+  // and compile the module (ptxbuilder/llvm.h). There is one Kernel for each function.
   //
-  // A device function has typed values, control flow, register tiles, and shared memory that it is handed;
+  // A device function can use typed values, control flow, register tiles, and shared memory passed to it;
   // parameters, shared memory of its own, roles, clusters, barriers for threads, and named accumulator
-  // registers belong to kernels.
+  // registers are only for kernels.
   explicit Kernel(llvm::Function& function, BuilderOptions options = {}, Where where = Where::here());
   Kernel(Kernel&&) = default;
   Kernel& operator=(Kernel&&) = default;
@@ -221,10 +221,10 @@ class Kernel {
     return std::tuple<typename detail::ParameterValue<T>::type...>{values.take<T>()...};
   }
 
-  // This is for a front end's function: it runs `body`, whose code goes to the insertion point of `ir`.
+  // This is for a front end's function: runs `body`, whose code is emitted at the insertion point of `ir`.
   // Values cross in both directions: f32(llvm_value) is a typed value, and x.handle() is LLVM's. Afterwards
-  // `ir` is after that code, as a rule in another block, and goes on with what came after it before. May be
-  // called again.
+  // `ir` is positioned after that code, usually in another block, ahead of the instructions that followed it
+  // before. insert_at() may be called again.
   //
   //   Kernel k(*function);
   //   k.insert_at(ir, [&] { product = (f32(a) * f32(b)).handle(); });
@@ -250,36 +250,36 @@ class Kernel {
   // Sets the number of CTAs in a cluster, at most 16. The grid must be a multiple of
   // it. Needs sm_90 or later.
   void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
-  // This does so by names, which axis_index(), axis_size() and cluster_axes() know from here on; the last is
-  // x.
+  // This also names the axes, which axis_index(), axis_size() and cluster_axes() know from here on; the last
+  // axis is x.
   void cluster(std::initializer_list<ClusterExtent> axes, Where where = Where::here());
 
   // States how many CTAs a launch has along x, y and z, as rules over the kernel's integer parameters and the
-  // extents of its tensors (launch_rule.h), for launches that do not say a grid and for the sidecar. The last
-  // call counts. finish() throws Error where a rule is none, or names what the kernel does not have.
+  // extents of its tensors (launch_rule.h), for launches that do not state a grid and for the sidecar. The
+  // last call counts. finish() throws Error if a rule is invalid or names something that the kernel lacks.
   //   k.grid("ceil_div(count, 128)");
   void grid(std::string x, std::string y = "1", std::string z = "1", Where where = Where::here());
-  // This does so by names, which axis_index() and axis_size() know from here on. There are up to three,
-  // outermost first as in a tensor: the last is x.
+  // This also names the axes, which axis_index() and axis_size() know from here on. There are up to three,
+  // outermost first as in a tensor: the last axis is x.
   //   k.grid({{"m", "ceil_div(M, 128)"}, {"n", "ceil_div(N, 128)"}});
   void grid(std::initializer_list<LaunchAxis> axes, Where where = Where::here());
 
-  // One line of meaning for parameters, by name, for who reads the sidecar. Throws Error for a name that no
-  // parameter has.
+  // Describes parameters, each by name and in one line, for readers of the sidecar. Throws Error for a name
+  // that no parameter has.
   //   k.describe({{"x", "elements to add"}, {"count", "how many"}});
   void describe(const std::vector<std::pair<std::string, std::string>>& meanings,
                 Where where = Where::here());
 
-  // Notes what the kernel is generated with, as name and value, for who reads the sidecar; a name's last
-  // value counts.
+  // Notes an option that the kernel is generated with, as name and value, for readers of the sidecar; the
+  // last value of a name counts.
   void configure(std::string name, std::string value, Where where = Where::here());
 
-  // Promises that each thread waits by griddepcontrol_wait() before it first reads or writes memory, so that
-  // the kernel may be launched before the launch ahead of it has finished.
+  // Promises that each thread calls griddepcontrol_wait() before it first reads or writes memory, so that the
+  // kernel may be launched before the preceding launch has finished.
   void overlaps(Where where = Where::here());
 
-  // Says that its CTAs wait for each other. A launch of it is cooperative: it starts when all of them run at
-  // once, and fails where they do not fit on the device.
+  // Declares that the kernel's CTAs wait for each other. Its launches are cooperative: a launch starts when
+  // all CTAs can run at once, and fails if they do not fit on the device.
   void cooperative(Where where = Where::here());
 
   // Allocates `stages` tiles of `shape` elements of T in shared memory. The rows of a swizzled tile are cut
@@ -301,7 +301,7 @@ class Kernel {
 
   // Lets several sets of objects share one region of shared memory. Each callable makes its objects at the
   // same start address and returns them. Objects of different callables must not be in use at the same
-  // time: what is in one ends when another is written. Making barriers here is an Error.
+  // time: writing one destroys the contents of the other. Making barriers here is an Error.
   //   auto [sA, staging] = k.shared_union([&] { return k.shared<bf16>({128, 64}, Swizzle128B, 4); },
   //                                       [&] { return k.shared<f32>({128, 128}); });
   template <std::invocable... Alternative>
@@ -310,9 +310,9 @@ class Kernel {
     return std::tuple<std::invoke_result_t<Alternative>...>{place.alternative(alternatives)...};
   }
 
-  // This says where warp_index() of a role comes from: from the kernel's entry, where all roles take it once,
-  // or from the role's own, so that nothing of it waits in registers while the roles before it run, one of
-  // them with few, say.
+  // This says where warp_index() of a role is computed: once at the kernel's entry, for all roles, or at
+  // the role's own entry, so that the index does not occupy a register while the roles before it run, one of
+  // which may have few registers.
   enum class WarpIndex : uint8_t { of_entry, of_role };
 
   // Adds a role: the next `count` warpgroups of the CTA run `body(i)`, where i is 0 to count - 1. Their
@@ -328,9 +328,9 @@ class Kernel {
                   WarpIndex index = WarpIndex::of_entry, Where where = Where::here());
 
   // Makes a barrier at which `threads` threads of the CTA meet, in whole warps. Nothing else in the
-  // kernel has its number. There are 15 numbers apart from that of sync_threads(); number i + 1 is taken
-  // where the library makes the threads of warpgroup i meet. Throws Error that lists who holds the
-  // numbers when none is left.
+  // kernel has its number. There are 15 numbers apart from that of sync_threads(); number i + 1 is taken if
+  // the library makes the threads of warpgroup i meet. Throws Error that lists the holders of the numbers
+  // when all are taken.
   NamedBarrier named_barrier(int threads, Where where = Where::here()) {
     AtLine line(where);
     return NamedBarrier(builder_, threads, where);
@@ -348,7 +348,7 @@ class Kernel {
     builder_.state();
     return builder_;
   }
-  // A host launches the kernel by this; see finish().
+  // The host launches the kernel with this signature; see finish().
   const Signature& signature(Where where = Where::here()) const {
     AtLine line(where);
     return builder_.signature();
@@ -363,12 +363,12 @@ class Kernel {
   Builder builder_;
 };
 
-// These say where this CTA or warpgroup is along a named axis of the grid, the cluster or the role, and how
-// long the axis is. An axis of the grid counts CTAs, with and without clusters. Each throws Error that lists
-// the names where there is no such axis.
+// These return the position of this CTA or warpgroup along a named axis of the grid, cluster or role, and
+// the length of the axis. An axis of the grid counts CTAs, with and without clusters. Each throws Error that
+// lists the names if there is no such axis.
 u32 axis_index(std::string_view name, Where where = Where::here());
 u32 axis_size(std::string_view name, Where where = Where::here());
-// The axes of the cluster by their names, as multicast() takes them.
+// Returns the axes of the cluster with these names, as multicast() takes them.
 ClusterAxes cluster_axes(std::initializer_list<std::string_view> names, Where where = Where::here());
 
 // Waits for all threads of the cluster, and publishes barriers made before to all of them.
@@ -378,7 +378,7 @@ void sync_cluster(Where where = Where::here());
 // the threads of the other roles would never arrive; use a NamedBarrier for some of the CTA's threads.
 void sync_threads(Where where = Where::here());
 
-// Waits for the 128 threads of this warpgroup alone. Throws Error outside of roles unless the CTA is one.
+// Waits for only the 128 threads of this warpgroup. Outside roles, the CTA must be one warpgroup, else Error.
 void sync_warpgroup(Where where = Where::here());
 
 // Runs `body` in one thread: an elected lane of the warpgroup's first warp or, outside
@@ -388,16 +388,16 @@ void elect(const std::function<void()>& body, Where where = Where::here());
 // The index of the warp in its CTA, in a form that ptxas knows to be uniform.
 u32 warp_index(Where where = Where::here());
 
-// A value that is the same in all lanes of the warp, in a uniform register (SASS: REDUX). For the stage of an
-// operand of wgmma, where a loop carries it around another one: ptxas then keeps it in vector registers, and
-// moves each descriptor over (R2UR) ahead of its product. All lanes of the warp come here. sm_80.
+// Puts a value that all lanes of the warp share into a uniform register (SASS: REDUX). Use it for a wgmma
+// operand's stage that a loop carries around another loop: ptxas otherwise keeps it in vector registers, and
+// moves each descriptor (R2UR) ahead of its product. All lanes call this. Needs sm_80.
 u32 warp_uniform(u32 value, Where where = Where::here());
 
 namespace detail {
 
 class Reporting;  // see report.h
 
-// This is what the tile layer keeps with a kernel in the making.
+// The tile layer keeps this state with a kernel that is being built.
 struct TileContext : Builder::Attachment {
   struct Role {
     int first, count, registers;
@@ -450,15 +450,15 @@ struct TileContext : Builder::Attachment {
   std::string role_name;                 // of the axis that the next role is along
   std::shared_ptr<Profiling> profiling;  // null unless the kernel is profiled
   std::shared_ptr<Reporting> reporting;  // null unless it watches its waits or checks its values
-  // Throws Error for a name that is taken, or none.
+  // Throws Error for a name that is taken or empty.
   void name_axis(Axis axis);
   const Axis& axis(std::string_view name) const;
 
   static TileContext& of(Builder& builder);
 };
 
-// While it lives, a copy by threads is recorded here, and not in the kernel's record, since it is a part of
-// what is recorded otherwise.
+// While this object lives, a copy by threads is recorded in it, and not in the kernel's record, since the
+// copy is part of an operation that is recorded separately.
 class RecordedApart {
  public:
   explicit RecordedApart(TileContext& context) : context_(context) { context.apart = &record_; }

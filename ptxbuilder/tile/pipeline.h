@@ -1,5 +1,5 @@
-// Pipeline: a ring of stages in shared memory, which one thread fills by TMA, or warpgroups by all of their
-// threads, and warpgroups consume.
+// Pipeline: a ring of stages in shared memory. One thread fills the stages by TMA, or all threads of some
+// warpgroups fill them; warpgroups consume them.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -12,7 +12,7 @@ struct Ring;
 struct Filling;  // of one stage that a producer has acquired
 }  // namespace detail
 
-// A stage that a ring handed out: which one, and the barrier that its copies complete on.
+// A stage that a ring handed out: its index, and the barrier on which its copies complete.
 class Stage {
  public:
   u32 index() const { return index_; }
@@ -35,7 +35,7 @@ class Stage {
   std::shared_ptr<bool> released_;
 };
 
-// A consumer's stage that a loop carries: the next one takes its place, and it is released by its value.
+// A consumer's stage that a loop carries: the next stage is assigned to it, and its value is released.
 template <>
 class Var<Stage> {
  public:
@@ -64,14 +64,14 @@ class Var<Stage> {
 
 class Pipeline;
 
-// A producer that is one thread sees so the stages that it has filled, to send them on by TMA stores.
-// They come in the order of acquire(). The thread waits for its stores to have read a stage, by
-// cp_async_bulk_wait_group_read, before it acquires the stage again: nobody else knows of them.
+// With a Sender, a producer that is one thread sees the stages that it has filled, to send them on with TMA
+// stores. The stages come in the order of acquire(). Before it acquires a stage again, the thread must wait
+// with cp_async_bulk_wait_group_read until its stores have read the stage: no one else knows of the stores.
 class Sender {
  public:
   // Waits until the next stage is full.
   Stage wait(Where where = Where::here());
-  // Passes over so many stages, which are not sent, without waiting.
+  // Skips `count` stages, which are not sent, without waiting.
   void skip(u32 count, Where where = Where::here());
 
  private:
@@ -81,27 +81,27 @@ class Sender {
   Var<u32> stage_, parity_;
 };
 
-// The producer's end, for one thread or, with ThreadProducers, for all threads of the warpgroups that fill.
+// The producer's side, for one thread or, with ThreadProducers, for all threads of the warpgroups that fill.
 class Producer {
  public:
   // Waits until the next stage is empty, and announces its bytes. The caller must then load every
-  // tile of the pipeline into it once: `tma_load(sA[stage], ...)`, or rows of it that the host knows, which
-  // together are all of them. Finishing the kernel throws Error when a load is missing.
+  // tile of the pipeline into it once: `tma_load(sA[stage], ...)`, or parts whose rows the host knows and
+  // that together fill the tile. Finishing the kernel throws Error when a load is missing.
   //
-  // With ThreadProducers nothing is announced, and tiles are filled by load_async() and store(), in parts or
-  // whole, and by copies of one thread, as in elect(), which announce their bytes themselves. Then all
-  // threads commit() the stage; finishing the kernel throws Error when they never do.
+  // With ThreadProducers, acquire() announces nothing: load_async() and store() fill tiles, in parts or
+  // whole, and so do copies of one thread, such as in elect(), which announce their bytes themselves. Then
+  // all threads commit() the stage; finishing the kernel throws Error if they never do.
   Stage acquire(Where where = Where::here());
-  // The stage goes to the consumers where ThreadProducers fill it, once all that this thread has issued into
-  // it has arrived, and the thread does not wait for that (PTX ISA, cp.async.mbarrier.arrive). Throws Error
-  // when a tile of the pipeline is not filled, when the stage is committed already or of another pipeline,
-  // and when TMA alone fills it, whose copies commit themselves.
+  // Hands a stage that ThreadProducers fill to the consumers once all copies that this thread has issued into
+  // it have arrived, without waiting for them (PTX ISA, cp.async.mbarrier.arrive). Throws Error when a tile
+  // of the pipeline is not filled, when the stage is already committed or belongs to another pipeline, and
+  // when only TMA fills it, since its copies commit themselves.
   void commit(const Stage& stage, Where where = Where::here());
-  // This says, where ThreadProducers fill the stage, that the threads write to that of a tile by themselves,
-  // as through `tile[stage].address()`, before they commit.
+  // Declares, for a stage that ThreadProducers fill, that the threads write to the tile's stage themselves,
+  // for example through `tile[stage].address()`, before they commit.
   void fills(const Stage& stage, const SharedTile& tile, Where where = Where::here());
-  // Hands the next stage, once it is empty, to the consumers as it is, for them to write to: to all of them,
-  // each in its part, or to one, which calls give_back(). They wait for it as for a full one.
+  // Hands the next stage, once it is empty, to the consumers unfilled, for them to write to: to all of them,
+  // each to its part, or to one, which calls give_back(). They wait for this stage as for a full one.
   void lend(Where where = Where::here());
 
  private:
@@ -113,38 +113,38 @@ class Producer {
   Var<u32> stage_, parity_;
 };
 
-// The consumers' end, for all threads of each consuming warpgroup.
+// The consumers' side, for all threads of each consuming warpgroup.
 class Consumer {
  public:
-  // Waits until the next stage is full. What threads have filled is visible to wgmma and TMA then too.
+  // Waits until the next stage is full. Data that threads wrote is then visible to wgmma and TMA too.
   Stage wait(Where where = Where::here());
-  // Waits until the next stage is full, and leaves it to be taken: the next wait() gives the same. For
-  // threads that write to the stage before they multiply it.
+  // Waits until the next stage is full, without taking it: the next wait() returns the same stage. This is
+  // for threads that write to the stage before they multiply it.
   Stage front(Where where = Where::here()) const;
   // Tests whether the next stage is full, without waiting; if it is, the next wait() does not test again.
   // Call it before a wgmma_wait, which hides the cost of the test. Needs consumer(Peeks::yes).
   void peek(Where where = Where::here());
-  // A stage that means none, whose release has no effect: for a Var<Stage> to begin with.
+  // Returns a placeholder, whose release has no effect, as the initial value of a Var<Stage>.
   Stage none() const;
   // Hands the stage back to the producer. All reads of it must be done, so call wgmma_wait first. Throws
   // Error when it is a stage of another pipeline. A stage that is never released is an Error when the
   // kernel is finished, since the producer would wait for ever.
   void release(const Stage& stage, Where where = Where::here());
-  // The same where `when` holds. Without it the stage is still to be handed back.
+  // Does the same if `when` holds. Otherwise the stage must still be handed back.
   void release(const Stage& stage, pred when, Where where = Where::here());
-  // This does the same for a stage that was lent to this consumer alone, on behalf of all consumers of the
+  // This does the same for a stage that was lent only to this consumer, on behalf of all consumers of the
   // CTA: the others skip it. It is not for CTAs that fill stages together.
   void give_back(const Stage& stage, pred when, Where where = Where::here());
-  // Releases one stage late, so that the products of `stage` run while those before them end.
-  // After wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this
-  // consumer had no stage before. release_last() hands back the last stage, unless `none` says
-  // that there was no stage at all.
+  // Releases one stage late, so that the products of `stage` run while earlier products finish. After
+  // wgmma_wait(1), it hands back the stage before `stage`, unless `first` says that this consumer had
+  // no stage before. release_last() hands back the last stage, unless `none` says that there was no
+  // stage at all.
   void release_previous(const Stage& stage, pred first, Where where = Where::here());
   void release_last(pred none, Where where = Where::here());
   // Skips stages that other consumers take: `count` of them, without waiting.
   void skip(u32 count, Where where = Where::here());
-  // Puts its place in the ring into uniform registers (see warp_uniform()): ahead of a loop that waits for
-  // operands of wgmma, where a loop around it would keep them elsewhere.
+  // Puts the consumer's place in the ring into uniform registers (see warp_uniform()). Call it ahead of a
+  // loop that waits for wgmma operands, if an enclosing loop would keep the place elsewhere.
   void unify(Where where = Where::here());
 
  private:
@@ -169,7 +169,7 @@ enum class Peeks : uint8_t { no, yes };
 // its cluster that are in line with it.
 enum class Producers : uint8_t { own, cluster };
 
-// Stages are filled by all threads of so many warpgroups, and each thread acquires and commits every stage:
+// All threads of `warpgroups` warpgroups fill the stages, and each thread acquires and commits every stage:
 //   Pipeline pipe(k, stages, {sA, sB}, consumers, ThreadProducers{1});
 //   k.warpgroups(1, 40, [&](u32) {
 //     auto ring = pipe.producer();
@@ -191,11 +191,11 @@ class Pipeline {
   // Every warp of the consumers arrives at the empty barrier: the consumers of the CTA or, with
   // Producers::cluster, of all CTAs in line with it, since a producer may only write into a peer's stage
   // when the peer has released it. If fewer warpgroups call consumer(), finishing the kernel throws Error,
-  // unless one of them gives stages back for all.
+  // unless one of them calls give_back() for all.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            Producers producers = Producers::own, Where where = Where::here());
-  // The same where threads fill the stages; the full barrier completes when each has committed, and all that
-  // they have issued has arrived. A CTA fills its own stages.
+  // This is for stages that threads fill; the full barrier completes when each thread has committed, and all
+  // copies that they have issued have arrived. A CTA fills only its own stages.
   Pipeline(Kernel& kernel, int stages, std::vector<SharedTile> tiles, int consumers,
            ThreadProducers producers, Where where = Where::here());
   // CTAs fill stages together only along `axes`; Producers::cluster means all axes of the cluster. Every
@@ -225,14 +225,14 @@ class Pipeline {
   std::shared_ptr<const detail::Ring> ring_;
 };
 
-// A warpgroup's place among those that go one after the other.
+// A warpgroup's place among the warpgroups that take turns.
 class WarpgroupTurn {
  public:
   // All threads of the warpgroup call these alternately: first wait(), which returns when the warpgroup
   // before it has passed, and then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
-  // The same, not before `known` has a value, whichever that is: ptxas moves what depends on nothing ahead.
+  // Does so only once `known` has a value, true or false: ptxas moves code that depends on nothing ahead.
   void pass_after(pred known, Where where = Where::here());
 
  private:
@@ -250,7 +250,7 @@ class Turns {
  public:
   Turns(Kernel& kernel, int warpgroups, Where where = Where::here());
 
-  // The turns of one warpgroup, which it makes in its role.
+  // Returns the turns of one warpgroup, which calls this in its role.
   WarpgroupTurn of(u32 warpgroup) const { return {turns_, warpgroup}; }
 
  private:

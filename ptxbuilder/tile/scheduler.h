@@ -1,4 +1,4 @@
-// Loops over the steps of a grid that a CTA takes: by a rule that all roles know, or from a counter.
+// Loops over the steps of a grid that a CTA takes, either with a rule that all roles know or from a counter.
 #pragma once
 
 #include "ptxbuilder/tile/barrier.h"
@@ -6,14 +6,14 @@
 
 namespace ptxbuilder {
 
-// This says who shares the steps of a loop: this one is number `index` of `size`.
+// The steps of a loop are shared among `size` members, and this one is number `index`.
 struct Collective {
   u32 index = 0, size = 1;
 };
-// Returns that of named axes of the grid, the cluster or the role, where the last runs fastest.
+// Returns the collective along named axes of the grid, cluster or role; the last axis runs fastest.
 Collective collective(std::initializer_list<std::string_view> axes, Where where = Where::here());
 
-// This is what nd_loop() tells of a step.
+// The body of nd_loop() receives this for each step.
 struct LoopStep {
   GridIndex index;
   u32 number;  // of the steps of this one of the collective, from 0 on
@@ -21,8 +21,8 @@ struct LoopStep {
 
 // The options of nd_loop().
 struct LoopOptions {
-  // The grid is taken tile after tile, whose steps follow each other: so many along each axis, and the axis
-  // is a multiple of that. None: row by row.
+  // The grid is taken tile after tile, and the steps of a tile follow each other: `tiling` gives the steps of
+  // a tile along each axis, and must divide the axis. If it is empty, the grid is taken row by row.
   std::vector<int> tiling = {};
 };
 
@@ -34,15 +34,15 @@ struct LoopOptions {
 //   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...
 //   });
 //
-// Throws Error that names the axis without steps, and the tiling that does not divide its axis; where the
-// device alone knows the axis, it traps.
+// Throws Error that names the axis without steps, and the tiling that does not divide its axis; if only the
+// device knows the axis, the kernel traps.
 void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options,
              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 inline void nd_loop(const GridShape& grid, const Collective& who,
                     const std::function<void(const LoopStep&)>& body, Where where = Where::here()) {
   nd_loop(grid, who, {}, body, where);
 }
-// This also hands a value from step to step, and returns the last.
+// This also passes a value from step to step, and returns the last one.
 template <class T>
 T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& options, const T& init,
           const std::type_identity_t<std::function<T(const LoopStep&, const T&)>>& body,
@@ -54,36 +54,36 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
 }
 
 // This is a number in global memory from which CTAs take the numbers of their work. It is zero before the
-// first launch, and again after each: every CTA takes one number too many, and with the last of these none is
-// to come. Launches that overlap need one each, and so do the loops of a kernel. One thread of each CTA of a
-// grid along x calls take(), until it gets a number that is not below `all`, which is at most 2^31 less the
-// CTAs, and not again. Where the counter did not begin at 0 the launch traps, at the line of take() or of the
-// loop; --checks says which number was taken.
+// first launch, and again after each: every CTA takes one number too many, and the last of these resets the
+// counter. Launches that overlap need a counter each, and so do loops of a kernel. In each CTA of a grid
+// along x, one thread calls take() until the number is not below `all`, which is at most 2^31 less the CTAs,
+// and not again. If the counter did not begin at 0, the launch traps at the line of take() or of the loop;
+// --checks reports the number taken.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
-  // The next number, which is at least `all` where none is left.
+  // Returns the next number, which is at least `all` if none is left.
   u32 take(u32 all, Where where = Where::here()) const;
 
  private:
   gptr<u32> counter_;
 };
 
-// Words that one thread of a CTA announces to others, round by round, some rounds ahead of those who need
-// them.
+// Words that one thread of a CTA announces to others, round by round, some rounds before the readers
+// need them.
 class Announcements {
  public:
-  // `readers`: arrivals that hand back a place, of one thread or warp each.
+  // `readers` is the number of arrivals that hand back a place, each from one thread or warp.
   Announcements(Kernel& kernel, int places, int words, int readers, const std::string& name = "work",
                 Where where = Where::here());
 
-  // The thread that announces waits here until the round's place is free. Then it writes to that, and
+  // The thread that announces waits here until the round's place is free. Then it writes to the place and
   // publishes it.
   sptr<u32> begin(u32 round, Where where = Where::here()) const;
   void publish(u32 round, Where where = Where::here()) const;
-  // A reader waits here until the round is announced, and may ask again until it is done.
+  // A reader waits here until the round is announced, and may read again until it calls done().
   sptr<u32> read(u32 round, Where where = Where::here()) const;
-  // Hands back a round's place; for the threads that stand for a reader.
+  // Hands back a round's place; `stands` holds in the threads that represent a reader.
   void done(u32 round, pred stands, Where where = Where::here()) const;
 
  private:
@@ -93,24 +93,24 @@ class Announcements {
   Barriers announced_, read_;
 };
 
-// Steps that CTAs take from a counter as they come to need them (Pallas' dynamic_scheduling_loop; on sm_90 by
-// an atomic counter). Of the roles that call each(), the first to be written takes the numbers, in one
-// thread, and announces them to `reading_warpgroups`, whose threads all call each().
+// Steps that CTAs take from a counter when they need them (Pallas' dynamic_scheduling_loop; on sm_90 with an
+// atomic counter). Of the roles that call each(), the one emitted first takes the numbers, in one thread, and
+// announces them to `reading_warpgroups`, whose threads all call each().
 //
-// Two warpgroups that compute take them as SpecializedOptions::tiles:
+// Two computing warpgroups use the steps as SpecializedOptions::tiles:
 //
 //   DynamicSteps tiles(k, counter, rows * cols, 2);
 //   options.tiles = tiles.order([&](u32 i) { return GridIndex({"row", "col"}, {i / cols, i % cols}); });
 class DynamicSteps {
  public:
   // Throws Error for a kernel with clusters, whose CTAs would not take the same steps. Finishing the kernel
-  // throws Error unless as many warpgroups as it says read the steps.
+  // throws Error unless exactly `reading_warpgroups` warpgroups read the steps.
   DynamicSteps(Kernel& kernel, gptr<u32> counter, u32 steps, int reading_warpgroups,
                Where where = Where::here());
 
   // A role calls this once.
   void each(const std::function<void(u32 step)>& body, Where where = Where::here()) const;
-  // This is that order for a pipeline that loads by TMA, whose tiles have the index that `index` says.
+  // Returns these steps as the tile order of a pipeline that loads by TMA; `index` maps a step to a tile.
   std::function<void(const std::function<void(const GridIndex&)>&)> order(std::function<GridIndex(u32)> index,
                                                                           Where where = Where::here()) const;
 
@@ -119,15 +119,15 @@ class DynamicSteps {
   std::shared_ptr<State> state_;
 };
 
-// The threads of a CTA take steps from a counter here, outside of roles, branches and loops, and meet between
+// All threads of a CTA take steps from a counter, outside of roles, branches and loops, and meet between
 // two steps.
 void dynamic_scheduling_loop(Kernel& kernel, gptr<u32> counter, const GridShape& grid,
                              const std::function<void(const LoopStep&)>& body, Where where = Where::here());
 
-// This does the same by cluster launch control, on sm_100 and later, without a counter: a launch has a CTA
-// for each step, and one that runs takes the places of others that have not begun (PTX ISA,
-// clusterlaunchcontrol). The index is a CTA's in the grid, by the names of Kernel::grid(), or "z", "y", "x".
-// ptxas and the manual hold it right; no device has run it.
+// This does the same with cluster launch control, on sm_100 and later, without a counter: a launch
+// has a CTA for each step, and a running CTA takes the places of others that have not begun (PTX ISA,
+// clusterlaunchcontrol). The index is a CTA's index in the grid, with the axis names of Kernel::grid(), or
+// "z", "y", "x". ptxas accepts it and it follows the manual; no device has run it.
 void dynamic_scheduling_loop(Kernel& kernel, const std::function<void(const LoopStep&)>& body,
                              Where where = Where::here());
 

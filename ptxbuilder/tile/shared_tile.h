@@ -51,7 +51,7 @@ class CopyView;
 class LoadView;
 
 namespace detail {
-// Whatever fills the tiles of a producer's stage is reported to this.
+// Copies and writes that fill the tiles of a producer's stage are reported to this.
 struct StageFilling {
   virtual ~StageFilling() = default;
   virtual void load(const LoadView& to) = 0;  // a bulk copy, before it is issued
@@ -64,8 +64,8 @@ struct StageFilling {
 class TileView {
  public:
   // `count` rows, starting at row `first`, a multiple of 8, so that the swizzle's
-  // pattern starts anew there. Of a `first` that the device computes, as of a stage's index, nothing checks
-  // that it is one and inside the tile.
+  // pattern starts anew there. If the device computes `first`, nothing checks that it is such a multiple and
+  // inside the tile; nor is a stage's index checked.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
   // `count` columns from `first`, whole panels; a `first` of the device's is rounded down to one.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
@@ -83,10 +83,10 @@ class TileView {
   // (PTX ISA, mbarrier.arrive.expect_tx), so that a barrier made for as many as loads needs no other.
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
-  // Sets what TMA loads into this view find outside the tensor: zeros by default, or NaN for f16, bf16,
-  // tf32, f32 and f64. All loads through one tensor map must find the same.
+  // Sets the value that TMA loads into this view find outside the tensor: zeros by default, or NaN for f16,
+  // bf16, tf32, f32 and f64. All loads through one tensor map must find the same.
   LoadView outside(OobFill fill) const;
-  // TMA copies from and to this view give L2 this hint. By default they give none.
+  // TMA copies from and to this view give L2 this hint. By default they give no hint.
   CopyView evict(Eviction eviction) const;
   // Only threads for which `condition` holds make the TMA copies from and to this view, and
   // expect the bytes of expecting(). This is not for views of a pipeline's stage, since the stage
@@ -99,7 +99,7 @@ class TileView {
   // whole() is the tile that this is a view of; first_row() and first_col() are where the view begins in
   // it, if the host knows. tile() has only the columns of the view.
   const SharedTile& whole() const { return *whole_; }
-  // stage() is the stage of whole() that it is in, if the host knows.
+  // stage() is the stage of whole() that contains the view, if the host knows.
   const std::optional<int>& first_row() const { return first_row_; }
   const std::optional<int>& first_col() const { return first_col_; }
   const std::optional<int>& stage() const { return stage_; }
@@ -107,10 +107,10 @@ class TileView {
   int bytes() const;  // of its elements
   // Maps (row, column), exchanged if the view is transposed, to the element counted from the view's
   // address. All code that computes addresses uses this. Throws Error when the view begins, or may begin,
-  // inside the swizzle's pattern, since then the swizzle cannot be applied to the offset alone.
+  // inside the swizzle's pattern, since then the swizzle cannot be applied to only the offset.
   ComposedLayout layout(Where where = Where::here()) const;
-  // A view of a pipeline's stage has the barrier on which loads into it complete and, if a producer's, what
-  // notes all that fills it.
+  // A view of a pipeline's stage holds the barrier on which loads into it complete and, in a producer, the
+  // object that notes what fills the stage.
   const std::optional<smem>& stage_barrier() const { return stage_barrier_; }
   const std::shared_ptr<detail::StageFilling>& filling() const { return filling_; }
 
@@ -173,7 +173,7 @@ class SharedTile {
  private:
   friend class TileView;      // cols() makes a narrower one
   friend class SharedRegion;  // names its owner
-  // This has no place yet; a row has a multiple of `row_unit` bytes.
+  // Makes a tile without a place yet; a row is a multiple of `row_unit` bytes.
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, int row_unit,
              Where where);
   void take_place(Builder& builder, std::string name);
@@ -190,8 +190,8 @@ class SharedTile {
   uint32_t offset_ = 0;
 };
 
-// Bytes of shared memory that a tile has: those of all its stages, or of a view that is in one piece, where
-// the host knows. Another tile may take their place when nobody needs what is there.
+// The bytes of shared memory of a tile with all its stages, or of a view that is contiguous, as far as the
+// host knows. Another tile may take their place when no code needs their contents.
 class SharedRegion {
  public:
   SharedRegion(const SharedTile& tile);                             // NOLINT: a tile is a place too

@@ -35,13 +35,13 @@ struct MapArgument {
   Where where;
 };
 
-// `inner_rows` are FoldedRows::inner, or 0, and `offsets` Im2colOffsets::along, or none.
+// `inner_rows` is FoldedRows::inner, or 0, and `offsets` is Im2colOffsets::along, or empty.
 void emit_load(const Destination& to, TensorMap from, const std::vector<u32>& coordinates, int inner_rows = 0,
                const std::vector<u32>& offsets = {});
 void emit_prefetch(const Destination& to, TensorMap from, const std::vector<u32>& coordinates);
-// The instruction that stores a box, or adds it to what is there by `reduction`.
+// Returns the instruction that stores a box or, with `reduction`, combines it with the elements in memory.
 const isa::Row& tensor_store_row(int rank, std::optional<CopyReduction> reduction, bool cache_hint);
-// Returns what it has recorded.
+// Returns the record of the store.
 CopyRecord tma_store(const MapArgument& to, std::optional<CopyReduction> reduction, const CopyView& from,
                      const std::vector<u32>& coordinates, int inner_rows = 0);
 
@@ -55,7 +55,7 @@ void each_box(const TmaBoxes& boxes, const Index& part, smem start, const std::v
 void begin_load(const LoadView& to, std::string_view operation);
 // Throws Error for a transposed view, since copies do not exchange rows and columns.
 void check_upright(const TileView& place, std::string_view operation);
-// A view's L2 hint as the operand that an instruction takes.
+// Returns a view's L2 hint as the operand that an instruction takes.
 std::optional<u64> cache_policy(const std::optional<Eviction>& eviction);
 // Throws Error, naming the reductions of the type and the types of the reduction,
 // unless the two fit together.
@@ -67,22 +67,22 @@ void check_innermost(u32 coordinate, DType type, std::string_view operation);
 // A view and its tile, for the kernel's record.
 ViewRecord record_view(KernelRecord& record, const TileView& view);
 
-// Completes a parameter's recipe. `fill` is what a load finds outside the tensor; stores have none. Throws
-// Error when an earlier copy needed another recipe; `copy` describes this one.
+// Completes a parameter's recipe. `fill` is the value that a load finds outside the tensor; stores have no
+// fill. Throws Error when an earlier copy needed another recipe; `copy` describes the new copy.
 void bind_tensor_map(TensorMap map, TensorMapRecipe wanted, std::optional<OobFill> fill,
                      const std::string& copy, std::string_view operation);
 
 }  // namespace detail
 
 // Loads the box at `coordinates` into a view. There are 1 to 5 coordinates, in elements, innermost first. A
-// negative coordinate is before the tensor. The first one must be a multiple of 16 bytes. What is
-// outside the tensor arrives as zeros, or as `.outside()` says. One thread calls this, or all call it and
+// negative coordinate is before the tensor. The first one must be a multiple of 16 bytes. Elements
+// outside the tensor arrive as zeros, or as `.outside()` says. One thread calls this, or all call it and
 // `.when()` names one. The bytes complete on the view's barrier: that of its stage, of `.on(bar)` or of
 // `.expecting(bar)`. A tile wider than its swizzle's span takes one copy for each panel. More than 256 rows,
-// a multiple of 8, take several copies, each of equally many; so does a panel of more than 256 columns, a
-// multiple of 128 bytes, whose rows are copied one by one. The tensor map's recipe (box, swizzle, type,
-// fill) follows from the view. Throws Error when the box is illegal, when another copy uses the map with
-// another box or fill, and when the view has no barrier.
+// a multiple of 8, take several copies of equally many rows; so does a panel of more than 256 columns, a
+// multiple of 128 bytes, whose rows are copied one by one. The tensor map's recipe (box, swizzle, type, fill)
+// follows from the view. Throws Error when the box is illegal, when another copy uses the map with another
+// box or fill, and when the view has no barrier.
 template <detail::Coordinate... C>
 void tma_load(detail::Destination to, TensorMap from, C... coordinates) {
   detail::emit_load(to, from, {detail::coordinate(coordinates, to.where)...});
@@ -93,28 +93,28 @@ inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u
   detail::emit_load(to, from, coordinates);
 }
 
-// The rows of a view follow each other along two dimensions of the tensor: `inner` of them along the one
-// after the innermost, and so often along the next. They divide the view's rows. A tile's rows may so be a
-// product of two modes of a tensor, and each mode ends by itself.
+// The rows of a view follow each other along two dimensions of the tensor: `inner` rows along the dimension
+// after the innermost, repeated along the next one. `inner` divides the number of rows. A tile's rows can
+// thus be a product of two modes of a tensor, each with its own bound.
 struct FoldedRows {
   int inner;
 };
-// This one loads such rows, and one copy takes all of them: 256 along each dimension at most. CTAs that share
-// the load fetch whole multiples of `inner`, or parts that divide it.
+// Loads folded rows, all with one copy: at most 256 along each dimension. CTAs that share the load fetch
+// whole multiples of `inner` rows, or parts that divide `inner`.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      FoldedRows rows) {
   detail::emit_load(to, from, coordinates, rows.inner);
 }
 
-// The rows of a view are pixels of images (PTX ISA, cp.async.bulk.tensor, im2col mode), of a tensor of 3 to 5
-// dimensions, whose innermost are channels and whose outermost are images. They follow each other from corner
-// to corner of the box and by the steps that the tensor's argument says (runtime::im2col()), and on into the
-// next image. Each is read so many pixels further on, 0 to 65535, along each dimension between the channels
-// and the images: by the place of a filter's tap under a window.
+// The rows of a view are pixels of images (PTX ISA, cp.async.bulk.tensor, im2col mode), in a tensor of 3 to 5
+// dimensions, whose innermost is channels and whose outermost is images. The pixels go from corner to corner
+// of the box, with the steps that the tensor's argument gives (runtime::im2col()), and on into the next
+// image. Each is read at an offset of 0 to 65535 pixels along each dimension between the channels and the
+// images: the place of a filter's tap in a window.
 struct Im2colOffsets {
   std::vector<u32> along;
 };
-// Loads as many pixels as a view has rows, 1024 at most, from the one at `coordinates` on. CTAs do not share
+// Loads one pixel for each row of a view, at most 1024, from the pixel at `coordinates` on. CTAs do not share
 // such a load.
 inline void tma_load(detail::Destination to, TensorMap from, const std::vector<u32>& coordinates,
                      const Im2colOffsets& offsets) {
@@ -133,9 +133,9 @@ inline void tma_prefetch(detail::Destination like, TensorMap from, const std::ve
   detail::emit_prefetch(like, from, coordinates);
 }
 
-// Stores a view to the box at `coordinates`; what is outside the tensor is dropped. One thread calls
-// this, or all call it and `.when()` names one. Before that, all writers execute
-// fence_proxy_async<Space::shared> and meet at a barrier. Afterwards the thread commits the store by
+// Stores a view to the box at `coordinates`; elements outside the tensor are dropped. One
+// thread calls this, or all call it and `.when()` names one. Before that, all writers execute
+// fence_proxy_async<Space::shared> and meet at a barrier. Afterwards the thread commits the store with
 // cp_async_bulk_commit_group.
 template <detail::Coordinate... C>
 void tma_store(detail::MapArgument to, const CopyView& from, C... coordinates) {
@@ -150,8 +150,8 @@ inline void tma_store(detail::MapArgument to, const CopyView& from, const std::v
   detail::tma_store(to, std::nullopt, from, coordinates, rows.inner);
 }
 
-// Like tma_store(), but combines each element with the one that is in global memory: add, min, max, inc,
-// dec, bit_and, bit_or, bit_xor (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that lists the type's
+// Like tma_store(), but combines each element with the one in global memory: add, min, max, inc, dec,
+// bit_and, bit_or, bit_xor (PTX ISA, cp.reduce.async.bulk.tensor). Throws Error that lists the type's
 // reductions when this one is not among them.
 template <detail::Coordinate... C>
 void tma_reduce(CopyReduction reduction, detail::MapArgument to, const CopyView& from, C... coordinates) {
