@@ -14,10 +14,10 @@ class Barriers {
   Barriers(Kernel& kernel, const std::vector<int>& arrivals,
            const std::vector<std::string>& names = {"barrier"}, Where where = Where::here());
 
-  // The address of one, by a host or device index.
+  // Returns the address of one barrier, given a host or device index.
   smem operator[](u32 index) const;
   int size() const { return count_; }
-  // Says whether threads of other CTAs arrive.
+  // Returns whether threads of other CTAs arrive.
   bool of_cluster() const { return of_cluster_; }
 
  protected:
@@ -41,9 +41,9 @@ void barrier_wait_cluster(smem barrier, u32 parity, Where where = Where::here())
 // passes, as the producer's wait for a stage must, since every stage is empty at the start.
 enum class FirstWait : uint8_t { waits, passes };
 
-// These say which phase of each of up to 32 barriers this thread waits for next: one register has the parity
-// of each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a parity
-// is the same for a phase and for the one that comes two phases later.
+// Phases track which phase of each of up to 32 barriers this thread waits for next: one register holds the
+// parity of each phase as a bit. Every thread has its own Phases and waits for every phase in turn, since a
+// parity is the same for a phase and for the one that comes two phases later.
 class Phases {
  public:
   explicit Phases(const Barriers& barriers, FirstWait first = FirstWait::waits, Where where = Where::here());
@@ -53,7 +53,7 @@ class Phases {
   // Goes on to the next phase without waiting. Call it when another thread has seen the phase complete, and
   // the two threads have since met at a barrier such as sync_threads().
   void skip(u32 index, Where where = Where::here());
-  // The parity of the phase that the next wait is for.
+  // Returns the parity of the phase that the next wait is for.
   u32 parity(u32 index, Where where = Where::here()) const;
 
  private:
@@ -75,7 +75,7 @@ class ClusterBarriers : public Barriers {
   // threads did before they arrived.
   void arrive(u32 index, Where where = Where::here());
 
-  // CTAs whose arrivals complete a phase of one barrier.
+  // Returns the number of CTAs whose arrivals complete a phase of one barrier.
   int ctas_in_line() const { return ctas_in_line_; }
 
  private:

@@ -5,15 +5,15 @@
 
 namespace ptxbuilder {
 
-// PTX ISA, cp.async.bulk: as many contiguous elements as a view has, from element `start` on, without a
-// tensor map. The view says the rest, as for tma_load in tile/tma.h; CTAs that share a load fetch equal
-// parts of its bytes. It is in one piece, without swizzle, and has a multiple of 16 bytes, below 1 MiB; so
-// does what begins at `start`. Throws Error where the host knows better, and when the types differ.
+// PTX ISA, cp.async.bulk: copies a view's number of contiguous elements, from `start` on, without a tensor
+// map. The view determines the rest, as for tma_load in tile/tma.h; CTAs that share a load fetch equal parts
+// of its bytes. The view is contiguous, without swizzle, and holds a multiple of 16 bytes, below 1 MiB;
+// `start` is at a multiple of 16 bytes. Throws Error if the host knows otherwise, and if types differ.
 template <class T>
 void bulk_load(const LoadView& to, gptr<T> from, u32 start, Where where = Where::here());
 template <class T>
 void bulk_store(gptr<T> to, u32 start, const CopyView& from, Where where = Where::here());
-// PTX ISA, cp.reduce.async.bulk: each element joins the one that is there, as in tma_reduce.
+// PTX ISA, cp.reduce.async.bulk: each element is combined with the one in memory, as in tma_reduce.
 template <class T>
 void bulk_reduce(CopyReduction reduction, gptr<T> to, u32 start, const CopyView& from,
                  Where where = Where::here());
@@ -25,22 +25,22 @@ struct IndexedRows {
   gptr<T> first;
   u32 stride, count;
 };
-// It gives, for a row of a view, the number of a row of the matrix, and may load it from anywhere.
+// Returns, for a row of a view, the number of a row of the matrix, which it may load from anywhere.
 using RowIndex = std::function<u32(u32 row)>;
 
-// Brings rows that an index names into those of a view, each by a copy of its own, from `column` of the
-// matrix on: one thread calls this, and a pipeline counts it as a load of the view. A number that the matrix
-// has not is as good as the last. What bulk_load() asks of a view, of its columns and of where rows begin
-// holds here too, and CTAs share no such load.
+// Loads rows that an index names into the rows of a view, each with its own copy, from `column` of the matrix
+// on: one thread calls this, and a pipeline counts it as a load of the view. A number that is not in the
+// matrix means its last row. The requirements of bulk_load() on a view, its columns and the start of rows
+// hold here too, and CTAs cannot share the load.
 template <class T>
 void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex& index, u32 column = 0,
                  Where where = Where::here());
-// The other way round; a row whose number the matrix has not is dropped. Which of two rows of one number
-// stays is not certain.
+// This is the reverse; a row whose number is not in the matrix is dropped. If two rows have the same number,
+// either may remain.
 template <class T>
 void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
                   Where where = Where::here());
-// Each element joins the one that is there, as in bulk_reduce(): rows of one number all do.
+// Each element is combined with the one in memory, as in bulk_reduce(), from all rows of one number.
 template <class T>
 void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
                          const RowIndex& index, u32 column = 0, Where where = Where::here());

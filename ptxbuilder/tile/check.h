@@ -1,31 +1,31 @@
-// Checks and prints of values inside a kernel, which the host tells with their line.
+// Checks and prints of values inside a kernel, which the host reports with their source line.
 //
 //   check(row < rows, "row {} of {}", row, rows);
 //   print("stage {} begins at {}", stage, offset);
 //   check_finite(sum);
 //
-// They emit nothing, unless the kernel is built while a ChecksScope is open. Every thread that comes has a
-// message of its own.
+// They emit nothing, unless the kernel is built while a ChecksScope is open. Each thread that runs them
+// writes its own message.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
-// Kernels that are begun on this thread while it lives check and print. Such a kernel has one more parameter,
-// "report", which runtime::LoadedKernel passes. Messages go to memory of the host by stores, so that roles
-// with few registers and code next to wgmma have them too. A check that fails does not stop the kernel: it is
-// an Error of the synchronize() that waits for the launch.
+// Kernels that are begun on this thread while a scope lives check and print. Such a kernel has one more
+// parameter, "report", which runtime::LoadedKernel passes. Messages are stored directly to host memory, so
+// that roles with few registers and code next to wgmma can write them too. A check that fails does not stop
+// the kernel: synchronize(), which waits for the launch, throws the Error.
 class ChecksScope {
  public:
-  // There is room for so many messages of a launch; those beyond are counted. Throws Error unless it is 1 to
-  // 2^20.
+  // There is room for `messages` messages of a launch; messages beyond are only counted. Throws Error unless
+  // `messages` is 1 to 2^20.
   explicit ChecksScope(uint32_t messages = 1024, Where where = Where::here());
   ~ChecksScope();
   ChecksScope(const ChecksScope&) = delete;
   ChecksScope& operator=(const ChecksScope&) = delete;
 
-  // The room of the innermost scope; 0 where none is open.
+  // Returns the room of the innermost scope; 0 if no scope is open.
   static uint32_t messages();
 
  private:
@@ -34,7 +34,7 @@ class ChecksScope {
 
 namespace detail {
 
-// A value of a message, as its bits and a letter for how they are read.
+// A value of a message: its bits, and a letter that says how to read them.
 struct MessageValue {
   Value value;
   char type;
@@ -52,7 +52,7 @@ struct MessageValue {
   MessageValue(bf16 v) : MessageValue(f32(v)) {}  // NOLINT
 };
 
-// The message of a format string that is checked against the number of values, and of the caller's line.
+// A message's format string, which is checked against the number of values, and the caller's line.
 struct MessageText {
   std::string_view text;
   Where where;
@@ -63,22 +63,22 @@ struct MessageText {
 
 void check(pred holds, const MessageText& text, std::vector<MessageValue> values);
 void print(const MessageText& text, std::vector<MessageValue> values);
-// Tells the host `elements`, each with its row and column, that this thread holds of a tile of a type. `make`
-// gives one by its number, and is called for those alone that a message is written of.
+// Sends the host the elements of a tile that this thread holds, each with its row and column. `make` returns
+// one by its number, and is called only for elements that a message is written for.
 void print_elements(const MessageText& text, char type, int count, const std::function<u64(int)>& make);
-// Says whether the kernel that is being built checks and prints.
+// Returns whether the kernel that is being built checks and prints.
 bool prints();
 
 }  // namespace detail
 
-// Tells the host when `holds` is false in a thread that comes here. `text` has a {} for each of up to six
-// values. Throws Error where it has not.
+// Reports to the host if `holds` is false in a thread that runs this. `text` has a {} for each of up to six
+// values; otherwise throws Error.
 template <class... V>
 void check(pred holds, detail::MessageText text, V... values) {
   detail::check(holds, text, {detail::MessageValue(values)...});
 }
 
-// Tells the host the values of each thread that comes here.
+// Sends the host the values of each thread that runs this.
 template <class... V>
 void print(detail::MessageText text, V... values) {
   detail::print(text, {detail::MessageValue(values)...});

@@ -11,12 +11,12 @@ namespace ptxbuilder {
 // at a barrier. All threads of the warpgroup call it; outside roles, all threads of the CTA.
 void commit_smem(Where where = Where::here());
 
-// This is what a wait for a store waits for: that TMA has read shared memory, which may then be written
-// again, or that global memory has been written, for a thread that reads it there or ends.
+// A wait for a store waits either until TMA has read shared memory, which may then be written again, or until
+// global memory has been written, for a thread that reads it there or ends.
 enum class StoreWait : uint8_t { read, written };
 
 // Waits until at most `pending` (0 to 63) of the store groups that a thread of this warpgroup has committed
-// by cp_async_bulk_commit_group are unfinished. All threads of the warpgroup call it and go on together;
+// with cp_async_bulk_commit_group are unfinished. All threads of the warpgroup call it and go on together;
 // outside roles, all threads of the CTA.
 void wait_stores(int pending, StoreWait until = StoreWait::written, Where where = Where::here());
 
@@ -25,11 +25,11 @@ namespace detail {
 // True in the one thread of a warpgroup that issues, commits and waits for its stores; outside
 // roles, in one thread of the CTA.
 pred issues_stores();
-// The end of the role waits until its stores have read shared memory, which must not go away under them.
+// Makes the end of the role wait until its stores have read shared memory, which must live until then.
 void end_role_after_stores();
-// Calls commit_smem(), then issues and commits `stores` in that thread. The end of the role waits for them.
+// Calls commit_smem(); then that thread issues and commits `stores`. The end of the role waits for them.
 void store_group(const std::function<void()>& stores);
-// That thread waits until at most `pending` of its groups have not been read.
+// Makes that thread wait until at most `pending` of its groups have not been read.
 void wait_stores_read(int pending);
 
 }  // namespace detail
@@ -61,7 +61,7 @@ void store_out(gptr<T> to, u32 start, const CopyView& from, Where where = Where:
   detail::store_group([&] { bulk_store(to, start, from); });
 }
 
-// Like store_out(), but each element joins the one that is there, as by tma_reduce and bulk_reduce.
+// Like store_out(), but each element is combined with the one in memory, as in tma_reduce and bulk_reduce.
 //   reduce_out(CopyReduction::add, D, sOut[0], col, row);
 inline void reduce_out(CopyReduction reduction, detail::MapArgument to, const CopyView& from,
                        const std::vector<u32>& coordinates) {

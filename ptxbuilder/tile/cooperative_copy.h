@@ -14,22 +14,22 @@ std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread
                       Where where = Where::here());
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,
                       Where where = Where::here());
-// The reverse, by stmatrix or vectors, of as many registers.
+// This is the reverse, with stmatrix or vectors and the same number of registers.
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
 void store(const TiledCopy& copy, const SharedPlace& to, u32 thread, const std::vector<u32>& registers,
            int first, int count, Where where = Where::here());
 
-// By vectors, from and to a tile of a tensor in global memory, x.tile(row, col), whose columns have stride 1.
-// Elements outside are loaded as zeros and not stored; with `cols`, that must be a multiple of an access'
+// These copy with vectors from and to a tile of a global tensor, x.tile(row, col), whose columns have stride
+// 1. Elements outside load as zeros and are not stored; `cols`, if given, must be a multiple of an access's
 // elements. Throws Error for another stride.
 std::vector<u32> load(const TiledCopy& copy, const GlobalTile& from, u32 thread, Where where = Where::here());
 void store(const TiledCopy& copy, const GlobalTile& to, u32 thread, const std::vector<u32>& registers,
            Where where = Where::here());
 
-// cp.async of a tile from global to shared memory; what is outside arrives as zeros. The caller commits the
-// group, waits for it, and executes fence_proxy_async<Space::shared> before the async proxy (wgmma, TMA)
-// reads. Into a stage of a pipeline with ThreadProducers, Producer::commit() does all of that.
+// Copies a tile from global to shared memory with cp.async; elements outside arrive as zeros. The caller
+// commits the group, waits for it, and executes fence_proxy_async<Space::shared> before the async proxy
+// (wgmma, TMA) reads. For a stage of a pipeline with ThreadProducers, Producer::commit() does all three.
 void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& from, u32 thread,
                 Where where = Where::here());
 
@@ -37,15 +37,15 @@ void load_async(const TiledCopy& copy, const SharedPlace& to, const GlobalTile& 
 // Each thread of a copy keeps the numbers of the rows that it copies, until point() names others.
 class GatheredRows {
  public:
-  // The matrix has `rows` rows, `stride` elements apart, and `cols` columns side by side. `copy` is by
-  // cp.async, and the matrix's start and its stride are multiples of what one of its accesses has.
+  // The matrix has `rows` rows, `stride` elements apart, and `cols` columns side by side. `copy` uses
+  // cp.async, and the matrix's start and stride are multiples of the size of one of its accesses.
   GatheredRows(const TiledCopy& copy, gmem start, u32 rows, u32 cols, u32 stride, u32 thread,
                Where where = Where::here());
 
-  // Row r of the tile is from now on row index[first + r] of the matrix where first + r < end. Other rows are
-  // zeros, and so are those that the matrix does not have. index[0] can be read in any case.
+  // From now on, row r of the tile is row index[first + r] of the matrix if first + r < end. Other rows are
+  // zeros, and so are rows that are not in the matrix. index[0] must be readable in any case.
   void point(gptr<s32> index, u32 first, u32 end, Where where = Where::here());
-  // Row r of the tile is from now on row number(r) of the matrix, or zeros where that is none.
+  // From now on, row r of the tile is row number(r) of the matrix, or zeros if no such row exists.
   void point(const std::function<u32(u32 row)>& number, Where where = Where::here());
 
  private:
@@ -56,13 +56,13 @@ class GatheredRows {
   std::vector<Var<u32>> of_access_;  // the matrix's row
 };
 
-// cp.async of the tile's columns from `col` on, as of a GlobalTile.
+// Copies the tile's columns from `col` on with cp.async, as for a GlobalTile.
 void load_async(const SharedPlace& to, const GatheredRows& from, u32 col, Where where = Where::here());
 
 namespace detail {
-// Adds to the kernel's record what accesses [first, first + count) of a view do: `element(thread, access, i)`
-// is the i-th that a thread holds of one, as the place's view has it. The record's view, threads, addresses
-// and elements are set here.
+// Adds to the kernel's record what accesses [first, first + count) of a view do: `element(thread, access,
+// i)` is the i-th element that a thread holds of an access, in the place's view. The record's view, threads,
+// addresses and elements are set here.
 void record_access(ThreadCopyRecord record, const SharedPlace& place, const ThreadAccess& access, int first,
                    int count, const std::function<ElementRecord(int, int, int)>& element);
 }  // namespace detail

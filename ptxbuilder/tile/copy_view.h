@@ -7,8 +7,8 @@ namespace ptxbuilder {
 
 class LoadView;
 
-// A place in shared memory, and how any copy goes from or to it. Functions that compute with
-// a tile take only the place.
+// A place in shared memory, with options for any copy from or to it. Functions that compute with a tile take
+// only the place.
 class CopyView {
  public:
   CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without more ado
@@ -37,7 +37,7 @@ class LoadView {
   LoadView(TileView place) : copy_(std::move(place)) {}  // NOLINT
   LoadView(CopyView copy) : copy_(std::move(copy)) {}    // NOLINT
 
-  // Each of these gives the same view with one more property, which a load then has.
+  // Each of these returns the same view with one more property for its loads.
   LoadView evict(Eviction eviction) const;
   LoadView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;

@@ -101,7 +101,7 @@ using TileOrder = std::function<void(const std::function<void(const GridIndex&)>
 struct SpecializedOptions {
   int compute_warpgroups = 1;
   int stages = 2;  // as in PipelineOptions
-  // A thread has so many, by setmaxnreg. Those that compute have what is left of the SM's, 256 at most.
+  // Registers of a loading thread, by setmaxnreg. Computing threads share the SM's rest, 256 each at most.
   int memory_registers = 40;
   std::optional<int> compute_registers = {};
   // CTAs are persistent: the pipeline runs for each tile, and loads for the next tile begin while the last

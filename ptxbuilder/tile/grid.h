@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// An axis of a grid: how many steps it has, which the host or the device knows, and a name where it has one.
+// An axis of a grid: its number of steps, which the host or the device knows, and optionally a name.
 struct GridAxis {
   template <detail::HostInteger I>
   GridAxis(I size) : size(size) {}    // NOLINT: a size is an axis
@@ -41,17 +41,17 @@ struct AxisName {
 class GridIndex {
  public:
   GridIndex() = default;
-  // Throws Error unless there are as many names, "" for none, as numbers.
+  // Throws Error unless there is a name for each number; "" means no name.
   GridIndex(std::vector<std::string> names, std::vector<u32> at);
 
-  // An axis is found by its number or name. Throws Error that lists the axes where there is no such axis.
+  // An axis is found by its number or name. Throws Error that lists the axes if this one does not exist.
   u32 operator[](const AxisName& axis) const;
   int size() const { return static_cast<int>(at_.size()); }
   std::string axis(int number) const;  // in words: axis 0 ("row")
 
-  // The axes of this index ahead of those of another.
+  // Returns an index with the axes of this one ahead of those of another.
   GridIndex with(const GridIndex& inner) const;
-  // This is the same index, whose errors also say why it has no more axes.
+  // Returns the same index, whose errors also say why it has no more axes.
   GridIndex alone(std::string why) const;
 
  private:
@@ -61,13 +61,13 @@ class GridIndex {
   std::string why_;  // there are no more
 };
 
-// Returns how many of `steps` this CTA has, of a grid along x whose CTAs take them in turn: steps ctaid_x(),
-// ctaid_x() + nctaid_x(), and so on.
+// Returns how many of `steps` this CTA takes, in a grid along x whose CTAs take steps in turn: steps
+// ctaid_x(), ctaid_x() + nctaid_x(), and so on.
 u32 steps_of_cta(u32 steps, Where where = Where::here());
 
 namespace detail {
 
-// Throws Error for an axis that, as the host knows, has no step, and for two axes of one name.
+// Throws Error for an axis that, as the host knows, has no step, and for two axes with the same name.
 void check_grid(const GridShape& shape, std::string_view operation);
 // Returns how many steps a grid has.
 u32 steps_of(const GridShape& shape);
@@ -78,7 +78,7 @@ class GridWalk {
   explicit GridWalk(const GridShape& shape);
 
   GridIndex at() const;
-  // Goes on to the next step; after the last one the walk begins anew.
+  // Goes on to the next step; after the last step the walk starts over.
   void next();
 
  private:

@@ -1,20 +1,20 @@
-// Seeded delays where a kernel's threads deal with each other, so that a GPU runs schedules which it seldom
-// takes by itself.
+// Seeded delays where a kernel's threads interact, so that a GPU runs schedules that rarely occur
+// otherwise.
 //
 //   const JitterScope shaken(seed);
 //   Kernel k = my_kernel();
 //
-// Nothing of it is emitted where no such scope is open.
+// No delays are emitted unless such a scope is open.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
 
 namespace ptxbuilder {
 
-// Kernels that are begun on this thread while it lives sleep up to some microseconds before some of their
-// arrivals, barriers, fences, asynchronous copies, and signals in global memory. A warp of a CTA
-// sleeps for as long at the same place of its way in each launch of the same seed; the seed changes when, and
-// not what the kernel does. A Kernel on a front end's function never sleeps.
+// Kernels begun on this thread while a scope lives sleep up to some microseconds before some of their
+// arrivals, barriers, fences, asynchronous copies, and signals in global memory. A warp of a CTA sleeps
+// equally long at the same point of its execution in each launch with the same seed; the seed changes when
+// the kernel acts, but not what it does. A Kernel on a front end's function never sleeps.
 class JitterScope {
  public:
   explicit JitterScope(uint64_t seed);
@@ -28,7 +28,7 @@ class JitterScope {
 
 namespace detail {
 
-// Has the kernel sleep where a scope is open.
+// Makes the kernel sleep if a scope is open.
 void begin_jitter(Builder& builder);
 
 }  // namespace detail

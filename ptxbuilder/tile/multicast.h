@@ -7,10 +7,10 @@
 
 namespace ptxbuilder::detail {
 
-// This CTA's place in its cluster along x, y and z.
+// Returns this CTA's place in its cluster along x, y and z.
 std::array<u32, 3> place_in_cluster();
 
-// The groups of the kernel's clusters along the axes.
+// Returns the groups of the kernel's clusters along the axes.
 MulticastGroups multicast_groups(ClusterAxes axes);
 
 // This CTA as a member of its group.

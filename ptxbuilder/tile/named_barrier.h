@@ -1,18 +1,18 @@
-// Barriers of some threads of a CTA, by the numbers that PTX gives them.
+// Barriers for some threads of a CTA, which PTX identifies with numbers.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
 
 namespace ptxbuilder {
 
-// Where `threads` threads of the CTA meet, as often as they like (PTX ISA, bar): those of some warps, which
-// may be in different roles. Made by Kernel::named_barrier, and like a value of that kernel.
+// At this barrier, `threads` threads of the CTA meet, any number of times (PTX ISA, bar): all threads of some
+// warps, which may be in different roles. Kernel::named_barrier makes it, for use only in that kernel.
 class NamedBarrier {
  public:
-  // All threads of a warp call this: it waits until as many as meet here have come, by sync() or arrive().
-  // What they did before is seen by those that wait.
+  // All threads of a warp call this: it waits until `threads` threads have called sync() or arrive(). Threads
+  // that wait see what these threads did before.
   void sync(Where where = Where::here()) const;
-  // Comes without waiting.
+  // Arrives without waiting.
   void arrive(Where where = Where::here()) const;
 
   int threads() const { return threads_; }

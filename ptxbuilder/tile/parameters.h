@@ -7,7 +7,7 @@
 
 namespace ptxbuilder {
 
-// Parameters by name, those alone that the operation has.
+// Parameters by name; only those that the operation needs are added.
 class Parameters {
  public:
   // Parameters come in the order of the launch's arguments. A tensor map's type follows from its copies.
@@ -24,7 +24,7 @@ class Parameters {
     values_ = kernel.builder().declare_parameters(std::move(all_), where);
   }
 
-  // The value of one of them, as what it was declared. Throws Error that lists the names when there is none.
+  // Returns a parameter's value in its declared type. Throws Error that lists the names if it is missing.
   template <class T>
   T get(const std::string& name) const {
     return T(values_[index_of(name)].handle());

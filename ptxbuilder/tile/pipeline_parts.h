@@ -1,4 +1,4 @@
-// Both ends of a pipeline, the one that loads and the one that computes, have these parts in common.
+// The loading side and the computing side of a pipeline share these parts.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ namespace ptxbuilder::detail {
 
 inline constexpr int kOutputStages = 2;  // one is written while the other leaves
 
-// Returns whether the code that is emitted is in a role.
+// Returns whether the code that is being emitted is in a role.
 bool in_role();
 
-// The two ends of a pipeline share this, which is made ahead of roles.
+// Both sides of a pipeline share these parts, which are made before the roles.
 struct PipelineParts {
   // These inputs are loaded and handed back together.
   struct Ring {

@@ -1,4 +1,4 @@
-// Groups of products in flight, followed while a kernel is emitted: which accumulators the tensor cores may
+// Groups of products in flight, tracked while a kernel is emitted: which accumulators the tensor cores may
 // still write (PTX ISA, wgmma.commit_group, wgmma.wait_group).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::detail {
 
-// This is what is known of one accumulator, or of the registers of A of one product.
+// The known state of one accumulator, or of the registers of A of one product.
 struct AccumulatorState {
   bool written = false;                   // since it was made, or zeroed
   std::optional<int> group;               // that writes it, where that may be in flight
@@ -19,34 +19,34 @@ struct AccumulatorState {
   std::function<void()> clear = nullptr;  // makes an accumulator's registers zero
 };
 
-// Code is followed in the order in which it is emitted, branches one after the other; what a loop's end
-// brings to its beginning is tried when the loop has been emitted. What only the device knows, as a loop of
-// no rounds, is the emulator's to find.
+// Code is followed in the order in which it is emitted, branches one after the other; the effect of a loop's
+// end on its beginning is tried once the loop has been emitted. Errors that depend on what only the device
+// knows, such as a loop without rounds, are left to the emulator.
 class ProductGroups {
  public:
   using Accumulator = std::shared_ptr<AccumulatorState>;
 
-  // Begins a group. Throws Error inside another.
+  // Begins a group. Throws Error inside another group.
   void open();
   // Fences the group's products from the registers that were written before (wgmma.fence), ahead of its
   // first. Throws Error outside a group.
   void fence();
-  // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products between
-  // which registers of theirs are written (its advisory C7513). Throws Error for what is computed after the
+  // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products if their
+  // registers are written between them (its advisory C7513). Throws Error for registers computed after the
   // group's first product.
   std::vector<Value> ahead_of_fence(const std::vector<Value>& registers);
   // A product of the open group writes the accumulator.
   void product(const Accumulator& accumulator);
-  // It also reads copies of A in registers, made ahead of the group's fence. Throws Error where a loop makes
-  // them anew while the group of the round before may still read them.
+  // Notes that the product also reads copies of A in registers, made ahead of the group's fence. Throws Error
+  // if a loop makes them again while the group of the previous round may still read them.
   void product_of_copies();
   // Ends the group.
   void commit();
   // From here on, at most `pending` of the groups are unfinished.
   void wait(int pending);
 
-  // The author reads, or writes, an accumulator. Throws Error, which names the group, while one may write it,
-  // for reading what nothing has written, and for writing after the first product of an open group.
+  // The author reads, or writes, an accumulator. Throws Error, naming the group, while a group may write it,
+  // for reading an unwritten accumulator, and for writing after an open group's first product.
   void read(const Accumulator& accumulator);
   void write(const Accumulator& accumulator);
 
@@ -56,7 +56,7 @@ class ProductGroups {
   // A role's code has no products of another's.
   void end_role();
 
-  // The body of a loop, whose events are tried once more at its end.
+  // These enclose the body of a loop, whose events are tried once more at its end.
   void begin_loop();
   void end_loop();
 

@@ -20,17 +20,17 @@
 
 namespace ptxbuilder {
 
-// Kernels that are begun on this thread while it lives are profiled. Such a kernel has one more parameter at
-// the end, the pointer "profile", signature().profile and, where lanes of a warp record that go apart, 128
-// bytes more of shared memory; runtime/profile.h makes the buffer for it and reads it. A Kernel on a front
-// end's function is never profiled.
+// Kernels that are begun on this thread while a scope lives are profiled. Such a kernel has one more
+// parameter at the end, the pointer "profile", sets signature().profile and, if diverged lanes of a warp
+// record, uses 128 more bytes of shared memory; runtime/profile.h makes and reads the parameter's buffer. A
+// Kernel on a front end's function is never profiled.
 class ProfileScope {
  public:
-  // A warp has room for so many events, of 8 bytes in global memory, where one with a value counts as two. It
-  // counts those beyond. Throws Error unless they are 32 to 2^20. With Detail::instructions, each wait, each
-  // copy in bulk and each group of products is a region too, of its instruction's name, as
-  // "wgmma.wait_group", and the kernel has waits that show when products and stores are done, right after
-  // their issue. That takes more time, and more events.
+  // A warp has room for `events` events, of 8 bytes each in global memory; an event with a value
+  // counts as two. Events beyond are only counted. Throws Error unless `events` is 32 to 2^20. With
+  // Detail::instructions, each wait, bulk copy and group of products is a region too, named after its
+  // instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after their
+  // issue, to show when they are done. Such a profile takes more time and more events.
   enum class Detail : uint8_t { regions, instructions };
   explicit ProfileScope(uint32_t events = 1024, Detail detail = Detail::regions, Where where = Where::here());
   ~ProfileScope();
@@ -46,9 +46,9 @@ namespace detail {
 
 void in_region(std::string_view name, const std::function<void()>& body, Where where);
 
-// A kernel in the making keeps here what it knows of its profile.
+// A kernel that is being built keeps the state of its profile here.
 class Profiling;
-// Begins one where a scope is open; null otherwise.
+// Begins a profile if a scope is open; returns null otherwise.
 std::shared_ptr<Profiling> begin_profiling(Builder& builder);
 void begin_profiled_role(Profiling& profiling, std::string name, int first_warpgroup, int warpgroups);
 void end_profiled_role(Profiling& profiling);
@@ -56,9 +56,9 @@ void end_profiling(Profiling& profiling);
 
 }  // namespace detail
 
-// Runs `body`, and returns what it returns. Where the kernel is profiled, one lane of each warp that comes
-// here records when the body begins and ends; regions may contain others. A kernel has up to 255 names of
-// roles, regions and marks. Throws Error when the name is empty, and for one name too many.
+// Runs `body`, and returns what it returns. If the kernel is profiled, one lane of each warp that runs this
+// records when the body begins and ends; regions may contain others. A kernel has up to 255 names of roles,
+// regions and marks. Throws Error when the name is empty, and for one name too many.
 template <std::invocable<> Body>
 auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
   using Result = std::invoke_result_t<Body>;
@@ -77,18 +77,18 @@ auto region(std::string_view name, Body&& body, Where where = Where::here()) -> 
   }
 }
 
-// Records a value at this time, which is that of the warp's first lane here. Throws Error as region() does.
+// Records the value of the warp's first lane here, with the time. Throws Error as region() does.
 void mark(std::string_view name, u32 value, Where where = Where::here());
 void mark(std::string_view name, s32 value, Where where = Where::here());
 void mark(std::string_view name, f32 value, Where where = Where::here());
 
-// A span of time that does not nest, as a copy from its issue to its arrival: it begins and ends in any warps
-// of the CTA and in any iterations. `number` tells apart those of one name that are open at once. Throws
-// Error as region() does.
+// These record a span of time that need not nest, such as a copy from issue to arrival: it may begin and end
+// in any warps of the CTA and in any iterations. `number` distinguishes spans with the same name that are
+// open at once. Throws Error as region() does.
 void begin_span(std::string_view name, u32 number, Where where = Where::here());
 void end_span(std::string_view name, u32 number, Where where = Where::here());
 
-// Names the role that is being emitted, as "producer". Throws Error outside of roles, and for an empty name.
+// Names the role being emitted, such as "producer". Throws Error outside of roles, and for an empty name.
 void name_role(std::string name, Where where = Where::here());
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// This says which tile of the output a CTA computes, and which next.
+// Rasters decide which tile of the output a CTA computes, and which one next.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
@@ -28,8 +28,8 @@ struct HostTileIndex {
   bool operator==(const HostTileIndex&) const = default;
 };
 
-// The `linear`-th of rows x cols tiles. Neighbours in this order lie in a block of about `group` rows and
-// as many columns as fit, rather than in a few whole rows, so that CTAs that run at the same time share
+// Returns the `linear`-th of rows x cols tiles. Neighbours in this order lie in a block of about `group` rows
+// and as many columns as fit, rather than in a few whole rows, so that CTAs that run at the same time share
 // their loads through L2. Every tile is taken once. A group near sqrt(SMs x bn / bm) makes the two sides of
 // the block equally long in elements. Throws Error for a group below one.
 TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where where = Where::here());
@@ -37,10 +37,10 @@ TileIndex grouped_raster(u32 linear, u32 rows, u32 cols, Raster raster, Where wh
 // This is the same for a CTA of a grid of (columns, rows) tiles.
 TileIndex grouped_raster(Raster raster, Where where = Where::here());
 
-// The `linear`-th of rows x cols places, where those along `minor_dim`, 0 for rows and 1 for columns, are cut
-// into tiles of `tile_width`, and every second tile goes backwards along the other dimension: a Raster of
-// so many that is a snake. The arguments belong to the device or, all of them, to the host. Throws Error for
-// another dimension, for a width below 1, and, on the host, for a place outside.
+// Returns the `linear`-th of rows x cols places. Those along `minor_dim`, 0 for rows and 1 for columns, are
+// cut into tiles of `tile_width`, and every second tile goes backwards along the other dimension, as in a
+// snake Raster with groups of `tile_width`. The arguments are device values or, all of them, host values.
+// Throws Error for another dimension, for a width below 1, and, on the host, for a place outside.
 //   rows 0 and 2 of 8 x 8 in tiles of 2 rows:  0  2  4  6  8 10 12 14   and  30 28 26 24 22 20 18 16
 TileIndex planar_snake(u32 linear, u32 rows, u32 cols, int minor_dim, int tile_width,
                        Where where = Where::here());
@@ -52,7 +52,7 @@ HostTileIndex planar_snake(L linear, R rows, C cols, int minor_dim, int tile_wid
   return planar_snake(int64_t{linear}, int64_t{rows}, int64_t{cols}, minor_dim, tile_width, where);
 }
 
-// The tile of this CTA, of a block of tiles that has one for each CTA of its cluster: the block's rows go
+// Returns this CTA's tile in a block of tiles that has one for each CTA of its cluster: the block's rows go
 // along the cluster's x, and its columns along y.
 TileIndex tile_of_block(const TileIndex& block, Where where = Where::here());
 
@@ -63,7 +63,7 @@ TileIndex tile_of_block(const TileIndex& block, Where where = Where::here());
 void for_each_tile(u32 rows, u32 cols, Raster raster, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
-// Says that this is warpgroup `index` of the `of` warpgroups that take the CTA's tiles in turn.
+// This is warpgroup `index` of the `of` warpgroups that take the CTA's tiles in turn.
 struct Turn {
   u32 index;
   int of = 1;
@@ -71,7 +71,7 @@ struct Turn {
 void for_each_tile(u32 rows, u32 cols, Raster raster, Turn turn, const std::function<void(TileIndex)>& body,
                    Where where = Where::here());
 
-// Says how many tiles for_each_tile() has for this CTA, all turns together.
+// Returns how many tiles for_each_tile() has for this CTA, all turns together.
 u32 tiles_of_cta(u32 rows, u32 cols, Where where = Where::here());
 
 }  // namespace ptxbuilder

@@ -1,5 +1,5 @@
-// This is what a kernel that is being built knows of its reports to the host, on waits that do not end and on
-// values that it checks or prints. It is the layer below watchdog.h and check.h.
+// The state of a kernel that is being built for its reports to the host, on waits that do not end and on
+// values that it checks or prints. This is the layer below watchdog.h and check.h.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ class Reporting {
   bool watches() const { return format_.watchdog_milliseconds > 0; }
   bool checks() const { return format_.messages > 0; }
 
-  // The number of a site at the current source line: a new one, unless an equal site exists already.
+  // Returns the number of a site at the current source line: a new one, unless an equal site exists already.
   uint32_t site(ReportFormat::Site::Kind kind, std::string text, std::string types = {});
   void add_role(std::string name, int first_warpgroup, int warpgroups);
   void name_role(std::string name) { format_.roles.back().name = std::move(name); }
-  // Emits what each warp writes when it begins, and when it is done with the kernel.
+  // Emits the writes that each warp makes when it begins and when it has finished the kernel.
   void end();
 
-  // The address of `bytes` after the start of this warp's slot, and of the memory.
+  // These return the address `bytes` after the start of this warp's slot, and the start of the memory.
   gmem slot(uint32_t bytes = 0) const;
   gmem memory() const;
   // Writes the first half of the slot, for this warp or, if it has diverged, for one of its lanes.
@@ -42,12 +42,12 @@ void add_own_pointer(Builder& builder, std::string_view name, std::string_view m
 // Creates a Reporting if a scope of a watchdog or of checks is open; returns null otherwise.
 std::shared_ptr<Reporting> begin_reporting(Builder& builder);
 
-// The Reporting of the kernel that is being emitted; null where it reports nothing.
+// Returns the Reporting of the kernel that is being emitted, or null if the kernel reports nothing.
 Reporting* reporting();
 
-// True in one of the lanes that come here together.
+// Returns true in one of the lanes that run this together.
 pred is_leader();
-// The mask of this warp's lanes, in a CTA of so many threads. They meet in meet_warp().
+// Returns the mask of this warp's lanes in a CTA of `threads` threads. These lanes meet in meet_warp().
 u32 lanes_of_warp(uint32_t threads);
 void meet_warp(uint32_t threads);
 

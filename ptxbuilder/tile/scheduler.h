@@ -26,9 +26,9 @@ struct LoopOptions {
   std::vector<int> tiling = {};
 };
 
-// Runs `body` for the steps of a grid that are this one's of the collective: in row-major order they are
-// number index, index + size, and so on. Sizes may be known on the device alone. A grid of 2 x 3 among four:
-// the first takes (0,0) and (1,1), and the last (1,0).
+// Runs `body` for the steps of a grid that belong to this member of the collective: steps index, index +
+// size, and so on, in row-major order. Sizes may be known only on the device. If four share a grid of 2 x 3,
+// the first takes (0,0) and (1,1), and the last takes (1,0).
 //
 //   k.grid({{"cta", "multiprocessors"}});
 //   nd_loop({{"m", rows}, {"n", cols}}, collective({"cta"}), [&](const LoopStep& s) { ... s.index["m"] ...

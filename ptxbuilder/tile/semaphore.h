@@ -1,4 +1,4 @@
-// Counters in global memory by which CTAs of a grid wait for each other.
+// Counters in global memory with which CTAs of a grid wait for each other.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
@@ -10,24 +10,24 @@ struct SemaphoreSignal;
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
 // each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
 // Consistency Model", causality order). Threads that wait must run at the same time as those that signal: a
-// grid whose CTAs wait for CTAs that begin later has to be launched cooperatively (Kernel::cooperative),
-// since next to another kernel even one that fits may have some CTAs that never begin. At Scope::gpu the
-// threads of this GPU see the signals, at Scope::sys also those of other GPUs and the host; each function
-// throws Error at a lesser scope.
+// grid whose CTAs wait for CTAs that begin later must be launched cooperatively (Kernel::cooperative), since
+// next to another kernel even one that fits may have some CTAs that never begin. At Scope::gpu the threads of
+// this GPU see the signals, at Scope::sys also those of other GPUs and the host; each function throws Error
+// at a lesser scope.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}
 
-  // Adds `count`. A thread that waits for it sees what this thread has written, and what the threads have
-  // written that met it at a barrier before.
+  // Adds `count`. A thread that waits for the signal sees what this thread has written, and what threads that
+  // met this thread at a barrier before have written.
   void signal(u32 count, Where where = Where::here()) const;
   void signal(Where where = Where::here()) const {
     AtLine line(where);
     signal(u32(1));
   }
 
-  // Makes the count a number, for one thread at a time that signals so. Who waits for it sees what signal()
-  // shows.
+  // Sets the count to a number; only one thread at a time may signal this way. A thread that waits for it
+  // sees the same writes as with signal().
   void set(u32 count, Where where = Where::here()) const;
 
   // Spins until the count is at least `count`, then subtracts `count`, so that each signal
@@ -42,7 +42,7 @@ class Semaphore {
   // serves all threads that wait.
   void wait(u32 count, Where where = Where::here()) const;
 
-  // The count as it is.
+  // Returns the current count.
   u32 read(Where where = Where::here()) const;
 
  private:
@@ -51,15 +51,15 @@ class Semaphore {
   Scope scope_;
 };
 
-// This is a signal of `count` to one of several semaphores.
+// One of several signals: it adds `count` to a semaphore.
 struct SemaphoreSignal {
   Semaphore semaphore;
   u32 count = 1;
 };
 
 // Signals all of them after one fence, of the widest of their scopes. The signals are in no order among each
-// other: who has seen one of them sees what this thread has written before, and nothing of the others. Throws
-// Error where there is none.
+// other: a thread that has seen one sees what this thread wrote before, but need not see the others. Throws
+// Error if there are no signals.
 void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Where where = Where::here());
 
 // A barrier for all CTAs of the grid, which can be used any number of times. All CTAs must run at once, so

@@ -1,4 +1,4 @@
-// Places in shared memory that copies of threads go from and to.
+// Places in shared memory from and to which threads copy.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// An address, or a view of a tile, or a slice of one: of the last two the kernel's record says what is
-// copied, so that it can be proved.
+// An address, or a view of a tile, or a slice of a tile: for a view or a slice, the kernel's record holds
+// what is copied, so that the copy can be proved.
 struct SharedPlace {
   SharedPlace(smem address) : address(address) {}  // NOLINT
   SharedPlace(const TileView& view)                // NOLINT

@@ -67,7 +67,7 @@ class TileView {
   // pattern starts anew there. If the device computes `first`, nothing checks that it is such a multiple and
   // inside the tile; nor is a stage's index checked.
   TileView rows(u32 first, int count, Where where = Where::here()) const;
-  // `count` columns from `first`, whole panels; a `first` of the device's is rounded down to one.
+  // `count` columns from `first`, whole panels; a device's `first` is rounded down to a panel.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
   // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
   TileView transposed() const;
@@ -79,8 +79,8 @@ class TileView {
   // only one CTA along the axes, this is a plain load.
   LoadView multicast(ClusterAxes axes) const;
   // Loads into this view complete on `barrier`. With on(), the caller arrives there and expects the bytes;
-  // with expecting(), each load does so itself, for the whole view: it is one of the barrier's arrivals
-  // (PTX ISA, mbarrier.arrive.expect_tx), so that a barrier made for as many as loads needs no other.
+  // with expecting(), each load does so itself, for the whole view: each load is one arrival at the barrier
+  // (PTX ISA, mbarrier.arrive.expect_tx), so a barrier with one arrival per load needs no others.
   LoadView on(smem barrier) const;
   LoadView expecting(smem barrier) const;
   // Sets the value that TMA loads into this view find outside the tensor: zeros by default, or NaN for f16,

@@ -15,7 +15,7 @@ I sum_of_bits(const I& thread, std::span<const int> bits) {
   using N = LayoutInteger<I>;
   I sum(0);
   for (size_t first = 0, next; first < bits.size(); first = next) {
-    // This takes as many bits at once as have doubling strides.
+    // Each round takes all following bits whose strides double.
     for (next = first + 1; next < bits.size() && bits[next] == 2 * bits[next - 1];) ++next;
     if (bits[first] == 0) continue;
     I digit =
@@ -25,8 +25,8 @@ I sum_of_bits(const I& thread, std::span<const int> bits) {
   return sum;
 }
 
-// These are the addresses of one thread, from `start` on. A is smem and I Index, or both are int64_t. What
-// the thread adds is computed once.
+// The addresses of one thread's accesses, from `start` on. A is smem and I is Index, or both are int64_t. The
+// part of the address that depends on the thread is computed once.
 template <class A, class I>
 class ThreadAddresses {
  public:
@@ -38,7 +38,7 @@ class ThreadAddresses {
     if (access.split()->apart) of_thread_ = access.memory().swizzle().apply(of_thread_);
   }
 
-  // Returns that of the i-th access that the thread makes.
+  // Returns the address of the thread's i-th access.
   A operator[](int i) {
     const XorSwizzle& swizzle = access_.memory().swizzle();
     if (!access_.split()) {
@@ -50,7 +50,7 @@ class ThreadAddresses {
     const int64_t inside = split.inside[static_cast<size_t>(i)],
                   outside = split.outside[static_cast<size_t>(i)];
     if (!split.apart) return moved(moved(start_, swizzle.apply(N::add(of_thread_, I(inside)))), I(outside));
-    // All that is known is simply added, but for the bits that the thread may have.
+    // All known bits are simply added, except those that the thread's part may also set.
     const int64_t offset = swizzle(inside), met = offset & split.taken;
     auto base = bases_.find(met);
     if (base == bases_.end()) base = bases_.emplace(met, moved(start_, N::bit_xor(of_thread_, I(met)))).first;

@@ -1,5 +1,5 @@
-// The roles of a pipeline take the same tiles: what of that is known when the kernel is built, and the rest
-// where it checks.
+// The roles of a pipeline must take the same tiles: checked when the kernel is built, as far as the tiles are
+// known, and otherwise on the device, if the kernel checks.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ class TileOrderCheck {
  public:
   TileOrderCheck(Kernel& kernel, int compute_warpgroups);
 
-  // The role that loads calls the first, and then the one that computes the second, each once; what it
-  // returns is called for each tile. It throws Error for a tile that the host knows to be another one than
-  // that of the role that loads. Where the kernel checks (ChecksScope), the roles tell each other their tiles
-  // on the device.
+  // The loading role calls loads(), and then the computing role calls computes(), each once; the function
+  // returned is called for each tile. It throws Error for a tile that the host knows to differ from
+  // that of the loading role. If the kernel checks (ChecksScope), the roles exchange their tiles on
+  // the device.
   std::function<void(const GridIndex& tile)> loads(bool one_thread);
   std::function<void(const GridIndex& tile)> computes();
-  // Throws Error where the roles are not given as many tiles by the host.
+  // Throws Error if the host gives the roles different numbers of tiles.
   void end() const;
 
  private:

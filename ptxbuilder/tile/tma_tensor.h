@@ -32,26 +32,26 @@ SharedSlice shared_slice(const TileView& tile, Slice rows, Slice cols, Where whe
 SharedSlice shared_slice(DType type, const ComposedLayout& memory, smem start, Slice rows, Slice cols,
                          Where where = Where::here());
 
-// Loads slices of a tensor into a view of as many elements. There is one slice for each dimension,
-// outermost first; the rows of the view are all dimensions but the last. One thread calls this. The
-// view says the rest, as in tile/tma.h: the barrier on which copy.bytes() complete, the CTAs that share
-// the load by multicast, where each fetches an equal number of boxes, the L2 hint, the threads that
-// make the copy, and the fill outside the tensor. The tensor map's recipe follows from the copy; the
-// launch gives the map copy.map_tensor(). The start along a transformed dimension must be a multiple of
-// its tile, and along a dropped one 0: Error if the host knows that it is not. Throws Error when the
-// lengths are not the copy's, when the view has another type or extent, and when another copy uses the
-// map with another box or fill.
+// Loads slices of a tensor into a view with the same number of elements. There is one slice for each
+// dimension, outermost first; the rows of the view are all dimensions but the last. One thread calls this.
+// The view determines the rest, as in tile/tma.h: the barrier on which copy.bytes() complete, the CTAs that
+// share the load by multicast, where each fetches an equal number of boxes, the L2 hint, the threads that
+// make the copy, and the fill outside the tensor. The tensor map's recipe follows from the copy; the launch
+// gives the map copy.map_tensor(). The start along a transformed dimension must be a multiple of its tile,
+// and along a dropped one 0: Error if the host knows that it is not. Throws Error when the lengths are not
+// the copy's, when the view has another type or extent, and when another copy uses the map with another
+// box or fill.
 void tma_load(const TensorCopy& copy, const LoadView& to, TensorMap from, const std::vector<Slice>& slices,
               Where where = Where::here());
-// The reverse: a store, and a store that combines each element with the one that is there. tile/tma.h says
-// what has to come before and after, and which reductions there are.
+// These are the reverse: a store, and a store that combines each element with the one in memory. tile/tma.h
+// says what must come before and after, and which reductions exist.
 void tma_store(const TensorCopy& copy, TensorMap to, const std::vector<Slice>& slices, const CopyView& from,
                Where where = Where::here());
 void tma_reduce(CopyReduction reduction, const TensorCopy& copy, TensorMap to,
                 const std::vector<Slice>& slices, const CopyView& from, Where where = Where::here());
 
-// The same from and to an address, for memory that is not a tile. The address is aligned to the swizzle's
-// pattern (8 spans, at least 128 bytes). The proof does not check these copies. Threads for which
+// These copy from and to an address, for memory that is not a tile. The address must be aligned to the
+// swizzle's pattern (8 spans, at least 128 bytes). The proof does not check these copies. Threads for which
 // `condition` holds make the copy; without a condition, all threads that call this do.
 void tma_load(const TensorCopy& copy, smem to, TensorMap from, const std::vector<Slice>& slices, smem barrier,
               std::optional<pred> condition = std::nullopt, Where where = Where::here());

@@ -1,23 +1,23 @@
-// A limit of time for every wait of a kernel, so that one that hangs says where and for what it waits.
+// A time limit for every wait of a kernel, so that a kernel that hangs reports where and for what it waits.
 //
 //   const Compiled compiled = [&] {
 //     const WatchdogScope watched;  // waits of more than a second are reported
 //     return compiler.compile(my_kernel());
 //   }();
 //
-// Nothing of it is emitted where no such scope is open.
+// No watchdog code is emitted unless such a scope is open.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"
 
 namespace ptxbuilder {
 
-// Kernels that are begun on this thread while it lives watch their waits: for mbarriers, for counters in
-// global memory, at barriers of threads and of the cluster. Such a kernel has one more parameter, "report",
-// which runtime::LoadedKernel passes. A wait for an mbarrier or a counter that takes longer than the limit is
-// reported, and after twice the limit it ends the launch by a trap; barriers of threads and of clusters have
-// no limit of their own, and are reported when others end the launch or synchronize() gives up. A Kernel on a
-// front end's function is never watched, nor a loop of the author's own around mbarrier_try_wait.
+// Kernels begun on this thread while a scope lives watch their waits: for mbarriers, for counters in global
+// memory, at barriers of threads and of the cluster. Such a kernel has one more parameter, "report", which
+// runtime::LoadedKernel passes. A wait for an mbarrier or a counter that takes longer than the limit is
+// reported, and after twice the limit it ends the launch with a trap; barriers of threads and of clusters do
+// not have a limit, and are reported when other waits end the launch or synchronize() gives up. A Kernel on a
+// front end's function is never watched, nor is an author's own loop around mbarrier_try_wait.
 class WatchdogScope {
  public:
   // Throws Error unless the limit is 1 to 2^20 ms.
@@ -26,7 +26,7 @@ class WatchdogScope {
   WatchdogScope(const WatchdogScope&) = delete;
   WatchdogScope& operator=(const WatchdogScope&) = delete;
 
-  // The limit of the innermost scope; 0 where none is open.
+  // Returns the limit of the innermost scope; 0 if no scope is open.
   static uint32_t milliseconds();
 
  private:
@@ -35,8 +35,8 @@ class WatchdogScope {
 
 namespace detail {
 
-// A loop waits for this: a phase of an mbarrier to complete, or a counter in global memory to come to a
-// value.
+// A loop waits for one of these: a phase of an mbarrier to complete, or a counter in global memory to
+// reach a value.
 struct Awaited {
   std::optional<smem> barrier = {};
   std::optional<gmem> counter = {};
@@ -45,11 +45,11 @@ struct Awaited {
   std::string_view what = {};
 };
 
-// Emits while_(goes_on, body), which waits for what other threads do.
+// Emits while_(goes_on, body), which waits for other threads.
 void wait_while(
     const Awaited& awaited, const std::function<pred()>& goes_on, const std::function<void()>& body = [] {});
 
-// Notes barriers of threads and of the cluster, which it sees as instructions.
+// Records waits at barriers of threads and of the cluster, whose instructions it observes.
 void watch_barriers(Builder& builder);
 
 }  // namespace detail
