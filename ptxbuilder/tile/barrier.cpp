@@ -21,7 +21,7 @@ void check_arrivals(const std::vector<int>& arrivals, Where where) {
       throw Error(where, fmt::format("barriers: {} arrivals; from 1 to 2^20 - 1 are possible", n));
 }
 
-// Warps of a CTA that are in a role; of the CTA in a kernel without roles.
+// Returns the number of warps in a role or, in a kernel without roles, in the CTA.
 int warps_of(Builder& builder, int role) {
   if (role < 0) return static_cast<int>(builder.signature().threads + 31) / 32;
   return 4 * TileContext::of(builder).roles[static_cast<size_t>(role)].count;

@@ -19,8 +19,8 @@ std::string block_text(const BlockSpec& spec) {
   return fmt::format("a block of {} {}", extents, name(spec.dtype()));
 }
 
-// The widest swizzle of whose span a row has a multiple, and by which stages and the panels of a row follow
-// each other without a gap.
+// Returns the widest swizzle whose span divides a row, and with which stages and the panels of a row follow
+// each other without gaps.
 Swizzle swizzle_for(int row_bytes, int rows) {
   constexpr int kRows = 8;  // after so many a swizzle repeats
   for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
@@ -32,7 +32,7 @@ Swizzle swizzle_for(int row_bytes, int rows) {
   return Swizzle::none;
 }
 
-// The tile of a block; throws Error for a block that no copy takes.
+// Returns the tile of a block; throws Error for a block that no copy takes.
 SharedTile tile_of(Kernel& kernel, const BlockSpec& spec, int stages, const std::string& name) {
   const std::vector<int>& extents = spec.shape().extents();
   const auto refuse = [&](const std::string& rule) {

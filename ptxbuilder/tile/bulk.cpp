@@ -9,7 +9,7 @@
 namespace ptxbuilder {
 namespace {
 
-// The bytes that each of `ctas` CTAs copies of a view.
+// Returns the number of bytes of a view that each of `ctas` CTAs copies.
 uint32_t bulk_bytes(const TileView& view, DType type, u32 start, int ctas, std::string_view operation) {
   const SharedTile& tile = view.tile();
   if (type != tile.dtype())
@@ -35,8 +35,8 @@ gmem element_of(gmem base, DType type, u32 index) {
   return base + u64(index) * static_cast<uint64_t>(size_of(type));
 }
 
-// Keeps the copy for the prover, as one of boxes that `parts` CTAs share: rows, or of a single row columns.
-// Parts that are no whole rows are not kept.
+// Records the copy for the prover as a copy of boxes that `parts` CTAs share: rows, or the columns of a
+// single row. Parts that are not whole rows are not recorded.
 void record_bulk(bool is_store, const TileView& view, const MulticastGroups& groups) {
   const SharedTile& tile = view.tile();
   const int rows = view.row_count(), parts = groups.count(), dimension = rows > 1 ? 1 : 0;
@@ -59,7 +59,7 @@ void record_bulk(bool is_store, const TileView& view, const MulticastGroups& gro
 }
 
 // Calls `copy` for each row of a view with its place in shared memory, its number, and its place in the
-// matrix, for several at a time, whose numbers are all asked for before the first is needed.
+// matrix. Rows are handled several at a time: their numbers are all loaded before the first is needed.
 void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps,
               const std::function<void(smem, u32, gmem)>& copy) {
   constexpr int kMost = 8;
@@ -82,7 +82,7 @@ void each_row(const TileView& view, const detail::RowsByIndex& rows, bool clamps
   for_(0, u32(static_cast<uint32_t>(count)), static_cast<uint32_t>(together), body);
 }
 
-// These are the bytes of a row of a view; each row is a copy.
+// Returns the number of bytes in a row of a view; each row is copied separately.
 uint32_t row_bytes_of(const TileView& view, const detail::RowsByIndex& rows, std::string_view operation) {
   detail::check_upright(view, operation);
   (void)bulk_bytes(view, rows.type, rows.column, 1, operation);

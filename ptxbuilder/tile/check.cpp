@@ -13,7 +13,7 @@ using detail::MessageText;
 using detail::MessageValue;
 using SiteKind = ReportFormat::Site::Kind;
 
-// The room for messages of the innermost scope; 0 without one.
+// The innermost scope's room for messages; 0 without a scope.
 constinit thread_local uint32_t scope_messages = 0;
 
 // Throws Error unless the text has a {} for each value, and no other brace.
@@ -53,7 +53,7 @@ u64 bits_of(const MessageValue& v) {
   }
 }
 
-// Each thread that comes takes a place among the messages. The site is written last: it completes them.
+// Each thread that runs this takes a place among the messages. The site is written last, to complete one.
 void write_message(const detail::Reporting& report, uint32_t site, const std::vector<MessageValue>& values) {
   const gmem memory = report.memory();
   const u32 index =
@@ -69,7 +69,7 @@ void write_message(const detail::Reporting& report, uint32_t site, const std::ve
   });
 }
 
-// Null where the kernel has no checks.
+// Returns null if the kernel has no checks.
 detail::Reporting* checking() {
   detail::Reporting* const report = detail::reporting();
   return report && report->checks() ? report : nullptr;

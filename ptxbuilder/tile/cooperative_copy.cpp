@@ -11,15 +11,15 @@ namespace {
 using Kind = CopyAtom::Kind;
 using SharedAddresses = detail::ThreadAddresses<smem, Index>;
 
-// The row and column of an access's first element. A tuple of coordinates ends with the last that is not
-// always 0.
+// Returns the row and column of an access's first element. A tuple of coordinates ends with the last one that
+// is not always 0.
 template <class I>
 std::pair<I, I> coordinates_of(const BasicLayout<I>& coordinates, const I& thread, int access) {
   BasicTuple<I> at = image<I>({thread, I(access)}, coordinates);
   return {at[0].value(), rank(at) > 1 ? at[1].value() : I(0)};
 }
 
-// This notes what accesses [first, first + count) do to a view, for the kernel's record.
+// Adds what accesses [first, first + count) do to a view to the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy& copy,
             const SharedPlace& place, int first, int count) {
   if (!place.view) return;
@@ -46,12 +46,12 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TiledCopy&
   });
 }
 
-// This reports the writes to a producer's stage.
+// Reports the writes to a producer's stage.
 void tell(const SharedPlace& to, std::string_view operation, bool by_cp_async) {
   if (to.filling) to.filling->filling()->write(*to.filling, operation, by_cp_async);
 }
 
-// This notes what the copy that was recorded last has loaded.
+// Notes the registers that the copy recorded last has loaded.
 void remember(const std::vector<u32>& registers) {
   detail::TileContext& context = detail::TileContext::of(Builder::current());
   const int copy = static_cast<int>(context.record.thread_copies.size()) - 1;
@@ -59,12 +59,12 @@ void remember(const std::vector<u32>& registers) {
     context.loaded_words[registers[i].handle()] = {copy, static_cast<int>(i)};
 }
 
-// These are addresses in a row-major matrix, with the place's coordinates.
+// The addresses in a row-major matrix, with the place's coordinates.
 class GlobalAddresses {
  public:
   GlobalAddresses(const TiledCopy& copy, const GlobalTile& tile, u32 thread)
       : copy_(copy), tile_(tile), thread_(thread), coordinates_(to_device(copy.coordinates())) {
-    // Elements of an access lie side by side there too.
+    // Elements of an access are adjacent there too.
     const IntTuple& shape = copy.memory().layout().shape();
     ComposedLayout rows = panel_layout(copy.dtype(), size(shape[0]), size(shape[1]), Swizzle::none);
     TiledCopy(CopyAtom::vector(copy.atom().bytes()), copy.dtype(), copy.thread_value(), rows);

@@ -8,8 +8,8 @@
 namespace ptxbuilder {
 
 // Returns what `thread`, 0 to copy.threads() - 1, holds after loading accesses [first, first + count) of a
-// copy by ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. Accesses of 1 and
-// 2 bytes have a register each, the rest 0. For ldmatrix, a whole warp calls it. Throws Error for cp.async.
+// copy with ldmatrix or vectors from shared memory at `from`: b32 registers, low bits first. An access of 1
+// or 2 bytes fills a register, with 0 above. A whole warp calls it for ldmatrix. Throws Error for cp.async.
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread,
                       Where where = Where::here());
 std::vector<u32> load(const TiledCopy& copy, const SharedPlace& from, u32 thread, int first, int count,

@@ -20,8 +20,8 @@ void check_in_body(uint32_t outer, std::string_view operation, std::string_view 
     throw Error(fmt::format("{}: inside the {}; {}", operation, OpenBody::innermost()->describe(), rule));
 }
 
-// Returns the branch that not all steps come to, as far as is known, in which code of the body `outer` is:
-// the outermost one that lets in all threads or none.
+// Returns the branch around the current code, inside the body `outer`, that some steps may not reach: the
+// outermost branch that either all threads enter or none do.
 const OpenBody* branch_of_steps(uint32_t outer) {
   const OpenBody* found = nullptr;
   for (const OpenBody* b = OpenBody::innermost(); b && b->number() != outer; b = b->outer())
@@ -35,7 +35,7 @@ u32 thread_of_role() {
   return in_role() ? tid_x() - u32(hopper::warpgroup_threads * first_warpgroup_of_role()) : u32(tid_x());
 }
 
-// This end fills the stages, in one role or in all threads.
+// The loading side fills the stages, in one role or in all threads.
 class LoadEnd {
  public:
   explicit LoadEnd(const PipelineParts& parts) : parts_(parts) {
@@ -64,7 +64,7 @@ class LoadEnd {
     for (size_t r = 0; r < parts_.rings.size(); ++r)
       if (parts_.rings[r].fixed) load(r, tile);
   }
-  // Loads everything of a run, for a role that does nothing else.
+  // Loads all blocks of a run, for a role that only loads.
   void run(const GridShape& grid, const GridIndex& tile) {
     load_fixed(tile);
     for_each_step(grid, [&](const GridIndex& at, u32) {
@@ -80,7 +80,7 @@ class LoadEnd {
 
 }  // namespace
 
-// The way of outputs from shared memory.
+// Stores outputs from shared memory.
 class PipelineOutputs {
  public:
   explicit PipelineOutputs(const PipelineParts& parts) : parts_(parts), stage_(0) {
@@ -92,7 +92,7 @@ class PipelineOutputs {
     return output.tile()[output.spec().options().fixed ? u32(0) : stage_.value()];
   }
   bool has_fixed() const { return fixed_; }
-  // The body may write to all outputs of the first step: fixed ones of the run before have been read.
+  // From here on, the body may write to all outputs: stores have read the fixed ones of the previous run.
   void begin_run() {
     if (!fixed_) return;
     wait_stores_read(0);
@@ -116,8 +116,8 @@ class PipelineOutputs {
     else
       sync_warpgroup();
   }
-  // Sends what all have written, after all stores but the last `pending` of those before have read their
-  // stages: one of these is written next.
+  // Stores what all threads have written, once all previous stores except the last `pending` have read their
+  // stages: one of these stages is written next.
   void leave(bool fixed, const GridIndex& at, int pending) const {
     const auto each = [&](bool by_threads, const std::function<void(size_t)>& send) {
       for (size_t i = 0; i < parts_.outputs.size(); ++i)
@@ -148,7 +148,7 @@ class PipelineOutputs {
   Var<u32> stage_;
 };
 
-// This is where a body asks for an output: the line, and the branch, where not all steps come there.
+// A call of out(): its line, and the branch around it if some steps may not reach the call.
 struct Asked {
   Where where;
   const llvm::Value* condition = nullptr;
@@ -174,7 +174,7 @@ struct StepState {
     for (size_t i = 0; i < parts.outputs.size(); ++i) outs.push_back(outputs.view(i));
   }
 
-  // The ring of an input that comes and goes with the steps.
+  // Returns the ring of an input whose block changes with the steps.
   size_t ring(int number, std::string_view operation) const {
     if (number < 0 || number >= static_cast<int>(parts.inputs.size()))
       throw Error(fmt::format("{}: number {} of {} inputs", operation, number, parts.inputs.size()));
@@ -194,7 +194,7 @@ struct StepState {
   void fill(size_t ring, const Stage& stage) {
     for (size_t i : parts.rings[ring].inputs) ins[i] = parts.inputs[i].tile()[stage];
   }
-  // Throws Error for an output that no step, or not every step, asks for.
+  // Throws Error for an output that not every step requests with out().
   void check_outputs() const {
     for (size_t i = 0; i < asked.size(); ++i) {
       if (asked[i].empty())
@@ -202,7 +202,7 @@ struct StepState {
             fmt::format("{}: the body never asks for out({}), so that what leaves for the tensor is "
                         "what was in shared memory before",
                         parts.operation, i));
-      const auto in_every_step = [&](const Asked& a) {  // or in a branch and in what is done otherwise
+      const auto in_every_step = [&](const Asked& a) {  // or in both sides of a branch
         return !a.condition || std::ranges::any_of(asked[i], [&](const Asked& b) {
           return b.condition == a.condition && b.branch != a.branch;
         });
@@ -306,7 +306,7 @@ class ComputeEnd {
       outputs_.end_step(state->at);
     });
   }
-  // A run without a step has written neither fixed outputs nor the sums of products, which are zero then.
+  // A run without steps has not written fixed outputs or the sums of products; these sums are set to zero.
   void end_run(const GridShape& grid, const GridIndex& tile, const Sums& sums) const {
     const auto outputs = [&] {
       AtLine line(parts_.where);
@@ -318,13 +318,13 @@ class ComputeEnd {
     if (sums.empty()) return;
     if_(steps.value() == 0, [&] {
       AtLine line(parts_.where);
-      // The author may leave products of the last steps in flight, but there are none here.
+      // The author may leave products of the last steps in flight, but here no step has run.
       if (std::any_of(sums.begin(), sums.end(), [](const auto& sum) { return sum->group.has_value(); }))
         wgmma_wait_group(0);
       for (const auto& sum : sums) sum->clear();
     });
   }
-  // Hands back the oldest stage that is kept, or this one where none is.
+  // Hands back the oldest kept stage, or this stage if none is kept.
   void release(size_t ring, const Stage& stage, std::vector<Var<Stage>>& kept) {
     if (kept.empty()) return consumers_[ring].release(stage);
     consumers_[ring].release(kept.front());
@@ -360,7 +360,7 @@ void PipelineStep::wait(int number, Where where) {
     throw Error(
         fmt::format("wait: input {} is waited for already, at {}; once a step", number, to_string(*waited)));
   waited = Where::here();
-  if (!s.stages[ring]) s.wait(ring);  // else it has come with another of its stage
+  if (!s.stages[ring]) s.wait(ring);  // else it has arrived with another input of its stage
 }
 
 void PipelineStep::release(int number, Where where) {
@@ -510,7 +510,7 @@ void emit_pipeline_warp_specialized(Kernel& k, const GridShape& grid, std::vecto
   detail::check_grid(grid, operation);
   if (o.compute_warpgroups < 1)
     throw Error(fmt::format("{}: {} warpgroups compute; at least one", operation, o.compute_warpgroups));
-  // They have what the others leave of an SM's registers, in steps.
+  // Computing threads get what loading threads leave of an SM's registers, rounded down to a step.
   constexpr int kStep = hopper::role_register_step, kAll = hopper::sm_registers / hopper::warpgroup_threads;
   const int registers = o.compute_registers.value_or(
       std::min(hopper::most_role_registers, (kAll - o.memory_registers) / o.compute_warpgroups) / kStep *

@@ -11,8 +11,8 @@ namespace {
 // The seed of the innermost scope.
 constinit thread_local std::optional<uint64_t> scope_seed;
 
-// Polls are left out: how often a warp comes to one depends on the others. So is what is between the
-// products of a group, which a sleep would pull apart.
+// Polls are left out, since how often a warp polls depends on other warps. Instructions between the products
+// of a group are left out too: a sleep would separate the products.
 bool is_dealing(std::string_view mnemonic) {
   constexpr std::array<std::string_view, 17> kDealings = {"mbarrier.arrive",
                                                           "mbarrier.expect_tx",
@@ -36,15 +36,15 @@ bool is_dealing(std::string_view mnemonic) {
   return false;
 }
 
-// The numbers that say how long a warp sleeps: each thread has the same as the others of its warp, as long as
-// they go the same way.
+// Produces the numbers that decide how long a warp sleeps: all threads of a warp have the same numbers, as
+// long as they take the same path.
 class Jitter {
  public:
   explicit Jitter(uint64_t seed)
       : seed_(static_cast<uint32_t>(seed ^ seed >> 32) * 0x9e3779b9u + 0x7f4a7c15u) {}
 
-  // One time in four it sleeps, for up to 2047 ns (PTX ISA, nanosleep, takes that as a hint). A guard would
-  // be a branch, next to which ptxas serializes wgmma (C7520).
+  // The warp sleeps one time in four, for up to 2047 ns (PTX ISA, nanosleep: the time is a hint). A guard
+  // would be a branch, next to which ptxas serializes wgmma (C7520).
   void sleep() {
     Builder& builder = Builder::current();
     if (!state_) begin(builder);

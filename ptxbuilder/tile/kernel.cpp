@@ -14,15 +14,15 @@ namespace {
 
 using detail::TileContext;
 
-// It is taken from lane 0's register: a value that is the same in all lanes lets ptxas branch and index
-// without divergence.
+// The index is taken from lane 0's register: ptxas then knows that all lanes have the same value, and
+// branches and indexes without divergence.
 u32 uniform_warp_index() { return shfl_sync_idx(tid_x() >> 5, 0); }
 
-// Registers that a CTA may have, of as many as a multiprocessor holds.
+// Returns a CTA's registers: the multiprocessor's, divided by the number of CTAs that it holds at once.
 int registers_of_cta(const Builder& builder) {
   return hopper::sm_registers / static_cast<int>(builder.held_at_once());
 }
-// Registers a thread has when the kernel starts: what ptxas takes under .maxntid and .minnctapersm.
+// Returns the registers of a thread at the kernel's start, as ptxas chooses for .maxntid and .minnctapersm.
 int launch_registers(const Builder& builder, int threads) {
   return std::min(registers_of_cta(builder) / threads / 8 * 8, 248);
 }
@@ -85,7 +85,7 @@ std::string role_in_words(const TileContext::Role& role) {
                          : fmt::format("warpgroups {} to {}", role.first, role.first + role.count - 1);
 }
 
-// The rules of the grid, which name parameters, against these.
+// Checks the rules of the grid against the parameters that they name.
 void check_grid(Builder& builder) {
   if (!builder.signature().grid) return;
   const AuthorsCode finish_is_not_to_blame;
@@ -93,8 +93,8 @@ void check_grid(Builder& builder) {
   const GridRule check(builder.signature());
 }
 
-// Names axes of a kind, the last of them x, and passes on each with its number. Those of a kind are named
-// once.
+// Names all axes of a kind, the last one x, and calls `each` with every axis and its number. New names
+// replace earlier names of that kind.
 template <class List, class Each>
 void name_axes(TileContext& context, TileContext::Axis::Of of, const List& axes, const Each& each) {
   const char* kind = of == TileContext::Axis::Of::grid ? "grid" : "cluster";

@@ -5,8 +5,8 @@
 
 namespace ptxbuilder {
 
-// At this barrier, `threads` threads of the CTA meet, any number of times (PTX ISA, bar): all threads of some
-// warps, which may be in different roles. Kernel::named_barrier makes it, for use only in that kernel.
+// At this barrier, `threads` threads of the CTA meet, any number of times (PTX ISA, bar): those of whole
+// warps, of any roles. Kernel::named_barrier makes it, and it belongs to that kernel, like a value.
 class NamedBarrier {
  public:
   // All threads of a warp call this: it waits until `threads` threads have called sync() or arrive(). Threads

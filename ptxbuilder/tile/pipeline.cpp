@@ -14,7 +14,7 @@ struct detail::Ring {
   smem full(u32 stage) const { return barriers[stage]; }
   smem empty(u32 stage) const { return barriers[stage] + 8 * stages; }
   uint32_t stage_bytes() const;
-  // The next stage; the parity turns when the ring starts anew.
+  // Goes on to the next stage; the parity flips when the ring starts over.
   void advance(Var<u32>& stage, Var<u32>& parity) const;
   void skip(Var<u32>& stage, Var<u32>& parity, u32 count) const;
   bool by_threads() const { return filling_warpgroups > 0; }
@@ -29,7 +29,7 @@ struct detail::Ring {
   mutable std::vector<int> consuming =
       {};                           // the roles of all calls of consumer(); -1 is a kernel without roles
   mutable bool given_back = false;  // by one consumer for all
-  // It knows whether phases of its full barriers complete, and whether anybody waits.
+  // These note whether phases of the full barriers complete, and whether any code waits for them.
   mutable bool is_filled = false, is_waited_for = false;
 };
 
@@ -39,8 +39,8 @@ std::string describe(const detail::Ring& ring) {
   return fmt::format("{} stages of {} B", ring.stages, ring.stage_bytes());
 }
 
-// One producer, or each thread that fills, arrives at the full barriers, every warp of the consumers at the
-// empty ones.
+// One producer, or each filling thread, arrives at the full barriers; every warp of the consumers arrives at
+// the empty barriers.
 std::vector<int> arrivals(int stages, int consumers, int filling_warpgroups, int peers) {
   if (stages < 1 || consumers < 1)
     throw Error(fmt::format("pipeline: {} stages and {} consumers; at least one each", stages, consumers));
@@ -57,7 +57,7 @@ int warpgroups_of(int role) {
 
 constexpr ClusterAxes kAllAxes = ClusterAxis::x | ClusterAxis::y | ClusterAxis::z;
 
-// Loads must bring all the bytes of a stage, which are announced, and so take rows that the host knows.
+// Loads must fetch all announced bytes of a stage, so the host must know which rows they load.
 void check_rows(const LoadView& view) {
   if (view.condition())
     throw Error(
@@ -99,7 +99,7 @@ void check_shared(const LoadView& view, const detail::Ring& ring) {
 
 }  // namespace
 
-// This notes what has filled a stage while the kernel is built; no values of the device are kept.
+// Notes what has filled a stage while the kernel is built; it does not keep device values.
 struct detail::Filling final : StageFilling {
   explicit Filling(std::shared_ptr<const Ring> of) : ring(std::move(of)) {
     for (const SharedTile& tile : ring->tiles) filled.emplace_back(static_cast<size_t>(tile.rows()));
@@ -111,11 +111,11 @@ struct detail::Filling final : StageFilling {
   }
   // Notes a fill by threads.
   void fill(const SharedTile& tile, std::string_view operation, bool by_cp_async);
-  // Throws Error where nothing fills one of the tiles; it gives the tile's number.
+  // Throws Error with the tile's number if nothing fills one of the tiles.
   void check_filled(std::string_view operation, std::string_view way) const;
-  // Throws Error for CTAs that release the stage together and share none of its loads.
+  // Throws Error for CTAs that release the stage together but do not share any of its loads.
   void check_axes() const;
-  // The number of a tile among those of the pipeline, of a stage that is not committed yet.
+  // Returns a tile's number among the pipeline's tiles, for a stage that is not committed yet.
   size_t number(const SharedTile& tile, std::string_view operation) const;
 
   std::shared_ptr<const Ring> ring;
@@ -272,8 +272,8 @@ void detail::Ring::skip(Var<u32>& stage, Var<u32>& parity, u32 count) const {
   parity = parity.value() ^ (turns & 1);
 }
 
-// A barrier never used is in phase 0, and a wait for parity 1 passes: the producer finds every stage empty at
-// first.
+// A barrier that was never used is in phase 0, and a wait for parity 1 passes: at first, the producer finds
+// every stage empty.
 Producer::Producer(std::shared_ptr<const detail::Ring> ring)
     : ring_(std::move(ring)), stage_(0), parity_(1) {}
 
@@ -334,10 +334,10 @@ void Producer::commit(const Stage& stage, Where where) {
     cp_async_mbarrier_arrive_noinc(full);
     return;
   }
-  // This arrives when the copies have; the stores are seen after the arrival that is counted.
+  // This arrives once the copies have arrived; stores are visible after the counted arrival.
   if (filling.has_copies) ptx("cp.async.mbarrier.arrive.shared::cta.b64 [{bar:smem}];", {{"bar", full}});
   if (filling.has_copies) return mbarrier_arrive(full);
-  // One lane arrives for the warp, whose stores are ahead of its barrier: a barrier in shared memory takes
+  // One lane arrives for the warp, whose stores precede its barrier: a barrier in shared memory processes
   // arrivals one by one.
   bar_warp_sync(0xffffffff);
   mbarrier_arrive_count.when(laneid() == 0)(full, u32(32));
@@ -395,8 +395,8 @@ Stage Consumer::wait(Where where) {
   } else {
     barrier_wait(full, parity_);
   }
-  // Threads have written through the generic proxy; a fence on either side of the barrier will do (PTX ISA,
-  // proxies), and on this one also for copies that arrive by themselves.
+  // Threads have written through the generic proxy; a fence on either side of the barrier is enough (PTX ISA,
+  // proxies), and on this side it also covers copies that arrive by themselves.
   if (ring_->by_threads()) fence_proxy_async<Space::shared>();
   ring_->advance(stage_, parity_);
   if (refills_) *refills_ = refills_->value() - 1;
@@ -430,7 +430,7 @@ void Consumer::peek(Where where) {
   *seen_full_ = mbarrier_test_wait_parity(ring_->full(stage_), parity_);
 }
 
-// Every warp does so, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
+// Every warp arrives, since each has waited for its own part of the wgmma group: lane i arrives at CTA i.
 void Consumer::arrive(u32 stage, pred unless, int consumers) const {
   detail::check_whole_warpgroups("release");
   smem empty = ring_->empty(stage);
@@ -443,7 +443,7 @@ void Consumer::arrive(u32 stage, pred unless, int consumers) const {
     mbarrier_arrive_cluster.when((lane < peers) & !unless)(mapa(empty, peer_));
 }
 
-// Says whether the stage `behind` the next one will be filled again, for all that is known.
+// Returns whether the stage `behind` stages before the next will be filled again; true if unknown.
 pred Consumer::refilled(int behind) const { return refills_ ? refills_->value() > -behind : pred(true); }
 
 u32 Consumer::previous(u32 stage) const { return select(stage == 0, u32(ring_->stages), stage) - 1; }
@@ -546,7 +546,7 @@ Turns::Turns(Kernel& kernel, int warpgroups, Where where)
     throw Error(where, fmt::format("turns: {} warpgroups; at least two take turns", warpgroups));
 }
 
-// The first warpgroup need not wait at first: a wait for the phase before a barrier's first phase passes.
+// The first warpgroup's first wait passes: it is for the phase before a barrier's first phase.
 WarpgroupTurn::WarpgroupTurn(const Barriers& turns, u32 index)
     : turns_(turns), index_(index), parity_(select(index == 0, u32(1), u32(0))) {}
 

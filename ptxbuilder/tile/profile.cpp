@@ -16,7 +16,7 @@ namespace {
 using namespace profile_format;
 using detail::TileContext;
 
-// The innermost scope asks for this; no events where there is none.
+// The innermost scope requests this; without a scope, no events.
 struct Asked {
   uint32_t events = 0;
   ProfileScope::Detail detail{};
@@ -34,7 +34,7 @@ uint32_t body_now() {
   return body ? body->number() : 0;
 }
 
-// This says which lanes of a warp come to the code that is being emitted, if any does.
+// These say which lanes of a warp reach the code that is being emitted, if any lane does.
 enum class Lanes : uint8_t { one, some, all };
 
 Lanes lanes_that_come() {
@@ -81,12 +81,12 @@ class Profiling {
   std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
   uint8_t role_ = 0;                                     // the number of the one that is being emitted
   bool completes_ = false;                               // a wait of its own is being emitted
-  // Variables of a thread, which start() sets: the units of its warp's next event and after its last, which
-  // is 0 in lanes that do not record, and that of its warp's first event apart.
+  // Variables of a thread, which start() sets: the unit of its warp's next event; the unit after the last, or
+  // 0 in lanes that do not record; and the unit of the warp's first event from diverged lanes.
   llvm::Value *next_ = nullptr, *end_ = nullptr, *apart_ = nullptr;
   std::optional<uint32_t> slots_;  // in shared memory, for lanes that go apart
 
-  // Events of one body that are noted and not yet written.
+  // An event of one body that is noted but not yet written.
   struct Noted {
     EventKind kind;
     uint8_t name;
@@ -97,7 +97,7 @@ class Profiling {
   Builder::Place last_noted_;
 };
 
-// The count of events of lanes that go apart, in shared memory that is allocated when the first is recorded.
+// Returns the address of the event count of diverged lanes, in shared memory allocated for the first event.
 smem Profiling::slot() {
   Builder& builder = Builder::current();
   constexpr int kMostWarps = hopper::cta_threads / 32;
@@ -142,14 +142,14 @@ void Profiling::begin_role(std::string name, int first_warpgroup, int warpgroups
   record(EventKind::begin, role_);
 }
 
-// The role of a warp ends when all of its lanes are done, also one that was elected.
+// The role of a warp ends when all of its lanes are done, including an elected one.
 void Profiling::end_role() {
   bar_warp_sync(0xffffffff);
   record(EventKind::end, role_);
 }
 
-// Lanes of a warp may run apart whenever they like, so which one records is settled by the code alone where
-// whole warps come, or one lane. That lane is the same everywhere, so that it counts events in a register.
+// Lanes of a warp may diverge at any time, so the code itself fixes which lane records if whole warps or one
+// lane reach it. That lane is the same everywhere, so it can count events in a register.
 void Profiling::record(EventKind kind, uint8_t name, u32 payload) {
   if (lanes_that_come() != Lanes::some) return note(kind, name, payload);
   const u32 together = instruction<"activemask.b32">();
@@ -157,8 +157,8 @@ void Profiling::record(EventKind kind, uint8_t name, u32 payload) {
   bar_warp_sync(together);
 }
 
-// An instruction that waits or sends is a region; the products of a group are one, from their fence to their
-// end, since nothing may stand between them.
+// An instruction that waits or sends is a region; the products of a group are one region, from their fence to
+// their end, since nothing may come between them.
 void Profiling::record(Builder::When when, const isa::Row& row) {
   constexpr std::array<std::string_view, 12> kTimed = {
       "mbarrier.try_wait",    "mbarrier.test_wait",   "bar.sync",      "barrier.sync",
@@ -179,7 +179,7 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   if (timed != kTimed.end()) record(before ? EventKind::begin : EventKind::end, number_of("profile", *timed));
 }
 
-// A wait that this build alone has, right after the issue, shows when the work is done.
+// A wait right after the issue, which only this build has, shows when the work is done.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
   const uint8_t number = number_of("profile", fmt::format("{}{}", what, kCompletion));
   record(EventKind::begin, number);
@@ -199,9 +199,9 @@ void write_units(gmem to, EventKind kind, uint8_t name, u32 payload, u32 clock, 
 
 }  // namespace
 
-// A warp that multiplies has no time to lose between its products. So the clock alone is read here, and what
-// is noted is written together: after the issue of the next products, or where a body begins or ends in
-// which other events are noted. Between such places, all of a body runs equally often.
+// A warp that multiplies has no time to lose between its products. So only the clock is read here, and noted
+// events are written together: after the issue of the next products, or at the start or end of a body in
+// which other events are noted. Between such places, all code of a body runs equally often.
 void Profiling::note(EventKind kind, uint8_t name, u32 payload) {
   Builder& builder = Builder::current();
   if (!noted_.empty() && (body_ != body_now() || units_noted() + units_of(kind) > kUnitsTogether))
@@ -237,7 +237,7 @@ void Profiling::write_noted() {
   noted_.clear();
 }
 
-// Lanes that have gone apart may come here at once.
+// Diverged lanes may run this at the same time.
 void Profiling::write_apart(EventKind kind, uint8_t name, u32 payload) {
   std::optional<u32> clock;
   if (kind == EventKind::end) clock = instruction<"mov.u32 %clock">();
@@ -290,8 +290,8 @@ void Profiling::end() {
   builder.signature().profile = format_;
 }
 
-// The first warp of all, when it is done with the kernel, finds out what an event costs. Its events have room
-// for as many as it records, so the condition is one that lets in whole warps for certain.
+// The grid's first warp measures the cost of an event when it has finished the kernel. Its events have enough
+// room for those that it records here, so the condition is one that only whole warps can pass.
 void Profiling::calibrate() {
   const auto empty_regions = [&] {
     set(next_, u32(0));

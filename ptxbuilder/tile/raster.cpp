@@ -8,9 +8,9 @@
 namespace ptxbuilder {
 namespace {
 
-// x / d. Where x is below 2^21, as nearly always, through f32, whose error is then below one: a third of the
-// time of an integer division, for which the tensor cores would wait between tiles. It takes some 150 clocks
-// even so.
+// Returns x / d. If x is below 2^21, as nearly always, it uses f32, whose error is then below one. This takes
+// a third of the time of an integer division, for which the tensor cores would wait between tiles, but still
+// about 150 clocks.
 u32 quotient(u32 x, u32 d) {
   Var<u32> result(0);
   if_(
@@ -24,7 +24,7 @@ u32 quotient(u32 x, u32 d) {
   return result;
 }
 
-// x / d where `condition` holds, and else another value, in numbers of the device or of the host.
+// Returns x / d if `condition` holds, and otherwise another value, for device or host numbers.
 u32 quotient_where(pred condition, u32 x, u32 d, u32 otherwise) {
   Var<u32> result(otherwise);
   if_(condition, [&] { result = quotient(x, d); });
@@ -38,7 +38,7 @@ int64_t less_of(int64_t a, int64_t b) { return std::min(a, b); }
 u32 chosen(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 int64_t chosen(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
 
-// Row and column of the `linear`-th place of an order.
+// Returns the row and column of the `linear`-th place of an order.
 template <class Number>
 std::pair<Number, Number> place_in_groups(const Number& linear, const Number& rows, const Number& cols,
                                           const Raster& raster) {
@@ -69,7 +69,7 @@ Raster snake(int minor_dim, int tile_width) {
   return {tile_width, minor_dim == 1, true};
 }
 
-// The blocks of tiles that clusters take in turn, and which of them this one's are.
+// The blocks of tiles that clusters take in turn, and which of them this cluster takes.
 struct Blocks {
   u32 rows, cols, first, step;
 };

@@ -27,7 +27,7 @@ void Reporting::add_role(std::string name, int first_warpgroup, int warpgroups) 
 
 gmem Reporting::memory() const { return Builder::current().own_parameter(kReportParameter); }
 
-// Computed anew wherever it is needed, so that it takes no registers between.
+// The address is recomputed wherever it is needed, so that it takes no registers in between.
 gmem Reporting::slot(uint32_t bytes) const {
   const u32 warps = (ntid_x() + 31) >> 5;
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
@@ -36,8 +36,8 @@ gmem Reporting::slot(uint32_t bytes) const {
                      uint64_t{format_.messages} * kMessageBytes);
 }
 
-// Lanes of a warp that went apart write it in any order: the last of them is as good as any, and none tears
-// another's.
+// Diverged lanes of a warp write the state in any order: any lane's may be the last, and no write
+// tears another.
 void Reporting::write_state(WarpState state, uint32_t site) const {
   const u32 cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
   instruction<"st.relaxed.sys.global.v4.u32">.when(is_leader())(
@@ -61,7 +61,7 @@ void add_own_pointer(Builder& builder, std::string_view name, std::string_view m
   pointer.dtype = DType::u64;
   pointer.meaning = meaning;
   builder.add_own_parameter(std::move(pointer));
-  // The writes take registers where there may be none to spare.
+  // The writes take registers, and there may be none to spare.
   builder.waive("spills");
   builder.waive("stack");
 }

@@ -15,14 +15,14 @@ namespace {
 
 using Integer = LayoutInteger<Index>;
 
-// Takes the last digit of mixed radix off a number.
+// Removes the last mixed-radix digit from a number and returns it.
 Index digit(Index& number, const Index& size) {
   const Index last = Integer::remainder(number, size);
   number = Integer::divide(number, size);
   return last;
 }
 
-// The place of a step in a grid whose steps are numbered tile after tile, and row-major in each.
+// Returns the place of a step in a grid whose steps are numbered tile after tile, and row-major in each tile.
 GridIndex index_of(const GridShape& grid, const std::vector<int>& tiling, u32 number) {
   const size_t rank = grid.size();
   std::vector<Index> at(rank, Index(0));
@@ -54,7 +54,7 @@ void check_tiling(const GridShape& grid, const std::vector<int>& tiling) {
                               size ? fmt::format(", which has {}", *size) : ""));
 }
 
-// Throws Error where another loop of the kernel takes from the counter, so that it would count for both.
+// Throws Error if another loop of the kernel also takes from the counter, which would then count for both.
 void claim_counter(Kernel& k, gptr<u32> counter) {
   const auto [other, is_new] =
       detail::TileContext::of(k.builder()).work_counters.emplace(counter.handle(), Where::here());
@@ -64,7 +64,7 @@ void claim_counter(Kernel& k, gptr<u32> counter) {
                     to_string(other->second)));
 }
 
-// Throws Error where not all threads of a CTA take the same steps.
+// Throws Error if not all threads of a CTA take the same steps.
 void check_of_cta(Kernel& k) {
   if (detail::TileContext::of(k.builder()).role < 0 && (detail::open_body & detail::Region::kKernel) == 0)
     throw Error(
@@ -96,7 +96,7 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
   AtLine line(where);
   detail::check_grid(grid, "nd_loop");
   check_tiling(grid, options.tiling);
-  // The steps of a part of a tile would be left out.
+  // The steps of a partial tile would be skipped.
   for (size_t i = 0; i < options.tiling.size(); ++i)
     if (!grid[i].size.known() && options.tiling[i] > 1)
       if_(grid[i].size.value() % static_cast<uint32_t>(options.tiling[i]) != 0, [] { trap(); });
@@ -114,8 +114,8 @@ void nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& op
 u32 WorkCounter::take(u32 all, Where where) const {
   AtLine line(where);
   const auto add = [&](u32 number) { return instruction<"atom.global.add.u32">(gmem(counter_), number); };
-  // Whoever takes number 0 sets this bit, by which the last one knows that the counter began there. Each CTA
-  // comes once more after its last number, so that the bit is there by then.
+  // The thread that takes number 0 sets this bit, which tells the last thread that the counter began there.
+  // Each CTA takes once more after its last number, so the bit is set by then.
   constexpr uint32_t kBegan = uint32_t{1} << 31;
   const u32 found = add(1), taken = found & ~kBegan, last = all + (nctaid_x() - 1);
   if_(taken == 0, [&] { add(kBegan); });
@@ -260,7 +260,7 @@ void dynamic_scheduling_loop(Kernel& k, gptr<u32> counter, const GridShape& grid
   const u32 all = detail::steps_of(grid);
   const WorkCounter from(counter);
   const sptr<u32> place(k.shared(DType::u32, {1, 4}, Swizzle::none, 1, "step")[0].address());
-  // All have read the step before when one thread writes the next.
+  // All threads have read the previous step when one thread writes the next.
   const auto next = [&] {
     if_(tid_x() == 0, [&] { place[0] = from.take(all); });
     sync_threads();
@@ -299,7 +299,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
   while_(
       [&] { return goes_on.value(); },
       [&] {
-        // The next one is asked for while this one is computed.
+        // The next step is requested while this step is computed.
         if_(tid_x() == 0, [&] {
           constexpr uint32_t kBytes = 16;
           mbarrier_arrive_expect_tx(answered[0], kBytes);

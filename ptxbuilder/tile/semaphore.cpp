@@ -74,8 +74,8 @@ void semaphore_signal_parallel(const std::vector<SemaphoreSignal>& signals, Wher
         {{"counter", s.semaphore.counter_}, {"count", s.count}});
 }
 
-// Each CTA adds 1, and one of them what is missing to 2^31: when all have come, the top bit has changed, and
-// the bits below are as they were.
+// Each CTA adds 1, except that one adds the rest up to 2^31: when all have arrived, the top bit has changed,
+// and the lower bits are unchanged.
 void GridBarrier::sync(Where where) const {
   AtLine line(where);
   if (detail::TileContext::of(Builder::current()).role >= 0)

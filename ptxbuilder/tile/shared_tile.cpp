@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRowUnit = 16;  // TMA and wgmma take multiples of so many bytes
 
-// Gives where a coordinate is before the swizzle, in bytes from the start of a stage.
+// Returns the place of a coordinate before the swizzle, in bytes from the start of a stage.
 u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {
   return to_device(in_bytes(tile.layout(), size_of(tile.dtype())).layout())(at).value();
 }
@@ -106,7 +106,7 @@ SharedTile::SharedTile(const SharedRegion& place, DType dtype, TileShape shape, 
   offset_ = place.offset();
 }
 
-// A swizzle's pattern repeats every 8 rows; TMA asks for 128 bytes in any case.
+// A swizzle's pattern repeats every 8 rows; TMA needs 128 bytes in any case.
 uint32_t SharedTile::alignment() const {
   return static_cast<uint32_t>(std::max(128, 8 * span_bytes(swizzle_)));
 }

@@ -1,5 +1,5 @@
-// The roles of a pipeline must take the same tiles: checked when the kernel is built, as far as the tiles are
-// known, and otherwise on the device, if the kernel checks.
+// The roles of a pipeline must take the same tiles. This is checked when the kernel is built, as far as the
+// tiles are known then, and otherwise on the device, if the kernel checks.
 #pragma once
 
 #include <functional>

@@ -15,13 +15,13 @@ namespace {
 constexpr int kSharedAlignment =
     128;  // of a box in shared memory (CUDA programming guide, tensor map swizzle)
 
-// Columns and rows of a box: of a panel, and of what one of the CTAs that share a load fetches. Folded rows
-// go on along one more dimension.
+// The columns and rows of a box: the columns of a panel, and the rows that each CTA sharing a load fetches.
+// Folded rows continue along one more dimension.
 struct BoxExtents {
   int cols, rows, outer_rows = 1;
 };
 
-// The rows of a view are along one dimension, or folded along two, the first with `inner`, or pixels.
+// The rows of a view are along one dimension, or folded along two with `inner` along the first, or pixels.
 struct RowsOfView {
   int inner = 0;
   bool pixels = false;
@@ -41,8 +41,8 @@ std::string smaller_boxes(const SharedTile& tile, int dimension, int extent) {
   return "";
 }
 
-// The most of `extent` columns or rows that a box may have, a multiple of `unit`, so that boxes of as many
-// make up all.
+// Returns the largest number of columns or rows that a box may have: if `extent` does not fit one box, a
+// multiple of `unit` that divides `extent`.
 int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std::string_view operation) {
   if (extent <= hopper::box_extent) return extent;
   if (extent % unit != 0)
@@ -56,7 +56,7 @@ int box_extent(int extent, int dimension, int unit, const SharedTile& tile, std:
   return most;
 }
 
-// Returns those of `rows` rows that are folded.
+// Returns the extents of `rows` rows that are folded.
 BoxExtents folded(int rows, int inner, int cols, const SharedTile& tile, std::string_view operation) {
   const BoxExtents box = rows >= inner ? BoxExtents{cols, inner, rows / inner} : BoxExtents{cols, rows};
   if (inner < 1 || (rows % inner != 0 && inner % rows != 0))
@@ -88,14 +88,14 @@ BoxExtents box_extents(const TileView& view, int parts, RowsOfView of, std::stri
                               hopper::box_extent));
     return {cols, rows};
   }
-  // A box has no gaps, so of a row that takes several none has more than this row. Boxes of 8 rows are
-  // aligned, since a row has 16 bytes at least.
+  // A box has no gaps, so if a row takes several boxes, each has only this row. Boxes of 8 rows are aligned,
+  // since a row has at least 16 bytes.
   return {cols, cols == tile.panel_cols() ? box_extent(rows, 1, 8, tile, operation) : 1};
 }
 
-// The boxes of a view, one for each panel, or more where a box would be too large; each of `parts` CTAs
-// fetches an equal number of rows of all. A part may begin within a swizzle's pattern, which belongs to
-// addresses and not to boxes.
+// Returns the boxes of a view, one for each panel, or more if a box would be too large; each of `parts` CTAs
+// fetches an equal number of rows of each panel. A part may begin within a swizzle's pattern, which belongs
+// to addresses and not to boxes.
 TmaBoxes boxes_of(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const SharedTile& tile = view.tile();
   const int all = view.row_count(), rows = all / parts, row_bytes = tile.panel_row_bytes();
@@ -159,7 +159,7 @@ void check_multicast(const MulticastGroups& groups, const std::vector<u32>& coor
             operation, "xyz"[axis], i));
 }
 
-// The tensor map for a view that comes in `parts`.
+// Returns the tensor map's recipe for a view that is loaded in `parts`.
 TensorMapRecipe recipe(const TileView& view, int rank, int parts, RowsOfView of, std::string_view operation) {
   const BoxExtents box = box_extents(view, parts, of, operation);
   TensorMapRecipe r;
@@ -177,7 +177,7 @@ TensorMapRecipe recipe(const TileView& view, int rank, int parts, RowsOfView of,
   return r;
 }
 
-// Everything of a copy of a view but the device's values. The tensor map is bound to it.
+// Returns the record of a copy of a view, without device values, and binds the tensor map to it.
 CopyRecord plan(bool is_store, TensorMap map, const TileView& view, const MulticastGroups& groups,
                 const std::vector<u32>& coordinates, std::optional<OobFill> fill, RowsOfView of,
                 std::string_view operation) {

@@ -34,8 +34,8 @@ void check_slices(const TensorCopy& copy, const std::vector<Slice>& slices, std:
                               operation, d, known->value));
 }
 
-// Where slices begin along the dimensions of the tensor map, innermost first. Of a dimension in tiles, the
-// outermost part counts tiles from the slice's start, and the parts within begin at 0.
+// Returns the starts of slices along the dimensions of the tensor map, innermost first. In a tiled dimension,
+// the outermost part counts tiles from the slice's start, and the inner parts begin at 0.
 std::vector<u32> coordinates(const TensorCopy& copy, const std::vector<Slice>& slices) {
   const std::vector<TensorMode>& modes = copy.map_modes();
   std::vector<u32> result;
@@ -55,7 +55,7 @@ std::vector<u32> coordinates(const TensorCopy& copy, const std::vector<Slice>& s
   return result;
 }
 
-// The view has the copy's elements, one after the other.
+// Checks that the view holds the copy's elements, one after the other.
 void check_view(const TensorCopy& copy, const TileView& view, std::string_view operation) {
   const std::vector<int64_t>& extents = copy.extents();
   int64_t rows = 1;
@@ -81,7 +81,7 @@ void check_view(const TensorCopy& copy, const TileView& view, std::string_view o
                     operation, view.whole().describe(), pattern, span_bytes(copy.swizzle())));
 }
 
-// Everything of a copy of a view but the device's values.
+// Returns the record of a copy of a view, without device values.
 CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const TileView& view,
                 const MulticastGroups& groups) {
   Builder& builder = Builder::current();
@@ -122,7 +122,7 @@ void store_boxes(std::optional<CopyReduction> reduction, const TensorCopy& copy,
                    });
 }
 
-// Loads the boxes that this CTA fetches; `member` is none where it fetches all.
+// Loads the boxes that this CTA fetches; `member` is empty if it fetches all boxes.
 void load_boxes(const TensorCopy& copy, const std::optional<detail::GroupMember>& member, smem to,
                 TensorMap from, const std::vector<Slice>& slices, smem barrier,
                 const std::optional<u64>& policy, const std::optional<pred>& condition) {

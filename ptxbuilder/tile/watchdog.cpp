@@ -11,10 +11,10 @@ namespace {
 using namespace report_format;
 using SiteKind = ReportFormat::Site::Kind;
 
-// The limit of the innermost scope; 0 without one.
+// The limit of the innermost scope; 0 without a scope.
 constinit thread_local uint32_t scope_milliseconds = 0;
 
-// Writes what a wait that is over its limit waits for, and then that it does.
+// Writes what a wait over its limit waits for, and then that the warp waits.
 void write_wait(const detail::Reporting& report, const detail::Awaited& awaited, uint32_t site) {
   const pred leads = detail::is_leader();
   const gmem slot = report.slot();
@@ -33,7 +33,7 @@ void write_wait(const detail::Reporting& report, const detail::Awaited& awaited,
   instruction<"fence.acq_rel.sys">();  // which brings it to the host ahead of a trap
 }
 
-// Says how threads of a barrier are counted, by the instruction's operands.
+// Describes the barrier and its count of threads, from the instruction's operands.
 std::string barrier_in_words(std::span<const Argument> arguments) {
   const Builder& builder = Builder::current();
   auto known = [&](size_t i) -> std::optional<uint64_t> {
@@ -65,7 +65,7 @@ uint32_t WatchdogScope::milliseconds() { return scope_milliseconds; }
 
 namespace detail {
 
-// A wait whose first try succeeds reads no clock.
+// A wait whose first try succeeds does not read the clock.
 void wait_while(const Awaited& awaited, const std::function<pred()>& goes_on,
                 const std::function<void()>& body) {
   const Reporting* const report = reporting();
