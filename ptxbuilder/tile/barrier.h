@@ -1,4 +1,4 @@
-// mbarriers in shared memory: made once by one thread, waited for by parity.
+// mbarriers in shared memory: one thread makes them once, and threads wait for a parity.
 #pragma once
 
 #include "ptxbuilder/tile/kernel.h"

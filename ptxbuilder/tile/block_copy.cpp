@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kUnit = 16;  // TMA copies multiples of so many bytes
+constexpr int kUnit = 16;  // TMA copies multiples of this number of bytes
 
 std::string block_text(const BlockSpec& spec) {
   std::string extents;
@@ -22,7 +22,7 @@ std::string block_text(const BlockSpec& spec) {
 // Returns the widest swizzle whose span divides a row, and with which stages and the panels of a row follow
 // each other without gaps.
 Swizzle swizzle_for(int row_bytes, int rows) {
-  constexpr int kRows = 8;  // after so many a swizzle repeats
+  constexpr int kRows = 8;  // a swizzle repeats after this number of rows
   for (Swizzle swizzle : {Swizzle::b128, Swizzle::b64, Swizzle::b32}) {
     const int span = span_bytes(swizzle);
     if (row_bytes % span == 0 && int64_t{rows} * row_bytes % (kRows * span) == 0 &&
@@ -145,7 +145,7 @@ void detail::BlockCopy::by_threads(const GlobalTile& tile, const TileView& view,
         fmt::format("{}: {}: elements of a row of its GlobalTensor do not lie side by side; give the "
                     "transposed() one where those of a column do",
                     name_, block_text(spec_)));
-  // The widest accesses that divide a row and, of as many threads as there are or a part of them.
+  // Uses the widest accesses that divide a row, and all threads or, if they do not fit, only part of them.
   for (int elements = std::min(tile.vector, kUnit / size); elements > 0; elements /= 2)
     for (int threads = threads_; threads > 0 && cols % elements == 0; threads /= 2) {
       const int pieces = cols / elements;

@@ -96,7 +96,7 @@ class GlobalAddresses {
   DeviceLayout coordinates_;
 };
 
-constexpr uint32_t kNoRow = ~uint32_t{0};  // no matrix has so many
+constexpr uint32_t kNoRow = ~uint32_t{0};  // larger than any matrix's row numbers
 
 void check_kind(const TiledCopy& copy, std::initializer_list<Kind> kinds, std::string_view operation) {
   for (Kind kind : kinds)

@@ -13,7 +13,7 @@ class CopyView {
  public:
   CopyView(TileView place) : place_(std::move(place)) {}  // NOLINT: a copy without more ado
 
-  // These are as in TileView; each adds to what this view already says.
+  // These work as in TileView; each adds an option to those that this view already has.
   CopyView evict(Eviction eviction) const;
   CopyView when(pred condition) const;
   LoadView multicast(ClusterAxes axes) const;
@@ -50,7 +50,7 @@ class LoadView {
   const std::optional<pred>& condition() const { return copy_.condition(); }
   ClusterAxes multicast_axes() const { return multicast_; }
   OobFill fill() const { return fill_; }
-  // The barrier of on() or expecting(), else that of the stage that the place belongs to.
+  // Returns the barrier of on() or expecting(), or otherwise the barrier of the place's stage.
   const std::optional<smem>& barrier() const { return own_barrier_ ? own_barrier_ : place().stage_barrier(); }
   const std::optional<smem>& own_barrier() const { return own_barrier_; }
   bool expects() const { return expects_; }

@@ -17,18 +17,18 @@ class TileOrderCheck;
 // The body of a pipeline sees one step through this class.
 class PipelineStep {
  public:
-  // The tile's index, if there is one, and then the step's place in the grid.
+  // Returns the tile's index, if there is one, followed by the step's place in the grid.
   const GridIndex& index() const;
   // Returns the number of steps before this one in this run.
   u32 number() const;
-  // The number of this warpgroup among those that compute.
+  // Returns the number of this warpgroup among the computing warpgroups.
   u32 warpgroup() const;
 
-  // The blocks, by their numbers among the inputs and outputs. An output is written in full by every step; a
-  // fixed one keeps what steps before have written. Both throw Error for a number that does not exist; in()
-  // for an input that was not waited for yet or was handed back, and out() if it is called only in a branch
-  // whose condition does not select threads. A body that calls out(), then writes in a branch is accepted:
-  // the emulator reports a block that TMA sends twice.
+  // These return blocks by their numbers among the inputs and outputs. Every step writes a whole output
+  // block; a fixed one keeps what previous steps have written. Both throw Error for a number that does not
+  // exist; in() for an input that was not waited for yet or was handed back, and out() if it is called only
+  // in a branch whose condition does not select threads. A body that calls out(), then writes in a branch is
+  // accepted: the emulator reports a block that TMA sends twice.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
@@ -53,7 +53,7 @@ using PipelineBody = std::function<void(PipelineStep&)>;
 // The options of emit_pipeline().
 struct PipelineOptions {
   int stages = 2;  // steps whose blocks are in shared memory or on the way at a time
-  // The body waits for its inputs, and hands them back, itself.
+  // The body itself waits for its inputs and hands them back.
   bool manual_wait = false, manual_release = false;
 };
 
@@ -91,10 +91,10 @@ T emit_pipeline(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in
   return carry;
 }
 
-// Tiles that CTAs take one after the other: calls its argument for each tile of this CTA, with the tile's
-// index. It is called once in each role, and must yield the same tiles in the same order in all of them. If
-// the host knows that it does not, that is an Error; the device reports it if the kernel checks (ChecksScope,
-// --checks). Otherwise a tile gets another tile's blocks.
+// Tiles that CTAs take one after the other: the function calls its argument for each tile of this CTA, with
+// the tile's index. The order is called once in each role, and must yield the same tiles in the same order
+// in all of them. A difference that the host knows is an Error; the device reports a difference if the kernel
+// checks (ChecksScope, --checks). Otherwise a tile gets another tile's blocks.
 using TileOrder = std::function<void(const std::function<void(const GridIndex&)>&)>;
 
 // The options of emit_pipeline_warp_specialized().
@@ -110,10 +110,10 @@ struct SpecializedOptions {
   bool manual_wait = false, manual_release = false;  // as in PipelineOptions
 };
 
-// The warpgroups that compute, as a function that surrounds the pipeline sees them.
+// The view of the computing warpgroups for the function that surrounds the pipeline.
 class PipelineCompute {
  public:
-  // Returns the number of this warpgroup among them.
+  // Returns the number of this warpgroup among the computing ones.
   u32 warpgroup() const;
   // Runs `body` for each step of the grid, outside of branches and loops. With SpecializedOptions::tiles,
   // call it once in each_tile(). An accumulator that `body` is the first to write is zero if the device finds
@@ -156,7 +156,7 @@ class PipelineCompute {
 // Pallas' START, STEADY and STOP are the first, the middle and the last tiles of
 // SpecializedOptions::tiles: stages and their phases run on from tile to tile.
 //
-// A kernel may have several of these, each with roles of its own, whose registers fit together
+// A kernel may have several of these, each with its own roles, whose registers must fit together
 // (compute_registers), but it may not also contain an emit_pipeline, which all threads of a CTA run.
 void emit_pipeline_warp_specialized(Kernel& kernel, const GridShape& grid, std::vector<BlockSpec> in,
                                     std::vector<BlockSpec> out, const SpecializedOptions& options,

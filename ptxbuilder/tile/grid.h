@@ -56,9 +56,9 @@ class GridIndex {
 
  private:
   std::string axes() const;
-  std::vector<std::string> names_;  // "" is an axis that has none
+  std::vector<std::string> names_;  // "" is an axis without a name
   std::vector<u32> at_;
-  std::string why_;  // there are no more
+  std::string why_;  // why the index does not have more axes
 };
 
 // Returns how many of `steps` this CTA takes, in a grid along x whose CTAs take steps in turn: steps

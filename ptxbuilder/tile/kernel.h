@@ -247,8 +247,8 @@ class Kernel {
   // Sets the number of threads in a CTA, for a kernel without warpgroup roles; the default is 128.
   void threads(uint32_t count, Where where = Where::here());
 
-  // Sets the number of CTAs in a cluster, at most 16. The grid must be a multiple of
-  // it. Needs sm_90 or later.
+  // Sets the number of CTAs in a cluster, at most 16. The grid must be a multiple of the cluster. Needs
+  // sm_90 or later.
   void cluster(uint32_t x, uint32_t y = 1, uint32_t z = 1, Where where = Where::here());
   // This also names the axes, which axis_index(), axis_size() and cluster_axes() know from here on; the last
   // axis is x.
@@ -407,8 +407,8 @@ struct TileContext : Builder::Attachment {
   std::vector<Role> roles;
   int role = -1;                    // being emitted
   std::optional<u32> warp;          // of the kernel's entry
-  std::optional<u32> warp_of_role;  // where the role takes its own
-  bool threads_are_stated = false;  // by k.threads()
+  std::optional<u32> warp_of_role;  // if the role computes its own
+  bool threads_are_stated = false;  // with k.threads()
   // The first operation outside of roles that is for as many threads as the CTA had then.
   struct ThreadsUsed {
     std::string operation;
@@ -425,8 +425,8 @@ struct TileContext : Builder::Attachment {
   // By name, what each thread does at the end of its role or, without roles, at the end of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
-  int unions = 0;            // shared_union calls that are going on
-  bool meet_at_end = false;  // CTAs of a cluster that reach into each other's shared memory
+  int unions = 0;            // shared_union calls in progress
+  bool meet_at_end = false;  // CTAs of a cluster that access each other's shared memory
   struct Scratch {
     uint32_t offset;
     int bytes;  // for each warpgroup
@@ -434,7 +434,7 @@ struct TileContext : Builder::Attachment {
   std::map<int, Scratch> scratch;  // of register tiles, by role
   KernelRecord record;
   std::optional<ThreadCopyRecord>* apart = nullptr;  // see RecordedApart
-  std::map<size_t, OobFill> fills;  // what loads by a tensor map, by number, find outside of it
+  std::map<size_t, OobFill> fills;  // what loads find outside a tensor, by the number of its map
   std::map<const llvm::Value*, LoadedWord> loaded_words;  // registers, and the copies that loaded them
   bool cluster_is_used = false;                           // barriers and roles depend on its size
 
@@ -444,7 +444,7 @@ struct TileContext : Builder::Attachment {
     std::string name;
     int number;  // x, y or z
   };
-  std::vector<Axis> axes;                             // those that have names
+  std::vector<Axis> axes;                             // only named axes
   std::map<const llvm::Value*, Where> work_counters;  // and the lines of the loops that take from them
   std::optional<u32> warpgroup_of_role;
   std::string role_name;                 // of the axis that the next role is along

@@ -36,7 +36,7 @@ u32 rank_in_line(ClusterAxes axes, u32 i) {
     return rank;
   };
   std::optional<u32> rank;
-  int before = 0;  // places in line that the axes before take
+  int before = 0;  // places in line that the previous axes take
   for (size_t axis = 0; axis < 3; ++axis) {
     if (!groups.axes[axis] || cluster[axis] == 1) continue;
     if (!rank) {

@@ -21,14 +21,14 @@ struct detail::Ring {
 
   int stages;
   int consumers;           // of a CTA
-  int filling_warpgroups;  // whose threads fill the stages; 0 where one thread does, by TMA
+  int filling_warpgroups;  // whose threads fill the stages; 0 if one thread does, by TMA
   ClusterAxes axes;        // along which CTAs fill stages together
-  int peers;               // CTAs that release to a producer: those in line with it along the axes
+  int peers;               // CTAs that release to a producer: the CTAs in line with it along the axes
   std::vector<SharedTile> tiles;
   Barriers barriers;
   mutable std::vector<int> consuming =
       {};                           // the roles of all calls of consumer(); -1 is a kernel without roles
-  mutable bool given_back = false;  // by one consumer for all
+  mutable bool given_back = false;  // one consumer releases for all
   // These note whether phases of the full barriers complete, and whether any code waits for them.
   mutable bool is_filled = false, is_waited_for = false;
 };

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 
 namespace detail {
-// The state that a pipeline and its two ends share; it lives as long as any of them.
+// The state that a pipeline and its two sides share; it lives as long as any of them.
 struct Ring;
 struct Filling;  // of one stage that a producer has acquired
 }  // namespace detail
@@ -30,7 +30,7 @@ class Stage {
   u32 index_;
   smem full_;
   std::shared_ptr<const detail::Ring> ring_;  // that the stage belongs to
-  std::optional<pred> refilled_;  // of a consumer's stage: whether the producer waits to get it back
+  std::optional<pred> refilled_;  // of a consumer's stage: whether the producer waits for its release
   std::shared_ptr<detail::Filling> filling_;  // of a producer's stage
   std::shared_ptr<bool> released_;
 };

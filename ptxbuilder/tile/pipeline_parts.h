@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::detail {
 
-inline constexpr int kOutputStages = 2;  // one is written while the other leaves
+inline constexpr int kOutputStages = 2;  // one is written while the other is stored
 
 // Returns whether the code that is being emitted is in a role.
 bool in_role();
@@ -31,7 +31,7 @@ struct PipelineParts {
 
   std::string operation;
   Where where = Where::here();  // the author's line
-  int load_threads;             // that load inputs, or 0 where one does, by TMA
+  int load_threads;             // that load inputs, or 0 if one thread does, by TMA
   int compute_warpgroups;
   std::vector<BlockCopy> inputs, outputs;
   std::vector<Ring> rings;

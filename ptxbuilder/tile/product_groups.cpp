@@ -72,7 +72,7 @@ void ProductGroups::product_of_copies() {
 }
 
 void ProductGroups::commit() {
-  if (fence_) Builder::current().emit_at(std::exchange(fence_, nullptr), [] {});  // takes the mark away
+  if (fence_) Builder::current().emit_at(std::exchange(fence_, nullptr), [] {});  // removes the mark
   open_ = false;
 }
 

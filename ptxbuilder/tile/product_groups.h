@@ -14,7 +14,7 @@ namespace ptxbuilder::detail {
 // The known state of one accumulator, or of the registers of A of one product.
 struct AccumulatorState {
   bool written = false;                   // since it was made, or zeroed
-  std::optional<int> group;               // that writes it, where that may be in flight
+  std::optional<int> group;               // that writes it, if the group may be in flight
   bool is_a = false;                      // the group reads it
   std::function<void()> clear = nullptr;  // makes an accumulator's registers zero
 };
@@ -35,7 +35,7 @@ class ProductGroups {
   // registers are written between them (its advisory C7513). Throws Error for registers computed after the
   // group's first product.
   std::vector<Value> ahead_of_fence(const std::vector<Value>& registers);
-  // A product of the open group writes the accumulator.
+  // Notes that a product of the open group writes the accumulator.
   void product(const Accumulator& accumulator);
   // Notes that the product also reads copies of A in registers, made ahead of the group's fence. Throws Error
   // if a loop makes them again while the group of the previous round may still read them.
@@ -53,7 +53,7 @@ class ProductGroups {
   // Calls `emission`, and returns the accumulators that a product in it is the first to write.
   std::vector<Accumulator> begun_in(const std::function<void()>& emission);
 
-  // A role's code has no products of another's.
+  // The next role's code does not contain products of this role.
   void end_role();
 
   // These enclose the body of a loop, whose events are tried once more at its end.
@@ -75,9 +75,9 @@ class ProductGroups {
   std::vector<Accumulator>* begun_ = nullptr;  // of the innermost begun_in()
   bool open_ = false;
   Builder::Place fence_;             // of the open group, once it has one
-  std::vector<Accumulator> flying_;  // those whose group may be in flight
+  std::vector<Accumulator> flying_;  // accumulators whose group may be in flight
   std::vector<Event> events_;        // of the loops being emitted
-  std::vector<size_t> loops_;        // where in events_ each of these begins
+  std::vector<size_t> loops_;        // where in events_ each loop begins
 };
 
 }  // namespace ptxbuilder::detail

@@ -23,7 +23,7 @@ struct Asked {
 };
 constinit thread_local Asked asked;
 
-constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory: the events of lanes that went apart
+constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory: the events of diverged lanes
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
@@ -79,12 +79,12 @@ class Profiling {
 
   ProfileFormat format_;
   std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
-  uint8_t role_ = 0;                                     // the number of the one that is being emitted
+  uint8_t role_ = 0;                                     // the number of the role that is being emitted
   bool completes_ = false;                               // a wait of its own is being emitted
   // Variables of a thread, which start() sets: the unit of its warp's next event; the unit after the last, or
   // 0 in lanes that do not record; and the unit of the warp's first event from diverged lanes.
   llvm::Value *next_ = nullptr, *end_ = nullptr, *apart_ = nullptr;
-  std::optional<uint32_t> slots_;  // in shared memory, for lanes that go apart
+  std::optional<uint32_t> slots_;  // in shared memory, for diverged lanes
 
   // An event of one body that is noted but not yet written.
   struct Noted {
@@ -93,7 +93,7 @@ class Profiling {
     llvm::Value *payload, *clock;
   };
   std::vector<Noted> noted_;
-  uint32_t body_ = 0;  // of those
+  uint32_t body_ = 0;  // of the noted events
   Builder::Place last_noted_;
 };
 

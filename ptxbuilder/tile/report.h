@@ -35,8 +35,8 @@ class Reporting {
   ReportFormat format_;
 };
 
-// Gives the kernel one more parameter, a pointer that the runtime passes, for what it writes in addition to
-// its results. Such a kernel waives spills and stack, since these writes take registers.
+// Adds a parameter to the kernel, a pointer that the runtime passes, for what the kernel writes in addition
+// to its results. Such a kernel waives spills and stack, since these writes take registers.
 void add_own_pointer(Builder& builder, std::string_view name, std::string_view meaning);
 
 // Creates a Reporting if a scope of a watchdog or of checks is open; returns null otherwise.

@@ -322,7 +322,7 @@ void dynamic_scheduling_loop(Kernel& k, const std::function<void(const LoopStep&
         at[0] = u32(x), at[1] = u32(y), at[2] = u32(z);
         goes_on = is_taken;
         number = number.value() + 1;
-        fence_proxy_async<Space::shared>();  // all have read the answer when the next one is written
+        fence_proxy_async<Space::shared>();  // all have read the answer before the next is written
         sync_threads();
       });
 }

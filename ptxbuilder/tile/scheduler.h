@@ -16,7 +16,7 @@ Collective collective(std::initializer_list<std::string_view> axes, Where where 
 // The body of nd_loop() receives this for each step.
 struct LoopStep {
   GridIndex index;
-  u32 number;  // of the steps of this one of the collective, from 0 on
+  u32 number;  // of this step among this member's steps, from 0 on
 };
 
 // The options of nd_loop().

@@ -8,12 +8,12 @@ namespace ptxbuilder {
 struct SemaphoreSignal;
 
 // A count of signals, in 4 bytes of global memory that are zero before the first launch. One thread calls
-// each function, for itself; a barrier of threads passes on what that thread has seen (PTX ISA, "Memory
-// Consistency Model", causality order). Threads that wait must run at the same time as those that signal: a
-// grid whose CTAs wait for CTAs that begin later must be launched cooperatively (Kernel::cooperative), since
-// next to another kernel even one that fits may have some CTAs that never begin. At Scope::gpu the threads of
-// this GPU see the signals, at Scope::sys also those of other GPUs and the host; each function throws Error
-// at a lesser scope.
+// each function, for itself; a barrier of threads passes on what the calling thread has seen (PTX
+// ISA, "Memory Consistency Model", causality order). Threads that wait must run at the same time as
+// those that signal: a grid whose CTAs wait for CTAs that begin later must be launched cooperatively
+// (Kernel::cooperative), since next to another kernel even one that fits may have some CTAs that never begin.
+// At Scope::gpu the threads of this GPU see the signals, at Scope::sys also those of other GPUs and the host;
+// each function throws Error at a lesser scope.
 class Semaphore {
  public:
   explicit Semaphore(gptr<u32> counter, Scope scope = Scope::gpu) : counter_(counter), scope_(scope) {}

@@ -12,7 +12,7 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kRowUnit = 16;  // TMA and wgmma take multiples of so many bytes
+constexpr int kRowUnit = 16;  // TMA and wgmma take multiples of this number of bytes
 
 // Returns the place of a coordinate before the swizzle, in bytes from the start of a stage.
 u32 device_offset(const SharedTile& tile, const DeviceTuple& at) {

@@ -10,7 +10,7 @@
 
 namespace ptxbuilder {
 
-// The four swizzles of TMA and wgmma, by the bytes that one pattern spans.
+// The four swizzles of TMA and wgmma, named after the bytes that one pattern spans.
 inline constexpr Swizzle SwizzleNone = Swizzle::none, Swizzle32B = Swizzle::b32, Swizzle64B = Swizzle::b64,
                          Swizzle128B = Swizzle::b128;
 
@@ -69,7 +69,7 @@ class TileView {
   TileView rows(u32 first, int count, Where where = Where::here()) const;
   // `count` columns from `first`, whole panels; a device's `first` is rounded down to a panel.
   TileView cols(u32 first, int count, Where where = Where::here()) const;
-  // The same bytes read with rows and columns exchanged, as a wgmma operand stored along m or n.
+  // Returns the same bytes with rows and columns exchanged, such as a wgmma operand stored along m or n.
   TileView transposed() const;
   // A place does not say how a copy goes. So each of the following functions returns a
   // view that only copies take.
@@ -129,20 +129,20 @@ class TileView {
 };
 
 // `stages` tiles of rows x cols elements, one after the other. A tile is row-major in panels. A panel is as
-// wide as the swizzle's span or, without swizzle, as the shape says, and is in memory as TMA writes one
+// wide as the swizzle's span or, without swizzle, as the shape says; its bytes are laid out as TMA writes one
 // box and wgmma reads it. Only layout() says where an element is.
 class SharedTile {
  public:
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, std::string name,
              Where where = Where::here());
-  // This one is in the place of other tiles, from whose bytes it takes the first. The two must not be in use
-  // at the same time; the emulator reports that as a race. Throws Error when `place` is of another kernel,
-  // too small, or not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
+  // Makes a tile in the place of other tiles, using the first of their bytes. The two must not be in use at
+  // the same time; the emulator reports that as a race. Throws Error when `place` belongs to another kernel,
+  // is too small, or not aligned to the swizzle's pattern (8 spans, at least 128 bytes).
   SharedTile(const SharedRegion& place, DType dtype, TileShape shape, Swizzle swizzle, int stages,
              Where where = Where::here());
 
-  // One whose rows may have any number of bytes, without swizzle, for threads alone: TMA and products refuse
-  // rows that are no multiple of 16 bytes.
+  // Makes a tile whose rows may have any number of bytes, without swizzle, only for threads: TMA and products
+  // refuse rows that are not a multiple of 16 bytes.
   static SharedTile for_threads(Builder& builder, DType dtype, TileShape shape, int stages, std::string name);
 
   TileView operator[](u32 stage) const;
@@ -156,7 +156,7 @@ class SharedTile {
   // Maps (row, column) to the element from the start of a stage; the column is
   // (column in the panel, panel).
   const ComposedLayout& layout() const { return layout_; }
-  // Gives where an element is before the swizzle, in bytes from the start of a stage.
+  // Returns the place of an element before the swizzle, in bytes from the start of a stage.
   int linear_offset(int row, int col) const;
   int panels() const { return panels_; }
   int panel_cols() const { return shape_.cols / panels_; }
@@ -171,7 +171,7 @@ class SharedTile {
   std::string describe() const;  // "bf16 128x64 tile, 128 B swizzle"
 
  private:
-  friend class TileView;      // cols() makes a narrower one
+  friend class TileView;      // cols() makes a narrower tile
   friend class SharedRegion;  // names its owner
   // Makes a tile without a place yet; a row is a multiple of `row_unit` bytes.
   SharedTile(Builder& builder, DType dtype, TileShape shape, Swizzle swizzle, int stages, int row_unit,

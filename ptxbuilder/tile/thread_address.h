@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::detail {
 
-// The sum of bits[b] where the thread's bit b is set. I is Index, or int64_t on the host.
+// Returns the sum of bits[b] over the set bits b of `thread`. I is Index, or int64_t on the host.
 template <class I>
 I sum_of_bits(const I& thread, std::span<const int> bits) {
   using N = LayoutInteger<I>;

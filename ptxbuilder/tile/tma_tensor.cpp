@@ -93,7 +93,7 @@ CopyRecord plan(const TensorCopy& copy, bool is_store, TensorMap map, const Tile
   record.boxes = copy.boxes();
   record.groups = groups;
   const size_t last = copy.extents().size() - 1;
-  // The number of the view's row grows by this along a dimension.
+  // Along a dimension, the number of the view's row grows by this amount.
   std::vector<int64_t> rows(last + 1, 1);
   for (size_t d = last; d-- > 1;) rows[d - 1] = rows[d] * copy.extents()[d];
   for (size_t m = copy.map_modes().size(); m-- > 0;) {

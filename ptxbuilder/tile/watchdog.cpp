@@ -30,7 +30,7 @@ void write_wait(const detail::Reporting& report, const detail::Awaited& awaited,
   instruction<"st.relaxed.sys.global.v2.u64">.when(leads)(slot + uint64_t{offsetof(Slot, counter)},
                                                           {counter, word});
   report.write_state(WarpState::waits, site);
-  instruction<"fence.acq_rel.sys">();  // which brings it to the host ahead of a trap
+  instruction<"fence.acq_rel.sys">();  // makes the writes reach the host ahead of a trap
 }
 
 // Describes the barrier and its count of threads, from the instruction's operands.
