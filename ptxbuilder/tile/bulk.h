@@ -40,7 +40,7 @@ void bulk_gather(const LoadView& to, const IndexedRows<T>& from, const RowIndex&
 template <class T>
 void bulk_scatter(const IndexedRows<T>& to, const CopyView& from, const RowIndex& index, u32 column = 0,
                   Where where = Where::here());
-// Each element is combined with the one in memory, as in bulk_reduce(), from all rows of one number.
+// Each element is combined with the one in memory, as in bulk_reduce(), for all rows of a number.
 template <class T>
 void bulk_scatter_reduce(CopyReduction reduction, const IndexedRows<T>& to, const CopyView& from,
                          const RowIndex& index, u32 column = 0, Where where = Where::here());

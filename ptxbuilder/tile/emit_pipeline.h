@@ -27,14 +27,14 @@ class PipelineStep {
   // These return blocks by their numbers among the inputs and outputs. Every step writes a whole output
   // block; a fixed one keeps what previous steps have written. Both throw Error for a number that does not
   // exist; in() for an input that was not waited for yet or was handed back, and out() if it is called only
-  // in a branch whose condition does not select threads. A body that calls out(), then writes in a branch is
-  // accepted: the emulator reports a block that TMA sends twice.
+  // in a branch whose condition does not select threads. A body that calls out() and then writes only in a
+  // branch is accepted: the emulator reports a block that TMA sends twice.
   const TileView& in(int number, Where where = Where::here()) const;
   const TileView& out(int number, Where where = Where::here()) const;
 
   // These are for manual_wait and manual_release: they wait for an input, and hand it back. Inputs of the
   // same delay_release share their stages: after wait() for one, the others have arrived too and need no
-  // wait(), and release() of one hands back all, once a step. Every step must make both calls, outside of
+  // wait(), and release() of one hands back all, once a step. Every step must make these calls, outside of
   // branches and loops, or an Error names the missing or extra call. All reads must be done in all lanes of
   // the warp: wait for wgmma, or call bar_warp_sync after other reads.
   void wait(int number, Where where = Where::here());

@@ -232,7 +232,7 @@ class WarpgroupTurn {
   // before it has passed, and then pass().
   void wait(Where where = Where::here());
   void pass(Where where = Where::here());
-  // Does so only once `known` has a value, true or false: ptxas moves code that depends on nothing ahead.
+  // Passes only once `known` has a value, true or false: ptxas moves code that depends on nothing ahead.
   void pass_after(pred known, Where where = Where::here());
 
  private:

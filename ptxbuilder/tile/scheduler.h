@@ -56,9 +56,9 @@ T nd_loop(const GridShape& grid, const Collective& who, const LoopOptions& optio
 // This is a number in global memory from which CTAs take the numbers of their work. It is zero before the
 // first launch, and again after each: every CTA takes one number too many, and the last of these resets the
 // counter. Launches that overlap need a counter each, and so do loops of a kernel. In each CTA of a grid
-// along x, one thread calls take() until the number is not below `all`, which is at most 2^31 less the CTAs,
-// and not again. If the counter did not begin at 0, the launch traps at the line of take() or of the loop;
-// --checks reports the number taken.
+// along x, one thread calls take() until the number is not below `all`, which is at most 2^31 minus the
+// number of CTAs, and not again. If the counter did not begin at 0, the launch traps at the line of take() or
+// of the loop; --checks reports the number taken.
 class WorkCounter {
  public:
   explicit WorkCounter(gptr<u32> counter) : counter_(counter) {}
