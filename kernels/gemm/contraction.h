@@ -1,8 +1,8 @@
-// A contraction of two tensors by name, as one call on the host: a product whose modes lie as they do.
+// A contraction of two tensors by name, as one call on the host: a product with the modes of the tensors.
 //
 //   Contraction contraction(*device);
 //   ContractionArguments p{.subscripts = "mbk,nbk->mnb"};
-//   p.a = {.memory = a, .type = DType::bf16, .extents = {300, 8, 64}};  // and strides, where it has gaps
+//   p.a = {.memory = a, .type = DType::bf16, .extents = {300, 8, 64}};  // and strides, if there are gaps
 //   p.b = ..., p.d = ...;
 //   if (size_t bytes = contraction.workspace_bytes(p)) p.workspace = workspace = runtime::Buffer(*device,
 //   bytes); contraction(p);  // queued
@@ -21,28 +21,28 @@ struct ContractionTensor {
   runtime::View memory = {};  // from the first element to the end of what may be touched
   DType type = DType::bf16;
   std::vector<int64_t> extents = {};  // outermost first
-  std::vector<int64_t> strides = {};  // in elements; without any the tensor is row-major and has no gaps
+  std::vector<int64_t> strides = {};  // in elements; if empty, the tensor is row-major and has no gaps
 };
 
-// D = alpha times the sum over the modes that A and B have and D has not of A B, rounded once. `subscripts`
+// D = alpha times the sum of A B over the modes that A and B have and D does not, rounded once. `subscripts`
 // are those of contraction_form.h. Types are those of MatmulArguments.
 //
-// Placement: modes of rows, columns, depth and batches fold into one where their strides do, and else are
-// dimensions of a tensor map, of up to five: a tile then goes along two modes, and each ends by itself.
-// TMA takes one mode without gaps and strides that are multiples of 16 bytes. Where a tensor is not so
-// placed, or its modes would leave tiles half empty, it is copied once, into the workspace, or D from there:
-// explain() says so, and why.
+// Placement: modes of rows, columns, depth and batches are folded into one if their strides allow it, and
+// otherwise are dimensions of a tensor map, which has up to five: a tile then extends along two modes, and
+// each mode ends separately. TMA takes one mode without gaps, and strides that are multiples of 16 bytes. If
+// a tensor is not placed like that, or its modes would leave tiles half empty, it is copied once, into the
+// workspace, or D out of the workspace: explain() says which tensors are copied, and why.
 struct ContractionArguments {
   std::string subscripts;
   ContractionTensor a = {}, b = {}, d = {};
   float alpha = 1;
   bool fast_accumulation = true;  // as in MatmulArguments
-  runtime::View workspace = {};   // at a multiple of 16, of the call until it is done
+  runtime::View workspace = {};   // at a multiple of 16; belongs to the call until the call is done
   runtime::Stream stream = {};
 };
 
-// Keeps the form of each contraction, and its kernels. Not to outlive its device. Any thread may call it at
-// any time.
+// Keeps the form of each contraction, and its kernels. It must not outlive its device. Any thread may call it
+// at any time.
 class Contraction {
  public:
   explicit Contraction(runtime::Device& device, MatmulOptions options = {});
@@ -53,10 +53,10 @@ class Contraction {
   // Queues one contraction on the device. Throws Error that names the mode, its extents and the rule.
   void operator()(const ContractionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ContractionArguments& arguments, Where where = Where::here());
-  // Says which modes are what, how they lie in tiles, the tile, and what is copied for which reason, in a
-  // line.
+  // Describes in one line which modes play which part, how they are arranged in tiles, the tile, and what is
+  // copied for which reason.
   std::string explain(const ContractionArguments& arguments, Where where = Where::here());
-  // It does as Matmul::tune().
+  // This tunes like Matmul::tune().
   void tune(const ContractionArguments& arguments, Where where = Where::here());
 
  private:

@@ -18,43 +18,43 @@
 
 namespace ptxbuilder::kernels {
 
-// One of the three tensors is the call's result, and the others are read: y is the convolution of x by w, x
-// the gradient of its input where y has that of its result, and w the gradient of its filters.
+// One of the three tensors is the call's result, and the others are read: y is the convolution of x with w; x
+// is the gradient of the input if y holds the gradient of the result; and w is the gradient of the filters.
 enum class ConvolutionResult : uint8_t { y, x, w };
 
-// y[image, p, q, filter] = activation(the sum over r, s and channels of
-// x[image, p step - before + r spread, q .., channel] w[filter, r, s, channel] + bias[filter]), where x is
-// zero outside of its images. With groups, x's channels and the filters are so many groups of equally many,
-// and a filter has the channels of its group alone.
+// y[image, p, q, filter] = activation(the sum over r, s and channels of x[image, p step - before + r spread,
+// q .., channel] w[filter, r, s, channel] + bias[filter]), where x is zero outside of its images. With
+// groups, x's channels and the filters are divided into that many groups of equal size, and a filter has only
+// the channels of its group.
 //
-// Types are those of MatmulArguments, of 16 bits in gradients but for the result. Of each tensor the last
-// dimension has the stride 1, and the pixels of y, and of the x that is a result, one stride from the first
-// of the first image to the last of the last one.
+// Types are those of MatmulArguments; in gradients, all but the result have 16 bits. The last dimension of
+// each tensor has the stride 1, and the pixels of y, and those of an x that is the result, are one fixed
+// stride apart from the first pixel of the first image to the last pixel of the last one.
 //
-// Placement: TMA walks over the pixels under windows as they lie (im2col), so that no copy is made, where
-// channels of a group, in x, w and y, have multiples of 16 bytes; others are copied into the workspace, as in
-// MatmulArguments. Up to 8 channels of x, which would fill a part of what is multiplied, are copied with a
-// line's padding, so that a window has a line's taps side by side. A gradient of x with steps is a product
-// for each place between two windows, whose results are copied to where they belong. A result that no window
-// reaches, all or in part, has no gaps.
+// Placement: TMA reads the pixels under windows from where they are (im2col), without a copy, if the channels
+// of a group, in x, w and y, are multiples of 16 bytes; other tensors are copied into the workspace, as in
+// MatmulArguments. An x with up to 8 channels, which would fill only part of what is multiplied, is copied
+// with padding for each line, so that a window's taps in a line are contiguous. A gradient of x with steps is
+// one product for each position between two windows, and the results are copied to their places. A result
+// that no window reaches, fully or in part, must have no gaps.
 struct ConvolutionArguments {
   struct Along {
-    int64_t step = 1;                // pixels from a window to the next, 1 to 8
+    int64_t step = 1;                // pixels from one window to the next, 1 to 8
     int64_t before = 0, behind = 0;  // pixels of zeros before an image and after it
-    int64_t spread = 1;              // pixels from a tap of a window to the next
+    int64_t spread = 1;              // pixels from one tap of a window to the next
   };
   ContractionTensor x, w, y;
   ConvolutionResult result = ConvolutionResult::y;
   Along along_h = {}, along_w = {};
   int64_t groups = 1;
-  runtime::View bias = {};  // of y alone, as the activation: an element of y's type for each filter
+  runtime::View bias = {};  // only for y, like the activation: an element of y's type for each filter
   Activation activation = Activation::none;
   bool fast_accumulation = true;  // as in MatmulArguments
-  runtime::View workspace = {};   // at a multiple of 16, of the call until it is done
+  runtime::View workspace = {};   // at a multiple of 16; belongs to the call until the call is done
   runtime::Stream stream = {};
 };
 
-// Keeps kernels and tiles as Matmul does. Not to outlive its device. Any thread may call it at any time.
+// Keeps kernels and tiles like Matmul. It must not outlive its device. Any thread may call it at any time.
 class Convolution {
  public:
   explicit Convolution(runtime::Device& device, MatmulOptions options = {});
@@ -65,9 +65,9 @@ class Convolution {
   // Queues the call on the device. Throws Error that names the tensor, its extents and the rule.
   void operator()(const ConvolutionArguments& arguments, Where where = Where::here());
   size_t workspace_bytes(const ConvolutionArguments& arguments, Where where = Where::here());
-  // Says how many products there are, what they are and which tiles they have, in a line.
+  // Describes in one line how many products there are, what they are and which tiles they use.
   std::string explain(const ConvolutionArguments& arguments, Where where = Where::here());
-  // It does as Matmul::tune().
+  // This tunes like Matmul::tune().
   void tune(const ConvolutionArguments& arguments, Where where = Where::here());
 
  private:

@@ -1,4 +1,4 @@
-// The way out of gemm(): what becomes of the sums of a tile, from one CTA or several, until they are stored.
+// The epilogue of gemm(): how the sums of a tile, from one CTA or several, are processed and stored.
 #pragma once
 
 #include "kernels/gemm/parameters.h"
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A function of the user's on panels of sums, and its parameters, which it gets by name from the kernel's. It
-// comes after alpha, scales, C and bias, and before the activation. With rows in groups, the batch of a
-// panel's place is the group.
+// A function of the user's that is applied to panels of sums, and its parameters, which it gets by name from
+// the kernel's. It is called after alpha, scales, C and bias are applied, and before the activation. With
+// rows in groups, the batch of a panel's place is the group.
 //   UserEpilogue clipped{{{"limit", Parameter::Kind::scalar}},
 //                        [](const RegisterTile<f32>& x, const PanelPlace&, const GemmParameters& p) {
 //                          return min(x, p.get<f32>("limit"));
@@ -25,20 +25,20 @@ struct UserEpilogue {
 // This applies the epilogue to the sums of a tile, and stores the result.
 class GemmEpilogue {
  public:
-  // A warpgroup of the consumers makes it in its role. `cluster`: with split_k, which adds up in the
-  // ring, where `x` is, and whose stages are then all read.
+  // A warpgroup of the consumers constructs this in its role. `cluster` is given with split_k, which adds up
+  // sums in the ring, where `x` is; all stages of the ring have then been read.
   GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
   // Takes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
-  // Gives what a tile's sums wait in, to be stored under the next tile's products; null where they do not.
+  // Returns the sums that wait to be stored during the next tile's products; null if sums do not wait.
   DeferredStore* deferred() { return deferred_ ? &*deferred_ : nullptr; }
-  // Stores what waits.
+  // Stores the sums that wait.
   void finish();
 
  private:
-  // It makes of a panel's sums what is stored; of its rows those before `rows`, if any, are the work's.
+  // Turns a panel's sums into the values to store; only rows before `rows`, if given, belong to the work.
   using RowsEpilogue = std::function<RegisterTile<f32>(const RegisterTile<f32>& sums, const PanelPlace& at,
                                                        const std::optional<u32>& rows)>;
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
@@ -47,7 +47,7 @@ class GemmEpilogue {
   static RowsEpilogue rows_epilogue(const GemmOperation& o, const GemmParameters& p,
                                     const UserEpilogue& user);
 
-  // A store takes the tile's beginning so.
+  // The beginning of a tile, in the form that a store takes.
   struct Place {
     u32 x, y;
     std::optional<u32> batch;

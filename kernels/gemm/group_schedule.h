@@ -1,4 +1,4 @@
-// This finds a CTA's tiles of a product in groups, whose sizes the device alone knows.
+// This finds a CTA's tiles of a product in groups, whose sizes only the device knows.
 #pragma once
 
 #include <memory>
@@ -8,36 +8,36 @@
 
 namespace ptxbuilder::kernels {
 
-// One thread of a CTA, the producer's, finds the CTA's tiles and announces each to the consumers some rounds
-// ahead: to walk over the groups takes loads and divisions, for which products would wait. Whatever the ends
-// of groups hold, a group begins where the one before it ends, and ends there or after it and within the
-// tensors.
+// One thread of a CTA, in the producer, finds the CTA's tiles and announces each to the consumers some rounds
+// ahead: iterating over the groups takes loads and divisions, for which products would have to wait. Whatever
+// values the ends of groups have, a group begins where the previous one ends, and ends at or after its own
+// beginning and within the tensors.
 class GroupSchedule {
  public:
   // A Body runs for one tile, and a Walk calls it for each.
   using Body = std::function<void(const Work&)>;
   using Walk = std::function<void(const Body&)>;
 
-  // `all`: the rows, or with groups of k all of k. `walkers`: who finds the tiles; where all threads of the
-  // producer need them, each walks for itself, and one announces.
+  // `all` is the number of rows, or of k with groups of k. `walkers` says who finds the tiles: if all threads
+  // of the producer need them, each one iterates for itself, and one announces them.
   enum class Walkers : uint8_t { one_thread, warpgroup };
   GroupSchedule(Kernel& kernel, const GemmTile& tile, u32 all, u32 groups, gptr<s32> ends, Walkers walkers);
 
-  // Runs `body` for each of this CTA's tiles that belong to `turn`. The first role that calls this is the
-  // producer, which takes them from `walk`; the others read what that announces.
+  // Runs `body` for each of this CTA's tiles that belong to `turn`. The first role that calls this function
+  // is the producer, which takes the tiles from `walk`; the others read what the producer announces.
   void each(Turn turn, const Walk& walk, const Body& body) const;
 
-  // This is where a walk over groups of rows is; each has some blocks of a cluster's tiles. After the last
-  // group there is one more, of the rows that are in none.
+  // The position in an iteration over groups of rows; each group has some blocks of a cluster's tiles. After
+  // the last group comes one more, with the rows that belong to no group.
   class Cursor {
    public:
-    using Count = std::function<u32(u32 rows)>;  // of blocks of a group
+    using Count = std::function<u32(u32 rows)>;  // the number of blocks of a group
     Cursor(const GroupSchedule& groups, Count count);
 
-    // Goes on to the group that has block `number` of all, which is none before that of the last call; or to
-    // the last group.
+    // Advances to the group that contains block `number` of all blocks, which must not precede that of the
+    // last call; or to the last group.
     void advance(u32 number);
-    // Says whether there is that block; call it after advance() to the same number.
+    // Returns whether that block exists; call this after advance() with the same number.
     pred has(u32 number) const { return number - before_.value() < count_.value(); }
     u32 group() const { return group_; }
     u32 number_in_group(u32 number) const { return number - before_.value(); }
@@ -48,10 +48,10 @@ class GroupSchedule {
     Count count_of_;
     Var<u32> group_, begin_, end_, before_, count_;
   };
-  // The blocks of all groups.
+  // Returns the number of blocks of all groups.
   u32 total(const Cursor::Count& count) const;
 
-  // The part of k that a group has.
+  // Returns the part of k that a group covers.
   GroupPart part_of_k(u32 group) const;
 
  private:

@@ -1,5 +1,5 @@
-// The matrix product of any shape, as one call on the host: it chooses a tile, compiles the kernel once,
-// brings operands into a form that TMA takes, and launches.
+// The matrix product of any shape, as one call on the host: the call chooses a tile, compiles the kernel
+// once, brings operands into a form that TMA takes, and launches.
 //
 //   Matmul matmul(*device);
 //   MatmulArguments p;
@@ -23,74 +23,74 @@
 
 namespace ptxbuilder::kernels {
 
-// A matrix, or one for each batch, in device memory: rows of elements side by side.
+// A matrix, or one for each batch, in device memory: rows of contiguous elements.
 struct DeviceMatrix {
-  runtime::View memory = {};  // from the first element to the end of what may be touched
+  runtime::View memory = {};  // from the first element to the end of the accessible memory
   DType type = DType::bf16;
-  int64_t stride = 0;        // elements from a row to the next; 0: no gap
-  int64_t batch_stride = 0;  // elements from a batch to the next; 0: no gap
+  int64_t stride = 0;        // elements from one row to the next; 0: no gap
+  int64_t batch_stride = 0;  // elements from one batch to the next; 0: no gap
 };
 
-// D[m,n] = activation(x[m,n]) for each batch, rounded once, to nearest even, of
-// x[m,n] = alpha rows[m] columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. Of an activation f it may
-// also be the way back, x f'(inputs), or a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], of half as many columns, to
-// which no C is added.
+// D[m,n] = activation(x[m,n]) for each batch, rounded once, to nearest even, of x[m,n] = alpha rows[m]
+// columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. An activation f may also be used in the backward
+// pass, x f'(inputs), or as a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], with half as many columns, to which no C
+// is added.
 //
-// Operands of product.def do more: factors in memory, of all or of rows and columns; the greatest |D|,
-// unrounded, which replaces a smaller number that is there; and d_scale, by which D is multiplied before it
-// is rounded.
+// The operands of product.def add more: factors in memory, for the whole product or for rows and columns; the
+// greatest |D|, unrounded, which replaces a smaller number in memory; and d_scale, which multiplies D before
+// it is rounded.
 //
-// Types: A and B of bf16, f16 or tf32, both of e4m3 or e5m2, or both of s8 or u8, into D of bf16, f16, f32,
-// e4m3 or e5m2; integers also into s32, with nothing after the sum. C, bias and inputs are of D's type, or
-// where that has 8 bits, of bf16. D of 8 bits is clamped.
+// Types: A and B are bf16, f16 or tf32, both e4m3 or e5m2, or both s8 or u8, and D is bf16, f16, f32, e4m3 or
+// e5m2; with integers also s32, with nothing after the sum. C, bias and inputs have D's type, or bf16 if D
+// has 8 bits. D of 8 bits is clamped.
 //
-// Groups: with group_ends, an s32 for each of `batches` groups, which the device alone reads, A and D have m
-// rows in all and B a matrix for each group: a group's rows, which begin where those of the one before it
-// end, are multiplied by its matrix. A group may have no rows. Those after the last group have a sum of 0.
-// column_scales and bias are n for each group. With groups_of_k, the groups divide k instead, and D has a
-// product for each; what is after the last of them is not read. A of rows in groups is k_major, and A and B
-// of k in groups are not, which 16-bit types alone may be. Ends that are not in order, or beyond m or k,
-// count as the nearest that are.
+// Groups: with group_ends, an s32 for each of `batches` groups, which only the device reads, A and D have m
+// rows in all and B has a matrix for each group: the rows of a group, which begin where those of the previous
+// group end, are multiplied by the group's matrix. A group may have no rows. Rows after the last group have a
+// sum of 0. column_scales and bias have n elements for each group. With groups_of_k, the groups divide k
+// instead, and D has a product for each group; A and B after the last group are not read. With groups of
+// rows, A is k_major; with groups of k, neither A nor B is, which only 16-bit types allow. Ends that are out
+// of order, or beyond m or k, are replaced by the nearest valid ones.
 //
-// Gathered rows: with a_rows, an s32 for each of m rows, which the device alone reads, row i of the product
-// is of row a_rows[i] of A, which has rows_of_a of them, k-major. A row may be taken any number of times. One
-// that A does not have, as -1, is a row of zeros. Each CTA loads the rows where they lie, so that no copy is
-// made. Not with batches, groups of k and block scales.
+// Gathered rows: with a_rows, an s32 for each of m rows, which only the device reads, row i of the product
+// uses row a_rows[i] of A, which has rows_of_a rows, k-major. A row may be taken any number of times. An
+// index that A does not have, such as -1, means a row of zeros. Each CTA loads the rows from where they are,
+// so that no copy is made. Not with batches, groups of k or block scales.
 //
 // Scattered rows: with d_rows, an s32 for each of m rows, row i of the product becomes row d_rows[i] of D,
-// which has rows_of_d of them at multiples of 16 bytes, and a multiple of 16 bytes in each. A row that D does
-// not have, as -1, is dropped, and a row of D that nobody names stays as it is. Which of two products of one
-// row stays is not certain, so that rows are best named once: who sums them up, does so after the product,
-// and in an order. row_scales are of the product's rows, as a router's weights are. Not with batches, groups
-// of k and beta.
+// which has rows_of_d rows that begin at multiples of 16 bytes, and each of them has a multiple of 16 bytes.
+// A row whose index D does not have, such as -1, is dropped, and a row of D that no index names is unchanged.
+// If two rows of the product have the same index, it is unspecified which one remains, so each row is best
+// named once: a caller that must add such rows up does so after the product, in a fixed order. row_scales
+// belong to the product's rows, like a router's weights. Not with batches, groups of k or beta.
 //
-// Block scales, of e4m3 and e5m2: A[m,k] counts times a_scales_1x128[k/128][m], and B[n,k] times
-// b_scales_1x128[k/128][n] or b_scales_128x128[n/128][k/128], for each batch, or of B each group of rows. A
-// and B have them both. The sum of each 128 of k is multiplied by them, and goes to sums of f32 whatever
-// fast_accumulation says. Scales that do not lie at multiples of 16 bytes, line by line, are copied as A is.
+// Block scales, of e4m3 and e5m2: A[m,k] is multiplied by a_scales_1x128[k/128][m], and B[n,k] by
+// b_scales_1x128[k/128][n] or b_scales_128x128[n/128][k/128], for each batch, or for B each group of rows. A
+// and B both have scales. They multiply the sum of every 128 values of k, which is added to sums of f32
+// whatever fast_accumulation is. Scales whose lines are not at multiples of 16 bytes are copied like A.
 //
-// Modes: where these are given, A, B and D are tensors whose modes lie as they say, which `contraction.h`
-// finds for a contraction by name. m, n, k and batches are the products of their extents, and nothing but
-// alpha goes with them. A stride that TMA does not take is copied, as a matrix is.
+// Modes: if these are given, A, B and D are tensors with the layout that the modes describe; `contraction.h`
+// finds modes for a contraction by name. m, n, k and batches are the products of the modes' extents, and only
+// alpha can be combined with modes. A tensor with a stride that TMA does not take is copied, like a matrix.
 //
-// Sizes: any. Where m, n or batches is 0 nothing is done; with k = 0 the sum is 0. As in BLAS, with alpha = 0
-// A and B are not read, and with beta = 0 C is not.
+// Sizes: any. If m, n or batches is 0, nothing is done; with k = 0 the sum is 0. As in BLAS, A and B are not
+// read if alpha = 0, and C is not read if beta = 0.
 //
-// Placement: any stride and address that is a multiple of the element's size. TMA wants addresses, strides of
-// rows and strides of batches that are multiples of 16 bytes (a stride counts where there is more than one
-// row or batch): A or B that is not so placed is copied into the workspace first, which costs its bytes twice
-// (read and written) in the GPU's memory, and a launch of some 3 us. What TMA cannot store of D, all or the
-// last columns where rows do not end at a multiple, since it stores whole units, threads of the kernel store.
-// C, and such a D, are copied only where their batches do not lie m strides apart.
+// Placement: any stride and address that is a multiple of the element's size. TMA needs addresses, row
+// strides and batch strides that are multiples of 16 bytes (a stride matters only if there is more than one
+// row or batch): an A or B that is placed otherwise is first copied into the workspace, which costs its bytes
+// twice (read and written) in the GPU's memory, and a launch of some 3 us. TMA stores whole units, so threads
+// of the kernel store the part of D that TMA cannot: all of it, or the last columns if rows do not end at a
+// multiple. C, and such a D, are copied only if their batches are not m strides apart.
 //
-// Workspace: as many bytes as workspace_bytes() says, at a multiple of 16, which may hold anything. It is the
-// product's until that is done: products that may run at once need one each.
+// Workspace: as many bytes as workspace_bytes() says, at a multiple of 16, with any contents. The product
+// owns it until the product is done: products that may run at once each need their own.
 //
-// Aliasing: D may be C itself (same address and strides). Every other overlap of D is an error, and every
-// overlap of the workspace; A, B, C and bias may overlap as they like.
+// Aliasing: D may be C itself (same address and strides). Any other overlap of D is an error, and so is any
+// overlap of the workspace; A, B, C and bias may overlap one another.
 struct MatmulArguments {
   int64_t m = 0, n = 0, k = 0, batches = 1;
-  int64_t rows_of_a = 0, rows_of_d = 0;     // with a_rows and d_rows; else they have m
+  int64_t rows_of_a = 0, rows_of_d = 0;     // with a_rows and d_rows; otherwise A and D have m rows
   DeviceMatrix a, b;                        // A as m rows of k, B as n rows of k,
   bool a_k_major = true, b_k_major = true;  // or, of 16-bit types: A as k rows of m, B as k rows of n
   DeviceMatrix d;                           // m rows of n
@@ -99,20 +99,20 @@ struct MatmulArguments {
   ActivationUse use = ActivationUse::value;
   bool groups_of_k = false;
   const ProductModes* modes = nullptr;  // read during the call
-  // The operands of product.def: m rows of n, where C is read with a beta, and inputs, whose batches have
-  // no gaps between them, with ActivationUse::slope; and elements without gaps, and none of these
-  // where there is no memory.
+  // The operands of product.def. Matrices have m rows of n: C is read with a beta, and inputs, whose batches
+  // have no gaps between them, with ActivationUse::slope. Vectors have no gaps between their elements, and
+  // are absent if they have no memory.
 #define PTXBUILDER_MATRIX(name, ...) DeviceMatrix name = {};
 #define PTXBUILDER_VECTOR(name, ...) runtime::View name = {};
 #include "kernels/gemm/product.def"
-  // These are for the parameters of MatmulOptions::epilogue, in their order.
+  // These are the arguments for the parameters of MatmulOptions::epilogue, in their order.
   std::vector<runtime::Argument> epilogue = {};
-  // The whole sum of e4m3 and e5m2 is left to the tensor core, which keeps about 14 bits of it.
+  // The tensor core adds up the whole sum of e4m3 and e5m2, and keeps about 14 bits of it.
   bool fast_accumulation = true;
   runtime::View workspace = {};
-  runtime::Stream stream = {};  // the device's own unless said
+  runtime::Stream stream = {};  // the device's own by default
 
-  // The memory of an operand.
+  // Returns the memory of an operand.
   runtime::View& memory_of(ProductOperand which) {
     switch (which) {
 #define PTXBUILDER_MATRIX(name, ...) \
@@ -132,48 +132,48 @@ struct MatmulArguments {
 
 // The options of a Matmul, which hold for all of its calls.
 struct MatmulOptions : CallOptions {
-  UserEpilogue epilogue = {};  // of all its products
-  // The tile of a product that comes for the first time. One call at a time.
+  UserEpilogue epilogue = {};  // applied in all products
+  // Chooses the tile for a product's first call. It is called by one thread at a time.
   std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
       kernels::choose;
-  // Kernels come from it, else are compiled here. Several calls may come at once, for several kernels.
+  // Loads a kernel; if it returns null, the kernel is compiled here. Several kernels may be loaded at once.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
 };
 
 // Keeps kernels and what was chosen for each product. The first call of a product, or of workspace_bytes()
-// for it, takes milliseconds to choose, and some 0.2 s where its kernel is in no cache; those that follow
-// take microseconds, ask the device for no memory, and wait for nothing, so that they may stand in a capture.
-// A kernel that spills registers with an epilogue is taken all the same. Not to outlive its device. Any
-// thread may call it at any time, also several at once.
+// for it, takes milliseconds to choose, and some 0.2 s if its kernel is in no cache; later calls take
+// microseconds, request no memory from the device, and wait for nothing, so that they may be captured. A
+// kernel that spills registers because of an epilogue is accepted anyway. It must not outlive its device. Any
+// thread may call it at any time, and several threads at once.
 class Matmul {
  public:
-  // Throws Error when a ptxas is named that is not there.
+  // Throws Error if the options name a ptxas that does not exist.
   explicit Matmul(runtime::Device& device, MatmulOptions options = {});
   ~Matmul();
   Matmul(Matmul&&) noexcept;
   Matmul& operator=(Matmul&&) noexcept;
 
   // Queues one product on the device. Throws Error that names the operand, the rule and the value: types and
-  // storage that do not go together, sizes and strides beyond what a tensor map holds (2^31 - 4096 elements,
-  // 2^40 bytes), a matrix that leaves its memory or is not aligned to its elements, D over what is read, too
-  // small a workspace.
+  // storage that cannot be combined, sizes and strides beyond what a tensor map holds (2^31 - 4096 elements,
+  // 2^40 bytes), a matrix that exceeds its memory or is not aligned to its elements, a D that overlaps what
+  // is read, too small a workspace.
   void operator()(const MatmulArguments& arguments, Where where = Where::here());
 
-  // The bytes of workspace that the product takes; 0 for most whose operands TMA takes where they lie, unless
-  // they have few tiles and a long k. Throws Error as the product does.
+  // Returns the bytes of workspace that the product needs; 0 for most products whose operands TMA takes where
+  // they are, unless they have few tiles and a long k. Throws Error like the product.
   size_t workspace_bytes(const MatmulArguments& arguments, Where where = Where::here());
 
-  // The tile that the product has now: the chosen one, or the one that tune() found. Throws Error as the
-  // product does, and where nothing is to do (m, n or batches of 0), which takes no tile.
+  // Returns the tile that the product now uses: the chosen one, or the one that tune() found. Throws Error
+  // like the product, and if there is nothing to do (m, n or batches of 0), which needs no tile.
   GemmTile tile(const MatmulArguments& arguments, Where where = Where::here());
 
-  // Finds the fastest of the model's first twelve tiles for the product, on this device, and takes it from
-  // now on: as the user's file says, else by measuring for some 50 ms, and for seconds where kernels are in
-  // no cache. A and B may hold anything, but power and so time follow what they hold; D is not touched, and C
-  // is read. The host waits for the stream, and copies of A, B and D take device memory meanwhile, up to
-  // twice the L2 or once what the product has. Results stay as they are from call to call; a tile that
-  // divides k adds up in another order than others. Throws Error as the product does, on a device that is no
-  // GPU, for a stream that is being captured, and with an epilogue of the user's own.
+  // Finds the fastest of the model's first twelve tiles for the product, on this device, and uses it from now
+  // on: the one in the user's file, or else the result of measuring for some 50 ms, or for seconds if kernels
+  // are in no cache. A and B may hold anything, but their contents affect the power and so the time; D is not
+  // touched, and C is read. The host waits for the stream, and copies of A, B and D take device memory
+  // meanwhile, up to twice the L2 or once the product's operands. Results do not vary between calls; a tile
+  // that divides k adds up in another order than other tiles. Throws Error like the product, on a device that
+  // is not a GPU, for a stream that is being captured, and with an epilogue of the user's own.
   void tune(const MatmulArguments& arguments, Where where = Where::here());
 
  private:

@@ -1,4 +1,4 @@
-// An axis of a product whose elements are those of several modes, in tiles.
+// An axis of a product whose elements belong to several modes, divided into tiles.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 namespace ptxbuilder::kernels {
 
 // Tiles follow each other along the first mode, then along the second, and so on: the number of a tile has a
-// digit for each mode, and the last one is bounded by nothing, so that tiles after the end lie outside of
-// the tensor. The elements of a tile are so numbered that its own come one after the other.
+// digit for each mode, and the last digit is unbounded, so that tiles after the end are outside of the
+// tensor. Elements are numbered so that the elements of a tile are consecutive.
 class ModeAxis {
  public:
-  // A tile of `length` elements has `box` along the first mode and the others along the second one; 0 for all
-  // along the first. `extents` are those of all modes but the last, and `tiles` the tiles along them, or
-  // none.
+  // A tile of `length` elements has `box` elements along the first mode and extends along the second one; 0
+  // means that all are along the first. `extents` are the extents of all modes but the last, and `tiles` the
+  // numbers of tiles along them, or empty.
   ModeAxis(int length, int box, std::vector<u32> extents, std::vector<QuickDivision> tiles = {})
       : length_(length),
         box_(box == 0 ? length : box),
         extents_(std::move(extents)),
         tiles_(std::move(tiles)) {}
 
-  // The coordinates of an element along each mode.
+  // Returns the coordinates of an element along each mode.
   std::vector<u32> at(u32 element) const {
     if (extents_.empty()) return {element};
     const auto length = static_cast<uint32_t>(length_), box = static_cast<uint32_t>(box_);
@@ -66,7 +66,7 @@ struct ModeAxes {
         k(t.bk, 0, p.extents("k", o.k_modes), stages_of(o, p)),
         batch(1, 0, p.extents("batch", o.batch_modes)) {}
 
-  // Windows have their taps along k, and the producer little time for each.
+  // Windows have their taps along k, and the producer has little time to divide for each tap.
   static std::vector<QuickDivision> stages_of(const GemmOperation& o, const GemmParameters& p) {
     std::vector<QuickDivision> all;
     for (int i = 0; o.windows == WindowsOf::a && i + 1 < o.k_modes; ++i)
@@ -74,8 +74,8 @@ struct ModeAxes {
     return all;
   }
 
-  // The coordinates in the tensor map of D, innermost first. Of all operands the first mode along the rows
-  // comes after the one that is contiguous.
+  // Returns the coordinates in the tensor map of D, innermost first. In every operand, the first mode along
+  // the rows comes after the contiguous mode.
   std::vector<u32> of_d(u32 row, u32 column, const std::optional<u32>& of_batch) const {
     std::vector<u32> rows = m.at(row), columns = n.at(column), all = {columns[0]};
     all.insert(all.end(), rows.begin(), rows.end());

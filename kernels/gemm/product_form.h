@@ -1,5 +1,5 @@
-// The forms of a product: by which words its plan is found, its line in a file of tiles, and a call that was
-// asked for before.
+// The forms of a product: the words with which its plan is found, its line in a file of tiles, and the words
+// of a prepared call.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline std::string call_text(const PlacedProduct& product) {
 // matmul/GPU-SMs-VERSION-MODEL.txt (default_tile_file()): another model offers other tiles.
 std::string default_product_tiles(const runtime::DeviceProperties& device, int multiprocessors);
 bool is_tile(const std::string& text);
-// The tile that a file has for a product; nothing for none. Throws no Error.
+// Returns the tile that a file contains for a product, or nothing if it contains none. Throws no Error.
 std::optional<GemmTile> tile_in(const std::string& path, const GemmOperation& operation,
                                 const GemmSize& size);
 
@@ -41,7 +41,7 @@ constexpr size_t from(ProductOperand which) { return from_operand + static_cast<
 constexpr size_t kProductSources = from_operand + product_operands.size();
 std::array<uint64_t, kProductSources> sources_of(const MatmulArguments& p);
 
-// The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
+// The words of a call's form, which describe all of it but its sources and the stream, as ByForm requires.
 constexpr size_t kProductFormWords = 19 + product_operands.size() + 2 * product_matrices;
 inline auto words_of(const MatmulArguments& p) {
   return [&p](auto&& take) {
@@ -52,7 +52,7 @@ inline auto words_of(const MatmulArguments& p) {
       add(x.memory.bytes), add(x.stride), add(x.batch_stride);
       types = types << 8 | static_cast<uint8_t>(x.type);
     };
-    // Most calls have few operands more, and the words of one that is not there are 0.
+    // Most calls have few other operands, and the words of an absent operand are 0.
     const auto given = [&](const runtime::View& memory, size_t its_words) {
       const bool is = memory.address != 0;
       small = small << 1 | is;
@@ -78,9 +78,9 @@ inline auto words_of(const MatmulArguments& p) {
   };
 }
 
-// Says whether addresses leave no doubt, so that a call is right where another of its form is: matrices are
-// there and aligned to what TMA wants, other elements to their size, and what is written is apart from all
-// else, or D is C.
+// Returns whether the addresses are clearly valid, so that a call is right if another call of its form is:
+// matrices are present and aligned as TMA requires, other elements are aligned to their size, and what is
+// written does not overlap anything else, except that D may be C.
 bool is_plain(const MatmulArguments& p);
 
 }  // namespace ptxbuilder::kernels

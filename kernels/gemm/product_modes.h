@@ -11,13 +11,13 @@
 
 namespace ptxbuilder::kernels {
 
-// A mode has a stride in each tensor that has it, in elements; that of one that has it not is 0.
+// A mode has a stride, in elements, in each tensor that contains the mode, and 0 in the others.
 struct ProductMode {
   int64_t extent = 1;
   int64_t a = 0, b = 0, d = 0;
 };
 
-// The modes of an axis of the product; the first counts fastest. Without any it has one element.
+// The modes of an axis of the product; the first varies fastest. An axis without modes has one element.
 class ModeList {
  public:
   static constexpr size_t kMost = 3;
@@ -39,16 +39,16 @@ class ModeList {
   size_t count_ = 0;
 };
 
-// Windows that go over the pixels of images, and have a number of taps each, along two dimensions. Of each
-// tap a window has the channels of one pixel, which are zeros where it is outside of its image.
+// Windows that move over the pixels of images, and each have a number of taps along two dimensions. For each
+// tap, a window contains the channels of one pixel, which are zeros if the pixel is outside its image.
 struct PixelWindows {
   // These are the pixels and the windows along one dimension.
   struct Along {
     int64_t extent = 1, stride = 0;  // pixels of an image, and elements from one to the next
     int64_t count = 1, first = 0;    // windows of an image, and the pixel where the first begins
-    int64_t step = 1;                // pixels from a window to the next
-    int64_t taps = 1, spread = 1;    // of a window, and pixels from one to the next
-    bool turned = false;             // tap 0 is the window's last
+    int64_t step = 1;                // pixels from one window to the next
+    int64_t taps = 1, spread = 1;    // taps of a window, and pixels from one tap to the next
+    bool turned = false;             // tap 0 is the window's last tap
     bool operator==(const Along&) const = default;
   };
   Along w, h;  // the inner and the outer dimension
@@ -58,25 +58,25 @@ struct PixelWindows {
   int64_t all() const { return w.count * h.count * images; }
 };
 
-// D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where each of the four is a list of modes. A tile has
-// m_box elements along the first mode of m and goes on along the second, or with m_box = 0 goes along the
-// first alone; likewise n. A stage goes along the first mode of k. What hangs over a mode's end is read as
-// zeros and not stored. The first mode of k, or of m where A is not k-major, has the stride 1 in A; of k or n
-// in B; and of n in D.
+// D[batch, m, n] = sum_k A[batch, m, k] B[batch, n, k], where batch, m, n and k are each a list of modes. A
+// tile has m_box elements along the first mode of m and extends along the second, or with m_box = 0 only
+// along the first; likewise for n. A stage extends along the first mode of k. Elements beyond a mode's end
+// are read as zeros and not stored. The first mode of k, or of m if A is not k-major, has the stride 1 in A;
+// of k or n in B; and of n in D.
 //
-// An operand may be of windows: A, whose m is one mode of all windows, or B that is not k-major,
+// One operand may consist of windows: A, whose m is one mode of all windows, or a B that is not k-major,
 // whose k is. The modes of k, or of n, are the channels, the taps along w and those along h, and their
-// strides are those that the other two tensors have.
+// strides are those in the other two tensors.
 struct ProductModes {
   ModeList m, n, k, batch;
   int m_box = 0, n_box = 0;
   WindowsOf windows_of = WindowsOf::none;
   PixelWindows windows = {};
-  // Calls whose modes have the same number have equal modes, and are prepared once; 0 has no such promise.
+  // Calls whose modes have the same number have equal modes, and are prepared once; 0 promises nothing.
   uint64_t number = 0;
 };
 
-// So many tiles of `length` elements lie along an axis.
+// Returns how many tiles of `length` elements an axis has.
 int64_t tiles_along(const ModeList& modes, int box, int length);
 
 }  // namespace ptxbuilder::kernels

@@ -1,9 +1,9 @@
-// The operands that a product may have besides A, B and D. A row of product.def states one, and from it
-// follow the field of GemmOperation and of MatmulArguments, the kernel's parameter and what its epilogue
-// does, the checks of memory and overlap, the argument of a launch and of one that was prepared, the field of
-// `ptxb run`, the word in files of tuned tiles, the float64 reference, and all of C's, Python's, PyTorch's
-// and XLA's but the readable field of ptxb_matmul and the readable parameter of ptxbuilder.matmul(), which
-// tests hold against the table.
+// The operands that a product may have besides A, B and D. Each row of product.def describes one, and
+// determines the field of GemmOperation and of MatmulArguments, the kernel's parameter and the work of its
+// epilogue, the checks of memory and overlap, the argument of a launch and of a prepared launch, the field of
+// `ptxb run`, the word in files of tuned tiles, the float64 reference, and everything for C, Python, PyTorch
+// and XLA except the readable field of ptxb_matmul and the readable parameter of ptxbuilder.matmul(), which
+// tests compare with the table.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 
 namespace ptxbuilder::kernels {
 
-// `addend` is GemmOperation::addend(): D's type, or where that has 8 bits, bf16.
+// `addend` is GemmOperation::addend(): D's type, or bf16 if D has 8 bits.
 enum class OperandType : uint8_t { f32, addend, s32 };
 
-// `rows` and `columns` are elements for each row and column of each batch; `columns_of_all` are shared by all
-// batches, `elements` are whole matrices, and `groups` are a number for each group. Where rows are grouped,
-// they are those of one batch, and `columns` and `columns_of_all` are of each group. `rows_by_k` and
-// `columns_by_k` have a number for each row or column for each 128 of k, one of these after the other, and
-// `blocks` have one for each 128 of k for each 128 columns, one of those after the other.
+// `rows` and `columns` have an element for each row or column of each batch; `columns_of_all` are shared by
+// all batches, `elements` are whole matrices, and `groups` have a number for each group. If rows are grouped,
+// `rows` are those of one batch, and `columns` and `columns_of_all` belong to each group. `rows_by_k` and
+// `columns_by_k` have a line of numbers, one for each row or column, for every 128 values of k, and `blocks`
+// have a line of numbers, one for every 128 values of k, for every 128 columns.
 enum class OperandShape : uint8_t {
   one,
   rows,
@@ -36,11 +36,11 @@ enum class OperandShape : uint8_t {
 };
 inline constexpr int kScaleBlock = 128;
 
-// Roles come in this order. Groups say what the sum is of, a gather which rows of A it takes, and a scatter
-// which rows of D get it; the sum of each 128 of k is multiplied by block factors before it is added up; the
-// sum is multiplied by factors; beta times the residual and then the addends are added; the activation is
-// applied, or its slope at the inputs; the greatest magnitude is written; and the result is multiplied once
-// more before it is rounded. Gradients reach all but the first four and the last two.
+// Roles are applied in this order. Groups determine the range of the sum, a gather the rows of A that it
+// takes, and a scatter the rows of D that receive it; block factors multiply the sum of every 128 values of k
+// before it is added up; factors multiply the sum; beta times the residual and then the addends are added;
+// the activation is applied, or its slope at the inputs; the greatest magnitude is written; and the result is
+// multiplied once more before it is rounded. Gradients reach all but the first four and the last two.
 enum class OperandRole : uint8_t {
   groups,
   gather,
@@ -54,7 +54,7 @@ enum class OperandRole : uint8_t {
   result_factor
 };
 
-// An operand of a product besides A, B and D, a row of product.def each.
+// The operands of a product besides A, B and D; each is a row of product.def.
 enum class ProductOperand : uint8_t {
 #define PTXBUILDER_MATRIX(name, ...) name,
 #define PTXBUILDER_VECTOR(name, ...) name,
@@ -73,8 +73,8 @@ struct ProductOperandRow {
 
   constexpr bool is_matrix() const { return shape == OperandShape::elements; }
   constexpr bool is_written() const { return role == OperandRole::greatest; }
-  // Its elements, without gaps, for `m` rows of `n` that are sums of `k`.
-  // Batches are groups of the `m` rows with `grouped_rows`.
+  // Returns the number of its elements, without gaps, for `m` rows of `n` sums over `k`. With `grouped_rows`,
+  // batches are groups of the `m` rows.
   int64_t count(int64_t m, int64_t n, int64_t k, int64_t batches, bool grouped_rows = false) const {
     const auto [lines, length] = of_batch(m, n, k);
     return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
@@ -105,18 +105,18 @@ struct ProductOperandRow {
     }
     return {1, 1};
   }
-  // This says whether it has an element for each column.
+  // Returns whether it has an element for each column.
   constexpr bool is_of_columns() const {
     return shape == OperandShape::columns || shape == OperandShape::columns_of_all;
   }
-  // This says whether each batch, or group of rows, has elements of its own.
+  // Returns whether each batch, or group of rows, has elements of its own.
   constexpr bool is_by_batch(bool grouped_rows = false) const {
     if (grouped_rows)
       return is_of_columns() || shape == OperandShape::groups || shape == OperandShape::columns_by_k ||
              shape == OperandShape::blocks;
     return shape != OperandShape::one && shape != OperandShape::columns_of_all;
   }
-  // The number among them of the one that counts at a row and column of a batch.
+  // Returns the index of the element that applies to a row and column of a batch.
   int64_t at(int64_t m, int64_t n, int64_t batch, int64_t row, int64_t column,
              bool grouped_rows = false) const {
     const int64_t own = is_by_batch(grouped_rows) ? batch : 0;
@@ -138,8 +138,8 @@ struct ProductOperandRow {
     }
     return (own * m + row) * n + column;
   }
-  // The line among all, and the element of it, of a block factor that counts there from `depth` of `k` on,
-  // which is a multiple of 128.
+  // Returns the line, among all lines, and the element of it that hold the block factor for that place, from
+  // `depth` of `k` on, which is a multiple of 128.
   struct Place {
     int64_t line, element;
   };
@@ -152,7 +152,7 @@ struct ProductOperandRow {
   }
 };
 
-// They are in the order of ProductOperand.
+// The rows are in the order of ProductOperand.
 inline constexpr std::array product_operands = {
 #define PTXBUILDER_MATRIX(name, shown, word, role, meaning)                                     \
   ProductOperandRow{                                                                            \
@@ -172,7 +172,7 @@ static_assert(std::ranges::none_of(product_operands, [](const ProductOperandRow&
 inline constexpr size_t product_matrices = static_cast<size_t>(
     std::ranges::count_if(product_operands, [](const ProductOperandRow& row) { return row.is_matrix(); }));
 
-// An array by operand.
+// An array that is indexed with an operand.
 template <class T>
 struct ByOperand : std::array<T, product_operands.size()> {
   using Base = std::array<T, product_operands.size()>;

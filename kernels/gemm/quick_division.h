@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::kernels {
 
-// A number below 2^31 is divided where its product with the factor is shifted right. With 2^(s-1) < divisor
-// <= 2^s, factor times divisor is 2^(31+s) and less than 2^s more, which times the number is less than
+// A number below 2^31 is divided when its product with the factor is shifted right. With 2^(s-1) < divisor <=
+// 2^s, factor times divisor exceeds 2^(31+s) by less than 2^s, and that excess times the number is less than
 // 2^(31+s).
 struct Reciprocal {
   uint32_t factor, shift;
@@ -23,11 +23,11 @@ struct Reciprocal {
   }
 };
 
-// This divides so on the device, by the parameters NAME, reciprocal_NAME and shift_NAME.
+// Divides on the device with the parameters NAME, reciprocal_NAME and shift_NAME.
 struct QuickDivision {
   u32 divisor, factor, shift;
 
-  // It adds these parameters to a kernel's; `meaning` says what the divisor is.
+  // Adds these parameters to a kernel's parameters; `meaning` describes the divisor.
   static void declare(Parameters& p, const std::string& name, const std::string& meaning) {
     const auto add = [&](const std::string& its, const std::string& says) {
       p.add(its, Parameter::Kind::scalar, DType::u32, says);

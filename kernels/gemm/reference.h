@@ -1,4 +1,4 @@
-// This computes what a matrix product should be, in float64, for the kernels to be checked against.
+// This computes the expected result of a matrix product, in float64, to check the kernels against.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// The lengths and strides of one dot product: sum over k of a[i a_row + k a_step] b[j b_row + k b_step], both
-// from their starts.
+// The lengths and strides of one dot product: sum over k of a[i a_row + k a_step] b[j b_row + k b_step], each
+// from its start.
 struct DotProduct {
   size_t k;
   size_t a_row, a_step, b_row, b_step;
@@ -34,7 +34,7 @@ inline Dot dot_product(const command::Tensor& a, const command::Tensor& b, size_
   return dot;
 }
 
-// This sums with a factor of the products of each 128 of k, from `depth` on.
+// Adds up the products with a factor for every 128 values of k; `factor` gets the first of them, `depth`.
 inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b, size_t i, size_t j,
                               DotProduct p, const std::function<double(size_t depth)>& factor) {
   Dot all = {0, 0};
@@ -51,8 +51,8 @@ inline Dot scaled_dot_product(const command::Tensor& a, const command::Tensor& b
   return all;
 }
 
-// This takes rows that lie one after the other, as numbers of f32, which holds those of every input type.
-// Vectors of two doubles are what each x86-64 and aarch64 has.
+// Takes contiguous rows of f32 numbers, which represent the values of every input type exactly. Vectors of
+// two doubles exist on every x86-64 and aarch64 processor.
 inline Dot dot_product(const float* a, const float* b, size_t k) {
   using Pair [[gnu::vector_size(16)]] = double;
   constexpr size_t kPairs = 4;
@@ -78,8 +78,8 @@ inline Dot dot_product(const float* a, const float* b, size_t k) {
   return dot;
 }
 
-// The dot products of a matrix product, of batches one after the other. A run that verifies reads matrices
-// that are not too large once, ahead of the first.
+// The dot products of a matrix product, for consecutive batches. A run that verifies reads matrices that are
+// not too large once, before the first product.
 class DotProducts {
  public:
   DotProducts(const command::Run& run, const command::Tensor& a, const command::Tensor& b, size_t m, size_t n,
@@ -116,17 +116,17 @@ class DotProducts {
   const command::Tensor &a_, &b_;
   size_t m_, n_;
   DotProduct first_;
-  std::vector<float> rows_a_, rows_b_;  // empty where they are not read ahead
+  std::vector<float> rows_a_, rows_b_;  // empty if they are not read ahead
 };
 
-// The tolerance is one rounding to the output's type, and what the tensor core's f32 accumulation loses: it
-// aligns the products of a step to the largest and cuts them off, a relative 2^-22 or so of the sum of
-// magnitudes for each of k / 16 steps; 2^-20 of the whole sum bounds what random data show.
+// The tolerance is one rounding to the output's type, plus the loss of the tensor core's f32 accumulation: it
+// aligns the products of a step to the largest and truncates them, a relative error of about 2^-22 of the sum
+// of magnitudes for each of k / 16 steps; 2^-20 of the whole sum bounds the errors seen with random data.
 inline command::Expected expected_of(const Dot& d, DType output) {
   return {d.sum, unit_roundoff(output) * std::abs(d.sum) * 1.01 + 0x1p-20 * d.magnitude};
 }
 
-// A number, and by how much the GPU's may miss it.
+// A number, and the error that the GPU's result may have.
 struct Approximate {
   double value, lost;
 };
@@ -142,7 +142,7 @@ struct ActivationReference {
   double (*value)(double x);
   double (*slope)(double x);
 
-  // Says what an error of x becomes, and what the hardware's approximations add.
+  // Returns the error that results from an error of x, plus the error of the hardware's approximations.
   double lost_of(const Approximate& x) const {
     const double y = value(x.value);
     return std::max(
@@ -163,17 +163,17 @@ inline const detail::ActivationReference& reference_of(Activation activation) {
   return detail::activation_references[static_cast<size_t>(activation)];
 }
 
-// The tensor core may lose so much of a sum of magnitudes: see dot(), and of 8-bit types, where it keeps
-// about 14 bits, at every step of 32 or, with promotion, within every 128 of k.
+// Returns the share of a sum of magnitudes that the tensor core may lose: see expected_of(), and for 8-bit
+// types, with about 14 bits, the loss at every step of 32 or, with promotion, within every 128 of k.
 inline double lost_share(const GemmOperation& o) {
   if (is_int8(o.a)) return 0;
   if (size_of(o.a) == 1) return o.promotes() ? 0x1p-12 : 0x1p-10;
   return 0x1p-20;
 }
 
-// Gives what the activation is of. `value` gives the element of an operand of product.def that counts there.
-// Each factor is one rounding in f32. The epilogue's arithmetic and the hardware's approximations are within
-// a few units in the last place of f32.
+// Returns the activation's input. `value` returns the element of an operand of product.def that applies to
+// it. Each factor adds one rounding in f32. The epilogue's arithmetic and the hardware's approximations are
+// within a few units in the last place of f32.
 inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha, double beta,
                             const std::function<double(const ProductOperandRow&)>& value) {
   double factor = o.alpha ? alpha : 1, added = 0;
@@ -188,7 +188,7 @@ inline Approximate input_of(const GemmOperation& o, const Dot& dot, double alpha
   return {x, std::abs(factor) * dot.magnitude * lost_share(o) + in_epilogue};
 }
 
-// The activation's value, or with its slope at `inputs` the way back through it.
+// Returns the activation's value or, with its slope at `inputs`, its backward pass.
 inline Approximate output_of(const GemmOperation& o, const Approximate& x, double inputs) {
   const detail::ActivationReference& f = reference_of(o.activation);
   if (!o.has_slope()) return {f.value(x.value), f.lost_of(x)};

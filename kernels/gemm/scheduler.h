@@ -11,9 +11,9 @@
 
 namespace ptxbuilder::kernels {
 
-// Says how many clusters of `ctas` CTAs (1 to 8) run at once on a GPU of `multiprocessors` SMs, if each CTA
-// has an SM to itself. A cluster is within one GPC, so with more than two CTAs, fewer clusters may fit than
-// multiprocessors / ctas: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
+// Returns how many clusters of `ctas` CTAs (1 to 8) run at once on a GPU of `multiprocessors` SMs, if each
+// CTA has an SM to itself. A cluster is within one GPC, so with more than two CTAs, fewer clusters may fit
+// than multiprocessors / ctas: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
 int active_clusters(int ctas, int multiprocessors);
 
 // The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no

@@ -1,4 +1,4 @@
-// An operand of wgmma in the ring of stages: how a stage of it is loaded by TMA, and how it is read.
+// An operand of wgmma in the ring of stages: how TMA loads a stage of it, and how it is read.
 #pragma once
 
 #include "kernels/gemm/mode_axis.h"
@@ -10,14 +10,14 @@ namespace ptxbuilder::kernels {
 
 // A or B of a product, with the tile that its stages fill.
 struct StagedOperand {
-  std::optional<TensorMap> map;  // none where threads load it
+  std::optional<TensorMap> map;  // empty if threads load the operand
   bool k_major;
   int extent;  // rows, or columns, of the output's tile
   SharedTile tile;
-  int box;                                 // of the extent, along the first of several modes; 0 for all
+  int box;                                 // elements along the first of several modes; 0 for all
   std::optional<WindowAxis> windows = {};  // of pixels
 
-  // These give the coordinates of an element of the extent, or of k, whose axis this is.
+  // These return the coordinates of an element of the extent, or of k, along the modes of `axis`.
   std::vector<u32> at_extent(const ModeAxis& axis, u32 element) const {
     return windows && k_major ? windows->at(element) : axis.at(element);
   }
@@ -25,11 +25,11 @@ struct StagedOperand {
     return windows && !k_major ? windows->at(element) : axis.at(element);
   }
 
-  // `shared_along`: the CTAs of the cluster that need the same. `k` and `start` are coordinates along each
-  // mode of k and of the extent, and `outer` those after them.
+  // `shared_along`: the CTAs of the cluster that need the same data. `k` and `start` are coordinates along
+  // each mode of k and of the extent, and `outer` holds the coordinates after them.
   void load(const Stage& s, ClusterAxis shared_along, const std::vector<u32>& k,
             const std::vector<u32>& start, const std::vector<u32>& outer) const {
-    // All modes of the rows come after the one that is contiguous.
+    // All modes of the rows come after the contiguous mode.
     const std::vector<u32>&along = k_major ? k : start, &rows = k_major ? start : k;
     std::vector<u32> at = {along[0]};
     at.insert(at.end(), rows.begin(), rows.end());
@@ -42,14 +42,14 @@ struct StagedOperand {
     else
       tma_load(to, *map, at);
   }
-  // `count` of the extent, from `first`.
+  // Returns a view of `count` elements of the extent, beginning at `first`.
   TileView view(const Stage& s, u32 first, int count) const {
     if (k_major) return count == extent ? tile[s] : tile[s].rows(first, count);
     return (count == extent ? tile[s] : tile[s].cols(first, count)).transposed();
   }
 };
 
-// The operand with its tile, which the kernel declares.
+// Returns the operand with its tile, which this declares in the kernel.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
                                     bool k_major, int extent, const GemmTile& t, int box = 0,
                                     std::optional<WindowAxis> windows = std::nullopt) {
