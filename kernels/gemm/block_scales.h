@@ -1,5 +1,5 @@
-// The scales of blocks of A and B in gemm(): they come with the stages of the ring, and multiply the sums of
-// each 128 of k.
+// The scales of blocks of A and B in gemm(): they are loaded with the stages of the ring, and multiply the
+// sums of every 128 values of k.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ class BlockScales {
   BlockScales(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
               const GemmParameters& parameters);
 
-  // These are what a stage has besides A and B.
+  // Returns the tiles that a stage has besides A and B.
   std::vector<SharedTile> tiles() const { return {a_, b_}; }
 
-  // Loads those of stage `kt` of a tile. `of_a` and `of_b` are coordinates after those of a scale; of rows
-  // in groups there are so many `groups`.
+  // Loads the scales of stage `kt` of a tile. `of_a` and `of_b` are the coordinates after those of a scale;
+  // `groups` is the number of groups of rows, if there are any.
   void load(const Stage& stage, u32 kt, const Work& work, const std::optional<u32>& groups,
             const std::vector<u32>& of_a, const std::vector<u32>& of_b) const;
 
@@ -32,17 +32,17 @@ class BlockScales {
     std::vector<f32> blocks;
     std::optional<smem> columns;
   };
-  // Reads those of a warpgroup's rows of the tile, from `row` on.
+  // Reads the factors of a warpgroup's rows of the tile, from `row` on.
   Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
 
   // Stages of a turn of the loop: four are up to 14 % faster than one, and eight 2 % more, but take ptxas
   // seconds. Factors of columns have no registers for that: ptxas would load those of all ahead.
   int stages_of_turn() const { return by_column_ ? 1 : 4; }
 
-  // A stage goes back to the producer when all lanes of a warp have read what they need of it.
+  // Returns a stage to the producer after all lanes of a warp have read the factors they need from it.
   void read() const;
 
-  // Adds sums times their factors to the total, whose columns from `first` on they are.
+  // Adds sums times their factors to the columns of the total that begin at `first`.
   void add(Accumulator& total, const Accumulator& sums, const Factors& factors, int first) const;
 
  private:

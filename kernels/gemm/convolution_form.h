@@ -1,4 +1,4 @@
-// A convolution becomes products: this finds their windows, and where their results go.
+// A convolution becomes products: this finds their windows, and where their results are stored.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace ptxbuilder::kernels {
 
-// A product has copies ahead of it and after it. What is copied, or comes from the product, has its
-// place in the workspace, by an address from its start, and these take `scratch` bytes.
+// A product has copies before it and after it. Tensors that are copied, or that the product writes, have
+// addresses in the workspace, relative to its start, and together take `scratch` bytes.
 struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
-  std::optional<ProductModes> modes;  // none of a product of matrices
+  std::optional<ProductModes> modes;  // empty for a product of matrices
   std::vector<PackedPixels> ahead = {};
   std::optional<PermutedCopy> behind = {};
   bool a_is_near = false, b_is_near = false, d_is_near = false;  // in the workspace
@@ -23,10 +23,10 @@ struct ConvolutionProduct {
 
 struct ConvolutionForm {
   bool fills = false;  // pixels of the result are reached by no window: it is made zero ahead of the products
-  std::vector<ConvolutionProduct> products;  // one after another; none where nothing is to be done
+  std::vector<ConvolutionProduct> products;  // in order; empty if there is nothing to do
 };
 
-// Throws Error as Convolution does. Memory may be that of nobody.
+// Throws Error like Convolution. The memory is not accessed, so it need not exist.
 ConvolutionForm convolution_form(const ConvolutionArguments& arguments, Where where);
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// A as rows that an index names, in gemm(): the threads of the producer copy each of them to its place.
+// A with rows that an index names, in gemm(): the threads of the producer copy each row to its place.
 #pragma once
 
 #include "kernels/gemm/gathered_tile.h"
@@ -9,12 +9,12 @@ namespace ptxbuilder::kernels {
 
 class GatheredOperand {
  public:
-  // It is made in the role of the producer, whose threads all call what follows.
+  // The producer constructs this in its role, and all of its threads call the functions below.
   GatheredOperand(const GemmOperation& o, const GemmParameters& p, const SharedTile& tile)
       : index_(p.get<gptr<s32>>("a_rows")),
         tile_(o.a, tile, p.get<gmem>("A"), p.get<u32>("rows_of_a"), p.get<u32>("K"), p.get<u32>("lda")) {}
 
-  // The next stages have the product's rows from `first` on, and zeros for those from `end` on.
+  // The next stages hold the product's rows from `first` on, with zeros for rows from `end` on.
   void begin(u32 first, u32 end) { tile_.point(index_, first, end); }
   void load(const Stage& s, u32 k) const { tile_.load(s, k); }
 

@@ -1,5 +1,5 @@
-// A tile of shared memory whose rows lie anywhere in a matrix: the threads of a warpgroup copy each to its
-// place.
+// A tile of shared memory whose rows come from anywhere in a matrix: the threads of a warpgroup copy each row
+// to its place.
 #pragma once
 
 #include "ptxbuilder/tile/cooperative_copy.h"
@@ -10,20 +10,20 @@ namespace ptxbuilder::kernels {
 
 class GatheredTile {
  public:
-  // It is made in the role that fills the tile, whose threads all call what follows. The matrix is that of
-  // GatheredRows.
+  // The role that fills the tile constructs this, and all of its threads call the functions below. The matrix
+  // is that of GatheredRows.
   GatheredTile(DType type, const SharedTile& tile, gmem start, u32 rows, u32 cols, u32 stride)
       : tile_(tile),
         copy_(copy_of(type, tile)),
         thread_(tid_x() % kThreads),
         rows_(copy_, start, rows, cols, stride, thread_) {}
 
-  // The next stages have the rows that GatheredRows::point() says.
+  // Selects the rows of the next stages, with the arguments of GatheredRows::point().
   template <class... Rows>
   void point(const Rows&... rows) {
     by_copying([&] { rows_.point(rows...); });
   }
-  // It copies the columns from `col` on.
+  // Copies the columns from `col` on.
   void load(const Stage& s, u32 col) const {
     by_copying([&] { load_async(tile_[s], rows_, col); });
   }
@@ -31,7 +31,7 @@ class GatheredTile {
  private:
   static constexpr int kBytes = 16, kThreads = 128;
 
-  // So many threads copy the tile as have whole rows at once.
+  // The copy uses as many threads as can copy whole rows at once.
   static TiledCopy copy_of(DType type, const SharedTile& tile) {
     const int elements = kBytes / size_of(type), pieces = tile.cols() / elements;
     int rows = 1;

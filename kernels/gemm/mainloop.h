@@ -11,13 +11,13 @@ namespace ptxbuilder::kernels {
 
 class Mainloop {
  public:
-  // It is made in the role of a warpgroup that multiplies `x`'s rows by all of `y`; `scales` are there if the
-  // operation has them.
+  // The role of a warpgroup that multiplies `x`'s rows with all of `y` constructs this; `scales` are present
+  // if the operation has block scales.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
            const std::optional<BlockScales>& scales);
 
-  // Warpgroups in ping-pong multiply one after the other, and this is number `index` of them.
+  // Makes warpgroups in ping-pong multiply one after the other; this is number `index` of them.
   void take_turns(const Turns& turns, u32 index);
 
   // The sums of `work` in this warpgroup's rows of the tile, from `row` on; they are this object's until the

@@ -17,15 +17,15 @@ struct UserParameter {
 // The parameters of a product's kernel.
 class GemmParameters : public Parameters {
  public:
-  // Declares A, B, D and sizes, the operands that the operation has, after them the user's, then `batches`,
-  // and the workspace of a tile that needs one.
+  // Declares A, B, D and the sizes, the operands that the operation has, then the user's parameters, then
+  // `batches`, and the workspace if the tile needs one.
   GemmParameters(Kernel& kernel, const GemmOperation& operation, const TilePlan& tile,
                  const std::vector<UserParameter>& user, Where where);
 
-  // The extents of all modes of an axis but the last, "m0" and "m1" of m.
+  // Returns the extents of all modes of an axis but the last, such as "m0" and "m1" for m.
   std::vector<u32> extents(const std::string& axis, int modes) const;
 
-  // The name of the parameter that says how far its rows are apart.
+  // Returns the name of the parameter with the distance between the matrix's rows.
   static std::string stride_of(const ProductOperandRow& matrix);
 };
 

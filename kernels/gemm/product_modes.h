@@ -52,7 +52,7 @@ struct PixelWindows {
     bool operator==(const Along&) const = default;
   };
   Along w, h;  // the inner and the outer dimension
-  // Channels of a pixel may be those of the next ones too, where pixels lie closer than they are wide.
+  // The channels of a pixel may include those of the next pixels if pixels overlap in memory.
   int64_t channels = 1, images = 1, image_stride = 0;
 
   int64_t all() const { return w.count * h.count * images; }

@@ -79,7 +79,7 @@ struct ProductOperandRow {
     const auto [lines, length] = of_batch(m, n, k);
     return lines * length * (is_by_batch(grouped_rows) ? batches : 1);
   }
-  // A batch has them in lines of so many: one line, but for matrices and what has several along k.
+  // The elements of a batch in lines of equal length: one, except for matrices and shapes with several in k.
   struct Lines {
     int64_t lines, length;
   };

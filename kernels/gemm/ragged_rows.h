@@ -1,4 +1,4 @@
-// Rows that TMA ends where a group of them ends.
+// Rows that TMA cuts off where their group ends.
 #pragma once
 
 #include <algorithm>
@@ -9,21 +9,21 @@
 
 namespace ptxbuilder::kernels {
 
-// TMA ends at the last of a tensor's rows, not at a group's. So the tensor map of rows that are to end with
-// their group has them in three dimensions (as Triton's ragged tensors): at the coordinates
+// TMA stops at the last of a tensor's rows, not at a group's. So the tensor map of rows that must end with
+// their group has these rows in three dimensions (like Triton's ragged tensors): at the coordinates
 //   (column, kRowsEnd - end + row, end, kRowsEnd)
 // which lie a row's stride apart, the first two of them, and the last so far that kRowsEnd steps along it go
 // kRowsEnd rows back, in 64 bits. Rows from `end` on lie outside of the first dimension, whose extent is
 // kRowsEnd, and those before it are where they were. A map that begins so many rows ahead of the tensor would
 // take a dimension less, but an H100 stops at one that begins where there is no memory.
-inline constexpr uint32_t kRowsEnd = 1 << 30;  // of as many rows at most
+inline constexpr uint32_t kRowsEnd = 1 << 30;  // the most rows
 inline u32 row_up_to(u32 row, u32 end) { return row + (u32(kRowsEnd) - end); }
 
-// A matrix as such a tensor; strides are in elements.
+// Returns a matrix as such a tensor; strides are in elements.
 inline runtime::Argument ragged_rows(runtime::View memory, DType type, int64_t columns, int64_t stride) {
   const auto bytes = static_cast<uint64_t>(size_of(type)), row = static_cast<uint64_t>(stride) * bytes;
   const uint64_t back = (uint64_t{1} << 34) * bytes - row;
-  // The coordinates reach beyond these rows, where there is no memory of the matrix's.
+  // The coordinates reach beyond these rows, to addresses where the matrix has no memory.
   return runtime::tensor({memory.address, std::numeric_limits<size_t>::max()}, type,
                          {static_cast<uint64_t>(columns), kRowsEnd, kRowsEnd + 1, kRowsEnd + 1},
                          {row, row, back});

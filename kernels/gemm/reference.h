@@ -201,7 +201,7 @@ inline Approximate output_of_gate(const GemmOperation& o, const Approximate& gat
   return {open * x.value, f.lost_of(gate) * (std::abs(x.value) + x.lost) + std::abs(open) * x.lost};
 }
 
-// The same times a factor of D, rounded: half the distance between the smallest numbers of a type, too.
+// Returns y times a factor of D, rounded; the error includes half the gap between a type's smallest numbers.
 inline command::Expected rounded(const GemmOperation& o, const Approximate& y, double factor) {
   double value = y.value * factor;
   if (is_fp8(o.d)) value = std::clamp(value, -greatest(o.d), greatest(o.d));

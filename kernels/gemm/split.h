@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::kernels {
 
-// One more than `at` occurs in it; "" has one part, which is empty.
+// Returns one part more than the text has separators; "" has one part, which is empty.
 inline std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
   for (size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))

@@ -1,4 +1,4 @@
-// The windows of an operand in gemm(): where their pixels are in the images.
+// The windows of an operand in gemm(): the positions of their pixels in the images.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace ptxbuilder::kernels {
 
-// It turns the number of a window into pixels, by the parameters that windows add to gemm()'s.
+// Converts the number of a window into pixels, with the parameters that windows add to gemm()'s.
 class WindowAxis {
  public:
   // It reads the parameters.
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
-  // Gives the coordinates of a window's first pixel: along w, along h, and its image.
+  // Returns the coordinates of a window's first pixel: along w, along h, and the image.
   std::vector<u32> at(u32 window) const {
     std::vector<u32> all;
     for (const Along& d : along_) {
@@ -27,7 +27,7 @@ class WindowAxis {
     all.push_back(window);
     return all;
   }
-  // Says how far from a window's first pixel that of the taps along w and h is.
+  // Returns the offsets from a window's first pixel to the pixel of the taps along w and h.
   Im2colOffsets offsets(const std::array<u32, 2>& taps) const {
     Im2colOffsets all;
     for (size_t d = 0; d < taps.size(); ++d) all.along.push_back(along_[d].tap + taps[d] * along_[d].spread);

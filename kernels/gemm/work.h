@@ -1,4 +1,4 @@
-// This is what a CTA of a matrix product does next.
+// This describes what a CTA of a matrix product does next.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ struct GroupPart {
 
 // A tile, or some of its stages.
 struct Work {
-  u32 x, y;                  // where the tile begins in the output: x along wgmma's rows, y along its columns
-  std::optional<u32> batch;  // with groups, which of them; their number for rows that are in none
-  u32 first, last;           // the tile's stages from `first` to `last` - 1; with split_k there may be none
-  std::optional<TileParts> parts = {};  // with split_last: who else has stages of it
+  u32 x, y;                  // the tile's beginning in the output: x along wgmma's rows, y along its columns
+  std::optional<u32> batch;  // with groups, the group; their number for rows that are in no group
+  u32 first, last;           // the stages from `first` to `last` - 1; with split_k there may be none
+  std::optional<TileParts> parts = {};  // with split_last: which CTAs have the tile's other stages
   std::optional<GroupPart> group = {};
 };
 
