@@ -1,4 +1,4 @@
-// Strided copies of matrices by a kernel of one's own, for operands that TMA cannot reach where they lie.
+// Strided copies of matrices with a separate kernel, for operands that TMA cannot reach where they are.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct MatrixPlace {
   int64_t stride = 0, batch_stride = 0;  // elements
 };
 
-// This is one copy: what it reads, and where to.
+// One copy: its source and its destination.
 struct MatrixCopy {
   MatrixShape shape;
   int element_bytes = 0;
@@ -42,20 +42,20 @@ struct CopyLaunch {
 };
 inline constexpr size_t kCopyParameters = 9;
 
-// Loads a kernel when it is first needed, and keeps it. Reads and writes each element once, 32 lanes side by
-// side; nothing between the rows is touched. Any thread may call it at any time.
+// Loads a kernel when it is first needed, and keeps it. Each element is read and written once, by 32 adjacent
+// lanes at a time; memory between the rows is not touched. Any thread may call it at any time.
 class MatrixCopier {
  public:
   MatrixCopier(runtime::Device& device, const Compiler& compiler)
       : device_(device), compiler_(compiler), multiprocessors_(device.properties().multiprocessors) {}
 
-  // Loads the kernel of launch_of(); where the matrices lie does not matter.
+  // Loads the kernel of launch_of(); the addresses of the matrices do not matter.
   void prepare(std::span<const MatrixCopy> copies) { kernel(copies); }
 
-  // Makes the launch for matrices that all lie apart. Throws Error for 2^31 blocks of 8 x 512 elements and
-  // more in all of them.
+  // Returns the launch for matrices that do not overlap. Throws Error if all of them together have 2^31 or
+  // more blocks of 8 x 512 elements.
   CopyLaunch launch_of(std::span<const MatrixCopy> copies, runtime::Stream stream);
-  // Queued.
+  // Queues one copy.
   void operator()(const MatrixCopy& copy, runtime::Stream stream);
 
  private:

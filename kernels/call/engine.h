@@ -1,4 +1,4 @@
-// The way of every operation's call, from its arguments to its launches.
+// The path of every operation's call, from its arguments to its launches.
 #pragma once
 
 #include <mutex>
@@ -83,7 +83,7 @@ class CallEngine {
   }
 
  protected:
-  // A plan is what was found for calls with one key.
+  // A plan is what was found for calls with the same key.
   struct Plan {
     runtime::LoadedKernel* kernel;
     Tile tile;
@@ -91,30 +91,30 @@ class CallEngine {
     bool tuned = false;  // found by measuring
   };
 
-  // The functions below are the operation's own part. Their errors name `where`.
+  // The functions below are specific to the operation. Their errors name `where`.
   virtual Placed place(const Arguments& p, Where where) = 0;
   virtual Tile choose(const Placed& placed, Where where) = 0;  // one call at a time
-  // Throws Error where the tile does not suit the call. Gives it with what was left open.
+  // Returns the tile with its open choices filled in. Throws Error if the tile does not suit the call.
   virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
   virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
-  // Gives the kernel from elsewhere, or nullptr to compile make().
+  // Returns a kernel from elsewhere, or nullptr to compile make().
   virtual std::unique_ptr<runtime::LoadedKernel> loaded(const Operation& operation, const Tile& tile) = 0;
   virtual Kernel make(const Operation& operation, const Tile& tile) = 0;
-  // The kernel takes so many bytes of the workspace, ahead of what is moved.
+  // Returns how many bytes of the workspace the kernel uses; they precede the operands that are moved.
   virtual size_t own_bytes(const Plan& plan, const Arguments& p) const = 0;
   virtual std::vector<Tile> tiles_to_measure(const Placed& placed, const Tile& chosen) = 0;
-  // Gives written elements that are no matrices memory of their own, since the caller's are not touched.
+  // Gives written operands that are not matrices memory of their own, because the caller's is not touched.
   virtual void take_scratch(Placed& placed, OperandSets& sets) = 0;
   virtual void launch(const Plan& plan, Placed& placed, const Arguments& p, runtime::View own,
                       Launches& launches) = 0;
-  // Says with what calls cannot be tuned, such as "an epilogue of the user's own"; nullptr where they can.
+  // Returns why calls cannot be tuned, such as "an epilogue of the user's own"; nullptr if they can be.
   virtual const char* why_untunable() const { return nullptr; }
 
   static int multiprocessors_of(const runtime::Device& device, const CallOptions& options) {
     return options.multiprocessors > 0 ? options.multiprocessors : device.properties().multiprocessors;
   }
   static std::string named(const std::string& text) { return std::string(Traits::kName) + ": " + text; }
-  // Gives the source of an operand, which may be in the workspace.
+  // Returns the source of an operand's address, which may be the workspace.
   static size_t source_of(const Operand& x, size_t own, const Arguments& p) {
     const bool is_moved = x.memory.address - p.workspace.address < p.workspace.bytes;
     return is_moved ? SourcedArguments::kWorkspace : own;
@@ -125,7 +125,7 @@ class CallEngine {
   Compiler compiler_;
 
  private:
-  // The operation and its sizes, in the words of a file of tiles.
+  // The operation and its sizes, in the words used in a file of tiles.
   std::string described(const Arguments& p, Where where) {
     const Placed placed = place(p, where);
     return placed.is_empty ? named("a call with nothing to do") : named(call_text(placed));
@@ -165,7 +165,7 @@ class CallEngine {
     if (launches.keeps()) prepared_.add(words_of(p), launches.take(), number);
   }
 
-  // A call as it was asked for: all that is known before anything is queued.
+  // A call as requested: everything that is known before anything is queued.
   struct Request {
     Placed placed;
     Plan plan = {};

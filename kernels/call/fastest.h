@@ -1,4 +1,4 @@
-// The fastest of a call's tiles, as measured on the GPU.
+// The fastest of a call's tiles, measured on the GPU.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace ptxbuilder::kernels {
 
-// Queues one launch of contender `i` over one of several sets of operands.
+// Queues one launch of contender `i` with one of several sets of operands.
 using QueueContender = std::function<void(size_t i, size_t set, runtime::Stream stream)>;
 
-// The index of the one whose launches took the least time. `queue(i, set, stream)` queues one launch of
-// contender `i` over one of `sets` sets of operands; launches are recorded into graphs, so that the host's
-// part is not timed. The contenders take turns, in rounds of bursts of half a millisecond each, so that all
-// meet the same clock; the median over the rounds counts, and the first of those that come within half a
-// percent of the least. Throws Error where the device records no graphs or its clock says nothing, and when a
-// launch fails.
+// Returns the index of the contender whose launches took the least time. `queue(i, set, stream)` queues one
+// launch of contender `i` with one of `sets` sets of operands; launches are recorded into graphs, so that the
+// host's part is not timed. The contenders take turns, in rounds of bursts of half a millisecond each, so
+// that all run at the same clock; the median over the rounds counts, and the first contender within half a
+// percent of the least is returned. Throws Error if the device records no graphs or has no usable clock, and
+// if a launch fails.
 size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const QueueContender& queue);
 
 }  // namespace ptxbuilder::kernels

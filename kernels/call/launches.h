@@ -6,14 +6,14 @@
 
 namespace ptxbuilder::kernels {
 
-// An operand that the kernel does not take where it is: it is copied into the workspace first, or after
-// the kernel from there.
+// An operand that the kernel does not take where it is: it is copied into the workspace before the kernel, or
+// out of the workspace after it.
 struct Moved {
   Operand* operand;
   size_t source;
   bool is_read;
 };
-// It holds up to eight, and takes no memory of the heap.
+// Holds up to eight operands, without allocating heap memory.
 class MovedOperands {
  public:
   void add(Operand& operand, size_t source, bool is_read) { all_.at(count_++) = {&operand, source, is_read}; }
@@ -25,11 +25,11 @@ class MovedOperands {
   size_t count_ = 0;
 };
 
-// Loads the kernels of their copies, which a capture could not wait for. Takes no memory of the heap where
-// they are loaded.
+// Loads the kernels of their copies, because a capture could not wait for loading. Allocates no heap memory
+// if they are already loaded.
 void prepare_copies(MatrixCopier& copier, const MovedOperands& moved);
 
-// An operand that is copied from one place to another; each is at an offset from its source's address.
+// An operand that is copied from one place to another; each place is at an offset from its source's address.
 struct Copied {
   Operand from;
   size_t from_source;
@@ -40,26 +40,26 @@ struct SourcedCopy {
   MatrixCopy copy;
   size_t from_source, to_source;
 };
-// The copies of all of them, by launch: up to kCopiesTogether go together, so that the operands of a product
-// take one launch; where there are more, such as those of many batches, each has its own, whose kernel is one
-// for all.
+// Returns the copies of all operands, grouped by launch: up to kCopiesTogether copies share one, so that the
+// operands of a product take one launch; if there are more, as with many batches, each copy has its own
+// launch, and all use the same kernel.
 inline constexpr size_t kCopiesTogether = 3;
 std::vector<std::vector<SourcedCopy>> copies_together(std::span<const Copied> all);
-// Queues the launches of a call in their order, and where it `keeps` them, makes a PreparedCall of them.
+// Queues the launches of a call in their order, and if it `keeps` them, turns them into a PreparedCall.
 class Launches {
  public:
-  // The copier and the sources have to outlive this object. Errors name `where`.
+  // The copier and the sources must outlive this object. Errors name `where`.
   Launches(MatrixCopier& copier, std::span<const uint64_t> sources, runtime::Stream stream, bool keeps,
            Where where)
       : copier_(copier), sources_(sources), stream_(stream), keeps_(keeps), where_(where) {}
 
   std::span<const uint64_t> sources() const { return sources_; }
-  // A call of more launches, such as copies of many batches, is not kept.
+  // A call with more launches, such as copies of many batches, is not kept.
   static constexpr size_t kMostKept = 64;
 
-  // Queues on the call's stream, whatever the options say. Throws Error as LoadedKernel::launch() does.
+  // Queues on the call's stream, whatever the options say. Throws Error like LoadedKernel::launch().
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments);
-  // Copies operands to other places, in as few launches as copies_together() says.
+  // Copies operands to other places, in launches that are grouped with copies_together().
   void copy(std::span<const Copied> all);
 
   bool keeps() const { return keeps_; }

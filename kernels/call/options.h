@@ -12,13 +12,13 @@ namespace ptxbuilder::kernels {
 // The options that the calls of all operations share.
 struct CallOptions {
   LoadOptions compiler = {};
-  int multiprocessors = 0;  // that a launch may take; 0: all of the device
-  // A call is measured when it comes for the first time, as tune() does, unless it comes in a capture, or the
-  // device is no GPU.
+  int multiprocessors = 0;  // that a launch may take; 0: all of the device's
+  // A call is measured the first time it is made, like with tune(), unless it is made in a capture, or the
+  // device is not a GPU.
   bool tune = false;
-  // tune() keeps what it found in this file, and looks there first. It is a file in
-  // ~/.cache/ptxbuilder/OPERATION for each GPU, version and choice of tiles unless said, "" for nowhere. That
-  // it cannot be read or written is said once, by log(), and is no error.
+  // tune() keeps its results in this file, and looks there first. By default it is a file in
+  // ~/.cache/ptxbuilder/OPERATION for each GPU, version and choice of tiles; "" means no file. If it cannot
+  // be read or written, log() reports this once, and it is not an error.
   std::optional<std::string> tuned_file = std::nullopt;
 };
 

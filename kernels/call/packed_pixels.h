@@ -10,9 +10,9 @@
 
 namespace ptxbuilder::kernels {
 
-// Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8, and those after their channels
-// are zeros. A line of the copy begins `before` pixels ahead of the image's and has `packed_width`, and
-// those outside of the image are zeros; lines and images follow each other without gaps.
+// Pixels of 16-bit elements become pixels of `packed` elements, 4 or 8; the elements after their channels are
+// zeros. A line of the copy begins `before` pixels ahead of the image's line and has `packed_width` pixels;
+// pixels outside of the image are zeros; lines and images follow each other without gaps.
 struct PackedPixels {
   int channels = 1, packed = 4;
   int64_t width = 1, lines = 1, images = 1;
@@ -33,9 +33,9 @@ class PixelPacker {
  public:
   PixelPacker(runtime::Device& device, const LoadOptions& options);
 
-  // Queued. Throws Error for 2^31 pixels and more.
+  // Queues one copy. Throws Error for 2^31 or more pixels.
   void operator()(const PackedPixels& copy, runtime::Stream stream);
-  // Loads the kernel, which a capture could not wait for.
+  // Loads the kernel, because a capture could not wait for loading.
   void prepare(const PackedPixels& copy) { kernel(copy); }
 
  private:

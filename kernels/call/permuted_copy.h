@@ -1,5 +1,5 @@
-// Copies of tensors whose modes come in another order, by a kernel of one's own: for operands that a product
-// takes in no other way.
+// Copies of tensors whose modes change their order, with a separate kernel: for operands that a product takes
+// in no other way.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Element (i, j, ..) is i from[0] + j from[1] + .. elements after the one address, and likewise after the
-// other, where no two are in one place. Elements have 1, 2 or 4 bytes, to which addresses are aligned.
+// Element (i, j, ..) is i from[0] + j from[1] + .. elements after the source address, and likewise after the
+// destination, where no two share a place. Elements have 1, 2 or 4 bytes, to which addresses are aligned.
 struct PermutedCopy {
   struct Mode {
     int64_t extent, from, to;
@@ -23,9 +23,9 @@ struct PermutedCopy {
   runtime::View from = {}, to = {};
 };
 
-// A copy goes by blocks of 64 x 64 elements, and either axis goes along two modes: a block has `box`
-// elements of the inner one, and 64 / box of the outer one. It is read along columns, and where the kernel
-// `transposes` it is written along rows; accesses have `vector` elements.
+// A copy is divided into blocks of 64 x 64 elements, and either axis extends along two modes: a block has
+// `box` elements of the inner mode, and 64 / box of the outer one. It is read along columns, and written
+// along rows if the kernel `transposes`; accesses have `vector` elements.
 struct PermutedCopyForm {
   static constexpr size_t kOuter = 5;
 
@@ -41,9 +41,9 @@ struct PermutedCopyForm {
 // Throws Error for a copy of more than 9 modes that do not fold.
 PermutedCopyForm form_of(const PermutedCopy& copy);
 
-// The kernel for all forms of these bytes, vectors, boxes and ways. Parameters: from, to (pointers); for the
-// inner and the outer mode of rows and of columns, and for each outer mode, u32 extent, u64 from, to. Strides
-// are in elements. Any grid (g, 1, 1) serves.
+// Returns the kernel for all forms with these bytes, vectors, boxes and directions. Parameters: from, to
+// (pointers); for the inner and the outer mode of rows and of columns, and for each outer mode, u32 extent,
+// u64 from, to. Strides are in elements. Any grid (g, 1, 1) may be used.
 Kernel permuted_copy(const PermutedCopyForm& form);
 
 // Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.
@@ -51,9 +51,9 @@ class PermutedCopier {
  public:
   PermutedCopier(runtime::Device& device, const LoadOptions& options);
 
-  // Queued. Nothing between the elements of `to` is touched.
+  // Queues one copy. Memory between the elements of `to` is not touched.
   void operator()(const PermutedCopy& copy, runtime::Stream stream);
-  // Loads the kernel, which a capture could not wait for.
+  // Loads the kernel, because a capture could not wait for loading.
   void prepare(const PermutedCopy& copy) { kernel(form_of(copy)); }
 
  private:

@@ -1,4 +1,4 @@
-// Plans say what was found for a call of each kind, by which the next one of that kind is launched.
+// Plans hold what was found for each kind of call, with which the next call of that kind is launched.
 #pragma once
 
 #include <array>
@@ -11,14 +11,14 @@
 
 namespace ptxbuilder::kernels {
 
-// Plans by keys of `words` numbers. Any thread may call it at any time.
+// Plans with keys of `words` numbers. Any thread may call it at any time.
 template <size_t words, class Plan>
 class Plans {
  public:
   using Key = std::array<uint64_t, words>;
 
-  // The plan that is kept for the key, else what `make` gives, which is then kept. Several may make one at
-  // once, and the first is kept. Throws what `make` throws, and keeps nothing.
+  // Returns the plan that is kept for the key, or else what `make` returns, which is then kept. Several
+  // threads may make one at once, and the first is kept. Throws what `make` throws, and then keeps nothing.
   template <class Make>
   Plan get(const Key& key, Make&& make) {
     {
@@ -31,7 +31,7 @@ class Plans {
     return all_.emplace(key, std::move(made)).first->second;
   }
 
-  // It takes the place of the one that is kept, if any.
+  // Replaces the plan that is kept for the key, if any.
   void replace(const Key& key, Plan plan) {
     const std::lock_guard lock(mutex_);
     all_.insert_or_assign(key, std::move(plan));

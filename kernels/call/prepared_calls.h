@@ -17,14 +17,14 @@
 
 namespace ptxbuilder::kernels {
 
-// The value of an argument: that of one of the call's sources, and a number more.
+// The value of an argument: the value of one of the call's sources, plus a number.
 struct ArgumentSource {
   size_t source;
   uint64_t more;
 };
 
-// The arguments of a launch, and where the value of each comes from: from one of the call's `sources`, which
-// are addresses and bits of scalars, or from none.
+// The arguments of a launch, and the origin of each value: one of the call's `sources`, which are addresses
+// and bits of scalars, or none of them.
 class SourcedArguments {
  public:
   // The first sources of every call: the number 0, and the address of its workspace.
@@ -35,7 +35,7 @@ class SourcedArguments {
   }
 
   // Adds what `make` returns: a scalar, whose bits are the source's, or memory, which is at an offset from
-  // the source's address. One that comes from no source has the same value in all calls of the form.
+  // the source's address. An argument without a source has the same value in all calls of the form.
   template <class Make>
   void add(size_t source, Make&& make) {
     list_.add(std::forward<Make>(make));
@@ -52,19 +52,19 @@ class SourcedArguments {
   std::vector<ArgumentSource> from_;
 };
 
-// The launches of a call, in their order; none where there is nothing to do. Whoever launches it has to know
-// that its addresses are aligned as those of the call that was checked, and that what it writes is apart
-// from all else: neither is looked at.
+// The launches of a call, in their order; empty if there is nothing to do. The caller must make sure that the
+// addresses are aligned like those of the call that was checked, and that what the call writes does not
+// overlap anything else: neither is checked.
 class PreparedCall {
  public:
-  // Adds a launch that was queued, so that its arguments are checked. Without a grid it has the one of the
-  // kernel's rule, which must not follow from a scalar that has a source. Throws Error as
-  // LoadedKernel::prepare() does.
+  // Adds a launch that was queued, so that its arguments are checked. Without a grid, it uses the grid of the
+  // kernel's rule, which must not depend on a scalar that has a source. Throws Error like
+  // LoadedKernel::prepare().
   void add(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
            Where where);
 
   bool is_empty() const { return steps_.empty(); }
-  // Queues the launches, with the values that the sources have now.
+  // Queues the launches, with the current values of the sources.
   void operator()(std::span<const uint64_t> sources, runtime::Stream stream) const;
 
  private:
@@ -75,21 +75,21 @@ class PreparedCall {
   std::vector<Step> steps_;
 };
 
-// Says whether no byte belongs to both.
+// Returns whether no byte belongs to both.
 inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
   return y.address - x.address >= x.bytes && x.address - y.address >= y.bytes;
 }
 
-// Says whether a workspace whose first `bytes` are taken is large enough, aligned, and apart from the
-// operands' memory as a whole. check_workspace() has the last word on one that is not.
+// Returns whether a workspace whose first `bytes` are used is large enough, aligned, and apart from the
+// operands' memory as a whole. If not, check_workspace() decides.
 bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
                         std::initializer_list<runtime::View> operands);
 
 uint64_t next_number_of_calls();  // no other object has it, nor had it before
 
-// This is what was found for calls, by their form: `words` numbers that say all of a call but its sources and
-// its stream. `words_of` of a function is called with a function that takes the place of each word, from 0
-// on, and the word. Any thread may call all functions at any time.
+// The results found for calls, by their form: `words` numbers that describe all of a call but its sources and
+// its stream. A `words_of` function is called with a function that takes the index of each word, from 0 on,
+// and the word. Any thread may call all functions at any time.
 template <size_t words, class Value>
 class ByForm {
  public:
@@ -97,8 +97,8 @@ class ByForm {
   // end of this object.
   template <class WordsOf>
   const Value* find(const WordsOf& words_of) {
-    // Most calls of a thread are like its last one, which is found without the lock, and word by word: to
-    // compare a form as a whole would wait until it has been written.
+    // Most calls of a thread are like its last one, which is found without the lock, and word by word:
+    // comparing a whole form would have to wait until the form has been written.
     struct Last {
       uint64_t owner = 0;
       Form form;
@@ -117,11 +117,11 @@ class ByForm {
     return last.value.get();
   }
 
-  // It is another number after each clear().
+  // Returns a number that changes with each clear().
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
 
-  // Keeps what was found for a call when number() was `number`. Nothing is kept where clear() has come since:
-  // it may follow from the kernel of before.
+  // Keeps what was found for a call when number() was `number`. Nothing is kept if clear() was called since:
+  // the value may depend on the previous kernel.
   template <class WordsOf>
   void add(const WordsOf& words_of, Value value, uint64_t number) {
     auto kept = std::make_shared<const Value>(std::move(value));
@@ -131,7 +131,7 @@ class ByForm {
     known_.emplace(form_of(words_of), std::move(kept));
   }
 
-  // Forgets all of them: calls are to have another kernel from now on.
+  // Forgets all values, because calls use another kernel from now on.
   void clear() {
     const std::lock_guard lock(mutex_);
     known_.clear();

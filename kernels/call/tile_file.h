@@ -1,4 +1,4 @@
-// A file of the user's that says which tile was the fastest for a call, as measured on this machine.
+// A file of the user's with the tile that was the fastest for each call, as measured on this machine.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,24 @@
 
 namespace ptxbuilder::kernels {
 
-// OPERATION/GPU-SMs-VERSION-HASH.txt in the folder of the cache of kernels; "" where there is no such folder.
-// `hash` tells files apart by what tiles are offered.
+// Returns OPERATION/GPU-SMs-VERSION-HASH.txt in the kernel cache's folder; "" if there is no such folder.
+// `hash` distinguishes files by the tiles that are offered.
 std::string default_tile_file(const std::string& operation, const runtime::DeviceProperties& device,
                               int multiprocessors, uint64_t hash);
 
-// Lines "CALL TILE": the last one of a call counts; a call has always as many words, with a space
-// between, and a tile is one. Processes may share a file: each adds whole lines at its end. What cannot be
-// read or written is said once, by log() of ptxbuilder/log.h, and nothing else fails by it. Any thread may
+// Lines "CALL TILE": the last line of a call counts; a call always has the same number of words, with a space
+// between them, and a tile is one word. Processes may share a file: each appends whole lines. A failure to
+// read or write is reported once, with log() of ptxbuilder/log.h, and has no other effect. Any thread may
 // call it at any time.
 class TileFile {
  public:
-  // "" keeps what is found for this object alone. The file is first read when it is asked. `is_tile` may
-  // throw Error, which counts as no.
+  // With "", results are only kept in this object. The file is read at the first lookup. `is_tile` may throw
+  // Error, which counts as false.
   TileFile(std::string path, size_t words, std::function<bool(const std::string& tile)> is_tile)
       : path_(std::move(path)), words_(words), is_tile_(std::move(is_tile)) {}
 
-  // Gives what `parse` makes of the call's tile. It throws Error for a tile that does not suit the call,
-  // which is then passed over.
+  // Returns what `parse` makes of the call's tile. `parse` throws Error for a tile that does not suit the
+  // call, and the tile is then skipped.
   template <class Parse>
   auto find(const std::string& call, const Parse& parse) -> std::optional<decltype(parse(call))> {
     const std::lock_guard lock(mutex_);

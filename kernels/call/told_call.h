@@ -1,4 +1,4 @@
-// A call of an operation as tools and errors tell it.
+// Describes a call of an operation to tools and in errors.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::kernels {
 
-// Runs `body` in a range of NVTX where a tool listens. An error of the device, or of a kernel on it, then
-// says which call this is, which may not be the one that failed: kernels fail when they run. `described`
-// gives the operation and its sizes.
+// Runs `body` in an NVTX range if a tool listens. An error of the device, or of a kernel on it, then names
+// this call, which may not be the one that failed, because kernels fail when they run. `described` returns
+// the operation and its sizes.
 template <class Described, class Body>
 void told_call(Described described, Body body) {
   constexpr const char* kHowToWatch =

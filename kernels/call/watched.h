@@ -7,11 +7,11 @@
 
 namespace ptxbuilder::kernels {
 
-// Kernels that are made while it lives have the limit of milliseconds that PTXBUILDER_WATCHDOG says, such as
-// 1000 (ptxbuilder/tile/watchdog.h); without that variable, or in a WatchdogScope, it does nothing.
+// Kernels that are made during its lifetime have the limit in milliseconds that PTXBUILDER_WATCHDOG sets,
+// such as 1000 (ptxbuilder/tile/watchdog.h); without that variable, or in a WatchdogScope, it does nothing.
 class WatchedKernels {
  public:
-  // Throws Error for a value that is no limit.
+  // Throws Error for a value that is not a valid limit.
   WatchedKernels();
 
  private:

@@ -1,4 +1,4 @@
-// A hash of words: sizes and strides, where similar ones are common.
+// A hash of words: sizes and strides, among which similar ones are common.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace ptxbuilder::kernels {
 struct WordsHash {
   template <size_t N>
   size_t operator()(const std::array<uint64_t, N>& words) const {
-    uint64_t lanes[4] = {};  // which the processor computes side by side
+    uint64_t lanes[4] = {};  // the processor computes them in parallel
     for (size_t i = 0; i < N; i += 4)
       for (size_t lane = 0; lane < 4 && i + lane < N; ++lane)
         lanes[lane] = mixed(lanes[lane], words[i + lane]);

@@ -25,8 +25,8 @@ class BlockScales {
   void load(const Stage& stage, u32 kt, const Work& work, const std::optional<u32>& groups,
             const std::vector<u32>& of_a, const std::vector<u32>& of_b) const;
 
-  // A stage's sums are multiplied by these: of A by two numbers of each thread, for its rows, and of B by one
-  // for each block that the tile reaches into, or by one for each column, which are read where they lie.
+  // A stage's sums are multiplied by these factors: for A, two numbers in each thread, for its rows; for B,
+  // one for each block that the tile overlaps, or one for each column, which is read in place.
   struct Factors {
     RegisterTile<f32> rows;
     std::vector<f32> blocks;
@@ -35,8 +35,8 @@ class BlockScales {
   // Reads the factors of a warpgroup's rows of the tile, from `row` on.
   Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
 
-  // Stages of a turn of the loop: four are up to 14 % faster than one, and eight 2 % more, but take ptxas
-  // seconds. Factors of columns have no registers for that: ptxas would load those of all ahead.
+  // Stages per iteration of the loop: four are up to 14 % faster than one, and eight 2 % more, but ptxas
+  // takes seconds for eight. Factors of columns lack the registers: ptxas would load all of them ahead.
   int stages_of_turn() const { return by_column_ ? 1 : 4; }
 
   // Returns a stage to the producer after all lanes of a warp have read the factors they need from it.

@@ -20,8 +20,8 @@ class Mainloop {
   // Makes warpgroups in ping-pong multiply one after the other; this is number `index` of them.
   void take_turns(const Turns& turns, u32 index);
 
-  // The sums of `work` in this warpgroup's rows of the tile, from `row` on; they are this object's until the
-  // next run. `under`, if any, stores the tile before while the first products run.
+  // Returns the sums of `work` in this warpgroup's rows of the tile, from `row` on; this object owns them
+  // until the next run. `under`, if any, stores the previous tile while the first products run.
   Accumulator& run(const Work& work, u32 row, DeferredStore* under);
 
  private:

@@ -16,7 +16,7 @@ Operand matrix_operand(const char* name, const DeviceMatrix& m, int64_t rows, in
 // Returns the number of columns of D, from the first on, that TMA can store without writing beyond them: it
 // writes whole units of 16 B at the end of a row (measured on an H100).
 int64_t columns_by_tma(const Operand& d);
-// Says whether each batch begins as many strides after the one before as it has rows: so the kernel finds C.
+// Returns whether consecutive batches begin `rows` strides apart, as the kernel assumes for C.
 bool batches_touch(const Operand& matrix);
 // Returns whether threads of the kernel store D, which TMA cannot.
 bool stored_by_threads(const Operand& d);

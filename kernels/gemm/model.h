@@ -49,7 +49,7 @@ double clock_of(double watts, const ModelConstants& constants);
 
 // Returns the number of tiles of the output, over all batches, counted whole; no tile is divided.
 double tiles_of(const GemmTile& tile, const GemmSize& size);
-// Blocks of tiles that the CTAs of a cluster have side by side, with those outside of the output.
+// Returns the number of blocks of tiles that a cluster's CTAs take together, with tiles outside the output.
 double blocks_of(const GemmTile& tile, const GemmSize& size);
 // The rows and columns of the last tile that are outside the output.
 struct Outside {

@@ -12,10 +12,10 @@ namespace ptxbuilder::kernels {
 // TMA stops at the last of a tensor's rows, not at a group's. So the tensor map of rows that must end with
 // their group has these rows in three dimensions (like Triton's ragged tensors): at the coordinates
 //   (column, kRowsEnd - end + row, end, kRowsEnd)
-// which lie a row's stride apart, the first two of them, and the last so far that kRowsEnd steps along it go
-// kRowsEnd rows back, in 64 bits. Rows from `end` on lie outside of the first dimension, whose extent is
-// kRowsEnd, and those before it are where they were. A map that begins so many rows ahead of the tensor would
-// take a dimension less, but an H100 stops at one that begins where there is no memory.
+// The strides of the first two of these are a row's stride, and that of the last is so large that kRowsEnd
+// steps along it go kRowsEnd rows back, in 64 bits. Rows from `end` on are outside of the first, whose extent
+// is kRowsEnd, and earlier rows are where they were. A map that begins that many rows before the tensor would
+// save one dimension, but an H100 stops at a map that begins where there is no memory.
 inline constexpr uint32_t kRowsEnd = 1 << 30;  // the most rows
 inline u32 row_up_to(u32 row, u32 end) { return row + (u32(kRowsEnd) - end); }
 
