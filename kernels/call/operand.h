@@ -48,9 +48,9 @@ int64_t stride_of(int64_t count, int64_t stride);
 // Returns the bytes from the first element to the end of the last one; 0 if the operand is empty.
 __int128 extent_bytes(const Operand& x);
 
-// Says whether two operands may share a byte. They do not where one ends before the other begins, and where
-// both consist of equal steps that each have a part of its own, as columns of one larger matrix, heads of
-// a row, or planes of a batch do. Others that lie between each other count as sharing.
+// Returns whether two operands may share a byte. They do not if one ends before the other begins, or if both
+// consist of equal steps in which each has its own part, like columns of one larger matrix, heads of a row,
+// or planes of a batch. Other operands that are interleaved count as sharing.
 bool may_share(const Operand& x, const Operand& y);
 
 // Returns whether each element of one is at the same address as that of the other, if they have equal
@@ -89,7 +89,7 @@ size_t workspace_bytes(const Operand& x, int64_t unit = 1);
 size_t count_of_copies(const Operand& from);
 std::vector<MatrixCopy> copies_of(const Operand& from, const Operand& to);
 
-// The argument for a tensor map of the columns and of all outer dimensions, or the first `outer` of them.
+// Returns the argument for a tensor map of the columns and all outer dimensions, or the first `outer` ones.
 runtime::Argument tensor(const Operand& x, size_t outer = Operand::kMostOuter);
 
 }  // namespace ptxbuilder::kernels

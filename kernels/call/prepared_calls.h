@@ -1,5 +1,5 @@
-// Calls that were asked for before: one that differs from another in addresses, in the values of scalars and
-// in the stream alone skips the checks that these do not change, which take most of the host's time.
+// Calls that were made before: a call that differs only in addresses, in the values of scalars and in the
+// stream skips the checks that these do not affect, which take most of the host's time.
 #pragma once
 
 #include <atomic>
@@ -93,8 +93,8 @@ uint64_t next_number_of_calls();  // no other object has it, nor had it before
 template <size_t words, class Value>
 class ByForm {
  public:
-  // The value for calls of that form, or nullptr. It is there until the thread's next find(), also after the
-  // end of this object.
+  // Returns the value for calls of that form, or nullptr. It remains valid until the thread's next find(),
+  // even after the end of this object.
   template <class WordsOf>
   const Value* find(const WordsOf& words_of) {
     // Most calls of a thread are like its last one, which is found without the lock, and word by word:

@@ -32,7 +32,7 @@ struct PlacedProduct {
   bool is_empty = false;           // there is nothing to do
   const ProductModes* modes = nullptr;
 
-  // The product in whole tiles, as the kernel counts them where there are modes; else it is as it is.
+  // Returns the size in whole tiles, as the kernel counts them, if there are modes; otherwise just the size.
   GemmSize size_in(const GemmTile& tile) const;
 
   std::vector<const Operand*> operands() const;

@@ -35,14 +35,14 @@ struct GemmGridRule {
 GemmGridRule gemm_grid_rule(const GemmOperation& operation, const GemmTile& tile,
                             const std::string& multiprocessors = "multiprocessors");
 
-// Bytes of the kernel's parameter "workspace", which with split_last is where CTAs leave sums for each other;
-// 0 without. They may hold anything. Launches that overlap need one each.
+// Returns the bytes of the kernel's parameter "workspace", which CTAs use with split_last to pass sums on; 0
+// without. The workspace may hold anything. Launches that overlap each need their own.
 size_t gemm_workspace_bytes(const GemmTile& tile, const GemmGrid& grid);
 
-// This is how `ctas` CTAs do tiles of `depth` stages each: first whole ones, as often as there is one for
-// each CTA, and then the rest, where each group of `tiles` of them is divided along k into equal shares of
-// `ctas` CTAs. The CTAs of different groups that have the same share read the same stages at the same time,
-// which L2 then holds for all of them.
+// The way in which `ctas` CTAs process tiles of `depth` stages each: first whole tiles, as long as there is
+// one for each CTA, and then the rest, where each group of `tiles` tiles is divided along k into equal shares
+// for `ctas` CTAs. The CTAs of different groups that have the same share read the same stages at the same
+// time, which L2 then holds for all of them.
 struct TileDivision {
   int64_t waves;  // of whole tiles
   int64_t rest, groups, tiles, ctas;
@@ -50,21 +50,21 @@ struct TileDivision {
 // `split`: GemmTile::split_last.
 TileDivision tile_division(int64_t tiles, int64_t ctas, int64_t depth, int split);
 
-// Says what each CTA of the grid does, in a kernel with the clusters that the tile names. Every role that
-// asks gets the same work in the same order. The tiles of all batches lie one below the other, and each
-// batch is rounded up to whole clusters. Groups of k are batches of the output; groups of rows follow each
-// other, each in whole blocks of a cluster's tiles.
+// Determines the work of each CTA of the grid, in a kernel with the clusters that the tile specifies. All
+// roles get the same work in the same order. The tiles of all batches are stacked, and each batch is rounded
+// up to whole clusters. Groups of k are batches of the output; groups of rows follow each other, each in
+// whole blocks of a cluster's tiles.
 class TileScheduler {
  public:
-  // `batches` is how many products there are, if the operation has batches; of one in groups, these say where
-  // they are.
+  // `batches` is the number of products, if the operation has batches; with groups, `groups` says where the
+  // groups are.
   TileScheduler(const GemmOperation& operation, const GemmTile& tile, u32 m, u32 n, u32 k,
                 const std::optional<u32>& batches, const std::optional<GroupSchedule>& groups);
 
-  // Stages of a tile.
+  // Returns the number of stages of a tile.
   u32 depth() const { return depth_; }
-  // The stages of all tiles that this CTA does, in all turns together, if tiles are not divided. The number
-  // is the same for all CTAs of a cluster. Not of groups, which the device counts.
+  // Returns the number of stages of all tiles that this CTA processes, in all turns together, if tiles are
+  // not divided. It is the same for all CTAs of a cluster. Not for groups, which the device counts.
   u32 stages_of_cta() const;
 
   // Runs `body` for each piece of this CTA's work; if tiles are not divided, only for the pieces that

@@ -1,5 +1,5 @@
-// The product of rows that are divided among ranks: D = A B^T, where each rank has some rows of A, and all
-// rows of D of its own B.
+// The product of rows that are divided among ranks: D = A B^T, where each rank has some rows of A, and gets
+// all rows of D for its own B.
 #pragma once
 
 #include "kernels/ranks/tile.h"
@@ -7,9 +7,9 @@
 
 namespace ptxbuilder::kernels {
 
-// A launch for each rank, all at once. Rank r begins with its own rows of A; who loads them for the first
-// column of tiles sends them on to rank r + 1 by TMA from where they lie in shared memory, and so do the
-// ranks after it, but the last: each row crosses each link once, and no CTA only communicates.
+// There is a launch for each rank, all at once. Rank r begins with its own rows of A; the CTA that loads them
+// for the first column of tiles sends them on to rank r + 1 by TMA from shared memory, and so do the ranks
+// after it, except the last: each row crosses each link once, and no CTA only communicates.
 //   A                   rows of K: this rank's
 //   gathered            ranks x rows of K: where the other ranks' rows come to, and `next_gathered`
 //                       is that of rank r + 1

@@ -1,11 +1,11 @@
-// This adds up all ranks' rows and a residual, and gives the RMS norm of the sum.
+// This adds up all ranks' rows and a residual, and computes the RMS norm of the sum.
 #pragma once
 
 #include "kernels/rows/operation.h"
 
 namespace ptxbuilder::kernels {
 
-// It has the tensors and numbers that a rank gives, and is none of row_operations().
+// Returns the operation with the tensors and numbers that a rank passes; it is not one of row_operations().
 RowOperation all_reduce_rms_norm();
 
 // It is one launch for each rank, all at once. Each rank stores its rows of x into the memory of every rank,

@@ -1,5 +1,5 @@
-// The consumers' loop of a product of ranks: it sums a tile up, and stores the tile before under the first
-// sums.
+// The consumers' loop in a product of ranks: it adds up the sums of a tile, and stores the previous tile
+// during the first steps.
 #pragma once
 
 #include "ptxbuilder/product/mma.h"

@@ -1,4 +1,4 @@
-// Products of ranks have this in common: their parameters, and operands as they are stored.
+// The parts that all products of ranks share: their parameters, and operands as they are stored.
 #pragma once
 
 #include <string>
@@ -37,7 +37,7 @@ class RankedParameters : public Parameters {
   u32 number(const char* name) const { return get<u32>(name); }
 };
 
-// It gives the epilogue that multiplies products by their scale; none where they have none.
+// Returns the epilogue that multiplies products by their scale; empty if there is no scale.
 inline Epilogue scaled_by(const RankedTile& t, const RankedParameters& p) {
   if (!t.is_scaled) return nullptr;
   return [factor = f32(p.get<gptr<f32>>("scale")[0])](const RegisterTile<f32>& x, const PanelPlace&) {
@@ -45,7 +45,7 @@ inline Epilogue scaled_by(const RankedTile& t, const RankedParameters& p) {
   };
 }
 
-// They say how B is stored in a stage.
+// These functions describe how B is stored in a stage.
 inline TileShape ranked_b_tile(const RankedTile& t) {
   return t.b_along_n ? TileShape{t.bk(), t.bn} : TileShape{t.bn, t.bk()};
 }

@@ -1,4 +1,4 @@
-// This is an all-reduce of several ranks with a residual and an RMS norm, as one call on the host of each.
+// An all-reduce of several ranks with a residual and an RMS norm, as one call on the host of each rank.
 //
 //   RankedNorm norm(*device);
 //   RankedNormArguments p;
@@ -16,36 +16,36 @@
 
 namespace ptxbuilder::kernels {
 
-// It computes new_residual = the sum of all ranks' x, in the order of ranks, + residual, and y = its RMS norm
-// * weight: the same bits on all ranks where they give the same residual and weight. Tensors are as those of
-// rms_norm in Rows, at multiples of 16 bytes or, where the adjacent columns have fewer bytes, at multiples of
-// those.
+// Computes new_residual = the sum of all ranks' x, in the order of ranks, + residual, and y = its RMS norm *
+// weight, with the same bits on all ranks if their residuals and weights are the same. Tensors are like those
+// of rms_norm in Rows; they begin at multiples of 16 bytes or, if the adjacent columns have fewer bytes, at
+// multiples of that number.
 struct RankedNormArguments {
   int rank = 0;
-  // Ranks exchange rows through this memory of each rank, at the addresses where this one's kernels reach it.
-  // All have the same amount, and no other operation uses it. Calls that may run at once each need their own.
-  // Before the first call all of it that kExchangeBytes covers is zeros.
+  // Ranks exchange rows through this memory of each rank, at the addresses that this rank's kernels use. All
+  // ranks have the same amount, and no other operation uses it. Calls that may run at once each need their
+  // own. Before the first call, the part that kExchangeBytes covers must be zeros.
   std::vector<runtime::View> memory = {};
   RowOperand x;
   std::optional<RowOperand> residual = {}, weight = {};
   RowOperand y, new_residual;
   float epsilon = 1e-6F;
-  int multiprocessors = 0;  // The launch takes this many, the same on all ranks; 0 means all of the device's.
+  int multiprocessors = 0;  // SMs that a launch takes, the same on all ranks; 0: all of the device's
   runtime::Stream stream = {};
 };
 
-// It keeps kernels, and must not outlive its device. Any thread may call it at any time.
+// Keeps kernels, and must not outlive its device. Any thread may call it at any time.
 class RankedNorm {
  public:
   explicit RankedNorm(runtime::Device& device, const CallOptions& options = {});
   ~RankedNorm();
 
-  // It gives the bytes of exchange memory that each rank has for x of so many bytes at most.
+  // Returns the bytes of exchange memory that each rank needs for an x of at most `bytes` bytes.
   static size_t memory_bytes(int ranks, size_t bytes);
 
-  // It queues one call. All ranks have to come to it, with the same sizes, on GPUs of one kind, and with
-  // their memory reachable: Device::reach() in one process, or memory that a process group shares. Throws
-  // Error that names the tensor, the rule and the value.
+  // Queues one call. All ranks must make it, with the same sizes, on GPUs of one kind, and with their memory
+  // reachable: with Device::reach() in one process, or as memory that a process group shares. Throws Error
+  // that names the tensor, the rule and the value.
   void operator()(const RankedNormArguments& arguments, Where where = Where::here());
 
  private:

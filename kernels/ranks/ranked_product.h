@@ -1,4 +1,4 @@
-// Products of several ranks, as one call on the host of each.
+// Products of several ranks, as one call on the host of each rank.
 //
 //   RankedProduct product(*device, RankedForm::all_gather);
 //   RankedArguments p;
@@ -26,35 +26,35 @@ enum class RankedForm : uint8_t { all_gather, reduce_scatter };
 // Matrices are row-major and have no gaps.
 struct RankedArguments {
   int rank = 0;
-  // The memory by which ranks exchange rows, of each rank, as kernels of this one reach it. It is the
-  // product's until that is done: calls that may run at once need one each. Before the first call all of it
-  // that kExchangeBytes covers is zeros.
+  // Ranks exchange rows through this memory of each rank, at the addresses that this rank's kernels use. The
+  // product owns it until the product is done: calls that may run at once each need their own. Before the
+  // first call, the part that kExchangeBytes covers must be zeros.
   std::vector<runtime::View> memory = {};
   int64_t rows = 0, n = 0, k = 0;
   runtime::View a = {}, b = {}, d = {};
   runtime::View kept = {};     // An all-gather keeps all ranks' A here, ranks x `rows` of k.
-  runtime::View scale = {};    // It is one f32.
-  DType type = DType::bf16;    // A and B are of bf16, f16 or e4m3.
-  DType d_type = DType::bf16;  // It is the same, or of e4m3 bf16 or f16.
-  bool b_along_n = false;      // B is k rows of n, which 16-bit types may be.
-  int multiprocessors = 0;     // that it may take; 0: all of the device's
+  runtime::View scale = {};    // This is one f32.
+  DType type = DType::bf16;    // A and B may be bf16, f16 or e4m3.
+  DType d_type = DType::bf16;  // This is the same type, or for e4m3, bf16 or f16.
+  bool b_along_n = false;      // B is k rows of n, which 16-bit types allow.
+  int multiprocessors = 0;     // that a launch may take; 0: all of the device's
   runtime::Stream stream = {};
 };
 
-// Keeps kernels. Not to outlive its device. Any thread may call it at any time.
+// Keeps kernels, and must not outlive its device. Any thread may call it at any time.
 class RankedProduct {
  public:
   RankedProduct(runtime::Device& device, RankedForm form, const LoadOptions& options = {});
 
-  // Bytes of exchange memory that each rank has.
+  // Returns the bytes of exchange memory that each rank needs.
   static size_t memory_bytes(RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k,
                              DType type = DType::bf16);
 
-  // Queues one product. All ranks have to come to it, with the same sizes, and with their memory reachable:
-  // Device::reach() in one process, or memory that a process group shares. Throws Error that names the rule
-  // and the value.
+  // Queues one product. All ranks must make this call, with the same sizes, and with their memory reachable:
+  // with Device::reach() in one process, or as memory that a process group shares. Throws Error that names
+  // the rule and the value.
   void operator()(const RankedArguments& arguments, Where where = Where::here());
-  // This does so by a tile of the caller's.
+  // This does the same with a tile of the caller's.
   void operator()(const RankedArguments& arguments, const RankedTile& tile, Where where = Where::here());
 
  private:

@@ -1,4 +1,4 @@
-// The product whose sums are divided among ranks: D = sum over ranks of A B^T, and each rank gets some
+// The product whose sums are divided among ranks: D = sum over ranks of A B^T, and each rank gets some of its
 // rows.
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace ptxbuilder::kernels {
 
-// A launch for each rank, all at once. Rank r begins with the rows of rank r - 1, and goes down from there to
-// its own: what it has of a tile it adds to what came from rank r - 1, and sends the sum on to rank r + 1,
-// rounded, which comes to the same tile later. So the order of addition is fixed, and each row crosses each
-// link once.
+// There is a launch for each rank, all at once. Rank r begins with the rows of rank r - 1, and goes down from
+// there to its own: it adds its part of a tile to the sum that arrived from rank r - 1, and sends the result
+// on to rank r + 1, rounded, which reaches the same tile later. So the order of addition is fixed, and each
+// row crosses each link once.
 //   A      ranks x rows of K: this rank's part of the sums' depth
 //   B      N rows of K, or K rows of N
 //   sums   ranks x rows of N: where sums come to from the rank before, for threads; and `next_sums`, a tensor

@@ -1,4 +1,4 @@
-// A product of several ranks is divided into tiles, which come in an order of their own.
+// A product of several ranks is divided into tiles, which are processed in a special order.
 #pragma once
 
 #include <functional>
@@ -8,36 +8,36 @@
 
 namespace ptxbuilder::kernels {
 
-// The ranks' rows of a product, which are computed one after the other in a ring.
+// The tile of a product of ranks, which computes the ranks' rows one after the other in a ring.
 struct RankedTile {
-  DType type = DType::bf16;    // The operands are of bf16, f16 or e4m3.
-  DType d_type = DType::bf16;  // The result is of the operands' type, of e4m3 bf16 or f16.
-  bool b_along_n = false;      // B is K rows of N, which 16-bit types may be.
+  DType type = DType::bf16;    // The operands may be bf16, f16 or e4m3.
+  DType d_type = DType::bf16;  // The result has the operands' type, or for e4m3, bf16 or f16.
+  bool b_along_n = false;      // B is K rows of N, which 16-bit types allow.
   bool is_scaled = false;      // Products are multiplied by a number in memory.
   bool keeps = false;          // All ranks' rows of A stay in a tensor of the caller's.
   int ranks = 2;
   int bm = 128, bn = 256, stages = 4;
-  int cluster = 2;  // CTAs side by side along the rows, which share B
+  int cluster = 2;  // adjacent CTAs along the rows, which share B
   int group = 8;    // blocks of a cluster's tiles, along the rows, that are computed together
 
   bool operator==(const RankedTile&) const = default;
   int consumers() const { return bm / 64; }
-  int bk() const { return 128 / size_of(type); }  // Rows of a stage have 128 bytes.
+  int bk() const { return 128 / size_of(type); }  // A row of a stage has 128 bytes.
 };
-// Throws Error that names what does not suit.
+// Throws Error that names what is not supported.
 void check(const RankedTile& tile);
 
 // A CTA's tile of the rows of one rank.
 struct RankedPlace {
-  u32 phase;      // how many ranks' rows came before
-  u32 owner;      // the rank whose rows these are
-  u32 row, col;   // where the tile begins in the rows of that rank
+  u32 phase;      // how many ranks' rows were processed before
+  u32 owner;      // the rank that owns these rows
+  u32 row, col;   // the tile's beginning in the rows of that rank
   u32 block;      // the number of its rows among those of all ranks, in tiles
-  u32 block_row;  // and among those of its rank
+  u32 block_row;  // the same number among those of its rank
   pred is_inside;
 };
 
-// The tiles of a launch. Rank r begins with the rows of rank r + `first`, and goes down from there.
+// The order of a launch's tiles. Rank r begins with the rows of rank r + `first`, and goes down from there.
 class RankedOrder {
  public:
   RankedOrder(const RankedTile& tile, u32 rank, u32 rows, u32 n, int first);
@@ -50,7 +50,7 @@ class RankedOrder {
   u32 rank_, rows_, cols_;  // of tiles
 };
 
-// The CTAs of a launch on a device of so many multiprocessors.
+// Returns the number of CTAs of a launch on a device with that many multiprocessors.
 uint32_t ranked_grid(const RankedTile& tile, int64_t rows, int64_t n, int multiprocessors);
 
 }  // namespace ptxbuilder::kernels
