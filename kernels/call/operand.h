@@ -63,7 +63,7 @@ bool same_place(const Operand& x, const Operand& y);
 // Fails if a stride is shorter than a row or has 2^40 bytes, if the address is not a multiple of an element,
 // or if the operand exceeds its memory. An empty operand may have any address.
 void check_memory(const char* operation, const Operand& x, Where where);
-// This does the same for one_row(), with less work.
+// This does the same for one_row(), with a shorter message.
 void check_row(const char* operation, const Operand& x, Where where);
 // Fails if an operand with elements is at address 0, which workspace_bytes() accepts, and a launch does not.
 void check_address(const char* operation, const Operand& x, Where where);

@@ -1,4 +1,4 @@
-// A watchdog for the kernels of operations, for who cannot open a scope around their making, as from PyTorch.
+// A watchdog for the kernels of operations, for callers that cannot open a scope themselves, as from PyTorch.
 #pragma once
 
 #include <optional>

@@ -5,7 +5,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kRows = 64, kColumns = 8;  // of what is added at a time: more would take more registers
+constexpr int kRows = 64, kColumns = 8;  // added at a time: more would take more registers
 
 RegisterLayout part_layout() { return wgmma_layout(kRows, kColumns); }
 
@@ -29,8 +29,8 @@ BlockScales::BlockScales(Kernel& k, const GemmOperation& o, const TilePlan& t, c
       a_(shared_scales(k, "scales of A", scale_tiles(o, t).of_a, t.stages)),
       b_(shared_scales(k, "scales of B", scale_tiles(o, t).of_b, t.stages)) {}
 
-// Rows that are in no group have no product: their scales, too, come from after the last row, where TMA
-// reads zeros, since zeros times what is there could be NaN.
+// Rows that belong to no group have no product: their scales, too, are loaded from after the last row, where
+// TMA reads zeros, because zeros times whatever is there could be NaN.
 void BlockScales::load(const Stage& s, u32 kt, const Work& work, const std::optional<u32>& groups,
                        const std::vector<u32>& of_a, const std::vector<u32>& of_b) const {
   u32 row = work.x;
@@ -62,7 +62,7 @@ BlockScales::Factors BlockScales::factors(const Stage& s, u32 kt, const Work& wo
 }
 
 void BlockScales::read() const {
-  if (by_column_) bar_warp_sync(0xffffffff);  // else all have multiplied since they read
+  if (by_column_) bar_warp_sync(0xffffffff);  // otherwise all lanes have multiplied since they read
 }
 
 void BlockScales::add(Accumulator& total, const Accumulator& sums, const Factors& factors, int first) const {

@@ -10,7 +10,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kMeasured = 12;  // of the model's first, where tuning has time for them
+constexpr size_t kMeasured = 12;  // of the model's first, if tuning has time for them
 
 struct Row {
   DType a, d;
@@ -30,7 +30,7 @@ std::string layout(const GemmOperation& o) {
   return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
 }
 
-// Tiles without regard to the size, in every shape that has a use.
+// Returns tiles for any size, in every useful shape.
 std::vector<GemmTile> menu() {
   std::vector<GemmTile> all;
   for (bool swapped : {false, true})
@@ -65,21 +65,21 @@ bool hangs_over(const GemmTile& t, const GemmSize& size) {
   return rows > 0 || columns > 0;
 }
 
-// Says whether a CTA of some cluster has a whole tile outside of the output.
+// Returns whether a CTA of some cluster has a whole tile outside of the output.
 bool has_empty_tiles(const GemmTile& t, const GemmSize& size) {
   return blocks_of(t, size) * t.cluster_m * t.cluster_n > tiles_of(t, size);
 }
 
-// CTAs of a cluster that share loads where all tiles are divided: as many as there may be, for the parts of
-// few tiles read the same as large ones do of more, and are bound by L2.
+// Numbers of CTAs in a cluster that share loads if all tiles are divided: as many as possible, because the
+// parts of a few tiles read as much as large tiles read of more, and are bound by L2.
 constexpr std::pair<int, int> kDividedClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
                                                     {4, 1}, {1, 4}, {4, 2}, {2, 4}};
 
-// The tile in clusters, and with as many CTAs for each tile of the last wave as there may be, if that does
-// not fill the SMs, or fewer, who have less to add up.
+// Returns the tile with clusters, and with as many CTAs as possible for each tile of the last wave, if the
+// last wave does not fill the SMs, or with fewer CTAs, which have less to add up.
 std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int multiprocessors, bool grouped) {
   std::vector<GemmTile> all;
-  if (grouped) {  // whose last wave nobody knows
+  if (grouped) {  // whose last wave has an unknown size
     all.push_back(tile);
     all.back().split_last = 8;
     return all;
@@ -90,7 +90,7 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
     t.cluster_n = cn;
     const int clusters = active_clusters(cm * cn, multiprocessors);
     const double blocks = blocks_of(t, size), rest = std::fmod(blocks, clusters);
-    // Large products lose by more CTAs than two along an axis.
+    // Large products become slower with more than two CTAs along an axis.
     if (rest == 0 || (blocks > clusters && std::max(cm, cn) > 2)) continue;
     for (int split = std::max(2, static_cast<int>(clusters / rest)); split > 1;
          split = split > 8 ? split / 2 : split - 1) {
@@ -103,10 +103,10 @@ std::vector<GemmTile> divided(const GemmTile& tile, const GemmSize& size, int mu
 
 }  // namespace
 
-// Where the last wave is divided, the launch is cooperative, which takes the driver longer, and where there
-// is little to divide it gains less than what a prediction is off. Three consumers in clusters of four were 5
-// to 10 % slower than predicted where the model had taken them, and one in clusters of four in a line up to
-// 14 %.
+// If the last wave is divided, the launch is cooperative, which takes the driver longer, and if there is
+// little to divide, the gain is smaller than the error of a prediction. Three consumers in clusters of four
+// were 5 to 10 % slower than predicted when the model had chosen them, and one consumer in clusters of four
+// in a line up to 14 %.
 double doubt(const GemmTile& t) {
   if (t.split_last > 1) return 1.01;
   if (t.split_k == 1 && t.consumers == 1 && std::max(t.cluster_m, t.cluster_n) == 4 &&
@@ -119,13 +119,13 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
   std::vector<Candidate> all;
   auto add = [&](GemmTile tile) {
     const GemmSize whole = without_groups(o, size, tile);
-    // Where all tiles run at once, those that hang over would hold up the rest, as an empty tile does its
-    // cluster.
+    // If all tiles run at once, those that extend beyond the output would hold up the rest, like an empty
+    // tile holds up its cluster.
     tile.inside =
         (one_wave(tile, whole, multiprocessors) && hangs_over(tile, whole)) || has_empty_tiles(tile, whole);
     const std::optional<TilePlan> t = plan_of(o, tile).plan;
     if (!t) return;
-    // A stage more leaves a single buffer for the way out.
+    // One more stage leaves only a single buffer for the epilogue.
     GemmTile more = *t;
     ++more.stages;
     const std::optional<TilePlan> deeper =
@@ -133,7 +133,7 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (!t->pingpong || !deeper) all.push_back({*t, predict(o, size, *t, multiprocessors)});
     if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
-  std::map<bool, int> narrowest;  // columns that the operation allows, by whether rows lie along n
+  std::map<bool, int> narrowest;  // number of columns that the operation allows, by whether rows run along n
   for (GemmTile t : menu()) {
     if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;
@@ -145,8 +145,8 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
       deep.bk = 256 / size_of(o.a);
       add(deep);
     }
-    // More CTAs than two that share loads help where tiles are small; large ones lose by it, and draw more
-    // power, unless rows begin within a sector.
+    // More than two CTAs that share loads help if tiles are small; large tiles become slower with them, and
+    // draw more power, unless rows begin within a sector.
     for (auto [cm, cn] : {std::pair(2, 1), {1, 2}, {2, 2}, {4, 1}, {1, 4}, {4, 2}, {2, 4}}) {
       GemmTile c = t;
       c.cluster_m = cm;
@@ -201,7 +201,7 @@ Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocesso
   if (size.batches == 1 && !o.group_ends)
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
-  // Where there is none, this says why.
+  // If there is none, this throws the reason.
   return {first.empty() ? checked(o, {}) : first.front().tile, ChoiceSource::model};
 }
 

@@ -21,7 +21,7 @@ constexpr size_t kA = 0, kB = 1, kD = 2;
 constexpr int64_t ProductMode::*kStride[] = {&ProductMode::a, &ProductMode::b, &ProductMode::d};
 constexpr size_t kMostModes = 16;
 
-// A mode of the contraction, or several that are one: the letters from the innermost on.
+// A mode of the contraction, or several that are folded into one: the letters, beginning with the innermost.
 struct Mode {
   std::string letters;
   ProductMode place;
@@ -91,7 +91,7 @@ Modes modes_of(std::string_view subscripts, const ContractionTensors& tensors, W
   return modes;
 }
 
-// Elements of D are apart where each mode steps over all that the smaller steps reach.
+// Elements of D are apart if each mode steps over everything that the smaller steps reach.
 void check_apart_in_d(std::string_view subscripts, const Modes& modes, Where where) {
   Modes of_d;
   std::ranges::copy_if(modes, std::back_inserter(of_d),
@@ -121,7 +121,7 @@ struct Form {
   bool a_k_major = true, b_k_major = true;
   int m_box = 0, n_box = 0;
   double microseconds = std::numeric_limits<double>::infinity();
-  std::string refusal;  // none where it is taken
+  std::string refusal;  // empty if it is accepted
 };
 
 int64_t extent_of(const Modes& modes) {
@@ -129,7 +129,7 @@ int64_t extent_of(const Modes& modes) {
                          [](int64_t all, const Mode& mode) { return all * mode.place.extent; });
 }
 
-// Two modes are one where in each tensor that counts one goes on where the other ends.
+// Returns whether two modes are one: in each tensor that counts, one continues where the other ends.
 bool folds(const Mode& inner, const Mode& outer, const bool (&copied)[3]) {
   for (size_t t = 0; t < 3; ++t)
     if (inner.in[t] && !copied[t] && outer.place.*kStride[t] != inner.place.*kStride[t] * inner.place.extent)
@@ -155,7 +155,7 @@ class Former {
  public:
   Former(const Modes& modes, const ContractionTensors& tensors) : modes_(modes), tensors_(tensors) {}
 
-  // `a` and `b` are the caller's A and B, or the other way round.
+  // `a` and `b` are the caller's A and B, or exchanged.
   Form form(bool exchanged, const std::array<bool, 3>& copied) const {
     Form f;
     std::ranges::copy(copied, f.copied);
@@ -178,7 +178,7 @@ class Former {
 
  private:
   int bytes(size_t t) const { return size_of(tensors_[t].type); }
-  bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes 16-bit types alone
+  bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes only 16-bit types
 
   // The contiguous mode comes first in its axis: whether A or B is contiguous along k. Says what is wrong.
   std::string settle_operand(Form& f, size_t t, Modes& own, bool& k_major) const {
@@ -201,7 +201,7 @@ class Former {
     return own.empty() && f.axes.k.empty() ? "" : "no mode lies without gaps";
   }
 
-  // Says what TMA lacks in a tensor whose mode `first` is without gaps.
+  // Returns what prevents TMA from taking a tensor whose mode `first` has no gaps.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
     if (t == kD && is_matrix) return "";  // Matmul stores any
@@ -247,7 +247,7 @@ class Former {
     if (!contiguous_in_d.empty() && x.n[0].letters != contiguous_in_d)
       return fmt::format("{}: '{}' lies without gaps, and '{}' in D", kNames[b], x.n[0].letters,
                          contiguous_in_d);
-    // Rows that D's copy has are multiples of 16 B.
+    // Rows of D's copy are multiples of 16 B.
     const bool m_fixed = !f.a_k_major, n_fixed = !f.b_k_major || !contiguous_in_d.empty();
     f.m_box = settle_rows(x.m, m_fixed, f.a_k_major, 1);
     f.n_box = settle_rows(x.n, n_fixed, f.b_k_major, std::max<int>(8, static_cast<int>(kTma) / bytes(kD)));
@@ -291,8 +291,8 @@ class Former {
     return static_cast<double>(tiles_along(list_of(modes), box, kTile)) * kTile /
            static_cast<double>(extent_of(modes));
   }
-  // Puts the modes first that a tile is to lie along, but leaves the first where it is `fixed`, and returns
-  // the box.
+  // Puts the modes that a tile should run along first, except that the first mode stays if it is `fixed`, and
+  // returns the box.
   static int settle_rows(Modes& modes, bool fixed, bool may_box, int least) {
     if (modes.size() < 2 || modes.size() > ModeList::kMost) return 0;
     Modes best = modes;
@@ -304,7 +304,7 @@ class Former {
     do {
       for (int box : {0, 128, 64, 32, 16, 8, 4, 2, 1}) {
         if (box != 0 && (!may_box || box < least)) break;
-        // Narrow boxes cost TMA more.
+        // Narrow boxes take TMA more time.
         const double all = padded(order, box) * (box == 0 || box >= 32 ? 1 : box >= 8 ? 1.05 : 1.2);
         if (all < least_padded * 0.97) best = order, best_box = box, least_padded = all;
       }
@@ -313,7 +313,7 @@ class Former {
     return best_box;
   }
 
-  // This is the time that a form takes, near enough to choose by.
+  // Returns the time that a form takes, accurate enough to choose between forms.
   double cost(const Form& f, size_t a, size_t b) const {
     const Axes& x = f.axes;
     const double teraflops = bytes(kA) == 1 ? 1200 : bytes(kA) == 2 ? 620 : 310, bandwidth = 2.2e6;  // B a us
@@ -340,8 +340,8 @@ class Former {
 
 // ---- The copies ----
 
-// Lays a copy out: the first mode of `along` without gaps, in rows that are multiples of 16 B, then the
-// others.
+// Determines the layout of a copy: the first mode of `along` without gaps, in rows that are multiples of 16
+// B, then the others.
 ContractionCopy laid_out(Axes& axes, const Modes& modes, size_t t, Modes& along, Modes& rows, int bytes) {
   ContractionCopy copy{static_cast<ContractionOperand>(t), {}, 0, ""};
   std::vector<Mode*> order;

@@ -16,7 +16,7 @@ runtime::View behind(runtime::View memory, size_t bytes) {
   return {memory.address + bytes, memory.bytes - std::min<uint64_t>(memory.bytes, bytes)};
 }
 
-// A form is kept with addresses that say whose memory they are of: that of each tensor begins at a multiple
+// A form is kept with addresses that identify their tensor: the address of each tensor begins at a multiple
 // of 2^44, and addresses relative to the workspace are smaller than all of these.
 constexpr int kOwnerBits = 44;
 
@@ -125,7 +125,7 @@ class Convolution::State {
   }
 
  private:
-  // The form of a call, which is found once for calls that differ in addresses alone.
+  // Returns the form of a call, which is found once for calls that differ only in addresses.
   ConvolutionForm form_of(const ConvolutionArguments& p, Where where) {
     if (!has_words(p) || !is_plainly_apart(p)) return convolution_form(p, where);
     const ConvolutionForm* known = known_.find(words_of(p));
@@ -140,7 +140,7 @@ class Convolution::State {
     }
     return moved(*known, p);
   }
-  // The kept form with the call's addresses.
+  // Returns the kept form with the call's addresses.
   static ConvolutionForm moved(ConvolutionForm form, const ConvolutionArguments& p) {
     const std::array<runtime::Address, 4> own = addresses_of(p);
     const auto move = [&](runtime::View& memory) {
@@ -158,11 +158,11 @@ class Convolution::State {
   static const ContractionTensor& result_of(const ConvolutionArguments& p) {
     return p.result == ConvolutionResult::y ? p.y : p.result == ConvolutionResult::x ? p.x : p.w;
   }
-  // A place in the workspace is so many bytes after its start.
+  // A place in the workspace is given in bytes from the workspace's start.
   static runtime::View placed(runtime::View near, runtime::View workspace) {
     return {workspace.address + near.address, near.bytes};
   }
-  // A product has what copies leave of the workspace to work with.
+  // A product uses the part of the workspace that the copies leave.
   static MatmulArguments product_of(const ConvolutionProduct& one, runtime::View workspace,
                                     runtime::Stream stream) {
     MatmulArguments q = one.product;
@@ -174,8 +174,8 @@ class Convolution::State {
     q.stream = stream;
     return q;
   }
-  // Products come one after the other, so that one takes what another has left. The workspace, when only
-  // the size is asked for, has an address that memory never has.
+  // Products run one after the other, so that each reuses what the previous one has left. If only the size is
+  // requested, the workspace has an address that memory never has.
   size_t bytes_of(const ConvolutionForm& form, Where where) {
     size_t most = 0;
     for (const ConvolutionProduct& one : form.products)

@@ -15,7 +15,7 @@ namespace {
 using Along = ConvolutionArguments::Along;
 
 constexpr char kConvolution[] = "convolution";
-enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters in the place of images
+enum : size_t { kImage, kLine, kPixel, kChannel };  // of x and y; w has filters in place of images
 
 // These are limits of tensor maps of four dimensions (CUDA driver API, cuTensorMapEncodeIm2col; PTX ISA,
 // cp.async.bulk.tensor).
@@ -44,7 +44,7 @@ struct ImageTensor {
     for (size_t d = 0; d < 3; ++d) o.outer[2 - d] = {words[d], extents[d], strides[d]};
     return o;
   }
-  // Gives the stride from a pixel to the next of all images, where there is one.
+  // Returns the stride from each pixel to the next over all images, if there is one.
   std::optional<int64_t> flat() const {
     int64_t count = 1, stride = extents[kChannel];
     for (const size_t d : {kPixel, kLine, kImage}) {
@@ -97,7 +97,7 @@ void check_along(const char* name, const Along& a, Where where) {
                     name, a.step, a.spread, a.before, a.behind, kMostStep, kMostOffset, -kLeastCorner));
 }
 
-// A tensor map has few bits for where windows begin and how far their taps reach.
+// A tensor map has few bits for the position where windows begin and for the reach of their taps.
 void check_corners(const PixelWindows& windows, Where where) {
   for (const auto& [name, d] : {std::pair{"w", windows.w}, {"h", windows.h}}) {
     const int64_t behind = d.first + (d.count - 1) * d.step + 1 - d.extent, reach = (d.taps - 1) * d.spread;
@@ -129,7 +129,7 @@ class ConvolutionFormer {
     check_no_self_overlap(kConvolution, result.operand(), where_);
     for (const ImageTensor* other : {&x_, &w_, &y_})
       if (other != &result) check_apart(kConvolution, result.operand(), other->operand(), true, where_);
-    // The sums are of nothing where there is no product.
+    // The sums are empty if there is no product.
     const bool has_products = !x_.is_empty() && !w_.is_empty() && !y_.is_empty();
     if (p_.result == ConvolutionResult::y && !has_products)
       refuse_convolution(where_, "y is a sum of nothing: give x and w a channel, and w a line and a pixel");
@@ -207,7 +207,7 @@ class ConvolutionFormer {
     one.modes = modes;
   }
 
-  // Gives the windows of the convolution over x.
+  // Returns the windows of the convolution over x.
   PixelWindows over_x() const {
     const auto along = [&](size_t d, const Along& a) {
       return PixelWindows::Along{.extent = x_.extents[d],
@@ -222,14 +222,14 @@ class ConvolutionFormer {
             x_.strides[kImage]};
   }
 
-  // Gives what is copied a place of its own in the workspace.
+  // Gives copied data a place of its own in the workspace.
   static runtime::View near(ConvolutionProduct& one, size_t bytes) {
     const runtime::View place = {one.scratch, bytes};
     one.scratch += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
     return place;
   }
 
-  // Where pixels have few channels, a line's taps lie side by side: a window has `reach` elements of it.
+  // If pixels have few channels, a line's taps are contiguous: a window has `reach` elements of the line.
   struct Packing {
     int64_t packed, width, reach, filter_width;
   };
@@ -238,7 +238,7 @@ class ConvolutionFormer {
     if (p_.groups > 1 || channels() > kFewChannels || size_of(x_.type) != 2 || taps == 1 ||
         p_.along_w.spread > 1)
       return std::nullopt;
-    // TMA takes windows that begin at multiples of 16 bytes, as lines do.
+    // TMA takes windows that begin at multiples of 16 bytes, like lines.
     Packing of = {channels() <= kFewChannels / 2 && step % 2 == 0 ? kFewChannels / 2 : kFewChannels, 0, 0, 0};
     const int64_t unit = kFewChannels / of.packed;
     of.width = round_up((y_.extents[kPixel] - 1) * step + taps, unit);
@@ -259,7 +259,7 @@ class ConvolutionFormer {
             .packed_width = width,
             .from = t.memory};
   }
-  // Copies x so, gives `modes` its windows, and returns where it is.
+  // Copies x in this form, sets the windows of `modes`, and returns the place of the copy.
   runtime::View pack_x(ConvolutionProduct& one, const Packing& of, ProductModes& modes) const {
     PackedPixels& copy = one.ahead.emplace_back(packed(x_, p_.along_w.before, of.packed, of.width));
     copy.to = near(one, copy.bytes());
@@ -288,7 +288,7 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // It adds the product y, of windows of x and filters.
+  // Adds the product for y, of windows of x and filters.
   void forward() {
     ConvolutionProduct& one = product(x_, w_, y_);
     MatmulArguments& q = one.product;
@@ -318,9 +318,9 @@ class ConvolutionFormer {
     take(one, modes);
   }
 
-  // Pixels of x that are `at` after a multiple of the step are reached by these taps of each window
-  // that begins at a multiple, every `period`-th from `tap` on: as windows over y, whose first tap is the
-  // last.
+  // Pixels of x whose position is `at` modulo the step are reached by these taps of each window that begins
+  // at a multiple: every `period`-th tap, beginning with `tap`, as windows over y whose first tap is the last
+  // one.
   struct Phase {
     PixelWindows::Along windows;
     int64_t tap = 0, period = 1;
@@ -406,7 +406,7 @@ class ConvolutionFormer {
                               w_.memory};
   }
 
-  // It adds the product w, of pixels of y, turned, and windows of x.
+  // Adds the product for w, of pixels of y, transposed, and windows of x.
   void gradient_of_w() {
     ConvolutionProduct& one = product(y_, x_, w_);
     MatmulArguments& q = one.product;

@@ -10,7 +10,7 @@ DType accumulator_type(DType input) {
   return input == DType::s8 || input == DType::u8 ? DType::s32 : DType::f32;
 }
 
-// Adds 8 columns at a time: all at once would take as many registers again.
+// Adds 8 columns at a time: adding all at once would double the registers.
 void add(Accumulator& to, const Accumulator& from) {
   for (int row = 0; row < from.m(); row += 64)
     for (int col = 0; col < from.n(); col += 8) {
@@ -29,7 +29,7 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 }  // namespace
 
 // A warpgroup that has the tensor cores to itself keeps them busy while it waits for the next stage, and
-// hands each back late; where two share them, the other one does.
+// returns each stage late; if two share them, the other one keeps them busy.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler,
                    const std::optional<BlockScales>& scales)
@@ -51,7 +51,7 @@ Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperan
 
 void Mainloop::take_turns(const Turns& turns, u32 index) {
   turn_.emplace(turns.of(index));
-  ring_.skip(index * depth_);  // of the tiles that are others'
+  ring_.skip(index * depth_);  // stages of the tiles that other warpgroups process
 }
 
 void Mainloop::multiply(const Stage& s, u32 row) {
@@ -72,7 +72,7 @@ void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
 
 void Mainloop::late_step(u32 row, u32 kt, u32 first) {
   auto s = region("wait", [&] { return ring_.wait(); });
-  region("wgmma", [&] {  // the products before these end
+  region("wgmma", [&] {  // the previous products end
     multiply(s, row);
     ring_.peek();
     wgmma_wait(1);
@@ -80,7 +80,7 @@ void Mainloop::late_step(u32 row, u32 kt, u32 first) {
   ring_.release_previous(s, kt == first);
 }
 
-// While the sums of one warpgroup are multiplied by their factors, the others' products run.
+// While the sums of one warpgroup are multiplied by their factors, the products of the others run.
 void Mainloop::scaled_step(const Work& work, u32 row, u32 kt) {
   auto s = region("wait", [&] { return ring_.wait(); });
   std::optional<BlockScales::Factors> factors;
@@ -101,8 +101,8 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
   if (turn_) region("turn", [&] { turn_->wait(); });
   acc_.zero();
   if (promotes_) store(*total_, zeros_);
-  // The tile before is stored under the first steps, as many as there are. None of them is late: after the
-  // store's branches, ptxas would not know the stage as uniform any more.
+  // The previous tile is stored during the first steps, if there are enough of them. None of these is late:
+  // after the store's branches, ptxas would no longer recognize the stage as uniform.
   const int shadows = under ? under->steps() : 0;
   for (int i = 0; i < shadows; ++i)
     if_(

@@ -24,8 +24,8 @@ bool is_aligned(const MatmulArguments& p) {
   return matrices % kTma == 0 && vectors % kElement == 0;
 }
 
-// Says whether no byte belongs to the memory and to an operand besides A, B and D, but for one in the same
-// place.
+// Returns whether no byte belongs both to the memory and to an operand besides A, B and D, other than an
+// operand in the same place.
 bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   bool is = true;
 #define PTXBUILDER_MATRIX(name, ...) is &= lie_apart(x, p.name.memory);
@@ -34,7 +34,7 @@ bool is_apart_from_others(const runtime::View& x, const MatmulArguments& p) {
   return is;
 }
 
-// Says whether what is written is apart from all else.
+// Returns whether what is written does not overlap anything else.
 bool is_apart(const MatmulArguments& p) {
   const runtime::View &a = p.a.memory, &b = p.b.memory, &d = p.d.memory, &w = p.workspace;
   bool is = lie_apart(d, a) && lie_apart(d, b);
@@ -70,7 +70,7 @@ ProductKey key_of(const PlacedProduct& product) {
                       static_cast<uint64_t>(size.k), static_cast<uint64_t>(size.batches)};
   static_assert(sizeof product.operation <= 5 * sizeof words[0]);
   std::memcpy(&words[4], &product.operation, sizeof product.operation);
-  // Tiles end with modes, whose extents are below 2^31.
+  // Tiles end at the ends of modes, whose extents are below 2^31.
   size_t at = 0;
   if (product.modes)
     for (const ModeList* list : {&product.modes->m, &product.modes->n})

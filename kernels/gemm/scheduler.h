@@ -28,7 +28,7 @@ struct GemmGrid {
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors,
                    bool grouped_rows = false);
 
-// This is the same as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule too.
+// Returns the same grid as rules over the parameters of gemm() (Kernel::grid). `multiprocessors` is a rule.
 struct GemmGridRule {
   std::string x, y, z;
 };

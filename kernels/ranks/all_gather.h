@@ -19,7 +19,7 @@ namespace ptxbuilder::kernels {
 //   rows, N, K, rank
 //   kept                ranks x rows of K: where all ranks' rows stay, if the tile says so
 //   scale               a number, if the tile says so
-// All have the same rows. A tensor map of ranks x rows keeps what follows the rows of one from the next.
+// All ranks have the same number of rows. A tensor map of ranks x rows ends each rank's rows separately.
 Kernel all_gather_product(const RankedTile& tile, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

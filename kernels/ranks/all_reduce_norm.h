@@ -8,9 +8,9 @@ namespace ptxbuilder::kernels {
 // Returns the operation with the tensors and numbers that a rank passes; it is not one of row_operations().
 RowOperation all_reduce_rms_norm();
 
-// It is one launch for each rank, all at once. Each rank stores its rows of x into the memory of every rank,
-// its own too, signals once, waits for one signal of each rank, and adds up what has come in the order of
-// ranks, so that all of them get the same bits. It is for small tensors, whose rows cross each link in full.
+// One launch for each rank, all at once. Each rank stores its rows of x into the memory of every rank, also
+// its own, signals once, waits for one signal from each rank, and adds up the rows in the order of ranks, so
+// that all ranks get the same bits. It is meant for small tensors, whose rows cross each link in full.
 // After the operation's arguments it takes
 //   memory_0 ..  the exchange memory of each rank; see PeerExchange
 //   own          that of this rank

@@ -48,8 +48,8 @@ class Exchange {
   // Waits until the next rank's memory is free.
   void wait_for_next() const;
 
-  // Says that this thread's data of a block has come to the next rank, or waits for that of the one before.
-  // What thread and copies it knows of have stored is seen by who has waited.
+  // signal() reports that this thread's data of a block is at the next rank; wait() waits for the previous
+  // rank's. Whatever this thread and the copies known to it have stored is visible after wait().
   void signal(u32 block) const;
   void wait(u32 block) const;
 

@@ -18,9 +18,9 @@
 
 namespace ptxbuilder::kernels {
 
-// D = gathered A times B^T: A has `rows` of k, B n of k, and D ranks x `rows` of n. Or D = some of the sums
-// over ranks of A B^T: A has ranks x `rows` of k, B n of k, and D `rows` of n, those of this rank. Sums that
-// cross from rank to rank are rounded to D's type. Each rank's products are multiplied by its `scale`.
+// Either D = gathered A times B^T: A has `rows` of k, B n of k, and D ranks x `rows` of n. Or D = some of the
+// sums over ranks of A B^T: A has ranks x `rows` of k, B n of k, and D `rows` of n, those of this rank. Sums
+// sent between ranks are rounded to D's type. Each rank's products are multiplied by its `scale`.
 enum class RankedForm : uint8_t { all_gather, reduce_scatter };
 
 // Matrices are row-major and have no gaps.
