@@ -12,7 +12,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
+constexpr int kBarrierBytes = 1024;  // at most, including what alignment takes
 constexpr int kMostStages = 16;
 constexpr int kMostGathered = 256;
 
@@ -52,7 +52,7 @@ std::string refusal_of_scatter(const GemmOperation& o) {
   return "";
 }
 
-// Threads copy rows of A to places that wgmma reads from, each CTA for itself.
+// Threads copy rows of A to places from which wgmma reads, in each CTA separately.
 std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   if (!o.gathers()) return "";
   if (t.bk * size_of(o.a) != 128)
@@ -68,7 +68,7 @@ std::string refusal_of_gather(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// The way out knows an element by its row and column in the whole product, and modes have others.
+// The epilogue identifies an element with its row and column in the whole product, and modes do not.
 std::string refusal_of_modes(const GemmOperation& o) {
   if (!o.d_has_modes()) return "";
   for (const ProductOperandRow& row : product_operands)
@@ -90,7 +90,7 @@ std::string refusal_of_modes(const GemmOperation& o) {
   return "";
 }
 
-// A window's channels lie side by side, and the windows of a tile follow each other in the images.
+// A window's channels must be contiguous, and the windows of a tile follow each other in the images.
 std::string refusal_of_windows(const GemmOperation& o) {
   if (o.windows == WindowsOf::none) return "";
   const bool of_a = o.windows == WindowsOf::a;
@@ -102,7 +102,7 @@ std::string refusal_of_windows(const GemmOperation& o) {
   return "";
 }
 
-// Each CTA loads the pixels of a tile by itself, and their channels end with a stage.
+// Each CTA loads the pixels of a tile separately, and their channels end at the end of a stage.
 std::string refusal_of_windows(const GemmOperation& o, const GemmTile& t) {
   if (o.windows == WindowsOf::none) return "";
   if (t.bk * size_of(o.a) != 128)
@@ -166,7 +166,7 @@ std::string refusal_of(const GemmOperation& o) {
   return "";
 }
 
-// Says what of the tile does not go with boxes that are a product of two modes.
+// Returns what part of the tile cannot be combined with boxes that are a product of two modes.
 std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   if (o.m_box == 0 && o.n_box == 0) return "";
   if (t.swapped)
@@ -187,7 +187,7 @@ std::string refusal_of_boxes(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-// Says what of the tile does not go with block scales.
+// Returns what part of the tile cannot be combined with block scales.
 std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return "";
   if (t.swapped)
@@ -254,7 +254,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                                         : o.promotes()       ? rows * t.bn
                                                              : 0)) /
                         128;
-  // A consumer holds so much besides, which is more where it adds up with others.
+  // A consumer needs this many other registers, and more if it adds up sums with other CTAs.
   const int beside = t.split_last > 1 ? 80 : o.has_block_scales() ? 32 : 40;
   const int room = role_registers(t.consumers, o.group_ends, o.gathers()).consumer - beside;
   if (registers > room)
@@ -263,7 +263,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     "columns or more consumers",
                     rows, t.bn, o.promotes() ? ", twice," : "", registers, t.consumers,
                     t.split_last > 1 ? " with a split of the last tiles" : "", room));
-  // It comes before anything is multiplied by it, so that bytes fit an int.
+  // This check comes before any multiplication by bk, so that bytes fit an int.
   const int most_depth = hopper::shared_bytes / ((t.bm + t.bn) * size_of(o.a));
   if (t.bk > most_depth)
     return refuse(fmt::format(
@@ -277,7 +277,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (is_int8(o.a)) return refuse("split k of integers; it adds up f32");
     if (8 * t.split_k > t.bn)
       return refuse(fmt::format("{} columns divided by {}; each CTA adds up 8 at least", t.bn, t.split_k));
-    // This is as with `inside`: the second sum may read what the first one stored.
+    // The reason is the same as with `inside`: the second sum may read what the first one stored.
     if (parts_overlap(t) && (o.beta || o.user_epilogue || o.scatters()))
       return refuse(
           fmt::format("{} columns divided by {}, some of which two CTAs store, beside C, a user's epilogue "
@@ -294,8 +294,8 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
     if (t.ctas_per_sm > 1)
       return refuse("a split of the last tiles with several CTAs on an SM; take one of them");
   }
-  // Rows of 128 B, or of a narrower swizzle where the operand is not k-major, which begin at a multiple of
-  // that.
+  // Rows of 128 B, or of a narrower swizzle if the operand is not k-major, must begin at a multiple of their
+  // size.
   struct Share {
     int extent, ctas;
     bool k_major;
@@ -318,7 +318,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
-constexpr int kBuffer = 8192;   // of a consumer's way out
+constexpr int kBuffer = 8192;   // of a consumer's epilogue
 constexpr int kScaleLine = 32;  // scales of 128 bytes
 
 int scale_bytes(const GemmOperation& o, const GemmTile& t) {
@@ -335,8 +335,8 @@ int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   return std::min(room / (stage_bytes(o, t) + scale_bytes(o, t)), kMostStages);
 }
 
-// Nothing hides a tile's way out with block scales, whose sums leave no registers for it to wait in: it waits
-// in shared memory next to fewer stages, and so few are enough.
+// With block scales, nothing hides a tile's epilogue, because their sums leave no registers in which the
+// result could wait: it waits in shared memory, at the cost of stages, and this number of stages is enough.
 constexpr int kFewStages = 3, kMostBuffers = 4;
 int most_buffers(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales() || t.split_last > 1) return 2;
@@ -344,12 +344,12 @@ int most_buffers(const GemmOperation& o, const GemmTile& t) {
   return std::clamp(panels, 2, kMostBuffers);
 }
 
-// A panel that a CTA completes takes, one after the other, the latency of L2 and of a store, and what the
-// sums of 64 rows of a column take from each CTA that has some.
+// A panel that a CTA completes takes the latency of L2 and of a store, one after the other, plus the time
+// that the sums of 64 rows of a column take from each CTA that has some.
 constexpr double kPanelClocks = 700, kColumnClocks = 6;
 
-// A CTA completes whole panels, one after the other, and the slowest is waited for: what it has of the tile,
-// and what boxes of few bytes cost TMA.
+// A CTA completes whole panels, one after the other, and the others wait for the slowest: the cost is its
+// part of the tile, plus the overhead of TMA for boxes of few bytes.
 int panel_columns(const GemmOperation& o, const GemmTile& t) {
   // A panel is a box along the first mode of n.
   const int widest = o.n_box == 0 ? t.bn : o.n_box;
@@ -456,7 +456,7 @@ GemmTile parse_tile(const std::string& whole) {
 ScaleTiles scale_tiles(const GemmOperation& o, const GemmTile& t) {
   const auto line = [](int scales) { return (scales + kScaleLine - 1) / kScaleLine * kScaleLine; };
   const int blocks = (t.bn + 2 * kScaleBlock - scale_unit(t) - 1) / kScaleBlock;
-  // Rows of a group begin anywhere.
+  // Rows of a group may begin anywhere.
   return {{1, line(t.bm + (o.grouped_rows() ? kScalesOfBox - 1 : 0))},
           o.b_scales_1x128 ? ScaleTiles::Shape{1, line(t.bn)} : ScaleTiles::Shape{blocks, kScaleLine}};
 }
@@ -465,10 +465,10 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (std::string refusal = refusal_of(operation); !refusal.empty()) return {std::nullopt, refusal};
   TilePlan t{given};
   if (t.bk == 0) t.bk = 128 / size_of(operation.a);
-  // A second sum of an element would read what the first one stored, or differ from it in its last bits.
-  // A tile that was moved would begin within a block of scales.
-  // Threads that store a row of D twice would race.
-  // One that was moved would lie across the ends of modes.
+  // A second sum of an element would read what the first one stored, or differ from it in
+  // its last bits. A tile that was moved would begin within a block of scales. Threads that
+  // store a row of D twice would race. A tile that was moved would extend across the ends of
+  // modes.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
       operation.scatters() || operation.d_has_modes())
     t.inside = false;

@@ -27,7 +27,7 @@ TensorForm form_of(const ContractionTensor& x) {
 
 size_t index_of(ContractionOperand which) { return static_cast<size_t>(which); }
 
-// A call's form is kept by its words, where it has no more letters and dimensions than these have room for.
+// A call's form is kept under its words if it has no more letters and dimensions than fit into these.
 constexpr size_t kLetterWords = 4, kMostRank = 8, kTensorWords = 3 + 2 * kMostRank;
 constexpr size_t kFormWords = kLetterWords + 1 + 3 * kTensorWords;
 
@@ -98,15 +98,15 @@ class Contraction::State {
   }
 
  private:
-  // The product and the copies of one call, with its addresses.
+  // The product and the copies of one call, with the call's addresses.
   struct Call {
     MatmulArguments product;
     std::vector<PermutedCopy> first, behind;
   };
 
-  // It has all that is known of a call without its addresses, alpha, workspace and stream.
+  // All that is known of a call apart from its addresses, alpha, workspace and stream.
   struct Known {
-    // The memory that a copy has in the workspace, and the tensor that it is of.
+    // The memory that a copy uses in the workspace, and the tensor that it copies.
     struct Copy {
       PermutedCopy copy;
       size_t tensor, offset;
@@ -118,7 +118,7 @@ class Contraction::State {
     size_t copied_bytes = 0;
 
     Call call(const ContractionArguments& p) const {
-      // Without a workspace, whose size is asked for, copies have the first addresses of all, which memory
+      // Without a workspace, when only its size is requested, copies get the lowest addresses, which memory
       // never has.
       const runtime::Address base = p.workspace.address ? p.workspace.address : kTma;
       std::array<runtime::View, 3> memory = {p.a.memory, p.b.memory, p.d.memory};
@@ -182,7 +182,7 @@ class Contraction::State {
     q.a.type = given[f.exchanged ? 1 : 0]->type, q.b.type = given[f.exchanged ? 0 : 1]->type;
     q.d.type = p.d.type;
     if (!f.is_plain()) return known;
-    // These are the rows of a stored matrix, and batches.
+    // These are the strides of the rows of a stored matrix, and of its batches.
     const auto strides = [&](DeviceMatrix& x, const ModeList& rows, int64_t ProductMode::*stride) {
       if (rows.size() > 0) x.stride = rows[0].*stride;
       if (f.modes.batch.size() > 0) x.batch_stride = f.modes.batch[0].*stride;
@@ -193,14 +193,14 @@ class Contraction::State {
     return known;
   }
 
-  // The operand reaches from the first element to the last, with all that is between.
+  // Returns an operand that extends from the first element to the last, including everything in between.
   static Operand all_of(const char* name, const ContractionTensor& x) {
     const TensorForm form = form_of(x);
     int64_t last = 0;
     for (size_t i = 0; i < form.extents.size(); ++i) last += (form.extents[i] - 1) * form.strides[i];
     return one_row(name, x.type, x.memory, last + 1);
   }
-  // Copies are made before the product checks its own.
+  // Copies are made before the product checks its own operands.
   static void check_bytes(const ContractionTensor& x, char name, Where where) {
     const TensorForm form = form_of(x);
     __int128 last = 0;

@@ -180,7 +180,7 @@ class Former {
   int bytes(size_t t) const { return size_of(tensors_[t].type); }
   bool takes_rows() const { return bytes(kA) == 2; }  // wgmma transposes only 16-bit types
 
-  // The contiguous mode comes first in its axis: whether A or B is contiguous along k. Says what is wrong.
+  // Puts the contiguous mode first in its axis: is A or B contiguous along k? Returns the problem, if any.
   std::string settle_operand(Form& f, size_t t, Modes& own, bool& k_major) const {
     k_major = true;
     if (f.copied[t]) return "";

@@ -35,7 +35,7 @@ ConvolutionArguments with_kept_addresses(ConvolutionArguments p) {
 
 constexpr size_t kImageRank = 4, kImageWords = 3 + 2 * kImageRank, kConvolutionWords = 12 + 3 * kImageWords;
 
-// Says whether no byte belongs to two tensors. convolution_form() knows about others.
+// Returns whether no byte belongs to two tensors. convolution_form() checks other cases.
 bool is_plainly_apart(const ConvolutionArguments& p) {
   const runtime::View &x = p.x.memory, &w = p.w.memory, &y = p.y.memory;
   return lie_apart(x, w) && lie_apart(x, y) && lie_apart(w, y) &&

@@ -15,7 +15,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The loads of a tile begin here.
+// The position where the loads of a tile begin.
 struct LoadPlaces {
   u32 x, y;
   std::vector<u32> at_x, at_y;  // the coordinates of these along each mode
@@ -23,8 +23,8 @@ struct LoadPlaces {
   std::vector<u32> of_a = {}, of_b = {};  // coordinates after those of an element of a matrix
 };
 
-// Rows that are in no group have no product: they are loaded from after A, where TMA reads zeros. A box
-// of k in groups ends with its group: see row_up_to().
+// Rows that belong to no group have no product: they are loaded from after A, where TMA reads zeros. A box of
+// k in groups ends with its group: see row_up_to().
 LoadPlaces load_places(const GemmOperation& o, const GemmTile& t, const Work& work, u32 m,
                        const std::optional<u32>& batches, const ModeAxes& axes, const StagedOperand& x,
                        const StagedOperand& y) {
@@ -70,7 +70,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (o.batched) batches = p.get<u32>("batches");
   if (o.group_ends) batches = p.get<u32>("groups");
 
-  // Their first use would wait for them.
+  // Otherwise their first use would have to wait for them.
   std::vector<TensorMap> maps = {B};
   if (A) maps.insert(maps.begin(), *A);
   if (!o.scatters()) maps.push_back(p.get<TensorMap>("D"));
@@ -81,7 +81,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     for (TensorMap map : maps) prefetch_tensormap(map);
   });
 
-  // wgmma's rows, X, and columns, Y, of the output.
+  // X is the operand with wgmma's rows, and Y the operand with its columns, which are those of the output.
   const auto windows = [&](WindowsOf operand) {
     return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
   };
@@ -117,18 +117,18 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   const TileScheduler scheduler(o, t, M, N, K, batches, groups);
   const ModeAxes axes(o, t, p);
 
-  // CTAs that share an SM have what the launch gives them.
+  // CTAs that share an SM keep the registers that the launch gives them.
   const RoleRegisters registers =
       t.ctas_per_sm > 1 ? RoleRegisters{0, 0} : role_registers(t.consumers, o.group_ends, o.gathers());
 
-  // A launch may begin before the one ahead of it has ended. What that wrote is complete, and what it reads
-  // may be written, after griddepcontrol_wait(), to which each role comes with its barriers in place, and
-  // the producer with its first tile at hand.
+  // A launch may begin before the previous one has ended. After griddepcontrol_wait(), what the previous
+  // launch wrote is complete, and what it reads may be overwritten; each role reaches that wait with its
+  // barriers initialized, and the producer with its first tile already determined.
   k.warpgroups(1, registers.producer, [&](u32) {
     name_role("producer");
     std::optional<GatheredOperand> rows;
     if (o.gathers()) rows.emplace(o, p, (t.swapped ? Y : X).tile);
-    // One thread produces, or all do where rows are gathered, and one loads the rest.
+    // One thread produces, or all threads do if rows are gathered, and then one loads the rest.
     const auto in_one = [](bool one, const std::function<void()>& body) { one ? elect(body) : body(); };
     in_one(!rows, [&] {
       auto ring = pipe.producer();

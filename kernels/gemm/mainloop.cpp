@@ -19,8 +19,8 @@ void add(Accumulator& to, const Accumulator& from) {
     }
 }
 
-// All stages that the producer fills: with them, CTAs of a cluster need not wait for each other's end. Where
-// tiles are divided, which are few, or in groups, whose tiles nobody has counted, they do.
+// Returns how many stages the producer fills: with this, CTAs of a cluster need not wait for each other at
+// the end. They wait if tiles are divided, which are few, or in groups, whose number of tiles is unknown.
 std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& scheduler, bool grouped) {
   if (t.cluster_m * t.cluster_n == 1 || t.split_k > 1 || t.split_last > 1 || grouped) return std::nullopt;
   return scheduler.stages_of_cta();
@@ -101,8 +101,8 @@ Accumulator& Mainloop::run(const Work& work, u32 row, DeferredStore* under) {
   if (turn_) region("turn", [&] { turn_->wait(); });
   acc_.zero();
   if (promotes_) store(*total_, zeros_);
-  // The previous tile is stored during the first steps, if there are enough of them. None of these is late:
-  // after the store's branches, ptxas would no longer recognize the stage as uniform.
+  // The previous tile is stored during the first steps, or as many as there are. None of these is late: after
+  // the store's branches, ptxas would no longer recognize the stage as uniform.
   const int shadows = under ? under->steps() : 0;
   for (int i = 0; i < shadows; ++i)
     if_(

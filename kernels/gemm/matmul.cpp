@@ -21,7 +21,7 @@ struct MatmulTraits {
   using Arguments = MatmulArguments;
   using Placed = PlacedProduct;
   using Tile = GemmTile;
-  using More = GemmGrid;  // of a launch
+  using More = GemmGrid;  // for a launch
   static constexpr char kName[] = "matmul";
   static constexpr int64_t kUnit = 1;
   static constexpr size_t kWords = kProductTextWords, kFormWords = kProductFormWords;
@@ -29,8 +29,8 @@ struct MatmulTraits {
   static GemmTile parse(const std::string& tile) { return parse_tile(tile); }
 };
 
-// The kernel has a matrix as rows, as one for each batch or group, as rows whose boxes end with their
-// group, or as a tensor of all its modes.
+// The kernel takes a matrix as rows, as one for each batch or group, as rows whose boxes end with their
+// group, or as a tensor with all of its modes.
 enum class Grouped : uint8_t { no, by_batch, by_rows, by_modes };
 struct MatrixKinds {
   Grouped a, b, d;
@@ -46,12 +46,12 @@ runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   if (kind == Grouped::by_modes) return tensor(x);
   if (kind != Grouped::by_rows) return tensor(x, kind == Grouped::no ? 1 : 2);
   const Operand::Dimension& rows = x.outer[kMatrixRows];
-  const int64_t unit = kTma / x.element_bytes();  // of one row the stride is any
+  const int64_t unit = kTma / x.element_bytes();  // a single row may have any stride
   return ragged_rows(x.memory, x.type, x.columns, rows.extent > 1 ? rows.stride : round_up(x.columns, unit));
 }
 
-// Copies walk over the first pixels of windows: beyond the last one of an image another would begin outside
-// of it.
+// Copies iterate over the first pixels of windows: a window that began after the last one of an image would
+// be outside of it.
 runtime::Im2col walk_of(const PixelWindows& windows) {
   runtime::Im2col walk;
   for (const PixelWindows::Along& d : {windows.w, windows.h}) {
@@ -131,8 +131,8 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
   }
   Kernel make(const GemmOperation& operation, const GemmTile& tile) override {
     Kernel made = gemm(operation, tile, options_.epilogue);
-    // A tile that suits the plain product may want more registers than an epilogue leaves: a slower
-    // result is better than none.
+    // A tile that suits the plain product may need more registers than an epilogue leaves: a slower result is
+    // better than none.
     waive_lack_of_registers(made);
     return made;
   }
@@ -154,7 +154,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
                                       : nullptr;
   }
 
-  // It has the same type, and all but one element are outside, where TMA reads zeros.
+  // Returns a matrix of the same type with all but one element outside, where TMA reads zeros.
   Operand outside(Operand matrix) const {
     matrix.columns = matrix.outer[kMatrixRows].extent = 1;
     Operand::Dimension& batches = matrix.outer[kMatrixBatches];
@@ -261,7 +261,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
     if (operation.batched || operation.group_ends) number(size.batches);
     if (gemm_workspace_bytes(plan.tile, plan.more) > 0)
       pointer(SourcedArguments::kWorkspace, own, DType::f32);
-    // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
+    // It may begin before the previous launch has ended: the kernel waits for that before it reads or writes.
     launches.queue(*plan.kernel,
                    {.grid = {plan.more.x, plan.more.y, plan.more.z},
                     .programmatic_dependent_launch = plan.tile.overlaps},

@@ -11,12 +11,12 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr char kName[] = "matmul";
-// Coordinates of TMA are s32 (PTX ISA, cp.async.bulk.tensor), and a cluster's last tiles may begin up to 8 x
+// TMA's coordinates are s32 (PTX ISA, cp.async.bulk.tensor), and a cluster's last tiles may begin up to 8 x
 // 256 elements after the end.
 constexpr int64_t kMostExtent = (int64_t{1} << 31) - 4096;
-constexpr int64_t kIndexEnd = int64_t{1} << 32;  // of C's rows and strides, which the kernel has as u32
+constexpr int64_t kIndexEnd = int64_t{1} << 32;  // for C's rows and strides, which the kernel takes as u32
 
-// Foreign code may hand over numbers that are no enumerator.
+// Foreign code may pass numbers that are not enumerators.
 void check_enumerators(const MatmulArguments& p, Where where) {
   auto refuse = [&](const char* what, auto value) {
     throw Error(where, fmt::format("matmul: {} is {}, which is none of its enumeration", what,
@@ -41,14 +41,14 @@ void check_extent(const char* name, int64_t value, Where where) {
                                    name, value));
 }
 
-// TMA loads parts of their lines.
+// TMA loads parts of the lines of block factors.
 Operand block_factors(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   const auto [lines, length] = row.of_batch(p.m, p.n, p.k);
   return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = DType::f32}, lines, length,
                         row.is_by_batch(o.grouped_rows()) ? p.batches : 1);
 }
 
-// An operand as it is given. Elements without gaps are a row, whose type follows from D's.
+// Returns an operand as it is given. Elements without gaps are a row, whose type follows from D's.
 Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   switch (row.operand) {
 #define PTXBUILDER_MATRIX(name, ...) \
@@ -62,7 +62,7 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
   }
 }
 
-// The kernel finds a batch of them m strides after the one before. C that is not so placed is copied.
+// The kernel assumes that a batch of them is m strides after the previous one. Any other C is copied.
 void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o,
                   const Operand& matrix, Where where) {
   auto refuse = [&](const std::string& what) {
@@ -80,7 +80,7 @@ void check_matrix(const ProductOperandRow& row, const MatmulArguments& p, const 
                     p.m * p.batches, matrix.outer[kMatrixRows].stride));
 }
 
-// Calls `work` with all that is read.
+// Calls `work` with everything that is read.
 template <class Work>
 void each_read(const PlacedProduct& o, Work&& work) {
   if (o.has_product) work(o.a), work(o.b);
@@ -141,7 +141,7 @@ int64_t tiles_along(const ModeList& modes, int box, int length) {
 
 GemmSize PlacedProduct::size_in(const GemmTile& t) const {
   if (!modes || !operation.has_modes()) return size;
-  // One mode ends where it does, and several in whole tiles each.
+  // One mode ends where its extent ends, and several modes are each counted in whole tiles.
   const auto along = [](const ModeList& list, int box, int length) {
     return list.size() <= 1 ? list.extent() : tiles_along(list, box, length) * length;
   };
@@ -174,7 +174,7 @@ MovedOperands PlacedProduct::moved() {
 
 namespace {
 
-// Says whether an operand has no effect where the sum is 0.
+// Returns whether an operand has no effect if the sum is 0.
 constexpr bool is_of_sum(OperandRole role) {
   return role == OperandRole::gather || role == OperandRole::block_factor || role == OperandRole::factor;
 }
@@ -183,7 +183,7 @@ constexpr bool is_of_sum(OperandRole role) {
 
 namespace {
 
-// Rows that an index names are copied one by one, by the kernel's numbers of 32 bits.
+// The kernel copies rows that an index names one by one, and uses 32-bit numbers for them.
 void check_indexed_rows(const PlacedProduct& o, const MatmulArguments& p, Where where) {
   const auto check = [&](const char* name, const char* index, bool has, int64_t rows, const Operand& x) {
     if (rows != 0 && !has)
@@ -229,7 +229,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
 
 namespace {
 
-// Takes the operands of product.def as they are given.
+// Adds the operands of product.def as they are given.
 void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
   const GemmOperation& operation = o.operation;
   for (const ProductOperandRow& row : product_operands) {
@@ -246,7 +246,7 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
 
 constexpr int kUsualTile = 128, kStageBytes = 128;
 
-// The modes along a matrix's contiguous dimension, along its rows, and batches.
+// Returns an operand with the modes along a matrix's contiguous dimension, along its rows, and batches.
 Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& along, const ModeList& rows,
                      const ModeList& batch, int64_t ProductMode::*stride, Where where) {
   if (x.stride != 0 || x.batch_stride != 0)
@@ -273,7 +273,7 @@ Operand mode_operand(const char* name, const DeviceMatrix& x, const ModeList& al
   return o;
 }
 
-// An operand of images has channels, pixels, lines and images, from the innermost on.
+// Returns an operand of images, with channels, pixels, lines and images, beginning with the innermost.
 Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWindows& of) {
   Operand o = {.name = name, .type = x.type, .memory = x.memory, .columns = of.channels, .outer_count = 3};
   o.outer[0] = {"pixel", of.w.extent, of.w.stride, true};
@@ -282,7 +282,7 @@ Operand windows_operand(const char* name, const DeviceMatrix& x, const PixelWind
   return o;
 }
 
-// The windows and taps are those of the axes, whose strides in the operand do not count.
+// Windows and taps must be those of the axes, whose strides in the operand do not count.
 void check_windows(const ProductModes& modes, Where where) {
   if (modes.windows_of == WindowsOf::none) return;
   const bool of_a = modes.windows_of == WindowsOf::a;
@@ -331,7 +331,7 @@ PlacedProduct with_modes(const MatmulArguments& p, Where where) {
   o.operation.m_box = static_cast<uint8_t>(modes.m_box),
   o.operation.n_box = static_cast<uint8_t>(modes.n_box);
   o.operation.windows = modes.windows_of;
-  // Modes that do not lie along a tile count as batches, whose tiles end by themselves.
+  // Modes that do not run along a tile count as batches, whose tiles end separately.
   o.size = {p.m, p.n, p.k, p.batches};
   const auto settle = [&](const ModeList& list, int box, int64_t& extent) {
     const size_t own = box == 0 ? 1 : 2;

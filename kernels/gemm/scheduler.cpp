@@ -13,7 +13,7 @@ int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t least(int64_t a, int64_t b) { return std::min(a, b); }
 int64_t greatest(int64_t a, int64_t b) { return std::max(a, b); }
 
-// A number of a launch as a rule: a product or a quotient, a call, a name or a number.
+// A number of a launch as a rule: a product, a quotient, a call, a name or a number.
 struct RuleText {
   std::string text;
 
@@ -45,8 +45,8 @@ Number clusters_at_once(int ctas, const Number& multiprocessors) {
                                           Number(int64_t{hopper::multiprocessors}));
 }
 
-// Gives the grid in numbers, or in the text of rules. Of rows in groups each group, and what is in none, may
-// have a block of tiles that is not full.
+// Returns the grid in numbers, or in the text of rules. With groups of rows, each group, and the rows that
+// belong to none, may have a block of tiles that is not full.
 template <class Number>
 std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& n, const Number& batches,
                               const Number& multiprocessors, bool grouped_rows) {
@@ -67,14 +67,14 @@ std::array<Number, 2> grid_of(const GemmTile& t, const Number& m, const Number& 
   return {clusters * number(t.cluster_m), number(t.cluster_n)};
 }
 
-// Tiles that as many CTAs and one more divide: beyond, whole ones take little longer.
+// The most tiles that one more CTA than tiles divides: beyond this, whole tiles take little longer.
 constexpr int kMostTogether = 4;
 
 int64_t either(bool condition, int64_t a, int64_t b) { return condition ? a : b; }
 u32 either(pred condition, u32 a, u32 b) { return select(condition, a, b); }
 u32 least(u32 a, u32 b) { return min(a, b); }
 
-// Says how `all` CTAs divide the rest of the tiles, which are fewer, in numbers of the host or of the device.
+// The way in which `all` CTAs divide the remaining tiles, which are fewer, in host or device numbers.
 template <class Number>
 struct Shares {
   Number groups, tiles, ctas;
@@ -109,7 +109,7 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const auto [x, y] = grid_of(t, m, n, batches, int64_t{multiprocessors}, grouped_rows);
   GemmGrid grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(t.split_k)};
   if (t.split_last == 1 || x == 0) return grid;
-  // Where clusters have parts of two blocks of tiles, two give each of these.
+  // If clusters have parts of two blocks of tiles, two of them pass on sums for each of these blocks.
   const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
                          quotient_up(quotient_up(t.swapped ? m : n, t.bn), t.cluster_n) * batches;
   const int64_t clusters = x / t.cluster_m;
@@ -193,9 +193,9 @@ Work TileScheduler::work_at(const TileIndex& at, u32 first, u32 last) const {
           std::nullopt};
 }
 
-// Blocks of a group of rows lie along y where the tile is swapped, and else along x. Those of the same
-// columns of B follow each other, so that each part of B comes from memory once: there is more of it than L2
-// holds.
+// Blocks of a group of rows run along y if the tile is swapped, and otherwise along x. Blocks with the
+// same columns of B follow each other, so that each part of B is loaded from memory once: B is larger than
+// L2.
 Work TileScheduler::work_of_rows(u32 number, const GroupPart& part) const {
   const Axis &along = groups_along_y_ ? y_ : x_, &across = groups_along_y_ ? x_ : y_;
   const u32 rows = blocks_of_rows(part.end - part.begin);
@@ -223,8 +223,8 @@ u32 TileScheduler::blocks_across() const {
 void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
   const int cm = tile_.cluster_m;
   const u32 first = cm == 1 ? ctaid_x() : ctaid_x() / cm, step = cm == 1 ? nctaid_x() : nctaid_x() / cm;
-  // Tiles of a group take equally long, and those of others do not: each group has a raster of its own, so
-  // that all CTAs have about as many of each.
+  // Tiles of one group take equally long, and those of different groups do not: each group has its own
+  // raster, so that all CTAs get about the same number of tiles from each.
   const auto walk_k = [&](const Body& each) {
     const u32 rows = ceil_div(batch_rows_, cm), cols = ceil_div(cols_, tile_.cluster_n),
               of_group = rows * cols;
@@ -274,7 +274,7 @@ void TileScheduler::tiles_of_groups(Turn turn, const Body& body) const {
   groups_->each(turn, batched_ ? GroupSchedule::Walk(walk_k) : GroupSchedule::Walk(walk_rows), body);
 }
 
-// Split k: a block of tiles for each cluster, a share of its stages for each CTA along z.
+// Split k: each cluster gets a block of tiles, and each CTA along z gets a share of the block's stages.
 void TileScheduler::share_of_tile(const Body& body) const {
   const u32 rank = cluster_ctaid_z();
   const int cm = tile_.cluster_m, cn = tile_.cluster_n;
@@ -286,7 +286,7 @@ void TileScheduler::share_of_tile(const Body& body) const {
 
 namespace {
 
-// shares_of(), for few tiles, as mostly, without its divisions.
+// This is shares_of() for few tiles, which is the usual case, without its divisions.
 Shares<u32> device_shares(u32 rest, u32 all, u32 depth, int split) {
   Var<u32> groups(rest), tiles(1), ctas(min(depth, u32(static_cast<uint32_t>(split))));
   if_(rest > all / split, [&] {
@@ -332,7 +332,7 @@ void TileScheduler::tiles_and_shares(const std::function<u32()>& total_of,
                  const u32 member = id / shares.groups, group = id - member * shares.groups;
                  const pred several = shares.tiles > 1;
                  const pred behind =
-                     several & (piece.value() == 0) & (member > 0);  // a tile's end comes first
+                     several & (piece.value() == 0) & (member > 0);  // the end of a tile comes first
                  const u32 tile = select(several, member - u32(behind), u32(0));
                  const u32 stages = shares.tiles * depth_, least_share = stages / shares.ctas,
                            more = stages - least_share * shares.ctas;
