@@ -22,7 +22,7 @@ void store_element(u32 value, gmem at, int bytes) {
   ptx(fmt::format("st.global.u{} [{{at:gmem}}], {{value:u32}};", 8 * bytes), {{"at", at}, {"value", value}});
 }
 
-// The kernel has this of a matrix, in elements of its own size.
+// The kernel's parameters for a matrix, in elements of the kernel's own size.
 struct Told {
   gmem from, to;
   u64 from_row, to_row, from_batch, to_batch;
@@ -59,7 +59,7 @@ Told told(const Parameters& p, int matrix) {
           bytes("to_batch"), number("rows"), number("columns"), number("batches")};
 }
 
-// All loads are under way before the first store; those after the row's end load its last element.
+// All loads are issued before the first store; loads beyond the row's end load its last element.
 void copy_block(const Told& m, u32 block, int bytes) {
   const auto size = static_cast<uint64_t>(bytes);
   u32 line = block / m.across(), batch = line / m.down();
@@ -78,7 +78,7 @@ void copy_block(const Told& m, u32 block, int bytes) {
   });
 }
 
-// Bytes of what one kernel copies of them all: the smallest of their elements.
+// Returns the bytes of the unit in which one kernel copies all of them: the smallest of their elements.
 int unit_of(std::span<const MatrixCopy> copies) {
   int unit = copies.front().element_bytes;
   for (const MatrixCopy& c : copies) unit = std::min(unit, c.element_bytes);
@@ -108,7 +108,7 @@ Kernel copy_matrices(int element_bytes, int count) {
   for_(ctaid_x(), end, nctaid_x(), [&](u32 block) {
     for (const Told& m : matrices) {
       if_(block < m.blocks(), [&] { copy_block(m, block, element_bytes); });
-      block = block - m.blocks();  // beyond those of the matrices to come, where it was this one's
+      block = block - m.blocks();  // beyond all later matrices' blocks if it was one of this matrix
     }
   });
   return k;

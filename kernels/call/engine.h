@@ -17,19 +17,19 @@
 
 namespace ptxbuilder::kernels {
 
-// A call with an operation's `Traits`, which name its types and what tells it apart:
+// A call with an operation's `Traits`, which define its types and the parts that are specific to it:
 //   Arguments  They have `workspace` and `stream`. sources_of(), words_of() and is_plain() are functions of
-//   them,
-//              as ByForm takes them; the sources begin with none and the workspace.
-//   Placed     This is a call that was checked: its `operation`, and whether it `is_empty` or is_tunable();
-//              operands(), all that it reads or writes; moved(); and for OperandSets read(), written() and
-//              pads_written(). key_of(), which finds its plan, and call_text(), which finds its line in a
-//              file of tiles, are functions of it.
-//   Tile       text() gives its words, is_tile() says whether words are one, and parse() makes it of them.
-//   More       A plan has this besides its kernel and tile.
-//   kName      Errors call the operation so.
-//   kUnit      padded() takes it for copies.
-//   kWords, kFormWords   are the numbers of words of call_text() and words_of().
+//              them, in the form that ByForm takes; the sources begin with kNone and
+//              the workspace.
+//   Placed     A call that was checked: its `operation`, and whether it `is_empty` or is_tunable();
+//              operands(), everything it reads or writes; moved(); and for OperandSets read(), written() and
+//              pads_written(). key_of(), which identifies its plan, and call_text(), which identifies its
+//              line in a file of tiles, are functions of it.
+//   Tile       text() returns its words, is_tile() whether words are a tile, and parse() a tile from words.
+//   More       The part of a plan besides its kernel and tile.
+//   kName      The name of the operation in errors.
+//   kUnit      The unit that padded() takes for copies.
+//   kWords, kFormWords   The numbers of words of call_text() and words_of().
 template <class Traits>
 class CallEngine {
  public:

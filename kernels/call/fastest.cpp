@@ -13,7 +13,7 @@ namespace {
 constexpr int kRounds = 7;
 constexpr double kBurst = 500;  // microseconds
 constexpr size_t kMostLaunches = 200;
-constexpr double kAlike = 1.005;  // what chance decides
+constexpr double kAlike = 1.005;  // differences up to this are random
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

@@ -8,7 +8,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-using Wide = __int128;  // of products of extents and strides
+using Wide = __int128;  // for products of extents and strides
 using Dimension = Operand::Dimension;
 
 std::span<const Dimension> outer_of(const Operand& x) { return std::span(x.outer).first(x.outer_count); }
@@ -21,7 +21,7 @@ std::string plural(const char* word) {
   return fmt::format("{}{}", word, std::string_view(word).ends_with("ch") ? "es" : "s");
 }
 
-// "a row stride of 4 elements, a head stride of 2 elements", of the dimensions that are taken.
+// Returns "a row stride of 4 elements, a head stride of 2 elements", for the dimensions whose stride is used.
 std::string strides_text(const Operand& x) {
   std::vector<std::string> all;
   for (const Dimension& d : outer_of(x))
@@ -29,7 +29,7 @@ std::string strides_text(const Operand& x) {
   return fmt::format("{}", fmt::join(all, " and "));
 }
 
-// The bytes of what is within one step of a period: all columns, and the dimensions with shorter strides.
+// Returns the width of one step of a period: all columns, and the dimensions with shorter strides.
 Wide width_below(const Operand& x, int64_t stride) {
   Wide width = x.columns;
   for (const Dimension& d : outer_of(x))
@@ -37,7 +37,7 @@ Wide width_below(const Operand& x, int64_t stride) {
   return width * x.element_bytes();
 }
 
-// `y` begins after `x`. In steps of the strides from `least` on, both have parts that do not touch.
+// `y` begins after `x`. Returns whether they do not touch, in steps of the strides from `least_bytes` on.
 bool apart_in_steps(const Operand& x, const Operand& y, int64_t least_bytes) {
   int64_t period = 0;  // bytes
   for (const Operand* o : {&x, &y})
@@ -145,7 +145,7 @@ void check_address(const char* operation, const Operand& x, Where where) {
     throw Error(where, fmt::format("{}: {}: data is NULL", operation, x.name));
 }
 
-// Taken from the shortest stride to the longest, each step has to hold all that is within.
+// When strides are visited from the shortest to the longest, each step must be as wide as all inner ones.
 void check_no_self_overlap(const char* operation, const Operand& x, Where where) {
   std::array<Dimension, Operand::kMostOuter> dimensions = x.outer;
   const std::span sorted = std::span(dimensions).first(x.outer_count);
@@ -239,7 +239,7 @@ runtime::Argument tensor(const Operand& x, size_t outer) {
   for (size_t i = 0; i < count; ++i) {
     const Dimension& d = x.outer[i];
     shape[i + 1] = static_cast<uint64_t>(d.extent);
-    // A stride that is never taken may be any legal one.
+    // A stride that is never used may be any legal one.
     strides[i] = d.extent > 1 ? static_cast<uint64_t>(d.stride) * bytes : (shape[0] * bytes + 15) / 16 * 16;
   }
   return runtime::tensor(x.memory, x.type, std::span(shape).first(count + 1),

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kRotated = 100'000'000;  // bytes of all sets, twice the L2
 constexpr int64_t kMostSets = 16;
-constexpr auto kLongest = std::chrono::hours(1);  // that is waited for the stream
+constexpr auto kLongest = std::chrono::hours(1);  // the longest wait for the stream
 
 }  // namespace
 

@@ -47,7 +47,7 @@ Kernel packed_pixels(int channels, int packed) {
   const gmem to(p.get<gptr<u16>>("to"));
   for_(ctaid_x() * kPackingThreads + tid_x(), p.get<u32>("pixels"), nctaid_x() * kPackingThreads, [&](u32 i) {
     const u32 row = i / width, image = row / lines;
-    const u32 column = i - row * width - p.get<u32>("before");  // beyond all where it is ahead of the image
+    const u32 column = i - row * width - p.get<u32>("before");  // beyond all others if it precedes the image
     const pred inside = column < p.get<u32>("width");
     const u64 element = u64(image) * p.get<u64>("image") + u64(row - image * lines) * p.get<u64>("line") +
                         u64(select(inside, column, u32(0))) * p.get<u64>("pixel");

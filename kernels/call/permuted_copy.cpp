@@ -20,12 +20,12 @@ using Mode = PermutedCopy::Mode;
 constexpr int kEdge = 64;  // of a block
 constexpr int kPermutingCtas = 8;
 
-// The names of a mode's parameters begin with this.
+// Returns the name of a mode's parameter, such as "extent_row".
 std::string mode_name(const char* which, const char* what) { return fmt::format("{}_{}", what, which); }
 constexpr std::array kAxisModes = {"row", "next_row", "column", "next_column"};
 std::string outer_name(const char* what, size_t i) { return fmt::format("{}{}", what, i); }
 
-// Two modes are one where one goes on where the other ends, on either side.
+// Two modes become one if one continues where the other ends, on both sides.
 void fold(std::vector<Mode>& modes) {
   std::erase_if(modes, [](const Mode& mode) { return mode.extent == 1; });
   std::ranges::sort(modes, {}, &Mode::to);
@@ -41,7 +41,7 @@ void fold(std::vector<Mode>& modes) {
   }
 }
 
-// An axis of a block: two modes, whose first elements in this block are known.
+// An axis of a block: two modes, with their first elements in this block.
 struct BlockAxis {
   u32 inner_extent, outer_extent, first_inner, first_outer;
   u64 from_inner, from_outer, to_inner, to_outer;
@@ -57,15 +57,15 @@ struct BlockAxis {
   u64 to(u32 i) const { return u64(inner(i)) * to_inner + u64(outer(i)) * to_outer; }
 };
 
-// Calls `access` with the first row and column of each vector of this thread, in the order of strided().
+// Calls `access` with the first row and column of each of this thread's vectors, in the order of strided().
 void each_vector(int vector, const std::function<void(u32 row, u32 column)>& access) {
   const int across = kEdge / vector, threads = RegisterLayout::kThreads;
   const u32 column = tid_x() % across * vector, row = tid_x() / across;
   for (int i = 0; i < kEdge * across / threads; ++i) access(row + i * (threads / across), column);
 }
 
-// The registers of a vector's elements, where `bytes` are those of an element; narrow ones lie in the low
-// bits of one register.
+// Returns the registers of a vector's elements; `bytes` is the size of an element, and narrow elements are in
+// the low bits of one register.
 std::vector<u32> read_vector(gmem from, int bytes, int vector) {
   if (vector > 1) {
     const auto [a, b, c, d] = instruction<"ld.global.v4.u32">(from);
@@ -86,7 +86,7 @@ void write_vector(gmem to, int bytes, const std::vector<u32>& words, pred is) {
     instruction<"st.global.u32">.when(is)(to, words[0]);
 }
 
-// Single elements that are read lie apart, and those of a tile in registers lie packed.
+// Single elements are each read into a register, but a tile in registers has its elements packed.
 std::vector<u32> packed(const std::vector<u32>& elements, int bytes) {
   const size_t per = sizeof(uint32_t) / static_cast<size_t>(bytes);
   std::vector<u32> words;
@@ -105,7 +105,7 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
   const auto stride = [&](const std::string& name) { return p.get<u64>(name); };
   const SharedTile tile = k.shared<T>({kEdge, kEdge}, widest_swizzle(kEdge * size_of(T::dtype)), 1, "tile");
   const RegisterLayout by_rows = strided({kEdge, kEdge}, vector);
-  // Gives the number of blocks along a mode where a block has `box` elements of it.
+  // Returns the number of blocks along a mode if a block has `box` of its elements.
   const auto blocks = [&](const char* mode, int box) {
     const u32 extent = number(mode_name(mode, "extent"));
     return box == 1 ? extent : ceil_div(extent, box);
@@ -154,7 +154,7 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
     const BlockAxis columns = axis("column", "next_column", 0, form.columns.box),
                     rows = axis("row", "next_row", 2, form.rows.box);
     const gmem source(p.get<gptr<T>>("from")), target(p.get<gptr<T>>("to"));
-    // Elements that are not there are read at the block's first one, and not written.
+    // Elements that do not exist are read from the block's first element, and not written.
     std::vector<u32> read;
     each_vector(vector, [&](u32 row, u32 column) {
       const u64 at =
@@ -174,7 +174,7 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
     };
     if (!form.transposes) return write(read, rows, columns);
     const bool narrow = vector == 1 && bytes < 4;
-    sync_threads();  // all are through with the block before
+    sync_threads();  // all threads have finished the previous block
     store(tile[0], RegisterTile<T>::of_registers(by_rows, narrow ? packed(read, bytes) : read));
     sync_threads();
     const std::vector<u32> words = layout_cast(load<T>(tile[0].transposed()), by_rows).registers();
@@ -186,7 +186,7 @@ void copy_blocks(Kernel& k, const Parameters& p, const PermutedCopyForm& form) {
   });
 }
 
-// The part of a block of two modes that elements fill, times that of what an access moves which counts.
+// Returns the share of a block that elements of two modes fill, times the share of an access that is useful.
 double worth(const Mode& inner, const Mode& outer, int box, int element_bytes) {
   const auto filled = [](int64_t extent, int64_t box) {
     return static_cast<double>(extent) / static_cast<double>(round_up(extent, box));
@@ -223,7 +223,7 @@ PermutedCopyForm form_of(const PermutedCopy& copy) {
   form.outer.resize(PermutedCopyForm::kOuter, {1, 0, 0});
   const int vector = static_cast<int>(kTma) / copy.element_bytes;
   const auto is_multiple = [&](int64_t value) { return value % vector == 0; };
-  // All strides but that along an access are multiples of it, on the side where it counts.
+  // All strides except the one along an access are multiples of the vector, on the side that matters.
   const auto is_wide = [&](int64_t Mode::*side, const Mode& along) {
     bool is = along.*side == 1 && is_multiple(along.extent);
     for (const Mode* mode : {&form.columns.inner, &form.columns.outer, &form.rows.inner, &form.rows.outer})

@@ -24,7 +24,7 @@ std::string printable(std::string text) {
   return text;
 }
 
-// Somebody may have left the last line of an open file without its end.
+// Another process may have left the last line of an open file unfinished.
 bool ends_within_a_line(int file) {
   const off_t size = ::lseek(file, 0, SEEK_END);
   char last = '\n';
@@ -65,7 +65,7 @@ void TileFile::read() {
   is_read_ = true;
   std::error_code none;
   if (path_.empty() || !std::filesystem::exists(path_, none)) return;
-  if (!std::filesystem::is_regular_file(path_, none)) {  // to open a pipe would wait for who writes into it
+  if (!std::filesystem::is_regular_file(path_, none)) {  // opening a pipe would wait for its writer
     warn("it is no regular file: what is measured is kept for this process alone");
     path_.clear();
     return;
@@ -96,7 +96,7 @@ void TileFile::keep(const std::string& call, const std::string& tile) {
   if (path_.empty()) return;
   std::error_code none;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), none);
-  // It is one write at the end of the file, so that lines of several processes do not mix.
+  // One write appends the line to the file, so that lines of several processes do not mix.
   std::string line = fmt::format("{} {}\n", call, tile);
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file >= 0 && ends_within_a_line(file)) line.insert(line.begin(), '\n');

@@ -59,7 +59,7 @@ class GemmEpilogue {
   void store_parts(Accumulator& sums, const Work& work, u32 row);
 
   DType type_;
-  std::optional<TensorMap> output_;  // none where rows are scattered
+  std::optional<TensorMap> output_;  // empty if rows are scattered
   bool grouped_rows_;
   u32 m_;
   const std::optional<ClusterSum>& cluster_;

@@ -70,7 +70,7 @@ GemmTile tile(const command::Fields& f) {
   return t;
 }
 
-// The fields of a tile whose bk and stages are chosen.
+// Sets the fields of a tile whose bk and stages are chosen.
 void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("bm", t.bm);
   f.set("bn", t.bn);
@@ -91,7 +91,7 @@ void set_tile(command::Fields& f, const GemmTile& t) {
   f.set("overlaps", t.overlaps);
 }
 
-// The tile of a size, but none with split_last, whose kernel has a parameter that the others lack.
+// Chooses the tile for a size, but never with split_last, whose kernel has a parameter that others lack.
 void choose_tile(command::Fields& f) {
   const GemmOperation o = operation(f);
   const GemmSize size = {f["m"], f["n"], f["k"], f["batches"]};
@@ -104,7 +104,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, checked(o, chosen));
 }
 
-// Names the matrices whose rows no tensor map takes where they lie without gaps.
+// Names the matrices whose rows a tensor map does not take without gaps.
 std::string rows_that_need_gaps(const command::Fields& f) {
   const GemmOperation o = operation(f);
   std::string text;
@@ -173,7 +173,7 @@ struct Operands {
     }
   }
 
-  // Groups end there; they have any sizes, for some 0, and something may be in none of them.
+  // The ends of groups; they have any sizes, some of them 0, and some rows or k may belong to no group.
   command::Tensor ends(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {batches + 1});
     const auto weight = [&](size_t i) { return drawn[i] < -1 ? 0 : std::exp(drawn[i] / 2); };
@@ -188,7 +188,7 @@ struct Operands {
     ends.to_device();
     return ends;
   }
-  // Any of A's rows, some of them more than once, and now and then one on either side that A does not have.
+  // Any of A's rows, some more than once, and occasionally an index on either side that A does not have.
   command::Tensor rows_of_matrix(command::Run& run) const {
     const command::Tensor drawn = run.normal(DType::f32, {m});
     command::Tensor rows = run.output(DType::s32, {m});
@@ -208,16 +208,16 @@ struct Operands {
     rows.to_device();
     return rows;
   }
-  // The row of the product that becomes a row of D.
+  // Returns the row of the product that becomes a row of D.
   size_t row_of_product(size_t row_of_d) const { return o.scatters() ? product_row[row_of_d] : row_of_d; }
-  // The row of A that counts in a row of the product; none where that is of zeros.
+  // Returns the row of A that is used in a row of the product; nothing if that row is zeros.
   std::optional<size_t> row_of_a(size_t row) const {
     if (!o.gathers()) return row;
     const double at = (*tensors[ProductOperand::a_rows])[row];
     if (at < 0 || at >= static_cast<double>(m)) return std::nullopt;
     return static_cast<size_t>(at);
   }
-  // The group that row `row` is in; their number for one that is in none.
+  // Returns the group that row `row` belongs to; the number of groups if it belongs to none.
   size_t group_of(size_t row) const {
     size_t group = 0;
     while (group < batches && end_of(group) <= row) ++group;
@@ -243,7 +243,7 @@ struct Operands {
   static uint64_t scales_apart(int64_t length) {
     return static_cast<uint64_t>((length + kScalesOfBox - 1) / kScalesOfBox * kScalesOfBox);
   }
-  // The factor of the products from `depth` of k on, 128 of them at most.
+  // Returns the factor of the products from `depth` of k on, for at most 128 of them.
   double block_factor(size_t batch, size_t row, size_t col, size_t depth) const {
     double factor = 1;
     for (const ProductOperandRow& operand : product_operands) {
@@ -260,7 +260,7 @@ struct Operands {
     return factor;
   }
 
-  // D before its last factor, where dot(j) is of the product's column j.
+  // Returns D before its last factor, where dot(j) belongs to the product's column j.
   Approximate output(const std::function<Dot(size_t col)>& dot, size_t batch, size_t row, size_t col) const {
     auto value = [&](const ProductOperandRow& operand, size_t j) -> double {
       if (operand.is_by_batch(o.grouped_rows()) && batch == batches) return 0;
@@ -283,7 +283,7 @@ struct Operands {
     each(OperandRole::result_factor, [&](const command::Tensor& x) { factor *= x[0]; });
     return factor;
   }
-  // Calls `work` with the operands of the role that there are.
+  // Calls `work` with the operands of the role that are present.
   template <class Work>
   void each(OperandRole role, Work&& work) {
     for (const ProductOperandRow& row : product_operands)
@@ -387,7 +387,7 @@ void run(const command::Fields& f, command::Run& run) {
         start);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
-  // The m or k of groups is that of all.
+  // The m or k of groups is the total over all groups.
   const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
   run.measure(2 * dm * dn * dk * products,
               (dm * dk * products + dn * dk * (of_k ? 1 : db)) * size_of(o.a) +

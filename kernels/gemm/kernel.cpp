@@ -154,8 +154,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
           });
         });
       });
-      // The next launch may begin where this one has made room. Any sooner, and its CTAs would take the
-      // memory bandwidth of those that are still loading; clusters that add up lose by it in any case.
+      // The next launch may begin when this one has made room. If it began sooner, its CTAs would take memory
+      // bandwidth from CTAs that are still loading; clusters that add up become slower in any case.
       if (t.split_k == 1) griddepcontrol_launch_dependents();
     });
   });

@@ -33,8 +33,8 @@ struct DeviceMatrix {
 
 // D[m,n] = activation(x[m,n]) for each batch, rounded once, to nearest even, of x[m,n] = alpha rows[m]
 // columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. An activation f may also be used in the backward
-// pass, x f'(inputs), or as a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], with half as many columns, to which no C
-// is added.
+// pass, x f'(inputs), or as a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], with half as many columns and without
+// C.
 //
 // The operands of product.def add more: factors in memory, for the whole product or for rows and columns; the
 // greatest |D|, unrounded, which replaces a smaller number in memory; and d_scale, which multiplies D before

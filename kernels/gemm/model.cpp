@@ -9,7 +9,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// An element's activation takes so many clocks, by two warpgroups.
+// Returns the clocks that an element's activation takes, with two warpgroups.
 double clocks_of(Activation activation, [[maybe_unused]] const ModelConstants& c) {
   switch (activation) {
 #define PTXBUILDER_ACTIVATION(word, c_word, value, slope, clocks) \
@@ -25,7 +25,7 @@ constexpr double kWatts = 700;  // an H100 SXM's limit
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
-// Gives what several bounds take together: little more than the largest, unless others come near it.
+// Returns the time that several bounds take together: little more than the largest, unless others are close.
 double together(std::initializer_list<double> bounds, double sharpness) {
   double sum = 0;
   for (double bound : bounds) sum += std::pow(bound, sharpness);
@@ -36,10 +36,10 @@ int64_t rows_of(const GemmTile& t, const GemmSize& size) { return t.swapped ? si
 
 double tiles_along(int64_t extent, int tile) { return ceil_div(static_cast<double>(extent), tile); }
 
-// Tiles take so many times as long in groups as they would without: on an H100 80GB HBM3 (driver
-// 580.159.04, 2026-11-27) as `gemm --group_ends yes --bench` has it of 8, 32 and 64 groups of 8192 rows in
-// all. CTAs of a cluster wait for each other where matrices come from memory, and warpgroups in turn for
-// tiles that are found while they multiply.
+// Returns how many times as long tiles take in groups as without: on an H100 80GB HBM3 (driver 580.159.04,
+// 2026-11-27), measured with `gemm --group_ends yes --bench` for 8, 32 and 64 groups of 8192 rows in all.
+// CTAs of a cluster wait for each other if matrices come from memory, and warpgroups in turn wait for tiles
+// that are found while they multiply.
 double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   if (!o.group_ends) return 1;
   double times = 1;
@@ -50,8 +50,8 @@ double times_in_groups(const GemmOperation& o, const GemmTile& t) {
   return times;
 }
 
-// Clusters do not help products with block scales as they do others: those wait for the sums to be added up,
-// and not for L2 (the same GPU and day, the table in GEMM.md).
+// Clusters do not help products with block scales as much as others: these products wait for the sums to be
+// added up, and not for L2 (the same GPU and day, the table in GEMM.md).
 double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   if (!o.has_block_scales()) return 1;
   const int ctas = t.cluster_m * t.cluster_n;
@@ -60,11 +60,11 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   return ctas > 1 ? 1.04 : t.bn <= 192 ? 0.93 : 0.96;
 }
 
-// Half of a round is idle in the mean where nobody knows how many tiles there are, and less where CTAs divide
-// the last tiles.
+// On average, half of a round is idle if the number of tiles is unknown, and less if CTAs divide the last
+// tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
-// A product by one tile, and what its parts take.
+// A product with one tile, and the times of its parts.
 class Model {
  public:
   Model(const GemmOperation& o, const GemmSize& given, const TilePlan& t, int multiprocessors,
@@ -85,8 +85,8 @@ class Model {
     places_ = active_clusters(cluster, multiprocessors) * cluster * t.ctas_per_sm;
     ctas_ = std::min(tiles_, places_);
     steps_ = ceil_div(ceil_div(depth_, t.bk), t.split_k);
-    // A last round of few tiles is shorter: they have more of L2 and of the power. CTAs that an SM holds
-    // share its tensor cores, but fill each other's gaps.
+    // A last round with few tiles is shorter: each tile gets more of L2 and of the power. CTAs that share an
+    // SM share its tensor cores, but fill each other's gaps.
     const double whole = ceil_div(tiles_, ctas_), even = tiles_ / ctas_;
     const double rounds =
         o.grouped_rows() && even > 1 ? even + kOpenRound : whole - c.idle_round * (whole - even);
@@ -104,7 +104,7 @@ class Model {
     p.l2 = kind() * l2_bytes() / c_.l2_bytes;
     p.memory = memory_bytes() * (1 + c_.idle_memory * idle()) / c_.memory_bytes;
     p.overhead = overhead();
-    // The clock that leaves the power at its limit; what moves and multiplies takes its energy at any.
+    // The clock keeps the power at its limit; moving and multiplying data takes the same energy at any clock.
     p.watts = c_.idle_watts + energy() / p.microseconds();
     p.megahertz = megahertz.value_or(clock_of(p.watts, c_));
     for (double* at_clock : {&p.multiply, &p.l2, &p.overhead}) *at_clock *= c_.clock / p.megahertz;
@@ -112,29 +112,29 @@ class Model {
   }
 
  private:
-  // An operand's stored rows begin at a multiple of so many bytes, 128 at most: a line of 128 bytes or a
-  // sector of 32 that does not begin there is in two.
+  // Returns the bytes, 128 at most, to whose multiples an operand's stored rows are aligned: a line of 128
+  // bytes or a sector of 32 that begins elsewhere is split in two.
   double aligned(bool k_major, int64_t extent, int64_t depth) const {
     const int64_t bytes = (k_major ? depth : extent) * size_of(o_.a);
     return static_cast<double>(std::gcd((bytes + 15) / 16 * 16, int64_t{128}));
   }
   double lines_of_row() const { return t_.bk * element_ / 128; }
-  // Rows of 128 bytes of each operand that a CTA's TMA asks for in a step.
+  // Rows of 128 bytes of each operand that a CTA requests by TMA in a step.
   double rows_asked() const { return t_.bm / double(t_.cluster_n) * lines_of_row(); }
   double columns_asked() const { return t_.bn / double(t_.cluster_m) * lines_of_row(); }
-  // Lines of 128 bytes lie in shared memory in pieces where the columns' operand is not k-major and the tile
-  // has no multiple of 128 bytes of it: the widest swizzle is narrower then. (Rows are a multiple of 64.)
+  // Lines of 128 bytes are in pieces in shared memory if the columns' operand is not k-major and the tile's
+  // columns are no multiple of 128 bytes: the widest swizzle is narrower then. (Rows are a multiple of 64.)
   double pieces() const {
     if (columns_k_major_) return 1;
     return 1 + c_.narrow *
                    (128.0 / static_cast<double>(std::gcd(int64_t{t_.bn} * size_of(o_.a), int64_t{128})) - 1);
   }
-  // wgmmas of 64 rows and 32 bytes of k, of a step.
+  // The number of wgmmas, each of 64 rows and 32 bytes of k, in a step.
   double instructions() const { return t_.bm / 64.0 * t_.bk * element_ / 32; }
-  // Bytes of shared memory that the wgmmas of a step read: both operands.
+  // The bytes of shared memory that the wgmmas of a step read from both operands.
   double shared() const { return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn) * 32; }
 
-  // Clocks of one step of one CTA.
+  // The clocks of one step of one CTA.
   double step() const {
     const double tensor = instructions() * t_.bn / 2;
     const double written = (t_.bm + t_.bn) * t_.bk * element_ * c_.written;
@@ -156,7 +156,7 @@ class Model {
     };
     double loading = clocks(rows_asked(), t_.cluster_n, rows_aligned_) +
                      clocks(columns_asked() * pieces(), t_.cluster_m, columns_aligned_);
-    if (!t_.inside && tiles_ <= ctas_)  // else few tiles hang over
+    if (!t_.inside && tiles_ <= ctas_)  // otherwise few tiles extend beyond the output
       loading += (outside(rows_k_major_, rows_, t_.bm) / t_.cluster_n +
                   outside(columns_k_major_, columns_, t_.bn) / t_.cluster_m) *
                  lines_of_row() * c_.outside_clocks;
@@ -165,13 +165,13 @@ class Model {
     return together({multiplying, loading, c_.latency / t_.stages, hot}, c_.step_sharpness);
   }
 
-  // Rows of the last box outside of a tensor.
+  // The rows of the last box that are outside of a tensor.
   double outside(bool k_major, double extent, int tile) const {
     return k_major ? tiles_along(static_cast<int64_t>(extent), tile) * tile - extent : 0;
   }
 
-  // Clocks that L2 takes for a step of an operand whose stored rows, along m or n, are shorter than a line:
-  // all CTAs ask the same few lines for each row by itself, and twice where a row of the box ends outside.
+  // The clocks that L2 takes for a step of an operand whose stored rows, along m or n, are shorter than a
+  // line: all CTAs request the same few lines once per row, and twice if a row of the box ends outside.
   double short_rows(bool k_major, double extent, int tile, int sharing) const {
     const double bytes = 16 * ceil_div(extent * element_, 16);
     if (k_major || bytes >= 128) return 0;
@@ -179,7 +179,7 @@ class Model {
     return c_.short_rows * t_.bk * ctas_ / sharing * (box > 32 && bytes < box ? 1 + c_.partly : 1);
   }
 
-  // Gives what the terms of a step leave out, by kind of tile.
+  // Returns a factor for what the terms of a step omit, which depends on the kind of tile.
   double kind() const {
     const ModelConstants& c = c_;
     const double by_cluster[][5] = {
@@ -208,7 +208,7 @@ class Model {
                                                          : 1);
   }
 
-  // Says how the last wave is divided, with split_last, in clusters.
+  // Returns how the last wave is divided, with split_last, in clusters.
   TileDivision division() const {
     const int cluster = t_.cluster_m * t_.cluster_n;
     const auto blocks = static_cast<int64_t>(tiles_ / cluster);
@@ -217,7 +217,7 @@ class Model {
         static_cast<int64_t>(steps_), t_.split_last);
   }
 
-  // Steps of the CTA that has the most.
+  // The steps of the CTA that has the most.
   double divided_steps() const {
     if (o_.grouped_rows() && tiles_ > places_) return (tiles_ / places_ + kOpenDivided) * steps_;
     const TileDivision d = division();
@@ -225,8 +225,8 @@ class Model {
     return static_cast<double>(d.waves * steps + (d.rest > 0 ? (steps * d.tiles + d.ctas - 1) / d.ctas : 0));
   }
 
-  // Microseconds that CTAs take to give and take sums: each gives what others complete, and takes the same
-  // from all others of what it completes itself: panels, which may be fewer than CTAs.
+  // The microseconds that CTAs take to exchange sums: each gives away what others complete, and takes as much
+  // from each of the others for the panels that it completes, which may be fewer than CTAs.
   double exchange() const {
     const TileDivision d = division();
     if (d.rest == 0 || d.ctas == 1) return 0;
@@ -247,8 +247,8 @@ class Model {
     return tiles_ * steps_ * (bytes(rows_asked(), rows_aligned_) + bytes(columns_asked(), columns_aligned_));
   }
 
-  // All is read once at least. A wave of tiles reads the rows and columns that its block of the output has;
-  // what another wave has read before may lie in L2 still.
+  // Everything is read at least once. A wave of tiles reads the rows and columns of its block of the output;
+  // what an earlier wave has read may still be in L2.
   double memory_bytes() const {
     const double once = ((rows_ + columns_) * depth_ + others_of_b_) * element_;
     const double wave = ctas_ / t_.split_k, group = t_.raster.group;
@@ -261,27 +261,27 @@ class Model {
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
 
-  // Gives what a last round of few tiles leaves idle of the SMs' time, by what they work: only all of them
-  // together reach the memory's rate.
+  // Returns the SMs' idle time in a last round with few tiles, divided by the time that they work: only all
+  // SMs together reach the memory's rate.
   double idle() const {
     if (t_.split_last > 1) return 0;
     const double rounds = tiles_ / places_;
     return std::min(1.0, std::ceil(rounds) / rounds - 1);
   }
 
-  // Clocks of a tile's activation, by all of its consumers.
+  // The clocks of a tile's activation, over all of its consumers.
   double activation() const {
     return clocks_of(o_.activation, c_) * t_.bm * t_.bn / (o_.gates() ? 2 : 1) *
            (t_.consumers == 1 || t_.pingpong ? 2 : 1);
   }
 
-  // It is the same of all tiles, without what is hidden: of two warpgroups in turn one multiplies meanwhile.
+  // This is the same for all tiles, without what is hidden: of two warpgroups in turn, one still multiplies.
   double shown_activation() const {
     if (!t_.pingpong) return rounds_ * activation();
     return activation() + (rounds_ - 1) * std::max(0.0, activation() - steps_ * step()) / 2;
   }
 
-  // Gives what happens once for a launch, and for each tile of a CTA what its next products do not hide.
+  // Returns the cost per launch, plus the cost per tile of a CTA that its next products do not hide.
   double overhead() const {
     const bool twice = t_.stores_twice;
     const int row = o_.d_columns(t_.bn) * size_of(o_.d),
@@ -299,7 +299,7 @@ class Model {
     double all =
         c_.launch + c_.first_stage + ((1 + shown * (rounds_ - 1)) * out + shown_activation()) / c_.clock;
     if (!t_.overlaps) all += c_.alone;
-    // The next launch begins next to this one where both fit.
+    // The next launch begins alongside this one if both fit.
     if (t_.overlaps && t_.split_last == 1 && 2 * tiles_ <= places_) all -= c_.beside;
     if (t_.cluster_m * t_.cluster_n > 1) all += c_.cluster;
     if (t_.split_k > 1) all += c_.split + sums * (t_.split_k - 1) / t_.split_k / c_.cluster_bytes;
@@ -307,7 +307,7 @@ class Model {
     return all;
   }
 
-  // Gives microjoules.
+  // Returns the energy in microjoules.
   double energy() const {
     const double flops = 2 * rows_ * columns_ * depth_ * batches_ * element_ / 2;
     return 1e-6 * (flops * c_.flop_energy + tiles_ * steps_ * shared() * c_.shared_energy +
@@ -319,7 +319,7 @@ class Model {
   const ModelConstants& c_;
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
-  double others_of_b_ = 0;  // elements of matrices of groups other than one
+  double others_of_b_ = 0;  // elements of the matrices of all groups but one
   double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, places_, ctas_, steps_,
       rounds_, rows_aligned_, columns_aligned_;
 };

@@ -135,7 +135,7 @@ namespace detail {
 
 inline constexpr double kGelu = 1.5957691216057308;  // 2 sqrt(2 / pi)
 inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-// This is the slope of x s(x), where s is logistic() of something whose slope is `inner`.
+// Returns the slope of x s(x), where s is logistic() of a function whose slope is `inner`.
 inline double slope_of_gate(double x, double s, double inner) { return s + x * s * (1 - s) * inner; }
 
 struct ActivationReference {

@@ -80,8 +80,8 @@ struct Shares {
   Number groups, tiles, ctas;
 };
 
-// Several CTAs for each tile, as many as there are for all; where there are not two, one more CTA than tiles,
-// if it does not take too many tiles to spare it. Each CTA has a stage of each of its tiles at least.
+// Several CTAs for each tile, as many as all CTAs allow; if there are not two, one more CTA than tiles,
+// unless that takes too many tiles. Each CTA has at least one stage of each of its tiles.
 template <class Number>
 Shares<Number> shares_of(const Number& rest, const Number& all, const Number& depth, int split) {
   const Number one(1), some = either(rest > 0, rest, one);
@@ -113,7 +113,7 @@ GemmGrid gemm_grid(const GemmTile& t, int64_t m, int64_t n, int64_t batches, int
   const int64_t blocks = quotient_up(quotient_up(t.swapped ? n : m, t.bm), t.cluster_m) *
                          quotient_up(quotient_up(t.swapped ? m : n, t.bn), t.cluster_n) * batches;
   const int64_t clusters = x / t.cluster_m;
-  const int64_t rest = grouped_rows ? clusters : blocks % clusters;  // the device alone knows that of groups
+  const int64_t rest = grouped_rows ? clusters : blocks % clusters;  // with groups, only the device knows it
   grid.places = static_cast<uint32_t>(std::max(clusters, 2 * rest) * t.cluster_m * t.cluster_n);
   return grid;
 }
@@ -303,11 +303,11 @@ Shares<u32> device_shares(u32 rest, u32 all, u32 depth, int split) {
 u32 TileScheduler::cta_in_cluster() const { return cluster_ctaid_y() * tile_.cluster_m + cluster_ctaid_x(); }
 
 // Split of the last tiles: whole tiles, and then this CTA's share of a group, which begins in one tile and
-// may end in the next. The tiles of a group lie as far apart as there are groups, so that those that are read
-// at the same time lie side by side; the last groups may lack their last tile. Of two CTAs that divide a tile
-// the one whose share goes on in the next tile gives, and the other completes. What the shares are is
-// computed where it is needed, for registers of the producer are few. With clusters, all this is said of
-// clusters and the blocks of tiles that their CTAs have side by side: each CTA adds up with its fellows.
+// may end in the next. The tiles of a group are spaced as far apart as there are groups, so that tiles that
+// are read at the same time are adjacent; the last groups may lack their last tile. If two CTAs divide a
+// tile, the one whose share continues in the next tile passes its sums on, and the other completes the tile.
+// The shares are computed where they are needed, because the producer has few registers. With clusters, all
+// this applies to clusters and their CTAs' blocks of tiles: each CTA adds up with its counterparts.
 void TileScheduler::tiles_and_shares(const std::function<u32()>& total_of,
                                      const std::function<Work(u32 number, u32 first, u32 last)>& work_of,
                                      const Body& body) const {

@@ -16,10 +16,10 @@ namespace ptxbuilder::kernels {
 // than multiprocessors / ctas: 30 clusters of four on an H100 (cuOccupancyMaxActiveClusters).
 int active_clusters(int ctas, int multiprocessors);
 
-// The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no
-// more than there are tiles, or with groups of rows, `batches` of them, than there may be. With split_last,
-// there are as many more clusters for each, and at most kMostSplitCtas CTAs in all. With split_k, the CTAs
-// that divide a tile lie along z, and there is a cluster for each block of tiles.
+// The CTAs along x and y of the grid, on `multiprocessors` SMs: as many clusters as fit at once, but no more
+// than there are tiles, or with `batches` groups of rows, than there may be. With split_last, each block of
+// tiles may have that many clusters, with at most kMostSplitCtas CTAs in all. With split_k, the CTAs that
+// divide a tile are along z, and there is a cluster for each block of tiles.
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
   uint32_t x, y, z = 1;

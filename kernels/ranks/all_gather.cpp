@@ -6,8 +6,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The rows that the producer loads for the first column of tiles go on to the next rank, some stages after
-// the loads. Their signal waits until they have come there, under the next tile's loads.
+// The rows that the producer loads for the first column of tiles are sent to the next rank some stages after
+// their loads. Their signal is delayed until they have arrived there, during the next tile's loads.
 class RowsSent {
  public:
   RowsSent(const Pipeline& pipe, int stages, const Exchange& exchange)
@@ -17,8 +17,8 @@ class RowsSent {
   void begin(pred sends) {
     if_(sends, [&] { exchange_.wait_for_next(); });
   }
-  // It comes ahead of acquire(): what was stored from the stage has been read. `moves` says that rows are
-  // stored, be it to the next rank or to be kept.
+  // Call this before acquire(): what was stored from the stage has been read. `moves` says whether rows are
+  // stored, either to the next rank or to be kept.
   void before_load(pred moves) {
     if_(moves, [&] { cp_async_bulk_wait_group_read(stages_ - 1 - lag()); });
   }
@@ -57,7 +57,7 @@ class RowsSent {
   int stages_;
   const Exchange& exchange_;
   Sender sender_;
-  Var<u32> owed_;  // the block whose signal is to come
+  Var<u32> owed_;  // the block that must still be signalled
 };
 
 }  // namespace
@@ -86,7 +86,7 @@ Kernel all_gather_product(const RankedTile& t, Where where) {
       order.each([&](const RankedPlace& tile) {
         const pred is_own = tile.phase == 0;
         if_((!is_own) & tile.is_inside, [&] {
-          sent.pay();  // or each rank would wait for what the other owes it
+          sent.pay();  // otherwise each rank would wait for what the other owes it
           exchange.wait(tile.block);
           fence_proxy_async<Space::global>();  // copies store what copies load
         });

@@ -59,7 +59,7 @@ Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where) {
         const auto weight = threads.columns("weight", 1);
         Var<pred> waits(pred(true));
         threads.for_each([&](Row& row) {
-          std::optional<Numbers> residual;  // It is asked for ahead of the wait.
+          std::optional<Numbers> residual;  // It is loaded before the wait.
           if (row.has("residual")) residual = row.load("residual");
           if_(waits.value(), [&] {
             exchange.wait(tid_x());

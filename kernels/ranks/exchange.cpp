@@ -3,7 +3,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// The load orders nothing, so that those after it do not wait for it: the launch before has ended.
+// The load imposes no order, so that later loads do not wait for it: the previous launch has ended.
 u32 value_at(gptr<u32> word) {
   Var<u32> value(0);
   ptx("ld.relaxed.gpu.global.u32 {value:=u32}, [{word:gmem}];", {{"value", value}, {"word", gmem(word)}});
@@ -14,7 +14,7 @@ u32 value_at(gptr<u32> word) {
 
 RankedCall::RankedCall(gptr<u32> own) : own_(own), number_(value_at(own + kCalls) + 1) {}
 
-// The last CTA leaves the words as the next call wants them.
+// The last CTA resets the words to what the next call expects.
 void RankedCall::left() const {
   const u32 before = atom_acq_rel_gpu_global_add_u32(own_ + kLeft, u32(1));
   if_(before == nctaid_x() - 1, [&] {

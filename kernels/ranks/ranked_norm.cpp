@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kPlaces = 2, kAlignment = 256;
 
-// A kernel is made for this and a tile.
+// A kernel is made for this key and a tile.
 struct NormKey {
   std::vector<std::optional<DType>> types;
   int ranks;
@@ -61,7 +61,7 @@ RowCall call_of(const RankedNormArguments& p, const RowOperation& operation) {
   return call;
 }
 
-// Ranks divide rows alike: by what the sizes allow, and not by where a rank has its tensors.
+// All ranks divide rows in the same way: as the sizes allow, wherever a rank's tensors are.
 void check_alignment(const RowCall& call, const CheckedRows& checked) {
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     if (!call.tensors[i]) continue;
@@ -95,7 +95,7 @@ struct RankedNorm::State {
     });
   }
 
-  // It gives the CTAs of a launch, which run at once. A multiprocessor surely holds a CTA of one cluster.
+  // Returns the number of CTAs of a launch, which run at once. An SM can always hold a CTA of one cluster.
   static uint32_t ctas(const CheckedRows& c, int multiprocessors) {
     RowTile tile = c.problem.tile;
     if (tile.ctas > 1) tile.at_once = 1;

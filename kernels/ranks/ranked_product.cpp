@@ -49,7 +49,7 @@ void check(const RankedArguments& p, RankedForm form) {
   }
 }
 
-// Each block of rows, or of a tile's sums, has a word.
+// Each block of rows, or of a tile's sums, needs a word.
 void check_blocks(const RankedArguments& p, RankedForm form, const RankedTile& t) {
   auto quotient = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const int64_t of_rows = quotient(p.rows, t.bm) * t.ranks,

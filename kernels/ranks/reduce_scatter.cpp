@@ -10,8 +10,8 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// A warpgroup's sums on their way to the next rank: they are stored under the next tile's products, and their
-// signal waits until they have come there, before the sums that follow them.
+// A warpgroup's sums on their way to the next rank: they are stored during the next tile's products, and
+// their signal is delayed until they have arrived there, before the next sums.
 class SumsSent {
  public:
   explicit SumsSent(const Exchange& exchange) : exchange_(exchange), owed_(kNothing) {}
