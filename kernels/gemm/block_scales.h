@@ -36,7 +36,7 @@ class BlockScales {
   Factors factors(const Stage& stage, u32 kt, const Work& work, u32 row) const;
 
   // Stages per iteration of the loop: four are up to 14 % faster than one, and eight 2 % more, but ptxas
-  // takes seconds for eight. Factors of columns lack the registers: ptxas would load all of them ahead.
+  // takes seconds for eight. Factors of columns leave no registers for it: ptxas would load all ahead.
   int stages_of_turn() const { return by_column_ ? 1 : 4; }
 
   // Returns a stage to the producer after all lanes of a warp have read the factors they need from it.

@@ -18,7 +18,7 @@
 namespace ptxbuilder::kernels {
 
 struct ContractionTensor {
-  runtime::View memory = {};  // from the first element to the end of what may be touched
+  runtime::View memory = {};  // from the first element to the end of the accessible memory
   DType type = DType::bf16;
   std::vector<int64_t> extents = {};  // outermost first
   std::vector<int64_t> strides = {};  // in elements; if empty, the tensor is row-major and has no gaps

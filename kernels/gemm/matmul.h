@@ -33,8 +33,8 @@ struct DeviceMatrix {
 
 // D[m,n] = activation(x[m,n]) for each batch, rounded once, to nearest even, of x[m,n] = alpha rows[m]
 // columns[n] sum_k A[m,k] B[n,k] + beta C[m,n] + bias[n]. An activation f may also be used in the backward
-// pass, x f'(inputs), or as a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], with half as many columns and without
-// C.
+// pass, x f'(inputs), or as a gate: D[m,n] = f(x[m,2n]) x[m,2n+1], which has half as many columns, and to
+// which C is not added.
 //
 // The operands of product.def add more: factors in memory, for the whole product or for rows and columns; the
 // greatest |D|, unrounded, which replaces a smaller number in memory; and d_scale, which multiplies D before
@@ -136,7 +136,7 @@ struct MatmulOptions : CallOptions {
   // Chooses the tile for a product's first call. It is called by one thread at a time.
   std::function<GemmTile(const GemmOperation&, const GemmSize&, int multiprocessors)> choose =
       kernels::choose;
-  // Loads a kernel; if it returns null, the kernel is compiled here. Several kernels may be loaded at once.
+  // Supplies the kernels; if it is not set, they are compiled here. It may be called for several at once.
   std::function<std::unique_ptr<runtime::LoadedKernel>(const GemmOperation&, const GemmTile&)> load = nullptr;
 };
 

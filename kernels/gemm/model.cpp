@@ -60,8 +60,8 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   return ctas > 1 ? 1.04 : t.bn <= 192 ? 0.93 : 0.96;
 }
 
-// On average, half of a round is idle if the number of tiles is unknown, and less if CTAs divide the last
-// tiles.
+// On average, half of a round is idle if the number of tiles is unknown, and less than half if CTAs divide
+// the last tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
 
 // A product with one tile, and the times of its parts.

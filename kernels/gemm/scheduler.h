@@ -56,8 +56,8 @@ TileDivision tile_division(int64_t tiles, int64_t ctas, int64_t depth, int split
 // whole blocks of a cluster's tiles.
 class TileScheduler {
  public:
-  // `batches` is the number of products, if the operation has batches; with groups, `groups` says where the
-  // groups are.
+  // `batches` is the number of products, if the operation has batches; with groups, `groups` locates
+  // them.
   TileScheduler(const GemmOperation& operation, const GemmTile& tile, u32 m, u32 n, u32 k,
                 const std::optional<u32>& batches, const std::optional<GroupSchedule>& groups);
 
