@@ -29,9 +29,9 @@ struct MatrixCopy {
   MatrixPlace from, to;
 };
 
-// Copies `count` matrices. Parameters, of each: from, to (pointers to bytes); u64 from_row, to_row,
+// Copies `count` matrices. Parameters of each: from, to (pointers to bytes); u64 from_row, to_row,
 // from_batch, to_batch (bytes); u32 rows, columns, batches. All have elements of 1, 2 or 4 bytes, aligned to
-// their size. Any grid (g, 1, 1) serves.
+// their size. Any grid (g, 1, 1) may be used.
 Kernel copy_matrices(int element_bytes, int count);
 
 // A launch that copies matrices.

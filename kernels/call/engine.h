@@ -93,7 +93,7 @@ class CallEngine {
 
   // The functions below are specific to the operation. Their errors name `where`.
   virtual Placed place(const Arguments& p, Where where) = 0;
-  virtual Tile choose(const Placed& placed, Where where) = 0;  // one call at a time
+  virtual Tile choose(const Placed& placed, Where where) = 0;  // called by one thread at a time
   // Returns the tile with its open choices filled in. Throws Error if the tile does not suit the call.
   virtual Tile checked_tile(const Placed& placed, const Tile& tile, Where where) = 0;
   virtual typename Traits::More more_of(const Placed& placed, const Tile& tile) = 0;
@@ -169,7 +169,7 @@ class CallEngine {
   struct Request {
     Placed placed;
     Plan plan = {};
-    size_t own_bytes = 0, bytes = 0;  // of workspace: the kernel's, and all
+    size_t own_bytes = 0, bytes = 0;  // of workspace: the kernel's, and the total
   };
 
   Request request(const Arguments& p, Where where) {

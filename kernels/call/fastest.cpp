@@ -31,7 +31,7 @@ size_t fastest(runtime::Device& device, size_t contenders, size_t sets, const Qu
   };
   auto time = [&](runtime::Graph& graph) { return device.time(0, 1, [&] { graph.launch(); })[0]; };
   double once = INFINITY;
-  for (size_t i = 0; i < contenders; ++i) {  // a kernel that hangs shows here, and not in a full queue
+  for (size_t i = 0; i < contenders; ++i) {  // a kernel that hangs is noticed here, not in a full queue
     const auto graph = record(i, 1);
     time(*graph);
     once = std::min(once, time(*graph));

@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint32_t kPackingThreads = 256;
-constexpr int kPackingCtas = 8;  // of an SM
+constexpr int kPackingCtas = 8;  // per SM
 
 // PTX ISA, st: 8 or 16 bytes at once.
 void store_words(gmem at, const std::vector<u32>& words) {

@@ -25,7 +25,7 @@ struct PackedPixels {
 };
 
 // Parameters: from, to (pointers); u32 width, lines, before, packed_width, pixels; u64 pixel, line, image.
-// Any grid (g, 1, 1) serves.
+// Any grid (g, 1, 1) may be used.
 Kernel packed_pixels(int channels, int packed);
 
 // Loads a kernel when it is first needed, and keeps it. Any thread may call it at any time.

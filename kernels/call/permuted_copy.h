@@ -36,7 +36,7 @@ struct PermutedCopyForm {
   int element_bytes = 2, vector = 1;
   bool transposes = false;
   Axis rows, columns;
-  std::vector<PermutedCopy::Mode> outer = {};  // kOuter of them
+  std::vector<PermutedCopy::Mode> outer = {};  // kOuter modes
 };
 // Throws Error for a copy of more than 9 modes that do not fold.
 PermutedCopyForm form_of(const PermutedCopy& copy);

@@ -38,7 +38,7 @@ class Plans {
   }
 
  private:
-  static constexpr size_t kMost = 1 << 16;  // then all are forgotten
+  static constexpr size_t kMost = 1 << 16;  // all are forgotten at this number
 
   std::shared_mutex mutex_;
   std::unordered_map<Key, Plan, WordsHash> all_;

@@ -85,7 +85,7 @@ inline bool lie_apart(const runtime::View& x, const runtime::View& y) {
 bool is_sound_workspace(const runtime::View& workspace, size_t bytes,
                         std::initializer_list<runtime::View> operands);
 
-uint64_t next_number_of_calls();  // no other object has it, nor had it before
+uint64_t next_number_of_calls();  // unique among all objects, past ones included
 
 // The results found for calls, by their form: `words` numbers that describe all of a call but its sources and
 // its stream. A `words_of` function is called with a function that takes the index of each word, from 0 on,
@@ -140,7 +140,7 @@ class ByForm {
 
  private:
   using Form = std::array<uint64_t, words>;
-  static constexpr size_t kMost = 1 << 16;  // then all are forgotten
+  static constexpr size_t kMost = 1 << 16;  // all are forgotten at this number
 
   template <class WordsOf>
   static Form form_of(const WordsOf& words_of) {

@@ -204,7 +204,7 @@ class Former {
   // Returns what prevents TMA from taking a tensor whose mode `first` has no gaps.
   std::string check_strides(const Form& f, size_t t, const Mode* first, bool is_matrix) const {
     if (f.copied[t]) return "";
-    if (t == kD && is_matrix) return "";  // Matmul stores any
+    if (t == kD && is_matrix) return "";  // Matmul stores any matrix
     if (!tensors_[t].is_aligned) return "it begins at no multiple of 16 B";
     const int64_t length = first ? first->place.extent : 1;
     if (t == kD && length * bytes(t) % kTma != 0)

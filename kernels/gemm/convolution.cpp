@@ -131,7 +131,7 @@ class Convolution::State {
     const ConvolutionForm* known = known_.find(words_of(p));
     if (!known) {
       const uint64_t number = known_.number();
-      static_cast<void>(convolution_form(p, where));  // whose errors name the caller's addresses
+      static_cast<void>(convolution_form(p, where));  // for errors that name the caller's addresses
       ConvolutionForm kept = convolution_form(with_kept_addresses(p), where);
       for (ConvolutionProduct& one : kept.products)
         if (one.modes) one.modes->number = next_number_of_calls();

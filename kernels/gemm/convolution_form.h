@@ -22,7 +22,7 @@ struct ConvolutionProduct {
 };
 
 struct ConvolutionForm {
-  bool fills = false;  // pixels of the result are reached by no window: it is made zero ahead of the products
+  bool fills = false;  // no window reaches some pixels of the result: it is zeroed before the products
   std::vector<ConvolutionProduct> products;  // in order; empty if there is nothing to do
 };
 

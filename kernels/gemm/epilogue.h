@@ -30,7 +30,7 @@ class GemmEpilogue {
   GemmEpilogue(const GemmOperation& operation, const TilePlan& tile, const GemmParameters& parameters,
                const UserEpilogue& user, const std::optional<ClusterSum>& cluster, const StagedOperand& x);
 
-  // Takes the sums of `work`, whose rows begin at `row` of the tile.
+  // Processes the sums of `work`, whose rows begin at `row` of the tile.
   void store(Accumulator& sums, const Work& work, u32 row);
   // Returns the sums that wait to be stored during the next tile's products; null if sums do not wait.
   DeferredStore* deferred() { return deferred_ ? &*deferred_ : nullptr; }

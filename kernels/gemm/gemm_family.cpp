@@ -148,7 +148,7 @@ struct Operands {
   const GemmOperation& o;
   size_t m, n, k, batches;
   ByOperand<std::optional<command::Tensor>> tensors = {};
-  std::vector<size_t> product_row = {};  // by the row of D, with d_rows
+  std::vector<size_t> product_row = {};  // indexed with the row of D, with d_rows
 
   Operands(const GemmOperation& operation, command::Run& run, size_t m, size_t n, size_t k, size_t batches)
       : o(operation), m(m), n(n), k(k), batches(batches) {

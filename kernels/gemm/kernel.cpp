@@ -167,7 +167,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {
-      u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // the warpgroup's, of the tile
+      u32 row = t.pingpong ? u32(0) : wg * t.warpgroup_rows();  // of the warpgroup, in the tile
       Accumulator& sums = mainloop.run(work, row, epilogue.deferred());
       region("epilogue", [&] { epilogue.store(sums, work, row); });
     });

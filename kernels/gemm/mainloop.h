@@ -40,7 +40,7 @@ class Mainloop {
   Accumulator acc_;
   Consumer ring_;
   RegisterTile<f32> zeros_;
-  std::optional<Accumulator> total_;  // of what the tensor core sums up 128 of k at a time
+  std::optional<Accumulator> total_;  // sums of what the tensor core adds up, 128 of k at a time
   std::optional<WarpgroupTurn> turn_;
 };
 

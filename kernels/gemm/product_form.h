@@ -73,7 +73,7 @@ inline auto words_of(const MatmulArguments& p) {
     pack(p.activation), pack(p.use);
     pack(p.a_k_major | p.b_k_major << 1 | p.fast_accumulation << 2 | p.groups_of_k << 3);
     pack((p.alpha == 1) | (p.alpha == 0) << 1 |
-         (p.beta == 0) << 2);  // what the kernel has, as operation_of()
+         (p.beta == 0) << 2);  // what the kernel has, as in operation_of()
     add(small);
   };
 }

@@ -1,4 +1,4 @@
-// This says how the tiles of a matrix product are divided among the CTAs of a grid.
+// This determines how the tiles of a matrix product are divided among the CTAs of a grid.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ int active_clusters(int ctas, int multiprocessors);
 inline constexpr int kMostSplitCtas = hopper::multiprocessors;
 struct GemmGrid {
   uint32_t x, y, z = 1;
-  uint32_t places = 0;  // with split_last, of the sums that CTAs give each other: at most two of each
+  uint32_t places = 0;  // with split_last: places for sums that CTAs pass on, at most two of each
 };
 GemmGrid gemm_grid(const GemmTile& tile, int64_t m, int64_t n, int64_t batches, int multiprocessors,
                    bool grouped_rows = false);

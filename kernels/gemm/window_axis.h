@@ -13,7 +13,7 @@ namespace ptxbuilder::kernels {
 // Converts the number of a window into pixels, with the parameters that windows add to gemm()'s.
 class WindowAxis {
  public:
-  // It reads the parameters.
+  // This reads the parameters.
   explicit WindowAxis(const GemmParameters& p) : along_{Along(p, "w"), Along(p, "h")} {}
 
   // Returns the coordinates of a window's first pixel: along w, along h, and the image.

@@ -11,8 +11,8 @@ namespace ptxbuilder::kernels {
 // for the first column of tiles sends them on to rank r + 1 by TMA from shared memory, and so do the ranks
 // after it, except the last: each row crosses each link once, and no CTA only communicates.
 //   A                   rows of K: this rank's
-//   gathered            ranks x rows of K: where the other ranks' rows come to, and `next_gathered`
-//                       is that of rank r + 1
+//   gathered            ranks x rows of K: where the other ranks' rows arrive, and `next_gathered`
+//                       is the same of rank r + 1
 //   B                   N rows of K, or K rows of N
 //   D                   ranks x rows of N
 //   words               kExchangeBytes of this rank, of rank r + 1 and of rank r - 1; see Exchange

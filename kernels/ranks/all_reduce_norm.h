@@ -13,9 +13,9 @@ RowOperation all_reduce_rms_norm();
 // that all ranks get the same bits. It is meant for small tensors, whose rows cross each link in full.
 // After the operation's arguments it takes
 //   memory_0 ..  the exchange memory of each rank; see PeerExchange
-//   own          that of this rank
+//   own          the memory of this rank
 //   rank
-//   place_bytes  between the two places for data, which begin after kExchangeBytes of words
+//   place_bytes  the distance between the two places for data, which begin after kExchangeBytes of words
 Kernel all_reduce_norm(const RowProblem& problem, int ranks, Where where = Where::here());
 
 }  // namespace ptxbuilder::kernels

@@ -13,7 +13,7 @@ namespace ptxbuilder::kernels {
 // row crosses each link once.
 //   A      ranks x rows of K: this rank's part of the sums' depth
 //   B      N rows of K, or K rows of N
-//   sums   ranks x rows of N: where sums come to from the rank before, for threads; and `next_sums`, a tensor
+//   sums   ranks x rows of N: where the previous rank's sums arrive, for threads; and `next_sums`, a tensor
 //          map of the same of rank r + 1
 //   D      1 x rows of N
 //   words  kExchangeBytes of this rank, of rank r + 1 and of rank r - 1; see Exchange
