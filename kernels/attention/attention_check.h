@@ -1,4 +1,4 @@
-// The rules of attention's arguments, and what the kernel gets once these hold.
+// The rules for attention's arguments, and the arguments that the kernel gets once the rules hold.
 #pragma once
 
 #include <cmath>
@@ -20,12 +20,12 @@ Operand heads_operand(const char* name, const DeviceHeads& heads, DType type, in
 struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;
-  // Operands that are not given have no elements.
+  // Operands that are not given hold no elements.
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) Operand name;
 #include "kernels/attention/attention.def"
-  bool is_empty = false;  // nothing is to be done
+  bool is_empty = false;  // there is nothing to do
 
-  // Says whether the kernel may write O where it is, and nothing after its rows.
+  // Returns whether the kernel may write O in place, and nothing after its rows.
   bool stores_in_place() const;
   std::vector<const Operand*> operands() const {
     return {
@@ -40,11 +40,11 @@ struct PlacedAttention {
   bool is_tunable() const { return true; }
 };
 
-// Says whether a number of attention.def is in its range.
+// Returns whether a number of attention.def is in its range.
 inline bool is_number(float x, double below) { return x >= 0 && x < below; }
 
-// `heads_as_rows`: whether those that share keys may become rows. Throws Error that names operand, rule
-// and value.
+// `heads_as_rows` says whether heads that share keys may become rows. Throws Error that names the operand,
+// the rule and the value.
 PlacedAttention checked(const AttentionArguments& arguments, bool heads_as_rows, Where where);
 
 }  // namespace ptxbuilder::kernels

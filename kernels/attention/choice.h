@@ -1,4 +1,4 @@
-// This chooses a pass's tile without measuring: the fastest by a model of those that were measured.
+// This file chooses a pass's tile without measuring: the fastest measured tile according to a model.
 #pragma once
 
 #include <vector>
@@ -7,23 +7,23 @@
 
 namespace ptxbuilder::kernels {
 
-// `queries` and `keys` of a head of each batch; packed, of the longest sequence. `heads` are of Q, of a
-// batch, and `group` of them share one of K and V.
+// `queries` and `keys` belong to one head of each batch; if packed, to the longest sequence. `heads` counts
+// the heads of Q in a batch, and `group` of them share one head of K and V.
 struct AttentionSize {
   int64_t queries = 0, keys = 0, heads = 0, batches = 0, group = 1;
-  int32_t visible = 0, hidden = 0;  // where the operation has them
+  int32_t visible = 0, hidden = 0;  // if the operation has them
 
   bool operator==(const AttentionSize&) const = default;
 };
 
-// So many heads' longest rows of queries come first (takes_longest_first()): as many as have keys and
-// values of a third of L2; where CTAs stay, as make whole rounds of `ctas`: every second round goes
-// backwards, so that each CTA gets as much as any other.
+// Returns how many heads' longest rows of queries come first (takes_longest_first()): enough heads for keys
+// and values to fill a third of L2; if CTAs stay, enough for whole rounds of `ctas`: every second round goes
+// backwards, so that all CTAs get equal work.
 int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
                        const AttentionTile& tile, int ctas);
 
-// It says among how many CTAs a tile that is split divides the keys (division.h). They are as many as end
-// first on so many multiprocessors, where all sequences are as long as the longest.
+// A division says among how many CTAs a split tile divides the keys (division.h). key_division() returns the
+// one that finishes first on `multiprocessors`, if all sequences are as long as the longest.
 struct KeyDivision {
   int64_t teams = 1, parts = 1;
   int64_t ctas() const { return teams * parts; }
@@ -31,27 +31,27 @@ struct KeyDivision {
 KeyDivision key_division(const AttentionOperation& operation, const AttentionSize& size,
                          const AttentionTile& tile, int multiprocessors);
 
-// Tiles that the operation allows and whose registers suffice.
+// Returns the tiles that the operation allows and that have enough registers.
 std::vector<AttentionTile> attention_candidates(const AttentionOperation& operation,
                                                 const AttentionSize& size);
 
-// Gives the tiles that are worth measuring for one call: the chosen one first, and the eleven others with the
-// least prediction of those that were measured and of attention_candidates().
+// Returns the tiles that are worth measuring for one call: the chosen one first, then the eleven others with
+// the least predicted time among the measured tiles and attention_candidates().
 std::vector<AttentionTile> attention_tiles_to_measure(const AttentionOperation& operation,
                                                       const AttentionSize& size, int multiprocessors,
                                                       const AttentionTile& chosen);
-// A number that follows from measured.def: another table may offer other tiles.
+// Returns a hash of measured.def: with another table, other tiles may be offered.
 uint64_t attention_tiles_hash();
 
-// Throws Error for a tile of whole blocks where the keys are none.
+// Throws Error if the tile takes only whole blocks and the keys are not whole blocks.
 void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where = Where::here());
 
-// Microseconds on an H100 SXM with `multiprocessors` SMs, from what its tile takes (measured.def), else the
-// tile most alike.
+// Returns the predicted microseconds on an H100 SXM with `multiprocessors` SMs, from the measured time of the
+// tile (measured.def) or, if it has none, of the most similar tile.
 double predict(const AttentionOperation& operation, const AttentionSize& size, const AttentionTile& tile,
                int multiprocessors);
 
-// The measured tile with the least prediction, of those that the operation allows.
+// Returns the measured tile with the least predicted time among those that the operation allows.
 AttentionTile choose_attention(const AttentionOperation& operation, const AttentionSize& size,
                                int multiprocessors);
 
