@@ -14,9 +14,9 @@ enum : size_t { kRows, kHeads, kBatches };
 Operand heads_operand(const char* name, const DeviceHeads& heads, DType type, int64_t columns, int64_t rows,
                       int64_t head_count, int64_t batches);
 
-// A call as the kernel sees it. Where there is a single query, the heads that share keys are its rows, and
-// the keys that it sees are all. Where there are few, some of these heads are rows too
-// (AttentionOperation::heads_in_rows): `size` counts rows as queries, and Q and O lie as they are given.
+// A call as the kernel sees it. With a single query, the heads that share keys become its rows, and only the
+// keys that it sees remain. With few queries, some of these heads become rows too
+// (AttentionOperation::heads_in_rows): `size` counts rows as queries; Q and O stay as the caller gave them.
 struct PlacedAttention {
   AttentionOperation operation;
   AttentionSize size;

@@ -1,5 +1,5 @@
-// A consumer of attention: a warpgroup's 64 queries, the scores of each block of keys, their softmax, and the
-// sums of weights by values.
+// A consumer of attention multiplies a warpgroup's 64 queries: it computes the scores of each block of keys,
+// their softmax, and the sums of the weighted values.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -44,7 +44,7 @@ class AttentionConsumer {
     if (o.e4m3) key_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
   }
 
-  // The scores of the last block, and `product` under their softmax.
+  // Computes the scores of the first block that is taken, and runs `product` under their softmax.
   void begin(const AttentionWork& w, const std::function<void()>& product = nullptr) {
     if (t_.query_places > 1)
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
@@ -62,7 +62,7 @@ class AttentionConsumer {
       return next;
     });
     std::optional<KeptWeights> kept;
-    if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // under the products
+    if (o_.dropout) kept = kept_weights(dropout_of(w), w, KeyBlocks(t_, w).at(0));  // while the products run
     region("scores", [&] { wgmma_wait(product ? 1 : 0); });
     keys_.release(key);
     const KeyBlocks blocks(t_, w);
@@ -76,7 +76,7 @@ class AttentionConsumer {
     shrink_ = RegisterTile<f32>(f32(1), by_row());
   }
 
-  // The other blocks, and O.
+  // Multiplies the other blocks, and stores O.
   void finish(const AttentionWork& w, const std::function<void(const std::function<void()>&)>& begin_next) {
     const KeyBlocks blocks(t_, w);
     if (t_.stays()) keys_.unify(), values_.unify();
@@ -99,7 +99,7 @@ class AttentionConsumer {
     });
     const Partial<f32, Reduction::add> total = softmax_.total();
     const RegisterTile<f32> most = softmax_.most();
-    free_place(blocks.count() == 1);  // which no step has done
+    free_place(blocks.count() == 1);  // which no step has freed yet
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
     const auto wait = [&] {
       region("sums", [] { wgmma_wait(0); });
@@ -121,14 +121,14 @@ class AttentionConsumer {
           });
         },
         wait);
-    if (t_.split) {  // what is in the place of the queries has left it
+    if (t_.split) {  // the data in the queries' place has been copied out
       cp_async_bulk_wait_group_read(0);
       bar_warp_sync(0xffffffff);
       free_place_of_queries(pred(true));
     }
   }
 
-  // It is called after the last queries.
+  // This is called after the last queries.
   void end() {
     free_place(pred(true));
     if (!t_.stays()) cp_async_bulk_wait_group_read(0);
@@ -139,7 +139,7 @@ class AttentionConsumer {
 
   u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }  // its first
 
-  // It is called after their last product.
+  // This is called after the last product of the current queries.
   void free_queries(pred now) {
     if (t_.ahead) free_place_of_queries(now);
   }
@@ -147,8 +147,8 @@ class AttentionConsumer {
     mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
   }
 
-  // Hands back the place through which the O before leaves, when products have hidden how long that takes.
-  // It has no branch, next to which ptxas would wait for the products (C7512).
+  // Hands back the place through which the previous O is stored, once products have hidden how long the store
+  // takes. The code must not branch: next to a branch ptxas would wait for the products (C7512).
   void free_place(pred now) {
     if (!t_.ahead) return;
     cp_async_bulk_wait_group_read(0);
@@ -159,8 +159,8 @@ class AttentionConsumer {
       values_.give_back(leaving_, now);
   }
 
-  // O leaves through this: the place of the queries or, if the next ones are in it already, a stage of values
-  // that the producer lends.
+  // O is stored through this place: the place of the queries or, if the next queries already occupy it, a
+  // stage of values that the producer lends.
   void take_place() {
     if (!t_.ahead) return;
     const u32 before = t_.places() == 1 ? u32(0) : wg_;
@@ -177,13 +177,13 @@ class AttentionConsumer {
   RegisterLayout layout() const { return scores_.layout(); }
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
-  // Gives what makes powers of two of what the softmax gets.
+  // Returns the factor that turns the softmax's input into exponents of two.
   f32 exponent() const {
     if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
   }
 
-  // The scores of block j; -inf for keys that a query does not see, where it `hides` some.
+  // Returns the scores of block j: -inf for keys that a query does not see, if the block `hides` some.
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
     if (key_scale_) all = all * key_scale_->value();
@@ -194,12 +194,12 @@ class AttentionConsumer {
       const u32 batch = min(w.batch, sizes_.batches - 1);  // of what CTAs that stay begin beyond the last
       all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
-    if (o_.softcap) {  // by tanh.approx, which has 11 bits
+    if (o_.softcap) {  // with tanh.approx, which is accurate to 11 bits
       const f32 cap = p_.template get<f32>("softcap");
       all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
     }
     if (!hides) return all;
-    // The limits have what a thread adds to its columns: the rest is constants, which take no registers.
+    // The limits include what a thread adds to its columns: the rest is constants, which need no registers.
     const s32 first = block + column.value(0), end = s32(w.keys) - first;
     const RegisterTile<s32> beyond =
         RegisterTile<s32>::of(layout(), [&](int i) { return s32(layout().col(0, i)); });
@@ -210,7 +210,7 @@ class AttentionConsumer {
     return all;
   }
 
-  // The sinks of a consumer's rows, as the softmax takes scores.
+  // Returns the sinks of a consumer's rows, scaled like the scores that the softmax takes.
   std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w) const {
     if (!o_.sinks) return std::nullopt;
     return sinks_of(w, row_index(by_row()));
@@ -232,14 +232,14 @@ class AttentionConsumer {
     return dropout->kept(layout(), row_of(w), j * t_.bn, false);
   }
 
-  // Weights in place of scores; of those that are dropped, 0.
+  // Replaces scores with weights, and dropped weights with 0.
   void keep_weights(const RegisterTile<f32>& scores, bool hides, const std::optional<KeptWeights>& kept) {
     if (turn_ && t_.late) turn_->pass_after(softmax_.most().value(0) > f32(0));
     const RegisterTile<f32> weights = softmax_.weights(scores, hides || score_.function);
     store(scores_, kept ? kept->keep(weights) : weights);
   }
 
-  // It waits for the next keys, and for this warpgroup's turn to multiply.
+  // Waits for the next keys, and for this warpgroup's turn to multiply.
   Stage next_keys() {
     const Stage key = region("wait for keys", [&] { return keys_.wait(); });
     if (turn_) region("turn", [&] { turn_->wait(); });
@@ -250,14 +250,14 @@ class AttentionConsumer {
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
-  // It is called where no product runs, and acts where some row of the warp wants it.
+  // This is called while no product runs, and rescales the sums if some row of the warp needs it.
   void shrink_sums() {
     const RegisterTile<f32> by = shrink_.value();
     pred some(false);
     for (int i = 0; i < by.count(); ++i) some = some | (by.value(i) != f32(1));
     if_(instruction<"vote.sync.any.pred">(some, 0xffffffffu), [&] { store(sums_, load<f32>(sums_) * by); });
   }
-  // The sums take the weights of a block by its values.
+  // Adds the products of a block's weights and its values to the sums.
   void multiply_values(const RegisterTile<T>& weights, pred first) {
     if (!t_.lazy) store(sums_, load<f32>(sums_) * shrink_.value());
     const Stage value = region("wait for values", [&] { return values_.wait(); });
@@ -266,8 +266,8 @@ class AttentionConsumer {
     wgmma_group([&] { mma(sums_, weights, V.transposed()); });
   }
 
-  // The scores of block j, and the weights of the block before by its values, which run on under the softmax
-  // of these scores, to the next step.
+  // Computes the scores of block j, and multiplies the previous block's weights with its values; this product
+  // runs on under the softmax of these scores, until the next step.
   void step(const AttentionWork& w, u32 j, pred first, pred last, bool hides,
             const std::optional<Dropout>& dropout) {
     region("sums", [] { wgmma_wait(0); });
@@ -292,12 +292,12 @@ class AttentionConsumer {
       shrink_ = softmax_.add(scores, hides || score_.function);
       keep_weights(scores, hides, kept);
     });
-    if (t_.ahead) keys_.peek();  // with fewer stages, keys have seldom come by now
+    if (t_.ahead) keys_.peek();  // with fewer stages, keys have seldom arrived by now
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
                   const std::optional<Dropout>& dropout) {
-    // It comes before O, after which ptxas would spill a register for it.
+    // This is stored before O, since ptxas would spill a register for it afterwards.
     if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total));
     f32 factor = value_scale_ ? value_scale_->value() : f32(1);
     if (dropout) factor = factor * dropout->factor();
@@ -313,13 +313,13 @@ class AttentionConsumer {
                        {p_.template get<u64>("head_stride"), p_.template get<u64>("row_stride"), 1})
               .multiples_of(8);
       store(O(w.head, _, _).tile(w.first_query + row_of(w), 0), load<T>(out));
-      if (t_.ahead) fence_proxy_async<Space::shared>();  // values come next to the place
+      if (t_.ahead) fence_proxy_async<Space::shared>();  // values are the next to be loaded into this place
       sync_warpgroup();
     } else {
       send(w, out);
     }
   }
-  // O leaves through the place where all rows are.
+  // Stores O through the place that holds all of its rows.
   void send(const AttentionWork& w, const TileView& out) {
     fence_proxy_async<Space::shared>();
     sync_warpgroup();
@@ -333,7 +333,7 @@ class AttentionConsumer {
     });
   }
 
-  // Leaves the sums of this CTA's part of the keys; the CTA of the last part completes O.
+  // Stores the sums of this CTA's part of the keys; the CTA of the last part completes O.
   void store_parts(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most) {
     parts_->give(w, most, total, sums_);
     if_(w.part->number == w.part->count - 1, [&] {
@@ -353,8 +353,8 @@ class AttentionConsumer {
     });
   }
 
-  // Clears the values after the last key, which may be anything, in the block that comes first: a weight of
-  // 0 does not hide what is NaN.
+  // Clears the values after the last key, which may hold anything, in the block that is taken first: a weight
+  // of 0 does not hide a NaN.
   void clear_behind(const AttentionWork& w, const KeyBlocks& blocks) {
     constexpr int kRows = 16;
     const u32 first = blocks.at(0) * t_.bn, keys = max(w.keys, first) - first;
@@ -371,7 +371,7 @@ class AttentionConsumer {
     });
   }
 
-  // Panel by panel, since those of a part of a tile do not lie together.
+  // O is stored panel by panel, since the panels of a part of a tile are not adjacent.
   void store_heads(TensorMap to, const TileView& out, const AttentionWork& w) {
     const SharedTile& tile = out.whole();
     const int columns = tile.panel_cols();
@@ -392,13 +392,13 @@ class AttentionConsumer {
   Var<u32> place_;  // of the queries
   Consumer keys_, values_;
   std::optional<WarpgroupTurn> turn_;
-  Accumulator scores_, sums_;  // after its softmax, the first has the weights
+  Accumulator scores_, sums_;  // after its softmax, scores_ holds the weights
   f32 scale_;
   Softmax softmax_;
-  std::optional<Var<f32>> key_scale_, value_scale_;  // of K and V of e4m3, of these queries' head
+  std::optional<Var<f32>> key_scale_, value_scale_;  // for K and V of e4m3: those of the current head
   std::optional<AttentionParts> parts_;
-  Var<RegisterTile<f32>> shrink_;  // of the sums, for the weights that are next
-  Var<Stage> leaving_;             // through which O goes, until it is handed back
+  Var<RegisterTile<f32>> shrink_;  // the sums' factor for the next weights
+  Var<Stage> leaving_;             // the stage that O is stored through, until it is handed back
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// The converter makes blocks of keys, or of values, of e4m3 into the type of the queries.
+// The converter turns blocks of e4m3 keys or values into the type of the queries.
 #pragma once
 
 #include "kernels/attention/roles.h"
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::kernels {
 
-// A warpgroup takes the blocks in the order in which TMA brings them, and fills the ring that consumers read.
+// A warpgroup takes the blocks in the order in which TMA loads them, and fills the ring that consumers read.
 class CacheConverter {
  public:
   CacheConverter(DType type, const SharedTile& from, const Pipeline& loaded, const SharedTile& to,
@@ -29,14 +29,14 @@ class CacheConverter {
           store(place, astype<bf16>(some));
       }
     });
-    bar_warp_sync(0xffffffff);  // one lane hands back what all have read
+    bar_warp_sync(0xffffffff);  // one lane hands back the stage that all have read
     loaded_.release(from);
     filled_.commit(to);
   }
 
  private:
-  // So many rows are converted at once: half a warp reads 128 adjacent bytes and writes twice as
-  // many.
+  // Returns how many rows are converted at once: half a warp reads 128 adjacent bytes and writes twice that
+  // number.
   int rows() const { return from_.rows() % 32 == 0 ? 32 : 16; }
   RegisterLayout layout() const {
     const int elements = rows() * from_.cols();

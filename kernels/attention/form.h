@@ -1,5 +1,5 @@
-// The forms of attention: by which words a call's plan is found, and by which a call that was asked for
-// before.
+// The forms of attention: the words with which a call's plan is found, and those with which an earlier call
+// is found again.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::kernels {
 
-// A plan is found by these words of an operation and a size.
+// The words of an operation and a size with which a plan is found.
 using AttentionKey = std::array<uint64_t, 9>;
 AttentionKey key_of(const PlacedAttention& attention);
 
@@ -28,9 +28,9 @@ enum AttentionSource : size_t {
 };
 
 std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
-float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is said
+float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is set
 
-// The words of a call's form, which say all of it but its sources and the stream, as ByForm asks for them.
+// The words of a call's form: everything except its sources and the stream, in the format of ByForm.
 constexpr size_t kAttentionFormWords = 13
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
@@ -59,9 +59,9 @@ inline auto words_of(const AttentionArguments& p) {
   };
 }
 
-// Says whether addresses and numbers leave no doubt, so that a call is right where another of its form is:
-// tensors are there and aligned to what TMA wants, numbers are in their ranges, and what is written is
-// apart from all else.
+// Returns whether addresses and numbers need no further checks, so that a call is valid if another of its
+// form is: tensors are given and aligned as TMA requires, numbers are in their ranges, and outputs overlap
+// nothing else.
 bool is_plain(const AttentionArguments& p);
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// The gatherer copies keys, or values, from pages whose rows TMA could not put into their places of a tile.
+// The gatherer copies keys or values from pages whose rows TMA cannot place in a tile.
 #pragma once
 
 #include "kernels/attention/roles.h"
@@ -8,10 +8,10 @@
 
 namespace ptxbuilder::kernels {
 
-// A warpgroup fills a ring block by block, each thread with the 16 bytes of some rows that are its own.
+// A warpgroup fills a ring block by block; each thread copies its own 16 bytes of some rows.
 class PageGatherer {
  public:
-  // `name` is K or V, which is the parameters' too.
+  // `name` is K or V, and is also the prefix of its parameters.
   PageGatherer(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                const std::string& name, const SharedTile& tile, const Pipeline& ring)
       : page_(o.page),
@@ -41,7 +41,7 @@ class PageGatherer {
   }
 
  private:
-  static constexpr uint32_t kNoRow = 0xffffffff;  // it is not below the rows that there are
+  static constexpr uint32_t kNoRow = 0xffffffff;  // greater than any row number
 
   int page_;
   const AttentionSizes& sizes_;

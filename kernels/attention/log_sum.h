@@ -24,14 +24,14 @@ inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionS
   }
 }
 
-// `row` is the first, of the sequence. Those beyond the last are left out.
+// `row` is the first row, counted in the sequence. Rows after the last are left out.
 inline void store_log_sum(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p,
                           const AttentionWork& w, u32 row, const RegisterTile<f32>& log_sum) {
   if (o.heads_in_rows > 1)  // the four lanes of a row hold the same
     return store_log_sum_of_heads(o, sizes, p, w, row, log_sum, [](u32) { return laneid() % 4 == 0; });
   const u32 end = w.first_query + w.queries;
   const gptr<f32> to = p.get<gptr<f32>>("lse");
-  // A head has the queries of all sequences.
+  // A head holds the queries of all sequences.
   const u32 queries = o.packed ? u32((*sizes.query_offsets)[sizes.batches]) : sizes.queries;
   const GlobalTensor lse(to, {sizes.heads * sizes.batches, end}, {queries, 1});
   const u32 head = o.packed ? w.head : w.head_of_all(sizes);

@@ -1,4 +1,4 @@
-// Loads the queries of each consumer, and blocks of keys and values.
+// The producer loads the queries of each consumer, and blocks of keys and values.
 #pragma once
 
 #include "kernels/attention/roles.h"
@@ -69,9 +69,9 @@ class AttentionProducer {
     if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
   }
 
-  // It loads the block of keys that comes first.
+  // Loads the block of keys that is taken first.
   void begin(const AttentionWork& w) { load_keys(w, KeyBlocks(t_, w).at(0)); }
-  // The other blocks, those of keys ahead of those of values.
+  // Loads the other blocks; keys are loaded ahead of values.
   void finish(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
     const auto values = [&](u32 i) { load(roles_.loaded_V(), values_, V_, w, blocks.at(i)); };
@@ -81,7 +81,7 @@ class AttentionProducer {
     });
     values(blocks.count() - 1);
   }
-  // Stages of values for O.
+  // Lends stages of values for O.
   void lend() {
     for (int i = 0; i < t_.places(); ++i) values_.lend();
   }
@@ -103,7 +103,7 @@ class AttentionProducer {
       }
     });
   }
-  // Gives the page of a key; where there is no such key, the last one's, whose rows are hidden.
+  // Returns the page of a key; if there is no such key, the page of the last key, whose rows are hidden.
   u32 page_of(const AttentionWork& w, u32 key) const {
     const u32 last = max(w.keys, 1) - 1, pages = ceil_div(sizes_.keys, o_.page);
     return (*block_table_)[w.batch * pages + min(key, last) / o_.page];

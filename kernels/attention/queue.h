@@ -1,4 +1,4 @@
-// This is how the threads of a CTA that stays learn of its next block of queries.
+// The queue passes the next block of queries to the threads of a CTA that stays.
 #pragma once
 
 #include "kernels/attention/work.h"
@@ -6,20 +6,20 @@
 
 namespace ptxbuilder::kernels {
 
-// One thread of a CTA finds its blocks of queries, some rounds ahead of those who need them, and announces
-// each in a place of shared memory: where a block is takes several divisions, for which products would
-// wait. The last that it announces is beyond all queries.
+// One thread of a CTA finds its blocks of queries, some rounds before they are needed, and announces each in
+// a place in shared memory: to find a block takes several divisions, for which products would otherwise wait.
+// The last block that it announces is after all queries.
 class WorkQueue {
  public:
-  // `readers`: arrivals that hand back a place, of one thread or warp each.
+  // `readers` is the number of arrivals that hand back a place; each is of one thread or warp.
   WorkQueue(Kernel& kernel, int readers);
 
-  // One thread calls it: round by round, it announces what work() gives while has_next() says there is more.
+  // One thread calls this: in each round, it announces the result of work() while has_next() returns true.
   void announce(const std::function<pred(u32 round)>& has_next,
                 const std::function<AttentionWork()>& work) const;
-  // Gives what this CTA has in a round, and waits until it is announced. May be asked again until it is done.
+  // Returns this CTA's work in a round, once it is announced. It may be called again until done() is called.
   AttentionWork read(const AttentionSizes& sizes, u32 round) const;
-  // Hands back a round's place; for the threads that stand for a reader.
+  // Hands back a round's place; the thread that represents a reader calls it.
   void done(u32 round, pred stands) const;
 
  private:

@@ -1,4 +1,4 @@
-// This computes what attention's O and logarithms should be, in float64.
+// This reference computes what O and the logarithms of attention should be, in float64.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// Rows of Q and K that belong together, in all heads of a batch.
+// Rows of Q and K that form one sequence, in all heads of a batch.
 struct AttentionSequence {
   size_t batch, queries, keys, first_query = 0, first_key = 0;
 };
 
-// Pages of caches lie in an order of no sense, and there is one more, which no batch has.
+// Pages of caches are in an arbitrary order, and one additional page belongs to no batch.
 class AttentionPages {
  public:
   AttentionPages(const std::vector<AttentionSequence>& sequences, const command::Fields& f)
@@ -45,7 +45,7 @@ struct AttentionTensors {
   const command::Tensor &q, &k, &v, &k_scale, &v_scale;
 };
 
-// This computes what a row of O and its lse should be, in float64.
+// This reference computes what a row of O and its lse should be, in float64.
 class AttentionReference {
  public:
   AttentionReference(const AttentionTensors& tensors, std::vector<AttentionSequence> sequences,
@@ -65,7 +65,7 @@ class AttentionReference {
         heads_in_rows_(static_cast<size_t>(f["heads_in_rows"])),
         rows_(heads_in_rows_ * q_.shape()[q_.shape().size() - 3]) {}
 
-  // The keys that a query sees: from the first to the second. The last query sees the last key.
+  // Returns the keys that a query sees, as [first, second). The last query sees the last key.
   std::pair<int64_t, int64_t> seen(const AttentionSequence& s, size_t query) const {
     const auto keys = static_cast<int64_t>(s.keys),
                last = static_cast<int64_t>(query) + keys - static_cast<int64_t>(s.queries);
@@ -74,7 +74,7 @@ class AttentionReference {
     return {first, end};
   }
 
-  // Weights are rounded to the type of V, and O too; the rest is what scores and exp2 lose in f32.
+  // Weights are rounded to the type of V, and so is O; the rest is the error of scores and exp2 in f32.
   command::Expected output(size_t i) const {
     const size_t columns = v_.shape()[0];
     const Row& r = row(i / columns);
@@ -99,17 +99,17 @@ class AttentionReference {
   }
 
  private:
-  // A query of a head has its weight for each key that it sees, in which rows their values are, how far
-  // rounding in f32 may move their scores, and the logarithm of the sum that they were divided by.
+  // A query of a head holds its weight for each key that it sees, the rows of their values, how far rounding
+  // in f32 may move their scores, and the logarithm of the sum by which the weights were divided.
   struct Row {
     std::vector<double> weights;
     std::vector<size_t> places;
     double score_error = 0, log_sum = -INFINITY;
     double value_scale = 1;
-    double greatest_weight = 0;  // of any score, were it not dropped; kernels round weights as parts of it
+    double greatest_weight = 0;  // of any score before dropout; kernels round weights relative to it
   };
-  // `i` counts the rows of Q, as they lie. Elements of O are asked for one after the other, by several
-  // threads, so that each thread keeps the row that it computed last.
+  // `i` counts the rows of Q in memory order. Several threads request elements of O one after the other, so
+  // each thread keeps the row that it computed last.
   const Row& row(size_t i) const {
     struct Kept {
       uint64_t reference = 0;
@@ -171,11 +171,11 @@ class AttentionReference {
   AttentionPages pages_;
   const command::Fields& f_;
   double scale_;
-  const command::Tensor* sinks_;  // of each head; or none
+  const command::Tensor* sinks_;  // of each head; null if there are none
   DropoutRule dropout_;
   size_t heads_in_rows_, rows_;  // of Q, of a head or of those in rows
   static inline std::atomic<uint64_t> count_ = 0;
-  const uint64_t number_ = ++count_;  // it tells references apart: one may be in memory where another was
+  const uint64_t number_ = ++count_;  // distinguishes references: one may reuse another's address
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// The roles of attention's kernel share this: places for queries, and the rings of keys and values.
+// The roles of attention's kernel share this state: places for queries, and the rings of keys and values.
 #pragma once
 
 #include <numeric>
@@ -16,7 +16,7 @@ inline Swizzle widest_swizzle(int columns, int element_bytes = 2) {
   return bytes % 128 == 0 ? Swizzle128B : bytes % 64 == 0 ? Swizzle64B : Swizzle32B;
 }
 
-// Rows of a consumer as a box of the tensor of Q or O, where heads are rows: batches, groups of such heads,
+// The rows of a consumer as a box of the tensor of Q or O, if heads are rows: batches, groups of such heads,
 // queries, these heads, and columns from `column` on.
 struct BoxOfHeads {
   BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, int column, int columns, u32 row, u32 head,
@@ -29,13 +29,13 @@ struct BoxOfHeads {
   std::vector<Slice> at;
 };
 
-// The threads of a warpgroup fill this ring, or TMA does.
+// Makes a ring that TMA fills, or the threads of a warpgroup.
 inline Pipeline ring(Kernel& k, int stages, const SharedTile& tile, int consumers, bool by_threads) {
   if (by_threads) return {k, stages, {tile}, consumers, ThreadProducers{1}};
   return {k, stages, {tile}, consumers};
 }
 
-// Keys and values of e4m3 come into these rings, from which warpgroups convert them.
+// Keys and values of e4m3 are loaded into these rings, from which warpgroups convert them.
 struct CacheRings {
   CacheRings(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : K(tile(k, o.depth, t, "K of e4m3")),
@@ -55,7 +55,7 @@ struct CacheRings {
 struct AttentionRoles {
   AttentionRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : Q(k.shared(o.type, {kConsumerRows, o.depth}, widest_swizzle(std::gcd(o.depth, o.value_depth)),
-                   t.consumers * t.query_places, "Q")),  // O leaves through a part of it, unless CTAs stay
+                   t.consumers * t.query_places, "Q")),  // O is stored through a part of it, unless CTAs stay
         K(k.shared(o.type, {t.bn, o.depth}, widest_swizzle(o.depth), t.stages, "K")),
         V(k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(), "V")),
         loaded(k, std::vector<int>(static_cast<size_t>(Q.stages()), 1), {"queries"}),
@@ -66,13 +66,13 @@ struct AttentionRoles {
     if (o.e4m3) cache.emplace(k, o, t);
   }
 
-  SharedTile Q, K, V;           // of Q a stage for each consumer, and then again of the second places
-  Barriers loaded, multiplied;  // of each consumer's queries: when they are there, and when nobody needs them
+  SharedTile Q, K, V;           // Q has a stage for each consumer, then the second places
+  Barriers loaded, multiplied;  // each consumer's queries are loaded; they are no longer needed
   Pipeline keys, values;
   std::optional<Turns> turns;
   std::optional<CacheRings> cache;
 
-  // These are what comes from memory.
+  // These hold the data that is loaded from memory.
   const SharedTile& loaded_K() const { return cache ? cache->K : K; }
   const SharedTile& loaded_V() const { return cache ? cache->V : V; }
   const Pipeline& loaded_keys() const { return cache ? cache->keys : keys; }

@@ -1,4 +1,4 @@
-// This says which queries a CTA takes, and when.
+// The schedule says which queries a CTA takes, and when.
 #pragma once
 
 #include <functional>
@@ -7,25 +7,25 @@
 
 namespace ptxbuilder::kernels {
 
-// Says which blocks of queries a CTA takes: one, or one after the other if CTAs stay. Those of a head are
-// neighbours, so that CTAs share its keys in L2. With a causal mask the longest come first, of the heads that
-// are taken together, and every second round of CTAs goes backwards, so that one that had a long block has a
-// short one next.
+// A CTA takes one block of queries, or one after the other if CTAs stay. The blocks of a head are neighbours,
+// so that CTAs share its keys in L2. With a causal mask the longest blocks come first, within the heads that
+// are taken together, and every second round of CTAs goes backwards, so that a CTA that had a long block gets
+// a short one next.
 //
-// Of packed sequences, whose lengths the device alone knows, CTAs that stay take blocks from the counter of
-// an AttentionOrder. CTAs that divide keys take what an AttentionDivision says.
+// For packed sequences, whose lengths only the device knows, CTAs that stay take blocks from the counter of
+// an AttentionOrder. CTAs that divide keys take the work that an AttentionDivision assigns.
 class AttentionSchedule {
  public:
   // `queue`: if CTAs stay; of the threads that ask for work, those that `answer` tell it what was read.
   AttentionSchedule(const AttentionTile& tile, const AttentionSizes& sizes,
                     const std::optional<WorkQueue>& queue, pred answers);
 
-  // Runs `body` for each round in which there is work for this CTA, from 0 on.
+  // Runs `body` for each round in which this CTA has work, from 0 on.
   void each(const std::function<void(u32 round, const AttentionWork&)>& body) const;
-  // In a round without work, it is beyond the tensors, or has no queries and keys.
+  // Returns the work of a round; without work, it is outside of the tensors, or has no queries and keys.
   AttentionWork work(u32 round) const;
 
-  // One thread of a CTA that stays calls it, besides those that ask; where CTAs divide keys, a warp does.
+  // One thread of a CTA that stays calls this, besides the readers; if CTAs divide keys, a warp calls it.
   void announce() const;
 
   // The grid's rule (launch_rule.h).

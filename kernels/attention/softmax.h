@@ -10,12 +10,12 @@
 
 namespace ptxbuilder::kernels {
 
-// It holds, as far as blocks were seen, the greatest score, or one nearby, and the sum of exp2 of what the
-// others are above it.
+// The softmax holds, for the blocks that it has seen, the greatest score or one close to it, and the sum of
+// exp2 of the differences between the scores and that one.
 class Softmax {
  public:
-  // `scale` makes powers of two of scores, and is positive. `lazy`: weights may be up to 2^8, so that what
-  // was summed before is seldom multiplied.
+  // `scale` turns scores into exponents of two, and is positive. `lazy` lets weights be up to 2^8, so that
+  // the earlier sums are seldom rescaled.
   Softmax(const RegisterLayout& scores, f32 scale, bool lazy)
       : scale_(scale),
         lazy_(lazy),
@@ -23,15 +23,15 @@ class Softmax {
         total_(partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores))) {}
 
   // Takes the greatest scores of the first block. `sinks` are scores of each row that have no weight, and
-  // count in the sum alone.
+  // count only in the sum.
   void begin(const RegisterTile<f32>& scores, const std::optional<RegisterTile<f32>>& sinks = {}) {
     const RegisterTile<f32> most = reduce_rows(Reduction::max, scores);
     most_ = sinks ? max(most, *sinks) : most;
     total_ = partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores.layout()));
   }
 
-  // Takes the next block likewise; what was summed before is to be multiplied by the result. Where some
-  // scores are `hidden`, they are -inf.
+  // Takes the next block likewise; the caller must multiply the earlier sums by the result. If some scores
+  // are `hidden`, they are -inf.
   RegisterTile<f32> add(const RegisterTile<f32>& scores, bool hidden) {
     const RegisterTile<f32> before = most_.value();
     RegisterTile<f32> most = max(reduce_rows(Reduction::max, scores), before);
@@ -42,7 +42,7 @@ class Softmax {
     return shrink;
   }
 
-  // The weights of the block that was taken last, or of some of its columns, each once.
+  // Returns the weights of the last block, or of some of its columns; each must be requested only once.
   RegisterTile<f32> weights(const RegisterTile<f32>& scores, bool hidden) {
     const RegisterTile<f32> p = exp2(fma(scores, scale_, -(reference(hidden) * scale_)), Approx::yes);
     total_ = total_.value() + partial_rows<Reduction::add>(p);
@@ -51,20 +51,20 @@ class Softmax {
 
   Partial<f32, Reduction::add> total() const { return total_.value(); }
   RegisterTile<f32> most() const { return most_.value(); }
-  // This is what a sink adds to the complete total.
+  // Returns what a sink adds to the complete total.
   RegisterTile<f32> of_sinks(const RegisterTile<f32>& most, const RegisterTile<f32>& sinks) const {
     return exp2((sinks - select(most == -INFINITY, f32(0), most)) * scale_, Approx::yes);
   }
 
-  // The natural logarithm of the sum of exp of the scores, from most() and the complete total(); -inf where
-  // there is no key.
+  // Returns the natural logarithm of the sum of exp of the scores, from most() and the complete total(); -inf
+  // if there is no key.
   RegisterTile<f32> log_sum(const RegisterTile<f32>& most, const RegisterTile<f32>& total) const {
     constexpr float kLn2 = 0.6931471805599453f;
     return (most * scale_ + log2(total, Approx::yes)) * kLn2;
   }
 
  private:
-  // -inf is no reference: of a row that has seen no key yet, each weight is exp2(-inf).
+  // -inf cannot be a reference: if a row has seen no key yet, each of its weights is exp2(-inf).
   RegisterTile<f32> reference(bool hidden) const {
     const RegisterTile<f32> most = most_.value();
     return hidden ? select(most == -INFINITY, f32(0), most) : most;
