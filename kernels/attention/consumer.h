@@ -106,7 +106,7 @@ class AttentionConsumer {
       values_.release_last(pred(false));
       take_place();
     };
-    // A condition is needed, since ptxas would else wait for the sums ahead of the softmax of begin_next.
+    // This needs a condition, since ptxas would otherwise wait for the sums before the softmax of begin_next.
     if_(
         row_of(w) < w.queries,
         [&] {
@@ -137,7 +137,7 @@ class AttentionConsumer {
  private:
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }  // its first
+  u32 row_of(const AttentionWork& w) const { return w.row + wg_ * kConsumerRows; }  // its first row
 
   // This is called after the last product of the current queries.
   void free_queries(pred now) {
@@ -191,7 +191,7 @@ class AttentionConsumer {
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
     if (score_.function) {
-      const u32 batch = min(w.batch, sizes_.batches - 1);  // of what CTAs that stay begin beyond the last
+      const u32 batch = min(w.batch, sizes_.batches - 1);  // idle CTAs begin work after the last batch
       all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
     if (o_.softcap) {  // with tanh.approx, which is accurate to 11 bits
@@ -276,7 +276,7 @@ class AttentionConsumer {
       const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
       const Stage next = next_keys();
       multiply_keys(next);
-      const bool early = t_.ahead && t_.places() == t_.value_stages();  // the values that follow wait for it
+      const bool early = t_.ahead && t_.places() == t_.value_stages();  // the next values wait for it
       if (early) free_place(first);
       multiply_values(weights, first);
       if (turn_ && !t_.late) turn_->pass();

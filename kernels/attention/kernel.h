@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// This is where a warpgroup's tile of scores is: its first query and key, and of the queries one number a
-// row, of the keys one a column. Some lie beyond the last; packed, both count from the sequence's first.
+// The position of a warpgroup's tile of scores: its first query and key, each row's query and each column's
+// key. Some may be after the last; if packed, both count from the sequence's first.
 struct ScorePlace {
   u32 batch, head;
   u32 first_query, first_key;

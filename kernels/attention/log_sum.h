@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Each row is stored by the thread that `stores(row of the tile)` names, of those that hold it. Those of a
-// head have no gaps, whether heads are rows or not. `row` is the first; those beyond the last are left out.
+// Each row is stored by the thread that `stores(row of the tile)` selects among its holders. A head's rows
+// have no gaps, whether heads are rows or not. `row` is the first; rows after the last are skipped.
 inline void store_log_sum_of_heads(const AttentionOperation& o, const AttentionSizes& sizes,
                                    const Parameters& p, const AttentionWork& w, u32 row,
                                    const RegisterTile<f32>& log_sum, const std::function<pred(u32)>& stores) {

@@ -15,8 +15,8 @@ namespace ptxbuilder::kernels {
 // CTAs that begin before it, so that the grid may have any size. It stores at most two parts: one that is not
 // the first of a head's keys, and the first of another head's.
 //
-// The memory is the launch's: two launches that overlap need two. It may hold anything before. A mark of 64
-// bits, which memory does not hold by chance, says that a part is there, and is gone when it is taken.
+// The memory belongs to the launch: two launches that overlap need two. It may hold anything before. A 64-bit
+// mark, which memory does not hold by chance, shows that a part is present, and goes when it is taken.
 class AttentionParts {
  public:
   AttentionParts(const AttentionOperation& operation, const AttentionSizes& sizes,
@@ -38,7 +38,7 @@ class AttentionParts {
   // from row `first` of the block on. `exponent` turns scores into exponents of two.
   void complete(const AttentionWork& w, f32 exponent,
                 const std::function<void(u32 first, const Sums& sums)>& body) const;
-  // complete() takes so many rows at a time, and this says whether the thread has the first column of one.
+  // complete() takes so many rows at a time. Returns whether the thread has the first column of such a row.
   int rows_at_once() const { return layout().rows(); }
   pred is_first_of(u32 row) const;
 

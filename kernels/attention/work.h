@@ -54,8 +54,8 @@ AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 
 // Returns the work at a row of a head of a packed sequence.
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence);
 
-// The blocks of keys that a block of queries needs, one after the other. Those that need a mask, since some
-// query does not see all of it, are at both ends; the last counts as one, unless keys are whole blocks.
+// The blocks of keys that a block of queries needs, in order. Blocks that need a mask, since some query does
+// not see all of them, are at both ends; the last counts as one of them, unless keys are whole blocks.
 struct KeyBlocks {
   u32 first, end;                    // at least one block; the queries may see nothing of it
   u32 first_unmasked, end_unmasked;  // without the last block

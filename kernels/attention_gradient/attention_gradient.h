@@ -1,4 +1,4 @@
-// The gradients of attention, as one call on the host.
+// The gradients of attention in one call on the host.
 //
 //   AttentionGradient gradient(*device);
 //   AttentionGradientArguments p;
@@ -19,46 +19,46 @@
 
 namespace ptxbuilder::kernels {
 
-// dQ, dK and dV of what Attention computes, where `grad` is the gradient of its O; lse is its, too, and has
-// to be given. dK and dV of a head of keys are the sums over the heads of queries that share it. Where a
-// query sees no key its row of dQ is 0, and so is dK and dV of a key that no query sees.
+// dQ, dK and dV of what Attention computes. `grad` is the gradient of its O; its lse must be given, too. dK
+// and dV of a head of keys are the sums over the heads of queries that share it. If a query sees no key, its
+// row of dQ is 0, and so are the rows of dK and dV of a key that no query sees.
 //
-// lse may have a gradient, too: then the gradients are of all that hangs on O and on lse. Sinks have theirs
-// where it is asked for.
+// lse may have a gradient, too: the results are then the gradients of everything that depends on O and on
+// lse. Gradients of sinks are computed if they are requested.
 //
-// Scores of the author's are those of AttentionGradientOptions. Of packed sequences what is NaN or infinite
-// in the first rows of one, of any tensor, may reach the one before.
+// The author's own scores are set in AttentionGradientOptions. With packed sequences, a NaN or an infinity in
+// the first rows of a sequence, in any tensor, may reach the sequence before it.
 //
-// The order in which blocks of keys add to dQ is not fixed unless it is `deterministic`: else two runs may
-// differ in the last bits of dQ.
+// The order in which blocks of keys add to dQ is fixed only if the call is `deterministic`: otherwise two
+// runs may differ in the last bits of dQ.
 //
-// Aliasing: dQ, dK, dV and dsinks overlap nothing. Placement is as for Attention.
+// Aliasing: dQ, dK, dV and dsinks must overlap nothing. Placement follows the rules of Attention.
 struct AttentionGradientArguments : AttentionArguments {
-  DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // as O, Q, K and V
-  runtime::View lse_grad = {};                       // f32, as lse; no memory: there is none
-  runtime::View dsinks = {};                         // f32, as sinks; no memory: not wanted
+  DeviceHeads grad = {}, dq = {}, dk = {}, dv = {};  // placed like O, Q, K and V
+  runtime::View lse_grad = {};                       // f32, shaped like lse; no memory: there is none
+  runtime::View dsinks = {};                         // f32, shaped like sinks; no memory: not wanted
   bool deterministic = false;
 };
 
 // The options of an AttentionGradient, which hold for all of its calls.
 struct AttentionGradientOptions : CallOptions {
-  AttentionScore score = {};  // of all calls, as AttentionOptions has it, with its gradient
+  AttentionScore score = {};  // for all calls, as in AttentionOptions, with its gradient
 };
 
-// Keeps kernels as Attention does, of which a call takes three, or four with the gradient of sinks. Its
-// workspace has for each row of queries of each head a sum for each column and two numbers, of f32. Any
-// thread may call it at any time, also several at once.
+// Keeps kernels like Attention; a call uses three, or four with the gradient of sinks. For each row of
+// queries of each head, its workspace holds a sum for each column and two numbers, all f32. Any thread may
+// call it at any time, and several threads may do so at once.
 class AttentionGradient {
  public:
-  // Throws Error when a ptxas is named that is not there. Nothing is tuned.
+  // Throws Error if it names a ptxas that does not exist. Nothing is tuned.
   explicit AttentionGradient(runtime::Device& device, AttentionGradientOptions options = {});
   ~AttentionGradient();
   AttentionGradient(AttentionGradient&&) noexcept;
   AttentionGradient& operator=(AttentionGradient&&) noexcept;
 
-  // Queues it on the device. Throws Error that names the operand, the rule and the value.
+  // Queues the call on the device. Throws Error that names the operand, the rule and the value.
   void operator()(const AttentionGradientArguments& arguments, Where where = Where::here());
-  // The bytes of workspace that it takes. Throws Error as the call does.
+  // Returns the bytes of workspace that the call needs. Throws Error as the call does.
   size_t workspace_bytes(const AttentionGradientArguments& arguments, Where where = Where::here());
 
  private:

@@ -1,4 +1,4 @@
-// This is what the backward pass of attention computes, and how its kernels go about it.
+// This file describes what the backward pass of attention computes, and how its kernels compute it.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 
 namespace ptxbuilder::kernels {
 
-// dQ, dK and dV of O = softmax(scale Q K^T) V for each head, given dO. Where a query sees no key, its row of
-// dQ is 0.
+// dQ, dK and dV of O = softmax(scale Q K^T) V for each head, given dO. If a query sees no key, its row of dQ
+// is 0.
 struct AttentionGradientOperation {
   DType type = DType::bf16;  // of all tensors; or f16
-  // Columns of Q and K, and of V and O: both 64 or both 128, or of 192 or 256 as many, or 128 of V.
+  // Columns of Q and K, and of V and O: both 64, 128, 192 or 256; with 192 or 256, V may have 128.
   int depth = 128, value_depth = 128;
-  bool causal = false;  // query i sees the keys below i + visible,
-  bool window = false;  // or from i + hidden on; both numbers are the launch's
-  // Each step of attention.def says by its name whether the kernel has it.
+  bool causal = false;  // query i sees only the keys below i + visible,
+  bool window = false;  // or from i + hidden on; the launch passes both numbers
+  // Each step of attention.def has a flag of its name that says whether the kernel has the step.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
-  bool packed = false;         // sequences of many lengths lie behind each other, where offsets say
+  bool packed = false;         // sequences of different lengths, which begin at given offsets
   bool lse_grad = false;       // whether the logarithms of the sums have a gradient, too
-  bool deterministic = false;  // whether what blocks of keys add to dQ comes in one order
+  bool deterministic = false;  // whether blocks of keys add to dQ in a fixed order
 
   bool operator==(const AttentionGradientOperation&) const = default;
 
-  // Says whether the kernel has any step of attention.def.
+  // Returns whether the kernel has any step of attention.def.
   bool has_step() const {
     bool any = false;
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) any |= name;
@@ -34,29 +34,29 @@ struct AttentionGradientOperation {
   }
 };
 
-// This is how a CTA shares the work: blocks of queries come one after the other, and each of its consumers,
-// which are warpgroups, has the sums of dK and dV of 64 keys or, where these would not fit into registers, of
-// half of the columns of 64 keys that they share. Of what these add to dQ each has a half.
+// The tile describes how a CTA shares the work. Blocks of queries are taken one after the other, and each
+// consumer, which is a warpgroup, holds the sums of dK and dV of 64 keys or, if these would not fit into
+// registers, of half of the columns of 64 shared keys. Each consumer computes half of what a CTA adds to dQ.
 struct AttentionGradientTile {
   static constexpr int kConsumers = 2, kConsumerKeys = 64, kPart = 64;
 
-  int bm = 64;              // queries of a block: 128 of depth 64, 64 or 80 of 128, and 64 of more
+  int bm = 64;              // queries of a block: 128 for depth 64, 64 or 80 for 128, and 64 for more
   int stages = 2;           // of the ring of Q
   int gradient_stages = 2;  // of the ring of dO
   bool shares_keys = false;
-  int ctas = 1;  // of a cluster, which divide the heads of a group, and add up dK and dV
-  // CTAs of the first block of keys come first, of all heads, and not those of the first head, of all blocks:
-  // under a causal mask they have the most to do.
+  int ctas = 1;  // CTAs of a cluster, which divide the heads of a group, and add up dK and dV
+  // The first CTAs take the first block of keys of all heads, rather than all blocks of the first head: under
+  // a causal mask these CTAs have the most work.
   bool heads_first = false;
-  bool overlaps = true;  // may be launched before the launch ahead of it has ended (see Kernel::overlaps)
+  bool overlaps = true;  // may be launched before the previous launch has ended (see Kernel::overlaps)
 
   int bn() const { return shares_keys ? kConsumerKeys : kConsumers * kConsumerKeys; }
-  // Rows of queries that a CTA of the kernels ahead and behind takes: a part of a block, or all of it.
+  // Returns the rows of queries that a CTA of the other kernels takes: a part of a block, or all of it.
   int cta_rows() const { return bm % kPart == 0 ? kPart : bm; }
   bool operator==(const AttentionGradientTile&) const = default;
 };
 
-// The kernels take this for tensors of so many columns, up to 256, and V of so many.
+// Returns the operation for Q and K with so many columns, up to 256, and V with so many.
 inline AttentionGradientOperation gradient_operation(DType type, int64_t columns, int64_t value_columns) {
   AttentionGradientOperation o;
   o.type = type;
@@ -64,8 +64,8 @@ inline AttentionGradientOperation gradient_operation(DType type, int64_t columns
   o.value_depth = o.depth > 128 && value_columns <= 128 ? 128 : o.depth;
   return o;
 }
-// It is the tile of the operation, whose scores are the author's or not. Blocks of 80 queries read shared
-// memory less often for each product, and leave registers for neither a mask nor what changes scores.
+// Returns the tile of the operation; `has_score` says whether scores are the author's. Blocks of 80 queries
+// read shared memory less often for each product, but leave no registers for a mask or for changing scores.
 inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, bool has_score = false) {
   AttentionGradientTile t;
   const bool is_plain = !o.causal && !o.window && !o.has_step() && !has_score && !o.packed;
@@ -75,20 +75,20 @@ inline AttentionGradientTile gradient_tile(const AttentionGradientOperation& o, 
   if (o.value_depth == 256 && o.deterministic) t.gradient_stages = 1;
   return t;
 }
-// It says whether consumers add to dQ's sums from their registers: else what they add goes through shared
-// memory, which lets a warp add it in turns, and takes room that wide tiles do not have.
+// Returns whether consumers add to dQ's sums from their registers. Otherwise the addends go through shared
+// memory, which lets a warp add them in turns, but needs room that wide tiles do not have.
 inline bool adds_from_registers(const AttentionGradientOperation& o, const AttentionGradientTile& t) {
   return t.shares_keys && !o.deterministic;
 }
 
-// "64x128_2": queries, keys and stages, with _g1 (stages of dO) or _c2 (CTAs that divide a group)
-// or _h (heads come first) behind it.
+// "64x128_2": queries, keys and stages, followed by _g1 (stages of dO), _c2 (CTAs that divide a group) or _h
+// (heads come first).
 std::string text(const AttentionGradientTile& tile);
 
-// Bytes of the tiles of a CTA.
+// Returns the bytes of the tiles of a CTA.
 int tile_bytes(const AttentionGradientOperation& operation, const AttentionGradientTile& tile);
 
-// Throws Error that says what does not go with what, and what to change.
+// Throws Error that says which settings do not go together, and what to change.
 void check(const AttentionGradientOperation& operation, const AttentionGradientTile& tile,
            Where where = Where::here());
 

@@ -1,4 +1,4 @@
-// A consumer of attention's gradient: the weights of its keys, or of its queries, and the products of them.
+// A consumer of attention's gradient computes the weights of its keys or of its queries, and their products.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::kernels {
 
-// It has the same registers as the transposed tile: what was a row is a column.
+// Returns the transposed tile in the same registers: rows become columns.
 inline RegisterTile<f32> turned(const RegisterTile<f32>& x) {
   const RegisterLayout& layout = x.layout();
   const TileExtent extent = {layout.cols(), layout.rows()};
@@ -80,7 +80,7 @@ class GradientConsumer {
   static constexpr int kKeys = AttentionGradientTile::kConsumerKeys;
   static constexpr float kLog2E = 1.4426950408889634f;
 
-  // Calls `work` with parts of the tiles of S^T and dP^T, one behind the other.
+  // Calls `work` with the parts of the tiles of S^T and dP^T, one after the other.
   template <class Work>
   void each_part(Work&& work) const {
     const int columns = part_columns(t_, bends_);
@@ -88,14 +88,14 @@ class GradientConsumer {
       work(TilePart{0, column, kKeys, columns});
   }
 
-  // The first query of a part of a block, of the sequence.
+  // Returns the first query of a part of a block, counted in the sequence.
   u32 first_query(const TilePart& part, u32 block) const {
     const u32 query = block * t_.bm + part.col;
     return t_.shares_keys ? query + wg_ * queries_of_own_ : query;
   }
   u32 first_key() const { return w_.first_key + own_key_; }
 
-  // The author's functions see a part so: with a row for each query, and scaled.
+  // The author's functions see a part in this form: each row is a query, and scores are scaled.
   class AuthorsScores {
    public:
     AuthorsScores(const GradientConsumer& c, const TilePart& part, u32 of_group, u32 block)
@@ -124,14 +124,14 @@ class GradientConsumer {
 
   TileView powers(const Stage& q) const { return r_.numbers[q.index()].cols(0, t_.bm); }
   TileView sums(const Stage& q) const { return r_.numbers[q.index()].cols(t_.bm, t_.bm); }
-  // It loads what a row of `numbers` has for the queries of a part.
+  // Loads the numbers of a part's queries from a row of `numbers`.
   RegisterTile<f32> of_queries(const TilePart& part, const TileView& numbers) const {
     const TileView own = t_.shares_keys ? numbers.cols(wg_ * queries_of_own_ + part.col, part.cols)
                                         : numbers.cols(part.col, part.cols);
     return load<f32>(own, wgmma_layout(kKeys, part.cols).reduced_cols());
   }
-  // Weights of a part of the scores, to which `shift` is added as powers of two; 0 where a query does not see
-  // a key.
+  // Returns the weights of a part of the scores, with `shift` added to their exponents of two; a weight is 0
+  // if its query does not see its key.
   RegisterTile<f32> weights(const TilePart& part, const RegisterTile<f32>& scores,
                             const RegisterTile<f32>& shift, u32 block, bool hides) const {
     const RegisterLayout& layout = scores.layout();
@@ -140,7 +140,7 @@ class GradientConsumer {
     const RegisterTile<s32> key = astype<s32>(row_index(layout) + first_key());
     RegisterTile<pred> sees = key < s32(w_.keys);
     if (w_.visible || w_.hidden) {
-      // The limits have what a thread adds to its rows and columns: the rest is constants, which take no
+      // The limits include what a thread adds to its rows and columns: the rest is constants, which need no
       // registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
@@ -150,13 +150,13 @@ class GradientConsumer {
     }
     return select(sees, p, f32(0));
   }
-  // This makes powers of two of the scores.
+  // Returns the factor that turns scores into exponents of two.
   f32 exponent() const {
     if (o_.softcap) return p_.get<f32>("softcap") * kLog2E;
     return score_.function ? f32(kLog2E) : scale_ * kLog2E;
   }
-  // The weights of a part are multiplied by this for dS^T. Products of weights that were dropped do not
-  // count.
+  // Returns the factors with which the weights of a part are multiplied for dS^T. Products of dropped weights
+  // do not count.
   RegisterTile<f32> rises(const TilePart& part, const RegisterTile<f32>& sums,
                           const std::optional<KeptWeights>& kept = {}) const {
     RegisterTile<f32> x = load<f32>(products_, part);
@@ -164,19 +164,19 @@ class GradientConsumer {
     return x - broadcast(sums, x.layout());
   }
 
-  // This gives the numbers of a part's queries. All are loaded here, ahead of products that are waited for,
-  // unless there are so many that registers lack.
+  // Returns a function that returns the numbers of a part's queries. All numbers are loaded here, before the
+  // wait for products, unless they would take too many registers.
   std::function<RegisterTile<f32>(const TilePart&)> numbers(const TileView& of) const {
     if (queries_of_own_ > 80) return [=, this](const TilePart& part) { return of_queries(part, of); };
     std::vector<RegisterTile<f32>> all;
     each_part([&](const TilePart& part) { all.push_back(of_queries(part, of)); });
     return [all](const TilePart& part) { return all[static_cast<size_t>(part.col / part.cols)]; };
   }
-  // P^T and dS^T, as what they are multiplied by takes them.
+  // P^T and dS^T, in the types and layouts in which they are multiplied.
   struct Factors {
     RegisterTile<T> p, ds;
   };
-  // They take the places of S^T and dP^T.
+  // Computes the factors in the places of S^T and dP^T.
   Factors factors(u32 block, const Stage& q, bool hides) {
     const auto power = numbers(powers(q));
     wgmma_wait(1);
@@ -191,9 +191,9 @@ class GradientConsumer {
     const RegisterTile<T> p = astype<T>(load<f32>(scores_));
     return {p, astype<T>(load<f32>(products_))};
   }
-  // These are the same where scores are the author's, s becomes softcap tanh(s / softcap), or weights are
-  // dropped: part by part when both products are there, since derivatives take what scores were, and
-  // registers have no room for that of all.
+  // Computes the same factors if scores are the author's, s becomes softcap tanh(s / softcap), or weights are
+  // dropped. It proceeds part by part once both products are complete, since derivatives need the original
+  // scores, and registers have no room for all of them.
   Factors bent_factors(u32 of_group, u32 block, const Stage& q, bool hides) {
     std::optional<KeptWeights> kept;  // found under the products
     if (dropout_) {
@@ -236,10 +236,10 @@ class GradientConsumer {
       multiply(block_of_all, q, g, factor);
   }
 
-  // It multiplies P and dS by all columns, and for dQ both consumers' dS of the block before, which have
-  // come long ago: so none waits for the other, and one multiplies while the other makes weights.
+  // Multiplies P and dS with all columns, and for dQ both consumers' dS of the previous block, which were
+  // stored long ago: so neither waits for the other, and one multiplies while the other computes weights.
   void multiply(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
-    // Slopes that are not narrow yet would stay in registers under the product, where these lack.
+    // Slopes that are not yet narrowed would stay in registers during the product, which lacks registers.
     const bool gives_first = bends_ || t_.bm == 80;
     if (gives_first) give_slopes(factor.ds);
     wgmma_group([&] { mma(dV_, factor.p, r_.dO[g.index()].transposed()); });
@@ -260,7 +260,7 @@ class GradientConsumer {
     store(r_.dS[s].cols(own_key_, kKeys).transposed(), ds);
     given_slopes_->commit(s);
   }
-  // Zeros stand for the slopes of a block before the first: ptxas takes no product under a condition while
+  // Zeros replace the slopes of the block before the first: ptxas does not allow a conditional product while
   // others run.
   void begin_slopes() {
     if (given_slopes_) give_slopes(RegisterTile<T>(T(f32(0)), scores_.layout()));
@@ -276,7 +276,7 @@ class GradientConsumer {
       });
   }
 
-  // It multiplies P and dS, which both have left, by this consumer's half of the columns.
+  // Multiplies P and dS, which both consumers have stored, with this consumer's half of the columns.
   void multiply_shared(u32 block, const Stage& q, const Stage& g, const Factors& factor) {
     const TileView P = (*r_.P)[stage_.value()], dS = r_.dS[stage_.value()];
     const u32 own = wg_ * queries_of_own_;
@@ -297,13 +297,13 @@ class GradientConsumer {
     stage_ = 1 - stage_.value();
   }
 
-  // One lane hands the stage back, whose numbers all lanes of its warp have read.
+  // One lane hands back the stage once all lanes of its warp have read its numbers.
   void release_queries(const Stage& q) {
     bar_warp_sync(0xffffffff);
     queries_.release(q);
   }
 
-  // This consumer has these parts of tiles: of keys and queries for S^T and dP^T, and of columns.
+  // These functions return this consumer's parts: of keys and queries for S^T and dP^T, and of columns.
   TileView own_keys(const SharedTile& keys) const {
     const TileView all = keys[0];
     return t_.shares_keys ? all : all.rows(own_key_, kKeys);
@@ -318,7 +318,7 @@ class GradientConsumer {
     return all.cols(wg_ * columns, columns);
   }
 
-  // This consumer's part of dS K, or where it is transposed of K^T dS^T.
+  // Multiplies this consumer's part of dS K or, if dQ is transposed, of K^T dS^T.
   void multiply_queries(const Stage& slopes) {
     const TileView dS = r_.dS[slopes.index()], K = r_.K[0];
     const u32 own = wg_ * t_.kPart;
@@ -333,7 +333,7 @@ class GradientConsumer {
     });
   }
 
-  // This is what the block of keys adds to dQ's sums, in the order of the registers.
+  // Adds what this block of keys contributes to dQ's sums, in the order of the registers.
   void add_queries(u32 block) {
     if (!r_.dQ) return add_registers(block);
     for (int piece = 0; piece < sums_.pieces(); ++piece) {
@@ -354,7 +354,7 @@ class GradientConsumer {
           std::array<f32, 4>{x.value(i), x.value(i + 1), x.value(i + 2), x.value(i + 3)});
   }
 
-  // dK and dV leave through the places of K and V, which nobody reads any more when all consumers have come.
+  // dK and dV are stored through the places of K and V, which are free once all consumers have arrived.
   void finish() {
     if (r_.divided) return add_up();
     r_.exchanged.sync();
@@ -370,8 +370,8 @@ class GradientConsumer {
     }
     store_results(key, first_column(dK_), value, first_column(dV_));
   }
-  // CTAs that divide a group have each a part of the sums, which go through the places of K and V, and of Q
-  // and dO.
+  // Each CTA that divides a group holds one part of the sums; the parts are exchanged through the places of K
+  // and V, and of Q and dO.
   void add_up() {
     const DividedGroup& divided = *r_.divided;
     const RegisterTile<f32> dK = divided.dK.add(dK_, r_.K[0].address()),
@@ -380,7 +380,7 @@ class GradientConsumer {
     store(key, astype<T>(dK * scale_)), store(value, astype<T>(grown(dV)));
     store_results(key, divided.dK.first_column(), value, divided.dV.first_column());
   }
-  // Weights that are not dropped grow, here all at once.
+  // Kept weights grow; the factor is applied here, to all of them at once.
   RegisterTile<f32> grown(const RegisterTile<f32>& dV) const {
     return o_.dropout ? dV * Dropout::factor(p_) : dV;
   }
@@ -396,7 +396,7 @@ class GradientConsumer {
     cp_async_bulk_wait_group(0);
   }
 
-  // This consumer's keys, or columns, of a result leave here.
+  // Returns the place from which this consumer's keys, or columns, of a result are stored.
   TileView result(const SharedTile& tile) const { return t_.shares_keys ? half(tile[0]) : own_keys(tile); }
   u32 first_column(const Accumulator& result) const { return t_.shares_keys ? wg_ * result.n() : u32(0); }
 
@@ -409,20 +409,20 @@ class GradientConsumer {
   const Parameters& p_;
   GradientFragments sums_;
   u32 wg_, own_key_;    // its number, and its first key in the block
-  int queries_of_own_;  // of a block, of whose scores it makes weights
+  int queries_of_own_;  // the queries of a block for which it computes weights
   Consumer queries_, gradients_;
   Accumulator scores_, products_, dK_, dV_, dQ_;  // S^T, dP^T
   f32 scale_;
   std::optional<f32> of_cap_;       // the scale over the softcap
-  std::optional<Dropout> dropout_;  // of the head of queries at hand
-  Var<u32> stage_;                  // of P and dS, where consumers share keys
-  // Else these are dS of this consumer on its way out, and of both on their way in, which are for the block
-  // before, if there was one.
+  std::optional<Dropout> dropout_;  // of the current head of queries
+  Var<u32> stage_;                  // the stage of P and dS, if consumers share keys
+  // Otherwise these rings carry this consumer's dS out, and both consumers' dS in; the latter belong to the
+  // previous block, if there was one.
   std::optional<Producer> given_slopes_;
   std::optional<Consumer> slopes_;
   Var<u32> last_block_;
   Var<pred> has_last_;
-  std::optional<Phases> taken_;  // of what is left for dQ's sums
+  std::optional<Phases> taken_;  // what was stored for dQ's sums has been taken
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,4 +1,4 @@
-// This is what the families of attention's gradient have in common.
+// This code is shared by the families of attention's gradient.
 #pragma once
 
 #include <map>
@@ -29,8 +29,8 @@ inline AttentionGradientTile gradient_tile(const command::Fields& f) {
   return t;
 }
 
-// The element of dQ, by head of all batches, that number `i` of the sums is for, where a head has `rows` of
-// them.
+// The element of dQ, with a head among those of all batches, to which number `i` of the sums belongs, if a
+// head has `rows` rows.
 struct GradientSumPlace {
   size_t head, row, column;
 };

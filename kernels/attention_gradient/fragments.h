@@ -1,4 +1,4 @@
-// dQ's sums, as a consumer of the kernel and the threads of the one that ends them hold them.
+// The layout of dQ's sums in the consumers and in the threads of the kernel that completes the sums.
 #pragma once
 
 #include "kernels/attention_gradient/config.h"
@@ -7,10 +7,10 @@
 
 namespace ptxbuilder::kernels {
 
-// A block of queries has a part for each consumer, in the layout of an accumulator: the upper rows and the
-// lower, or the left columns and the right, where blocks of 80 rows are transposed. In memory each thread's
-// numbers lie four by four, thread behind thread, so that all accesses have 16 bytes. Wide parts go to memory
-// in pieces, one behind the other, which take less shared memory.
+// A block of queries has a part for each consumer, in the layout of an accumulator: the upper and the lower
+// rows, or the left and the right columns if blocks of 80 rows are transposed. In memory each thread's
+// numbers are stored in fours, thread after thread, so that all accesses have 16 bytes. Wide parts are stored
+// in pieces, one after the other, which take less shared memory.
 struct GradientFragments {
   static constexpr int kStep = 4 * RegisterLayout::kThreads;  // numbers that all threads access at once
 

@@ -1,4 +1,4 @@
-// The rules of the arguments of attention's gradients, and what the kernels get once these hold.
+// The rules for the arguments of attention's gradients, and the kernels' arguments once the rules hold.
 #pragma once
 
 #include "kernels/attention/attention_check.h"
@@ -12,7 +12,7 @@ struct PlacedAttentionGradient {
   AttentionSize size;
   Operand q, k, v, o, grad, dq, dk, dv, lse, lse_grad, query_offsets, key_offsets, sinks, dsinks,
       dropout_seed;
-  bool is_empty = false;  // nothing is to be written
+  bool is_empty = false;  // there is nothing to write
 
   std::vector<const Operand*> operands() const {
     return {&q,     &k,      &v,           &o,        &grad,          &dq,
@@ -26,16 +26,16 @@ struct PlacedAttentionGradient {
   bool is_tunable() const { return false; }
 };
 
-// Throws Error that names operand, rule and value.
+// Throws Error that names the operand, the rule and the value.
 PlacedAttentionGradient checked(const AttentionGradientArguments& arguments, Where where);
 
-// A plan is found by these words of an operation and a size.
+// The words of an operation and a size with which a plan is found.
 using AttentionGradientKey = std::array<uint64_t, 8>;
 AttentionGradientKey key_of(const PlacedAttentionGradient& gradient);
 std::string call_text(const PlacedAttentionGradient& gradient);
 constexpr size_t kAttentionGradientTextWords = std::tuple_size_v<AttentionGradientKey>;
 
-// These values differ between calls of one form, behind those of attention.
+// These values differ between calls of one form, and follow those of attention.
 enum AttentionGradientSource : size_t {
   from_grad = kAttentionSources,
   from_lse_grad,
@@ -65,7 +65,7 @@ inline auto words_of(const AttentionGradientArguments& p) {
   };
 }
 
-// Says, as of attention, whether addresses and numbers leave no doubt.
+// Returns, as for attention, whether addresses and numbers need no further checks.
 bool is_plain(const AttentionGradientArguments& p);
 
 }  // namespace ptxbuilder::kernels

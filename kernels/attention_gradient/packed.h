@@ -1,4 +1,4 @@
-// Packed sequences in the kernels of attention's gradient: where their rows lie, and how results reach them.
+// Packed sequences in the kernels of attention's gradient: the rows of each, and how results are stored.
 #pragma once
 
 #include "kernels/attention_gradient/config.h"
@@ -26,8 +26,8 @@ inline void add_sizes(Parameters& p, const AttentionGradientOperation& o) {
     p.add("batches", scalar, DType::u32, "of each tensor");
 }
 
-// These are the queries of a sequence. In what the kernels share, it has whole blocks of queries: the
-// sequences before it have at most a block each more than their rows fill, so that it begins behind them all.
+// The queries of a sequence. In what the kernels share, a sequence has whole blocks of queries: earlier ones
+// have at most one block each more than their rows fill, so that a sequence begins after all of them.
 struct PackedQueries {
   PackedQueries(const AttentionGradientTile& t, const Parameters& p, u32 sequence)
       : row(p.get<gptr<u32>>("query_offsets")[sequence]),
@@ -35,14 +35,14 @@ struct PackedQueries {
         first_block(row / t.bm + sequence),
         blocks(p.get<u32>("query_rows") / t.bm + p.get<u32>("batches")) {}
 
-  u32 row, queries;         // its first of Q, and how many
-  u32 first_block, blocks;  // its first block, and all of a head
+  u32 row, queries;         // its first row of Q, and the number of rows
+  u32 first_block, blocks;  // its first block, and the number of blocks of a head
 };
 inline int64_t packed_blocks(const AttentionGradientTile& t, int64_t query_rows, int64_t sequences) {
   return query_rows / t.bm + sequences;
 }
 
-// It writes rows of a head, from one on and in front of the end of a sequence, row by row.
+// Stores rows of a head one by one, from `row` to before `end`, the end of a sequence.
 struct PackedHeads {
   u32 head, row, end;
 
@@ -54,7 +54,7 @@ struct PackedHeads {
     p.add(name + "_row_stride", scalar, DType::u64, "elements from a row to the next, a multiple of 8");
     p.add(name + "_head_stride", scalar, DType::u64, "elements from a head to the next, a multiple of 8");
   }
-  // They are stored from column `column` on.
+  // Stores the rows from column `column` on.
   template <class T>
   void store(const Parameters& p, const std::string& name, const RegisterTile<T>& x, u32 column = 0) const {
     const auto of = [&](const char* what) { return name + what; };

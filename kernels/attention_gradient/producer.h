@@ -1,4 +1,4 @@
-// The warps of attention's gradient that multiply nothing: one loads, and others add to dQ's sums.
+// The warps of attention's gradient that do not multiply: one loads, and others add to dQ's sums.
 #pragma once
 
 #include "kernels/attention_gradient/roles.h"
@@ -28,8 +28,8 @@ inline void load_gradient(const AttentionGradientTile& t, const GradientRoles& r
   });
 }
 
-// It adds what a consumer leaves for dQ's sums, block by block of queries: as it comes or, where the order is
-// to be the same each time, in turn among blocks of keys.
+// Adds to dQ's sums what a consumer has stored, block by block of queries: as it is ready or, if the order
+// must be the same each time, in turn among blocks of keys.
 inline void add_sums(const AttentionGradientOperation& o, const AttentionGradientTile& t,
                      const GradientRoles& r, const GradientWork& w, const Parameters& p, u32 part) {
   const GradientFragments sums(o, t);
@@ -41,7 +41,7 @@ inline void add_sums(const AttentionGradientOperation& o, const AttentionGradien
       if (o.deterministic) {
         turns.emplace(p.get<gptr<u32>>("turns") + u64(at));
         turns->wait(w.turn(t, block));
-        fence_proxy_async<Space::global>();  // the sums are the async proxy's
+        fence_proxy_async<Space::global>();  // the async proxy writes the sums
       }
       for (int piece = 0; piece < sums.pieces(); ++piece) {
         left.wait(part);

@@ -1,4 +1,4 @@
-// This is what the gradients of attention should be, in float64.
+// This reference computes the gradients of attention in float64.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ struct AttentionGradientRule {
   DropoutRule dropout = {};
 };
 
-// Rows of dK, dV and of dQ's sums, from the two numbers that a kernel is given for each row of queries, block
-// by block.
+// Computes rows of dK, dV and of dQ's sums from the two numbers that a kernel gets for each row of queries,
+// block by block.
 class AttentionGradientReference {
  public:
   AttentionGradientReference(const command::Tensor& q, const command::Tensor& k, const command::Tensor& v,
@@ -40,7 +40,7 @@ class AttentionGradientReference {
 
   command::Expected key(size_t i) const { return of_key(i, q_, true); }
   command::Expected value(size_t i) const { return of_key(i, grad_, false); }
-  // `head` counts those of all batches.
+  // `head` counts the heads of all batches.
   command::Expected query_sum(size_t head, size_t row, size_t column) const {
     if (row >= queries_) return {0, 0};
     const std::vector<Pair>& pairs = kept(head * queries_ + row, true);
@@ -53,8 +53,8 @@ class AttentionGradientReference {
   }
 
  private:
-  // The weight of a key for a query, the slope of its score, and how far each may be off: both are rounded to
-  // the type of V, and scores, products and exp2 lose some bits in f32.
+  // The weight of a key for a query, the slope of its score, and their error bounds: both are rounded to the
+  // type of V, and scores, products and exp2 lose some bits in f32.
   struct Pair {
     double weight = 0, slope = 0, weight_error = 0, slope_error = 0;
   };
@@ -78,7 +78,7 @@ class AttentionGradientReference {
     Pair p;
     double f32_error = 0x1p-20 * rule_.scale * score_size + 1e-5, bend = 1, bend_error = 0;
     score *= rule_.scale;
-    if (rule_.softcap > 0) {  // by tanh.approx, which has 11 bits
+    if (rule_.softcap > 0) {  // with tanh.approx, which is accurate to 11 bits
       const double t = std::tanh(score / rule_.softcap);
       score = rule_.softcap * t, f32_error += 0x1p-10 * std::abs(score);
       bend = 1 - t * t, bend_error = 0x1p-9 * t * t;
@@ -113,9 +113,9 @@ class AttentionGradientReference {
             tolerance * scale + unit_roundoff(v_.dtype()) * std::abs(sum * scale) * 1.01 + 0x1p-24};
   }
 
-  // It gives the pairs of a row of queries with all keys, or of a row of keys with the queries of all its
-  // heads. Elements are asked for one after the other, by several threads, so that each thread keeps the row
-  // that it computed last.
+  // Returns the pairs of a row of queries with all keys, or of a row of keys with the queries of all its
+  // heads. Several threads request elements one after the other, so each thread keeps the row that it
+  // computed last.
   const std::vector<Pair>& kept(size_t row, bool of_query) const {
     struct Kept {
       uint64_t reference = 0;
@@ -139,7 +139,7 @@ class AttentionGradientReference {
   AttentionGradientRule rule_;
   size_t depth_, columns_, queries_, keys_, group_, block_, blocks_;
   static inline std::atomic<uint64_t> count_ = 0;
-  const uint64_t number_ = ++count_;  // it tells references apart, of which one may lie where another lay
+  const uint64_t number_ = ++count_;  // distinguishes references: one may reuse another's address
 };
 
 }  // namespace ptxbuilder::kernels

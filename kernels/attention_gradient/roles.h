@@ -1,4 +1,4 @@
-// This is what the roles of attention's gradient share: tiles, rings, and barriers.
+// The roles of attention's gradient share this state: tiles, rings, and barriers.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@
 
 namespace ptxbuilder::kernels {
 
-// A consumer computes weights and slopes of so many queries at a time: all of them at once would take more
-// registers than there are.
+// Returns for how many queries a consumer computes weights and slopes at a time: all of them at once would
+// take more registers than there are.
 inline int part_columns(const AttentionGradientTile& t, bool bends) {
   return bends ? 16 : t.bm % 32 == 0 ? 32 : 40;
 }
-// It says whether weights come of more than scale Q K^T.
+// Returns whether weights depend on more than scale Q K^T.
 inline bool bends_scores(const AttentionGradientOperation& o, const AttentionScore& score) {
   return o.has_step() || score.function;
 }
 
-// CTAs of a cluster that divide a group need this when they add up dK and dV: each gets the sums of some of
-// the columns, which leave through the place of dS.
+// CTAs of a cluster that divide a group use this to add up dK and dV: each gets the sums of some of the
+// columns, which are stored through the place of dS.
 struct DividedGroup {
   DividedGroup(Kernel& k, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                const SharedTile& dS)
@@ -61,22 +61,22 @@ struct GradientRoles {
     }
   }
 
-  // Panels of a tile whose columns consumers share are whole in the half of each.
+  // Returns a swizzle with which the panels are whole in each consumer's half of shared columns.
   static Swizzle swizzle(const AttentionGradientTile& t, int columns) {
     return widest_swizzle(t.shares_keys ? columns / t.kConsumers : columns);
   }
 
-  SharedTile K, V, Q, dO, dS, numbers;  // of P and dS a row for each query
-  std::optional<SharedTile> P;          // where consumers share keys
-  std::optional<SharedTile> dQ;         // of each consumer, where it does not add from its registers
+  SharedTile K, V, Q, dO, dS, numbers;  // P and dS have a row for each query
+  std::optional<SharedTile> P;          // if consumers share keys
+  std::optional<SharedTile> dQ;         // of each consumer, unless it adds from its registers
   Barriers arrived;
   Pipeline queries, gradients;
   std::optional<Pipeline>
       slopes;              // dS of consumers with keys of their own, who both fill and read its stages
-  NamedBarrier exchanged;  // where the others meet, when P and dS are complete
+  NamedBarrier exchanged;  // consumers meet here when P and dS are complete
   std::optional<DividedGroup> divided;
-  // A warp for each consumer adds to dQ's sums. These barriers say when each warp of the consumer has left
-  // what it adds, and when the place is free again.
+  // A warp for each consumer adds to dQ's sums. These barriers signal when each warp of the consumer has
+  // stored its addends, and when the place is free again.
   std::optional<Barriers> left, taken;
 };
 

@@ -1,13 +1,13 @@
-// This is what a CTA of attention's gradient goes over: a block of keys, and the blocks of queries that see
-// it.
+// The work of a CTA of attention's gradient: a block of keys, and the blocks of queries that see the
+// keys.
 #pragma once
 
 #include "kernels/attention_gradient/packed.h"
 
 namespace ptxbuilder::kernels {
 
-// A block of keys, and the blocks of queries that see some of it: the first of them do not see all, nor do
-// the last where there is a window.
+// A block of keys, and the blocks of queries that see some of its keys: the first of these blocks do not see
+// all of them, nor do the last if there is a window.
 struct GradientWork {
   GradientWork(const AttentionGradientOperation& o, const AttentionGradientTile& t, const Parameters& p)
       : key_blocks(t.heads_first ? nctaid_z() : nctaid_x() / t.ctas),
@@ -25,8 +25,8 @@ struct GradientWork {
         end_whole(0),
         end(0),
         staggered(o.depth != 128 && !o.causal && !o.window && !o.deterministic) {
-    // The last block comes first where blocks take turns: it is the first to reach a block of queries that a
-    // causal mask lets it see, and no CTA waits for one that begins later.
+    // The last block comes first if blocks take turns: it is the first to reach a block of queries that a
+    // causal mask lets it see, and no CTA waits for a CTA that begins later.
     if (o.deterministic) {
       key_block = key_blocks - 1 - key_block;
       first_key = key_block * t.bn();
@@ -44,7 +44,7 @@ struct GradientWork {
     };
     if (o.causal) {
       visible = of_mask("visible");
-      // The first query that sees the key in front of `behind`.
+      // Returns the first query that sees the key before `behind`.
       const auto block_of = [&](s32 behind) { return min(u32(max(behind - *visible, 0)), queries); };
       first = min(block_of(s32(first_key) + 1) / t.bm, end);
       first_whole = min(ceil_div(block_of(s32(first_key) + t.bn()), t.bm), end);
@@ -52,7 +52,7 @@ struct GradientWork {
     u32 whole_end = end;
     if (o.window) {
       hidden = of_mask("hidden");
-      // The first query that does not see the key in front of `behind`.
+      // Returns the first query that does not see the key before `behind`.
       const auto end_of = [&](s32 behind) { return u32(max(behind - *hidden, 0)); };
       whole_end = end_of(s32(first_key) + 1) / t.bm;
       end = min(ceil_div(end_of(s32(first_key) + t.bn()), t.bm), end);
@@ -62,34 +62,34 @@ struct GradientWork {
     end_whole = o.window ? max(min(whole_end, end), first_whole) : end;
   }
 
-  // It says whether the sequence has keys here.
+  // Returns whether the sequence has keys here.
   pred exists() const { return first_key < keys; }
-  // The CTA goes over `group` of the heads of queries that share the keys, from the first on.
+  // Returns the head of queries `of_group`; the CTA takes `group` of the heads that share the keys.
   u32 head_of_queries(u32 of_group) const { return first_head + of_group; }
-  // A head's blocks of queries begin here in what the kernels share.
+  // Returns where a head's blocks of queries begin in the arrays that the kernels share.
   u32 first_block(const AttentionGradientTile& t, u32 of_group) const {
     if (sequence) return head_of_queries(of_group) * sequence->blocks + sequence->first_block;
     const u32 heads_before = batch * key_heads * group * t.ctas;
     return (heads_before + head_of_queries(of_group)) * ceil_div(queries, t.bm);
   }
-  // The tensors have the sequence's rows here.
+  // These functions return where the sequence's rows are in the tensors.
   u32 batch_of_map() const { return sequence ? u32(0) : batch; }
   u32 row_of_query(u32 query) const { return sequence ? sequence->row + query : query; }
   u32 row_of_key(u32 key) const { return sequence ? key_row + key : key; }
 
-  // The block of queries that comes i-th. CTAs that add to the same sums of dQ at a time add one behind the
-  // other, so that each begins with another block, where no mask makes it.
+  // Returns the block of queries that is taken i-th. CTAs that add to the same sums of dQ at once are
+  // serialized, so each begins with another block, unless a mask already makes it do so.
   u32 nth_block(const AttentionGradientTile& t, u32 i) const {
     if (!staggered) return i;
     const u32 at = i + first_key / t.bm % end;
     return select(at < end, at, at - end);
   }
 
-  // So many of the blocks of keys behind this one have the block of queries among theirs.
+  // Returns how many later blocks of keys also include this block of queries.
   u32 turn(const AttentionGradientTile& t, u32 block) const {
     u32 blocks = sequence ? ceil_div(keys, t.bn()) : key_blocks;
     if (visible) {
-      const u32 behind = (block + 1) * t.bm;  // as far as `first` looks, which stops at the last query
+      const u32 behind = (block + 1) * t.bm;  // how far `first` looks; it stops at the last query
       blocks = select(behind > queries, blocks,
                       min(ceil_div(u32(max(s32(behind) - 1 + *visible, 0)), t.bn()), blocks));
     }
