@@ -16,7 +16,7 @@ namespace ptxbuilder::kernels {
 // an AttentionOrder. CTAs that divide keys take the work that an AttentionDivision assigns.
 class AttentionSchedule {
  public:
-  // `queue`: if CTAs stay; of the threads that ask for work, those that `answer` tell it what was read.
+  // `queue` is given if CTAs stay; of the threads that ask for work, those with `answers` confirm the read.
   AttentionSchedule(const AttentionTile& tile, const AttentionSizes& sizes,
                     const std::optional<WorkQueue>& queue, pred answers);
 

@@ -1,4 +1,4 @@
-// The elements of tensors on rows: f16, bf16 or f32 in memory, f32 where they are computed with.
+// The elements of tensors on rows: f16, bf16 or f32 in memory, and f32 in computations.
 #pragma once
 
 #include <concepts>
@@ -11,8 +11,8 @@
 
 namespace ptxbuilder::kernels {
 
-// Calls `f` with a value of the type, and returns what it returns. Throws Error for a type that is none of
-// the three.
+// Calls `f` with a value of the type, and returns its result. Throws Error for a type other than these
+// three.
 template <class F>
 auto with_type(DType type, F&& f) {
   switch (type) {

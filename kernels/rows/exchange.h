@@ -1,4 +1,4 @@
-// The warps that share a row, of one CTA or of those of a cluster, exchange here what each has of it.
+// The warps that share a row, in one CTA or in a cluster, exchange their numbers of the row here.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace ptxbuilder::kernels {
 
 using Numbers = RegisterTile<f32>;
 
-// The warps that share a row know some numbers of it each. Rows that a warp has alone are one part.
+// Each warp that shares a row holds some of its numbers. A row that one warp holds has one part.
 class RowParts {
  public:
-  // It reduces what `of` makes of the numbers of each part over all parts, by add or max; all threads get it.
+  // Reduces the result of `of` for each part over all parts, with add or max; all threads get the result.
   using OfNumbers = std::function<Numbers(const std::vector<Numbers>&)>;
   Numbers reduce(Reduction operation, const OfNumbers& of) const;
 
@@ -25,24 +25,24 @@ class RowParts {
   explicit RowParts(std::vector<Numbers> own) : own_(std::move(own)) {}
 
   std::vector<Numbers> own_;
-  std::optional<sptr<f32>> places_;  // of all parts, where there are several
+  std::optional<sptr<f32>> places_;  // the places of all parts, if there are several
   int count_ = 1;
 };
 
 // Each warp sends its numbers to a place in shared memory of every CTA, and all threads read all numbers.
-// There are sets of places, which calls take in turn. In a CTA there are two: whoever writes a place for the
-// second time has passed the meeting of the call between, to which all came when they had read the first
-// ones. What is sent to another CTA orders nothing of what came before it, so that where rows follow each
-// other the CTAs of a cluster also meet when they have read half of the sets.
+// There are sets of places, which calls use in turn. A CTA needs two: a thread that writes a place for the
+// second time has passed the barrier of the call in between, at which all threads arrived after they had read
+// the first numbers. Sending to another CTA does not order earlier accesses, so if rows follow each other,
+// the CTAs of a cluster also synchronize after they have read half of the sets.
 class RowExchange {
  public:
-  // It is made outside of roles.
+  // The exchange must be constructed outside of roles.
   RowExchange(Kernel& kernel, const RowProblem& problem);
 
-  // It sends numbers of each row, which all threads of a warp have alike. All threads that share a row call
-  // it, and read what they get before they call it again.
+  // Sends numbers of each row, which all threads of a warp hold identically. All threads that share a row
+  // call this, and read the result before they call it again.
   RowParts operator()(std::vector<Numbers> own);
-  // It is called after the last exchange.
+  // This is called after the last exchange.
   void finish();
 
  private:
@@ -56,8 +56,8 @@ class RowExchange {
   int calls_ = 0;
   std::optional<SharedTile> places_;
   std::optional<Var<u32>> turn_;
-  std::optional<NamedBarrier> all_;  // where one CTA has the row
-  std::optional<Barriers> arrived_;  // where several have it
+  std::optional<NamedBarrier> all_;  // if one CTA holds the row
+  std::optional<Barriers> arrived_;  // if several CTAs hold it
   std::optional<Phases> phases_;
 };
 

@@ -1,4 +1,4 @@
-// Heads have two halves, and a thread has a part of one: what turns them by angles is written with this.
+// A head has two halves, and a thread holds a part of one: operations that rotate halves by angles use this.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::kernels {
 
-// It is for a tile whose threads have one row each, which is one half of a head.
+// This is for a tile whose threads have one row each, and a row is one half of a head.
 template <class T>
 class Halves {
  public:
@@ -21,9 +21,9 @@ class Halves {
 
   Halves(const Parameters& p, const RowTile& tile) : p_(p), tile_(tile), layout_(tile.layout()) {}
 
-  // It gives the number of this thread's row, which may be after the last one.
+  // Returns the number of this thread's row, which may be after the last row.
   u32 own_row() const { return ctaid_x() * tile_.rows() + u32(row_index(layout_.reduced_rows()).value(0)); }
-  // They load and store both halves of a head by its number, if it is there.
+  // These functions load and store both halves of the head with a given number, if it exists.
   Pair load_head(const std::string& tensor, u32 head, pred is_there) const {
     return {load_row(tensor, head * 2, is_there, 0), load_row(tensor, head * 2 + 1, is_there, 0)};
   }
@@ -32,8 +32,8 @@ class Halves {
     store(row<To>(tensor, head * 2, is_there), narrowed<To>(x.first));
     store(row<To>(tensor, head * 2 + 1, is_there), narrowed<To>(x.second));
   }
-  // It turns both halves by the angles of a position, or to NaN where that is not there; `back` turns the
-  // other way.
+  // Rotates both halves by the angles of a position, or makes them NaN if the position does not exist; `back`
+  // rotates in the other direction.
   Pair turned(const Pair& x, u32 position, bool back) const {
     const pred is_there = position < p_.get<u32>("positions");
     const RegisterTile<f32> cos = load_row("cos", position, is_there, NAN),

@@ -1,5 +1,5 @@
 // An operation on the rows of a matrix is its tensors, its numbers, and the kernel that computes it.
-// This is all that the call on the host, C, Python, PyTorch and JAX know of it.
+// The call on the host, C, Python, PyTorch and JAX know nothing else about an operation.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace ptxbuilder::kernels {
 
 // A tensor of an operation. Its extents are words, outermost first: tensors that share a word share that
-// extent, and the kernel has it as a u32 of that name. "columns" are those that a row's threads share.
+// extent, and the kernel gets the extent as a u32 of that name. A row's threads divide its "columns".
 struct RowTensor {
   // The element type of a tensor.
   enum class Type : uint8_t {
-    any,       // f16, bf16 or f32, its own
-    of_first,  // that of the operation's first tensor
+    any,       // f16, bf16 or f32, independent of others
+    of_first,  // the type of the operation's first tensor
     number,    // f32
     integer,   // s32 or s64
     e4m3,
@@ -32,20 +32,20 @@ struct RowTensor {
     read_if_given,
     written,
     written_if_given,
-    updated  // in place: what the operation does not write stays as it was
+    updated  // in place: elements that are not written keep their values
   };
 
   std::string name;
-  std::vector<std::string> shape;  // "row_blocks" and "column_blocks" are of 128, the last of what is left
+  std::vector<std::string> shape;  // "row_blocks" and "column_blocks" have 128, the last one the rest
   Type type = Type::of_first;
   Use use = Use::read;
   std::string meaning;
-  // It says that a result [columns] sums over rows: the kernel gets an f32 [parts, columns] in its place, of
-  // which each group of CTAs that shares a row writes its own sums. Another kernel adds them up.
+  // A result [columns] sums over rows: in its place, the kernel gets an f32 [parts, columns], into which each
+  // group of CTAs that shares a row writes its own sums. Another kernel adds up the parts.
   bool is_summed = false;
-  // An index counts rows of a tensor that has these extents, as its row-major number.
+  // An index counts the rows of a tensor with these extents, in row-major order.
   std::vector<std::string> counts = {};
-  std::string goes_with = {};  // a tensor that is left out: then this one is, and else given
+  std::string goes_with = {};  // another tensor: this one is given if and only if that one is
 
   bool is_written() const { return use == Use::written || use == Use::written_if_given || is_updated(); }
   bool is_updated() const { return use == Use::updated; }
@@ -53,7 +53,7 @@ struct RowTensor {
   bool has_columns() const { return std::find(shape.begin(), shape.end(), "columns") != shape.end(); }
 };
 
-// This is a number that a call gives, of f32.
+// A number of a call, of type f32.
 struct RowNumber {
   std::string name;
   float unsaid;
@@ -62,33 +62,33 @@ struct RowNumber {
 
 struct RowProblem;
 
-// An operation on rows, from which everything else follows.
+// An operation on rows; everything else follows from it.
 struct RowOperation {
   std::string name;
   std::string summary;
-  std::vector<RowTensor> tensors;  // the first gives the sizes of a row
+  std::vector<RowTensor> tensors;  // the first determines the sizes of a row
   std::vector<RowNumber> numbers = {};
   RowLimits limits = {};
-  bool reduces = true;  // some number of a row is of all of it
+  bool reduces = true;  // some number depends on a whole row
   bool is_of_rows =
       true;  // a row's threads have all of it: else the tile says how wide accesses are, and no more
   Kernel (*build)(const RowProblem&) = nullptr;
-  bool stays = false;  // CTAs stay and take rows in turn, as those of a result that is summed do.
+  bool stays = false;  // CTAs stay and take rows in turn, as they do for a summed result.
 
-  // It gives the extents' words, in the order of their first use.
+  // Returns the words of the extents, in the order of their first use.
   std::vector<std::string> sizes() const;
   bool has_sums() const;
   bool takes_turns() const { return stays || has_sums(); }
 };
 
-// A kernel of an operation is made by the types of the tensors that are given, and by how a row is spread.
+// A kernel of an operation is built for the types of the given tensors and a distribution of rows.
 struct RowProblem {
   const RowOperation* operation;
-  std::vector<std::optional<DType>> types;  // by tensor; none of one that is not given
+  std::vector<std::optional<DType>> types;  // by tensor; nullopt for one that is not given
   RowTile tile;
 };
 
-// They give every operation, and one by its name. Throws Error that lists the names.
+// These functions return all operations, and one by its name. Throws Error that lists the names.
 const std::vector<RowOperation>& row_operations();
 const RowOperation& row_operation(std::string_view name);
 

@@ -24,7 +24,7 @@ RowOperation silu_gate_quantize_1x128();
 RowOperation quantize_128x1();
 RowOperation top_k();
 RowOperation transpose();
-// This one runs after an operation that sums over rows; it is none of row_operations().
+// This operation runs after one that sums over rows; it is not among row_operations().
 RowOperation row_sums();
 
 }  // namespace ptxbuilder::kernels

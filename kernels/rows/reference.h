@@ -1,4 +1,4 @@
-// This computes the operations on rows in float64, against which a kernel's results are held.
+// This reference computes the operations on rows in float64, to check a kernel's results.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace ptxbuilder::kernels {
 
-// A call reads this, row by row, with its numbers and extents.
+// The inputs of a call, row by row, with its numbers and extents.
 struct RowReference {
   std::map<std::string, std::vector<double>> given;
   std::map<std::string, double> numbers;
   std::map<std::string, int64_t> sizes;
 };
 
-// An element should be `value`, and may miss it by `tolerance` where its tensor is of f32.
+// An element should be `value`, and may differ from it by `tolerance` if its tensor is f32.
 struct RowExpected {
   double value, tolerance;
 };
 
-// It gives the elements of each tensor that belong to one row, by its name.
+// Returns the expected elements of one row, for each tensor by its name.
 std::map<std::string, std::vector<RowExpected>> row_reference(const std::string& operation,
                                                               const RowReference& call, size_t row);
 
-// It gives one element of a tensor that is updated, whose elements before the call are among `given`.
+// Returns one element of an updated tensor; `given` includes the tensor's elements before the call.
 RowExpected updated_reference(const std::string& operation, const RowReference& call,
                               const std::string& tensor, size_t element);
 

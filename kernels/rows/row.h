@@ -1,4 +1,4 @@
-// A row as a kernel of an operation sees it: all of it is in the registers of the threads that share it.
+// A row as a kernel of an operation sees it: the registers of the threads that share a row hold all of it.
 //
 //   Kernel norm(const RowProblem& problem) {
 //     return row_kernel(problem, [](Row& row) {
@@ -23,14 +23,14 @@ namespace ptxbuilder::kernels {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// It declares what an operation's kernel gets: a pointer for each tensor that is given, the extents, and its
-// numbers.
-// `more` adds some of the kernel's own, which come last.
+// Declares the parameters of an operation's kernel: a pointer for each given tensor, the
+// extents, and the operation's numbers. `more` adds parameters of the kernel's own, which come
+// last.
 Parameters declare_parameters(Kernel& k, const RowProblem& problem, Where where = Where::here(),
                               const std::function<void(Parameters&)>& more = nullptr);
 
-// The rows of a CTA: all have one meaning in the kernel's text. Tiles of elements lie in layout(),
-// and those of one number for each row in layout().reduced_rows(). Made by row_kernel().
+// The rows of a CTA, with the same meaning throughout the kernel. Tiles of elements have layout(), and tiles
+// of one number for each row have layout().reduced_rows(). row_kernel() makes a Row.
 class Row {
  public:
   Row(const Row&) = delete;
@@ -43,37 +43,37 @@ class Row {
   f32 columns() const { return f32(size("columns")); }
   f32 number(const std::string& name) const { return parameters_.get<f32>(name); }
 
-  // It loads rows of a tensor [rows, columns], once; `outside` is what columns after the last have.
+  // Loads rows of a tensor [rows, columns] once; columns after the last get the value `outside`.
   Numbers load(const std::string& tensor, float outside = 0) const;
-  // It gives the pieces of a row to `body`, one after the other. A row that its threads have at once is one
-  // piece. A row that waits in shared memory (RowLimits) may be gone over again.
+  // Passes the pieces of a row to `body`, one after the other. A row that its threads hold all at once is one
+  // piece. A row that waits in shared memory (RowLimits) may be traversed again.
   void for_pieces(const std::function<void(Row&)>& body);
-  // It adds up what `of` makes of the pieces, or finds the greatest, element by element. It is for a row that
-  // is at hand as a whole, in registers or in shared memory.
+  // Adds up the results of `of` for the pieces, or finds their maximum, element by element. This is for a row
+  // that is entirely available, in registers or in shared memory.
   Numbers over_pieces(Reduction operation, const std::function<Numbers(Row&)>& of);
-  // It loads a tensor [columns] for all rows; `unsaid` is for one that is not given.
+  // Loads a tensor [columns] for all rows; its elements are `unsaid` if the tensor is not given.
   Numbers load_columns(const std::string& tensor, float unsaid) const;
   void store(const std::string& tensor, const Numbers& x) const;
-  // They do so for a matrix [rows, columns] that is none of the operation's tensors.
+  // These functions load and store a matrix [rows, columns] that is not a tensor of the operation.
   Numbers load_from(gmem start, DType type) const;
   void store_to(gmem start, DType type, const Numbers& x) const;
-  // It loads the rows that `index` says, one for each of this tile's; a row that is not there is NaN.
-  // A thread has one row (RowLimits).
+  // Loads the rows that `index` selects, one for each row of this tile; a row that does not exist is NaN.
+  // Each thread must have one row (RowLimits).
   Numbers load_rows(const std::string& tensor, const RegisterTile<s32>& index) const;
-  // They load one number for each row of a tensor [rows].
+  // These functions load one number for each row of a tensor [rows].
   Numbers load_number(const std::string& tensor) const;
-  RegisterTile<s32> load_index(const std::string& tensor) const;  // of its low 32 bits
-  // It loads the element of each row in the column that `index` says; `otherwise` is for no such column.
+  RegisterTile<s32> load_index(const std::string& tensor) const;  // the low 32 bits of each
+  // Loads each row's element in the column that `index` selects, or `otherwise` if that does not exist.
   Numbers load_at(const std::string& tensor, const RegisterTile<s32>& index, float otherwise) const;
-  // It does nothing for a tensor that is not given.
+  // Stores one number for each row, and does nothing if the tensor is not given.
   void store_number(const std::string& tensor, const Numbers& x) const;
-  // It stores to a column of a tensor [rows, ..], which may be of integers.
+  // Stores to a column of a tensor [rows, ..], which may hold integers.
   void store_number_at(const std::string& tensor, u32 column, const Numbers& x) const;
 
-  // All threads of a row get its number.
+  // All threads of a row get the row's result.
   Numbers reduce(Reduction operation, const Numbers& x);
   Numbers sum(const Numbers& x) { return reduce(Reduction::add, x); }
-  // It exchanges several numbers of each part at once, which its warp has found by reduce_rows().
+  // Exchanges several numbers of each part at once, which its warp has computed with reduce_rows().
   RowParts exchange(std::vector<Numbers> own) { return exchange_(std::move(own)); }
   f32 columns_of_part() const;
   f32 begin_of_part() const { return f32(column_); }
@@ -82,17 +82,17 @@ class Row {
     return broadcast(x, layout_);
   }
   RegisterTile<u32> column() const;  // of each element
-  // It sets x to 0 after the last column.
+  // Returns x with 0 after the last column.
   Numbers inside(const Numbers& x) const;
 
  private:
   friend class RowThreads;
-  // This holds the registers of tensors that were loaded.
+  // The registers of loaded tensors.
   using Loaded = std::map<std::string, std::vector<u32>>;
   Row(const RowProblem& problem, const Parameters& parameters, RowExchange& exchange, u32 block,
       Loaded loaded);
-  Row(const Row& row, u32 column);  // that begins so many columns after the first
-  void send_for(Kernel& kernel);    // what waits in shared memory
+  Row(const Row& row, u32 column);  // begins `column` columns after the first
+  void send_for(Kernel& kernel);    // the data that waits in shared memory
   DType type_of(const std::string& tensor) const;
   RegisterTile<pred> is_inside() const;
 
@@ -103,12 +103,12 @@ class Row {
   mutable Loaded loaded_;   // before this row's turn, or by load()
   const u32 row_, column_;  // the first of this warp's part
   std::shared_ptr<WaitingRow> waiting_;
-  int piece_ = 0;  // of what waits
+  int piece_ = 0;  // the current piece of a waiting row
 };
 
-// Sums over the rows that a CTA takes, of the columns of each thread: in its registers or, where it has more
-// columns than these hold, in a place of its own in shared memory. Without effect for a result that is not
-// given.
+// Sums over the rows that a CTA takes, for the columns of each thread: in the thread's registers or, if these
+// cannot hold so many columns, in the thread's own place in shared memory. It has no effect if the result is
+// not given.
 class RowSums {
  public:
   void add(const Numbers& x);
@@ -116,11 +116,11 @@ class RowSums {
 
  private:
   friend class RowThreads;
-  // `next` gives the sum of a number of this thread's and what is added to it.
+  // `next` returns the sum of one of this thread's numbers and its addend.
   void change(const std::function<f32(f32 sum, int number)>& next);
   RowSums(Kernel& kernel, const RowTile& tile);
   Numbers value() const;
-  // The place of four numbers of this thread's.
+  // Returns the place of four numbers of this thread.
   sptr<f32> place(int number) const;
 
   RegisterLayout layout_;
@@ -129,16 +129,16 @@ class RowSums {
   std::optional<smem> own_;
 };
 
-// The threads of a CTA go over rows, which `body` sees.
+// The threads of a CTA iterate over rows, and pass each to `body`.
 class RowThreads {
  public:
-  // The tensors `ahead`, of rows or of one number for each, are loaded for the next rows while these are
-  // computed, if CTAs stay.
+  // If CTAs stay, the tensors `ahead`, of rows or of one number for each row, are loaded for the next rows
+  // while the current rows are computed.
   void for_each(const std::function<void(Row&)>& body, const std::vector<std::string>& ahead = {});
-  // It gives a tensor [columns] to each row, which is loaded once where registers hold it, else row by row;
-  // `unsaid` is for one that is not given.
+  // Returns a function that returns a tensor [columns] for a row. The tensor is loaded once if registers can
+  // hold it, otherwise for each row; its elements are `unsaid` if it is not given.
   std::function<Numbers(const Row&)> columns(const std::string& tensor, float unsaid) const;
-  // Sums begin at zero, and go to the parts of a tensor, unless that is not given.
+  // Sums begin at zero, and are stored to the parts of a tensor, unless the tensor is not given.
   std::optional<RowSums> sums(const std::string& tensor) const;
   void store(const std::string& tensor, const std::optional<RowSums>& sums) const;
 
@@ -153,15 +153,15 @@ class RowThreads {
   RowExchange& exchange_;
 };
 
-// It builds the kernel of an operation, whose text is `body`. Each CTA has some rows, or with others of its
-// cluster one; of an operation that sums over rows or says so, CTAs stay and take rows in turn.
+// Builds the kernel of an operation from `body`. Each CTA takes some rows, or shares one with others of its
+// cluster; CTAs stay and take rows in turn if the operation sums over rows or requests it.
 Kernel rows_kernel(const RowProblem& problem, const std::function<void(RowThreads&)>& body,
                    Where where = Where::here());
-// It does so for a kernel of more than its operation: `more` adds parameters, and makes what roles share.
+// Builds a kernel with more than the operation: `more` adds parameters, and makes what roles share.
 Kernel rows_kernel(const RowProblem& problem, const std::function<void(Kernel&, Parameters&)>& more,
                    const std::function<void(RowThreads&, const Parameters&)>& body,
                    Where where = Where::here());
-// It does so where there is nothing but the rows.
+// Builds a kernel that only computes rows.
 Kernel row_kernel(const RowProblem& problem, const std::function<void(Row&)>& body,
                   Where where = Where::here());
 

@@ -1,4 +1,4 @@
-// These rules hold what a call on rows is given against the table of its operation.
+// These rules check the arguments of a call on rows against the table of its operation.
 #pragma once
 
 #include <map>
@@ -8,9 +8,9 @@
 
 namespace ptxbuilder::kernels {
 
-// The types and extents of a call are right, and this follows from them.
+// The results of checking the types and extents of a call.
 struct CheckedRows {
-  std::map<std::string, int64_t> sizes;  // by the table's words
+  std::map<std::string, int64_t> sizes;  // keyed with the table's words
   RowProblem problem;
   bool is_empty = false;  // there is no row
 
@@ -20,7 +20,7 @@ struct CheckedRows {
 
 // Throws Error that names the tensor, the rule and the value.
 CheckedRows check_rows(const RowCall& call, Where where);
-// It refuses a call that is to run with a tensor at address 0.
+// Refuses a call that would run with a tensor at address 0.
 void check_row_addresses(const RowCall& call, Where where);
 
 }  // namespace ptxbuilder::kernels

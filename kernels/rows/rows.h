@@ -1,5 +1,5 @@
-// One call on the host runs any operation on the rows of a matrix: y = rms_norm(x), and the others of
-// operations.h.
+// One call on the host runs any operation on the rows of a matrix: y = rms_norm(x), and the other operations
+// of operations.h.
 //
 //   kernels::Rows rows(*device);
 //   kernels::RowCall call{.operation = &kernels::row_operation("softmax")};
@@ -18,27 +18,27 @@
 
 namespace ptxbuilder::kernels {
 
-// This is a tensor without gaps, whose outermost extent comes first.
+// A tensor without gaps, whose outermost extent comes first.
 struct RowOperand {
   DType type = DType::bf16;
   std::vector<int64_t> extents;
   runtime::View memory;
 };
 
-// A call of an operation has a tensor for each of its table, in that order, and a number for each of its
-// numbers. Extents in front of those of the table are counted as rows. A result may be in the place of what
-// is read there by the same threads, element by element, as y in that of x; else results lie apart from all
-// other tensors.
+// A call of an operation has a tensor for each in the operation's table, in that order, and a value for each
+// of its numbers. Extents before those of the table are counted as rows. A result may overwrite an input that
+// the same threads read, element by element, as y may overwrite x; otherwise results must not overlap any
+// other tensor.
 struct RowCall {
   const RowOperation* operation = nullptr;
   std::vector<std::optional<RowOperand>> tensors;
-  std::vector<float> numbers = {};  // as the table says where it is empty
+  std::vector<float> numbers = {};  // the table's values if it is empty
   runtime::View workspace = {};
   runtime::Stream stream = {};
 };
 
-// Any thread may call it at any time. Throws Error that begins with the operation's name, and says which
-// tensor breaks which rule.
+// Any thread may call it at any time. Throws Error that begins with the operation's name, and names the
+// tensor and the rule that it breaks.
 class Rows {
  public:
   explicit Rows(runtime::Device& device, const CallOptions& options = {});

@@ -1,5 +1,5 @@
-// A row whose parts wait in shared memory: each thread sends for what is its own there, and reads it as often
-// as it needs, with few registers and without a meeting.
+// A row whose parts wait in shared memory: each thread copies its own elements there, and reads them as often
+// as it needs, with few registers and without a barrier.
 #pragma once
 
 #include <map>
@@ -20,21 +20,21 @@ class WaitingRow {
     gmem start;  // of the row
   };
 
-  // It sends for all pieces of the tile, in their order. The threads of a warp begin at `column`; after
-  // `columns` are zeros.
+  // Starts the copies of all pieces of the tile, in order. The threads of a warp begin at `column`; elements
+  // after `columns` are zeros.
   WaitingRow(Kernel& kernel, const RowTile& tile, const std::vector<Tensor>& tensors, u32 column,
              u32 columns);
 
-  // It waits for this piece and those before.
+  // Waits for this piece and all earlier ones.
   void wait(int piece);
-  // It gives this thread's elements of a piece, in the order of the tile's layout.
+  // Returns this thread's elements of a piece, in the order of the tile's layout.
   std::vector<u32> load(const std::string& tensor, int piece) const;
 
  private:
-  // The places of a thread lie side by side with those of the others, one access after the other.
+  // The places of adjacent threads are adjacent, one access after the other.
   struct Place {
     smem first;  // of this thread
-    int copies;  // of an access, of up to 16 bytes each
+    int copies;  // the copies of an access, of up to 16 bytes each
     int bytes;   // of a copy
   };
   smem address(const Place& place, int piece, int vector, int copy) const;

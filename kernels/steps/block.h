@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 
 inline constexpr TileExtent kBlock = {128, 128};
 
-// One thread brings two blocks, from the row of each map; all threads wait for both.
+// One thread loads two blocks, from the given row of each map; all threads wait for both.
 inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, const LoadView& r, TensorMap R,
                       u32 r_row) {
   elect([&] {
@@ -22,13 +22,13 @@ inline void load_both(smem loaded, const LoadView& l, TensorMap L, u32 l_row, co
   barrier_wait(loaded, 0);
 }
 
-// The meaning of `l`, `r` and `out` to the caller: blocks with rows of 128 f16.
+// Describes `l`, `r` and `out` to the caller: blocks with rows of 128 f16.
 inline void describe_addition(Kernel& k, const char* l, const char* r, const char* out) {
   k.describe({{l, "the left block: 128 columns"}, {r, "the right block"}, {out, "the sum"}});
 }
 
-// l + r of `rows` rows, where l repeats every `l_rows`: every element exact. Operands are tensor maps or
-// pointers.
+// Checks l + r of `rows` rows, with l repeated every `l_rows`: every element must be exact. Operands are
+// tensor maps or pointers.
 inline void check_addition(command::Run& run, bool tensor_maps, uint64_t rows, uint64_t l_rows) {
   const uint64_t cols = static_cast<uint64_t>(kBlock.cols);
   command::Tensor l = run.normal(DType::f16, {cols, l_rows}), r = run.normal(DType::f16, {cols, rows});

@@ -1,4 +1,4 @@
-// Has what the small matrix products that combine one way to copy with one way to multiply have in common.
+// This code is shared by the small matrix products that combine one way to copy with one way to multiply.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -12,14 +12,14 @@ inline std::vector<command::Field> combination_fields() {
           {"k", 256, "columns of A and B", 8}};
 }
 
-// States the grid and the meanings of a kernel with CTAs of bm x bn, where `m` and `n` are rules of D's
+// States the grid and the meanings of a kernel with CTAs of bm x bn; `m` and `n` are rules for D's
 // extents.
 inline void state_launch(Kernel& k, int bm, int bn, const std::string& m, const std::string& n) {
   k.grid(ctas_along(n, bn), ctas_along(m, bm));
   k.describe({{"A", "m rows of K"}, {"B", "n rows of K"}, {"D", "A B^T: m rows of n"}, {"K", "depth"}});
 }
 
-// D[m,n] = sum_k A[m,k] B[n,k] in bf16, checked and measured. `arguments` are the kernel's.
+// Checks and measures D[m,n] = sum_k A[m,k] B[n,k] in bf16. `arguments` returns the kernel's arguments.
 using CombinationArguments = std::function<std::vector<runtime::Argument>(
     const command::Tensor& a, const command::Tensor& b, const command::Tensor& d)>;
 inline void run_combination(const command::Fields& f, command::Run& run,

@@ -1,4 +1,4 @@
-// A run of a matrix product: random operands as they are stored, the launch, the check and the rates.
+// A run of a matrix product: random operands in their storage order, the launch, the check and the rates.
 #pragma once
 
 #include "kernels/gemm/reference.h"
@@ -13,7 +13,7 @@ struct Product {
   bool b_k_major = true;
 };
 
-// The launch rule of the CTAs along an extent.
+// Returns the launch rule for the CTAs along an extent.
 inline std::string ctas_along(const std::string& extent, int64_t tile) {
   return "ceil_div(" + extent + ", " + std::to_string(tile) + ")";
 }

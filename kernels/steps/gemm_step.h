@@ -1,5 +1,5 @@
-// Has what the kernels that lead from one tile to the persistent matrix product have in common: their fields,
-// B as it is stored, and the launch.
+// This code is shared by the kernels that lead from one tile to the persistent matrix product: their fields,
+// the storage of B, and the launch.
 #pragma once
 
 #include "kernels/family/family.h"
@@ -20,13 +20,13 @@ struct GemmConfig {
 
   TileShape a_tile() const { return {bm, bk}; }
   TileShape b_tile() const { return b_k_major ? TileShape{bn, bk} : TileShape{bk, bn}; }
-  // Loads the box of B whose first elements are k and n.
+  // Loads the box of B that begins at elements k and n.
   void load_b(const LoadView& to, TensorMap B, u32 k, u32 n, Where where = Where::here()) const {
     tma_load({to, where}, B, b_k_major ? k : n, b_k_major ? n : k);
   }
-  // This is the block of B at k and n, counted in blocks.
+  // Returns the block of B at k and n, counted in blocks.
   BlockIndex b_block(u32 k, u32 n) const { return b_k_major ? BlockIndex{n, k} : BlockIndex{k, n}; }
-  // A stage of it as an operand of mma().
+  // Returns a stage of B as an operand of mma().
   TileView b_operand(const TileView& stage) const { return b_k_major ? stage : stage.transposed(); }
 };
 
@@ -40,7 +40,7 @@ inline void store_rounded(const TileView& to, const RegisterTile<f32>& x, Where 
 inline const std::vector<std::string> kStepInputs = {"bf16", "f16"}, kStepOutputs = {"bf16", "f16", "f32"},
                                       kStepMajors = {"k", "n"};
 
-// Sets the fields of types and storage. Throws Error that says what a step takes.
+// Sets the fields of types and storage. Throws Error that lists the values that a step accepts.
 inline void set_types(command::Fields& f, DType input, DType output, bool b_k_major) {
   auto set = [&](const char* field, const std::vector<std::string>& words, DType type) {
     const auto at = std::find(words.begin(), words.end(), name(type));
@@ -53,7 +53,7 @@ inline void set_types(command::Fields& f, DType input, DType output, bool b_k_ma
   f.set("b_major", b_k_major ? 0 : 1);
 }
 
-// The fields of a step, where `own` are those besides size, types and storage.
+// Returns the fields of a step; `own` are the fields other than size, types and storage.
 inline std::vector<command::Field> step_fields(const GemmConfig& types, std::vector<command::Field> own) {
   std::vector<command::Field> all = {
       {"m", 1024, "rows of A and D", 8}, {"n", 1024, "columns of D", 8}, {"k", 1024, "columns of A", 8}};
@@ -76,8 +76,8 @@ inline GemmConfig gemm_config(const command::Fields& f) {
           f.small("stages")};
 }
 
-// The kernel of a step, with its grid and its meanings stated: a CTA for each tile, or as many as the field
-// "ctas" says, which take tiles in turn.
+// Returns the kernel of a step, with its grid and its meanings stated: one CTA for each tile, or the number
+// in field "ctas", which take tiles in turn.
 inline Kernel step(Kernel k, const command::Fields& f) {
   k.describe({{"A", "m rows of k"},
               {"B", f.word("b_major") == "k" ? "n rows of k" : "k rows of n"},
@@ -93,7 +93,7 @@ inline Kernel step(Kernel k, const command::Fields& f) {
   return k;
 }
 
-// K after A, B and D; or M, N and K, where CTAs take tiles in turn.
+// Passes K after A, B and D; or M, N and K if CTAs take tiles in turn.
 inline std::vector<runtime::Argument> step_arguments(const command::Fields& f, const runtime::Argument& a,
                                                      const runtime::Argument& b, const runtime::Argument& d) {
   auto size = [&](const char* name) { return runtime::scalar(static_cast<uint32_t>(f[name])); };

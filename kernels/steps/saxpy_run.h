@@ -1,4 +1,4 @@
-// The run of saxpy_tma and saxpy_pipelined, with its check.
+// The run of saxpy_tma and saxpy_pipelined, including its check.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 
 constexpr float kAlpha = 2;
 
-// `arguments` gives those of a kernel, of x and y, which have m rows of n numbers.
+// `arguments` returns a kernel's arguments for x and y, which have m rows of n numbers.
 inline void run_saxpy(
     const command::Fields& f, command::Run& run,
     const std::function<std::vector<runtime::Argument>(command::Tensor& x, command::Tensor& y)>& arguments) {
