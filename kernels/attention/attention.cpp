@@ -12,15 +12,15 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kZeros = 512;  // bytes: a row of K or V, where there are no keys
+constexpr size_t kZeros = 512;  // bytes: a row of K or V if there are no keys
 
-// `together` is heads_together(); `ordered` the rows of the blocks whose order an AttentionOrder says, or 0;
-// `division` has no teams where nothing is divided.
+// `together` is heads_together(); `ordered` is the number of rows of the blocks that an AttentionOrder
+// orders, or 0; `division` has no teams if nothing is divided.
 struct AttentionMore {
   int64_t together = 0;
   int ordered = 0;
   KeyDivision division = {.teams = 0};
-  size_t part_bytes = 0;  // of workspace
+  size_t part_bytes = 0;  // bytes of workspace
 };
 
 struct AttentionTraits {
@@ -29,14 +29,14 @@ struct AttentionTraits {
   using Tile = AttentionTile;
   using More = AttentionMore;
   static constexpr char kName[] = "attention";
-  static constexpr int64_t kUnit = 16;  // that the columns of a copy are a multiple of, as the kernel's
+  static constexpr int64_t kUnit = 16;  // a copy's columns are a multiple of it, like the kernel's
   static constexpr size_t kWords = kAttentionTextWords, kFormWords = kAttentionFormWords;
   static bool is_tile(const std::string& tile) { return text(parse_attention_tile(tile)) == tile; }
   static AttentionTile parse(const std::string& tile) { return parse_attention_tile(tile); }
 };
 
-// It gives a tensor map: columns, rows, heads, batches; with `heads_in_rows` above 1 columns, these heads,
-// rows, groups of them, batches.
+// Returns a tensor map of columns, rows, heads, batches; if `heads_in_rows` is above 1, of columns, these
+// heads, rows, groups of them, batches.
 runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
   if (heads_in_rows == 1) return tensor(t);
   Operand in_rows = t;
@@ -53,7 +53,7 @@ runtime::Argument heads_tensor(const Operand& t, int64_t heads_in_rows) {
 
 class Attention::State final : public CallEngine<AttentionTraits> {
  public:
-  // A score of the author's is not known to a file.
+  // A file of tiles does not know the author's own score.
   State(runtime::Device& device, AttentionOptions options)
       : CallEngine(device, options,
                    options.score.function
@@ -102,8 +102,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
   }
   Kernel make(const AttentionOperation& operation, const AttentionTile& tile) override {
     Kernel made = attention(operation, tile, options_.score, options_.multiprocessors);
-    // A form whose tile was not measured may want more registers than there are: a slower result is better
-    // than none.
+    // A form whose tile was not measured may need more registers than there are: a slower result is better
+    // than an error.
     for (const char* advisory : {"spills", "stack"}) made.waive(advisory);
     return made;
   }
@@ -122,7 +122,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return order_.get([&] { return load(device_, compiler_, attention_order()); });
   }
 
-  // This kernel waits for the launch ahead of it, which may still count.
+  // Queues the order's kernel, which waits for the previous launch, since that may still use the counter.
   void launch_order(const Plan& plan, const AttentionArguments& p, runtime::View order, Launches& launches) {
     SourcedArguments arguments(launches.sources(), 5);
     arguments.add(from_query_offsets, [&] { return runtime::pointer(p.query_offsets, DType::u32); });
@@ -143,7 +143,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       }
     const AttentionOperation& o = a.operation;
     SourcedArguments arguments(launches.sources(), 40 + p.score.size());
-    // One without elements comes from none of the caller's.
+    // The source of an operand without elements is not one of the caller's tensors.
     const auto source_of = [&](const Operand& t, AttentionSource own) {
       return t.memory.address == zeros_.address() ? size_t{from_none} : CallEngine::source_of(t, own, p);
     };
@@ -206,7 +206,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
       if (plan.more.ordered > 0) pointer(from_workspace, own, DType::u32);
     }
     for (const runtime::Argument& one : p.score) arguments.add(from_none, [&] { return one; });
-    // May begin before the launch ahead of it has ended: the kernel waits for that before it reads or writes.
+    // The kernel may begin before the previous launch has ended: it waits for that before it reads or writes.
     launches.queue(*plan.kernel, {.programmatic_dependent_launch = plan.tile.overlaps}, arguments);
   }
 

@@ -11,10 +11,10 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr char kName[] = "attention";
-constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks beyond the end
+constexpr int64_t kMostExtent = (int64_t{1} << 31) - 8192;  // indices of 31 bits, and blocks after the end
 constexpr int64_t kFewQueries = 128;                        // fewer do not fill a tile of two consumers
 constexpr int64_t kSeedWords = 4;
-constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // which 32 bits count in units of 16 bytes
+constexpr __int128 kMostOfSmallPages = __int128{1} << 36;  // 32 bits count it in units of 16 bytes
 
 [[noreturn]] void refuse(Where where, const std::string& what) { throw Error(where, "attention: " + what); }
 
@@ -23,7 +23,7 @@ void check_range(const char* name, int64_t value, int64_t least, int64_t most, W
     refuse(where, fmt::format("{} = {}; {} to {}", name, value, least, most));
 }
 
-// Places the logarithms, without gaps, and the offsets; what is not given has no elements.
+// Places the logarithms, without gaps, and the offsets; operands that are not given hold no elements.
 void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches, PlacedAttention& a) {
   if (p.lse.address != 0)
     a.lse = {"lse", DType::f32,
@@ -57,7 +57,7 @@ void check_overlap(const PlacedAttention& a, Where where) {
   check_apart(kName, a.lse, a.o, false, where);
 }
 
-// Checks pages that a table finds, and the lengths that hide what follows the last key.
+// Checks the pages that a table lists, and the lengths that hide the rows after the last key.
 void check_pages(const AttentionArguments& p, Where where) {
   check_range("page", p.page, 0, kMostExtent, where);
   check_range("pages", p.pages, 0, kMostExtent, where);
@@ -72,7 +72,7 @@ void check_pages(const AttentionArguments& p, Where where) {
            "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
 }
 
-// It refuses types of K and V, and scales, that are not known.
+// Refuses unsupported types of K and V, and unsupported scales.
 void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where where) {
   const bool has_k = p.k_scale.address != 0, has_v = p.v_scale.address != 0;
   if (has_k != has_v)
@@ -91,7 +91,7 @@ void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where wher
     refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
 
-// The first key that query 0 sees, and the one after its last, unless there is no limit.
+// The first key that query 0 sees, and the key after its last; each is unset if there is no limit.
 struct Limits {
   std::optional<int64_t> first, end;
 };
@@ -111,7 +111,7 @@ Limits limits(const AttentionArguments& p, Where where) {
   return l;
 }
 
-// Keeps only the keys that the single query sees, and makes the heads that share them rows of one tile.
+// Keeps only the keys that the single query sees, and turns the heads that share them into rows of one tile.
 void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
   const int64_t end = std::clamp<int64_t>(l.end.value_or(a.size.keys), 0, a.size.keys),
                 first = std::clamp<int64_t>(l.first.value_or(0), 0, end);
@@ -226,7 +226,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.operation.sinks = p.sinks.address != 0;
   a.operation.lengths = p.key_lengths.address != 0;
   a.operation.page = static_cast<int>(p.page);
-  heads_as_rows &= p.dropout == 0;  // which tells heads apart
+  heads_as_rows &= p.dropout == 0;  // dropout distinguishes heads
   const Limits l = limits(p, where);
   if (heads_as_rows && !p.has_own_lengths() && p.queries == 1 && !a.operation.sinks) {
     take_heads_as_rows(a, l);
@@ -238,7 +238,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     a.operation.heads_in_rows = static_cast<int>(heads);
     a.size.queries *= heads, a.size.heads /= heads, a.size.group /= heads;
   }
-  // A limit that hides nothing is none.
+  // A limit that hides nothing does not count as a limit.
   const bool counts = p.has_own_lengths();
   const int64_t most = packed ? query_rows + key_rows : p.queries + p.keys;
   if (l.end && (counts ? packed || p.queries > 1 : *l.end < p.keys)) {

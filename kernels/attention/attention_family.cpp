@@ -74,7 +74,7 @@ int multiprocessors(const command::Fields& f) {
   return f["sms"] != 0 ? f.small("sms") : hopper::multiprocessors;
 }
 
-// The last query sees all keys, or as many of the last as the window has.
+// The last query sees all keys, or only the last ones if there is a window.
 AttentionSize attention_size(const command::Fields& f) {
   const int64_t in_rows = f["heads_in_rows"];
   AttentionSize s = {f["queries"] * in_rows, f["keys"], f["heads"] / in_rows, f["batches"],
@@ -84,8 +84,8 @@ AttentionSize attention_size(const command::Fields& f) {
   return s;
 }
 
-// The tile of a size, but none of whole blocks, as launches may have any number of keys, and none whose keys
-// CTAs divide, since a launch would have to say among how many.
+// Chooses the tile of a size, but not one of whole blocks, as launches may have any number of keys, and not
+// one that divides keys among CTAs, since a launch would have to pass their number.
 void choose_tile(command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (o.has_own_lengths() || o.heads_in_rows > 1)
@@ -100,7 +100,7 @@ void choose_tile(command::Fields& f) {
   set_tile(f, chosen);
 }
 
-// This is what a launch of this size passes for a parameter that counts for speed alone.
+// Returns the value that a launch of this size passes for a parameter that affects only speed.
 std::string best_together(const command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (!takes_longest_first(o)) return "";
@@ -108,8 +108,8 @@ std::string best_together(const command::Fields& f) {
                      heads_together(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
-// Gives all batches, where they have lengths with ever fewer keys, down to one; or packed, sequences that
-// each have fewer queries than the one before, and more keys.
+// Returns all batches: if they have lengths, with fewer and fewer keys, down to one; or packed sequences,
+// each with fewer queries and more keys than the one before.
 std::vector<AttentionSequence> sequences(const command::Fields& f) {
   std::vector<AttentionSequence> all;
   const auto queries = static_cast<size_t>(f["queries"]), keys = static_cast<size_t>(f["keys"]),
@@ -130,7 +130,7 @@ std::vector<AttentionSequence> sequences(const command::Fields& f) {
   return all;
 }
 
-// Writes NaN where no batch has a key, to a tensor [page, head, row, column].
+// Writes NaN to the places of a tensor [page, head, row, column] that hold no key of a batch.
 void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSequence>& all,
                    command::Tensor& t) {
   const std::vector<uint64_t> shape = t.shape();
@@ -146,7 +146,7 @@ void poison_beyond(const AttentionPages& pages, const std::vector<AttentionSeque
   t.to_device();
 }
 
-// Writes the order as attention_order does, of sequences with ever more keys.
+// Writes the order as attention_order does, for sequences with more and more keys.
 void write_order(const std::vector<AttentionSequence>& all, size_t rows, command::Tensor& order) {
   size_t at = AttentionOrder::kFirst;
   for (size_t s = all.size(); s-- > 0;)
@@ -176,7 +176,7 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionPages pages(all, f);
   const uint64_t pieces = o.packed ? 1 : pages.count();  // of K and V
   const auto depth = static_cast<uint64_t>(o.depth), columns = static_cast<uint64_t>(o.value_depth);
-  // Heads in rows have those of a query next to each other.
+  // If heads are in rows, the heads of a query are adjacent.
   const auto by_head = [&](uint64_t columns) {
     using Shape = std::vector<uint64_t>;
     return in_rows == 1 ? Shape{columns, rows, heads, batches}
@@ -243,7 +243,7 @@ void run(const command::Fields& f, command::Run& run) {
         arguments.push_back(number(value));
     }
   }
-  // Each head has scales of its own, none of them a power of two.
+  // Each head has its own scales, which are not powers of two.
   command::Tensor k_scale = run.output(DType::f32, {heads / group}),
                   v_scale = run.output(DType::f32, {heads / group});
   for (size_t i = 0; i < heads / group; ++i)
@@ -299,7 +299,7 @@ void run(const command::Fields& f, command::Run& run) {
       out, cost, [&](size_t i) { return reference.output(i); }, [&] { out.poison(); });
   run.check(
       lse, cost, [&](size_t i) { return reference.log_sum(i); }, [&] { lse.poison(); });
-  double pairs = 0;  // of queries and keys, of a head
+  double pairs = 0;  // pairs of a query and a key in a head
   for (const AttentionSequence& s : all)
     for (size_t i = 0; i < s.queries; ++i) {
       const auto [first, end] = reference.seen(s, i);

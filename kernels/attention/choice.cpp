@@ -8,21 +8,21 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr double kSharedBytes = 16 << 20;  // of keys and values that CTAs share, a third of L2
+constexpr double kSharedBytes = 16 << 20;  // keys and values that CTAs share, a third of L2
 constexpr int64_t kFew = 64;               // queries of a head, or tiles of all
 constexpr int64_t kFewOverCaches = 256;    // 16 queries of 16 heads that share keys are few
 
 constexpr int kMostStages = 4, kMostCacheStages = 8;
 
-// Keys that CTAs divide.
-constexpr int kBytesOfPart = 112 << 10;  // of tiles of each of two CTAs
-constexpr double kBytesOfUs = 22000;     // of keys and values that come to a multiprocessor
+// These constants describe the division of keys among CTAs.
+constexpr int kBytesOfPart = 112 << 10;  // the tiles of each of two CTAs
+constexpr double kBytesOfUs = 22000;     // keys and values that a multiprocessor loads
 constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
-constexpr double kPartUs = 0.13;         // a part is added
+constexpr double kPartUs = 0.13;         // time to add a part
 
 constexpr double kLaunchUs = 3;
-constexpr double kMaskNs = 400;       // of a tile's first block, where keys end within it
-constexpr double kLeastScale = 0.35;  // of narrow heads: what the softmax takes stays
+constexpr double kMaskNs = 400;       // for a tile's first block, if keys end within it
+constexpr double kLeastScale = 0.35;  // for narrow heads: the softmax takes the same time
 
 struct Measured {
   int depth, value_depth;
@@ -42,12 +42,12 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
-// Says whether the row is for heads at least as wide as these, and is masked exactly if these are.
+// Returns whether the row is for heads at least as wide as these, and is masked if and only if these are.
 bool is_for(const Measured& row, const AttentionOperation& o) {
   return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o);
 }
 
-// The row of the tile itself, or else of the tile that is most like it.
+// Returns the row of the tile itself, or else the row of the most similar tile.
 const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   const Measured* best = nullptr;
   int least = 0;
@@ -63,13 +63,13 @@ const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
   return best;
 }
 
-// Blocks of keys that the blocks of queries of a head take, as KeyBlocks counts them.
+// The blocks of keys that the blocks of queries of a head need, counted as KeyBlocks does.
 struct Blocks {
   double rows = 0, all = 0, least = INFINITY, most = 0;
 };
 Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t) {
   Blocks b;
-  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // of the longest
+  const int64_t longer = o.lengths ? s.keys - s.queries / o.heads_in_rows : 0;  // the longest sequence's
   for (int64_t row = 0; row < s.queries; row += t.bm()) {
     const int64_t end = o.causal ? std::clamp<int64_t>(
                                        (row + t.bm() - 1) / o.heads_in_rows + s.visible + longer, 0, s.keys)
@@ -101,13 +101,13 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
   const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
-  // Warpgroups that fill rings leave the consumer fewer registers, and allow a product 128 columns at most.
+  // Warpgroups that fill rings leave the consumer fewer registers, and limit a product to 128 columns.
   if (o.fills_by_threads() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
   if (t.consumers == 3) return taken <= 132 - (t.ahead && (masked || o.has_step()) ? 8 : 0);
   return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
 
-// Adds stages where there is room: persistent CTAs load the keys of the next queries ahead of time.
+// Adds stages if there is room: persistent CTAs load the keys of the next queries ahead of time.
 void deepen(const AttentionOperation& o, AttentionTile& t) {
   const auto room_for = [&](int stages, int more_values) {
     AttentionTile more = t;
@@ -118,13 +118,13 @@ void deepen(const AttentionOperation& o, AttentionTile& t) {
   if (t.stages == 2 && room_for(2, 1)) t.more_values = 1;
 }
 
-// The tile of a row, adapted to this call; nullopt if the call cannot use it.
+// Returns the tile of a row, adapted to this call, or nullopt if the call cannot use it.
 std::optional<AttentionTile> usable(const Measured& row, const AttentionOperation& o,
                                     const AttentionSize& s) {
   AttentionTile t = row.tile;
   t.whole = may_be_whole(o, s, t);
   t.upwards = t.upwards && takes_longest_first(o);
-  while (t.stages > 2 && !legal(o, t)) --t.stages;  // where Q is wider than V
+  while (t.stages > 2 && !legal(o, t)) --t.stages;  // if Q is wider than V
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
@@ -158,7 +158,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
     const int64_t teams = std::gcd(s.heads, ctas), parts = ctas / teams;
     const int64_t piece = up(s.heads / teams * of_head, parts);
     const int64_t of_longest = up(longest, piece) + (piece < longest && longest % piece != 0);
-    // CTAs of a multiprocessor share what comes to it.
+    // The CTAs of a multiprocessor share its memory bandwidth.
     const double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
     const double us =
         shares * static_cast<double>(piece) * block_us + static_cast<double>(of_longest) * kPartUs;
@@ -169,8 +169,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
 
 namespace {
 
-// The tile for few queries, whose keys are divided among CTAs if multiprocessors would otherwise be idle, and
-// for any queries whose keys have lengths; nullopt for others.
+// Returns the tile for few queries, which divides the keys among CTAs if multiprocessors would otherwise be
+// idle, or for any queries whose keys have lengths; nullopt for others.
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
   const bool is_few = s.queries <= (o.lengths ? kFewOverCaches : kFew) && !o.packed && !o.dropout;
@@ -182,7 +182,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
     return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);
   };
   while (t.bn > 16 && !fits()) t.bn /= 2;
-  // The ring that memory fills is the deeper one.
+  // The ring that is loaded from memory is the deeper one.
   int& deep = o.e4m3 ? t.cache_stages : t.stages;
   deep = o.e4m3 ? kMostCacheStages : kMostStages;
   while (deep > 2 && !fits()) --deep;
@@ -222,7 +222,7 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
   const Blocks blocks = blocks_of(o, s, t);
   const double heads = static_cast<double>(s.heads * s.batches), sms = multiprocessors;
   double rounds = std::ceil(blocks.rows * heads / sms), steps = rounds * blocks.most;
-  // The longest tiles come first, so that at the end a CTA waits for half of a short one.
+  // The longest tiles come first, so that at the end a CTA waits for only half of a short tile.
   if (row->masked && blocks.rows * heads > sms) {
     rounds = blocks.rows * heads / sms + 0.5;
     steps = blocks.all * heads / sms + 0.5 * blocks.least;
@@ -268,17 +268,17 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
   std::optional<AttentionTile> best;
   const Measured* width = nullptr;
   double least = INFINITY;
-  // Rows of wider heads count where none of the nearest width fits.
+  // Rows of wider heads are considered only if no row of the nearest width fits.
   for (const Measured& row : measured()) {
     if (width && (row.depth != width->depth || row.value_depth != width->value_depth)) break;
     const std::optional<AttentionTile> t = usable(row, o, s);
     if (!t) continue;
     if (o.packed && best && best->ahead && !t->ahead)
-      continue;  // which take a CTA for each block that there might be
+      continue;  // which launch a CTA for each block that might exist
     if (const double us = predict(o, s, *t, multiprocessors); us < least) least = us, best = t, width = &row;
   }
   if (best) return *best;
-  // A form that was not measured gets the largest of its kind.
+  // A form that was not measured gets the largest tile of its kind.
   for (const AttentionTile& t : attention_candidates(o, s))
     if (!t.ahead && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
   return *best;

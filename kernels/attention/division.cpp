@@ -27,7 +27,7 @@ void AttentionDivision::announce(const WorkQueue& queue) const {
             number = ctaid_x() / *sizes_.teams, begin = min(number * piece, line);
   Var<u32> end(min(begin + piece, line));
 
-  // The row of the last block, and how many blocks of a head come before it.
+  // Finds the row of the last block, and the number of a head's blocks before that row.
   const u32 last = (max(u32(end), 1) - 1) / heads_;
   Var<u32> first(0), before(0);
   while_([&] { return before.value() + sum_of_warp(counts) <= last; },

@@ -1,5 +1,5 @@
-// Dropout of attention's weights: a seed says which are kept, and where a weight is, but nothing that a
-// kernel chooses, so that the pass forward and the one backward keep the same.
+// Dropout of attention's weights: the seed and a weight's position determine which weights are kept, and
+// nothing that a kernel chooses, so that the forward and the backward pass keep the same weights.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 namespace ptxbuilder::kernels {
 
 // A head of a batch, or of a packed sequence, draws 16 bits for each pair of a query and a key, both counted
-// from the sequence's first. Four pairs share a call of Philox: query i and i + 8 and key j and j + 8, where
-// bit 3 of i and j is 0, since a thread has all four of them in a tile of scores as in the transposed one.
-// `Word` is u32, or uint32_t for the host.
+// from the sequence's first. Four pairs share a call of Philox: queries i and i + 8 and keys j and j + 8, if
+// bit 3 of i and j is 0, since a thread holds all four of them both in a tile of scores and in the transposed
+// tile. `Word` is u32, or uint32_t for the host.
 template <class Word>
 class DropoutBits {
  public:
-  // `seed` has 64 bits of the seed and 64 of the offset, from the lowest word on.
+  // `seed` holds 64 bits of the seed and 64 of the offset, lowest word first.
   DropoutBits(const std::array<Word, 4>& seed, Word batch, Word head)
       : state_(philox4x32<Word>({seed[2], seed[3], head, batch}, {seed[0], seed[1]})) {}
-  // The words of query i and of query i + 8, whose lower half is key j's, and the upper key j + 8's.
+  // Returns the words of queries i and i + 8; the lower half belongs to key j, and the upper to key j + 8.
   std::array<Word, 2> of(Word i, Word j) const {
     return philox2x32<Word>({state_[0] + i, state_[1] + j}, state_[2]);
   }
@@ -31,31 +31,31 @@ class DropoutBits {
   std::array<Word, 4> state_;
 };
 
-// A pair is kept where its bits are no less than this: so many of 65,536 are dropped, never all.
+// A pair is kept if its bits are at least this number: so many of 65,536 are dropped, but never all.
 inline uint32_t dropped_of_65536(float dropout) {
   return std::min(static_cast<uint32_t>(std::lrint(dropout * 65536)), 65535u);
 }
 
-// The host's copy of what kernels keep.
+// Computes on the host what kernels keep.
 inline bool dropout_keeps(const std::array<uint32_t, 4>& seed, float dropout, uint32_t batch, uint32_t head,
                           uint32_t query, uint32_t key) {
   const uint32_t word = DropoutBits<uint32_t>(seed, batch, head).of(query & ~8u, key & ~8u)[query >> 3 & 1];
   return (word >> (key >> 3 & 1) * 16 & 0xffff) >= dropped_of_65536(dropout);
 }
 
-// It says which weights of a tile are kept, of those that a thread has.
+// Records which of a thread's weights in a tile are kept.
 class KeptWeights {
  public:
   explicit KeptWeights(RegisterLayout layout)
       : layout_(std::move(layout)), words_(static_cast<size_t>(layout_.values() + 31) / 32, u32(0)) {}
 
-  // Says it of the thread's element there: threads lie alike.
+  // Records whether the thread's element at this place is kept; the layout is the same for all threads.
   void add(int row, int column, pred is_kept) {
     const int i = element(row, column);
     u32& word = words_[static_cast<size_t>(i) / 32];
     word = select(is_kept, word | u32(bit(i)), word);
   }
-  // `x`, a part of the tile from these rows and columns on, where it is kept, and 0 elsewhere.
+  // Returns `x`, a part of the tile from these rows and columns on, where it is kept, and 0 elsewhere.
   RegisterTile<f32> keep(const RegisterTile<f32>& x, const TilePart& part) const {
     return RegisterTile<f32>::of(x.layout(), [&](int i) {
       const int at = element(part.row + x.layout().row(0, i), part.col + x.layout().col(0, i));
@@ -85,13 +85,13 @@ class Dropout {
         dropped_(dropped(p)),
         factor_(factor(p)) {}
 
-  // Kept weights are multiplied by this, so that their sum is expected to stay.
+  // Kept weights are multiplied by this factor, which preserves their expected sum.
   f32 factor() const { return factor_; }
   static f32 factor(const Parameters& p) { return f32(65536.f) / f32(u32(65536) - dropped(p)); }
 
-  // Says which weights of a tile are kept, from its first query and key on, which are multiples of 16. Its
-  // rows are queries, or keys where it is `transposed`. It takes a bit of a register for each weight, so that
-  // it may be asked for long before the weights are there.
+  // Returns which weights of a tile are kept, from its first query and key on, which are multiples of 16. Its
+  // rows are queries, or keys if it is `transposed`. The result takes one register bit for each weight, so it
+  // may be computed long before the weights are available.
   KeptWeights kept(const RegisterLayout& layout, u32 first_query, u32 first_key, bool transposed) const {
     const RegisterTile<u32> rows = row_index(layout) + (transposed ? first_key : first_query),
                             columns = col_index(layout) + (transposed ? first_query : first_key);

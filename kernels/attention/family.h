@@ -1,4 +1,4 @@
-// This is what the families of attention and of its gradient have in common.
+// This code is shared by the families of attention and of its gradient.
 #pragma once
 
 #include "kernels/attention/dropout.h"
@@ -13,12 +13,12 @@ inline command::Field step_field(const char* name, double below, const char* rul
   return {name, 0, std::string(meaning) + ", " + (below <= 1 ? "in percent" : rule), 1, 0};
 }
 
-// It says which weights a launch drops.
+// The weights that a launch drops.
 struct DropoutRule {
   float dropout = 0;
   std::array<uint32_t, 4> seed = {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344};
 
-  // The weight of a key for a query is multiplied by this.
+  // Returns the factor by which the weight of a key for a query is multiplied.
   double factor(size_t batch, size_t head, size_t query, size_t key) const {
     if (dropout == 0) return 1;
     const auto word = [](size_t x) { return static_cast<uint32_t>(x); };

@@ -9,16 +9,16 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// Registers of a thread of each role.
+// The registers of a thread in each role.
 struct RoleRegisters {
   int producer, consumer;
 };
 constexpr int kFillerRegisters = 96;
 constexpr char kGatherer[] = "gatherer";
 
-// So many warpgroups gather keys and values, and so many convert them, where the operation wants it: one for
-// both, or one for each. More than four warpgroups of a CTA are too many, and four leave a product of more
-// than 128 columns too few registers.
+// Returns how many warpgroups gather keys and values, and how many convert them, if the operation needs that:
+// one for both, or one for each. More than four warpgroups in a CTA are too many, and four leave too few
+// registers for a product of more than 128 columns.
 int fillers_of(const AttentionOperation& o) { return (o.e4m3 && o.gathers()) || o.value_depth > 128 ? 1 : 2; }
 
 RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
@@ -110,7 +110,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         where,
         "attention: heads in the rows of a block, and a score of the author's, which is told one head");
   Kernel k("attention");
-  k.waive("wgmma-a-registers");  // its machine code has none of them: scripts/sentinel
+  k.waive("wgmma-a-registers");  // the machine code needs no such registers: scripts/sentinel
   const Parameters p = declare(k, o, t, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));
@@ -119,11 +119,11 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const AttentionSizes sizes(o, t, p);
   const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
-  // All that load, convert or multiply read it.
+  // All threads that load, convert or multiply read the queue.
   const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
   if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
   const RoleRegisters registers = role_registers(o, t);
-  // CTAs that stay have ended where there is no work, and others have some but where the device alone knows.
+  // Without work, CTAs that stay have ended already; others always have work unless only the device knows it.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
     if (o.packed && !t.ahead)
       if_(w.exists(), body);
@@ -161,14 +161,14 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         };
         if_exists(w, load);
       });
-      griddepcontrol_launch_dependents();  // after its loads, which the next launch's would slow down
+      griddepcontrol_launch_dependents();  // after its loads, which the next launch's loads would slow down
     });
     if (queue)
       if_(t.split ? warp_index() == 1 : (warp_index() == 1) & (laneid() == 0), [&] {
         griddepcontrol_wait();
         AttentionSchedule(t, sizes, queue, pred(false)).announce();
       });
-    // Keys and values then do not wait for a place for the next queries.
+    // Keys and values then do not wait until the place for the next queries is free.
     if (t.split) if_((warp_index() == 2) & (laneid() == 0), load_queries);
   });
 
@@ -224,7 +224,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     else
       consume(std::type_identity<bf16>(), wg);
   };
-  // Anew where the producer's registers would not hold it; elsewhere ptxas lays out a slower main loop so.
+  // The index is read anew if the producer cannot hold it in a register; otherwise ptxas makes a slower loop.
   k.warpgroups(t.consumers, registers.consumer, consume_type,
                t.ahead ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);
   return k;

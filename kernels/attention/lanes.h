@@ -1,4 +1,4 @@
-// These are sums over the lanes of a warp, and all of its lanes have to call them.
+// These are sums over the lanes of a warp, and all lanes must call them.
 #pragma once
 
 #include "ptxbuilder/ir/instruction.h"
@@ -10,7 +10,7 @@ inline constexpr uint32_t kWarp = 32, kAllLanes = 0xffffffff;
 
 inline u32 sum_of_warp(u32 value) { return instruction<"redux.sync.add.u32">(value, kAllLanes); }
 
-// It adds `value` over the lanes up to this one.
+// Returns the sum of `value` over the lanes up to this one.
 inline u32 sum_of_lanes(u32 value) {
   u32 sum = value;
   for (uint32_t distance = 1; distance < kWarp; distance *= 2) {

@@ -1,5 +1,5 @@
-// attention_order: which blocks of queries of packed sequences come first, for attention whose CTAs stay;
-// attention/order.h says what it writes.
+// attention_order: the order of the blocks of queries of packed sequences, for attention whose CTAs stay;
+// attention/order.h describes the output.
 #include <algorithm>
 
 #include "kernels/attention/order.h"
@@ -13,7 +13,7 @@ struct Sequence {
   size_t queries = 0, keys = 0;
 };
 
-// Lengths about 0 too, and some alike.
+// Returns sequences with some lengths near 0, and some equal lengths.
 std::vector<Sequence> sequences(const command::Fields& f) {
   std::vector<Sequence> all;
   for (int64_t i = 0; i < f["sequences"]; ++i)

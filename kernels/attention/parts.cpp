@@ -10,10 +10,10 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that is found nowhere else would do
+constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that occurs nowhere else would do
 constexpr int kPartsOfCta = 2;
 constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
-constexpr int kVector = 4;      // columns that a thread has next to each other
+constexpr int kVector = 4;      // adjacent columns of a thread
 constexpr int kValuesInFlight = 96,
               kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
 
@@ -45,7 +45,7 @@ GlobalTensor<f32, 1> AttentionParts::numbers_of(const AttentionWork& w, u32 n, i
   const u64 row = u64(n * kRowNumbers + which) * u64(most_rows_);
   return GlobalTensor(numbers_ + row, {rows(w)});
 }
-// The CTAs of a team have one part after the other.
+// The CTAs of a team have consecutive parts, one each.
 u32 AttentionParts::place_of(const AttentionWork& w, u32 part) const {
   const u32 cta = ctaid_x() + (part - w.part->number) * *sizes_.teams;
   return cta * kPartsOfCta + select(part == 0, u32(1), u32(0));
@@ -59,11 +59,11 @@ void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
   store(numbers_of(w, own, 0).as_col().tile(0, 0), most);
   store(numbers_of(w, own, 1).as_col().tile(0, 0), total);
   sync_warpgroup();
-  // The last part's is taken by the CTA that leaves it, and its mark as those of the others.
+  // The CTA that stores the last part also takes it, and its mark like the marks of the others.
   if_((tid_x() & 127) == 0, [&] { st_release_gpu_global_u64(mark_of(own), u64(kMark)); });
 }
 
-// A thread waits for each part.
+// Each thread waits for one part.
 void AttentionParts::wait(const AttentionWork& w) const {
   Var<u32> part(tid_x() & 127);
   while_([&] { return part.value() < w.part->count; },
@@ -79,8 +79,8 @@ void AttentionParts::wait(const AttentionWork& w) const {
   sync_warpgroup();
 }
 
-// All threads share these rows, a multiple of 8, from which parts of a swizzled tile begin. Widths whose rows
-// could not be reduced so have the accumulator's layout.
+// All threads share these rows, a multiple of 8, at which parts of a swizzled tile can begin. Widths whose
+// rows cannot be reduced in this layout use the accumulator's.
 RegisterLayout AttentionParts::layout() const {
   if (!has_whole_rows()) return wgmma_layout(kConsumerRows, columns_);
   return strided({std::max(8, 128 * kVector / columns_), columns_}, kVector);
@@ -113,7 +113,7 @@ void AttentionParts::complete(const AttentionWork& w, f32 exponent,
       const RegisterTile<f32> before = most.value();
       RegisterTile<f32> greatest = before;
       for (const Sums& one : some) greatest = max(greatest, one.most);
-      // A row that sees no key has -inf, which is no reference.
+      // A row that sees no key has -inf, which cannot be a reference.
       const RegisterTile<f32> reference = select(greatest == -INFINITY, f32(0), greatest);
       const auto weight = [&](const RegisterTile<f32>& of) {
         return exp2((of - reference) * exponent, Approx::yes);

@@ -3,10 +3,10 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row of no tensor
+constexpr uint32_t kBeyond = uint32_t{1} << 31;  // a row outside of every tensor
 constexpr int kPlaces = 4, kNumbers = 8;
 
-// read() makes the same work of these.
+// Encodes work as numbers from which read() restores it.
 std::vector<u32> numbers_of(const AttentionWork& w) {
   if (const std::optional<KeyPart>& p = w.part)
     return {w.row, w.head, w.batch, w.keys, p->first, p->end, p->number, p->count};

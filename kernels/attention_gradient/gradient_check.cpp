@@ -13,7 +13,7 @@ constexpr char kName[] = "attention_gradient";
   throw Error(where, std::string(kName) + ": " + what);
 }
 
-// This is what Attention does, and this does not.
+// Refuses arguments that Attention accepts but its gradient does not.
 void check_is_taken(const AttentionGradientArguments& p, const PlacedAttention& a, Where where) {
   if (p.lse.address == 0 && a.q.memory.bytes > 0)
     refuse(where, "lse is not given; it is what attention() writes beside O");

@@ -61,7 +61,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
         "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, "
         "as AttentionScore::gradient_passes where the function adds to scores or hides keys");
   Kernel k("attention_gradient");
-  k.waive("wgmma-a-registers");  // its machine code has none of them: scripts/sentinel
+  k.waive("wgmma-a-registers");  // the machine code needs no such registers: scripts/sentinel
   const Parameters p = declare(k, o, score, where);
   k.cluster(static_cast<uint32_t>(t.ctas));
   const std::string blocks = fmt::format("ceil_div(keys, {})", t.bn()), heads = "extent(K, 2)",
@@ -74,7 +74,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   const GradientRoles r(k, o, t, bends_scores(o, score));
-  if (o.packed) griddepcontrol_wait();  // since offsets are read
+  if (o.packed) griddepcontrol_wait();  // because offsets are read
   const GradientWork w(o, t, p);
   const auto where_it_exists = [&](const std::function<void()>& work) {
     o.packed ? if_(w.exists(), work) : work();

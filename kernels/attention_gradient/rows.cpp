@@ -1,4 +1,4 @@
-// This is what comes ahead of the gradient of attention and behind it, row by row of queries.
+// These kernels run before and after the gradient of attention, row by row of queries.
 #include <fmt/format.h>
 
 #include "kernels/attention/roles.h"
@@ -13,7 +13,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// It numbers the CTA among those of all heads, where a block of queries has so many `ctas`.
+// Returns the number of the CTA among the CTAs of all heads, if a block of queries has `ctas` CTAs.
 u32 number_of_cta(const std::optional<PackedQueries>& sequence, int ctas) {
   if (sequence) return (ctaid_y() * sequence->blocks + sequence->first_block) * ctas + ctaid_x();
   return (ctaid_z() * nctaid_y() + ctaid_y()) * nctaid_x() + ctaid_x();
@@ -26,7 +26,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
                    dO = k.shared(o.type, {rows_of_cta, o.value_depth}, Swizzle128B, 1, "dO");
   const Barriers arrived(k, {2});
   sync_threads();
-  // These are rows of the sequence, and of all sequences.
+  // These count rows of the sequence, and of all sequences.
   const u32 row = ctaid_x() * rows_of_cta, head = sequence ? ctaid_y() : ctaid_z() * nctaid_y() + ctaid_y(),
             queries = sequence ? sequence->queries : p.get<u32>("queries"),
             row_of_all = sequence ? sequence->row + row : row, batch = sequence ? u32(0) : ctaid_z();
@@ -40,7 +40,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
       p.get<gptr<f32>>("dq") + u64(cta) * u64(rows_of_cta * o.depth),
       RegisterTile<f32>(
           f32(0), strided({rows_of_cta * o.depth / GradientFragments::kStep, GradientFragments::kStep}, 4)));
-  // Rows of 192 columns would not begin with a thread's first element.
+  // In a strided layout, rows of 192 columns would not begin with a thread's first element.
   const RegisterLayout layout = o.value_depth == 192 ? wgmma_layout(rows_of_cta, o.value_depth)
                                                      : strided({rows_of_cta, o.value_depth}, 8),
                        rows = layout.reduced_rows();
@@ -58,7 +58,7 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
   };
   constexpr float kLog2E = 1.4426950408889634f;
   const RegisterTile<f32> lse = load<f32>(given("lse"), rows, -INFINITY);
-  // The weights of a row that sees no key are 0, and so are those of a row behind the last.
+  // The weights of a row that sees no key are 0, and so are the weights of a row after the last.
   store(numbers(0), select(lse == -INFINITY, f32(INFINITY), lse * kLog2E));
   barrier_wait(arrived[0], 0);
   const auto wide = [&](const SharedTile& tile) {
@@ -66,12 +66,12 @@ void sum_rows(Kernel& k, const AttentionGradientOperation& o, const AttentionGra
                                 : astype<f32>(load<bf16>(tile[0], layout));
   };
   RegisterTile<f32> sums = reduce_rows(Reduction::add, wide(dO) * wide(O));
-  // A score adds its weight times the gradient of lse to its slope.
+  // The slope of a score includes its weight times the gradient of lse.
   if (o.lse_grad) sums = sums - load<f32>(given("lse_grad"), rows);
-  // Rows behind the last are those of the next sequence.
+  // Rows after the last belong to the next sequence.
   if (sequence) sums = select(row_index(rows) + row < queries, sums, f32(0));
   store(numbers(1), sums);
-  const int turns = t.kConsumers * rows_of_cta / t.bm;  // of a CTA's share of a block
+  const int turns = t.kConsumers * rows_of_cta / t.bm;  // for a CTA's share of a block
   if (o.deterministic)
     if_(tid_x() < turns, [&] { p.get<gptr<u32>>("turns")[cta * turns + tid_x()] = u32(0); });
 }
@@ -111,7 +111,7 @@ void convert_queries(Kernel& k, const AttentionGradientOperation& o, const Atten
   });
 }
 
-// This is what both kernels have in common. A block of queries takes so many `ctas`.
+// This code is shared by both kernels. A block of queries takes `ctas` CTAs.
 Kernel of_rows(std::string name, const AttentionGradientOperation& o, const AttentionGradientTile& t,
                Parameters p, int ctas,
                void body(Kernel&, const AttentionGradientOperation&, const AttentionGradientTile&,
@@ -124,7 +124,7 @@ Kernel of_rows(std::string name, const AttentionGradientOperation& o, const Atte
   k.grid(fmt::format("ceil_div(queries, {}) * {}", t.bm, ctas), "heads", "batches");
   if (t.overlaps) k.overlaps();
   if (o.packed) {
-    griddepcontrol_wait();  // since offsets are read
+    griddepcontrol_wait();  // because offsets are read
     const PackedQueries sequence(t, p, ctaid_z());
     if_(ctaid_x() < ceil_div(sequence.queries, t.bm) * ctas, [&] { body(k, o, t, p, sequence); });
   } else {

@@ -1,5 +1,5 @@
-// This is the gradient of sinks, which follows from the numbers that attention_gradient_sums has left of each
-// row of queries: a sink's weight, times what the row's slopes have taken off.
+// The gradient of sinks follows from the numbers that attention_gradient_sums has stored for each row of
+// queries: a sink's weight, times the term that was subtracted from the row's slopes.
 #include "kernels/attention_gradient/kernel.h"
 #include "kernels/attention_gradient/packed.h"
 #include "ptxbuilder/registers/memory.h"
@@ -8,7 +8,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBlocks = 32;  // of queries, which are read at a time
+constexpr int kBlocks = 32;  // blocks of queries that are read at a time
 constexpr float kLog2E = 1.4426950408889634f;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// This is the sum of each element of a row and all before it.
+// The sum of each element of a row and all elements before it.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 f32 from_lane(u32 lane, f32 x) { return bit_cast<f32>(shfl_sync_idx(bit_cast<u32>(x), lane)); }
 
-// It adds x over the lanes that share a row, up to this one.
+// Returns the sum of x over the lanes that share a row, up to this lane.
 f32 sum_of_lanes(f32 x, int lanes) {
   const u32 lane = tid_x() % 32, in_row = lane % static_cast<uint32_t>(lanes);
   for (uint32_t distance = 1; distance < static_cast<uint32_t>(lanes); distance *= 2) {
@@ -17,12 +17,12 @@ f32 sum_of_lanes(f32 x, int lanes) {
   return x;
 }
 
-// It gives the sums up to each element of the part of a row that a warp has; `totals` gets that of all.
+// Returns the sums up to each element of a warp's part of the row; `totals` gets the sum of the part.
 Numbers sums_in_part(const Numbers& x, const RowTile& t, std::vector<f32>& totals) {
   const u32 lane = tid_x() % 32, last = lane | static_cast<uint32_t>(t.lanes - 1);
   std::vector<f32> sums;
   for (int r = 0; r < t.rows_of_thread; ++r) {
-    f32 before = 0;  // of all accesses before this one
+    f32 before = 0;  // of all earlier accesses
     for (int v = 0; v < t.vectors; ++v) {
       std::vector<f32> own;
       for (int i = 0; i < t.vector; ++i) {

@@ -1,4 +1,4 @@
-// Embedding: the rows of a table by their numbers.
+// Embedding: rows of a table are loaded according to an index.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 

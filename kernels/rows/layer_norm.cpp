@@ -7,7 +7,7 @@ namespace {
 
 Kernel layer_norm_kernel(const RowProblem& problem) {
   return row_kernel(problem, [](Row& row) {
-    // Squares are summed about the mean of each part, and moved to that of all.
+    // Squares are summed about the mean of each part, and then shifted to the mean of the row.
     const Numbers count(row.columns_of_part(), row.layout().reduced_rows());
     const auto of_piece = [](Row& piece) { return piece.load("x"); };
     const Numbers of_part =
@@ -44,8 +44,8 @@ Kernel layer_norm_gradient_kernel(const RowProblem& problem) {
         if (sums) sums->add_product(dy, normal);
         if (sums_of_bias) sums_of_bias->add(dy);
       };
-      // Numbers that wait for the sums of the row take registers: dy with few values, else the slope and
-      // the normal row.
+      // Numbers that are kept until the sums of the row are ready take registers: dy if there are few values,
+      // otherwise the slope and the normalized row.
       if (row.is_wide()) add();
       const Numbers slope = dy * weight;
       const RowParts parts =

@@ -1,5 +1,5 @@
-// Quantisation to e4m3: each 128 elements, of a row or of a column, have a scale of their own, so that the
-// greatest of them is the type's greatest. These are the operands that products with scales of blocks take.
+// Quantisation to e4m3: every 128 elements of a row or of a column have their own scale, which maps the
+// greatest of them to the type's greatest. Products with block scales take such operands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr int kBlock = 128;          // elements that share a scale
 constexpr float kGreatest = 448;     // of e4m3
-constexpr float kFloor = 0x1p-100f;  // so that a block of zeros has a scale
+constexpr float kFloor = 0x1p-100f;  // gives a block of zeros a scale
 
 enum class Form : uint8_t { of_rows, gated, of_columns };
 
-// A CTA has so many blocks. Two halves take twice the registers.
+// Returns the lines of a CTA's block. Two halves take twice the registers.
 constexpr int lines_of(Form form) { return form == Form::gated ? 32 : 64; }
 
 template <class T>
@@ -51,7 +51,7 @@ class Quantizer {
   }
 
  private:
-  // This rounds up to a power of two, by its bits, where these are asked for.
+  // Returns a scale; if powers of two are requested, its bits are rounded up to one.
   RegisterTile<f32> scale_of(const RegisterTile<f32>& most) const {
     const pred rounds = p_.get<f32>("power_of_two") != f32(0);
     return RegisterTile<f32>::of(most.layout(), [&](int i) {
@@ -61,7 +61,7 @@ class Quantizer {
     });
   }
 
-  // It loads the block's elements of each line.
+  // Loads the block's elements of each line.
   RegisterTile<f32> elements(u32 line, u32 first) const {
     const gptr<T> x = p_.get<gptr<T>>("x");
     if (form_ == Form::of_columns) {

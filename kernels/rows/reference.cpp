@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kError = 0x1p-20;  // of sums of f32, relative to the greatest term
 
-// This is one row of a call.
+// A row of a call.
 class ReferenceRow {
  public:
   ReferenceRow(const RowReference& call, size_t row)
@@ -38,7 +38,7 @@ class ReferenceRow {
     for (size_t c = 0; c < columns_; ++c) most = std::max(most, f(c));
     return most;
   }
-  // It adds the next element of a tensor.
+  // Adds the next element of a tensor.
   void put(const char* tensor, double value, double tolerance) {
     results_[tensor].push_back({value, tolerance});
   }
@@ -83,7 +83,7 @@ void layer_norm(ReferenceRow& row) {
   row.put("scale", scale, 4 * kError * scale);
 }
 
-// Both norms share this; `is_centred` says that the mean is taken off.
+// Both norms share this; `is_centred` says that the mean is subtracted.
 void norm_gradient(ReferenceRow& row, bool is_centred) {
   const auto n = static_cast<double>(row.columns());
   const double scale = row.of_row("scale"), mean = is_centred ? row.of_row("mean") : 0;
@@ -175,8 +175,8 @@ void transpose(ReferenceRow& row) {
   for (size_t c = 0; c < row.columns(); ++c) row.put("y", row.element("x", c), 0);
 }
 
-// `of` gives what is quantised; the scale of a block of a row comes once, and that of a column's for each
-// row.
+// `of` returns the elements to quantize; the scale of a block of a row is put once, and the scale of a block
+// of a column once for each row.
 void quantize(ReferenceRow& row, bool of_columns, const std::function<double(size_t r, size_t c)>& of) {
   constexpr size_t kBlock = 128;
   const size_t rows = static_cast<size_t>(row.size("rows")), r = row.number_of_row();
@@ -205,13 +205,13 @@ void silu_gate_quantize_1x128(ReferenceRow& row) {
   });
 }
 
-// It turns an element of one half of a head, `other` being that of the other half.
+// Rotates an element of one half of a head; `other` is the element of the other half.
 RowExpected turned(double own, double other, size_t half, double cos, double sin) {
   const double part = (half == 0 ? -1 : 1) * other * sin;
   return {own * cos + part, kError * (std::abs(own * cos) + std::abs(part))};
 }
 
-// A row is of all heads.
+// A row holds all heads.
 void rotary_of(ReferenceRow& row, const char* x, const char* y, double way) {
   const auto heads = static_cast<size_t>(row.size("heads"));
   const size_t position = row.number_of_row() % static_cast<size_t>(row.size("positions"));

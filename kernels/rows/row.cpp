@@ -10,22 +10,22 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// It gives the tensor's place in the operation's list.
+// Returns the tensor's place in the operation's list.
 size_t place_of(const RowOperation& o, const std::string& tensor) {
   for (size_t i = 0; i < o.tensors.size(); ++i)
     if (o.tensors[i].name == tensor) return i;
   throw Error(fmt::format("{} has no tensor '{}'", o.name, tensor));
 }
 
-// It gives the first column of the warp.
+// Returns the first column of the warp.
 u32 first_column(const RowTile& t) {
   return t.is_shared() ? (ctaid_x() % t.ctas * (t.pieces * t.warps) + tid_x() / 32) * t.columns_of_warp()
                        : u32(0);
 }
 
-// It gives the place of the threads' rows in a tensor [rows, columns], from `row` on, where the warp's
-// part begins at `column`. The parts of a row that warps share are rows of a warpgroup's tile, one after the
-// other, and the last ones may have fewer columns.
+// Returns the threads' rows in a tensor [rows, columns], from `row` on, if the warp's part begins at
+// `column`. If warps share a row, its parts are consecutive rows of a warpgroup's tile, and the last ones may
+// have fewer columns.
 template <class T>
 TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u32 row, u32 column) {
   if (!t.is_shared()) return GlobalTensor(start, {rows, columns}).multiples_of(t.vector).tile(row, 0);
@@ -36,7 +36,7 @@ TensorTile<T> tile_of(const RowTile& t, gptr<T> start, u32 rows, u32 columns, u3
   return tile;
 }
 
-// It loads a tensor [columns], which is the same for all rows.
+// Loads a tensor [columns], which is the same for all rows.
 Numbers columns_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                    float unsaid, u32 column) {
   const RowTile& t = problem.tile;
@@ -51,7 +51,7 @@ Numbers columns_of(const RowProblem& problem, const Parameters& parameters, cons
   });
 }
 
-// It loads rows of a tensor [rows, columns].
+// Loads rows of a tensor [rows, columns].
 template <class T>
 RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters, const std::string& tensor,
                         float outside, u32 row, u32 column) {
@@ -60,7 +60,7 @@ RegisterTile<T> rows_of(const RowProblem& problem, const Parameters& parameters,
                  problem.tile.layout(), T(outside));
 }
 
-// It loads one number for each row of a tensor [rows].
+// Loads one number for each row of a tensor [rows].
 template <class T>
 RegisterTile<T> number_of(const RowProblem& problem, const Parameters& parameters, gptr<T> start, int stride,
                           u32 row) {
@@ -198,7 +198,7 @@ Numbers Row::load_rows(const std::string& tensor, const RegisterTile<s32>& index
   return with_type(type_of(tensor), [&]<class T>(T) {
     const gptr<T> start = parameters_.get<gptr<T>>(tensor);
     TensorTile<T> tile = tile_of(t, start, rows, size("columns"), row, column_);
-    if (!t.is_shared()) {  // each thread's row begins where it says
+    if (!t.is_shared()) {  // each thread's row begins at its own index
       tile = TensorTile<T>{{start + u64(row) * u64(size("columns")), 0}};
       tile.cols = select(row < rows, s32(size("columns")), s32(0));
       tile.vector = t.vector;
@@ -298,7 +298,7 @@ f32 Row::columns_of_part() const {
 RegisterTile<u32> Row::column() const { return col_index(layout_) + column_; }
 
 RegisterTile<pred> Row::is_inside() const {
-  // An access has all of its elements inside, or none.
+  // The elements of an access are all inside, or all outside.
   return (column() & ~static_cast<uint32_t>(problem_.tile.vector - 1)) < size("columns");
 }
 Numbers Row::inside(const Numbers& x) const { return select(is_inside(), x, f32(0)); }
@@ -316,7 +316,7 @@ RowSums::RowSums(Kernel& kernel, const RowTile& t)
     store(place(i), std::array<f32, 4>{f32(0), f32(0), f32(0), f32(0)});
 }
 
-// Accesses of 16 bytes by the threads of a warp lie side by side.
+// A warp's accesses of 16 bytes are adjacent.
 sptr<f32> RowSums::place(int number) const { return sptr<f32>(*own_ + number / 4 * threads_ * 16); }
 
 void RowSums::change(const std::function<f32(f32, int)>& next) {
@@ -374,7 +374,7 @@ void RowThreads::for_each(const std::function<void(Row&)>& body, const std::vect
   std::map<std::string, std::vector<Var<u32>>> next;
   for (const std::string& tensor : ahead) {
     const bool has_columns = problem_.operation->tensors[place_of(*problem_.operation, tensor)].has_columns();
-    // A warp that has a row lets others run while it waits for a number, which would take a register.
+    // A warp that has a row lets others run while it waits for a number; a load ahead would take a register.
     if (!has_columns && !t.is_shared()) continue;
     for (const u32& word : registers_of(tensor, first)) next[tensor].emplace_back(word);
   }

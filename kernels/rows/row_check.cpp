@@ -55,7 +55,7 @@ class RowCheck {
         fail(fmt::format("{} {}, and {} {} have {} of {}", given->second, blocks, checked.sizes.at(of), of,
                          right, kBlock));
     }
-    for (const std::string& word : operation_.sizes()) checked.sizes.emplace(word, 0);  // of what is left out
+    for (const std::string& word : operation_.sizes()) checked.sizes.emplace(word, 0);  // of omitted tensors
     checked.is_empty = checked.rows() == 0 || updates_nothing();
     const auto [bytes, vector] = widest_access();
     if (!checked.is_empty) checked.problem.tile = tile(checked.columns(), bytes, vector);
@@ -105,7 +105,7 @@ class RowCheck {
       fail(fmt::format("{} has the shape [{}], and is [{}]: {}", t.name, fmt::join(t.shape, ", "),
                        fmt::join(x.extents, ", "), what));
     };
-    // Extents in front, if there are any, are all rows.
+    // Extra extents at the front all count as rows.
     const size_t rows = given + 1 - rank;
     if (given + 1 < rank || (rows != 1 && t.shape[0] != "rows"))
       refuse("the number of dimensions is another");
@@ -138,8 +138,8 @@ class RowCheck {
     check_row(operation_.name.c_str(), row_of(t, x), where_);
   }
 
-  // A result is apart from all else, but for what has its rows in the same places and is read before it is
-  // written.
+  // Refuses a result that overlaps another tensor, unless that tensor has its rows in the same places and is
+  // read before it is written.
   void check_apart() const {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const RowTensor& t = operation_.tensors[i];
@@ -157,7 +157,7 @@ class RowCheck {
     }
   }
 
-  // It gives the bytes of the widest element of a row, and the elements of an access that all places allow.
+  // Returns the bytes of the widest element of a row, and the elements of an access that all addresses allow.
   std::pair<int, int> widest_access() const {
     int widest = 1, narrowest = 8;
     const auto of_columns = [&](auto&& visit) {

@@ -1,5 +1,5 @@
-// This sums the rows of each column, after an operation whose CTAs have summed theirs: of one matrix, or of
-// two.
+// This sums the rows of each column, after an operation whose CTAs have summed their own: in one matrix, or
+// in two.
 #include "kernels/rows/operations.h"
 #include "kernels/rows/row.h"
 #include "ptxbuilder/registers/memory.h"
@@ -7,7 +7,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// A CTA takes so many rows and columns at a time. Wide rows, which large clusters share, come in few parts.
+// The rows and columns that a CTA takes at a time. Wide rows, which large clusters share, have few parts.
 struct Block {
   int rows, columns;
 };

@@ -14,7 +14,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-// A kernel is made for this and a tile.
+// Identifies a kernel, together with a tile.
 struct RowKey {
   const RowOperation* operation;
   std::vector<std::optional<DType>> types;
@@ -25,7 +25,7 @@ size_t bytes_of_part(const CheckedRows& c, int64_t parts) {
   return static_cast<size_t>(round_up(parts * c.columns() * size_of(DType::f32), kPartAlignment));
 }
 
-// The results that are summed over rows, by their numbers among the tensors.
+// Returns the results that are summed over rows, as indices of the tensors.
 std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optional<DType>>& types) {
   std::vector<size_t> all;
   for (size_t i = 0; i < types.size(); ++i)
@@ -33,8 +33,8 @@ std::vector<size_t> summed(const RowOperation& o, const std::vector<std::optiona
   return all;
 }
 
-// Calls of one form differ in addresses, numbers and stream alone: a form has all extents and types, how each
-// address is aligned, and which tensors lie in one place.
+// Calls of one form differ only in addresses, numbers and stream: a form includes all extents and types, the
+// alignment of each address, and which tensors share an address.
 constexpr size_t kKeptTensors = 8, kKeptRank = 5, kKeptNumbers = 4;
 constexpr size_t kOfTensor = 2 + kKeptRank, kFormWords = 2 + kKeptTensors * kOfTensor;
 constexpr size_t kFirstTensor = SourcedArguments::kWorkspace + 1, kFirstNumber = kFirstTensor + kKeptTensors;
@@ -80,8 +80,8 @@ Sources sources_of(const RowCall& call) {
   return sources;
 }
 
-// It says what does not follow from a call's form: whether that which it writes is apart from all else, but
-// for what is in one place, and whether the workspace does.
+// Returns whether the tensors that a call writes overlap no others, unless they are in one place, and whether
+// the workspace does not. A call's form does not determine this.
 bool lies_apart(const RowCall& call, size_t workspace) {
   const runtime::View own = {call.workspace.address, workspace};
   if (workspace > 0 &&
@@ -129,12 +129,12 @@ struct Rows::State {
     return kernels.get(RowKey{problem.operation, problem.types}, problem.tile, [&] {
       const WatchedKernels watched;
       Kernel built = problem.operation->build(problem);
-      // A caller can do nothing about the few bytes that a rare mix of types and tensors spills.
+      // The caller cannot prevent the few bytes that a rare mix of types and tensors spills.
       for (const char* advisory : {"spills", "stack"}) built.waive(advisory);
       return std::make_unique<runtime::LoadedKernel>(load(device, compiler, std::move(built)));
     });
   }
-  // It gives the kernel that adds up the parts of a call's results, one or two.
+  // Returns the kernel that adds up the parts of one or two results of a call.
   runtime::LoadedKernel& sums_kernel(const RowCall& call, const CheckedRows& c) {
     RowProblem problem{&sums, {}, {.vector = c.columns() % 4 == 0 ? 4 : 1, .ctas = c.problem.tile.ctas}};
     for (const size_t i : summed(*call.operation, c.problem.types)) {
@@ -154,7 +154,7 @@ struct Rows::State {
 
   void call(const RowCall& call, Where where);
 
-  // It adds a launch that it `keeps` to that.
+  // Queues a launch, and adds it to the prepared call `keeps`, if there is one.
   void queue(runtime::LoadedKernel& kernel, runtime::LaunchOptions options, SourcedArguments& arguments,
              PreparedCall* keeps, Where where) {
     kernel.launch(options, arguments.list(), where);

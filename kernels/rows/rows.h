@@ -45,7 +45,7 @@ class Rows {
   ~Rows();
 
   void operator()(const RowCall& call, Where where = Where::here());
-  // Operations that sum over rows take some, for the sums of each group of CTAs. The kernel is compiled.
+  // Operations that sum over rows need some, for the sums of each group of CTAs. This compiles the kernel.
   size_t workspace_bytes(const RowCall& call, Where where = Where::here());
 
  private:

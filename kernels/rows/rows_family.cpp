@@ -1,4 +1,4 @@
-// This makes a kernel family of each operation on rows.
+// This file makes a kernel family of each operation on rows.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -46,7 +46,7 @@ RowProblem problem_of(const RowOperation& o, const command::Fields& f) {
   return problem;
 }
 
-// It sets numbers from `least` to below `end`.
+// Sets numbers from `least` to below `end`.
 void choose(command::Tensor& t, int64_t least, int64_t end) {
   for (size_t i = 0; i < t.count(); ++i) {
     const auto drawn = static_cast<int64_t>(std::abs(t[i]));
@@ -55,8 +55,8 @@ void choose(command::Tensor& t, int64_t least, int64_t end) {
   t.to_device();
 }
 
-// It sets numbers below `end`, each once at most, and -1 in every fifth place and where there are
-// none left.
+// Sets numbers below `end`, each at most once, and -1 in every fifth place and after the numbers are used
+// up.
 void scatter(command::Tensor& t, int64_t end) {
   int64_t step = end / 3 + 1;
   while (std::gcd(step, end) != 1) ++step;
@@ -67,7 +67,7 @@ void scatter(command::Tensor& t, int64_t end) {
   t.to_device();
 }
 
-// It sets an index's numbers.
+// Sets the numbers of an index.
 void choose(command::Tensor& x, const RowOperation& o, const RowTensor& index, const RowReference& call) {
   int64_t end = 1;
   for (const std::string& word : index.counts) end *= call.sizes.at(word);
@@ -111,7 +111,7 @@ void run(const RowOperation& o, const command::Fields& f, command::Run& run) {
     arguments.push_back(runtime::scalar(static_cast<uint32_t>(call.sizes[word])));
   for (const RowNumber& n : o.numbers) arguments.push_back(runtime::scalar(n.unsaid));
   run.launch(arguments);
-  // Several threads ask for elements.
+  // Several threads request elements.
   std::deque<runtime::Lazy<std::map<std::string, std::vector<RowExpected>>>> rows(
       static_cast<size_t>(call.sizes["rows"]));
   const auto expected = [&](const std::string& tensor, size_t row, size_t element) {

@@ -15,13 +15,13 @@ constexpr int64_t kFewWarpgroups = 4, kCtasOfWarpgroup = 8;
 constexpr int kMostCtas = 16;
 constexpr int kValuesOfNarrow = 16;
 constexpr int64_t kMostAccessesOfPiece = 16;
-constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // of a row that waits, of one thread
+constexpr int kBytesOfPiece = 32, kMostPieces = 4, kLeastCopy = 4;  // for one thread's part of a waiting row
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// One CTA takes the row where it can. CTAs of a cluster that have fewer warps are more at once, and wait less
-// for each other. Where rows follow each other in a CTA, a multiprocessor holds several, up to those of a
-// cluster of eight with a warpgroup each: one is computed while another waits.
+// One CTA takes the row if it can. More CTAs run at once if they have fewer warps, and those of a cluster
+// wait less for each other. If rows follow each other in a CTA, a multiprocessor holds several CTAs, up to
+// those of a cluster of eight with a warpgroup each: one is computed while another waits.
 int ctas_for(int64_t warpgroups, int64_t most_of_cta, bool stays) {
   const int64_t most = stays ? std::max(most_of_cta / 2, int64_t{1}) : most_of_cta;
   if (warpgroups <= most) return 1;
@@ -60,7 +60,7 @@ RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits
   const auto held = [&](int64_t threads, int times) {
     return accesses <= values * times / t.vector * threads;
   };
-  // CTAs of fewer threads, which have more elements on the way, are faster where these are read one by one.
+  // CTAs with fewer threads, each with more elements in flight, are faster if elements are read one by one.
   const auto few = [&](int times) { return ceil_div(accesses, values * times / t.vector * kThreads); };
   t.is_wide = limits.wide > 1 &&
               ((!held(kWarp, 1) && held(kWarp, limits.wide)) || !held(kThreads * warpgroups_of_cta, 1) ||

@@ -7,7 +7,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr int kBytesOfCopy = 16, kColumns = 128;  // bytes of shared memory in a row of what is allocated
+constexpr int kBytesOfCopy = 16, kColumns = 128;  // kColumns: the bytes in a row of the allocation
 
 int threads_of(const RowTile& t) { return t.warps * 32; }
 

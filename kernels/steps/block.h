@@ -1,4 +1,4 @@
-// Has what the kernels of one block of f16 share: its extent, the way in by TMA, and the check of sums.
+// This code is shared by the kernels of one block of f16: its extent, its load with TMA, and the check.
 #pragma once
 
 #include "kernels/family/family.h"
