@@ -1,4 +1,4 @@
-// add_block: l + r of one 128 x 128 block of f16 by one CTA, through register tiles.
+// add_block: one CTA computes l + r of one 128 x 128 block of f16, through register tiles.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {

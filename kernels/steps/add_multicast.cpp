@@ -1,5 +1,5 @@
 // add_multicast: l + r for two blocks r of 128 x 128 f16 and one l, which a cluster of two CTAs fetches once:
-// each brings half of its rows to both.
+// each CTA loads half of its rows for both.
 #include "kernels/steps/block.h"
 
 namespace ptxbuilder::kernels {
@@ -23,7 +23,7 @@ Kernel add_multicast() {
   load_both(loaded[0], sL[0].multicast(ClusterAxis::x), L, 0, sR[0], R, row);
   store(sOut[0], load<f16>(sL[0]) + load<f16>(sR[0]));
   store_out(Out, sOut[0], 0, row);
-  sync_cluster();  // shared memory lives for as long as the other CTA copies into it
+  sync_cluster();  // shared memory must live as long as the other CTA copies into it
   return k;
 }
 

@@ -17,10 +17,10 @@ namespace {
 constexpr int kDepth = 64, kBlock = 64;  // columns of all tensors; queries of a CTA, and keys at a time
 
 // O[q, d] = sum_n softmax_n(Q[q, :] . K[n, :] / sqrt(kDepth)) V[n, d] of each head. The rows of a head follow
-// those of the head before; queries and keys are whole blocks.
+// those of the previous head; queries and keys are whole blocks.
 Kernel attention_step(int stages) {
   Kernel k("attention_step");
-  k.waive("wgmma-a-registers");  // its machine code has none of them: scripts/sentinel
+  k.waive("wgmma-a-registers");  // the machine code needs no such registers: scripts/sentinel
   auto [Q, K, V, O, queries, keys] =
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");
@@ -73,7 +73,7 @@ Kernel attention_step(int stages) {
       wgmma_group([&] { mma(scores, sQ[0], sK[next]); });
       auto last = full_values.wait();
       wgmma_group([&] { mma(sums, probabilities.value(), sV[last].transposed()); });
-      wgmma_wait(1);  // the scores are there; the sums may still be in flight
+      wgmma_wait(1);  // the scores are ready; the sums may still be in flight
       full_keys.release(next);
       RegisterTile<f32> x = load<f32>(scores) * scale;
       RegisterTile<f32> more = max(reduce_rows(Reduction::max, x), most.value());
@@ -96,7 +96,7 @@ Kernel attention_step(int stages) {
   return k;
 }
 
-// The weights of one query's keys, in float64.
+// Returns the weights of one query's keys, in float64.
 std::vector<double> weights(const command::Tensor& q, const command::Tensor& k, size_t query,
                             size_t first_key, size_t keys) {
   std::vector<double> all(keys);
@@ -119,7 +119,7 @@ void run(const command::Fields& f, command::Run& run) {
                   o = run.output(DType::f16, {kDepth, heads * queries});
   run.launch({q.tensor(), k.tensor(), v.tensor(), o.pointer(),
               runtime::scalar(static_cast<uint32_t>(queries)), runtime::scalar(static_cast<uint32_t>(keys))});
-  // Weights and O are rounded to f16; 1e-4 is what scores and exp2 lose.
+  // Weights and O are rounded to f16; 1e-4 is the error of scores and exp2.
   run.check(o, static_cast<double>(keys * kDepth), [&](size_t i) {
     const size_t query = i / kDepth, first_key = query / queries * keys;
     const std::vector<double> w = weights(q, k, query, first_key, keys);

@@ -1,7 +1,7 @@
 // blackwell_tile: one tile of D for each CTA on Blackwell's tensor cores, sm_100a. TMA fills a ring of
-// stages, tcgen05.mma sums in tensor memory, and four warps bring the sums out. It has run on no GPU,
-// since there was no Blackwell device: on the emulator its product is right, ptxas takes it, and the proof
-// finds that the descriptors read the elements that the copies have written.
+// stages, tcgen05.mma sums in tensor memory, and four warps store the sums. It has not run on a GPU, since no
+// Blackwell device was available: its product is right on the emulator, ptxas accepts it, and the proof shows
+// that the descriptors read the elements that the copies have written.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/tensor_memory.h"
 #include "ptxbuilder/tile/barrier.h"
@@ -14,7 +14,7 @@ namespace {
 Kernel blackwell_tile(const GemmConfig& c) {
   Kernel k("blackwell_tile", {.target = "sm_100a"});
   auto [A, B, D, K] = k.params<TensorMap, TensorMap, TensorMap, u32>("A", "B", "D", "K");
-  auto [ring, sD] = k.shared_union(  // D goes out where A and B came in
+  auto [ring, sD] = k.shared_union(  // D is stored through the memory of A and B
       [&] {
         return std::array{k.shared(c.input, c.a_tile(), Swizzle128B, c.stages),
                           k.shared(c.input, c.b_tile(), Swizzle128B, c.stages)};
@@ -26,7 +26,7 @@ Kernel blackwell_tile(const GemmConfig& c) {
   const std::vector<int> once(static_cast<size_t>(c.stages), 1);
   Barriers full(k, once, {"full"}), empty(k, once, {"empty"}), done(k, {1}, {"done"});
   TensorAccumulator acc(k, c.bn);
-  auto [row, col] = grouped_raster(16);  // CTAs side by side share their loads in L2
+  auto [row, col] = grouped_raster(16);  // neighbouring CTAs share their loads in L2
   u32 m = row * c.bm, n = col * c.bn, depth = ceil_div(K, c.bk);
 
   elect([&] {  // a thread of the first warp loads
@@ -40,7 +40,7 @@ Kernel blackwell_tile(const GemmConfig& c) {
     });
   });
   if_(warp_index() == 1, [&] {
-    if_(elect_sync(0xffffffff), [&] {  // one of the second multiplies
+    if_(elect_sync(0xffffffff), [&] {  // a thread of the second warp multiplies
       Phases ring_full(full);
       for_(0, depth, [&](u32 kt) {
         u32 s = kt % c.stages;

@@ -1,6 +1,6 @@
-// gather_rows: rows of a table that an index names, into the rows of a matrix, or added to the table's; or,
-// to hold it against, a copy of as many. One thread of a CTA loads, each row by a copy of its own, and
-// another stores.
+// gather_rows: the rows of a table that an index selects are copied to a matrix, or a matrix's rows are added
+// to them; or, for comparison, the same number of rows is copied. One thread of a CTA loads each row with its
+// own copy, and another thread stores.
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +35,7 @@ Kernel gather_rows(const GatherConfig& c) {
   const Pipeline pipe(k, c.stages, {tile}, 1);
   const auto n = static_cast<uint32_t>(c.n), rows = static_cast<uint32_t>(c.rows);
   const IndexedRows<f32> of_table{table, n, count};
-  // The blocks of rows that this CTA takes; the last one of a copy begins earlier rather than end
+  // The blocks of rows that this CTA takes; the last block of a copy begins earlier, so that it does not end
   // after m.
   const auto each_block = [&](const std::function<void(u32)>& body) {
     for_(ctaid_x(), ceil_div(m, rows), nctaid_x(),
@@ -64,7 +64,7 @@ Kernel gather_rows(const GatherConfig& c) {
     each_block([&](u32 first) {
       auto s = ring.wait();
       elect([&] {
-        if (c.way == kScatterAdd)  // rows after m, which are zeros, go nowhere
+        if (c.way == kScatterAdd)  // rows after m, which are zeros, are not stored
           bulk_scatter_reduce(CopyReduction::add, of_table, tile[s],
                               [&](u32 row) { return select(first + row < m, number_of(first)(row), count); });
         else
@@ -90,8 +90,8 @@ void run(const command::Fields& f, command::Run& run) {
   command::Tensor index = run.normal(DType::u32, {m}),
                   in = run.normal(DType::f32, {n, way == kScatterAdd ? m : count}),
                   out = run.output(DType::f32, {n, way == kScatterAdd ? count : m});
-  // The index names all rows of the table in an order without a pattern, and now and then one that it has
-  // not.
+  // The index names all rows of the table in an order without a pattern, and now and then a row that does not
+  // exist.
   std::vector<uint64_t> rows(m);
   for (uint64_t i = 0; i < m; ++i) {
     rows[i] = i % 61 == 60 ? UINT32_MAX - i : i * 2654435761u % (uint64_t{1} << 32) % count;

@@ -1,5 +1,5 @@
-// gemm_cp_async_wgmma: a bf16 product of cp.async and wgmma: threads copy their pieces to swizzled places,
-// and the tensor cores read both operands by descriptor. No tensor map for A and B, so rows may begin
+// gemm_cp_async_wgmma: a bf16 product with cp.async and wgmma: threads copy their pieces to swizzled places,
+// and the tensor cores read both operands through descriptors. A and B need no tensor map, so rows may begin
 // anywhere.
 #include "kernels/steps/gemm_combination.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
@@ -29,7 +29,7 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   check_conflict_free(copy_b);
 
   u32 row = ctaid_y() * BM, col = ctaid_x() * BN, steps = ceil_div(K, BK);
-  auto fetch = [&](u32 kt) {  // one group, empty beyond the end, so that waits can count
+  auto fetch = [&](u32 kt) {  // one group, empty after the end, so that waits can count
     if_(kt < steps, [&] {
       load_async(copy_a, sA[kt % kStages], a.tile(row, kt * BK), tid_x());
       load_async(copy_b, sB[kt % kStages], b.tile(col, kt * BK), tid_x());
@@ -41,7 +41,7 @@ Kernel gemm_cp_async_wgmma() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Accumulator acc(BM, BN);
   for_(0, steps, [&](u32 kt) {
     cp_async_wait_group(kStages - 2);
-    commit_smem();  // all pieces are there for wgmma, and all warps are through with the stage before
+    commit_smem();  // wgmma sees all pieces, and all warps have finished with the stage before
     fetch(kt + (kStages - 1));
     u32 s = kt % kStages;
     wgmma_group([&] { mma(acc, sA[s], sB[s]); });

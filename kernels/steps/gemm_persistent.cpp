@@ -1,5 +1,5 @@
-// gemm_persistent: as many clusters as the GPU holds take tiles of D in turn, share loads by multicast, and
-// store a tile while they compute the next.
+// gemm_persistent: the clusters that the GPU can hold take tiles of D in turn, share loads through multicast,
+// and store a tile while they compute the next.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"
@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 struct PersistentConfig : GemmConfig {
-  int cluster_m, cluster_n;  // CTAs of a cluster: along m they share B, along n they share A
+  int cluster_m, cluster_n;  // CTAs of a cluster: those along m share B, those along n share A
   int group;                 // rows of tiles that are computed together
 };
 
@@ -27,7 +27,7 @@ Kernel gemm_persistent(const PersistentConfig& c) {
 
   k.warpgroups(1, 40, [&](u32) {
     elect([&] {
-      auto ring = pipe.producer();  // runs on through the tiles, ahead of the consumers
+      auto ring = pipe.producer();  // continues through the tiles, ahead of the consumers
       for_each_tile(rows, cols, c.group, [&](TileIndex tile) {
         producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s].multicast(ClusterAxis::y), A, kt * c.bk, tile.row * c.bm);

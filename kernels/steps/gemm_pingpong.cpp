@@ -1,5 +1,5 @@
 // gemm_pingpong: CTAs that stay take tiles of D in turn, and so do the two consumers of a CTA: while one
-// multiplies, the other stores the tile before.
+// multiplies, the other stores its previous tile.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/isa/hopper.h"
 #include "ptxbuilder/product/collective.h"
@@ -19,14 +19,14 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
       k.params<TensorMap, TensorMap, TensorMap, u32, u32, u32>("A", "B", "D", "M", "N", "K");
   auto sA = k.shared(c.input, c.a_tile(), Swizzle128B, c.stages);
   auto sB = k.shared(c.input, c.b_tile(), Swizzle128B, c.stages);
-  Pipeline pipe(k, c.stages, {sA, sB}, 1);  // a stage is one consumer's
+  Pipeline pipe(k, c.stages, {sA, sB}, 1);  // each stage has one consumer
   Turns turns(k, kConsumers);
   u32 rows = ceil_div(M, c.bm), cols = ceil_div(N, c.bn), depth = ceil_div(K, c.bk);
 
   k.warpgroups(1, 40, [&](u32) {
     name_role("producer");
     elect([&] {
-      auto ring = pipe.producer();  // runs on through the tiles of both
+      auto ring = pipe.producer();  // continues through the tiles of both
       for_each_tile(rows, cols, group, [&](TileIndex tile) {
         producer_loop(ring, 0, depth, [&](const Stage& s, u32 kt) {
           tma_load(sA[s], A, kt * c.bk, tile.row * c.bm);
@@ -40,9 +40,9 @@ Kernel gemm_pingpong(const GemmConfig& c, int group) {
     auto ring = pipe.consumer();
     auto turn = turns.of(wg);
     Accumulator acc(c.bm, c.bn);
-    ring.skip(wg * depth);  // the tile before is the other's
+    ring.skip(wg * depth);  // the previous tile is the other consumer's
     for_each_tile(rows, cols, group, Turn{wg, kConsumers}, [&](TileIndex tile) {
-      region("turn", [&] { turn.wait(); });  // the tensor cores are this consumer's
+      region("turn", [&] { turn.wait(); });  // this consumer's turn on the tensor cores
       acc.zero();
       mainloop(acc, ring, depth, [&](const Stage& s) { return std::pair(sA[s], c.b_operand(sB[s])); });
       turn.pass();

@@ -1,5 +1,5 @@
-// gemm_tile: one 128 x 128 x 64 product on the tensor cores, f16 into f32: one warpgroup, one barrier, eight
-// wgmmas.
+// gemm_tile: one 128 x 128 x 64 product on the tensor cores, from f16 to f32, with one warpgroup, one barrier
+// and eight wgmmas.
 #include "kernels/family/family.h"
 #include "kernels/steps/gemm_run.h"
 #include "ptxbuilder/product/mma.h"

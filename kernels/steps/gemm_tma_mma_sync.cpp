@@ -1,4 +1,4 @@
-// gemm_tma_mma_sync: a bf16 product of TMA and mma.sync: boxes arrive swizzled, ldmatrix reads them without
+// gemm_tma_mma_sync: a bf16 product with TMA and mma.sync: boxes arrive swizzled, ldmatrix reads them without
 // bank conflicts, and warps multiply in registers.
 #include "kernels/steps/gemm_combination.h"
 #include "ptxbuilder/plan/bank_conflicts.h"
@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int BM = 64, BN = 64, BK = 64, kStages = 4;
-constexpr int WM = 32, WN = 32;  // of a warp: 2 x 2 of them share the tile
+constexpr int WM = 32, WN = 32;  // for a warp: 2 x 2 of them share the tile
 
 Kernel gemm_tma_mma_sync() {  // D[m,n] = sum_k A[m,k] B[n,k]
   Kernel k("gemm_tma_mma_sync");
@@ -23,7 +23,7 @@ Kernel gemm_tma_mma_sync() {  // D[m,n] = sum_k A[m,k] B[n,k]
   auto sB = k.shared<bf16>({BN, BK}, Swizzle128B, kStages, "sB");
   Pipeline pipe(k, kStages, {sA, sB}, 1);
 
-  // This says who holds what: warps first down, then across; the instructions of a warp likewise, k
+  // This maps elements to threads: warps first down, then across; likewise the instructions of a warp, with k
   // outermost.
   const MmaAtom atom = MmaAtom::mma_sync(DType::f32, DType::bf16, DType::bf16, 16);
   const int down = WM / 16, across = WN / 8, steps = BK / 16;

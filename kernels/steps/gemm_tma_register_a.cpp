@@ -1,5 +1,5 @@
-// gemm_tma_register_a: a bf16 product of TMA and wgmma with A in registers: ldmatrix takes A out of its box,
-// and the tensor cores read only B by descriptor.
+// gemm_tma_register_a: a bf16 product with TMA and wgmma with A in registers: ldmatrix loads A from its box,
+// and the tensor cores read only B through a descriptor.
 #include "kernels/steps/gemm_combination.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
@@ -35,7 +35,7 @@ Kernel gemm_tma_register_a() {  // D[m,n] = sum_k A[m,k] B[n,k]
     Accumulator acc(64, BN);
     for_(0, ceil_div(K, BK), [&](u32) {
       auto s = ring.wait();
-      auto a = load<bf16>(sA[s].rows(wg * 64, 64), wgmma_layout(64, BK));  // by ldmatrix
+      auto a = load<bf16>(sA[s].rows(wg * 64, 64), wgmma_layout(64, BK));  // with ldmatrix
       wgmma_group([&] { mma(acc, a, sB[s]); });
       wgmma_wait(0);
       ring.release(s);

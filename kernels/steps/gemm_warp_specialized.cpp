@@ -1,5 +1,5 @@
-// gemm_warp_specialized: one tile of D for each CTA: a producer warpgroup loads a ring of stages by TMA,
-// consumer warpgroups multiply, each with the registers that it needs.
+// gemm_warp_specialized: one tile of D for each CTA: a producer warpgroup loads a ring of stages with TMA,
+// consumer warpgroups multiply, and each gets the registers that it needs.
 #include "kernels/steps/gemm_step.h"
 #include "ptxbuilder/product/mma.h"
 #include "ptxbuilder/product/store.h"
@@ -16,7 +16,7 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
   auto sA = k.shared(c.input, c.a_tile(), Swizzle128B, c.stages);
   auto sB = k.shared(c.input, c.b_tile(), Swizzle128B, c.stages);
   Pipeline pipe(k, c.stages, {sA, sB}, c.bm / 64);  // bytes per stage come from the tiles
-  auto [row, col] = grouped_raster(16);             // CTAs side by side share their loads in L2
+  auto [row, col] = grouped_raster(16);             // neighbouring CTAs share their loads in L2
   u32 m = row * c.bm, n = col * c.bn;
 
   k.warpgroups(1, 40, [&](u32) {  // one warpgroup, 40 registers a thread
@@ -27,7 +27,7 @@ Kernel gemm_warp_specialized(const GemmConfig& c) {
         auto s = region("wait", [&] { return ring.acquire(); });  // until empty, then expect the bytes
         region("load", [&] {
           tma_load(sA[s], A, kt * c.bk, m);  // the tile knows its barrier
-          c.load_b(sB[s], B, kt * c.bk, n);  // the same, as B is stored
+          c.load_b(sB[s], B, kt * c.bk, n);  // likewise, in the storage order of B
         });
       });
     });

@@ -1,4 +1,4 @@
-// saxpy: y = alpha x + y on an m x n matrix, one element a thread, by plain loads and stores.
+// saxpy: y = alpha x + y on an m x n matrix, one element a thread, with plain loads and stores.
 #include <fmt/format.h>
 
 #include "kernels/family/family.h"

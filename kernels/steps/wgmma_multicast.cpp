@@ -1,5 +1,5 @@
 // wgmma_multicast: D = A B^T of two CTAs: each has 64 rows of A and sums of 64 x 128 in f16, and B is fetched
-// once for both: each brings half.
+// once for both: each CTA loads half.
 #include "kernels/steps/block.h"
 #include "ptxbuilder/product/mma.h"
 
@@ -26,11 +26,11 @@ Kernel wgmma_multicast() {  // D[m,n] = sum_k A[m,k] B[n,k]
   wgmma_wait(0);
   store(sD[0], load<f16>(acc));
   store_out(D, sD[0], 0, row);
-  sync_cluster();  // shared memory lives for as long as the other CTA copies into it
+  sync_cluster();  // shared memory must live as long as the other CTA copies into it
   return k;
 }
 
-// Each step of 16 rounds the sums that it has so far to f16, perhaps towards zero.
+// Each step of 16 rounds the current sums to f16, perhaps towards zero.
 void run(const command::Fields&, command::Run& run) {
   constexpr size_t kRows = size_t{M} * kCtas;
   command::Tensor a = run.normal(DType::f16, {K, kRows}), b = run.normal(DType::f16, {K, N});
