@@ -29,8 +29,8 @@ struct AttentionOperation {
   bool sinks = false;  // each head has a logit that takes part in its softmax, and has no value
   // Each batch holds its number of keys on the device. Masks then count from each batch's keys - queries.
   bool lengths = false;
-  // Keys and values are in pages of so many rows, which a table finds for each batch; 0: in one piece. If the
-  // rows are not a multiple of 8, at which TMA copies can begin in a tile, threads copy them.
+  // Keys and values are in pages of this many rows, which a table finds for each batch; 0: in one piece. If
+  // the rows are not a multiple of 8, at which TMA copies can begin in a tile, threads copy them.
   int page = 0;
   // This many heads that share keys are rows of one block of queries, so that few queries fill the block: row
   // r is query r / heads_in_rows of head r % heads_in_rows. It is a power of two up to 64; packed sequences
@@ -66,11 +66,11 @@ struct AttentionTile {
   int bn = 128;         // keys of a block: a multiple of 16
   int stages = 2;       // of the rings of keys and of values
   int more_values = 0;  // additional stages of the ring of values
-  // Keys and values of e4m3 are loaded into rings of so many stages, from which warpgroups convert them into
-  // the other rings; it is 0 if they are loaded in the type in which they are multiplied.
+  // Keys and values of e4m3 are loaded into rings of this many stages, from which warpgroups convert them
+  // into the other rings; it is 0 if they are loaded in the type in which they are multiplied.
   int cache_stages = 0;
-  // The queries of each consumer have so many places; if CTAs stay, the next queries may be loaded while the
-  // current ones are multiplied.
+  // The queries of each consumer have this many places; if CTAs stay, the next queries may be loaded while
+  // the current ones are multiplied.
   int query_places = 1;
   // CTAs stay, and multiply the next queries with their first keys before they finish the current ones. O is
   // stored through stages of values, since the next queries already occupy the place of the current ones.

@@ -31,7 +31,7 @@ class DropoutBits {
   std::array<Word, 4> state_;
 };
 
-// A pair is kept if its bits are at least this number: so many of 65,536 are dropped, but never all.
+// A pair is kept if its bits are at least this number: this many of 65,536 are dropped, but never all.
 inline uint32_t dropped_of_65536(float dropout) {
   return std::min(static_cast<uint32_t>(std::lrint(dropout * 65536)), 65535u);
 }

@@ -17,7 +17,7 @@ struct ScorePlace {
   RegisterTile<s32> query, key;
 };
 
-// Scores of the author's.
+// The author's own scores, for example:
 //   AttentionScore alibi = {
 //       .declare = [](Parameters& p) { p.add("slopes", Parameter::Kind::pointer, DType::f32, "of each head");
 //       }, .function = [](const RegisterTile<f32>& scores, const ScorePlace& at, const Parameters& p) {

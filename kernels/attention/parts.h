@@ -22,7 +22,7 @@ class AttentionParts {
   AttentionParts(const AttentionOperation& operation, const AttentionSizes& sizes,
                  const Parameters& parameters);
 
-  // Returns the bytes of memory for so many CTAs; a head has `queries`.
+  // Returns the bytes of memory for `ctas` CTAs; a head has `queries`.
   static size_t bytes(int64_t queries, int64_t ctas, int value_depth);
 
   // The sums of rows of queries: the greatest score of each row, the sum of its weights relative to the
@@ -38,7 +38,7 @@ class AttentionParts {
   // from row `first` of the block on. `exponent` turns scores into exponents of two.
   void complete(const AttentionWork& w, f32 exponent,
                 const std::function<void(u32 first, const Sums& sums)>& body) const;
-  // complete() takes so many rows at a time. Returns whether the thread has the first column of such a row.
+  // complete() takes rows_at_once() rows at a time; is_first_of() finds the thread with a row's first column.
   int rows_at_once() const { return layout().rows(); }
   pred is_first_of(u32 row) const;
 

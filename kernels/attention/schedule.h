@@ -28,11 +28,11 @@ class AttentionSchedule {
   // One thread of a CTA that stays calls this, besides the readers; if CTAs divide keys, a warp calls it.
   void announce() const;
 
-  // The grid's rule (launch_rule.h).
+  // Returns the grid's rule (launch_rule.h).
   static std::string grid(const AttentionTile& tile, int sms);
 
  private:
-  // The number of a round's block, and where the block is.
+  // index() returns the number of a round's block, and block() the block's work.
   u32 index(u32 round) const;
   AttentionWork block(u32 index) const;
   void announce_from_counter(gptr<u32> order) const;

@@ -39,13 +39,13 @@ struct AttentionWork {
   u32 first_query = 0, first_key = 0;
   // Returns whether blocks of keys are taken from the first to the last, not the reverse.
   std::optional<pred> upwards = {};
-  std::optional<KeyPart> part = {};  // of its keys, where CTAs divide them
+  std::optional<KeyPart> part = {};  // its part of the keys, if CTAs divide them
 
   // Returns whether there is any work; see AttentionSchedule::work().
   pred exists() const { return row < queries; }
   // Both bounds count from keys - queries of a sequence, or of a batch with its own length.
   void count_from_difference();
-  // All heads in one row: of the logarithms.
+  // Returns the head's row of logarithms, counted over all batches.
   u32 head_of_all(const AttentionSizes& sizes) const { return batch * sizes.heads + head; }
 };
 

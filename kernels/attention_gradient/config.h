@@ -56,7 +56,7 @@ struct AttentionGradientTile {
   bool operator==(const AttentionGradientTile&) const = default;
 };
 
-// Returns the operation for Q and K with so many columns, up to 256, and V with so many.
+// Returns the operation for Q and K with `columns`, up to 256, and V with `value_columns`.
 inline AttentionGradientOperation gradient_operation(DType type, int64_t columns, int64_t value_columns) {
   AttentionGradientOperation o;
   o.type = type;

@@ -20,7 +20,7 @@ inline int64_t padded_queries(const AttentionGradientTile& tile, int64_t queries
   return (queries + tile.bm - 1) / tile.bm * tile.bm;
 }
 
-// Returns how many numbers record whose turn it is to add to the sums of so many rows.
+// Returns how many numbers record whose turn it is to add to the sums of `rows` rows.
 inline int64_t count_of_turns(const AttentionGradientTile& tile, int64_t rows) {
   return rows / tile.bm * tile.kConsumers;
 }

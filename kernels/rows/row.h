@@ -81,7 +81,7 @@ class Row {
   RegisterTile<T> spread(const RegisterTile<T>& x) const {
     return broadcast(x, layout_);
   }
-  RegisterTile<u32> column() const;  // of each element
+  RegisterTile<u32> column() const;  // the column of each element
   // Returns x with 0 after the last column.
   Numbers inside(const Numbers& x) const;
 

@@ -36,7 +36,7 @@ struct RowTile {
   RegisterLayout layout() const;
   friend bool operator==(const RowTile&, const RowTile&) = default;
 
-  static constexpr int kWarps = 4;  // of a warpgroup
+  static constexpr int kWarps = 4;  // the warps of a warpgroup
 };
 
 // The limits that a kernel's registers set.
@@ -64,9 +64,9 @@ int64_t row_parts(const RowTile& tile, int64_t rows, int64_t multiprocessors);
 // The most columns that a row may have.
 inline constexpr int64_t kMostColumns = 262144;
 
-// Returns the tile for rows of so many columns of elements of up to `bytes`; `vector` divides `columns`;
-// `ctas` CTAs share a row, unless it is 0. Throws Error if there are more columns than the threads of a
-// cluster can hold.
+// Returns the tile for rows of `columns` elements of up to `bytes`; `vector` divides `columns`; `ctas` CTAs
+// share a row, unless it is 0. Throws Error if there are more columns than the threads of a cluster can
+// hold.
 RowTile row_tile(int64_t columns, int bytes, int vector, const RowLimits& limits, int ctas = 0,
                  Where where = Where::here());
 

@@ -41,7 +41,7 @@ class WaitingRow {
 
   const RowTile tile_;
   std::map<std::string, Place> places_;
-  int arrived_ = 0;  // pieces
+  int arrived_ = 0;  // pieces that have arrived
 };
 
 }  // namespace ptxbuilder::kernels

@@ -1,6 +1,6 @@
-// attention_step: attention of blocks of 64 queries in one file: a producer warpgroup loads keys and values
-// by TMA, a consumer multiplies. The softmax runs while the tensor cores multiply: the scores of the next
-// keys are read with the sums of the last still in flight, which are then rescaled, and the probabilities are
+// attention_step: attention for blocks of 64 queries in one file: a producer warpgroup loads keys and values
+// with TMA, a consumer multiplies. The softmax runs while the tensor cores multiply: the scores of the next
+// keys are read with the previous sums still in flight; the sums are then rescaled, and the probabilities are
 // A of a product in registers (Dao and others, FlashAttention; Shah and others, FlashAttention-3).
 #include <cmath>
 
