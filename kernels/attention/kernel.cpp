@@ -110,7 +110,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         where,
         "attention: heads in the rows of a block, and a score of the author's, which is told one head");
   Kernel k("attention");
-  k.waive("wgmma-a-registers");  // the machine code needs no such registers: scripts/sentinel
+  k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
   const Parameters p = declare(k, o, t, score, where);
   k.grid(AttentionSchedule::grid(t, sms));
   k.configure("tile", text(t));

@@ -61,7 +61,7 @@ Kernel attention_gradient(const AttentionGradientOperation& o, const AttentionGr
         "attention_gradient: a score of the author's without a gradient; give AttentionScore::gradient, "
         "as AttentionScore::gradient_passes where the function adds to scores or hides keys");
   Kernel k("attention_gradient");
-  k.waive("wgmma-a-registers");  // the machine code needs no such registers: scripts/sentinel
+  k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
   const Parameters p = declare(k, o, score, where);
   k.cluster(static_cast<uint32_t>(t.ctas));
   const std::string blocks = fmt::format("ceil_div(keys, {})", t.bn()), heads = "extent(K, 2)",

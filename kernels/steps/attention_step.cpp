@@ -20,7 +20,7 @@ constexpr int kDepth = 64, kBlock = 64;  // columns of all tensors; queries of a
 // those of the previous head; queries and keys are whole blocks.
 Kernel attention_step(int stages) {
   Kernel k("attention_step");
-  k.waive("wgmma-a-registers");  // the machine code needs no such registers: scripts/sentinel
+  k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
   auto [Q, K, V, O, queries, keys] =
       k.params<TensorMap, TensorMap, TensorMap, gptr<f16>, u32, u32>("Q", "K", "V", "O", "queries", "keys");
   k.grid("extent(Q, 1) / 64");
