@@ -14,23 +14,23 @@
 
 namespace ptxbuilder::runtime {
 
-// Made by the functions below; lives on the stack, without memory of its own but for a struct's fields.
+// The functions below make arguments. An argument allocates no memory except for a struct's fields.
 struct Argument {
   static constexpr size_t kMaxRank = 5;
 
   Parameter::Kind kind = Parameter::Kind::scalar;
   DType dtype = DType::u32;
-  std::string_view name = {};  // of the parameter it is meant for; empty: whichever is at its position
+  std::string_view name = {};  // of the parameter it is meant for; empty: the parameter at its position
   uint64_t bits = 0;           // of a scalar, in its low bytes
   View memory = {};            // of a pointer or tensor
   size_t rank = 0;             // of a tensor, with the lists below innermost dimension first
   std::array<uint64_t, kMaxRank> shape = {};                 // elements
   std::array<uint64_t, kMaxRank - 1> strides = {};           // bytes, of dimensions 1 to rank - 1
   std::shared_ptr<const std::vector<Argument>> fields = {};  // of a struct
-  const TensorMapRecipe* recipe = nullptr;    // of a tensor map array: by which its maps were encoded
-  std::shared_ptr<const Im2col> im2col = {};  // of a tensor for a map of pixels
+  const TensorMapRecipe* recipe = nullptr;    // of a tensor map array: how its maps were encoded
+  std::shared_ptr<const Im2col> im2col = {};  // of a tensor for an im2col map
 
-  // The same argument, to be refused by any parameter but `parameter`. The text has to outlive the launch.
+  // The same argument, which every parameter except `parameter` refuses. The text must outlive the launch.
   Argument named(std::string_view parameter) const {
     Argument copy = *this;
     copy.name = parameter;
@@ -38,7 +38,7 @@ struct Argument {
   }
 };
 
-// Arguments that are made where they lie: on the stack, but for those of a long list.
+// Arguments that are constructed in place: on the stack, or on the heap if the list is long.
 class ArgumentList {
  public:
   explicit ArgumentList(size_t most) : heap_(most > kOnStack ? most : 0) {}
@@ -46,7 +46,7 @@ class ArgumentList {
   ArgumentList(const ArgumentList&) = delete;
   ArgumentList& operator=(const ArgumentList&) = delete;
 
-  // Adds what `make` returns. No more than `most`.
+  // Adds the argument that `make` returns. At most `most` arguments may be added.
   template <class Make>
   void add(Make&& make) {
     new (all() + count_) Argument(make());
@@ -67,7 +67,7 @@ class ArgumentList {
   size_t count_ = 0;
 };
 
-// The types of C++ that a scalar parameter takes.
+// The C++ types that a scalar parameter takes.
 template <class T>
 concept Scalar =
     (std::integral<T> && !std::same_as<T, bool>) || std::same_as<T, float> || std::same_as<T, double>;
@@ -92,29 +92,29 @@ Argument scalar(T value) {
   return argument;
 }
 
-// This is for types that C++ has no scalar of: scalar_bits(DType::bf16, 0x3f80) is 1.
+// An argument of a type that C++ does not have: scalar_bits(DType::bf16, 0x3f80) is 1.
 Argument scalar_bits(DType dtype, uint64_t bits);
 
 // An argument for a pointer to elements of a type.
 Argument pointer(View memory, DType dtype);
 
-// A struct's fields in order, scalars and pointers; they may be named too. The launch lays them out as C
-// does.
+// An argument for a struct: its fields in order, scalars and pointers, which may be named too. The launch
+// lays them out like a C compiler.
 //   runtime::structure({runtime::scalar(2.0f).named("alpha"),
 //                       runtime::pointer(bias, DType::f32).named("bias")})
 Argument structure(std::vector<Argument> fields);
 
-// Throws Error when a tensor map has no such rank: it is not 1 to 5.
+// Throws Error unless the rank is 1 to 5, as a tensor map requires.
 void check_rank(size_t rank);
 
 // `shape` is in elements and `strides` in bytes, of dimensions 1 to rank - 1; both innermost dimension first.
-// Without strides the tensor has no gaps. Throw Error when the rank is not 1 to 5 or the strides are not rank
-// - 1.
+// Without strides the tensor has no gaps. Throw Error unless the rank is 1 to 5 and there are rank - 1
+// strides.
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});
 Argument tensor(View memory, DType dtype, std::initializer_list<uint64_t> shape,
                 std::initializer_list<uint64_t> strides = {});
-// This is the same tensor for a map of pixels, whose copies walk so.
+// The same tensor for an im2col map, whose copies walk over pixels as `walk` says.
 Argument im2col(Argument tensor, Im2col walk);
 
 }  // namespace ptxbuilder::runtime

@@ -1,4 +1,4 @@
-// The device of the CUDA driver.
+// Opens devices of the CUDA driver.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::runtime {
 
-// Opens GPU `ordinal`, as the driver counts those that CUDA_VISIBLE_DEVICES leaves, or the first that runs
-// code for `target`. Throws Error that says why there is none. `library` is the driver's file.
+// Opens GPU `ordinal`, as the driver numbers the GPUs that CUDA_VISIBLE_DEVICES leaves visible, or the first
+// that runs code for `target`. Throws Error that says why no GPU fits. `library` is the driver's file.
 std::unique_ptr<Device> open_cuda_device(const std::string& target = "sm_90a",
                                          const std::string& library = "libcuda.so.1",
                                          std::optional<int> ordinal = std::nullopt);

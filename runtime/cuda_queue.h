@@ -1,5 +1,5 @@
-// The stream of a CUDA device's own, and waits for any that end: a kernel that hangs costs a limit, not the
-// process. Any thread may use it at any time.
+// The CUDA device's own stream, and waits with a time limit for any stream, so that a kernel that hangs does
+// not hang the process. Any thread may use the queue at any time.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ namespace ptxbuilder::runtime {
 
 class CudaQueue {
  public:
-  // The limit of every wait that the caller sets none for.
+  // The limit of every wait for which the caller sets no limit.
   static constexpr std::chrono::milliseconds kLimit = std::chrono::seconds(30);
 
-  // `about_failure` gives what an error of a launch ends with, and `work_done` is called after a wait.
+  // `about_failure` returns text that ends a launch's error, and `work_done` is called after a wait.
   CudaQueue(CudaContext& context, std::function<std::string()> about_failure,
             std::function<void()> work_done);
   ~CudaQueue();
@@ -34,24 +34,24 @@ class CudaQueue {
     return stream.is_own() ? stream_ : static_cast<cu::Stream>(stream.handle());
   }
 
-  // This is to be called before the driver is. Throws Error when a kernel has failed or hung: the context is
-  // then lost.
+  // Must be called before each call of the driver. Throws Error when a kernel has failed or hung, because the
+  // context is then lost.
   void check_usable() const;
 
-  // Throws Error that names the last kernel launched when `status` says that a kernel failed, as nearly every
-  // call of the driver does after it; else when the call itself failed.
+  // Throws Error that names the last kernel launched when `status` says that a kernel failed, which nearly
+  // every later call of the driver reports. Throws Error also when the call itself failed.
   void expect(cu::Status status, std::string_view call);
 
-  // Wait for all that was queued on a stream, or for one event. Throw TimeoutError after `limit`.
+  // Wait for all work queued on a stream, or for one event. Throw TimeoutError after `limit`.
   void wait(std::chrono::milliseconds limit = kLimit, Stream stream = {});
   void wait(cu::Event event, std::chrono::milliseconds limit = kLimit);
 
-  // This is for destructors: waits until nothing is queued. False where that cannot be had: then memory,
-  // modules and the context are left to the end of the process, since the driver's calls to free them would
-  // wait for ever.
+  // Waits, in destructors, until nothing is queued. Returns false if the queue cannot become empty. Memory,
+  // modules and the context then remain until the process ends, because the driver's calls to free them would
+  // never return.
   bool settle() noexcept;
 
-  // A name that note_launch() takes: it lasts as long as the queue.
+  // Returns a name for note_launch(), which lives as long as the queue.
   const std::string* intern(const std::string& kernel);
   void note_launch(const std::string* kernel) { last_kernel_.store(kernel, std::memory_order_relaxed); }
 
@@ -67,7 +67,7 @@ class CudaQueue {
   cu::Stream stream_ = nullptr;
   std::atomic<const std::string*> last_kernel_ = nullptr;  // most recently queued
   std::atomic<bool> failed_ = false;
-  mutable std::mutex mutex_;  // of the rest
+  mutable std::mutex mutex_;  // guards the members below
   std::set<std::string> names_;
   std::string failure_;  // what made the context unusable
 };

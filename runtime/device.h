@@ -22,36 +22,36 @@ class LoadedKernel;
 
 using Address = uint64_t;  // of device global memory, in bytes
 
-// Extents along x, y and z, as of a grid.
+// Extents along x, y and z, such as those of a grid.
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   bool operator==(const Dim3&) const = default;
 };
 
-// A kernel did not finish in time. This process cannot use a GPU again, and should end.
+// A kernel did not finish in time. This process cannot use a GPU any more and should end.
 class TimeoutError : public Error {
  public:
   using Error::Error;
 };
 
-// A queue of launches and copies, which run one after the other; those of two streams may run at once. One
-// that is not named is the device's own. Every CUstream of the caller's will do: nullptr is CUDA's default
-// stream, and 2 that of the calling thread (cuda.h, CU_STREAM_PER_THREAD). A device without streams, such as
-// the emulator, has one queue for all of them.
+// A queue of launches and copies, which run one after the other; work of two streams may run at once.
+// Stream{} is the device's own stream. Any CUstream of the caller's is accepted: nullptr is CUDA's default
+// stream, and 2 the calling thread's (cuda.h, CU_STREAM_PER_THREAD). A device without streams, such as the
+// emulator, has one queue for all of them.
 class Stream {
  public:
   Stream() = default;
   Stream(void* handle) : handle_(handle), is_own_(false) {}  // NOLINT: a CUstream is a stream
 
   bool is_own() const { return is_own_; }
-  void* handle() const { return handle_; }  // of one that is not the device's own
+  void* handle() const { return handle_; }  // of a stream that is not the device's own
 
  private:
   void* handle_ = nullptr;
   bool is_own_ = true;
 };
 
-// A stream that somebody made by Device::create_stream(). It must not outlive its device.
+// A stream that Device::create_stream() made. It must not outlive its device.
 class OwnedStream {
  public:
   OwnedStream() = default;
@@ -65,24 +65,24 @@ class OwnedStream {
   Stream stream_;
 };
 
-// A point in a stream, that other streams and the host can wait for. It must not outlive its device.
+// A point in a stream for which other streams and the host can wait. It must not outlive its device.
 class Event {
  public:
   virtual ~Event() = default;
 
-  virtual void record(Stream stream = {}) = 0;  // after what is queued there so far
-  virtual void hold(Stream stream) = 0;         // what is queued there from now on waits for the event
+  virtual void record(Stream stream = {}) = 0;  // after the work queued there so far
+  virtual void hold(Stream stream) = 0;         // work queued there from now on waits for the event
   virtual bool is_done() = 0;
   // Throws Error when a kernel failed, and TimeoutError after `limit`.
   virtual void wait(std::chrono::milliseconds limit = std::chrono::seconds(30)) = 0;
 };
 
-// Launches and copies that were recorded once and are queued again as a whole. It must not outlive its
-// device, nor what it launches, reads and writes.
+// Launches and copies that were recorded once and can be queued again as a whole. The graph must not outlive
+// its device, its kernels, or the memory that it reads and writes.
 class Graph {
  public:
   virtual ~Graph() = default;
-  // This queues everything that was recorded.
+  // Queues everything that was recorded.
   virtual void launch(Stream stream = {}) = 0;
 };
 
@@ -91,28 +91,28 @@ struct Launch {
   Dim3 grid = {0, 0, 0};  // required: a launch without a grid is refused
   Dim3 block, cluster;
   uint32_t dynamic_shared_bytes = 0;
-  bool programmatic_dependent_launch = false;  // may start before the launch ahead of it has finished
-  // Starts when all its CTAs run at once, as they must that wait for each other: a launch that does not fit
-  // fails.
+  bool programmatic_dependent_launch = false;  // may start before the previous launch has finished
+  // Starts when all CTAs can run at once, which CTAs that wait for each other need. A launch whose CTAs do
+  // not fit on the device fails.
   bool cooperative = false;
   Stream stream = {};
-  bool is_checked = false;  // all of it but the stream, by check() against the kernel's signature
+  bool is_checked = false;  // all of it except the stream has passed check()
 };
 
-// An encoded tensor map, as the kernel's `__grid_constant__` parameter holds it.
+// An encoded tensor map, as a kernel's `__grid_constant__` parameter holds it.
 struct alignas(64) TensorMap {
   std::array<std::byte, 128> bytes = {};
 };
 
-// The pixels that copies of a map in the mode im2col walk over, of a tensor whose innermost dimension are the
-// channels of a pixel, and whose outermost are images. Lists are of the dimensions between, innermost first.
+// The pixels over which copies of an im2col map walk. The tensor's innermost dimension is the channels of a
+// pixel, and its outermost dimension is the images. The lists have the dimensions between, innermost first.
 struct Im2col {
   std::vector<int> lower, upper;     // corners of the box of pixels, from the first and from the last pixel
   std::vector<uint32_t> steps = {};  // from a pixel to the next; empty for the recipe's element strides
 };
 
-// The tensor that cuTensorMapEncodeTiled takes, or with pixels cuTensorMapEncodeIm2col, and its address.
-// Lists run from the innermost dimension outwards.
+// The arguments of cuTensorMapEncodeTiled or, with pixels, of cuTensorMapEncodeIm2col. Lists run from the
+// innermost dimension outwards.
 struct TensorMapView {
   const TensorMapRecipe& recipe;
   Address address;
@@ -120,11 +120,11 @@ struct TensorMapView {
   std::span<const uint64_t> strides;  // bytes; of dimensions 1 to rank - 1, since dimension 0 is contiguous
   const Im2col* im2col = nullptr;     // of a recipe with pixels
 
-  // From an element, or a pixel, that a copy takes to the next.
+  // The distance from an element, or pixel, that a copy takes to the next one.
   uint32_t element_stride(size_t d) const;
 };
 
-// The same with lists of its own.
+// Like TensorMapView, but owns its lists.
 struct TensorMapArguments {
   TensorMapRecipe recipe;
   Address address = 0;
@@ -143,20 +143,20 @@ struct DeviceProperties {
   size_t memory_bytes;
   uint32_t shared_bytes_per_cta;  // the opt-in limit: 232448 on Hopper
   std::string driver;             // "CUDA 13.0" for the driver, "emulator" for the emulator
-  int ordinal = -1;               // the GPU's number; none for what is no GPU
+  int ordinal = -1;               // the GPU's number; -1 if the device is not a GPU
 };
 
-// A kernel that was loaded onto a device. Whoever loaded it owns it, and it must not outlive its device. The
-// driver keeps its code to the end of the process: unloading it would break graphs, and captures under way.
+// A kernel that was loaded onto a device. The caller of load() owns it, and it must not outlive its device.
+// The driver keeps its code until the process ends: unloading it would break graphs and captures in progress.
 class Program {
  public:
   virtual ~Program() = default;
 
-  // The driver's compiler reported this for PTX text: registers, spills, advisories. Empty for a cubin.
+  // The report of the driver's compiler for PTX text: registers, spills, advisories. Empty for a cubin.
   virtual std::string log() const { return ""; }
 };
 
-// Memory of the host that kernels of the device reach too, and that the host can read while they run and when
+// Host memory that kernels of the device can access too, and that the host can read while they run and after
 // they have failed. It must not outlive its device.
 class MappedMemory {
  public:
@@ -169,19 +169,19 @@ class MappedMemory {
   std::span<std::byte> bytes_;
 };
 
-// A reporter knows what kernels report to the host besides their results. Any thread may ask, also several at
-// once.
+// A reporter knows what kernels report to the host besides their results. Any number of threads may call it
+// at once.
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  // Lines for the error of a launch that failed or did not end, each after a line's end; empty for none.
+  // Lines for the error of a launch that failed or did not end, each after a newline. May be empty.
   virtual std::string about_failure() = 0;
-  // The device is done with what was queued somewhere. Throws Error where a kernel has reported one.
+  // The device calls this when queued work is done. Throws Error if a kernel has reported an error.
   virtual void work_done() = 0;
 };
 
-// Any thread may use it at any time, also several at once. What a thread has as its current CUDA context is
-// the same after every call as before.
+// Any number of threads may use a device at any time, even at once. A thread's current CUDA context is the
+// same after every call as before.
 class Device {
  public:
   Device() = default;
@@ -194,18 +194,18 @@ class Device {
 
   virtual DeviceProperties properties() const = 0;
 
-  // This says whether load() wants PTX text even where there is a cubin.
+  // Returns whether load() wants PTX text even if there is a cubin.
   virtual bool wants_ptx() const { return false; }
 
   // Memory. Sizes are bytes; an allocation is aligned to 256 bytes. Copies wait until the device's own stream
-  // has done what was queued there; fill() is queued there, like a launch.
+  // has done all its queued work; fill() is queued on that stream, like a launch.
   virtual Address allocate(size_t bytes) = 0;
   virtual void release(Address address) noexcept = 0;
   virtual void copy_in(Address to, const void* from, size_t bytes) = 0;
   virtual void copy_out(void* to, Address from, size_t bytes) = 0;
   virtual void fill(Address to, uint8_t value, size_t bytes) = 0;
 
-  // The same on a stream. They return at once, and the host's memory must stay as it is until they are done.
+  // The same on a stream. These return at once, and the host's memory must not change until they are done.
   virtual void queue_copy_in(Address to, const void* from, size_t bytes, Stream) { copy_in(to, from, bytes); }
   virtual void queue_copy_out(void* to, Address from, size_t bytes, Stream) { copy_out(to, from, bytes); }
   virtual void queue_fill(Address to, uint8_t value, size_t bytes, Stream) { fill(to, value, bytes); }
@@ -217,28 +217,28 @@ class Device {
   // Checks every rule of the tensor map and encodes it; Error names the rule and the numbers.
   TensorMap encode(const TensorMapView& map);
 
-  // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied. It
-  // neither waits, nor asks the driver for memory, so it may stand in a capture of the caller's.
+  // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied. The
+  // call neither waits nor allocates memory, so the caller may capture it.
   void launch(Program& program, const Launch& launch, std::span<const void* const> parameters);
 
   // The CUstream of the device's own stream, for libraries that queue work of their own there; null on a
   // device without streams.
   virtual void* stream() const { return nullptr; }
-  // Makes the device's CUDA context the calling thread's, for libraries that ask for one.
+  // Makes the device's CUDA context current in the calling thread, for libraries that need one.
   virtual void make_current() {}
 
-  // Kernels of this device may read and write the peer's memory from now on, at the addresses that it has
-  // there. Throws Error where the two are not devices of one host that reach each other.
+  // Lets kernels of this device read and write the peer's memory from now on, at the addresses that the peer
+  // uses. Throws Error unless the two are devices of one host that reach each other.
   virtual void reach(Device& peer);
 
-  // This says whether what is queued there is recorded, and not run.
+  // Returns whether work queued on the stream is recorded instead of run.
   virtual bool is_capturing(Stream) { return false; }
 
   // A stream or an event that the caller owns.
   virtual std::unique_ptr<OwnedStream> create_stream() { return std::make_unique<OwnedStream>(); }
   virtual std::unique_ptr<Event> create_event();
-  // Records what `work` queues on the stream that it is given; nothing runs yet. Throws Error on a device
-  // that cannot, and passes on what `work` throws.
+  // Records the work that `work` queues on the stream passed to it; nothing runs yet. Throws Error on a
+  // device that cannot record, and passes on what `work` throws.
   virtual std::unique_ptr<Graph> capture(const std::function<void(Stream)>& work);
 
   // Waits for all work that was queued on the device's own stream, or on another. Throws Error when a kernel
@@ -249,19 +249,19 @@ class Device {
     synchronize(limit);
   }
 
-  // The memory is zero. Throws Error on a device that has none.
+  // The memory is zeroed. Throws Error on a device without such memory.
   virtual std::unique_ptr<MappedMemory> map_memory(size_t bytes);
-  // The reporter, as long as it lives, is asked when work is done, and when a launch has failed.
+  // The reporter, as long as it lives, is called when work is done and when a launch has failed.
   void add_reporter(std::weak_ptr<Reporter> reporter);
 
-  // Calls `queue` `warm_up` times uncounted, then `count` times, and returns the device time of each of
-  // these in microseconds. Throws Error on a device whose clock says nothing about speed.
+  // Calls `queue` `warm_up` times, then `count` times, and returns the device time of each of the latter
+  // calls in microseconds. Throws Error on a device whose clock does not measure speed.
   virtual std::vector<double> time(int warm_up, int count, const std::function<void()>& queue) = 0;
 
  protected:
-  friend class LoadedKernel;  // which encodes several maps and launches, all in one scope
+  friend class LoadedKernel;  // it encodes several maps and launches, all in one scope
 
-  // While it lives, the device's CUDA context is the calling thread's; only the library's own code runs.
+  // While a Scope lives, the device's CUDA context is current, and only the library's own code runs.
   class Scope {
    public:
     explicit Scope(Device& device) : device_(device), before_(device.enter()) {}
@@ -281,12 +281,12 @@ class Device {
   virtual void launch_in_scope(Program& program, const Launch& launch,
                                std::span<const void* const> parameters) = 0;
 
-  // A scope calls these: enter() gives the thread's context of before if it was another, to which leave()
-  // goes back.
+  // A Scope calls these: enter() returns the thread's previous context if it was a different one, and leave()
+  // restores it.
   virtual std::optional<void*> enter() { return std::nullopt; }
   virtual void leave(void* /*before*/) noexcept {}
 
-  // It gives what all reporters say of a failure.
+  // Returns what all reporters say about a failure.
   std::string about_failure() const;
   void tell_work_done() const;
 

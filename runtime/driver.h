@@ -1,5 +1,5 @@
-// The CUDA driver's entry points, found in libcuda at run time: nothing of CUDA is needed to build or to
-// link.
+// The CUDA driver's entry points, found in libcuda at run time, so that building and linking do not need
+// CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
 
-// The CUDA driver API's types and values, as far as they are used here, under the names of its manual without
-// the CU_ prefixes. tests/runtime/driver_layout_test.cpp compares all of them with cuda.h.
+// The CUDA driver API's types and values that are used here, with the names of its manual but without the CU_
+// prefixes. tests/runtime/driver_layout_test.cpp compares all of them with cuda.h.
 namespace ptxbuilder::runtime::cu {
 
 enum class Status : int {
@@ -133,7 +133,7 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
-// CUDA_KERNEL_NODE_PARAMS_v2: a launch that is in a graph. One of function and kernel may be null.
+// CUDA_KERNEL_NODE_PARAMS_v2: a launch in a graph. Either function or kernel may be null.
 struct KernelNode {
   Function function;
   unsigned grid_x, grid_y, grid_z;
@@ -151,22 +151,22 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDefault = 0, kEventDisableTiming = 2;
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-// A tensor map takes elements of a type as this: 8-bit floats travel as bytes.
+// The type that a tensor map declares for elements of `type`: 8-bit floats are copied as bytes.
 TensorMapDataType data_type(DType type);
 
-// A shared library, such as libcuda, opened; it stays open until the process ends, since the driver's threads
+// An open shared library, such as libcuda. It stays open until the process ends, because the driver's threads
 // outlive every object here.
 class SharedLibrary {
  public:
   // Throws Error with the loader's reason when there is no such library.
   explicit SharedLibrary(const std::string& path);
 
-  void* find(const char* symbol) const;    // null when the driver does not have it
-  void* symbol(const char* symbol) const;  // throws Error that says which CUDA version brought it
+  void* find(const char* symbol) const;    // null when the library does not have it
+  void* symbol(const char* symbol) const;  // throws Error that names the CUDA version that added it
   [[noreturn]] void fail(std::string_view call, Status status) const;
   std::string describe(
       Status status) const;  // "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"
-  std::string explain(Status status) const;  // with what to do, where that is known
+  std::string explain(Status status) const;  // adds what to do, if that is known
 
  private:
   std::string path_;
@@ -188,7 +188,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // Calls it where a failure is an answer; the caller looks at the result.
+  // Calls it without throwing, for callers that examine the status themselves.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
   bool available() const { return function_ != nullptr; }
@@ -202,8 +202,8 @@ class Entry {
   Pointer function_;
 };
 
-// Every entry point in use. Where the driver has several versions of a call, the name says which: cuda.h
-// appends the same suffix without the caller's knowledge.
+// Every entry point in use. If the driver has several versions of a call, the name has the version's suffix,
+// which cuda.h appends through a macro.
 struct Driver {
   explicit Driver(const std::string& path = "libcuda.so.1") : loaded(path) {}
   Driver(const Driver&) = delete;
@@ -223,14 +223,14 @@ struct Driver {
   Entry<Context> ctx_set_current{loaded, "cuCtxSetCurrent"};
   Entry<Context*> ctx_get_current{loaded, "cuCtxGetCurrent"};
   Entry<Ordinal*> ctx_get_device{loaded, "cuCtxGetDevice"};
-  // Kernels that reach other GPUs need this, and nothing else does.
+  // Only kernels that reach other GPUs need this.
   Entry<Context, unsigned /*0*/> ctx_enable_peer_access{loaded, "cuCtxEnablePeerAccess",
                                                         Entry<Context, unsigned>::Need::optional};
 
   Entry<size_t*, size_t*> mem_get_info{loaded, "cuMemGetInfo_v2"};
   Entry<DevicePtr*, size_t> mem_alloc{loaded, "cuMemAlloc_v2"};
   Entry<DevicePtr> mem_free{loaded, "cuMemFree_v2"};
-  // Kernels that report need these, and nothing else does.
+  // Only kernels that report need these.
   Entry<void**, size_t, unsigned> mem_host_alloc{loaded, "cuMemHostAlloc",
                                                  Entry<void**, size_t, unsigned>::Need::optional};
   Entry<DevicePtr*, void*, unsigned /*0*/> mem_host_get_device_pointer{
@@ -263,14 +263,14 @@ struct Driver {
   Entry<float*, Event, Event> event_elapsed_time{loaded, "cuEventElapsedTime"};
   Entry<Event> event_destroy{loaded, "cuEventDestroy_v2"};
 
-  // Kernels of a library belong to no context: the driver loads them into each where they are launched.
+  // Kernels of a library have no context of their own: the driver loads them where they are launched.
   Entry<Library*, const void*, JitOption*, void**, unsigned, int* /*library options*/, void**, unsigned>
       library_load_data{loaded, "cuLibraryLoadData"};
   Entry<Kernel*, Library, const char*> library_get_kernel{loaded, "cuLibraryGetKernel"};
   Entry<Function*, Kernel> kernel_get_function{loaded, "cuKernelGetFunction"};
   Entry<int*, FunctionAttribute, Kernel, Ordinal> kernel_get_attribute{loaded, "cuKernelGetAttribute"};
   Entry<FunctionAttribute, int, Kernel, Ordinal> kernel_set_attribute{loaded, "cuKernelSetAttribute"};
-  // Since CUDA 12.4.
+  // CUDA 12.4 added this.
   Entry<Kernel, size_t, size_t*, size_t*> kernel_get_param_info{
       loaded, "cuKernelGetParamInfo", Entry<Kernel, size_t, size_t*, size_t*>::Need::optional};
   Entry<const LaunchConfig*, Function, void**, void**> launch_kernel_ex{loaded, "cuLaunchKernelEx"};

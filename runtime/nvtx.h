@@ -1,7 +1,7 @@
-// Ranges for profilers such as Nsight Systems: NVIDIA's tools extension (NVTX 3), by its protocol alone.
+// Ranges for profilers such as Nsight Systems: NVIDIA's tools extension (NVTX 3), without its headers.
 //
-// A tool names its library in NVTX_INJECTION64_PATH. The library is loaded at the first range, and puts its
-// functions into the table that it is handed; where the variable is not set, a range does nothing.
+// A tool names its library in NVTX_INJECTION64_PATH. The library is loaded at the first range and writes its
+// functions into a table that it receives. If the variable is not set, a range does nothing.
 #pragma once
 
 #include <dlfcn.h>
@@ -82,10 +82,10 @@ class NvtxTool {
 
 }  // namespace detail
 
-// A range of this thread's time. Ranges lie within each other.
+// A range of this thread's time. Ranges may be nested.
 class NvtxRange {
  public:
-  // Says whether a tool listens: else a range need not have a name.
+  // Returns whether a tool listens. If not, a range does not need a name.
   static bool is_on() { return detail::NvtxTool::here().is_there(); }
 
   explicit NvtxRange(const char* name) : is_pushed_(is_on()) {

@@ -7,8 +7,8 @@
 namespace ptxbuilder::runtime {
 
 // "cuda", the first GPU that can run `target` code ("sm_90a"); "cuda:1", the GPU of this number; "emulator",
-// to which alone `emulator` speaks; or "auto", which is "cuda" where there is such a GPU, else the emulator.
-// Throws Error that says why there is no such device.
+// the only device that `emulator` affects; or "auto", which is "cuda" if there is such a GPU, else the
+// emulator. Throws Error that says why there is no such device.
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& target = "sm_90a",
                                     const EmulatorOptions& emulator = {}, Where where = Where::here());
 

@@ -1,4 +1,4 @@
-// Kernels report this to the host in addition to their results: waits that do not end, checks that fail, and
+// Kernels report more to the host than their results: waits that do not end, checks that fail, and
 // prints.
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace ptxbuilder::runtime {
 
-// The memory that a kernel reports to, which its LoadedKernel passes to each launch, and what is in it.
+// The memory that a kernel writes its reports to. Its LoadedKernel passes the memory to each launch.
 class KernelReport final : public Reporter {
  public:
-  // The kernel has a signature().report.
+  // The kernel's signature must have a `report`.
   KernelReport(Device& device, const Signature& signature);
 
-  // It gives the memory for a launch on `grid`, which lives as long as this.
+  // Returns the memory for a launch on `grid`. The memory lives as long as this object.
   Address memory_for(Dim3 grid);
-  // Gets the lines that the kernel prints; standard output has them unless it is set.
+  // Sets the function that receives the lines that the kernel prints; without it they go to standard output.
   void on_print(std::function<void(const std::string&)> print);
 
-  // These two are what a device calls after a failure, and when work is done.
+  // The device calls these two: one after a failure, the other when work is done.
   std::string about_failure() override;
   void work_done() override;
 
@@ -32,24 +32,24 @@ class KernelReport final : public Reporter {
   struct Memory {
     Dim3 grid;  // of the last launch
     std::unique_ptr<MappedMemory> mapped;
-    uint64_t ctas;  // that it is for
+    uint64_t ctas;  // that have room in it
   };
 
   Device& device_;
   Signature signature_;
   std::mutex mutex_;
-  std::vector<Memory> memories_;  // launches take the last of them
+  std::vector<Memory> memories_;  // launches take the last one
   std::function<void(const std::string&)> print_;
 };
 
-// Tells, of the memory of a launch on `grid`, who waits for what and why; empty where nothing waits.
+// Reads from the memory of a launch on `grid` who waits for what and why. Empty when nothing waits.
 std::string describe_waits(const Signature& signature, Dim3 grid, std::span<const std::byte> memory);
 
-// The messages of a launch. `lost` had no room.
+// The messages of a launch. `lost` counts those for which there was no room.
 struct KernelMessages {
   // A message of check() or print().
   struct Message {
-    bool is_check;  // that failed
+    bool is_check;  // a check() that failed
     std::string text;
   };
   std::vector<Message> messages;
