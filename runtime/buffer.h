@@ -9,14 +9,14 @@
 
 namespace ptxbuilder::runtime {
 
-// A range of device memory that someone else owns. View{} has no memory: it is a null pointer.
+// A range of device memory that the view does not own. View{} is a null pointer.
 struct View {
   Address address = 0;
   size_t bytes = 0;
 };
 
-// Owns one allocation. Copies wait for all work that was queued before. A buffer may outlive its device,
-// but its memory does not: everything that is asked of it then throws Error.
+// Owns one allocation. Copies wait for all work that was queued before. A buffer may outlive its device, but
+// its memory does not: every use of the buffer then throws Error.
 class Buffer {
  public:
   Buffer() = default;  // no memory
@@ -36,14 +36,14 @@ class Buffer {
   Address address() const { return device_ ? all().address : 0; }
   size_t bytes() const { return view_.bytes; }
 
-  // A buffer converts to what kernel arguments take. Throws Error if it has no memory;
-  // View{} is the null pointer.
+  // A buffer converts to the View that kernel arguments take. Throws Error if it has no memory; View{} is the
+  // null pointer.
   operator View() const;                         // NOLINT: meant to be implicit
-  View part(size_t offset, size_t bytes) const;  // Throws Error when it does not lie inside.
+  View part(size_t offset, size_t bytes) const;  // Throws Error unless it is inside.
 
   void fill(uint8_t value = 0);  // queued, like a launch
 
-  // `offset` is in bytes. Throw Error when the values do not lie inside.
+  // `offset` is in bytes. Throw Error when the values exceed the buffer.
   template <std::ranges::contiguous_range Values>
   void copy_in(const Values& values, size_t offset = 0) {
     static_assert(std::is_trivially_copyable_v<std::ranges::range_value_t<Values>>);
@@ -54,7 +54,7 @@ class Buffer {
     static_assert(std::is_trivially_copyable_v<std::ranges::range_value_t<Values>>);
     copy_bytes_out(std::as_writable_bytes(std::span(values)), offset);
   }
-  // The whole buffer; throws Error when it is not a whole number of T.
+  // Returns the whole buffer. Throws Error when its size is not a multiple of sizeof(T).
   template <class T>
   std::vector<T> copy_out() const {
     std::vector<T> values(count_of(sizeof(T)));
@@ -63,7 +63,7 @@ class Buffer {
   }
 
  private:
-  View all() const;  // Throws Error where there is no memory, or no longer.
+  View all() const;  // Throws Error if the memory does not exist, or no longer.
   void copy_bytes_in(std::span<const std::byte> bytes, size_t offset);
   void copy_bytes_out(std::span<std::byte> bytes, size_t offset) const;
   size_t count_of(size_t element_bytes) const;

@@ -1,5 +1,5 @@
-// A first look at a cubin, before the driver reads it: the driver does not learn its size and trusts every
-// offset inside.
+// Checks a cubin before the driver reads it, because the driver does not know the size of the image and
+// trusts every offset in it.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace ptxbuilder::runtime {
 
 bool is_cubin(const std::string& image);  // by the ELF magic number
 
-// Throws Error when the image is not a whole CUDA ELF file, or holds no kernel of that name (which it then
-// lists).
+// Throws Error when the image is not a whole CUDA ELF file, or has no kernel of that name (the error lists
+// its kernels).
 void check_cubin(const std::string& image, const std::string& kernel);
 
 }  // namespace ptxbuilder::runtime

@@ -11,7 +11,7 @@ namespace ptxbuilder::runtime {
 class CudaContext {
  public:
   // Takes GPU `ordinal`, or the first that runs code for `target`. Throws Error when there is no driver, no
-  // such GPU, or none of that kind.
+  // GPU of that number, or no GPU that runs such code.
   explicit CudaContext(const std::string& target, const std::string& library = "libcuda.so.1",
                        std::optional<cu::Ordinal> ordinal = std::nullopt);
   ~CudaContext();
@@ -23,23 +23,23 @@ class CudaContext {
   int compute_capability() const { return compute_capability_; }
   int attribute(cu::DeviceAttribute attribute) const;
 
-  // Lets kernels of this context reach the memory of another GPU's. Throws Error where the GPUs do not reach
-  // each other.
+  // Lets kernels of this context access the memory of `peer`. Throws Error if the GPUs cannot reach each
+  // other.
   void reach(const CudaContext& peer) const;
 
-  // Makes it the calling thread's context.
+  // Makes this the calling thread's context.
   void make_current() const { driver_.ctx_set_current(context_); }
 
   enum class For : uint8_t {
-    memory,  // which belongs to this context
-    launch,  // for which any context of the same GPU will do, such as the one of the caller's stream
+    memory,  // belongs to this context
+    launch,  // any context of the same GPU will do, such as the context of the caller's stream
   };
-  // The same where the thread's will not do; gives the one of before, for leave().
+  // Does the same if the thread's context will not do, and then returns the previous one for leave().
   std::optional<cu::Context> enter(For what) const;
   void leave(cu::Context before) const noexcept { (void)driver_.ctx_set_current.status(before); }
 
-  // While it lives, the context is the calling thread's, as nearly every call of the driver needs; then the
-  // one is again that was before.
+  // While a Scope lives, the context is the calling thread's, which nearly every call of the driver needs.
+  // The destructor restores the previous context.
   class Scope {
    public:
     explicit Scope(const CudaContext& context, For what = For::memory)
@@ -55,7 +55,7 @@ class CudaContext {
     std::optional<cu::Context> before_;
   };
 
-  // Leaves the context to the end of the process: releasing it would wait for a kernel that does not end.
+  // Keeps the context until the process ends: releasing it would wait for a kernel that does not end.
   void abandon() { abandoned_ = true; }
 
  private:
@@ -69,10 +69,10 @@ class CudaContext {
 // While it lives, the calling thread may load kernels, make streams, and take, fill and free memory although
 // a stream is captured, by this thread or by another: otherwise the driver refuses that, and ends the
 // capture, where the capture was not begun as relaxed, which PyTorch's are not ("Stream Management",
-// cuThreadExchangeStreamCaptureMode). Nothing that is called under it may touch the captured stream.
+// cuThreadExchangeStreamCaptureMode). Code that runs while it lives must not touch the captured stream.
 class RelaxedCapture {
  public:
-  // Fails only where the driver has ended, which the call after it says.
+  // Fails only if the driver has shut down, which the next call of the driver reports.
   explicit RelaxedCapture(const cu::Driver& driver) noexcept
       : driver_(driver),
         is_changed_(driver.thread_exchange_capture_mode.status(&mode_) == cu::Status::success) {}
@@ -84,13 +84,13 @@ class RelaxedCapture {
 
  private:
   const cu::Driver& driver_;
-  cu::CaptureMode mode_ = cu::CaptureMode::relaxed;  // then the thread's own
+  cu::CaptureMode mode_ = cu::CaptureMode::relaxed;  // after the constructor, the thread's own
   bool is_changed_;
 };
 
-// The buffers for the log of the driver's PTX compiler and the options that hand them over. Line numbers are
-// not among them: with CU_JIT_GENERATE_LINE_INFO the compiler of driver 580.159 corrupts the heap of the
-// process within a few modules without .loc lines ("free(): invalid pointer"), whoever calls it.
+// The buffers for the log of the driver's PTX compiler and the options that pass them. Line numbers are not
+// requested: with CU_JIT_GENERATE_LINE_INFO the compiler of driver 580.159 corrupts the heap of the process
+// within a few modules without .loc lines ("free(): invalid pointer"), whoever calls it.
 class JitLog {
  public:
   JitLog();

@@ -8,15 +8,15 @@ namespace ptxbuilder::runtime {
 
 class CudaProgram final : public Program {
  public:
-  // Throws Error when the driver refuses the image, when image and sidecar do not belong together, and when
-  // the GPU cannot hold the kernel's threads, shared memory or cluster.
+  // Throws Error when the driver refuses the image, when image and sidecar do not match, and when the GPU
+  // cannot hold the kernel's threads, shared memory or cluster.
   CudaProgram(CudaQueue& queue, const std::string& image, const Signature& signature);
 
   std::string log() const override { return log_; }
   const Signature& signature() const { return signature_; }
-  // Launches take this for a function; it serves every context of the GPU.
+  // Launches take the kernel in place of a function; it is valid in every context of the GPU.
   cu::Function function() const { return reinterpret_cast<cu::Function>(kernel_); }
-  const std::string* name() const { return name_; }  // lasts as long as the queue
+  const std::string* name() const { return name_; }  // lives as long as the queue
 
  private:
   void load(const std::string& image);

@@ -218,7 +218,7 @@ class Device {
   TensorMap encode(const TensorMapView& map);
 
   // Queues one launch; `parameters[i]` points at the value of the i-th kernel parameter, which is copied. The
-  // call neither waits nor allocates memory, so the caller may capture it.
+  // call neither waits nor asks the driver for memory, so the caller may capture it.
   void launch(Program& program, const Launch& launch, std::span<const void* const> parameters);
 
   // The CUstream of the device's own stream, for libraries that queue work of their own there; null on a

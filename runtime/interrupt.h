@@ -1,12 +1,12 @@
-// A thread that runs work itself, as on the emulator, is asked to leave off by this.
+// Interrupts work that a thread runs itself, such as a launch on the emulator.
 #pragma once
 
 #include <functional>
 
 namespace ptxbuilder::runtime {
 
-// The emulator asks this now and then while the thread runs a launch whose CTAs are its own: where it gives
-// true, the launch ends as one whose time is over. An empty function asks for nothing.
+// The emulator calls the function now and then while the calling thread itself runs a launch's CTAs. If it
+// returns true, the launch ends as if its time limit had passed. An empty function turns this off.
 void interrupt_by(std::function<bool()> is_interrupted);
 
 bool is_interrupted();

@@ -1,11 +1,11 @@
-// The rules of a launch that need no device: what the kernel was compiled for, and what the hardware allows.
+// The rules of a launch that can be checked without a device: those of the signature and of the hardware.
 #pragma once
 
 #include "runtime/device.h"
 
 namespace ptxbuilder::runtime {
 
-// Throws Error when the signature itself cannot be launched: a broken sidecar.
+// Throws Error when no launch can satisfy the signature, which means that the sidecar is broken.
 void check(const Signature& signature);
 
 // Throws Error that names the kernel, the rule and the numbers (CUDA C++ Programming Guide, "Technical
@@ -13,13 +13,13 @@ void check(const Signature& signature);
 // per CTA, in bytes.
 void check(const Launch& launch, const Signature& signature, uint32_t shared_limit);
 
-// Throws Error when a cooperative launch has more CTAs than `multiprocessors` hold at once, by their threads,
-// shared memory and, where the signature has them, registers (the same).
+// Throws Error when a cooperative launch has more CTAs than `multiprocessors` hold at once. Threads, shared
+// memory and, if the signature has them, registers limit the number (the same guide).
 void check_fits_at_once(const Launch& launch, const Signature& signature, int multiprocessors);
 
-// This says whether a GPU of this compute capability (90) runs code for `target`: "sm_90" runs on 9.0 and
-// later 9.x, "sm_90a" on 9.0 alone (CUDA C++ Programming Guide, "Feature Set Compiler Targets"). Throws Error
-// when `target` is no such name.
+// Returns whether a GPU of this compute capability (90) runs code for `target`: "sm_90" runs on 9.0 and later
+// 9.x, "sm_90a" only on 9.0 (CUDA C++ Programming Guide, "Feature Set Compiler Targets"). Throws Error when
+// `target` is not the name of a target.
 bool runs_on(const std::string& target, int compute_capability);
 
 }  // namespace ptxbuilder::runtime

@@ -1,4 +1,4 @@
-// A value that the first who asks for it makes, and all others wait for.
+// A value that the first caller makes, while all other callers wait for it.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace ptxbuilder::runtime {
 
-// This is not std::call_once, through which an exception ends the process where libgcc is linked statically,
-// as in libptxbuilder.so and ptxb: pthread_once() unwinds by the libgcc_s that libc loads as well.
+// Lazy replaces std::call_once: if libgcc is linked statically, as in libptxbuilder.so and ptxb, an exception
+// through it ends the process, because pthread_once() unwinds with the libgcc_s that libc loads.
 template <class T>
 class Lazy {
  public:
-  // The value that `make` returned when it was first called. Throws what it throws; the next one to ask calls
-  // its own.
+  // Returns the value that `make` returned when it was first called. Throws what `make` throws; the next
+  // caller then calls its own `make`.
   template <class Make>
   T& get(Make&& make) {
     if (T* known = ready_.load(std::memory_order_acquire)) return *known;

@@ -19,16 +19,16 @@ namespace ptxbuilder::runtime {
 
 // A launch may choose these; block, cluster and shared memory are the kernel's own.
 struct LaunchOptions {
-  Dim3 grid = {0, 0, 0};  // CTAs; unless said, by the kernel's rule (Kernel::grid)
+  Dim3 grid = {0, 0, 0};  // CTAs; if not set, by the kernel's rule (Kernel::grid)
   bool programmatic_dependent_launch = false;
   bool cooperative = false;  // see Launch; a kernel whose signature says so is launched so in any case
-  Stream stream = {};        // the device's own unless said
+  Stream stream = {};        // the device's own unless set
 };
 
 class LoadedKernel;
 
 // Tensor maps in device memory, for a parameter of the kind tensor_map_array, of any kernel with the same
-// recipe. It outlives the launches that take it, as the memory of the tensors does.
+// recipe. The array and the memory of its tensors must outlive the launches that take the array.
 class TensorMapArray {
  public:
   size_t size() const { return buffer_.bytes() / sizeof(TensorMap); }
@@ -45,7 +45,7 @@ class TensorMapArray {
 
 // A launch whose arguments were checked, for launches that differ from it in addresses, in the values of
 // scalars and in the stream alone: they take a fraction of the host's time. Made by LoadedKernel::prepare();
-// it must not outlive its kernel, nor a move of that. Any thread may launch it at any time.
+// it must not outlive its kernel, or be used after the kernel moves. Any thread may launch it at any time.
 class PreparedLaunch {
  public:
   // Queues one launch. `values` are a scalar's bits, or the address of a pointer or tensor, by parameter; an
@@ -64,21 +64,21 @@ class PreparedLaunch {
         report_(report),
         last_(std::make_unique<Last>(arguments, report)) {}
 
-  // The driver took this at the last launch: the next one with the same addresses takes the same tensor maps.
-  // A thread that finds it taken by another makes one of its own.
+  // The values of the last launch. The next launch with the same addresses takes the same tensor maps. A
+  // thread that finds this object taken makes one of its own.
   struct Last {
     struct Map {
       size_t parameter;
-      std::optional<Address> address = {};  // for which it is encoded
+      std::optional<Address> address = {};  // for which the map is encoded
       TensorMap encoded = {};
     };
     Last(std::span<const Argument> arguments, std::optional<Address> report);
 
     std::atomic_flag taken = ATOMIC_FLAG_INIT;
-    std::vector<uint64_t> values;  // by parameter of the author's
+    std::vector<uint64_t> values;  // by the author's parameters
     std::vector<Map> maps;
-    Address report;                     // where the kernel has one more parameter, for it
-    std::vector<const void*> pointers;  // to these, by parameter
+    Address report;                     // the kernel's last parameter, if it reports
+    std::vector<const void*> pointers;  // to the values above, by parameter
   };
 
   const LoadedKernel* kernel_;
@@ -88,7 +88,7 @@ class PreparedLaunch {
   std::unique_ptr<Last> last_;
 };
 
-// It must not outlive its device. Any thread may launch it at any time, also several at once.
+// A loaded kernel must not outlive its device. Any number of threads may launch it at any time.
 class LoadedKernel {
  public:
   // `image` is a cubin or PTX text. Throws Error when the signature is not a kernel's, or when the
@@ -96,24 +96,24 @@ class LoadedKernel {
   LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
   // Reads NAME.json and the image next to it: NAME.ptx where the device wants PTX, else NAME.cubin or,
-  // without one, NAME.ptx. `path` is NAME, or one of these files; an image is taken as it is. Of an image
-  // with several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
+  // without one, NAME.ptx. `path` is NAME, or one of these files; the path of an image selects that image. If
+  // it has several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
   static LoadedKernel from_file(Device& device, const std::string& path, const std::string& kernel = "",
                                 Where where = Where::here());
 
   const Signature& signature() const { return signature_; }
 
-  // Gets each line that the kernel prints, which otherwise goes to standard output; see print() of
-  // ptxbuilder/tile/check.h. Of a kernel that prints nothing it does nothing.
+  // Sets the function that receives each line that the kernel prints. Without it, lines go to standard
+  // output; see print() of ptxbuilder/tile/check.h. Does nothing if the kernel does not print.
   void on_print(std::function<void(const std::string&)> print);
 
-  // The driver's compiler said this of PTX text; empty for a cubin.
+  // The log of the driver's compiler for PTX text; empty for a cubin.
   std::string log() const { return program_->log(); }
 
   // Queues one launch, for which tensor maps are encoded. Throws Error that names the parameter when the
   // arguments do not match the parameters in number, kind, type, rank or (if given) name, and when a tensor
   // breaks a rule of its tensor map or leaves its memory. Throws Error also when the grid is missing and the
-  // kernel has no rule for it, when the rule yields none, and when the grid is no multiple of the cluster.
+  // kernel has no rule for it, when the rule yields none, or when the grid is not a multiple of the cluster.
   void launch(const LaunchOptions& options, std::span<const Argument> arguments, Where where = Where::here());
   void launch(const LaunchOptions& options, std::initializer_list<Argument> arguments,
               Where where = Where::here()) {
@@ -130,14 +130,14 @@ class LoadedKernel {
     return tensor_maps(parameter, std::span(tensors.begin(), tensors.size()), where);
   }
 
-  // This does once for many launches what launch() checks of arguments and grid. Throws Error as it does; and
-  // when the grid is not given, since a kernel's rule may want another for other scalars, or a parameter is a
-  // struct.
+  // Checks arguments and grid like launch(), but once for many launches. Throws Error like launch(), and also
+  // when a parameter is a struct or the grid is not given: a kernel's rule may give other grids for other
+  // scalars.
   PreparedLaunch prepare(const LaunchOptions& options, std::span<const Argument> arguments,
                          Where where = Where::here()) const;
 
-  // The grid that the kernel's own rule gives for arguments that launch() takes. Throws Error where it has no
-  // rule, and when the rule yields none.
+  // Returns the grid that the kernel's own rule gives for arguments that launch() takes. Throws Error when
+  // the kernel has no rule, and when the rule yields no grid.
   Dim3 grid(std::span<const Argument> arguments, Where where = Where::here()) const;
 
  private:
@@ -159,14 +159,14 @@ class LoadedKernel {
   Device* device_;
   Signature signature_;
   std::unique_ptr<Program> program_;
-  // Offsets by parameter: of tensor maps and structs in the bytes of a launch, and of a struct's fields in
-  // it.
+  // Offsets by parameter: of tensor maps and structs in the bytes of a launch, and of fields in their
+  // struct.
   std::vector<size_t> offsets_;
   std::vector<std::vector<int>> field_offsets_;
   size_t bytes_ = 0;
   std::optional<GridRule> grid_;
   std::shared_ptr<KernelReport> report_;  // of a kernel that reports
-  int multiprocessors_ = 0;               // of the device, where there is a rule
+  int multiprocessors_ = 0;               // of the device, if there is a rule
 };
 
 }  // namespace ptxbuilder::runtime

@@ -17,8 +17,8 @@ struct AccessCost {
   int conflicts() const { return wavefronts - phases; }
 };
 AccessCost access_cost(const TiledCopy& copy);
-// This is for accesses in which each thread moves `bytes` bytes or, if `matrices` is not 0, each warp moves
-// that many matrices.
+// The cost of accesses in which each thread moves `bytes` bytes or, if `matrices` is not 0, each warp moves
+// `matrices` matrices.
 AccessCost access_cost(const ThreadAccess& access, int bytes, int matrices = 0);
 
 // The same accesses, of `bytes` bytes each, with the exchange that leaves the fewest wavefronts. They are
@@ -32,7 +32,7 @@ struct TransferPlan {
   TiledCopy copy;
   AccessCost cost;
 };
-// Chooses the instruction by which threads that hold `thread_value` in their registers write a tile to
+// Chooses the instruction with which threads that hold `thread_value` in their registers write a tile to
 // shared memory, or read it: the one with the fewest wavefronts and, among those, the fewest instructions.
 // The choice is among stmatrix or ldmatrix of 4, 2 and 1 matrices, and vectors of 16 bytes down to one
 // element. Throws Error if none fits.

@@ -17,24 +17,24 @@ class CopyAtom {
   static CopyAtom cp_async(int bytes, Where where = Where::here());
   // PTX ISA, ld and st: 1, 2, 4, 8 or 16 bytes a thread, in one access.
   static CopyAtom vector(int bytes, Where where = Where::here());
-  // PTX ISA, ldmatrix and stmatrix: 1, 2 or 4 matrices of 8 rows of 16 bytes, by the 32 lanes of a warp.
-  // Transposed, each lane holds elements of a column; of 16 bits only.
+  // PTX ISA, ldmatrix and stmatrix: the 32 lanes of a warp move 1, 2 or 4 matrices of 8 rows of 16 bytes.
+  // When transposed, each lane holds elements of a column; only for 16-bit elements.
   static CopyAtom ldmatrix(int matrices, bool transposed = false, Where where = Where::here());
   static CopyAtom stmatrix(int matrices, bool transposed = false, Where where = Where::here());
 
   Kind kind() const { return kind_; }
   bool is_matrix() const { return kind_ == Kind::ldmatrix || kind_ == Kind::stmatrix; }
-  int bytes() const { return bytes_; }  // contiguous, from one address on; 16 for matrices
+  int bytes() const { return bytes_; }  // contiguous, at one address; 16 for matrices
   int matrices() const { return matrices_; }
   bool transposed() const { return transposed_; }
   int threads() const { return is_matrix() ? 32 : 1; }
-  // The bytes of registers that a thread holds of one instruction.
+  // The bytes of registers that a thread holds for one instruction.
   int register_bytes() const { return is_matrix() ? 4 * matrices_ : bytes_; }
 
   // The elements that one instruction moves, counted row after row in elements of `type`: (lane, element) of
-  // those that a lane's address leads to, and of those in its registers, low bits first. Lanes beyond 8 a
-  // matrix repeat addresses. Throws Error for transposed elements that are not of 16 bits, and accesses below
-  // an element.
+  // the elements at a lane's address, and of the elements in its registers, low bits first. Lanes beyond 8
+  // per matrix repeat addresses. Throws Error for transposed elements that do not have 16 bits, and for
+  // accesses smaller than an element.
   Layout addressed(DType type, Where where = Where::here()) const;
   Layout held(DType type, Where where = Where::here()) const;
 

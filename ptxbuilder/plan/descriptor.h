@@ -1,5 +1,5 @@
 // Matrices in shared memory as wgmma and tcgen05 read them: the place of each element, and the descriptor
-// that says so.
+// that encodes the places.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct MatrixDescriptor {
   uint32_t base_offset = 0;          // 0 to 7; 0 where swizzle patterns start at multiples of their size
   Swizzle swizzle = Swizzle::none;   // in bits 63..62: 0 none, 1 128 B, 2 64 B, 3 32 B
 
-  // Throws Error that names the field which is no multiple of 16 bytes or does not fit.
+  // Throws Error that names the field that is not a multiple of 16 bytes or does not fit.
   uint64_t encode(Where where = Where::here()) const;
-  // These are for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, the table of its layout). Its
-  // fields are in the same bits, but bits 48..46 are 0b001, and the swizzle is bits 63..61: 0 none, 2 128 B,
-  // 4 64 B, 6 32 B.
+  // Encodes for tcgen05 (PTX ISA, "Shared memory descriptor" of tcgen05, the table of its layout). The fields
+  // are in the same bits, but bits 48..46 are 0b001, and the swizzle is bits 63..61: 0 none, 2 128 B, 4 64 B,
+  // 6 32 B.
   uint64_t encode_tcgen05(Where where = Where::here()) const;
   // Throws Error when a bit is set that must be zero.
   static MatrixDescriptor decode(uint64_t bits, Where where = Where::here());
@@ -42,7 +42,7 @@ struct MatrixDescriptor {
   // element is `bytes` wide, and k is within 32 bytes.
   uint32_t address(Major major, int bytes, int mn, int k) const;
 
-  // This explains each field in a line. Without majorness LBO and SBO are explained for both.
+  // Explains each field in a line. Without a major, LBO and SBO are explained for both.
   std::string explain() const;
   std::string explain(Major major) const;
 
@@ -53,8 +53,8 @@ struct MatrixDescriptor {
 enum class AtomOrder : uint8_t { mn_first, k_first };
 std::string_view name(AtomOrder order);  // "mn", "k"
 
-// K-major matrices go along m or n first, and MN-major ones along k. This is how TMA boxes as wide as the
-// swizzle's span lie one after the other.
+// K-major matrices go along m or n first, and MN-major ones along k. TMA boxes as wide as the swizzle's span
+// follow each other in this order.
 constexpr AtomOrder default_order(Major major) {
   return major == Major::k ? AtomOrder::mn_first : AtomOrder::k_first;
 }
@@ -95,7 +95,7 @@ class WgmmaOperand {
   int atom_stride_k() const { return linear_offset(0, atom_k()); }  // and along k
   int bytes() const { return mn_ * k_ * size_of(dtype_); }
 
-  // The first `mn` rows or columns of this one, in the same place: as the part that one instruction reads.
+  // The first `mn` rows or columns, in the same place, such as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
 
   // The place of element (mn, k), and its place without swizzle. A descriptor's start is an offset without
@@ -111,7 +111,7 @@ class WgmmaOperand {
   // jumps where an atom ends.
   int instruction_k() const { return 32 / size_of(dtype_); }
   std::vector<int> advances_k() const;
-  // This does so for each block of `block` rows or columns. Throws Error unless `block` is a multiple of
+  // Returns one for each block of `block` rows or columns. Throws Error unless `block` is a multiple of
   // atom_mn().
   std::vector<int> advances_mn(int block, Where where = Where::here()) const;
 
@@ -127,9 +127,9 @@ class WgmmaOperand {
   ComposedLayout layout_;
 };
 
-// The 32 bits that tell tcgen05.mma of .kind::f16 what it multiplies (PTX ISA, "Instruction descriptor", the
-// table for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8). What is not named here is 0: dense,
-// nothing negated, no shift.
+// The 32 bits that describe to tcgen05.mma with .kind::f16 what it multiplies (PTX ISA, "Instruction
+// descriptor", the table for .kind::tf32, .kind::f16, .kind::f8f6f4 and .kind::i8). All other fields are 0:
+// dense, nothing negated, no shift.
 //
 //   31 29 28    24 23 22    17 16      15      14 13 12 10 9   7 6 5    4 3  0
 //     0   M >> 4   0  N >> 3  B is mn  A is mn   0   B type A type 0 D type  0
@@ -137,11 +137,11 @@ struct Tcgen05Descriptor {
   DType d = DType::f32;                  // f16 is 0, f32 is 1
   DType a = DType::f16, b = DType::f16;  // f16 is 0, bf16 is 1
   Major a_major = Major::k, b_major = Major::k;
-  // The extents of D, by one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at
+  // The extents of D for one CTA: 64 rows and a multiple of 8 columns, or 128 rows and a multiple of 16; at
   // most 256 columns.
   int m = 128, n = 128;
 
-  // Throws Error that names the rule of types or shapes (PTX ISA, "Matrix Shape" of tcgen05) that is broken.
+  // Throws Error that names the rule of types or shapes (PTX ISA, "Matrix Shape" of tcgen05) that they break.
   uint32_t encode(Where where = Where::here()) const;
 };
 

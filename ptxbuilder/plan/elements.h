@@ -1,18 +1,18 @@
-// Element types that tiles hold and tensor cores multiply, but that are no device value: `shared<e4m3>(...)`.
+// Element types of tiles and tensor cores that are not types of device values: `shared<e4m3>(...)`.
 #pragma once
 
 #include "ptxbuilder/dtype.h"
 
 namespace ptxbuilder {
 
-// These are the element types as types of C++, by which tiles are declared.
+// The element types as C++ types, with which tiles are declared.
 struct tf32 {
-  static constexpr DType dtype = DType::tf32;  // f32 of which the tensor cores read the upper 19 bits
+  static constexpr DType dtype = DType::tf32;  // f32, whose upper 19 bits the tensor cores read
 };
 struct e4m3 {
   static constexpr DType dtype = DType::e4m3;
 };
-// An 8-bit float of 5 bits of exponent and 2 of mantissa.
+// An 8-bit float with 5 exponent bits and 2 mantissa bits.
 struct e5m2 {
   static constexpr DType dtype = DType::e5m2;
 };

@@ -1,5 +1,5 @@
-// Plans how the elements of a warp get from one register layout to another between its own lanes: by
-// shuffles, choices between registers and permutations of bytes. LLVM-free, so that a test can evaluate it.
+// Plans how the lanes of a warp move its elements from one register layout to another: with shuffles, choices
+// between registers and permutations of bytes. The plan needs no LLVM, so that a test can evaluate it.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
@@ -13,7 +13,7 @@ struct LaneFunction {
 
   uint32_t operator()(uint32_t lane) const;
   bool is_constant() const { return of_bit == std::array<uint32_t, 5>{}; }
-  // The number that is exclusive-ored with the lane's number itself, where the function is that.
+  // The number that the function exclusive-ors with the lane's number, if it is such a function.
   std::optional<uint32_t> butterfly() const;
   friend auto operator<=>(const LaneFunction&, const LaneFunction&) = default;
 };
@@ -36,13 +36,13 @@ struct LaneExchange {
   std::vector<Step> steps;
   std::vector<int> words;  // the steps that make the registers of the new layout
 
-  // The number of instructions of the steps, without what computes lanes and selectors, once for all
+  // The number of instructions of the steps, not counting those that compute lanes and selectors once for all
   // registers.
   int instructions() const;
 };
 
-// None where an element comes from another warp, or where what moves depends on lanes in other ways than a
-// LaneFunction says. Of elements of 1, 2 or 4 bytes, lower values in lower bytes of a register.
+// Returns nullopt if an element comes from another warp, or if the moves depend on the lane in a way that no
+// LaneFunction expresses. Elements have 1, 2 or 4 bytes; lower values are in lower bytes of a register.
 std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, const RegisterLayout& to,
                                                   int element_bytes);
 

@@ -17,20 +17,20 @@ namespace ptxbuilder {
 struct MmaRegisters {
   int warps;
   int eights;  // h is below it: 2, or 1 where there are 8 rows
-  int beside;  // 2 of accumulators, else what 4 bytes hold
+  int beside;  // 2 for accumulators, else the elements in 4 bytes
   int cols;    // of all
 };
 // The layout (thread, value) -> row * its row + col * its column.
 Layout mma_registers(MmaRegisters held, int64_t row, int64_t col);
 
-// D[m,n] += A[m,k] B[n,k] by one instruction. The layouts map (thread, value) to the element's index in a
+// D[m,n] += A[m,k] B[n,k] in one instruction. The layouts map (thread, value) to the element's index in a
 // column-major matrix: i + m j for A, C and D (m x k and m x n), and j + n k for B (n x k), as CuTe writes
-// them. A thread's values are in the order of its registers, low bits first. Operands in shared memory are
-// every thread's: stride 0.
+// them. A thread's values are in the order of its registers, low bits first. Every thread shares operands in
+// shared memory, so their thread stride is 0.
 class MmaAtom {
  public:
-  // wgmma with A and B in shared memory, or A in registers: m = 64, k = 32 bytes. Throws Error when there is
-  // no such instruction, or 8- or 32-bit elements are to be MN-major.
+  // wgmma with A and B in shared memory, or A in registers: m = 64, k = 32 bytes. Throws Error when the
+  // instruction does not exist, or when 8- or 32-bit elements would be MN-major.
   static MmaAtom wgmma(DType d, DType a, DType b, int n, Major a_major = Major::k, Major b_major = Major::k,
                        Where where = Where::here());
   static MmaAtom wgmma_a_in_registers(DType d, DType a, DType b, int n, Major b_major = Major::k,
@@ -65,12 +65,12 @@ class MmaAtom {
   const isa::Row* row_ = nullptr;
 };
 
-// A product of wgmma's over matrices in shared memory: how many instructions, and the descriptors of each.
+// A product by wgmma instructions over matrices in shared memory: their number, and the descriptors of each.
 class TiledMma {
  public:
-  // Throws Error when types or majorness are not the atom's, or an extent is no multiple of it.
+  // Throws Error when types or majors differ from the atom's, or an extent is not a multiple of the atom's.
   TiledMma(const MmaAtom& atom, const WgmmaOperand& a, const WgmmaOperand& b, Where where = Where::here());
-  // A in registers, `m` rows of it.
+  // A has `m` rows in registers.
   TiledMma(const MmaAtom& atom, int m, const WgmmaOperand& b, Where where = Where::here());
 
   const MmaAtom& atom() const { return atom_; }
@@ -81,7 +81,7 @@ class TiledMma {
   MatrixDescriptor descriptor_a(int i, int k, uint32_t start_address = 0, Where where = Where::here()) const;
   MatrixDescriptor descriptor_b(int j, int k, uint32_t start_address = 0, Where where = Where::here()) const;
 
-  // Bytes by which a descriptor's start moves on: along k, along m for A and along n for B, from the first.
+  // The bytes from a descriptor's first start to its later ones: along k, along m for A and along n for B.
   std::vector<int> advances_m(Where where = Where::here()) const;
   std::vector<int> advances_n(Where where = Where::here()) const;
   std::vector<int> advances_k_a(Where where = Where::here()) const;

@@ -1,4 +1,4 @@
-// This gives the offsets of all elements of a layout.
+// Returns the offsets of all elements of a layout.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace ptxbuilder {
 
-// They are layout(0), layout(1) and so on. What asks for many elements takes them from here mode by mode,
-// since layout({t, v}) is layout[0](t) + layout[1](v), and each evaluation walks the layout.
+// They are layout(0), layout(1) and so on. Code that needs many elements gets its offsets here mode by mode,
+// because layout({t, v}) is layout[0](t) + layout[1](v), and each evaluation walks the layout.
 inline std::vector<int64_t> offsets_of(const Layout& layout) {
   std::vector<int64_t> offsets;
   for (int64_t i = 0; i < size(layout); ++i) offsets.push_back(layout(i));

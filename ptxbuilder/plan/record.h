@@ -47,7 +47,7 @@ struct ViewRecord {
 // One copy by TMA between a view and one or more boxes of a tensor.
 struct CopyRecord {
   bool is_store = false;
-  bool is_bulk = false;  // it copies contiguous bytes, by no tensor map, and the recipe says which
+  bool is_bulk = false;  // it copies contiguous bytes without a tensor map; the recipe says which
   ViewRecord view;
   std::string map;  // the parameter's name
   TensorMapRecipe recipe;
@@ -91,7 +91,7 @@ struct LoadedWord {
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
-  std::optional<OperandRecord> a;  // none where A is in registers
+  std::optional<OperandRecord> a;  // absent if A is in registers
   OperandRecord b;
   // A's registers: for each block, four for each step; and which element of A each of their values is.
   std::vector<LoadedWord> a_words;
@@ -111,7 +111,7 @@ struct ThreadCopyRecord {
   ViewRecord view;
   DType dtype = DType::bf16;
   int threads = 0;
-  int bytes = 0;       // that lie together at an address
+  int bytes = 0;       // contiguous at an address
   int matrices = 0;    // of an ldmatrix or stmatrix; 0 if each thread makes accesses of its own
   bool trans = false;  // the instruction exchanges rows and columns
   // The address of each access, in bytes from the view's start.
@@ -167,7 +167,7 @@ struct StoreRecord {
   bool pairs = false;       // each column was made from two of the accumulators'
   int first_col = 0, cols = 0;
   ThreadCopyRecord written;  // its view is the buffer
-  // TMA stores this, from the column of the register tile that it begins with.
+  // A part that TMA stores, and the column of the register tile at which it begins.
   struct Piece {
     CopyRecord copy;
     int first_col = 0;

@@ -31,8 +31,8 @@ class RegisterLayout {
  public:
   static constexpr int kThreads = 128;
 
-  // Throws Error unless `thread_value` is for 128 threads and its values are all elements, none of them
-  // twice in a thread. Errors call the layout `name`.
+  // Throws Error unless `thread_value` is for 128 threads and its values are all elements, without repetition
+  // in a thread. Errors call the layout `name`.
   RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name = "layout",
                  Where where = Where::here());
 
@@ -72,14 +72,14 @@ class RegisterLayout {
 // The accumulators of wgmma (PTX ISA, wgmma.mma_async, "Register Fragments"), in the order of Accumulator: m
 // is a multiple of 64, n of 8. Also A of 16-bit types in registers, n being k.
 RegisterLayout wgmma_layout(int m, int n, Where where = Where::here());
-// Its reductions: one value for each of m rows, which four lanes share, or one for each of n columns.
+// Reductions of it: one value for each of m rows, which four lanes share, or one for each of n columns.
 RegisterLayout wgmma_row(int m, Where where = Where::here());
 RegisterLayout wgmma_col(int n, Where where = Where::here());
 // A of 8-bit types in registers, 64 x k: k is a multiple of 32.
 RegisterLayout wgmma_8bit(int k, Where where = Where::here());
 // A of 32-bit types, tf32: k is a multiple of 8.
 RegisterLayout wgmma_32bit(int k, Where where = Where::here());
-// That of A in registers of a type: wgmma_layout(m, k), wgmma_8bit(k) or wgmma_32bit(k), where the last two
+// The layout of A in registers for a type: wgmma_layout(m, k), wgmma_8bit(k) or wgmma_32bit(k); the last two
 // have 64 rows. Throws Error for a type that A cannot have.
 RegisterLayout wgmma_a(DType type, int m, int k, Where where = Where::here());
 // Like wgmma_layout for A of 16-bit types, but with 4 or 8 consecutive elements a thread. Narrow elements
@@ -98,8 +98,8 @@ RegisterLayout splat(TileExtent extent, Where where = Where::here());
 
 namespace detail {
 
-// f(element(thread, value)) as a sum of what each of the thread's seven bits adds and of what the value
-// adds; empty if f is not such a sum. f(0) is 0.
+// Writes f(element(thread, value)) as a sum of one term for each of the thread's seven bits and one term for
+// the value. Empty if f is not such a sum. f(0) is 0.
 struct Additive {
   std::array<int, 7> bits;
   std::vector<int> values;
@@ -108,11 +108,11 @@ std::optional<Additive> additive(const RegisterLayout& layout, const std::functi
 std::optional<Additive> additive_rows(const RegisterLayout& layout);
 std::optional<Additive> additive_cols(const RegisterLayout& layout);
 
-// Throws Error that begins with `operation` unless the part is within the tile, and has rows and a first one
-// that are multiples of 64, and columns of 8, as wgmma_layout repeats itself.
+// Throws Error that begins with `operation` unless the part is within the tile, and its first row and rows
+// are multiples of 64, and its columns multiples of 8, like the period of wgmma_layout.
 void check_part(const TilePart& part, TileExtent tile, std::string_view operation);
 
-// The bits of the thread's number that change nothing: threads that differ in them alone hold the same.
+// The bits of the thread's number that change nothing: threads that differ only in them hold equal elements.
 int replicated_bits(const RegisterLayout& layout);
 
 }  // namespace detail

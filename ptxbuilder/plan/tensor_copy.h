@@ -11,7 +11,7 @@
 
 namespace ptxbuilder {
 
-// This says what to do with an extent that is greater than its tile but not a multiple of it.
+// The treatment of an extent that is greater than its tile but not a multiple of the tile.
 enum class Rounding : uint8_t { refuse, down, up };
 
 // Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
@@ -74,17 +74,17 @@ class TensorCopy {
   DType dtype() const { return dtype_; }
   Swizzle swizzle() const { return swizzle_; }
   const std::vector<int64_t>& extents() const { return extents_; }
-  int bytes() const;  // of the tile: what a barrier has to expect
+  int bytes() const;  // of the tile: the bytes that a barrier must expect
 
-  // The recipe by which the tensor map is encoded, innermost dimension first (signature.h).
+  // The recipe with which the tensor map is encoded, innermost dimension first (signature.h).
   TensorMapRecipe recipe() const;
   int map_rank() const { return static_cast<int>(map_.size()); }
   int box_bytes() const;
   // The boxes, in one part unless divided() made more.
   const TmaBoxes& boxes() const { return boxes_; }
 
-  // The same copy, divided into `parts` parts of equally many boxes, one part for each CTA to fetch. Throws
-  // Error when it cannot be divided like that.
+  // The same copy, divided into `parts` parts with the same number of boxes, one part for each CTA to fetch.
+  // Throws Error when the boxes cannot be divided that way.
   TensorCopy divided(int parts, Where where = Where::here()) const;
 
   // Maps element (i, j, ...) of the tile to its place in shared memory, in elements. The layout has one
@@ -92,10 +92,10 @@ class TensorCopy {
   // parts, the innermost first.
   ComposedLayout shared_layout() const;
 
-  // The launch passes this for a tensor of `extents` and `strides`, which are in elements and outermost
-  // first. The result is innermost first: the shape, and the strides in bytes of all dimensions but the
-  // innermost. Throws Error when a stride is not a multiple of 16 bytes, or that of the last dimension is not
-  // 1.
+  // The shape and strides that the launch passes for a tensor of `extents` and `strides`, which are in
+  // elements and outermost first. The result is innermost first: the shape, and the strides in bytes of all
+  // dimensions but the innermost. Throws Error when a stride is not a multiple of 16 bytes, or that of the
+  // last dimension is not 1.
   struct MappedTensor {
     std::vector<uint64_t> shape, strides;
   };

@@ -1,5 +1,5 @@
-// A plan of where each access of a thread to shared memory begins. It consists of one composed layout, and
-// of what the thread and the access each contribute to the address.
+// A plan of where each access of a thread to shared memory begins. The plan is one composed layout, and the
+// parts that thread and access each contribute to the address.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ ComposedLayout in_bytes(const ComposedLayout& elements, int element_bytes);
 struct Exchange {
   int thread_bit, access_bit;
 
-  // This says whether a thread exchanges accesses.
+  // Returns whether a thread exchanges accesses.
   bool concerns(int64_t thread) const { return (thread & thread_bit) != 0; }
   // The access that a thread makes as the i-th.
   int made(int64_t thread, int i) const { return concerns(thread) ? i ^ access_bit : i; }
 };
 
-// The places in shared memory that the accesses of threads begin at.
+// The places in shared memory at which the accesses of threads begin.
 class ThreadAccess {
  public:
   // `memory` maps (row, column) to an element, counted from a start that is aligned to the swizzle's
@@ -34,7 +34,7 @@ class ThreadAccess {
 
   int threads() const { return static_cast<int>(of_thread_.size()); }
   int accesses() const { return static_cast<int>(accesses_.size()); }
-  // Where the i-th access that a thread makes begins, in bytes from the start.
+  // The start of the i-th access that a thread makes, in bytes from the start of the tile.
   int64_t address(int thread, int i) const;
 
   // The same accesses with an exchange. Returns nullopt if XOR with a constant cannot bring the exchange
@@ -42,8 +42,8 @@ class ThreadAccess {
   std::optional<ThreadAccess> exchanged(Exchange exchange) const;
   const std::optional<Exchange>& exchange() const { return exchange_; }
 
-  // This says how the thread and the access make up an address, for code that emits it. With a split, the
-  // address is
+  // The way in which thread and access make up an address, for code that emits it. With a split, the address
+  // is
   //   swizzle(of_thread + inside[i]) + outside[i].
   // of_thread is the sum of bits[b] over all bits b that are set in the thread's number or, without `bits`,
   // the offset that memory().layout() gives for the thread's element. If `apart`, of_thread and inside[i]

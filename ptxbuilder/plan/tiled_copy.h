@@ -1,4 +1,4 @@
-// Copies of tiles by many threads: a copy instruction, who holds which element, and where each is in memory.
+// Copies of tiles by many threads: the instruction, the elements of each thread, and their addresses.
 #pragma once
 
 #include "ptxbuilder/layout/swizzle.h"
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder {
 
-// A layout of (thread, value) -> element of a tile, as MmaAtom has them, repeated: `count` times, each `step`
+// Repeats a layout of (thread, value) -> element of a tile, such as an MmaAtom's, `count` times, each `step`
 // elements further on. Threads are repeated for more warps, values for more instructions; a step of 0 gives
 // several threads the same elements.
 struct Repeat {
@@ -16,11 +16,11 @@ struct Repeat {
 Layout repeated(const Layout& thread_value, const std::vector<Repeat>& threads,
                 const std::vector<Repeat>& values);
 
-// The same layout where its rows x cols elements are the corner of a tile with `tile_rows` rows.
+// The same layout when its rows x cols elements are the corner of a tile with `tile_rows` rows.
 Layout within_rows(const Layout& thread_value, int64_t rows, int64_t cols, int64_t tile_rows);
 
-// The division of a row-major tile when `threads` threads share it: `elements` contiguous ones at a time,
-// neighbouring threads side by side along the rows. Throws Error when the tile has no such division.
+// The division of a row-major tile when `threads` threads share it: `elements` contiguous elements at a time,
+// with neighbouring threads adjacent along the rows. Throws Error when the tile has no such division.
 Layout threads_along_rows(int64_t rows, int64_t cols, int64_t threads, int64_t elements,
                           Where where = Where::here());
 
@@ -34,7 +34,7 @@ class TiledCopy {
   // `thread_value` counts elements down the columns of the tile that `memory` maps: (row, column) -> element,
   // from a start that is aligned to the swizzle's pattern. The values of a thread are in the order of its
   // registers. Threads of warps are consecutive. Throws Error that names the thread and the access whose
-  // elements do not lie together in memory, or are not aligned.
+  // elements are not contiguous in memory, or not aligned.
   TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, const ComposedLayout& memory,
             Where where = Where::here());
 
@@ -51,7 +51,7 @@ class TiledCopy {
   // the tile, and as coordinates (row, column).
   const Layout& first_elements() const { return first_; }
   Layout coordinates() const;
-  // The place of an access: what the instruction is given, in bytes from the tile's start.
+  // The address of each access, as the instruction takes it, in bytes from the tile's start.
   const ThreadAccess& access() const { return *access_; }
   int64_t address(int thread, int access) const { return access_->address(thread, access); }
 

@@ -46,7 +46,7 @@ struct TmaBoxes {
       start = N::add(start, N::multiply(by, I(digit.step)));
       box.bytes = N::add(box.bytes, N::multiply(by, I(digit.bytes)));
     };
-    // Digits that run through all their values within a part depend on i alone, so the host knows them. The
+    // Digits that run through all their values within a part depend only on i, so the host knows them. The
     // others are the digits of `rest`, which depends on the part too.
     int each = boxes_of_part();
     size_t next = 0;
@@ -75,7 +75,7 @@ struct MulticastGroups {
   // group is this one, shifted by the rank of that group's first CTA.
   uint32_t first_mask = 1;
 
-  // The groups of a cluster of these extents whose CTAs differ along the axes alone.
+  // The groups of a cluster of these extents whose CTAs differ only along the axes.
   static MulticastGroups along(const std::array<int, 3>& extents, const std::array<bool, 3>& axes) {
     MulticastGroups groups{extents, axes, 1};
     for (size_t axis = 0; axis < 3; ++axis) {

@@ -6,11 +6,11 @@ struct dl_find_object;
 #ifdef __cplusplus
 extern "C" {
 #endif
-// glibc's own function, which needs no lock; NULL where it has none, and until this library's constructors
-// run.
+// glibc's own function, which takes no lock; NULL if glibc does not have it, and until this library's
+// constructors run.
 extern int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found)
     __attribute__((visibility("hidden")));
-// 0, and what is loaded at the address; -1 where that is nothing, or has no table for the unwinder.
+// Returns 0 and the object loaded at the address, or -1 if there is none or it has no unwind table.
 int _dl_find_object(void* address, struct dl_find_object* found);
 #ifdef __cplusplus
 }

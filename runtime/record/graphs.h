@@ -1,5 +1,5 @@
-// Graphs that a program launches: what is wanted of one is launched part by part, so that each kernel has
-// its own state of memory before and after.
+// Graphs that a program launches. A graph with wanted kernels is launched part by part, so that the memory
+// before and after each wanted kernel can be recorded.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::record {
 
-// The driver's own calls for it; a driver that lacks one has its graphs reported and not recorded.
+// The driver's own calls on graphs. If the driver lacks one, graphs are reported but not recorded.
 struct GraphCalls {
   cu::Status (*clone)(cu::Graph*, cu::Graph) = nullptr;
   cu::Status (*destroy)(cu::Graph) = nullptr;
@@ -32,10 +32,10 @@ class Graphs {
 
   void instantiated(cu::GraphExec exec, cu::Graph graph);  // or updated to this graph
   void kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::KernelNode* kernel);
-  void changed(cu::GraphExec exec);  // by a call about which nothing more is known
+  void changed(cu::GraphExec exec);  // by a call whose effect is unknown
   void destroyed(cu::GraphExec exec);
 
-  // Launches it whole, or its parts, by the driver's call, which may be that of the thread's default stream.
+  // Launches the graph whole or in parts with `call`, which may be the call for the thread's default stream.
   using Call = cu::Status (*)(cu::GraphExec, cu::Stream);
   cu::Status launch(cu::GraphExec exec, cu::Stream stream, Call call);
 
@@ -48,7 +48,7 @@ class Graphs {
 
   Recorder& recorder_;
   GraphCalls driver_;
-  // Copies of what the program has instantiated, which may destroy its own; null where it is not known.
+  // Copies of the graphs that were instantiated, since the program may destroy its own; null if unknown.
   std::map<cu::GraphExec, cu::Graph> kept_;
 };
 

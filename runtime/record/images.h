@@ -1,4 +1,4 @@
-// The PTX of what a program gives to the driver: texts, fatbins, and cubins whose PTX is known otherwise.
+// Finds the PTX of images that a program loads: texts, fatbins, and cubins whose PTX is known.
 #pragma once
 
 #include <filesystem>
@@ -11,10 +11,10 @@
 
 namespace ptxbuilder::runtime::record {
 
-// A module or a library, as it was loaded.
+// The image of a module or a library, as the program loaded it.
 struct Image {
   std::string_view bytes;                             // PTX text, a fatbin or a cubin
-  std::shared_ptr<const std::string> kept = nullptr;  // these, unless they are a part of the program
+  std::shared_ptr<const std::string> kept = nullptr;  // owns `bytes`, unless they are part of the program
 
   static Image of(std::string bytes) {
     auto kept = std::make_shared<const std::string>(std::move(bytes));
@@ -22,19 +22,19 @@ struct Image {
   }
 };
 
-// It finds what cuModuleLoadData() and the like are given: a text that ends with a zero, a cubin, a fatbin,
-// or a wrapper around one, which all say how long they are.
+// Returns the image that `data` points to, as cuModuleLoadData() takes it: a text that ends with a zero, a
+// cubin, a fatbin, or a wrapper around a fatbin, whose lengths all follow from their contents.
 Image image_at(const void* data);
 
 class PtxSources {
  public:
-  // Folders in which the PTX next to a .cubin file is that cubin's, as in Triton's cache.
+  // In these folders, the PTX next to a .cubin file is the PTX of that cubin, as in Triton's cache.
   explicit PtxSources(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
-  // A linker has made this cubin of that PTX.
+  // Notes that a linker made this cubin from this PTX.
   void linked(std::string cubin, std::string ptx) { linked_[std::move(cubin)] = std::move(ptx); }
 
-  // The PTX text in which the kernel is. Throws Error that says what there is in its place, and what to do.
+  // Returns the PTX text that has the kernel. Throws Error that says what was found instead.
   std::string find(const Image& image, const std::string& kernel) const;
 
  private:

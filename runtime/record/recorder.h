@@ -1,6 +1,6 @@
-// A recorder keeps what a program tells the driver of its modules, memory and tensor maps; of launches that
-// are wanted, a folder each, which `ptxb sim` runs: NAME.ptx, launch.json, and the bytes of buffers before
-// and after.
+// A recorder tracks the modules, memory and tensor maps of a program through its calls of the driver. For
+// each wanted launch it writes a folder that `ptxb sim` runs: NAME.ptx, launch.json, and the bytes of buffers
+// before and after the launch.
 #pragma once
 
 #include <array>
@@ -22,16 +22,16 @@
 
 namespace ptxbuilder::runtime::record {
 
-// A module, a library, a function or a kernel: a handle of the driver's.
+// A driver handle of a module, a library, a function or a kernel.
 using Handle = const void*;
 
 struct Wanted {
   std::filesystem::path folder = "ptxb-record";
-  std::string kernel = {};     // a part of its name, as its author or as the PTX wrote it; "" for all
+  std::string kernel = {};     // a part of its name, demangled or as in the PTX; "" for all
   uint64_t launches = 10;      // the most that are recorded
   uint64_t bytes = 256 << 20;  // of one allocation; of a larger one as much from where a pointer points on
   std::vector<std::filesystem::path> ptx = {};
-  // They are those that `ptxb record` has set in the environment.
+  // Returns the options that `ptxb record` has set in the environment.
   static Wanted from_environment();
 };
 
@@ -56,7 +56,7 @@ struct LaunchShape {
   cu::Stream stream = nullptr;
 };
 
-// The bytes of all parameters, where a launch has them in its "extra"; null where it has a list.
+// Returns the bytes of all parameters if the launch passes them in its "extra", null if it passes a list.
 const std::byte* packed(void** parameters, void** extra);
 
 struct RecordedMap {
@@ -76,21 +76,21 @@ class Recorder {
   void released(Address address) { allocations_.erase(address); }
   void encoded(const void* map, RecordedMap recorded);
 
-  // These are called before a launch, and after it. `parameters` are pointers to each, or null where `packed`
-  // has all of them.
+  // begin() is called before a launch, and end() after it. `parameters` holds a pointer to each parameter, or
+  // is null when `packed` has them all.
   struct Launch;
   std::shared_ptr<Launch> begin(Handle function, const LaunchShape& shape, void** parameters,
                                 const std::byte* packed);
   void end(Launch& launch);
 
-  // True of a kernel that begin() would record.
+  // Returns whether begin() would record the kernel.
   bool wants(Handle function);
   bool is_capturing(cu::Stream stream) const;
-  void passed(size_t launches) { seen_ += launches; }  // none of which is wanted
+  void passed(size_t launches) { seen_ += launches; }  // counts unwanted launches
   // Says once why something is not recorded.
   void note(const std::string& kernel, const std::string& why);
 
-  // This is reported when the program ends.
+  // Returns the report that is printed when the program ends.
   std::string summary() const;
 
  private:
