@@ -20,18 +20,18 @@ std::string to_string(PtxasVersion version);  // "13.0.88"
 
 // A message of ptxas that needs to be explained.
 struct Advisory {
-  std::string_view code;         // "C7510", by which a kernel waives it; "" for messages that have none
+  std::string_view code;         // "C7510", with which a kernel waives it; "" for messages without a code
   std::string_view phrase;       // a part of the message that no other message has
-  std::string_view opcode;       // the instruction it is about, where ptxas may leave out the line; else ""
+  std::string_view opcode;       // the instruction it is about, if ptxas may omit the line; else ""
   std::string_view explanation;  // the cause and the remedy
 };
 
-// The row whose phrase is in `message`, or null. Messages are known by their words because their codes move:
-// C7519 is an injected arrive in ptxas 13.0 and a divergent path, which 13.0 calls C7520, in 13.5. `code` is
-// that of 13.0.
+// The row whose phrase is in `message`, or null. Messages are identified by their words because their codes
+// change: C7519 is an injected arrive in ptxas 13.0 and a divergent path, which 13.0 calls C7520, in 13.5.
+// `code` is the code of 13.0.
 const Advisory* find_advisory(std::string_view message);
 
-// This lists every message that is explained.
+// Returns every message that is explained.
 std::span<const Advisory> advisories();
 
 }  // namespace ptxbuilder

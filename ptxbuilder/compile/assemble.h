@@ -1,4 +1,4 @@
-// Makes a checked cubin of PTX text: ptxas, its messages and the cache together.
+// Makes a checked cubin from PTX text: combines ptxas, its messages and the cache.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace ptxbuilder {
 
-// A cubin, and what is known of it.
+// A cubin and the facts about it.
 struct Assembled {
   std::string cubin;  // an ELF file
-  std::string log;    // ptxas's own words
+  std::string log;    // the output of ptxas
   Notes notes;
   uint32_t registers = 0;    // per thread, of the entry that uses most
   uint32_t spill_bytes = 0;  // stored and loaded
   uint32_t stack_bytes = 0;
-  std::vector<PossibleDefect> defects;  // of this ptxas, that the text has the instruction for and no waiver
+  std::vector<PossibleDefect> defects;  // of this ptxas, for which the text has the instruction but no waiver
   bool from_cache = false;
   std::string
       cache_problem;  // why the result could not be stored; "" when it was, or when no cache was asked for
@@ -34,18 +34,18 @@ struct Assembled {
 // The options of assemble().
 struct AssembleOptions {
   PtxasOptions ptxas;
-  std::vector<std::string> waived;  // see check() and waiver_names(); no part of the cache's key
-  // It gets what ptxas made before check() may refuse it.
+  std::vector<std::string> waived;  // see check() and waiver_names(); not part of the cache's key
+  // Receives the result of ptxas before check() may refuse it.
   std::function<void(const Assembled&)> made = nullptr;
 };
 
-// Throws Error when ptxas rejects the text, and when check() does. `cache` may be null. A cache that cannot
-// be written is no error: see cache_problem. Safe from many threads at once, with one `ptxas` and one
+// Throws Error when ptxas rejects the text, and when check() does. `cache` may be null. An unwritable
+// cache is not an error: see cache_problem. Safe from many threads at once, with one `ptxas` and one
 // `cache`.
 Assembled assemble(const Ptxas& ptxas, Cache* cache, const std::string& ptx,
                    const AssembleOptions& options = {});
 
-// One text of those that are assembled at once.
+// One of the texts that are assembled at once.
 struct AssembleJob {
   std::string ptx;
   AssembleOptions options;
@@ -57,7 +57,7 @@ std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas,
                                                              std::span<const AssembleJob> jobs,
                                                              unsigned threads = 0);
 
-// This is for callers who need all results: throws one Error that tells every failure.
+// Returns all results, or throws one Error that lists every failure.
 std::vector<Assembled> assemble_all(const Ptxas& ptxas, Cache* cache, std::span<const AssembleJob> jobs,
                                     unsigned threads = 0);
 

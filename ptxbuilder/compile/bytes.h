@@ -1,4 +1,4 @@
-// Reading of a binary file, which checks that it does not end before.
+// Reads parts of a binary file and checks that the file is long enough.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace ptxbuilder {
 // Throws Error "offset 0x10: what".
 [[noreturn]] void fail_at(size_t offset, const std::string& what);
 
-// `what` is what the bytes are. Throws Error where the file does not have them.
+// Returns the bytes, which errors call `what`. Throws Error if the file is too short.
 std::string_view part_of(std::string_view file, size_t offset, uint64_t bytes, const char* what);
 
-// A structure of the file.
+// Reads a structure from the file.
 template <class T>
 T read_at(std::string_view file, size_t offset, const char* what) {
   T value;

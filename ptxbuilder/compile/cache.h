@@ -34,21 +34,21 @@ class Cache {
     std::string log;
     bool operator==(const Entry&) const = default;
   };
-  // This counts the entries on disk, and the loads that found one.
+  // The number of entries on disk, and of loads that found an entry.
   struct Statistics {
     std::string directory;
     uint64_t entries = 0, bytes = 0;  // on disk now
     uint64_t limit_bytes = 0;
     uint64_t hits = 0, misses = 0, corrupt = 0;  // loads through this object; a corrupt entry is also a miss
   };
-  // verify() returns this.
+  // The result of verify().
   struct Verification {
-    uint64_t entries = 0;              // looked at
+    uint64_t entries = 0;              // that were read
     std::vector<std::string> removed;  // "NAME: what was wrong with it"
   };
   using Key = Sha256::Digest;
 
-  // Touches no file: the first store() is what reports a directory that cannot be used.
+  // Does not touch any file: the first store() reports a directory that cannot be used.
   Cache();
   explicit Cache(Options options);
 
@@ -63,7 +63,7 @@ class Cache {
   // while the directory exceeds its limit. Throws Error when the directory cannot be written.
   void store(const Key& key, const Entry& entry);
 
-  // Gives the entry, or what `make` returns, which is stored. A directory that cannot be written is no error.
+  // Returns the entry, or stores and returns the result of `make`. An unwritable directory is not an error.
   struct Made {
     Entry entry;
     bool from_cache = false;

@@ -1,4 +1,4 @@
-// The whole way from a kernel, or a module, to what is launched: PTX, a cubin, and sidecars.
+// Compiles a kernel or a module all the way to the files of a launch: PTX, a cubin, and sidecars.
 #pragma once
 
 #include <functional>
@@ -20,26 +20,26 @@ namespace ptxbuilder {
 
 // The options of a compilation.
 struct CompilerOptions {
-  bool assemble = true;    // false: PTX alone, which the driver's JIT or the emulator takes
-  bool else_ptx = false;   // PTX alone also where no ptxas is found; one that is named must be there
+  bool assemble = true;    // false: only PTX, which the driver's JIT or the emulator takes
+  bool else_ptx = false;   // also only PTX if no ptxas is found; a named ptxas must exist
   std::string ptxas = {};  // a file; else PATH, CUDA_PATH and /usr/local are searched
   bool cache = true;       // keep PTX and cubins on disk
   Cache::Options cache_options = {};
   PtxasOptions ptxas_options = {};
   std::string keep = {};      // a folder for every stage of a kernel (stages.h); "" for none
-  std::string nvdisasm = {};  // by which its SASS is kept; "" to look for one
-  // Is called with a kernel's PTX ahead of ptxas.
+  std::string nvdisasm = {};  // the tool that makes the kept SASS; "" to search for it
+  // Is called with a kernel's PTX before ptxas runs.
   std::function<void(const std::string& ptx, const Signature& signature)> generated = {};
 };
 
 // A compiled kernel.
 struct Compiled {
-  Signature signature;  // with what ptxas said of registers, spills and stack
+  Signature signature;  // with the registers, spills and stack that ptxas reported
   std::string ir;       // LLVM IR, on request
   std::string ptx;
   std::string cubin;  // empty when not assembled
   Assembled assembled;
-  KeptStages kept;  // where CompilerOptions::keep asks for them
+  KeptStages kept;  // if CompilerOptions::keep is set
 
   // The time of each of the two steps.
   struct Milliseconds {
@@ -47,12 +47,12 @@ struct Compiled {
   } milliseconds;
 };
 
-// A module that others wrote. What is no fault there, though it would be one of a Kernel's, is in `notes` as
-// sentences: spills, stack, and what will be otherwise than the module says.
+// A foreign module. Problems that would be errors in a Kernel but not in a module are sentences in `notes`:
+// spills, stack, and differences from the module.
 struct CompiledModule {
   std::string ptx;
   std::string cubin;                  // empty when not assembled
-  std::vector<ModuleKernel> kernels;  // with what ptxas said, where a signature is known
+  std::vector<ModuleKernel> kernels;  // with the reports of ptxas, if a signature is known
   Assembled assembled;
   std::vector<std::string> notes;
 };
@@ -67,17 +67,17 @@ class Compiler {
   // and stack are errors unless the kernel waives them.
   Compiled compile(Kernel kernel, bool with_ir = false, Where where = Where::here()) const;
 
-  // The kernel of `original` by another PTX text, which has to ask the same of a launch; with what ptxas says
-  // of this text. Throws Error from ptxas as above, unless `waived` names it.
+  // Returns the kernel of `original` with another PTX text, which must need the same of a launch, and with
+  // the reports of ptxas on this text. Throws Error from ptxas as above, unless `waived` names the cause.
   Compiled replaced(const Compiled& original, std::string ptx,
                     const std::vector<std::string>& waived = {}) const;
 
-  // A module of somebody else's, in LLVM's IR; `name` is what errors call it. Throws Error as ptx_of_ir()
-  // does, and from ptxas for its advisories, unless `waived` names them; spills and stack become notes,
-  // unless `waived` names these.
+  // Compiles a foreign module in LLVM's IR. Errors call it `name`. Throws Error as ptx_of_ir() does, and from
+  // ptxas for its advisories, unless `waived` names them; spills and stack become notes, unless `waived`
+  // names them too.
   CompiledModule compile_ir(std::string_view ir, const std::string& name, const ModuleOptions& options = {},
                             const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
-  // This compiles a module in memory, which stays as it is; its kernels are those of signatures_of().
+  // Compiles a module in memory without changing it. The kernels are those of signatures_of().
   CompiledModule compile(const llvm::Module& module, const ModuleOptions& options = {},
                          const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
 
@@ -89,7 +89,7 @@ class Compiler {
   const Ptxas* ptxas() const { return ptxas_ ? &*ptxas_ : nullptr; }
   const std::string& why_no_ptxas() const {
     return why_no_ptxas_;
-  }  // empty where it was found, or not wanted
+  }  // empty if ptxas was found, or if it was not needed
   Cache* cache() const { return cache_.get(); }
 
  private:
@@ -106,13 +106,13 @@ class Compiler {
   std::string why_no_ptxas_;
 };
 
-// Writes NAME.ptx and NAME.json, and NAME.cubin and NAME.ll if there are such, into a folder, which it
-// makes if need be. Returns the names of the files. Throws Error when one cannot be written.
+// Writes NAME.ptx and NAME.json, and NAME.cubin and NAME.ll if they exist, into a folder, which it creates if
+// necessary. Returns the names of the files. Throws Error when a file cannot be written.
 std::vector<std::string> write_files(const Compiled& compiled, const std::string& folder);
 
-// This does the same with a module: NAME.ptx, NAME.cubin, and the sidecars that are known, under the names of
-// ptxbuilder/sidecar.h. Removes the module's sidecars of before that are known no longer. Throws Error also
-// where a file that is no sidecar has such a name.
+// Writes the files of a module: NAME.ptx, NAME.cubin, and the sidecars that are known, under the names of
+// ptxbuilder/sidecar.h. Removes earlier sidecars of the module that are no longer known. Throws Error also if
+// a file that is not a sidecar has such a name.
 std::vector<std::string> write_files(const CompiledModule& compiled, const std::string& name,
                                      const std::string& folder);
 

@@ -1,4 +1,4 @@
-// ELF files, and what a cubin, which is one, says of its kernels.
+// Reads ELF files, and the resources of kernels in cubins, which are ELF files.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ struct ElfSection {
   uint32_t info = 0;
 };
 
-// The sections that have content in the file, which is of 64 bits and little-endian. Throws Error that names
-// the offset and the rule where the file breaks one.
+// Returns the sections that have content in the file, which must be 64-bit and little-endian. Throws Error
+// that names the offset and the rule if the file breaks a rule.
 std::vector<ElfSection> sections_of_elf(std::string_view file);
 
-// The resources that a thread of a kernel takes.
+// The resources that a thread of a kernel uses.
 struct CubinResources {
   uint32_t registers = 0, stack_bytes = 0;
 };
 
-// This reads a kernel in a cubin, as its section .nv.info says; zeros where it says nothing. Throws Error for
-// a broken cubin.
+// Reads the resources of a kernel from the section .nv.info of a cubin; zeros if it does not give them.
+// Throws Error for a broken cubin.
 CubinResources cubin_resources(std::string_view cubin, std::string_view kernel);
 
 }  // namespace ptxbuilder

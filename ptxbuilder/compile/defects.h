@@ -1,4 +1,4 @@
-// Known defects of ptxas itself, which makes wrong code from right PTX, and the kernels that they can hit.
+// Known defects of ptxas, which then makes wrong code from correct PTX, and the kernels that they affect.
 #pragma once
 
 #include <string>
@@ -12,23 +12,23 @@ namespace ptxbuilder {
 
 // A defect of some versions of ptxas.
 struct Defect {
-  std::string_view name;         // by which a kernel waives the warning: "wgmma-a-registers"
+  std::string_view name;         // with which a kernel waives the warning: "wgmma-a-registers"
   PtxasVersion since, fixed_in;  // the first version with it, and the first without
-  std::string_view instruction;  // which one it needs, in words; "" where nobody knows, and no PTX tells
+  std::string_view instruction;  // the one it needs, in words; "" if unknown, so that PTX does not show it
   std::string_view description;  // one sentence
   std::string_view remedy;       // what to do, as a sentence
   std::string_view source;       // where it was reported
 
-  // This says whether a version of ptxas has the defect.
+  // Returns whether a version of ptxas has the defect.
   bool is_in(PtxasVersion version) const { return since <= version && version < fixed_in; }
 };
 
-// It gives all published ones that are known here.
+// Returns all published defects that are known here.
 std::vector<Defect> all_defects();
-// They are those that `version` has; none where none is known.
+// Returns the known defects that `version` has.
 std::vector<Defect> known_defects(PtxasVersion version);
 
-// This is a defect for which a PTX text has the instruction.
+// A defect whose instruction a PTX text contains.
 struct PossibleDefect {
   Defect defect;
   PtxasVersion version = {};  // that has it
@@ -39,7 +39,7 @@ struct PossibleDefect {
   std::string text() const;  // sentences, for a warning
 };
 
-// They are what `version` may do wrong with `ptx`. Defects whose instruction nobody knows are not among them.
+// Returns the defects of `version` that may affect `ptx`, except defects whose instruction is unknown.
 std::vector<PossibleDefect> possible_defects(std::string_view ptx, PtxasVersion version);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// Maps the lines of a PTX text to the C++ lines that made them, as its `.loc` and `.file` directives tell.
+// Maps the lines of a PTX text to the C++ lines that made them, using its `.loc` and `.file` directives.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ class LineMap {
   LineMap& operator=(const LineMap&) = delete;
 
   // The nearest `.loc` at or before `ptx_line` (counted from 1) in the same function (PTX ISA, "Debugging
-  // Directives: .loc"); an unknown line where there is none.
+  // Directives: .loc"); an unknown line if there is none.
   SourceLine at(int ptx_line) const;
 
   // The PTX line of the first instruction in `function` whose opcode is `opcode` or continues it after a dot,
@@ -38,8 +38,8 @@ class LineMap {
 
  private:
   struct Line {
-    std::string_view text;  // without comments; into text_
-    int function = -1;      // index into functions_; -1 outside of all
+    std::string_view text;  // without comments; points into text_
+    int function = -1;      // index into functions_; -1 outside all functions
     int file = 0;           // of the `.loc` in force, 0 when there is none
     unsigned line = 0;
   };

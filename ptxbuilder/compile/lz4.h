@@ -1,4 +1,4 @@
-// LZ4's block format, in which fatbins keep code where nvcc was asked for speed.
+// LZ4's block format, in which fatbins hold code that nvcc compressed for speed.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// The bytes that a block unpacks to, which must be `size` bytes (LZ4 Block Format Description, 2022). Throws
-// Error that names the byte of the block and the rule that it breaks.
+// Unpacks a block, which must give `size` bytes (LZ4 Block Format Description, 2022). Throws Error that names
+// the byte of the block and the rule that the block breaks.
 std::string unpack_lz4(std::string_view block, size_t size);
 
 }  // namespace ptxbuilder

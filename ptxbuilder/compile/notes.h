@@ -20,14 +20,14 @@ std::string_view name(Severity);  // "info", "warning", "error", "fatal"
 struct Note {
   Severity severity = Severity::info;
   std::string code;      // "C7510" as ptxas 13.0 numbers it (see find_advisory); "" when the message has none
-  std::string text;      // in ptxas's words
-  std::string function;  // where the message names one
+  std::string text;      // as ptxas wrote it
+  std::string function;  // if the message names one
   int ptx_line = 0;      // counted from 1; 0 when unknown
   SourceLine source;     // the C++ line that made ptx_line
   std::string
       opcode;  // set when ptxas gave no line: then ptx_line is the first such instruction of the function
   std::string explanation;  // the cause and the remedy; "" when the message is not a known one
-  int count = 1;            // how often the message came for this C++ line
+  int count = 1;            // how often ptxas gave the message for this C++ line
 };
 
 // The resources that one function uses, from the lines that `ptxas -v` prints.
@@ -42,10 +42,10 @@ struct FunctionUse {
   uint32_t shared_bytes = 0;  // static
 };
 
-// Everything that ptxas said of one text.
+// All messages and resource uses that ptxas reported for one text.
 struct Notes {
   std::vector<Note>
-      messages;  // duplicates collapsed, in the order of their first coming; statistics left out
+      messages;  // with duplicates collapsed, in the order of their first occurrence; without the statistics
   std::vector<FunctionUse> functions;
 
   std::string entry() const;     // the name of the first entry that was compiled, or ""
@@ -56,7 +56,7 @@ struct Notes {
 };
 
 // `log` is the text that ptxas wrote to standard error, or the driver to CU_JIT_INFO_LOG_BUFFER and
-// CU_JIT_ERROR_LOG_BUFFER; `ptx` the text it was about, from which the C++ lines are taken.
+// CU_JIT_ERROR_LOG_BUFFER; `ptx` is the text that it compiled, from which the C++ lines are taken.
 Notes parse_notes(std::string_view log, std::string_view ptx);
 
 // "ptxas error at gemm.cpp:41: <text> (PTX line 812). <explanation>"
@@ -64,13 +64,13 @@ std::string to_string(const Note& note);
 
 // Something that costs a kernel its speed: a C75xx advisory, spilled registers, or a stack.
 struct Cost {
-  std::string waiver;  // the name by which it is waived
+  std::string waiver;  // the name with which a kernel waives it
   std::string text;    // its line, its cause and what to do, as sentences
 };
 std::vector<Cost> costs_of(const Notes& notes);
 
-// The names that check() takes in `waived`: the codes C7504 to C7520, "spills", "stack", and those of defects
-// of ptxas (defects.h), about which check() says nothing.
+// The names that check() takes in `waived`: the codes C7504 to C7520, "spills", "stack", and the names of
+// defects of ptxas (defects.h), which check() does not report.
 std::vector<std::string> waiver_names();
 
 // Throws Error when costs_of() the notes are not all waived, which lists each with the name by which a kernel

@@ -1,4 +1,4 @@
-// NVIDIA's disassembler: finds it, turns a cubin into SASS as text.
+// Finds NVIDIA's disassembler, and turns a cubin into SASS text with it.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace ptxbuilder {
 
-// nvdisasm is looked for in these places: where ptxas is, and in the wheels nvidia-cuda-nvdisasm and triton
-// of the Pythons on `search.path`, which keep it in lib/python*/{site,dist}-packages next to their bin.
+// Returns the files to try for nvdisasm: in the folders of ptxas, and in the wheels nvidia-cuda-nvdisasm and
+// triton of the Pythons on `search.path`, in lib/python*/{site,dist}-packages next to their bin.
 std::vector<std::string> nvdisasm_candidates(const PtxasSearch& search);
 
 class Nvdisasm {
  public:
-  // Throws Error that says where it looked, and how to get one.
+  // Throws Error that says where it searched for nvdisasm, and how to get nvdisasm.
   explicit Nvdisasm(const PtxasSearch& search = PtxasSearch::from_environment());
 
   const std::string& path() const { return path_; }
 
-  // All code of a cubin. With `ptx_lines`, comments give the lines of the PTX that it was assembled from,
-  // where the cubin has them (PtxasOptions::line_info). Throws Error when nvdisasm does.
+  // Returns all code of a cubin. With `ptx_lines`, comments give the lines of its PTX if the cubin has them
+  // (PtxasOptions::line_info). Throws Error when nvdisasm fails.
   std::string disassemble(std::string_view cubin, bool ptx_lines = false) const;
-  // It prints the same with a table of the registers that are alive at each instruction, a sign for each, and
-  // without lines (analysis/sass_registers.h). Throws as disassemble() does.
+  // Returns the same without lines, but with a table of the registers that are live at each instruction, one
+  // sign for each register (analysis/sass_registers.h). Throws as disassemble() does.
   std::string life_ranges(std::string_view cubin) const;
 
  private:

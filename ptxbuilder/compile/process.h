@@ -14,9 +14,9 @@ struct ProcessResult {
   std::string messages;  // what it wrote to standard error
 };
 
-// Runs arguments[0], a path, with `input` as standard input, and waits for its end. The program may also open
-// /dev/stdin and /dev/stdout, in both of which it can seek. Safe from many threads at once. Throws Error when
-// the program cannot be started or has not ended after `time_limit`; it is then killed and reaped.
+// Runs arguments[0], a path, with `input` as standard input, and waits until it ends. The program may also
+// open /dev/stdin and /dev/stdout and seek in both. Safe from many threads at once. Throws Error when the
+// program cannot be started or has not ended after `time_limit`; it is then killed and reaped.
 ProcessResult run_process(const std::vector<std::string>& arguments, std::string_view input,
                           std::chrono::milliseconds time_limit);
 

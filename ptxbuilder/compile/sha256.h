@@ -9,14 +9,14 @@
 
 namespace ptxbuilder {
 
-// SHA-256 of bytes that come in parts (FIPS 180-4).
+// SHA-256 of bytes that are passed in parts (FIPS 180-4).
 class Sha256 {
  public:
   using Digest = std::array<uint8_t, 32>;
 
-  // This appends bytes to those that are hashed.
+  // Appends bytes to the input of the hash.
   void update(std::string_view bytes);
-  Digest finish();  // to be called once, last
+  Digest finish();  // must be called once, last
 
  private:
   void block(const uint8_t* bytes);

@@ -1,4 +1,4 @@
-// Every stage of a kernel is a file in one folder, for who looks at what LLVM and ptxas made of it.
+// Writes every stage of a kernel to one folder, to show what LLVM and ptxas made of the kernel.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace ptxbuilder {
 
-// Files that are written into a folder, which is made if need be.
+// Writes files into a folder, which it creates if necessary.
 class FolderWriter {
  public:
-  // Throws Error where the folder cannot be made, as write() does where the file cannot be written.
+  // Throws Error if the folder cannot be made; write() throws Error if the file cannot be written.
   explicit FolderWriter(const std::string& folder);
 
-  // Writes nothing where there is no content.
+  // Writes nothing if the content is empty.
   void write(const std::string& name, std::string_view content);
   void remove(const std::string& name) const;  // what an earlier run left there, if anything
 
@@ -24,8 +24,8 @@ class FolderWriter {
   std::filesystem::path folder_;
 };
 
-// NAME.ll is the kernel's LLVM IR, NAME.lowered.ll the same after LLVM's passes, from which code generation
-// selects instructions; NAME.ptx, NAME.cubin, NAME.sass and NAME.log, which has ptxas' words, follow.
+// NAME.ll is the kernel's LLVM IR. NAME.lowered.ll is the IR after LLVM's passes, from which code generation
+// selects instructions. NAME.ptx, NAME.cubin, NAME.sass and NAME.log, the output of ptxas, follow.
 struct KeptStages {
   std::vector<std::string> files;
   std::vector<std::string> missing;  // "gemm.sass: no nvdisasm, ...": which stage is not there, and why

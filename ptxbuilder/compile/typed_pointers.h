@@ -1,4 +1,4 @@
-// In text of before LLVM 15, pointers say what they point to: this takes it away.
+// Removes the pointee types that pointers have in IR text from before LLVM 15.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder {
 
-// Returns the text with `ptr` and `ptr addrspace(N)` in place of typed pointers, as `i32*`, `%struct.P
-// addrspace(3)*` and `void (i8*, ...)*`, which LLVM 17 and later do not read. Lines stay where they are.
+// Returns the text with `ptr` and `ptr addrspace(N)` in place of typed pointers such as `i32*`, `%struct.P
+// addrspace(3)*` and `void (i8*, ...)*`, which LLVM 17 and later do not read. Line numbers do not change.
 std::string without_typed_pointers(std::string_view ir);
 
 }  // namespace ptxbuilder
