@@ -31,7 +31,7 @@ void CudaProgram::load(const std::string& image) {
     throw Error(fmt::format("the image of kernel '{}', {} B, is neither a cubin nor PTX text",
                             signature_.kernel, image.size()));
   // Never freed for PTX: the library stays loaded, and the driver writes to the log whenever it compiles the
-  // text, which is once for each context.
+  // text, once for each context.
   auto log = std::make_unique<JitLog>();
   cu::Library library = nullptr;
   Status status = driver_.library_load_data.status(&library, image.c_str(), log->options(), log->values(),
@@ -42,7 +42,7 @@ void CudaProgram::load(const std::string& image) {
       throw Error(fmt::format("the image has no kernel '{}': the sidecar belongs to another image",
                               signature_.kernel));
   }
-  // Brings it into the device's own context now, rather than at the first launch.
+  // Loads the kernel into the device's own context now rather than at the first launch.
   cu::Function loaded = nullptr;
   if (status == Status::success) status = driver_.kernel_get_function.status(&loaded, kernel_);
   if (!cubin) log_ = log->information();
@@ -55,7 +55,7 @@ void CudaProgram::load(const std::string& image) {
       status == Status::out_of_memory ? Error::Kind::out_of_memory : Error::Kind::compile);
 }
 
-// The sidecar's parameters against those the image was compiled with, where the driver tells them.
+// Compares the sidecar's parameters with those of the image, if the driver reports them.
 void CudaProgram::check_parameters() const {
   if (!driver_.kernel_get_param_info.available()) return;
   size_t offset = 0, size = 0;
@@ -78,7 +78,7 @@ void CudaProgram::check_threads() const {
                             signature_.kernel, signature_.threads, most));
 }
 
-// Beyond 48 KB a kernel has to ask (CUDA C++ Programming Guide, "Shared Memory", compute capability 9.0).
+// More than 48 KB must be requested (CUDA C++ Programming Guide, "Shared Memory", compute capability 9.0).
 void CudaProgram::reserve_shared_memory() const {
   const uint64_t fixed = static_cast<uint64_t>(attribute(FunctionAttribute::shared_size_bytes));
   const auto limit = static_cast<uint64_t>(

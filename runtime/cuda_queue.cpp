@@ -12,8 +12,8 @@ namespace {
 using cu::Status;
 using std::chrono::milliseconds;
 
-// Asks again and again, at growing distances of at most 1/8 of the time waited so far: the driver's own waits
-// have no limit. Gives not_ready when `limit` has passed.
+// Polls at growing intervals of at most 1/8 of the time waited so far, because the driver's own waits have no
+// limit. Returns not_ready when `limit` has passed.
 template <class Query>
 Status poll(Query&& query, milliseconds limit) {
   using Clock = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// Defines what a device without streams has: one queue, in which everything runs in order.
+// Defines streams and events for a device without streams: one queue, in which everything runs in order.
 #include "runtime/device.h"
 
 #include "runtime/tensor_map.h"
@@ -6,7 +6,7 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// Whoever comes later in the one queue comes after the event.
+// In the single queue, later work always runs after the event.
 class InOrderEvent final : public Event {
  public:
   explicit InOrderEvent(Device& device) : device_(device) {}

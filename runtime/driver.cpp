@@ -6,7 +6,7 @@
 namespace ptxbuilder::runtime::cu {
 namespace {
 
-// The caller can do this about a status, where that is known; empty otherwise.
+// Returns what the caller can do about a status, if that is known, or an empty text.
 const char* advice(Status status) {
   switch (status) {
     case Status::no_device:

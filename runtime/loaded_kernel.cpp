@@ -13,8 +13,8 @@
 namespace ptxbuilder::runtime {
 namespace {
 
-// A launch has this on the stack: beyond it, it takes memory from the heap. A kernel's parameters have 4 KB,
-// or since PTX 8.1 some 32 KB.
+// A launch uses this much of the stack; larger launches take memory from the heap. A kernel's parameters have
+// 4 KB, or about 32 KB since PTX 8.1.
 constexpr size_t kStackBytes = 8192;
 
 bool is_missing(Dim3 grid) { return grid.x == 0 && grid.y == 0 && grid.z == 0; }
@@ -41,8 +41,8 @@ std::string names(std::span<const Parameter> parameters) {
   return text;
 }
 
-// Calls `refuse` with what is wrong with an argument for `parameter`, one of `all`: of a kernel's parameters,
-// or of a struct's fields.
+// Calls `refuse` with the fault of an argument for `parameter`, which is one of `all`: a kernel's parameters,
+// or a struct's fields.
 template <class Refuse>
 void check_argument(const Parameter& parameter, const Argument& argument, const char* all_are,
                     std::span<const Parameter> all, Refuse&& refuse) {
@@ -66,7 +66,7 @@ void check_argument(const Parameter& parameter, const Argument& argument, const 
                        names(parameter.fields), argument.fields->size()));
 }
 
-// Takes a flag that nobody has, and gives it back.
+// Takes a flag if it is free, and releases it.
 struct Taken {
   explicit Taken(std::atomic_flag& the_flag)
       : flag(the_flag), is_mine(!flag.test_and_set(std::memory_order_acquire)) {}
@@ -134,7 +134,7 @@ LoadedKernel LoadedKernel::from_file(Device& device, const std::string& path, co
   }
 }
 
-// The values of a launch's parameters: pointers to them, as the driver takes them, and the bytes of those
+// The values of a launch's parameters: pointers to them, as the driver takes them, and the bytes of values
 // that an argument does not hold itself.
 class LoadedKernel::Values {
  public:
@@ -308,7 +308,7 @@ void LoadedKernel::on_print(std::function<void(const std::string&)> print) {
   if (report_) report_->on_print(std::move(print));
 }
 
-// The last one of a kernel that reports is the runtime's own.
+// If a kernel reports, its last parameter is the runtime's own.
 std::span<const Parameter> LoadedKernel::authors_parameters() const {
   return std::span(signature_.parameters).first(signature_.parameters.size() - (report_ ? 1 : 0));
 }

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::runtime {
 
-// A library of its own, which a program may leave out: ptxbuilder::emulator has the linker take it.
+// The emulator is a separate library that a program may omit; ptxbuilder::emulator links it.
 [[gnu::weak]] std::unique_ptr<Emulator> open_emulator(const EmulatorOptions&);
 
 std::unique_ptr<Device> open_device(const std::string& name, const std::string& target,

@@ -126,7 +126,7 @@ class Writer {
   std::set<uint32_t> seen_;
 };
 
-// The slices of a warp in the order of time: an inner one begins after its outer one and ends before it.
+// The slices of a warp in order of time: an inner slice begins after its outer slice and ends before it.
 void write_regions(Writer& writer, uint64_t track, const std::vector<Profile::Region>& regions) {
   std::vector<const Profile::Region*> open;
   auto close = [&](int depth) {
@@ -141,7 +141,7 @@ void write_regions(Writer& writer, uint64_t track, const std::vector<Profile::Re
   close(0);
 }
 
-// Spans of one name and CTA that are open at once lie on tracks of their own, as slices of one track nest.
+// Spans of one name and CTA that are open at once get separate tracks, since slices of one track nest.
 void write_spans(Writer& writer, uint64_t& uuid, const Profile& profile) {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<std::pair<uint64_t, double>>> tracks;  // until when
   std::map<uint32_t, uint32_t> multiprocessors;

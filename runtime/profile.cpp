@@ -15,7 +15,7 @@ namespace ptxbuilder::runtime {
 namespace {
 
 using namespace profile_format;
-using Recorded = profile_format::Event;  // which is not the runtime's own Event
+using Recorded = profile_format::Event;  // not the runtime's own Event
 
 const ProfileFormat& format_of(const Signature& signature) {
   if (!signature.profile)
@@ -48,9 +48,9 @@ double nanoseconds_between(uint64_t from, uint64_t to) {
   return static_cast<double>(static_cast<int64_t>(to - from));
 }
 
-// Multiprocessors count clocks of their own. All tick alike, as the time that they share shows; that time
-// ticks more coarsely, so a reading of it lags by up to a tick, and the one that lags least aligns a
-// multiprocessor.
+// Each multiprocessor counts its own clock. The shared timer shows that all clocks tick at the same rate. The
+// timer ticks more coarsely, so its readings lag by up to one of its ticks, and the reading that lags least
+// aligns a multiprocessor.
 class Clocks {
  public:
   explicit Clocks(const std::vector<Header>& headers) {
@@ -85,8 +85,8 @@ class Clocks {
   std::map<uint32_t, Anchor> anchors_;
 };
 
-// An event has the low bits of its clock. Those of a warp's leader come in order; lanes that went apart may
-// record a little before one that counted ahead of them.
+// An event holds the low bits of its clock. Events of a warp's leader are in order; diverged lanes may record
+// slightly earlier times than the event before them.
 class Unwrapped {
  public:
   explicit Unwrapped(uint64_t first) : clock_(first) {}
@@ -100,7 +100,7 @@ class Unwrapped {
   uint64_t clock_;
 };
 
-// Recording takes so many clocks: for an event, and in an empty region.
+// The clocks that recording takes: for an event, and in an empty region.
 struct Cost {
   double event = 0, empty_region = 0;
 
@@ -117,13 +117,13 @@ struct Cost {
   }
 };
 
-// Makes a track's regions and marks of its events.
+// Makes a track's regions and marks from its events.
 class TrackReader {
  public:
   TrackReader(Profile::Track& track, double period, const Cost& cost)
       : track_(track), period_(period), cost_(cost) {}
 
-  // `value` is that of a mark.
+  // `value` is the value of a mark.
   void take(const Recorded& event, double time, uint32_t value) {
     const uint32_t name = event.name - 1u;
     switch (event.kind) {
@@ -149,7 +149,7 @@ class TrackReader {
     }
   }
 
-  // Ends with the warp what is still open.
+  // Ends the regions that are still open when the warp ends.
   void finish() {
     while (!open_.empty()) close(track_.end, false);
   }
@@ -158,7 +158,7 @@ class TrackReader {
   struct Open {
     size_t region;
     uint64_t seen;     // events before its content
-    double inner = 0;  // the net time of the regions right in it
+    double inner = 0;  // the net time of the regions directly in it
   };
 
   void mark(uint32_t name, double time, double value) {
@@ -166,7 +166,7 @@ class TrackReader {
     track_.marks.push_back({name, time, value});
   }
 
-  // An end whose begin was lost, or is that of lanes that have gone apart, ends nothing.
+  // An end whose begin was lost, or was recorded by diverged lanes, ends nothing.
   void end(uint32_t name, double time) {
     if (std::none_of(open_.begin(), open_.end(),
                      [&](const Open& open) { return track_.regions[open.region].name == name; }))
@@ -182,7 +182,7 @@ class TrackReader {
     region.end = std::max(time, region.begin);
     region.ended = ended;
     const double cost = cost_.empty_region + static_cast<double>(seen_ - open.seen) * cost_.event;
-    // A region is as long as those in it, also where recording took less than it does as a rule.
+    // A region is at least as long as the regions in it, even if recording took less than usual.
     const double whole = region.end - region.begin;
     region.net = std::clamp(whole - period_ * cost, std::min(open.inner, whole), whole);
     if (!open_.empty()) open_.back().inner += region.net;
@@ -195,14 +195,14 @@ class TrackReader {
   uint64_t seen_ = 0;
 };
 
-// It is one end of a span of a CTA, which a name and a number tell apart from others.
+// One end of a span of a CTA. A name and a number distinguish spans.
 struct SpanEnd {
   uint32_t cta, name, number;
   double time;
   bool begins;
 };
 
-// One that ends nothing is left out: the warps of a warpgroup may all tell of one end.
+// Ends without an open span are ignored: all warps of a warpgroup may record the same end.
 std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector<Profile::Track>& tracks) {
   std::map<uint32_t, double> last;  // by CTA
   for (const Profile::Track& track : tracks) last[track.cta] = std::max(last[track.cta], track.end);
@@ -224,7 +224,7 @@ std::vector<Profile::Span> spans_of(std::vector<SpanEnd> ends, const std::vector
   return spans;
 }
 
-// A role is a region of its name that is in no other.
+// A role is an outermost region with the role's name.
 bool is_role(const Profile& profile, const Profile::Track& track, const Profile::Region& region) {
   return track.role >= 0 && region.depth == 0 &&
          profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
@@ -317,7 +317,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
             event.name > format.names.size())
           refuse(fmt::format("event {} of warp {} is of kind {} and name {}", events.size(), indices[n],
                              static_cast<int>(event.kind), event.name));
-        if (e + units_of(event.kind) > count) return;  // the room ended in its midst
+        if (e + units_of(event.kind) > count) return;  // the event did not fit completely
         Timed timed{event, clock.next(event.clock), 0};
         if (has_value(event.kind)) timed.value = at<Recorded>(memory, from + ++e).clock;
         events.push_back(timed);
@@ -340,11 +340,11 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
     last = n == 0 ? track.end : std::max(last, track.end);
     profile.recorded += track.recorded;
     profile.lost += track.lost;
-    // Events that went apart have a quarter of the room.
+    // Events of diverged lanes have a quarter of the room.
     if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.events}, 4 * uint64_t{h.apart}});
     profile.tracks.push_back(std::move(track));
   }
-  // Loops that wait have more or fewer turns another time.
+  // Loops that wait have a different number of iterations in each run.
   profile.wanted = static_cast<uint32_t>(std::min(2 * wanted, most_events((all - kCalibrationUnits) / part)));
   for (Profile::Track& track : profile.tracks) {
     track.begin -= first, track.end -= first;
@@ -369,7 +369,7 @@ std::vector<Profile::Row> Profile::rows() const {
     f.times.push_back(time);
     f.total += time;
   };
-  std::map<uint32_t, std::pair<double, double>> ctas;  // from where to where
+  std::map<uint32_t, std::pair<double, double>> ctas;  // begin and end
   for (const Track& track : tracks) {
     auto& [begin, end] = ctas.try_emplace(track.cta, track.begin, track.end).first->second;
     begin = std::min(begin, track.begin), end = std::max(end, track.end);
@@ -384,7 +384,7 @@ std::vector<Profile::Row> Profile::rows() const {
     }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
-      if (has_role && region.depth == 0) {  // what is before a role or after it is no part of it
+      if (has_role && region.depth == 0) {  // time before or after a role is not part of it
         paths = {""};
         if (&region == &*role) add("", region.net);
         continue;
@@ -438,7 +438,7 @@ std::string Profile::summary() const {
   for (const Row& row : all) width = std::max({width, row.role.size(), row.region.size() + 2});
   text += fmt::format("{:{}} {:>9} {:>12} {:>8} {:>11} {:>11}\n", "role, region", width, "count", "total",
                       "share", "p50", "p95");
-  double covered = 0;  // of the role's time, by regions that lie in no other
+  double covered = 0;  // of the role's time, by its outermost regions
   for (size_t i = 0; i < all.size(); ++i) {
     const Row& row = all[i];
     text += fmt::format("{:{}} {:9} {:>12} {:7.1f}% {:>11} {:>11}\n",

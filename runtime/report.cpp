@@ -75,7 +75,7 @@ std::string filled(const Site& site, const ReportedMessage& message) {
   return text;
 }
 
-// A warp of a launch that waits.
+// A waiting warp of a launch.
 struct Waiting {
   uint32_t warp;  // in its CTA
   Slot slot;
@@ -83,7 +83,7 @@ struct Waiting {
   std::string role;
 };
 
-// This is what the slots of a launch tell.
+// The contents of the slots of a launch.
 class Picture {
  public:
   Picture(const Signature& signature, Dim3 grid, std::span<const std::byte> memory)
@@ -102,7 +102,7 @@ class Picture {
       else if (slot.state == WarpState::runs)
         ++running_;
     }
-    // Waits over their limit come first: they are why others wait.
+    // Waits over their limit are listed first, because other warps wait for them.
     std::stable_sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
       return (a.slot.state == WarpState::waits) > (b.slot.state == WarpState::waits);
     });
@@ -186,7 +186,7 @@ class Picture {
   }
 
   std::string mbarrier(const Waiting& w) const {
-    // An H100 reads it as 0.
+    // An H100 reads the barrier's word as 0.
     if (w.slot.word == 0)
       return fmt::format("mbarrier {}: the device does not show what it lacks", object(w));
     if (!is_initialised(w))
@@ -221,20 +221,20 @@ class Picture {
     return text;
   }
 
-  // Each CTA adds 1 to the counter, and the first what lacks to 2^31 (GridBarrier::sync).
+  // Each CTA adds 1 to the counter, and the first CTA adds the rest up to 2^31 (GridBarrier::sync).
   static uint64_t missing_ctas(const Waiting& w) {
     constexpr uint64_t kAll = uint64_t{1} << 31;
     const uint64_t come = w.slot.word & (kAll - 1);
     return come > kAll / 2 ? kAll - come : w.slot.expected - come;
   }
 
-  // A barrier that was never initialised, or was written over.
+  // Returns false if a barrier was never initialised, or was overwritten.
   static bool is_initialised(const Waiting& w) {
     const MbarrierWord m = decode(w.slot.word);
     return (w.slot.word & 1) == 0 && m.expected > 0 && m.pending <= m.expected;
   }
 
-  // The roles of the CTA's warps that have ended, but those that still wait.
+  // The roles of the CTA's warps that have ended, except roles that still wait.
   std::string gone(uint32_t cta) const {
     std::string roles;
     for (const ProfileFormat::Role& role : report_.roles) {
@@ -314,16 +314,16 @@ class Picture {
   size_t running_ = 0;
 };
 
-// Tiles by the elements that their threads have reported.
+// Builds tiles from the elements that their threads have reported.
 class PrintedTiles {
  public:
-  // A tile is among the messages where its first element came.
+  // A tile takes its place among the messages from its first element.
   void take(const ReportedMessage& message, std::vector<KernelMessages::Message>& messages) {
     for (const uint64_t word : message.values) {
       if (!(word & kIsElement)) continue;
       const TileElementWord e = tile_element(word);
       const Source source{message.site, message.cta, message.thread / 128};
-      // The second value of one place is of the next time that the warpgroup printed it.
+      // A second value for the same place belongs to the warpgroup's next print.
       const uint32_t turn = turns_[{source, e.row, e.col}]++;
       const auto [place, is_new] = numbers_.try_emplace({source, turn}, tiles_.size());
       if (is_new) {

@@ -18,21 +18,21 @@ constexpr uint64_t kSmallMemory = 128 * 1024;  // bytes
 
 using Breach = std::optional<TensorMapBreach>;
 
-// `nearest` has the legal values near the one that is there, the best first.
+// `nearest` has the legal values near the present value, the best first.
 template <class... Args>
 Breach breaks(const char* member, int index, std::vector<uint64_t> nearest,
               fmt::format_string<Args...> format, Args&&... args) {
   return TensorMapBreach{member, index, std::move(nearest), fmt::format(format, std::forward<Args>(args)...)};
 }
 
-// The remainder by a power of two, without a division: every launch asks it of each address and stride.
+// `of` must be a power of two, so no division is needed: each launch checks every address and stride.
 bool is_multiple(uint64_t value, uint64_t of) { return (value & (of - 1)) == 0; }
 
 uint64_t round_down(uint64_t value, uint64_t to) { return value / to * to; }
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-// The multiples of `to` next to `value`, the higher first: a box that is rounded up still takes all that it
-// should, and a stride is padded. 0 is not offered as the lower.
+// The multiples of `to` next to `value`, the higher first: a box that is rounded up still covers all its
+// elements, and a stride is padded. 0 is not offered as the lower one.
 std::vector<uint64_t> multiples(uint64_t value, uint64_t to) {
   std::vector<uint64_t> both = {round_up(value, to)};
   if (value >= to) both.push_back(round_down(value, to));
@@ -45,7 +45,7 @@ std::string neighbours(uint64_t value, uint64_t to) {
   return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
 }
 
-// Addresses and strides: 16 bytes, or 32 where the map interleaves by 32.
+// Addresses and strides are multiples of 16 bytes, or of 32 if the map interleaves by 32.
 uint64_t alignment(const TensorMapRecipe& recipe) { return recipe.interleave == Interleave::b32 ? 32 : 16; }
 
 const char* alignment_reason(const TensorMapRecipe& recipe) {
@@ -132,7 +132,7 @@ Breach strides_breach(const TensorMapView& a) {
       return breaks("strides", i, {kStrideEnd - align},
                     "the stride of dimension {}, {} B, is not below 2^40 B; at most {} B", i + 1, stride,
                     kStrideEnd - align);
-    // Any dimension but the first may be the slowest, so each is held against the row alone. An interleaved
+    // Any dimension but the first may be the slowest, so each is compared only with the row. An interleaved
     // row is not contiguous, and a dimension of one element is never stepped along. A pixel may overlap the
     // next ones, as a window's line does.
     const bool is_held =

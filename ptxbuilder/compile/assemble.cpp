@@ -57,7 +57,7 @@ std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas,
         results[i] = assemble(ptxas, cache, jobs[i].ptx, jobs[i].options);
       } catch (const Error& error) {
         results[i] = error;
-      } catch (const std::exception& error) {  // out of memory, say; it must not end the thread
+      } catch (const std::exception& error) {  // such as out of memory; it must not end the thread
         results[i] = Error(error.what());
       }
     }

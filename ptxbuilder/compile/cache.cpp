@@ -37,7 +37,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
-// Tells damage, not malice: eight bytes at a step, so that a load is not held up by it.
+// Detects damage, not malice. It takes eight bytes at a step, so that it does not delay loads.
 uint64_t checksum(std::string_view bytes, uint64_t hash) {
   auto mix = [&](uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -78,8 +78,8 @@ class File {
   throw Error(fmt::format("cache {}: {} failed: {}", directory, step, std::strerror(errno)));
 }
 
-// The whole file, or nothing when it cannot be read or is no entry's, such as a pipe, at which opening would
-// wait, or a file that takes memory without end. Marks it as used now.
+// Returns the whole file, or nullopt when it cannot be read or is not an entry's, such as a pipe, on which
+// opening would block, or a file without end. Marks the file as used now.
 std::optional<std::string> read_file(const std::string& path, bool touch) {
   constexpr off_t kMost = off_t{1} << 30;
   File file(path, O_RDONLY | O_NONBLOCK);
@@ -95,11 +95,11 @@ std::optional<std::string> read_file(const std::string& path, bool touch) {
     at += n;
   }
   bytes.resize(at);
-  if (touch) futimens(file.number(), nullptr);  // fails where one may only read: then the entry keeps its age
+  if (touch) futimens(file.number(), nullptr);  // fails in a read-only cache: then the entry keeps its age
   return bytes;
 }
 
-// This says what is wrong with `bytes` as the file of `name` (64 hex digits and suffix); "" when it is sound.
+// Returns the fault of `bytes` as the file of `name` (64 hex digits and suffix), or "" if there is none.
 std::string damage(const std::string& bytes, const std::string& name) {
   Header header;
   const Header expected;
@@ -124,7 +124,7 @@ struct Found {
 };
 
 // The entries of the directory, and the left-over temporary files in it. Files that vanish meanwhile, because
-// another process removes them, are passed over.
+// another process removes them, are skipped.
 void scan(const std::string& directory, std::vector<Found>& entries, std::vector<fs::path>& abandoned) {
   std::error_code error;
   const auto stale = fs::file_time_type::clock::now() - temporary_lifetime;
@@ -173,7 +173,7 @@ Cache::Cache(Options options) : options_(std::move(options)) {}
 Cache::Key Cache::key(std::span<const std::string_view> parts) {
   Sha256 hash;
   auto add = [&](std::string_view part) {
-    hash.update(fmt::format("{}:", part.size()));  // so that no two lists of parts read the same
+    hash.update(fmt::format("{}:", part.size()));  // so that different lists of parts have different input
     hash.update(part);
   };
   add(format_version);

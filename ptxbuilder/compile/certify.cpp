@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// This gives what ptxas says against a module; "" where it takes it.
+// Returns the objection of ptxas to a module, or "" if ptxas accepts it.
 std::string refusal(const Ptxas& ptxas, const std::string& module) {
   try {
     ptxas.assemble(module);
@@ -34,7 +34,7 @@ std::string at(const isa::Target& target, int ptx_version) {
   return fmt::format("for {} and PTX {}", target.name, isa::version_text(ptx_version));
 }
 
-// This says what is wrong with the row before ptxas sees it; "" if nothing is.
+// Returns the fault that is found in the row without ptxas, or "".
 std::string flaw(const isa::Row& row) {
   const isa::Target& least = row.targets.least();
   if (std::count(row.syntax.begin(), row.syntax.end(), ';') != 1 || !row.syntax.ends_with(';'))
@@ -53,7 +53,7 @@ std::string cure(std::string_view text) {
   return names_a_floor(text) ? "raise the floor" : "mend the syntax line or a class";
 }
 
-// The row with a number for one of its operands that is read.
+// The row with a number in place of one of the operands that it reads.
 std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t number) {
   const isa::Target& target = row.targets.least();
   if (o.cls == isa::Class::imm) {
@@ -66,7 +66,7 @@ std::string module_with(const isa::Row& row, const isa::Operand& o, int64_t numb
   return module.replace(module.rfind(used), used.size(), std::to_string(number));
 }
 
-// That ptxas takes the ends of what the class of an operand says it may be.
+// Checks that ptxas takes the least and the greatest number that an operand's class allows.
 void check_numbers(const Ptxas& ptxas, const isa::Row& row) {
   for (const isa::Operand& o : row.operands) {
     if (!o.reads() || !o.takes_numbers() || (o.cls != isa::Class::imm && !row.takes_numbers())) continue;
@@ -86,7 +86,7 @@ void check_numbers(const Ptxas& ptxas, const isa::Row& row) {
 
 void certify(const Ptxas& ptxas, const isa::Row& row, Where where) {
   CallersLine line(where);
-  isa::version_before(row.ptx_version);  // throws where there is no such .version
+  isa::version_before(row.ptx_version);  // throws if there is no such .version
   if (const std::string text = flaw(row); !text.empty())
     throw Error(fmt::format("row {}: {}, in \"{}\"", row.name, text, row.syntax));
   const isa::Target& least = row.targets.least();

@@ -74,7 +74,7 @@ std::unique_ptr<llvm::TargetMachine> machine_for(std::string_view target, int pt
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
-// Collects what LLVM complains of while it lives.
+// Collects LLVM's diagnostics while it lives.
 class Diagnostics {
  public:
   explicit Diagnostics(llvm::LLVMContext& context) : context_(context) {
@@ -111,8 +111,8 @@ std::string print_ptx(llvm::TargetMachine& machine, llvm::Module& module) {
   return std::string(text);
 }
 
-// The text of print_ptx() follows from these. Bitcode has the lines of the C++ source, which the text has
-// too.
+// The text of print_ptx() follows from these. Bitcode has the lines of the C++ source, and so does the
+// text.
 Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int ptx_version) {
   llvm::SmallString<65536> bitcode;
   llvm::raw_svector_ostream out(bitcode);
@@ -122,8 +122,8 @@ Cache::Key key_of_ptx(const llvm::Module& module, std::string_view target, int p
   return Cache::key(parts);
 }
 
-// Code generation takes locks of LLVM's, and a child process would inherit those that are held: a process
-// forks while none of the library's threads is inside.
+// Code generation takes locks of LLVM's, and a child process would inherit the held locks: a process forks
+// only while no thread of the library generates code.
 std::shared_mutex& inside_llvm() {
   static std::shared_mutex mutex;
   return mutex;
@@ -138,14 +138,14 @@ void write_all(int fd, std::string_view bytes) {
   }
 }
 
-// A child process leaves here what it compiles, for the words with which LLVM gives up on it.
+// A child process notes here what it compiles, for the message when LLVM aborts.
 struct InWork {
   const llvm::Module* module = nullptr;
   std::string_view target;
 };
 InWork in_work;
 
-// A child process writes its standard error here: into a file in memory, which holds no reader up.
+// A child process writes its standard error here: into a file in memory, which never blocks.
 class LastWords {
  public:
   LastWords() : file_(memfd_create("last words", MFD_CLOEXEC)) {}
@@ -158,8 +158,8 @@ class LastWords {
   void take_standard_error() const {
     if (file_ >= 0) dup2(file_, STDERR_FILENO);
   }
-  // Says what LLVM was at, by the stack that it prints where it crashes: "in its pass 'NVPTX DAG->DAG Pattern
-  // Instruction Selection', on the function 'k'".
+  // Returns what LLVM was doing, from the stack that it prints when it crashes: "in its pass 'NVPTX DAG->DAG
+  // Pattern Instruction Selection', on the function 'k'".
   std::string place() const {
     std::string text(1 << 16, ' ');
     const ssize_t size = file_ < 0 ? 0 : pread(file_, text.data(), text.size(), 0);
@@ -176,7 +176,7 @@ class LastWords {
   int file_;
 };
 
-// This gives what `work` yields in a child process; Error where it throws one, or where LLVM ends the child.
+// Returns the result of `work` in a child process. Throws Error if `work` does, or if LLVM ends the child.
 std::string in_child(std::string_view name, std::chrono::milliseconds limit,
                      const std::function<std::string()>& work) {
   int ends[2];
@@ -192,10 +192,10 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
     ::close(ends[0]);
     last_words.take_standard_error();
     llvm::EnablePrettyStackTrace();
-    // The host's handlers are not for a crash of the child.
+    // The host's signal handlers must not handle a crash of the child.
     for (const int crash : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP})
       signal(crash, [](int) {
-        llvm::sys::RunSignalHandlers();  // prints the passes and functions that LLVM is at
+        llvm::sys::RunSignalHandlers();  // prints the passes and functions that LLVM is in
         _exit(1);
       });
     callers::open_line = {};  // the parent names it
@@ -273,7 +273,7 @@ std::string find_libdevice(const std::string& given, std::string_view wanted, st
       given.empty() ? "no libdevice.10.bc is in CUDA_PATH or /usr/local/cuda" : given + " is not there"));
 }
 
-// Links what the module declares of libdevice, and no more.
+// Links only the functions of libdevice that the module declares.
 void link_libdevice(llvm::Module& module, const std::string& file, std::string_view name) {
   std::string wanted;
   for (const llvm::Function& f : module)
@@ -301,7 +301,7 @@ void link_libdevice(llvm::Module& module, const std::string& file, std::string_v
       throw Error(fmt::format("{}: it calls {}, which {} does not have", name, f.getName().str(), found));
 }
 
-// This decides what the options leave open: ModuleOptions::target says how.
+// Chooses the values that the options leave open, as ModuleOptions::target describes.
 const isa::Target& target_for(const llvm::Module& module, const Needs& needs, const ModuleOptions& options) {
   if (!options.target.empty()) return isa::target(options.target, {});
   if (const std::string cpu = target_cpu(module); !cpu.empty()) return isa::target(cpu);
@@ -309,7 +309,7 @@ const isa::Target& target_for(const llvm::Module& module, const Needs& needs, co
   return is_hoppers ? isa::target(isa::Sm::sm_90a) : needs.targets.least();
 }
 
-// A module is compiled for this: the target, and the options' .version or the least that serves.
+// The target of a module's compilation, and the options' .version or the lowest sufficient one.
 std::pair<const isa::Target*, int> target_and_version(const llvm::Module& module, const std::string& name,
                                                       const ModuleOptions& options) {
   Needs needs = needs_of(module);
@@ -402,7 +402,7 @@ std::string generate_ptx(Builder& builder, Cache* cache) {
     return text;
   };
   if (!cache) return print();
-  // assemble() reports why an entry could not be stored, of its own.
+  // assemble() reports why its own entry could not be stored.
   return cache
       ->load_or_make(key_of_ptx(*s.module, s.signature.target, s.signature.ptx_version),
                      [&] {
@@ -432,7 +432,7 @@ ModulePtx ptx_of_ir(std::string_view ir, const std::string& name, const ModuleOp
   const std::vector<std::string> parts = parted(in_child(name, options.time_limit, [&] {
     llvm::LLVMContext context;
     llvm::SMDiagnostic problem;
-    // LLVM reads the zero after a text, which the caller's need not have.
+    // LLVM reads the zero after a text, which the caller's text may lack.
     const auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()), name);
     std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, problem, context);
     if (!module && !llvm::isBitcode(reinterpret_cast<const unsigned char*>(ir.data()),

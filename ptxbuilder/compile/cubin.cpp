@@ -48,7 +48,7 @@ CubinResources cubin_resources(std::string_view cubin, std::string_view kernel) 
     if (s.name.starts_with(".text.") && s.name.substr(6) == kernel) symbol = s.info & 0xffffff;
   for (const ElfSection& s : sections) {
     if (s.name != ".nv.info") continue;
-    // A format, an attribute, and two bytes: the value, or how many bytes of it follow.
+    // A format, an attribute, and two bytes: the value, or the number of its bytes that follow.
     const std::string_view info = s.content;
     for (size_t at = 0; at < info.size();) {
       const auto head = read_at<std::array<uint8_t, 4>>(info, at, "an attribute");

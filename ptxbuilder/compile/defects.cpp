@@ -7,8 +7,8 @@
 namespace ptxbuilder {
 namespace {
 
-// PTX ISA, wgmma.mma_async: accumulators in braces come first, and A is a second pair where it is in
-// registers.
+// PTX ISA, wgmma.mma_async: accumulators in braces are first, and A in registers is a second pair of
+// braces.
 bool is_wgmma_with_a_in_registers(std::string_view instruction) {
   return instruction.starts_with("wgmma.mma_async") && std::ranges::count(instruction, '{') >= 2;
 }
@@ -21,7 +21,7 @@ bool is_such_of_bytes(std::string_view instruction) {
 
 struct DefectRow {
   Defect defect;
-  bool (*is_hit)(std::string_view instruction);  // null where the instruction is not known
+  bool (*is_hit)(std::string_view instruction);  // null if the instruction is not known
 };
 
 constexpr DefectRow defect_rows[] = {

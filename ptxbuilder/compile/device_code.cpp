@@ -19,8 +19,8 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;  // EM_CUDA
 constexpr std::string_view kMagic = "\x50\xed\x55\xba";
 
-// The header of a fatbin, and of each entry after it. The fields that have no name here say nothing of how to
-// read it.
+// The header of a fatbin, and of each entry after it. The fields without a name here do not affect how it is
+// read.
 struct Header {
   uint32_t magic;
   uint16_t version, header_bytes;
@@ -30,7 +30,7 @@ struct EntryHeader {
   uint16_t kind, version;
   uint32_t header_bytes;
   uint64_t bytes;         // after the header, with what fills it up to a multiple of 8
-  uint32_t packed_bytes;  // 0 where it is not packed
+  uint32_t packed_bytes;  // 0 if it is not packed
   uint32_t unnamed_0;
   uint16_t minor, major;
   uint32_t architecture;
@@ -126,7 +126,7 @@ bool is_cubin(std::string_view file) {
 
 uint32_t architecture_of_cubin(std::string_view file) {
   const auto header = read_at<Elf64_Ehdr>(file, 0, "the ELF header");
-  // It is in the second byte since ABI 8, and in the first before that.
+  // The number is in the second byte since ABI 8, and was in the first before that.
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
 
@@ -164,9 +164,9 @@ bool has_kernel(const DeviceCode& code, std::string_view kernel) {
 
 // The place of a kernel among the code of a kind.
 struct Found {
-  const DeviceCode* best = nullptr;  // null: nowhere, or in several, and none is named
+  const DeviceCode* best = nullptr;  // null: not found, or in several texts without a name
   size_t count = 0;                  // of the code
-  std::set<std::string> names;       // of all kernels, where there are several codes
+  std::set<std::string> names;       // of all kernels, if there are several codes
 
   Found(const std::vector<DeviceCode>& all, std::string_view kernel, DeviceCode::Kind kind) {
     const DeviceCode* only = nullptr;

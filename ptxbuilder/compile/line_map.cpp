@@ -52,8 +52,8 @@ std::string without_comments(std::string_view ptx) {
   return text;
 }
 
-// The name that follows `directive` (".entry") in `text`, past a parenthesized result list; "" when it is not
-// there.
+// The name that follows `directive` (".entry") in `text`, after a parenthesized result list; "" when there is
+// no such name.
 std::string declared_name(std::string_view text, std::string_view directive) {
   size_t at = text.find(directive);
   if (at == std::string_view::npos) return "";

@@ -7,7 +7,7 @@
 namespace ptxbuilder {
 namespace {
 
-// A block is a row of sequences: a token with two lengths of 4 bits, literals, and a match further ahead.
+// A block is a series of sequences: a token with two 4-bit lengths, literals, and a match to earlier text.
 class Unpacking {
  public:
   Unpacking(std::string_view block, size_t size) : block_(block), size_(size) { text_.reserve(size); }
@@ -52,7 +52,7 @@ class Unpacking {
     if (back == 0 || back > text_.size())
       fail(fmt::format("a match {} B back, after {} B", back, text_.size()));
     room(bytes);
-    for (size_t i = 0; i < bytes; ++i) text_ += text_[text_.size() - back];  // may repeat what it writes
+    for (size_t i = 0; i < bytes; ++i) text_ += text_[text_.size() - back];  // may repeat its own output
   }
 
   std::string_view block_;

@@ -48,8 +48,8 @@ std::string function_named(std::string_view text) {
   return std::string(text.substr(0, text.find_first_of("' .,\n")));
 }
 
-// Splits "ptxas /dev/stdin, line 12; error   : text" into its parts; nothing when the line is no message. The
-// driver writes "ptxas application ptx input" for the file.
+// Splits "ptxas /dev/stdin, line 12; error   : text" into its parts; nullopt when the line is not a message.
+// The driver writes "ptxas application ptx input" for the file.
 std::optional<Note> parse_message(std::string_view line) {
   if (!line.starts_with("ptxas")) return std::nullopt;
   for (Severity severity : severities) {
@@ -69,7 +69,7 @@ std::optional<Note> parse_message(std::string_view line) {
   return std::nullopt;
 }
 
-// Fills in what the words of the message tell: code, function, line, explanation.
+// Fills in the fields that the message's text gives: code, function, line, explanation.
 void interpret(Note& note) {
   std::string printed;
   if (note.text.starts_with("(C")) {
@@ -92,7 +92,7 @@ void interpret(Note& note) {
   if (advisory && note.ptx_line == 0) note.opcode = advisory->opcode;
 }
 
-// The message without its line number, by which duplicates are known.
+// The message without its line number, which identifies duplicates.
 std::string without_line(std::string text) {
   for (std::string_view before : {"around line ", "in line ", "at line "}) {
     size_t at = text.find(before);
@@ -110,12 +110,12 @@ bool same(const Note& a, const Note& b) {
          without_line(a.text) == without_line(b.text);
 }
 
-// The statistics of `ptxas -v`, which come as several lines for each function.
+// The statistics of `ptxas -v`, which prints several lines for each function.
 class Statistics {
  public:
   explicit Statistics(std::vector<FunctionUse>& functions) : functions_(functions) {}
 
-  // False when `line` is not a statistic.
+  // Returns false when `line` is not a statistic.
   bool take(std::string_view line) {
     if (line.find("Compiling entry function") != std::string_view::npos) {
       entry_ = function_named(line);

@@ -31,8 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 class Descriptor {
  public:
-  // Takes over `fd`. In a program whose standard streams are closed it may be 0 to 2, where what other
-  // threads print would get into it: such a number is changed.
+  // Takes over `fd`. In a program whose standard streams are closed it may be 0 to 2, and the output of other
+  // threads would go into it: such a number is changed.
   explicit Descriptor(int fd) : fd_(fd) {
     if (fd < 0 || fd > 2) return;
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -109,7 +109,7 @@ class Child {
     }
   }
 
-  // True once the program has ended; `exit_status` is then set.
+  // Returns true once the program has ended; `exit_status` is then set.
   bool ended(int& exit_status) {
     int status;
     pid_t pid = waitpid(pid_, &status, WNOHANG);

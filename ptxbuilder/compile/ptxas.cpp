@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A ptxas of CUDA 12.4 or newer assembles what needs no newer PTX; the project is measured with 13.0 and
+// A ptxas of CUDA 12.4 or newer assembles text that needs no newer PTX; the project is measured with 13.0 and
 // newer.
 constexpr PtxasVersion oldest = {12, 4, 0}, preferred = {13, 0, 0};
 
@@ -28,7 +28,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// The numbers of "13.0.88" or "13.0", as many as there are.
+// The numbers in "13.0.88" or "13.0".
 PtxasVersion parse_version(std::string_view text) {
   PtxasVersion version;
   const char *at = text.data(), *end = at + text.size();

@@ -12,7 +12,7 @@ bool is_of_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' || c == '$';
 }
 
-// Copies a text, and reads types wherever one may stand.
+// Copies a text, and parses a type wherever one may occur.
 class Rewriter {
  public:
   explicit Rewriter(std::string_view text) : text_(text) {}
@@ -34,7 +34,7 @@ class Rewriter {
   }
 
  private:
-  // A type, as it is written now, and where it ends.
+  // A type in today's syntax, and the offset of its end.
   struct Type {
     std::string text;
     size_t end;
@@ -74,7 +74,7 @@ class Rewriter {
     return std::string(text_.substr(begin, end - begin));
   }
 
-  // Nothing where no type begins there. A name counts as one of a type: it is one of a value where no pointer
+  // Returns nullopt if no type begins there. A name is taken for a type; it is a value's name if no pointer
   // follows.
   std::optional<Type> type_at(size_t at, int depth) const {
     constexpr int kDeepest = 1000;

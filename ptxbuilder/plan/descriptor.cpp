@@ -10,7 +10,7 @@
 namespace ptxbuilder {
 namespace {
 
-// The names are by the field of bits 63..62.
+// The names are indexed by bits 63..62.
 constexpr std::array kLayoutTypes = {Swizzle::none, Swizzle::b128, Swizzle::b64, Swizzle::b32};
 
 uint64_t layout_type(Swizzle swizzle) {
@@ -61,7 +61,7 @@ std::string type_refusal(DType dtype, Major major) {
   return "";
 }
 
-// The refusal of a row that is no multiple of the swizzle's span.
+// The refusal of a row that is not a multiple of the swizzle's span.
 std::string row_refusal(DType dtype, std::string_view along, int extent, int span) {
   int size = size_of(dtype), row = extent * size;
   Swizzle fits = widest_swizzle(row);

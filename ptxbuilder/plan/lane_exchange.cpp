@@ -36,7 +36,7 @@ std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
 struct Source {
   uint32_t lane, word, place;
 };
-using Sources = std::array<Source, kLanes>;  // of one value of the new layout, by lane
+using Sources = std::array<Source, kLanes>;  // of one value of the new layout, indexed by lane
 
 // The sources of every value; empty if one is in another warp.
 std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout& to, uint32_t per) {
@@ -64,12 +64,12 @@ std::vector<Sources> sources_of(const RegisterLayout& from, const RegisterLayout
   return all;
 }
 
-// One register that is made from another lane's: of each lane in `lanes`, the lane and the register there.
+// A register made from other lanes' registers: the source lane and register for each lane in `lanes`.
 struct Group {
   uint32_t lanes = 0;
   OfLane from = {}, word = {};
 
-  // False if the lane takes another register already.
+  // Returns false if the lane already takes another register.
   bool add(int lane, const Source& source) {
     const auto l = static_cast<size_t>(lane);
     if (has(lanes, lane)) return from[l] == source.lane && word[l] == source.word;
@@ -86,7 +86,7 @@ class Planner {
   // one group; else those at one place of it are, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 
-  // The register whose elements are given by place. False if it cannot be made.
+  // Makes the register whose elements are given by place. Returns false if that is impossible.
   bool make(const std::vector<Sources>& places, uint32_t per) {
     std::vector<Group> groups;
     std::map<uint32_t, size_t> of_distance;
@@ -131,8 +131,8 @@ class Planner {
     return known->second;
   }
 
-  // The register for some of a group's lanes: one shuffle, or a choice between those of halves of the lanes
-  // that take no register in common. -1 if neither will do.
+  // The register for some of a group's lanes: one shuffle, or a choice between the registers of two halves of
+  // the lanes that have no source register in common. Returns -1 if neither is possible.
   int gathered(const Group& group, uint32_t lanes) {
     std::array<uint32_t, 5> set_in = {0xaaaaaaaa, 0xcccccccc, 0xf0f0f0f0, 0xff00ff00, 0xffff0000};
     auto words_of = [&](uint32_t some) {
@@ -196,8 +196,8 @@ class Planner {
     return permuted(low, high, std::vector<uint32_t>(places.size(), kAllLanes), chosen, per);
   }
 
-  // `chosen`, by place and lane: the element, of those of a and then those of b. What is not in `lanes` may
-  // be anything.
+  // `chosen` is, by place and lane, the number of the element, counted over a and then b. Lanes that are not
+  // in `lanes` may get anything.
   int permuted(int a, int b, const std::vector<uint32_t>& lanes, const std::vector<OfLane>& chosen,
                uint32_t per) {
     const uint32_t bytes = 4 / per;
@@ -250,7 +250,7 @@ std::optional<LaneExchange> exchange_within_warps(const RegisterLayout& from, co
   if (sources.empty()) return std::nullopt;
   std::optional<LaneExchange> best;
   for (bool by_distance : {false, true}) {
-    if (by_distance && per == 1) break;  // of one element, nothing is to be put together
+    if (by_distance && per == 1) break;  // with one element, nothing needs combining
     Planner planner(by_distance);
     bool can = true;
     for (size_t v = 0; v < sources.size() && can; v += per)

@@ -43,7 +43,7 @@ struct RegisterLayout::Plan {
   Layout layout;
   std::string name;
   bool splat = false;
-  std::vector<int> threads, values;  // what each adds to the element
+  std::vector<int> threads, values;  // the number that each adds to the element
 };
 
 RegisterLayout::RegisterLayout(TileExtent extent, const Layout& thread_value, std::string name, Where where) {

@@ -51,7 +51,7 @@ std::vector<TensorMode> transposed(const std::vector<TensorMode>& modes, const T
   return result;
 }
 
-// This says whether a dimension of the tensor is there as it is: no part of a tile, and of one dimension.
+// Returns whether a mode is a whole dimension of the tensor: neither a part of a tile nor collapsed.
 bool is_whole(const std::vector<TensorMode>& modes, const TensorMode& mode) {
   return mode.parts.empty() && mode.step == 1 &&
          std::count_if(modes.begin(), modes.end(),
@@ -187,10 +187,10 @@ TensorCopy::TensorCopy(DType type, std::vector<int64_t> extents, std::vector<Cop
   place_boxes();
 }
 
-// Boxes lie one after the other, so a dimension is cut only where all that are further out are cut to 1.
-// Panels are cut from the map's last dimension, and so one box each.
+// Boxes are contiguous, so a dimension is cut only if all dimensions further out are cut to 1. Panels are cut
+// from the map's last dimension, so each panel is a box.
 void TensorCopy::choose_pieces() {
-  const size_t panels = lies_.size() - map_.size();  // 1 where there are any
+  const size_t panels = lies_.size() - map_.size();  // 1 if there are panels
   pieces_.assign(lies_.size(), 1);
   bool cut = false;
   for (size_t i = lies_.size(); i-- > panels;) {

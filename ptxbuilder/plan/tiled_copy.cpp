@@ -114,7 +114,7 @@ TiledCopy::TiledCopy(CopyAtom atom, DType type, const Layout& thread_value, cons
         refuse(fmt::format("thread {}, access {} begins at byte {}, which is no multiple of {}", t, a,
                            bytes.front(), atom.bytes()));
     }
-  // The first of those that lie together.
+  // The first of the contiguous elements.
   Layout value = zipped_divide(elements[1], together);
   first_ = concatenate<int64_t>({elements[0], value[1]});
   access_.emplace(memory, size_of(type), elements[0], offsets_of(value[1]));

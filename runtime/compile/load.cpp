@@ -12,7 +12,7 @@
 namespace ptxbuilder {
 namespace {
 
-// Nobody else looks at the names where nothing is assembled.
+// If nothing is assembled, only this function checks the names.
 void check_waivers(const std::vector<std::string>& waived) {
   const std::vector<std::string> valid = waiver_names();
   for (const std::string& waiver : waived)
@@ -69,7 +69,7 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
   tools.else_ptx = true;  // the driver has a compiler of its own
-  // Named in vain is an error, also where the device reads PTX and none is needed.
+  // A named ptxas that is missing is an error, even if the device reads PTX and needs no ptxas.
   if (!tools.assemble && !options.ptxas.empty()) (void)Ptxas(PtxasSearch::from_environment(options.ptxas));
   return Compiler(tools);
 }

@@ -1,5 +1,5 @@
-// libptxb_record.so: is between a program and libcuda, whose calls it passes on. A program finds these by the
-// linker, by dlsym() or by cuGetProcAddress().
+// libptxb_record.so is between a program and libcuda, to which it passes the calls on. A program finds its
+// functions through the linker, dlsym() or cuGetProcAddress().
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ Dlsym real_dlsym() {
   return found;
 }
 
-// The driver's own function; null where it has none.
+// The driver's own function; null if the driver does not have it.
 void* driver_symbol(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return library ? real_dlsym()(library, name) : nullptr;
@@ -41,7 +41,7 @@ F driver_call(const char* name) {
   return reinterpret_cast<F>(driver_symbol(name));
 }
 
-// They serve to the end of the process, whose threads may still call then, and from its beginning.
+// These objects exist from the start to the end of the process, whose threads may still call then.
 std::recursive_mutex& mutex() {
   static auto& made = *new std::recursive_mutex;
   return made;
@@ -88,7 +88,7 @@ record::Graphs& graphs() {
   return made;
 }
 
-// Calls the driver, and tells the recorder of a call that has succeeded.
+// Calls the driver, and notifies the recorder if the call succeeds.
 template <class Tell, class... P, class... A>
 Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) {
   const auto call = driver_call<Status (*)(P...)>(name);
@@ -101,7 +101,7 @@ Status passed_on(const char* name, Tell tell, Status (*)(P...), A... arguments) 
   return status;
 }
 
-// A launch, between what is recorded before it and after it. Others wait meanwhile.
+// Launches, and records memory before and after the launch. Other launches wait meanwhile.
 template <class Call>
 Status launched(Handle function, const record::LaunchShape& shape, void** parameters, void** extra,
                 Call call) {
@@ -157,7 +157,7 @@ std::string file_at(const char* path) {
   return text;
 }
 
-// PTX that a linker is given, by the linker.
+// The PTX that each linker has received.
 std::map<Handle, std::string>& links() {
   static auto& made = *new std::map<Handle, std::string>;
   return made;
@@ -282,7 +282,7 @@ Status cuTensorMapEncodeIm2col(void* map, TensorMapDataType type, uint32_t rank,
                    fill);
 }
 
-// Calls of the default stream of a thread are others.
+// Calls for a thread's default stream have other names.
 #define LAUNCHES(suffix)                                                                                   \
   Status cuLaunchKernel##suffix(Handle f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                                 unsigned bz, unsigned shared, cu::Stream stream, void** p, void** extra) { \
@@ -326,7 +326,7 @@ Status cuGraphExecKernelNodeSetParams_v2(GraphExec exec, GraphNode node, const K
 Status cuGraphExecDestroy(GraphExec exec) {
   return PASS(cuGraphExecDestroy, (void)r; graphs().destroyed(exec), exec);
 }
-// Other changes of a graph that is ready are not followed.
+// Other changes of an instantiated graph are not tracked.
 Status cuGraphExecMemcpyNodeSetParams(GraphExec exec, GraphNode node, const void* parameters,
                                       Context context) {
   return PASS(cuGraphExecMemcpyNodeSetParams, (void)r;
@@ -428,12 +428,12 @@ void* own_call(std::string_view name) {
   return nullptr;
 }
 
-// This takes the place of what cuGetProcAddress() has found by a name without its version.
+// Replaces the function that cuGetProcAddress() has found for a name without a version.
 void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (!function || !*function) return;
   constexpr uint64_t per_thread_stream = 2;
   const std::string name = symbol;
-  // Names of these without a version were others' once.
+  // Without a version, these names once meant other functions.
   const bool is_old = (name == "cuGetProcAddress" || name.starts_with("cuGraph")) && version < 12000;
   for (const char* suffix : {"_ptsz", "_v2", "", "WithFlags"}) {
     const bool is_of_thread = std::strcmp(suffix, "_ptsz") == 0;
@@ -445,8 +445,8 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   }
 }
 
-// The program that was named is reported, also where it has called no driver, and its children where they
-// have.
+// Reports on the named program even if it has not called the driver, and on its children if they have called
+// it.
 [[gnu::destructor]] void tell_summary() {
   const std::lock_guard lock(mutex());
   const char* named = std::getenv("PTXB_RECORD_PROCESS");
@@ -473,7 +473,7 @@ Status cuGetProcAddress_v2(const char* symbol, void** function, int version, uin
   return status;
 }
 
-// The last call here is the caller's own, for whose library RTLD_NEXT means something.
+// The last call is a tail call, so that RTLD_NEXT refers to the caller's library.
 void* dlsym(void* handle, const char* name) noexcept {
   if (void* own = own_call(name); own && real_dlsym()(handle, name)) return own;
   return real_dlsym()(handle, name);

@@ -20,7 +20,7 @@ Handle function_of(const cu::KernelNode& node) {
 
 }  // namespace
 
-// Nodes that follow each other in an order in which they may run: a kernel that is wanted, or others.
+// Consecutive nodes in an order in which they may run: one wanted kernel, or other nodes.
 struct Graphs::Part {
   std::vector<cu::GraphNode> nodes;
   bool is_wanted = false;
@@ -57,7 +57,7 @@ void Graphs::kernel_set(cu::GraphExec exec, cu::GraphNode node, const cu::Kernel
     changed(exec);
 }
 
-// Each node comes after those that it waits for.
+// Each node follows the nodes that it waits for.
 std::vector<cu::GraphNode> Graphs::ordered(cu::Graph graph) const {
   size_t count = 0, edges = 0;
   must(driver_.nodes(graph, nullptr, &count), "the driver does not tell its nodes");
@@ -103,7 +103,7 @@ std::vector<Graphs::Part> Graphs::parts_of(cu::Graph graph) const {
   return parts;
 }
 
-// The part is a copy of the graph from which all other nodes are taken.
+// The part is a copy of the graph from which all other nodes are removed.
 void Graphs::make(cu::Graph graph, const std::vector<cu::GraphNode>& all, Part& part) const {
   must(driver_.clone(&part.graph, graph), "the driver does not copy it");
   const std::set<cu::GraphNode> own(part.nodes.begin(), part.nodes.end());

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t wrapper_magic = 0x466243b1, fatbin_magic = 0xba55ed50;
 
-// nvcc leaves this in a program for each fatbin.
+// nvcc writes this structure into a program for each fatbin.
 struct Wrapper {
   uint32_t magic, version;
   const void* data;
@@ -73,7 +73,7 @@ Image image_at(const void* data) {
 
 std::optional<std::string> PtxSources::beside(std::string_view cubin) const {
   for (const std::filesystem::path& folder : folders_) {
-    std::error_code error;  // a folder may not be there
+    std::error_code error;  // a folder may not exist
     for (auto file = std::filesystem::recursive_directory_iterator(
              folder, std::filesystem::directory_options::skip_permission_denied, error);
          !error && file != std::filesystem::recursive_directory_iterator(); file.increment(error)) {

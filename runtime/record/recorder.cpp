@@ -19,7 +19,7 @@ struct Buffer {
   std::string name;
   Address address = 0;
   std::vector<std::byte> before;
-  std::optional<DType> dtype = {};        // by a tensor map of it
+  std::optional<DType> dtype = {};        // from a tensor map of it
   std::string symbol = {};                // of a variable of the module
   std::vector<std::string> members = {};  // pointers and tensor maps in it, as JSON
 };
@@ -30,7 +30,7 @@ std::string hexadecimal(const std::byte* bytes, size_t count) {
   return text;
 }
 
-// A folder's name of a kernel's.
+// Makes a folder's name from a kernel's name.
 std::string plain(std::string_view kernel) {
   std::string text;
   const std::string name = demangled(kernel);
@@ -117,8 +117,8 @@ void Recorder::encoded(const void* map, RecordedMap recorded) {
   maps_.insert_or_assign(bytes, std::move(recorded));
 }
 
-// It tells what is known of a function; of one that the program has found by other calls, what the driver
-// says.
+// Returns what is known about a function. If the program has found it with other calls, the driver is
+// queried.
 const Recorder::Function* Recorder::function_of(Handle handle) {
   if (const auto at = functions_.find(handle); at != functions_.end()) return &at->second;
   const char* name = nullptr;
@@ -152,7 +152,7 @@ bool Recorder::wants(Handle function) {
   return f && is_wanted(f->name) && recorded_ < wanted_.launches;
 }
 
-// It is an error to ask for the default stream while another one is captured.
+// The driver reports an error for the default stream while another stream is captured.
 bool Recorder::is_capturing(cu::Stream stream) const {
   int capturing = 0;
   return driver_.is_capturing &&
@@ -167,7 +167,7 @@ void Recorder::note(const std::string& kernel, const std::string& why) {
 std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address address) const {
   if (auto after = allocations_.upper_bound(address); after != allocations_.begin())
     if (const auto& [base, bytes] = *std::prev(after); address - base < bytes) return std::pair{base, bytes};
-  // Others may have allocated it, ahead of the recorder or by calls that it does not know.
+  // The memory may have been allocated before the recorder started, or with calls that it does not know.
   constexpr Address least = 1 << 16, most = uint64_t{1} << 57;
   cu::DevicePtr base = 0;
   size_t bytes = 0;
@@ -177,7 +177,7 @@ std::optional<std::pair<Address, size_t>> Recorder::allocation_of(Address addres
   return std::pair{base, bytes};
 }
 
-// The buffer that an address is in, which is read where it is new.
+// Returns the buffer that contains an address. A new buffer is read first.
 std::optional<Recorder::Place> Recorder::place_of(Launch& launch, Address address) {
   for (size_t i = 0; i < launch.buffers.size(); ++i)
     if (const Buffer& b = launch.buffers[i]; address - b.address < b.before.size())
@@ -258,8 +258,8 @@ std::string Recorder::value(Launch& launch, const std::byte* bytes, size_t count
   return fmt::format(R"({{{}"struct": [{{"at": 0, "raw": "{}"}}{}], "bytes": {}}})", at, raw, members, count);
 }
 
-// Pointers and tensor maps that lie in a buffer. Others' allocations are not looked for there: any number
-// might be an address.
+// Finds pointers and tensor maps in a buffer. Only recorded allocations count, since any number might be an
+// address.
 void Recorder::scan(Launch& launch, size_t buffer) {
   constexpr size_t most = 64 << 20;
   const std::vector<std::byte> bytes = launch.buffers[buffer].before;
@@ -287,7 +287,7 @@ void Recorder::scan(Launch& launch, size_t buffer) {
   }
 }
 
-// Variables of the module, as far as the driver tells where they are.
+// Adds the variables of the module whose addresses the driver reports.
 void Recorder::add_variables(Launch& launch, const Module& module, const std::string& ptx) {
   const auto global = module.is_library ? driver_.library_global : driver_.module_global;
   if (!global) return;
