@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::runtime {
 
-bool is_cubin(const std::string& image);  // by the ELF magic number
+bool is_cubin(const std::string& image);  // checks the ELF magic number
 
 // Throws Error when the image is not a whole CUDA ELF file, or has no kernel of that name (the error lists
 // its kernels).

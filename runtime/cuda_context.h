@@ -67,8 +67,8 @@ class CudaContext {
 };
 
 // While it lives, the calling thread may load kernels, make streams, and take, fill and free memory although
-// a stream is captured, by this thread or by another: otherwise the driver refuses that, and ends the
-// capture, where the capture was not begun as relaxed, which PyTorch's are not ("Stream Management",
+// a stream is captured, by this thread or by another: otherwise the driver refuses these calls and ends the
+// capture, unless the capture was begun as relaxed, which PyTorch does not do ("Stream Management",
 // cuThreadExchangeStreamCaptureMode). Code that runs while it lives must not touch the captured stream.
 class RelaxedCapture {
  public:

@@ -43,9 +43,9 @@ class TensorMapArray {
   TensorMapRecipe recipe_;
 };
 
-// A launch whose arguments were checked, for launches that differ from it in addresses, in the values of
-// scalars and in the stream alone: they take a fraction of the host's time. Made by LoadedKernel::prepare();
-// it must not outlive its kernel, or be used after the kernel moves. Any thread may launch it at any time.
+// A launch whose arguments were checked, for launches that differ from it only in addresses, scalar values
+// and the stream: they take a fraction of the host's time. LoadedKernel::prepare() makes it; it must not
+// outlive its kernel, or be used after the kernel moves. Any thread may launch it at any time.
 class PreparedLaunch {
  public:
   // Queues one launch. `values` are a scalar's bits, or the address of a pointer or tensor, by parameter; an
@@ -95,9 +95,9 @@ class LoadedKernel {
   // device refuses the image.
   LoadedKernel(Device& device, const std::string& image, Signature signature, Where where = Where::here());
 
-  // Reads NAME.json and the image next to it: NAME.ptx where the device wants PTX, else NAME.cubin or,
-  // without one, NAME.ptx. `path` is NAME, or one of these files; the path of an image selects that image. If
-  // it has several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
+  // Reads NAME.json and the image next to it: NAME.ptx if the device wants PTX, else NAME.cubin or, without
+  // one, NAME.ptx. `path` is NAME, or one of these files; the path of an image selects that image. If it has
+  // several kernels, `kernel` chooses one, whose sidecar is NAME.KERNEL.json.
   static LoadedKernel from_file(Device& device, const std::string& path, const std::string& kernel = "",
                                 Where where = Where::here());
 

@@ -14,7 +14,7 @@ namespace ptxbuilder::runtime {
 
 namespace detail {
 
-// The functions of NVTX's core, by their numbers in nvtxTypes.h (NvtxCallbackIdCore).
+// The functions of NVTX's core, indexed with the numbers in nvtxTypes.h (NvtxCallbackIdCore).
 class NvtxTool {
  public:
   static const NvtxTool& here() {

@@ -1,4 +1,4 @@
-// Chooses a device by the name that --device takes.
+// Opens the device with a name that --device takes.
 #pragma once
 
 #include "runtime/device.h"

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::runtime {
 
-// Times are nanoseconds from the start of the kernel's first warp.
+// All times are in nanoseconds from the start of the kernel's first warp.
 struct Profile {
   // A region that a warp ran through.
   struct Region {

@@ -51,7 +51,7 @@ struct AssembleJob {
   AssembleOptions options;
 };
 
-// Assembles all jobs, `threads` at a time (0: as many as the machine has). The results are in the order of
+// Assembles all jobs, `threads` at a time (0: all threads of the machine). The results are in the order of
 // the jobs, and each is what assemble() returned or threw.
 std::vector<std::variant<Assembled, Error>> try_assemble_all(const Ptxas& ptxas, Cache* cache,
                                                              std::span<const AssembleJob> jobs,

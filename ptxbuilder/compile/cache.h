@@ -52,11 +52,11 @@ class Cache {
   Cache();
   explicit Cache(Options options);
 
-  // Names the entry made from `parts`, in that order, by this version of the cache's format.
+  // Returns the key of the entry made from `parts`, in that order, in this version of the format.
   static Key key(std::span<const std::string_view> parts);
 
-  // Returns nothing when there is no such entry, or when it is damaged; the caller then
-  // makes it anew and stores it.
+  // Returns nullopt when the entry does not exist or is damaged; the caller then makes it anew and stores
+  // it.
   std::optional<Entry> load(const Key& key);
 
   // Writes the entry so that others see all of it or nothing, then removes the least recently used entries

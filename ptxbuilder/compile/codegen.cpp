@@ -244,7 +244,7 @@ std::string in_child(std::string_view name, std::chrono::milliseconds limit,
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (!in_time)
     throw Error(fmt::format("{}: code generation took more than {} ms and was ended", name, limit.count()));
-  const char kind = answer.empty() ? ' ' : answer.back();  // it comes last: what has none is not whole
+  const char kind = answer.empty() ? ' ' : answer.back();  // written last: without a kind it is incomplete
   if (!answer.empty()) answer.pop_back();
   if (kind == 'T') return answer;
   if (kind == 'E') throw Error(answer);

@@ -25,7 +25,7 @@ struct ModuleOptions {
   std::string target = {};
   int ptx_version = 0;  // ten times the .version; 0 for the lowest that target, rows and inline asm need
   std::string libdevice =
-      {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, where a module needs it
+      {};  // a file; else CUDA_PATH and /usr/local/cuda are searched, if a module needs it
   // The time limit of code generation, which runs in a child process, because LLVM ends a process over IR
   // that it cannot select.
   std::chrono::milliseconds time_limit = std::chrono::seconds(120);

@@ -81,8 +81,8 @@ class Compiler {
   CompiledModule compile(const llvm::Module& module, const ModuleOptions& options = {},
                          const std::vector<std::string>& waived = {}, Where where = Where::here()) const;
 
-  // Builds and compiles on `threads` threads (0: as many as the machine has). The results are in the order
-  // of the builders. Throws one Error that lists every failure.
+  // Builds and compiles on `threads` threads (0: all threads of the machine). The results are in the order of
+  // the builders. Throws one Error that lists every failure.
   std::vector<Compiled> compile_all(const std::vector<std::function<Kernel()>>& builders,
                                     unsigned threads = 0) const;
 

@@ -73,7 +73,7 @@ std::vector<Cost> costs_of(const Notes& notes);
 // defects of ptxas (defects.h), which check() does not report.
 std::vector<std::string> waiver_names();
 
-// Throws Error when costs_of() the notes are not all waived, which lists each with the name by which a kernel
+// Throws Error unless all costs_of() the notes are waived. The error lists each cost with the name that
 // waives it. Also throws when a name in `waived` is neither one of waiver_names() nor a code in `notes`.
 void check(const Notes& notes, std::span<const std::string> waived = {});
 

@@ -7,12 +7,12 @@ namespace ptxbuilder {
 
 // The cost of the instructions of all warps. Shared memory has 32 banks of 4 bytes. It serves a warp's access
 // in phases of at most 128 bytes: 8 lanes of 16 bytes, 16 of 8, all 32 of 4 or fewer, and one matrix of
-// ldmatrix or stmatrix. A phase takes a wavefront for each different word that the fullest bank has to serve
+// ldmatrix or stmatrix. A phase takes a wavefront for each different word that the fullest bank must serve
 // (CUDA programming guide, "Shared Memory").
 struct AccessCost {
   int phases = 0, wavefronts = 0;
   int ways = 0;            // wavefronts of the worst phase: 1 is free of conflicts
-  std::string worst = {};  // that phase, in words, where ways > 1
+  std::string worst = {};  // the worst phase, in words, if ways > 1
 
   int conflicts() const { return wavefronts - phases; }
 };

@@ -33,7 +33,7 @@ std::string span_text(Swizzle swizzle) {
   return swizzle == Swizzle::none ? "no swizzle" : fmt::format("{} B swizzle", span_bytes(swizzle));
 }
 
-// LBO and SBO step over these, by majorness and swizzle.
+// The units over which LBO and SBO step, for each major and swizzle.
 std::string leading_meaning(Major major, Swizzle swizzle) {
   if (major == Major::mn)
     return swizzle == Swizzle::none ? "from 8 rows of k to the next 8"

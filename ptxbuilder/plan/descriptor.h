@@ -26,7 +26,7 @@ struct MatrixDescriptor {
   uint32_t start_address = 0;        // bytes, in shared::cta
   uint32_t leading_byte_offset = 0;  // LBO
   uint32_t stride_byte_offset = 0;   // SBO
-  uint32_t base_offset = 0;          // 0 to 7; 0 where swizzle patterns start at multiples of their size
+  uint32_t base_offset = 0;          // 0 to 7; 0 if swizzle patterns start at multiples of their size
   Swizzle swizzle = Swizzle::none;   // in bits 63..62: 0 none, 1 128 B, 2 64 B, 3 32 B
 
   // Throws Error that names the field that is not a multiple of 16 bytes or does not fit.
@@ -107,8 +107,8 @@ class WgmmaOperand {
   // is 16 bytes in swizzled K-major matrices, and else 0.
   MatrixDescriptor descriptor(uint32_t start_address = 0) const;
 
-  // k of one instruction, and the bytes that its descriptor's start moves on for each instruction along k. It
-  // jumps where an atom ends.
+  // k of one instruction, and the bytes by which its descriptor's start moves for each instruction along k.
+  // The start jumps at an atom's end.
   int instruction_k() const { return 32 / size_of(dtype_); }
   std::vector<int> advances_k() const;
   // Returns one for each block of `block` rows or columns. Throws Error unless `block` is a multiple of

@@ -32,7 +32,7 @@ std::optional<LaneFunction> fitted(uint32_t lanes, const OfLane& values) {
   return f;
 }
 
-// The place where a lane finds an element: in which lane, in which of its registers and at which place in it.
+// The place of an element for a lane: the source lane, the register there, and the place in the register.
 struct Source {
   uint32_t lane, word, place;
 };
@@ -82,8 +82,8 @@ struct Group {
 
 class Planner {
  public:
-  // `by_distance`: the elements of a register that come from as far, by the exclusive or of the lanes, are
-  // one group; else those at one place of it are, in all lanes.
+  // With `by_distance`, elements of a register with the same exclusive or of the two lanes are one group.
+  // Otherwise the elements at one place of the register are a group, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 
   // Makes the register whose elements are given by place. Returns false if that is impossible.
@@ -169,8 +169,8 @@ class Planner {
     return f ? step({.kind = Step::Kind::shuffle, .a = word, .lanes = *f}) : -1;
   }
 
-  // The register that has at each place the element that its group has at another, by one permutation of two
-  // registers or, of three and four, by one of two such.
+  // Returns the register with the groups' elements at their new places: one permutation of two registers or,
+  // for three and four registers, a permutation of two permutations.
   int combined(const std::vector<int>& registers, const std::vector<Sources>& places,
                const std::vector<OfLane>& group_at, uint32_t per) {
     auto pair = [&](size_t first) {

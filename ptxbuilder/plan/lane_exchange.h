@@ -18,13 +18,13 @@ struct LaneFunction {
   friend auto operator<=>(const LaneFunction&, const LaneFunction&) = default;
 };
 
-// Each step makes one register of 32 bits from those of earlier steps, whose numbers are `a` and `b`.
+// Each step makes one 32-bit register from the registers of earlier steps, numbered `a` and `b`.
 struct LaneExchange {
   struct Step {
     enum class Kind : uint8_t {
       word,     // the thread's own register number `a`
       shuffle,  // a, of the lane that `lanes` says (PTX ISA, shfl.sync.idx)
-      choose,   // b where bit `bit` of the lane's number is set, else a
+      choose,   // b if bit `bit` of the lane's number is set, else a
       permute,  // the bytes of a and b that the selector `lanes` says (PTX ISA, prmt)
     };
     Kind kind;

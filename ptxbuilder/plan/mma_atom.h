@@ -16,7 +16,7 @@ namespace ptxbuilder {
 // further columns.
 struct MmaRegisters {
   int warps;
-  int eights;  // h is below it: 2, or 1 where there are 8 rows
+  int eights;  // h is below it: 2, or 1 if there are 8 rows
   int beside;  // 2 for accumulators, else the elements in 4 bytes
   int cols;    // of all
 };

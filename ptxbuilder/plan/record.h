@@ -112,7 +112,7 @@ struct ThreadCopyRecord {
   DType dtype = DType::bf16;
   int threads = 0;
   int bytes = 0;       // contiguous at an address
-  int matrices = 0;    // of an ldmatrix or stmatrix; 0 if each thread makes accesses of its own
+  int matrices = 0;    // of an ldmatrix or stmatrix; 0 if each thread makes its own accesses
   bool trans = false;  // the instruction exchanges rows and columns
   // The address of each access, in bytes from the view's start.
   std::vector<int> addresses;
@@ -149,7 +149,7 @@ struct ThreadCopyRecord {
   }
 };
 
-// One mma.sync of a warp, and where its registers come from. The layouts are those of its MmaAtom.
+// One mma.sync of a warp, and the sources of its registers. The layouts are its MmaAtom's.
 struct WarpMmaRecord {
   int m = 0, n = 0;
   DType a_type = DType::bf16, b_type = DType::bf16;

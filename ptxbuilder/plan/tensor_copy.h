@@ -1,5 +1,5 @@
-// Copies of tiles by TMA: which boxes bring a tile, how many bytes they have, what the tensor map says, and
-// where each element is in shared memory.
+// Copies of tiles by TMA: which boxes transfer a tile, how many bytes they have, how the tensor map is
+// encoded, and where each element is in shared memory.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace ptxbuilder {
 // The treatment of an extent that is greater than its tile but not a multiple of the tile.
 enum class Rounding : uint8_t { refuse, down, up };
 
-// Cuts the last dimensions into tiles, which become dimensions of their own: (5,128,128) by {64,32} is
+// Cuts the last dimensions into tiles, which become separate dimensions: (5,128,128) by {64,32} is
 // (5,2,4,64,32). A dimension is smaller than its tile, a multiple of it, or rounded to a multiple.
 struct TileTransform {
   std::vector<int64_t> tiling;
@@ -24,9 +24,9 @@ struct TileTransform {
 struct TransposeTransform {
   std::vector<int> permutation;
 };
-// Merges as many leading dimensions as there are strides into one, so that the tensor map has fewer
-// dimensions. A copy takes one element along each merged dimension. The strides are the tensor's, in
-// elements; the stride of the new dimension is their greatest common divisor.
+// Merges the leading dimensions, one for each stride, into one, so that the tensor map has fewer dimensions.
+// A copy takes one element along each merged dimension. The strides are the tensor's, in elements; the stride
+// of the new dimension is their greatest common divisor.
 struct CollapseLeading {
   std::vector<int64_t> strides;
 };

@@ -15,7 +15,7 @@ IntTuple modes_of(const Layout& mode, const std::vector<Repeat>& repeats, bool s
   return IntTuple(std::move(modes));
 }
 
-// (thread, (element, access)) -> element of the tile, by addresses in place of registers.
+// (thread, (element, access)) -> element of the tile, for addresses instead of registers.
 Layout by_address(const CopyAtom& atom, DType type, const Layout& thread_value) {
   const int64_t held = atom.register_bytes() / size_of(type);
   // ((threads of the instruction, their values), (other threads, further instructions)).

@@ -14,7 +14,7 @@ namespace ptxbuilder {
 // written in mixed radix, and both places are sums over its digits.
 struct TmaBoxes {
   // A digit from 0 to count - 1. Each increment moves the box by `bytes` in shared memory, and by `step`
-  // along `dimension` of the tensor map, where dimension 0 is the innermost.
+  // along `dimension` of the tensor map. Dimension 0 is the innermost.
   struct Digit {
     int count, dimension, step, bytes;
   };

@@ -68,7 +68,7 @@ Compiler compiler_for(const runtime::Device& device, const LoadOptions& options)
   tools.ptxas = options.ptxas;
   tools.cache = options.cache;
   tools.assemble = !options.driver_assembles && !device.wants_ptx();
-  tools.else_ptx = true;  // the driver has a compiler of its own
+  tools.else_ptx = true;  // the driver has its own compiler
   // A named ptxas that is missing is an error, even if the device reads PTX and needs no ptxas.
   if (!tools.assemble && !options.ptxas.empty()) (void)Ptxas(PtxasSearch::from_environment(options.ptxas));
   return Compiler(tools);

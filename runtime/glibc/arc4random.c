@@ -1,4 +1,4 @@
-// arc4random(3) by getrandom(2), for glibc before 2.36.
+// arc4random(3) with getrandom(2), for glibc before 2.36.
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

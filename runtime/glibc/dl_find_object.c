@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if __GLIBC_PREREQ(2, 35)  // before that the unwinder knows no such function
+#if __GLIBC_PREREQ(2, 35)  // earlier unwinders do not call this function
 
 int (*ptxbuilder_glibc_find_object)(void* address, struct dl_find_object* found);
 

@@ -29,7 +29,7 @@ struct Wanted {
   std::filesystem::path folder = "ptxb-record";
   std::string kernel = {};     // a part of its name, demangled or as in the PTX; "" for all
   uint64_t launches = 10;      // the most that are recorded
-  uint64_t bytes = 256 << 20;  // of one allocation; of a larger one as much from where a pointer points on
+  uint64_t bytes = 256 << 20;  // the most of one allocation; of a larger one, that many from a pointer on
   std::vector<std::filesystem::path> ptx = {};
   // Returns the options that `ptxb record` has set in the environment.
   static Wanted from_environment();
