@@ -1,4 +1,4 @@
-// Two sequences side by side.
+// Aligns two sequences.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace ptxbuilder::analysis {
 
-// Pairs of places, ascending in both sequences, whose worths add up to the most: the longest common
-// subsequence where each is 1. `worth(i, j)` is 0 of what is no pair. Takes rows x columns steps.
+// Pairs of positions, ascending in both sequences, with the largest sum of weights: the longest common
+// subsequence if each is 1. `worth(i, j)` is 0 if i and j are not a pair. Takes rows x columns steps.
 template <typename Worth>
 std::vector<std::pair<size_t, size_t>> align(size_t rows, size_t columns, const Worth& worth) {
   std::vector<std::vector<uint32_t>> best(rows + 1, std::vector<uint32_t>(columns + 1, 0));

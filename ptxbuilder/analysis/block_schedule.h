@@ -8,17 +8,17 @@
 
 namespace ptxbuilder::analysis {
 
-// An instruction needs registers and makes some: the guard is needed, a copy shares the register of what
-// it copies, and the first wgmma of a product makes its accumulators without needing them.
+// An instruction needs registers and writes some: it needs its guard, a copy shares the register of its
+// source, and the first wgmma of a product writes its accumulators without needing them.
 struct RegisterEffect {
   std::vector<int> needs = {}, makes = {};
 };
 std::vector<RegisterEffect> register_effects(const Code& code);
 
-// Calls `step` with each instruction of the block, the last one first. Of those that may come next, the one
-// goes first for which `gain` is the greatest. Results stay ahead of what needs them; plain loads and stores
-// keep their order where they may touch the same bytes, and all else that touches memory, waits or has an
-// effect of its own keeps its order with everything that touches memory.
+// Calls `step` with each instruction of the block, the last one first. Among the instructions that may come
+// next, the one with the greatest `gain` goes first. Results stay ahead of their uses; plain loads and stores
+// keep their order if they may touch the same bytes, and every other instruction that accesses memory, waits
+// or has a side effect keeps its order with all instructions that access memory.
 void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block,
                        const std::function<int(int)>& gain, const std::function<void(int)>& step);
 

@@ -1,4 +1,4 @@
-// Finds the instruction whose result a register holds, or the place where paths meet that bring several:
+// Finds the instruction whose result a register holds, or the point where paths with different results meet:
 // static single assignment form, without a name for each value.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// This is for a register: the instruction whose result it is, or the meet at the start of a block.
+// The definition of a register: the instruction whose result it holds, or the meet at the start of a block.
 struct Definition {
   enum class Kind : uint8_t { unwritten, result, meet };
 
@@ -20,28 +20,28 @@ struct Definition {
 
 class Definitions {
  public:
-  // A block at whose start a register may hold values of several instructions, and is used later.
+  // A block at whose start a register may hold the results of several instructions, and is read later.
   struct Meet {
     int block, reg;
   };
 
-  // Takes time in proportion to the instructions, the blocks in which a register with several writers is
-  // needed, and the meets. `code` and `graph` have to live as long as this does.
+  // Takes time proportional to the number of instructions, of meets, and of blocks in which a register with
+  // several writers is needed. `code` and `graph` must outlive this object.
   Definitions(const Code& code, const Graph& graph);
 
-  // As an instruction finds a register, and as a block leaves it. What can never run finds it unwritten.
+  // Before an instruction, and at the end of a block. Unreachable code finds every register unwritten.
   Definition before(int operation, int reg) const;
   Definition behind(int block, int reg) const;
 
   const std::vector<Meet>& meets() const { return meets_; }
 
  private:
-  // This is what a register holds at the end of blocks from this place of the dominators' order on.
+  // Returns what a register holds at the end of the blocks from this place in the dominators' order on.
   struct Change {
     int place;
     Definition at_end;
   };
-  // This is what begins in a block.
+  // The definitions that begin in a block.
   struct Start {
     int block, meet;
   };
@@ -62,9 +62,9 @@ class Definitions {
   const Graph& graph_;
   std::vector<Register> registers_;
   std::vector<Meet> meets_;
-  std::vector<std::vector<int>> uses_;  // of each register, the blocks that read it as it was ahead of them
-  std::vector<std::vector<int>> frontier_;  // of each block, those at which its dominance ends
-  std::vector<int> live_, met_;  // by block, the last register that is needed, and that meets there
+  std::vector<std::vector<int>> uses_;  // of each register, the blocks that read its value from before them
+  std::vector<std::vector<int>> frontier_;  // of each block, its dominance frontier
+  std::vector<int> live_, met_;  // by block, the last register that is live, and the last that meets there
 };
 
 }  // namespace ptxbuilder::analysis

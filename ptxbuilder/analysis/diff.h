@@ -1,4 +1,4 @@
-// Two kernels compared by what they do: what differs in meaning, the gravest first, with what it may cost.
+// Compares two kernels by their behavior: the differences in meaning, the gravest first, with possible costs.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@ namespace ptxbuilder::analysis {
 struct Difference {
   Weight weight;
   std::string region, event;  // "loop of consumer", "wgmma"
-  std::string attribute;      // "" where one kernel has no such event
-  std::string a, b;           // what they have; "" for nothing
+  std::string attribute;      // "" if one kernel does not have the event
+  std::string a, b;           // the values in A and B; "" for nothing
   std::string effect;
   uint32_t line_a = 0, line_b = 0;
   bool is_fact = false;  // of the kernel's design
 };
 
-// The differences, the gravest first, and of these the facts. Regions are held against each other by name,
-// and their events in order.
+// The differences, the gravest first, and among equally grave ones the facts first. Regions are matched by
+// their names, and their events in order.
 std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Region>& b);
 
 // "loop of consumer: wgmma: 4 in A (line 12), 3 in B (line 14): ..."
 std::string text(const Difference& difference);
 
-// This prints all of them below their weights. What differs in the same way as another is counted there, and
-// where there are facts and many other differences, these are counted by region: `all` tells each.
+// Prints all differences under headings of their weights. Repeated differences of one kind are only counted,
+// and if there are facts and many other differences, the latter are counted by region: `all` prints each one.
 std::string report(const std::vector<Difference>& differences, bool all = false);
 
 }  // namespace ptxbuilder::analysis

@@ -1,4 +1,4 @@
-// The facts of facts.h, by topic: what they share.
+// The state that the facts of facts.h share; each topic has a file.
 #pragma once
 
 #include <functional>
@@ -35,32 +35,32 @@ class Facts {
   std::string role_of(int block) const;
   const BarrierArray* barrier(std::string_view name) const;
   std::string barrier_of(int i) const;
-  // The stage of an address, and what it is at first.
+  // The stage in an address, and its initial value.
   const Atom* stage_in(const Sum& address) const;
-  // The mnemonic without the spellings of one meaning.
+  // The mnemonic in its canonical spelling.
   static std::string plain(const Operation& o);
   using Words = std::vector<std::string>;
-  static std::string joined(const Words& words);  // "none" of none
-  static std::string alike(const Words& words);   // one of them where all are alike
+  static std::string joined(const Words& words);  // "none" for an empty list
+  static std::string alike(const Words& words);   // a single one if all are alike
   static std::string folded(const Words& words);  // "2 x (wait, free)" of "wait, free, wait, free"
 
   void region(const char* name);
   void add(Weight weight, const char* kind, std::string value, const char* effect, uint32_t line = 0);
-  // This counts some instructions.
+  // Adds the number of instructions that pass the test.
   void add_count(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // This counts each of them by its mnemonic.
+  // Adds the number of instructions that pass the test, by mnemonic.
   void add_kinds(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // This names those that there are, however often.
+  // Adds the forms of the instructions that pass the test, without their number.
   void add_forms(Weight weight, const char* kind, const Operations& all, const Test& test,
                  const char* effect);
-  // Integer work and control, which moves are not.
+  // Adds the integer and control instructions, which do not include moves.
   void add_other_work(const char* kind, const Operations& loop);
 
   // facts_launch.cpp
   void launch();
-  // This is what precedes the first instruction and is said by no other fact.
+  // The code ahead of the first instruction that is not covered by another fact.
   void declarations();
   void roles();
   void schedule();
@@ -69,37 +69,37 @@ class Facts {
   // facts_loads.cpp
   void ring();
   Operations both_loops() const;
-  // The constants that a parity may be at first: those that meet ahead of its loops.
+  // The constants that a parity may start from: those that meet ahead of its loops.
   std::string first_parity(int i);
   void gather_constants(const Sum& sum, std::set<int64_t>& constants, std::set<int>& seen) const;
-  // The stores of the loop, by where they go: in which order they stand does not matter.
+  // Finds the stores of the loop, sorted by destination: their order in the text does not matter.
   Operations find_bulk_loads();
   void copies();
-  // The distance that coordinates go on in an iteration: the one that does.
+  // The distance by which one of the coordinates advances in an iteration.
   std::string step_of(int i, const Value& coordinates);
 
   // facts_products.cpp
   void products();
-  // The place of a matrix, without what differs by stage: bytes from where the first one is, for each warp.
+  // The offset of a matrix without its stage: bytes from the first matrix, for each warp.
   std::string along_k(size_t n);
   std::string form(size_t n);
-  // The warps of the loop add this to the address of a matrix.
+  // Returns what the warps of the loop add to the address of a matrix.
   std::string by_warp(size_t n);
-  // The instructions of the loop in order, as what they do.
+  // The instructions of the loop in order, described by their function.
   std::vector<std::string> order();
-  // This says whether what frees a stage is of the ring position that was just multiplied.
+  // Returns whether the stage that is freed is at the ring position that was just multiplied.
   std::string freed();
 
   // facts_epilogue.cpp
   void epilogue();
-  // This is what consumers do in the loop of tiles of a kernel that has one; else what they do outside of the
-  // main loop.
+  // Finds what consumers do in the loop over tiles if the kernel has one; otherwise what they do outside of
+  // the main loop.
   void find_epilogue();
-  // This takes one of branches that exclude each other, such as a store with and without other work: that of
-  // most stores, and then of most instructions. What loops back is not followed.
+  // Selects one of several mutually exclusive branches, such as a store with and without other work: the one
+  // with the most stores, and then with the most instructions. Back edges are not followed.
   std::vector<int> longest_path(const std::vector<int>& blocks) const;
 
-  // An undecided fact counts as a difference, unless the other kernel has as many of the same.
+  // An undecided fact counts as a difference, unless the other kernel has the same number of them.
   void unknowns();
 
   const Portrait& p_;

@@ -11,13 +11,13 @@ namespace ptxbuilder::analysis {
 struct Block {
   int first = 0, last = 0;  // instructions, from the first up to but not including the last
   std::vector<int> successors = {}, predecessors = {};
-  int loop = kNone;  // the innermost one around it
+  int loop = kNone;  // the innermost loop around it
 };
 
-// A natural loop: all blocks from which its header is reached without leaving it.
+// A natural loop: all blocks from which its header is reached without leaving the loop.
 struct Loop {
   int header = kNone;
-  std::vector<int> blocks = {};   // ascending, with those of inner loops
+  std::vector<int> blocks = {};   // ascending, including the blocks of inner loops
   std::vector<int> latches = {};  // blocks that go back to the header
   int parent = kNone;             // the loop around it
   int depth = 1;
@@ -27,8 +27,8 @@ struct Loop {
 
 struct Graph {
   std::vector<Block> blocks;
-  std::vector<int> order;     // the blocks that can be reached, each after those that dominate it
-  std::vector<int> place;     // by block, where it is in the order; none of what cannot be reached
+  std::vector<int> order;     // the reachable blocks, each after those that dominate it
+  std::vector<int> place;     // by block, its place in the order; kNone for unreachable blocks
   std::vector<Loop> loops;    // each after the one around it
   std::vector<int> block_of;  // by instruction
   DominatorTree dominators;
@@ -38,7 +38,7 @@ struct Graph {
   bool dominates(int above, int block) const {
     return reaches(above) && reaches(block) && dominators.dominates(above, block);
   }
-  std::vector<int> in_order(const Loop& loop) const;  // its blocks, in the graph's order
+  std::vector<int> in_order(const Loop& loop) const;  // the loop's blocks, in the graph's order
 };
 
 }  // namespace ptxbuilder::analysis

@@ -1,5 +1,5 @@
-// This finds what instructions reach in shared memory, and how places move from stage to stage of a ring
-// while a rule follows the ways through a kernel.
+// Finds which bytes instructions access in shared memory, and tracks how addresses move from stage to stage
+// of a ring while a rule follows the paths through a kernel.
 #pragma once
 
 #include <map>
@@ -9,9 +9,9 @@
 
 namespace ptxbuilder::analysis {
 
-constexpr int64_t matrix_row = 16;  // bytes that a lane's address is of, in ldmatrix and stmatrix
+constexpr int64_t matrix_row = 16;  // bytes that a lane's address refers to, in ldmatrix and stmatrix
 
-// cp.async, by which a thread copies without the async proxy.
+// cp.async, which copies without the async proxy.
 bool is_thread_copy(const Operation& o);
 
 struct Access {
@@ -19,29 +19,29 @@ struct Access {
   Sum address = {};  // LintKernel::shared_offset()
   int64_t bytes = 0;
 };
-// This is what a wgmma reads of shared memory, as far as its descriptors bound it: of a K-major tile 8 rows
-// for each step of the stride.
+// Returns what a wgmma reads from shared memory, as far as its descriptors bound the range: for a K-major
+// tile, 8 rows for each step of the stride.
 std::vector<Access> tiles_of(LintKernel& kernel, int wgmma);
-// This is what threads write there by the generic proxy; nothing where that is not known.
+// Returns what threads write to shared memory through the generic proxy; nothing if that is not known.
 std::optional<Access> write_of(LintKernel& kernel, int i);
-// This is what an instruction reads of shared memory in each thread.
+// Returns what an instruction reads from shared memory in each thread.
 std::vector<Access> reads_of(LintKernel& kernel, int i);
-// Tells a rule's report of the wgmmas whose descriptors cannot be read.
+// Reports the wgmmas whose descriptors the rule cannot read.
 void tell_unknown_reads(LintKernel& kernel, Report& report);
 
-// This says whether an instruction waits for other threads.
+// Returns whether an instruction waits for other threads.
 bool is_meeting(const Operation& o);
 
-// This is where threads reach by an access: bytes after where the first thread of a class does, ascending.
+// The places that threads reach with an access: byte offsets from that of a class's first thread, ascending.
 using Spread = std::vector<int64_t>;
 
-// This finds what accesses have in common. The accesses and classes that it is asked of have to live as long
-// as it does.
+// Finds the overlap of accesses. The accesses and classes that are passed in must outlive this
+// object.
 class Meetings {
  public:
   explicit Meetings(LintKernel& kernel) : kernel_(kernel) {}
 
-  // This is where an access is relative to a barrier in some step; it is found by the barrier's place.
+  // Returns the position of an access relative to a barrier in some step, found from the barrier's place.
   struct Reach {
     const ThreadClass* by;
     const Access* access;
@@ -50,8 +50,8 @@ class Meetings {
   using Reaches = std::multimap<int64_t, Reach>;
   Reaches by_barrier(const ThreadClass& c, const Access& access, const Sum& barrier, int moves);
   bool meet(const Reach& a, const Reach& b);
-  // This says whether `later` reaches, in any thread that runs it, what `earlier` reached `moves` steps
-  // before, where a thread of the class came to both.
+  // Returns whether `later` reaches, in any thread that runs it, bytes that `earlier` reached `moves` steps
+  // before, if a thread of the class came to both.
   bool meet(const ThreadClass& c, const Access& earlier, const Access& later, int moves);
 
  private:
@@ -61,15 +61,15 @@ class Meetings {
   std::map<std::pair<const ThreadClass*, const Access*>, Spread> spreads_;
 };
 
-// This has what is read of shared memory.
+// The reads of shared memory.
 class Readers {
  public:
   Readers(LintKernel& kernel, Meetings& meetings);
 
   const std::map<int, std::vector<Access>>& all() const { return all_; }  // by instruction
-  // This has by barrier what is read after a wait for it with no other wait between them: by anything, or by
-  // wgmma without a fence between the wait and it, which would do for what other threads wrote (PTX ISA,
-  // "Causality order": a proxy fence anywhere along it).
+  // Returns by barrier what is read after a wait for it without another wait in between: with any
+  // instruction, or with a wgmma if there is no fence between it and the wait, which would order the writes
+  // of other threads (PTX ISA, "Causality order": a proxy fence anywhere along it).
   const Meetings::Reaches& behind_waits(bool by_wgmma);
 
  private:
@@ -79,14 +79,14 @@ class Readers {
   std::optional<Meetings::Reaches> behind_[2];
 };
 
-// This says which of some places are made anew by an instruction, as where a loop goes on to the next stage.
+// Returns which of some places an instruction changes, such as where a loop advances to the next stage.
 class Moves {
  public:
-  static constexpr int most = 8;  // that are followed
+  static constexpr int most = 8;  // places that are followed
 
   void add(const LintKernel& kernel, int key, const Sum& place);
 
-  // Counts the moves of what a walk remembers, by key and the moves since.
+  // Counts the moves of the places that a walk remembers, by key and by the moves since.
   template <typename State>
   void step(int i, std::map<std::pair<int, int>, State>& all) const {
     const auto found = at_.find(i);

@@ -1,4 +1,4 @@
-// The rules of lint.h share this: a kernel, and its threads by the way that they take.
+// State that the rules of lint.h share: a kernel, and its threads grouped by the path that they take.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class Protocol;  // lint_protocol.h
 
 enum class Runs : uint8_t { no, maybe, yes };
 
-// A walk comes upon this, and hands it to the rule that its kind is of.
+// An event that a walk finds; the walk passes it to the rule of the event's kind.
 struct LintEvent {
   int kind = 0, operation = kNone, other = kNone;  // instructions
   std::string what = {};
@@ -27,17 +27,17 @@ struct LintEvent {
   auto operator<=>(const LintEvent&) const = default;
 };
 
-// Threads for which the same branches are decided in the same way.
+// Threads that take the same direction at each branch.
 struct ThreadClass {
-  std::vector<int64_t> threads = {};  // by number, ascending; none where the kernel does not bound them
-  std::map<int64_t, int> lanes = {};  // how many of them are in each warp
+  std::vector<int64_t> threads = {};  // by number, ascending; empty if the kernel does not bound them
+  std::map<int64_t, int> lanes = {};  // how many of the threads are in each warp
   std::vector<Runs> runs = {};        // by instruction
-  std::vector<std::vector<int>> successors = {};  // by block, those that can be taken
+  std::vector<std::vector<int>> successors = {};  // by block, the successors that can be taken
   std::vector<bool> reached = {};                 // by block
-  std::vector<int> varying = {};  // blocks whose branch other threads of the class may take otherwise
+  std::vector<int> varying = {};                  // blocks at whose branch threads of the class may differ
 };
 
-// A rule that would take too long ends by this, so that the others still have their say.
+// Stops a rule that would take too long, so that the other rules can still report.
 struct GaveUp {};
 
 class LintKernel {
@@ -54,46 +54,46 @@ class LintKernel {
   // The operands that are addresses, in order.
   std::vector<Sum> addresses(int i);
   bool ends(int i) const { return operation(i).is("ret", "exit"); }
-  // This says whether the instruction at `above` comes before `below` on every way to it.
+  // Returns whether the instruction at `above` comes before `below` on every path to `below`.
   bool precedes(int above, int below) const;
   bool runs(int i) const;                              // in any thread
-  std::map<int64_t, int> lanes_that_run(int i) const;  // or may, by warp
-  // This says whether all threads of a class come to an instruction, or none, for all that is known.
+  std::map<int64_t, int> lanes_that_run(int i) const;  // or may run it, by warp
+  // Returns whether either all threads of a class reach an instruction or none do, as far as is known.
   bool comes_as_one(const ThreadClass& c, int i) const;
-  // The values of a thread, or of the first one of a class; kNone is one that is not known.
+  // The values in a thread, or in the first thread of a class; kNone means that the thread is not known.
   ThreadValues& values_in(int64_t thread);
   ThreadValues& values_in(const ThreadClass& c) {
     return values_in(c.threads.empty() ? kNone : c.threads[0]);
   }
-  // This says whether a value is the same in all threads of a CTA.
+  // Returns whether a value is the same in all threads of a CTA.
   bool is_uniform(const Sum& sum) const;
-  // The rest of a predicate that a thread does not decide, when what the thread decides is left out; it may
+  // The rest of a predicate after the conditions that the thread's number decides are removed; the rest may
   // be negated.
   Sum undecided(const Sum& predicate, ThreadValues& in) const;
-  // Made when they are first asked for.
+  // Computed on first use.
   Paths& paths(const ThreadClass& c);
   Protocol& protocol();
-  // A walk that several rules report from has this: `walk` makes them once.
+  // The events of a walk that several rules report from: `walk` computes them once.
   using Walk = std::set<LintEvent> (*)(LintKernel&);
   const std::set<LintEvent>& events(Walk walk);
-  // Shared variables are taken to lie so far apart, whatever their size: an address with a constant around a
-  // multiple of it is of the variable that begins there.
+  // Shared variables are assumed to be this far apart, whatever their size: an address whose constant is near
+  // a multiple of this distance belongs to the variable that begins at the multiple.
   static constexpr int64_t apart = 1 << 19;  // bytes
-  // The bytes of a shared address after the start of the first variable, and terms that are not known;
-  // nothing where it is not said to be of shared memory.
+  // The offset of a shared address from the start of the first variable, in bytes, plus unknown terms;
+  // nothing if the address is not known to be in shared memory.
   std::optional<Sum> shared_offset(const Sum& address);
-  // The shared variable that an offset is of; null where it is of none. Arrays whose length the host gives
-  // all begin at one place, and the first of them represents all.
+  // The shared variable that an offset belongs to; null if there is none. Arrays whose length the host sets
+  // all begin at the same place, and the first array represents all of them.
   const Variable* variable_at(int64_t offset) const;
-  // The variable whose address an atom is; null where it is none.
+  // The variable whose address an atom is; null if the atom is not an address of one.
   const Variable* variable_of(const Atom& atom) const;
-  // The place where that variable begins.
+  // The offset at which that variable begins.
   static int64_t nearest(int64_t offset) { return index_of(offset) * apart; }
   bool are_of_one_variable(int64_t a, int64_t b) const { return index_of(a) == index_of(b); }
-  // "shared memory + 64", or "full + 8" where there are several variables.
+  // "shared memory + 64", or "full + 8" if there are several variables.
   std::string place(int64_t offset) const;
 
-  // Counts the steps of a rule; throws GaveUp when they are too many.
+  // Counts the steps of a rule; throws GaveUp if there are too many.
   void begin_rule() const { steps_left_ = kMostSteps; }
   void spend(size_t steps) const {
     if (steps > steps_left_) throw GaveUp();
@@ -110,11 +110,11 @@ class LintKernel {
 
  public:
   Values values;
-  int64_t threads = 0;  // of a CTA; 0 where that is not known, or they do not stand along x
+  int64_t threads = 0;  // of a CTA; 0 if not known, or if they are not all along x
   std::vector<ThreadClass> classes;
-  bool is_by_thread = true;                // whether there are few enough for classes by what threads decide
-  std::vector<const Variable*> variables;  // that its instructions name
-  std::vector<const Variable*> shared_variables;  // those of them that begin at each multiple of `apart`
+  bool is_by_thread = true;                       // whether threads are few enough to be classed one by one
+  std::vector<const Variable*> variables;         // that the kernel's instructions name
+  std::vector<const Variable*> shared_variables;  // the shared ones, each at a multiple of `apart`
 
  private:
   static constexpr size_t kMostSteps = 5'000'000;  // a second or less
@@ -134,11 +134,11 @@ class LintKernel {
   std::vector<bool> uniform_;  // by atom
   std::map<const ThreadClass*, std::shared_ptr<Paths>> paths_;
   std::shared_ptr<Protocol> protocol_;
-  std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // nothing of what was given up
+  std::map<Walk, std::optional<std::set<LintEvent>>> events_;  // nothing for a walk that gave up
 };
 
-// Visits the atoms that a sum is made of, each once: `visit(number, atom)` says whether to go on to its
-// inputs.
+// Visits the atoms that a sum consists of, each once: `visit(number, atom)` returns whether to continue with
+// the atom's inputs.
 template <typename Visit>
 void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
   std::set<int> met;
@@ -157,14 +157,14 @@ void visit_atoms(const Values& values, const Sum& sum, const Visit& visit) {
   }
 }
 
-// Bytes that a load or a store moves in a thread.
+// Bytes that a load or a store moves in one thread.
 int64_t access_bytes(const Operation& o);
 
-// 86 of "8.6", the text of .version; 0 of what reads otherwise.
+// 86 for "8.6", the text of .version; 0 for text of any other form.
 int version_number(std::string_view text);
 
-// Rules report to this. One finding of a rule for an instruction, with the rule's cure where it has none of
-// its own.
+// Collects the findings of one rule, one for each instruction, with the rule's cure if the finding does not
+// bring its own.
 class Report {
  public:
   Report(const LintKernel& kernel, std::string_view rule, std::string_view cure, Undecided undecided)
@@ -172,7 +172,7 @@ class Report {
 
   void add(int operation, std::string what, const std::set<int>& others = {}, std::string_view cure = {});
   void add_at(ptx_text::Position at, std::string what);
-  // This tells that the rule passes over an instruction, and why.
+  // Reports that the rule skips an instruction, and why.
   void undecided(int operation, std::string_view why);
   bool tells_undecided() const { return undecided_ == Undecided::all; }
   std::vector<Finding> findings;
@@ -184,15 +184,15 @@ class Report {
   std::set<int> reported_;
 };
 
-// Reports a walk's events of a kind, in their own words.
-// This says whether the kernel says how many threads a CTA has; tells the report where it does not.
+// Reports a walk's events of one kind, with the events' own messages.
+// Returns whether the kernel declares how many threads a CTA has; notes it in the report if it does not.
 bool knows_threads(const LintKernel& kernel, Report& report);
 
 void report_events(LintKernel& kernel, LintKernel::Walk walk, int kind, Report& report);
 
 using Check = void (*)(LintKernel&, Report&);
 
-// The rules, by the file that they are in.
+// The rules, by source file.
 void check_wgmma_fence(LintKernel&, Report&);
 void check_accumulators(LintKernel&, Report&);
 void check_wgmma_groups(LintKernel&, Report&);
@@ -207,7 +207,7 @@ void check_staging(LintKernel&, Report&);
 void check_bulk_groups(LintKernel&, Report&);
 
 void check_copy_wait(LintKernel&, Report&);
-void report_unfenced_writes(LintKernel&, Report&);  // to the rule of proxies
+void report_unfenced_writes(LintKernel&, Report&);  // for the rule about proxies
 
 void check_barrier_published(LintKernel&, Report&);
 void check_barrier_fence(LintKernel&, Report&);

@@ -1,6 +1,6 @@
-// A walk along the ways that a class of threads can take. Ways on which the same undecided condition would
-// hold once and not another time are left out, and so are those that a flag excludes which was set on the
-// way.
+// A walk along the paths that a class of threads can take. Paths on which the same undecided condition would
+// hold once and not another time are left out, and so are paths that are excluded by a flag that was set
+// earlier on the path.
 #pragma once
 
 #include <algorithm>
@@ -11,24 +11,24 @@
 
 namespace ptxbuilder::analysis {
 
-using Known = std::map<int, int64_t>;  // what atoms are on a way, by number
+using Known = std::map<int, int64_t>;  // the values that atoms have on a path, by number
 
 class Paths {
  public:
-  // Both have to live as long as this does.
+  // Both arguments must outlive this object.
   Paths(LintKernel& kernel, const ThreadClass& c);
 
-  // This says whether an instruction runs, where `known` is what is known.
+  // Returns whether an instruction runs, given what is `known`.
   bool runs(int i, const Known& known);
-  // This is known after an edge; nothing where the edge is not taken.
+  // Returns what is known after an edge; nothing if the edge cannot be taken.
   std::optional<Known> along(int block, int next, const Known& known);
 
  private:
-  static constexpr int kDepth = 64;  // of the functions that are looked into
+  static constexpr int kDepth = 64;  // of the functions that are followed
   std::optional<int64_t> value(const Sum& sum, const Known& known, int depth = kDepth);
   std::optional<int64_t> value(int atom, const Known& known, int depth);
   void find_opposites();
-  int positive(int number) const;  // the comparison itself, or the one that it is the opposite of
+  int positive(int number) const;  // the comparison itself, or the one whose negation it is
   void find_conditions();
   void find_sensitive();
   void find_live();
@@ -40,31 +40,31 @@ class Paths {
   ThreadValues& in_;
   std::map<int, Sum> guards_;                // undecided ones, by instruction
   std::map<int, int> opposite_;              // by atom
-  std::set<int> tracked_;                    // atoms that Known may know
-  std::map<int, std::set<int>> meets_;       // of those the meets, by block
-  std::map<int, std::set<int>> changed_in_;  // the tracked atoms that a block makes anew
-  std::set<int> sensitive_;                  // atoms that are made of tracked ones
+  std::set<int> tracked_;                    // atoms whose values Known may hold
+  std::map<int, std::set<int>> meets_;       // the tracked atoms that are meets, by block
+  std::map<int, std::set<int>> changed_in_;  // the tracked atoms that a block redefines
+  std::set<int> sensitive_;                  // atoms that depend on tracked ones
   std::vector<std::set<int>> live_;          // by block: the tracked atoms that matter from its start on
 };
 
-// `step(state, instruction, is_last)` for each instruction that runs, with is_last once all that can come
-// together has, on ways that are there for certain. A State has ==, a size, and bool join(const State&),
-// which says whether it changed; it may only grow. Ways that come to a block in the same state are one, of
-// which is known what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program Verification in
-// Polynomial Time, 2002).
+// Calls `step(state, instruction, is_last)` for each instruction that runs, on paths that certainly exist;
+// is_last is true after all states that can be merged have been. A State has ==, a size, and bool join(const
+// State&), which returns whether the state changed; a state may only grow. Paths that reach a block in the
+// same state are merged and keep what all of them know (Das, Lerner, Seigle: ESP, Path-Sensitive Program
+// Verification in Polynomial Time, 2002).
 template <typename State, typename Step>
 void follow(LintKernel& kernel, const ThreadClass& c, const State& start, const Step& step) {
-  constexpr size_t kMostWays = 24;  // that are distinguished at a block
+  constexpr size_t kMostWays = 24;  // paths that are distinguished at a block
   struct Way {
     Known known;
     State state;
     bool is_due = true;
-    bool is_blurred = false;  // of several ways that were not distinguished, so that it may be none of them
+    bool is_blurred = false;  // merged from several paths, so that it may not exist as such
   };
   const Graph& graph = kernel.graph;
   Paths& paths = kernel.paths(c);
   std::vector<std::vector<Way>> in(graph.blocks.size());
-  std::vector<bool> is_one(graph.blocks.size(), false);  // whether no ways are distinguished any more
+  std::vector<bool> is_one(graph.blocks.size(), false);  // whether all paths are merged there
   in[0].push_back({{}, start});
   const auto through = [&](int block, const Way& way, bool is_last) {
     State state = way.state;

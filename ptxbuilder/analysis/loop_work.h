@@ -1,5 +1,5 @@
-// This counts what a turn of a kernel's loops does to the units of an SM: products, shared memory, bytes that
-// arrive, and the special function unit; and how many clocks each takes at least.
+// Counts the work of one iteration of a kernel's loops for each unit of an SM: products, shared memory, bytes
+// that arrive, and special functions; and the least number of clocks that each needs.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace ptxbuilder::analysis {
 
-// One innermost loop that copies or multiplies, of one role; all its warps together, in one turn.
-// Instructions in branches of the loop count as if they were run.
+// One iteration of an innermost loop that copies or multiplies, summed over all warps of one role.
+// Instructions in branches of the loop count as if every iteration ran them.
 struct LoopWork {
-  int loop = 0;  // of Portrait::loops
+  int loop = 0;  // an index into Portrait::loops
   std::string role;
   uint32_t first_line = 0, last_line = 0;  // of the PTX
-  int stages = 1;             // that the role waits for in a turn, by mbarriers that copies signal
+  int stages = 1;             // that the role waits for per iteration, through mbarriers that copies signal
   double flops = 0;           // of wgmma and mma
-  double tensor_clocks = 0;   // the tensor cores' time for these
+  double tensor_clocks = 0;   // the time of the tensor cores for these flops
   double read_bytes = 0;      // operands that wgmma reads from shared memory
-  double arriving_bytes = 0;  // that copies are expected to bring
-  double special = 0;         // ex2, rcp, tanh and their like, of all threads
+  double arriving_bytes = 0;  // that copies are expected to transfer
+  double special = 0;         // ex2, rcp, tanh and similar ones, of all threads
 
   bool empty() const { return flops == 0 && arriving_bytes == 0; }
 };
 
 std::vector<LoopWork> loop_work(const KernelAnalysis& kernel);
 
-// The least number of an SM's clocks that a stage takes on each unit, the largest first: over the loops of
-// consumers and producer, each divided by its stages. Empty where no loop multiplies.
+// The least number of clocks that a stage takes on each unit of an SM, the largest first: over the loops of
+// consumers and producer, each divided by its number of stages. Empty if no loop multiplies.
 std::vector<std::pair<std::string, double>> stage_clocks(const std::vector<LoopWork>& loops);
 
-// Multiplications and additions of an SM in a clock, by the type of a product's operands: 4096 for "bf16".
-// The vector units' 256 for "".
+// Multiplications and additions of an SM per clock, by the operand type of a product: 4096 for "bf16".
+// The vector units' rate, 256, for "".
 double flops_of_a_clock(const std::string& type);
-// The type of most products of a kernel, such as "bf16"; "" where it has none.
+// The type of most products in a kernel, such as "bf16"; "" if the kernel does not multiply.
 std::string product_type(const KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

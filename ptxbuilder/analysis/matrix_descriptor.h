@@ -1,4 +1,4 @@
-// This reads the descriptors by which wgmma finds matrices in shared memory.
+// Reads the descriptors with which wgmma finds matrices in shared memory.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace ptxbuilder::analysis {
 
-// A matrix descriptor of wgmma (PTX ISA, "Matrix Descriptor Format"), of whose address the form is known.
+// A matrix descriptor of wgmma (PTX ISA, "Matrix Descriptor Format") whose address has a known form.
 struct MatrixDescriptor {
   Sum address;  // bytes, in shared memory
   int64_t leading_bytes = 0, stride_bytes = 0, base_offset = 0;
@@ -18,17 +18,17 @@ struct MatrixDescriptor {
   bool operator==(const MatrixDescriptor&) const = default;
 };
 std::string_view layout_name(const MatrixDescriptor& descriptor);  // "swizzle 128"
-// It gives nothing where no address in shared memory is seen in it.
+// Returns nothing if the value does not contain an address in shared memory.
 std::optional<MatrixDescriptor> decode_descriptor(const Values& values, const Sum& descriptor);
 
-// This is how a wgmma reads operand 1, A, or 2, B, from shared memory: 64 rows of A, or the columns of its
-// shape.
+// The way a wgmma reads operand 1, A, or operand 2, B, from shared memory: 64 rows for A, or the columns of
+// the shape for B.
 struct MatrixOperand {
   int64_t lines = 0;
-  bool is_transposed = false;  // lines are next to each other, not after each other
+  bool is_transposed = false;  // lines are adjacent to each other, not one after the other
 };
 MatrixOperand matrix_operand(const Operation& wgmma, size_t n);
-// The bytes from the first that it reads to the end of the last.
+// The number of bytes from the first one that wgmma reads to the end of the last.
 int64_t bytes_read(const MatrixDescriptor& descriptor, const MatrixOperand& operand);
 
 }  // namespace ptxbuilder::analysis

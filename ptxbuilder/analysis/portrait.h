@@ -16,32 +16,32 @@ struct Role {
   std::string name;                       // "producer", "consumer", "warps 0-3"
   std::vector<int> warps;                 // ascending
   std::optional<int64_t> registers = {};  // of setmaxnreg
-  std::vector<int> blocks = {};           // that they can reach and not all others do
+  std::vector<int> blocks = {};           // that the role's warps can reach, and not all other warps can
 };
 
-// A role does this with the barriers of an array.
+// The use that a role makes of the barriers of an array.
 struct BarrierUse {
   enum class Kind : uint8_t { arrives, expects, copies, waits };
   Kind kind;
-  int role;  // kNone: of no role alone
+  int role;  // kNone: not of one single role
   int operation;
   Sum amount = {};      // bytes that are expected, or arrivals
-  bool remote = false;  // of another CTA of the cluster
+  bool remote = false;  // in another CTA of the cluster
 };
 
 std::string_view name(BarrierUse::Kind kind);  // "arrives"
 
-// Mbarriers side by side that one instruction reaches, by the stage of a ring.
+// Adjacent mbarriers that one instruction reaches, indexed with the stage of a ring.
 struct BarrierArray {
-  // These signal it: "full" where copies do, "empty" where the producer waits for it, else "other".
+  // "full" if copies signal the barriers, "empty" if the producer waits for them, otherwise "other".
   std::string name = {};
-  Sum base;  // of its first barrier: bytes in shared memory
+  Sum base;  // of the first barrier: bytes in shared memory
   int64_t count = 1;
   std::optional<int64_t> arrivals = {};  // that a phase expects, from mbarrier.init
   std::vector<BarrierUse> uses = {};
 };
 
-// Instructions of a loop that follow each other and differ by their addresses alone.
+// Consecutive instructions of a loop that differ only in their addresses.
 struct Step {
   std::string text;
   int first = kNone;  // the first instruction
@@ -56,27 +56,27 @@ struct Mainloop {
 
 struct Portrait {
   std::string kernel;
-  int64_t threads = 0;  // 0: the kernel does not say
+  int64_t threads = 0;  // 0: the kernel does not declare them
   std::vector<Role> roles;
   std::vector<BarrierArray> barriers;
   std::vector<Mainloop> loops;        // innermost ones that copy or multiply asynchronously
-  std::vector<int> products_outside;  // the matrix instructions that are in none of them
-  std::vector<std::string> unknowns;  // what could not be followed, each with its line
+  std::vector<int> products_outside;  // the matrix instructions outside of these loops
+  std::vector<std::string> unknowns;  // what the analysis could not follow, each with its line
 };
 
 Portrait portrait(const Code& code, const Graph& graph, Values& values);
 
-// A kernel with all that is known of it without running it.
+// A kernel with everything that is known about it without running it.
 struct KernelAnalysis {
-  // An empty name is the module's only kernel. Throws as Code::of does.
+  // An empty name is the module's only kernel. Throws the errors of Code::of.
   explicit KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel = "");
-  // Names tell which variable is which if two modules have the same names of those that the host can reach.
+  // If two modules have the same names of host-visible variables, variables are matched through these names.
   enum class Variables : uint8_t { by_use, by_name };
   KernelAnalysis(std::shared_ptr<const ptx_text::Module> module, std::string_view kernel,
                  Variables variables);
-  // A function that the kernel uses, of the same module.
+  // A function of the same module that the kernel uses.
   KernelAnalysis(const KernelAnalysis& kernel, const ptx_text::Function& function);
-  // This takes PTX text, and throws what ptx_text::parse throws too.
+  // Takes PTX text, and also throws the errors of ptx_text::parse.
   explicit KernelAnalysis(std::string_view ptx, std::string_view kernel = "");
   KernelAnalysis(const KernelAnalysis&) = delete;
 
@@ -88,10 +88,10 @@ struct KernelAnalysis {
   const Portrait portrait;
 };
 
-// This says whether both modules have the same variables that the host can reach, by their names.
+// Returns whether both modules have the same host-visible variables, by their names.
 bool have_same_variables(const ptx_text::Module& a, const ptx_text::Module& b);
 
-// The portrait on a page.
+// The portrait as a page of text.
 std::string text(const KernelAnalysis& kernel);
 
 }  // namespace ptxbuilder::analysis

@@ -1,4 +1,4 @@
-// The instructions of a kernel that count for its protocol stand here.
+// Selects the instructions of a kernel that matter for its protocol.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::analysis {
 
-// This is what an instruction does to the protocol.
+// The effect of an instruction on the protocol.
 enum class Deed : uint8_t {
   none,
   compute,
@@ -44,8 +44,8 @@ enum class Deed : uint8_t {
   unknown  // whose effect on the protocol is not known
 };
 
-// This is what of a kernel's code counts for its protocol: instructions with a deed, what they are computed
-// from, and the branches that decide whether they run.
+// The part of a kernel's code that matters for its protocol: instructions with a deed, the computations of
+// their operands, and the branches that decide whether they run.
 class ProtocolCode {
  public:
   explicit ProtocolCode(const Code& code);
@@ -54,24 +54,24 @@ class ProtocolCode {
   const Graph graph;
   std::vector<Deed> deeds;     // by instruction
   std::vector<bool> counts;    // by instruction
-  std::vector<bool> spins;     // of a wait: it is repeated until it is over
-  std::vector<int> joins;      // by block, the one at which its branches meet again; kNone
-  std::vector<int> registers;  // by register, its number among those that count; kNone
+  std::vector<bool> spins;     // of a wait: whether it is repeated until it succeeds
+  std::vector<int> joins;      // by block, the block at which its branches meet again; kNone if none
+  std::vector<int> registers;  // by register, its number among those that matter; kNone for others
   std::vector<int> rank;       // by block, its place in the order
   int counted_registers = 0;
-  static constexpr int64_t kMostCtas = 16;  // of a cluster
+  static constexpr int64_t kMostCtas = 16;  // in a cluster
   std::array<int64_t, 3> cta = {}, cluster = {1, 1, 1};
   std::map<int, uint64_t> places;  // of variables in shared memory, by number
-  bool has_order = false;          // something that counts for it
+  bool has_order = false;          // instructions that order others
   bool has_waits = false;          // for mbarriers
   bool has_thread_copies = false;
-  bool has_peeks = false;    // of mbarriers, which are not repeated
-  bool has_generic = false;  // loads or stores that do not say their state space
+  bool has_peeks = false;    // of mbarriers, in tests that are not repeated
+  bool has_generic = false;  // loads or stores without a state space in their mnemonic
   bool has_words = false;    // atomic, volatile or strong accesses to shared memory, which may order others
 
   // Atomic, volatile and strong accesses do not race with each other.
   static bool is_word(const Operation& o);
-  // The loop that a wait is in, which is not the one that repeats it; kNone.
+  // The loop that contains a wait, other than the loop that repeats it; kNone if there is none.
   int loop_of_wait(int operation) const {
     const int loop = graph.blocks[at(graph.block_of[at(operation)])].loop;
     return spins[at(operation)] ? graph.loops[at(loop)].parent : loop;

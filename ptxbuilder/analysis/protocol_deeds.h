@@ -1,4 +1,4 @@
-// Each kind of instruction changes the order of a run here, for lanes of a warp that come to it.
+// Applies each kind of instruction to the order of a run, for the lanes of a warp that reach it.
 #pragma once
 
 #include <algorithm>
@@ -17,39 +17,39 @@
 
 namespace ptxbuilder::analysis {
 
-// This is how far loops are followed: twice around the ring of mbarriers that a loop waits at in turn, and
-// two turns more.
+// The number of iterations for which loops are followed: two rounds of the ring of mbarriers that a loop
+// waits at in turn, and two iterations more.
 struct Turns {
   explicit Turns(size_t loops) : most(loops, 4) {}
 
-  std::vector<int> most;  // by loop, that are chosen
-  // A wait in a loop comes to so many mbarriers.
+  std::vector<int> most;  // by loop, the most iterations that are chosen
+  // A wait in a loop reaches this number of mbarriers.
   void widen(int loop, size_t ring) {
     most[at(loop)] = std::max(most[at(loop)], 2 * static_cast<int>(ring) + 2);
   }
   int largest() const { return most.empty() ? 4 : *std::max_element(most.begin(), most.end()); }
 };
 
-// Lanes of a warp on their way.
+// Lanes of a warp that run together.
 struct Walker : Group {
   View view = {};
   int pc = 0;
   bool has_ended = false;
-  uint64_t products = 0;               // wgmmas that its warp has begun
-  std::vector<uint64_t> groups = {};   // how many had been when each group was committed
+  uint64_t products = 0;               // the number of wgmmas that its warp has begun
+  std::vector<uint64_t> groups = {};   // for each committed group, the number of wgmmas begun before
   std::optional<uint32_t> meets = {};  // the phase of the barrier that it waits at
-  uint32_t cluster_phase = 0;          // that it has arrived at
-  bool has_registers = false;          // that it has asked for
-  std::optional<Scalar> open = {};     // a value that it needs to go on
+  uint32_t cluster_phase = 0;          // the phase at which it has arrived
+  bool has_registers = false;          // whether it received the registers that it requested
+  std::optional<Scalar> open = {};     // a value that it needs to continue
 };
-using Warp = std::deque<Walker>;  // which stay where they are when lanes part
+using Warp = std::deque<Walker>;  // a deque, so that walkers keep their addresses when lanes part
 
 // Lanes that are at one place go on together.
 void unite(Walker& into, Walker& other);
 
 class ProtocolDeeds {
  public:
-  // A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not.
+  // A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise.
   ProtocolDeeds(const ProtocolCode& code, Terms& terms, Boxes& boxes, Turns& turns, bool peeks_succeed)
       : code_(code),
         terms_(terms),
@@ -59,14 +59,14 @@ class ProtocolDeeds {
         values_(code, terms),
         order_(static_cast<int>(code.ctas()), boxes, code.has_words) {}
 
-  // Does what the instruction does that those lanes of `w` have come to; false where they have to wait.
-  // Throws Refusal.
+  // Runs the instruction for those lanes of `w` that have reached it; returns false if they must wait. Throws
+  // Refusal.
   bool perform(Warp& warp, Walker& w, Lanes lanes);
-  // setmaxnreg.inc goes on when all that can give back registers have; says whether any does.
+  // Lets setmaxnreg.inc continue when all warps that can release registers have; returns whether any does.
   bool grant_registers(std::deque<Warp>& warps);
-  // The outcome of a test of an mbarrier, by its term, where lanes depend on it; nothing of another term.
+  // The outcome of an mbarrier test, by its term, if lanes depend on it; nothing for any other term.
   std::optional<bool> outcome(int term, Walker& w);
-  // The mbarrier that lanes have waited at last; empty text where they have not.
+  // The mbarrier at which lanes last waited; empty text if they have not waited at one.
   std::string waits_for(const Walker& w) const;
 
   Order& order() { return order_; }
@@ -81,7 +81,7 @@ class ProtocolDeeds {
       if (v.kind == Value::Kind::address) all.push_back(&v);
     return all;
   }
-  // The operand after the last address; null where there is none.
+  // The operand after the last address; null if there is none.
   static const Value* behind_address(const Operation& o) {
     for (size_t n = o.operands.size(); n-- > 0;)
       if (o.operands[n].kind == Value::Kind::address)
@@ -90,7 +90,7 @@ class ProtocolDeeds {
   }
   Order::Place place(const Walker& w, uint64_t address) const;
 
-  // A number that a lane has; where it is not known yet the lanes wait for it.
+  // A number that a lane holds; if it is not known yet, the lanes wait for it.
   std::optional<uint64_t> number(Walker& w, const LaneValues& v, int lane) {
     const Scalar s = terms_.resolved(v[lane]);
     if (s.is_known()) return s.value;
@@ -101,7 +101,7 @@ class ProtocolDeeds {
     return number(w, values_.operand(w, v), std::countr_zero(w.lanes));
   }
 
-  // Calls f(address, lanes) for each address that lanes have, with how many; false where one is not known.
+  // Calls f(address, lanes) for each address and the lanes that hold it; returns false if one is not known.
   bool for_addresses(Walker& w, const Value& v, Lanes lanes, const auto& f) {
     const LaneValues all = values_.operand(w, v);
     if (all.is_one()) {
@@ -121,7 +121,7 @@ class ProtocolDeeds {
     return true;
   }
 
-  // Calls f for the two addresses of each lane; false where one is not known.
+  // Calls f for the two addresses of each lane; returns false if one is not known.
   bool for_pairs(Walker& w, const Value& a, const Value& b, Lanes lanes, const auto& f) {
     const LaneValues first = values_.operand(w, a), second = values_.operand(w, b);
     std::vector<std::pair<Order::Place, Order::Place>> each;
@@ -139,21 +139,21 @@ class ProtocolDeeds {
     for (; lanes != 0; lanes &= lanes - 1) f(std::countr_zero(lanes));
   }
 
-  // These are bulk copies out of shared memory of a thread, or cp.async of a warp, in groups.
+  // The groups of a thread's bulk copies out of shared memory, or of a warp's cp.async.
   struct BulkGroups {
     int component = kNone;
-    uint32_t begun = 0;  // groups that are committed
+    uint32_t begun = 0;  // the number of committed groups
   };
   BulkGroups& bulk(const Walker& w, int lane);
-  // Throws Refusal where lanes of the warp go other ways.
+  // Throws Refusal if lanes of the warp take other paths.
   BulkGroups& copies(const Warp& warp, const Walker& w);
 
-  // The products of a warpgroup. They are over in all of its warps when they are in one, so that all have
-  // begun.
+  // The products of a warpgroup. A product completes in all warps of the warpgroup when it completes in one,
+  // so all of them must have begun it.
   struct Products {
     int component = kNone;
-    std::array<uint64_t, 4> begun = {};  // by each warp
-    std::vector<Clock> came = {};        // what came before the begin of each product, in all warps
+    std::array<uint64_t, 4> begun = {};  // the number begun in each warp
+    std::vector<Clock> came = {};        // what precedes the beginning of each product, in all warps
   };
   Products& products(const Walker& w);
   bool leave_products(Walker& w, uint64_t count);

@@ -1,4 +1,4 @@
-// Inequalities between sums of integers, and whether all can hold together.
+// Decides whether linear inequalities between integers can all hold together.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::analysis {
 
-// constant + the sum of factor times unknown; unknowns are numbered by their user.
+// constant + the sum of factor times unknown; the user numbers the unknowns.
 struct Linear {
   __int128 constant = 0;
   std::map<int, __int128> factors = {};
@@ -20,9 +20,9 @@ class LinearSystem {
  public:
   void at_least_zero(const Linear& sum) { rows_.push_back(sum); }
   void between(const Linear& sum, __int128 first, __int128 last);
-  // False only if no integers fulfil all of them. Unknowns are eliminated one after the other (Fourier and
-  // Motzkin); where that takes too many sums at once, or more than are `left` of those of all calls, all may
-  // hold.
+  // Returns false only if no integers satisfy all inequalities. Unknowns are eliminated one by one (Fourier
+  // and Motzkin); if that takes too many sums at once, or more than are `left` for all calls, the result is
+  // true.
   bool may_hold(size_t& left) const;
 
  private:

@@ -1,5 +1,5 @@
-// This is what of a run is ordered in every schedule: vector clocks of threads, mbarriers and asynchronous
-// work, and the accesses to shared memory that have to be ordered by them.
+// The part of a run that is ordered in every schedule: vector clocks of threads, mbarriers and asynchronous
+// work, and the accesses to shared memory that they must order.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,18 @@
 
 namespace ptxbuilder::analysis {
 
-// Why there is no proof.
+// The reason why a proof fails.
 struct Refusal {
   int operation = kNone;
   std::string what;
-  std::vector<int> others = {};  // instructions that have a part in it
-  bool is_undecided = false;     // it is not known whether a schedule goes wrong
-  int late = kNone;              // what goes wrong where this instruction, or what it starts, comes late
-  bool is_of_order = true;       // and not of the bytes of boxes, or of a fence that works without
+  std::vector<int> others = {};  // the other instructions involved
+  bool is_undecided = false;     // it is not known whether a schedule fails
+  int late = kNone;              // the failure occurs if this instruction, or what it starts, is late
+  bool is_of_order = true;       // false for bytes of boxes, and for a fence that works without it
 };
 
-// A clock says for each component of a run, such as a warp or an mbarrier, which of its events something
-// comes after.
+// For each component of a run, such as a warp or an mbarrier, a clock holds the last of the component's
+// events that precede something.
 class Clock {
  public:
   uint32_t operator[](int component) const {
@@ -38,7 +38,7 @@ class Clock {
     events_[at(component)] = std::max(events_[at(component)], to);
   }
   void join(const Clock& other);
-  // Leaves what comes ahead of both.
+  // Keeps only the events that precede both.
   void meet(const Clock& other);
   bool operator==(const Clock& other) const = default;
 
@@ -46,18 +46,18 @@ class Clock {
   std::vector<uint32_t> events_;
 };
 
-// An event of a component: what follows it has raised the component as far.
+// An event of a component: everything after it has a clock of at least this value for the component.
 struct Moment {
   int component = kNone;
   uint32_t event = 0;
   bool is_in(const Clock& clock) const { return clock[component] >= event; }
 };
 
-// Lanes of a warp that have run together come after this.
+// The events that precede lanes of a warp that have run together.
 struct View {
   Clock known;
-  Clock came;       // what was over before in time, though its writes may not be seen: lanes that meet
-  Clock fenced;     // of generic writes, those that a proxy fence has shown to the async proxy
+  Clock came;       // events that are over in time, though their writes may be unseen: lanes that meet
+  Clock fenced;     // of generic writes, those that a proxy fence has made visible to the async proxy
   int own = kNone;  // the component of these lanes
   uint32_t ticks = 0;
   int cta = 0, warp = 0;
@@ -68,13 +68,13 @@ struct View {
   }
 };
 
-// Bytes of a CTA's shared memory.
+// A range of bytes in a CTA's shared memory.
 struct Span {
   uint64_t first = 0, bytes = 0;
 };
 
-// The boxes of tensor maps, which PTX does not say: what the phases of mbarriers and what is read tell of
-// them. It is kept from run to run.
+// The boxes of tensor maps, which PTX does not contain: they are derived from the phases of mbarriers and
+// from what is read. They are kept from run to run.
 class Boxes {
  public:
   uint64_t bytes(const std::string& map) const;
@@ -83,8 +83,8 @@ class Boxes {
   void add_read(const Span& span) { add(reads_, span); }
   void add_write(const Span& span) { add(writes_, span); }
   void add_phase(std::vector<std::string> maps, uint64_t expected, int operation);
-  // Finds the bytes by all that was added; says whether any have become others. Throws Refusal where no boxes
-  // fit.
+  // Computes the bytes from everything that was added; returns whether any of them have changed. Throws
+  // Refusal if no boxes fit.
   bool find();
   const std::map<std::string, uint64_t>& all() const { return bytes_; }
 
@@ -96,8 +96,8 @@ class Boxes {
   const std::set<uint64_t>& starts(const Copies& of) const { return of.into_shared ? loaded_ : stored_; }
 
   std::map<std::string, Copies> copies_;
-  std::set<uint64_t> loaded_, stored_;  // where something begins that is loaded, or stored
-  // The longest span that begins at an address.
+  std::set<uint64_t> loaded_, stored_;  // where loaded ranges and stored ranges begin
+  // The longest range that begins at an address.
   using Spans = std::unordered_map<uint64_t, uint64_t>;
   static void add(Spans& to, const Span& span) {
     uint64_t& bytes = to[span.first];
@@ -109,26 +109,26 @@ class Boxes {
   std::map<std::string, uint64_t> bytes_;
 };
 
-// An access to shared memory: it begins when its thread does, and has ended at a moment.
+// An access to shared memory: it begins when its thread does, and ends at a given moment.
 struct SharedAccess {
   int cta = 0;
   std::vector<Span> spans;
   bool writes = false, is_async = false;
   Moment end = {};
   int operation = kNone;
-  bool is_word = false;  // that does not race with another one
-  uint64_t data = 0;     // of constants that are stored, equal for equal ones; else 0
+  bool is_word = false;  // such accesses do not race with each other
+  uint64_t data = 0;     // of stored constants, equal for equal ones; else 0
 };
 
 class Order {
  public:
-  // If the kernel `has_words` in shared memory, these may order what this takes for a race.
+  // If the kernel `has_words` in shared memory, they may order accesses that seem to race here.
   Order(int ctas, Boxes& boxes, bool has_words)
       : boxes_(boxes), has_words_(has_words), memory_(at(ctas)), exits_(at(ctas)), started_(at(ctas)) {}
 
   int component() { return components_++; }
   void start(View& view);
-  // An event of these lanes.
+  // Adds an event of these lanes.
   Moment tick(View& view);
   void touch(const View& view, const SharedAccess& access);
   void exit(const View& view) { exits_[at(view.cta)].push_back(view.came); }
@@ -144,9 +144,9 @@ class Order {
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
   // A copy that completes at an mbarrier, and when it has: its bytes, or the tensor map that says them.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
-  // Says whether the wait is over; if it is, the lanes come after the phase.
+  // Returns whether the wait is over; if it is, the lanes come after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
-  // A wait that is not repeated, whose outcome counts where something depends on it.
+  // Adds a wait that is not repeated; its outcome matters if something depends on the outcome.
   struct Test {
     Place place;
     bool is_over, may_be_early;
@@ -154,12 +154,12 @@ class Order {
     Moment at;
   };
   Test test(View& view, const Place& place, uint64_t parity, int operation);
-  // A thread that depends on the outcome goes on: after the phase if it `passes`.
+  // Continues a thread that depends on the outcome: after the phase if it `passes`.
   void use(View& view, const Test& test, bool passes, int operation);
   // Completes phases whose copies have all begun, since nothing else can go on; says whether there were any.
   bool complete_copies();
 
-  // A barrier of threads, by its number: of a CTA, or of the cluster.
+  // Arrives at a barrier of threads, given by its number: of a CTA, or of the cluster.
   struct Meeting {
     int component = kNone;
     uint64_t expected = 0, arrived = 0;
@@ -167,20 +167,20 @@ class Order {
     Clock known = {}, came = {}, fenced = {}, last = {}, last_came = {}, last_fenced = {};
     int operation = kNone;
   };
-  // Gives the phase that has to be completed before a thread goes on.
+  // Returns the phase that must be completed before a thread continues.
   uint32_t meet(View& view, std::pair<int, uint64_t> which, uint64_t threads, uint64_t expected,
                 bool releases, int operation);
   bool is_met(std::pair<int, uint64_t> which, uint32_t phase) { return meetings_[which].completed > phase; }
   void leave(View& view, std::pair<int, uint64_t> which);
 
-  // This is what must hold when all threads have ended.
+  // Checks what must hold when all threads have ended.
   void finish();
-  // This says what is missing for a thread that waits at the mbarrier.
+  // Describes what is missing for a thread that waits at the mbarrier.
   std::string missing(const Place& place) const;
 
  private:
-  // Shared memory is kept in blocks of 64 units of 16 bytes. A part is units of a block, and the same bytes
-  // of each.
+  // Shared memory is split into blocks of 64 units of 16 bytes. A part consists of some units of a block, and
+  // of the same bytes in each of these units.
   static constexpr uint64_t kUnit = 16, kBlock = 64 * kUnit;
   struct Part {
     uint64_t block, units;
@@ -200,11 +200,11 @@ class Order {
   struct Phase {
     uint64_t pending = 0, expected = 0, issued = 0;
     Clock arrived, arrived_fenced, begun, came;
-    std::optional<Clock> ahead_of_copies = {};  // of all of them
+    std::optional<Clock> ahead_of_copies = {};  // that precede all of its copies
     std::vector<std::string> maps = {};
     std::vector<Moment> expects = {};
     int expect = kNone, copy = kNone;
-    int last = kNone;  // that arrived or copied
+    int last = kNone;  // the last instruction that arrived or copied
   };
   struct Mbarrier {
     int component = kNone, init = kNone;
@@ -212,14 +212,14 @@ class Order {
     uint32_t completed = 0;
     Moment made = {};
     std::optional<Moment> fenced = {};
-    int completed_by = kNone;  // the last phase
+    int completed_by = kNone;  // the instruction that completed the last phase
     Phase now = {};
     Clock last = {}, last_fenced = {}, last_came = {};
     struct Waited {
       Moment at;
       int operation;
     };
-    std::vector<Waited> waited = {};  // for the phase that completed last
+    std::vector<Waited> waited = {};  // the waits for the phase that completed last
   };
   struct Foreign {
     int cta;
@@ -236,7 +236,7 @@ class Order {
   Boxes& boxes_;
   const bool has_words_;
   int components_ = 0;
-  std::vector<std::vector<std::vector<Mark>>> memory_;  // of each CTA, by block
+  std::vector<std::vector<std::vector<Mark>>> memory_;  // by CTA and block
   std::vector<std::vector<Clock>> exits_;
   std::vector<std::vector<int>> started_;  // components
   std::map<Place, Mbarrier> mbarriers_;

@@ -1,5 +1,5 @@
-// A run of a kernel's threads up to what counts for its protocol: barriers, copies, and accesses to shared
-// memory. One run represents all schedules in which the same is chosen of what its parameters decide.
+// Runs the part of a kernel that matters for its protocol: barriers, copies, and accesses to shared memory.
+// One run represents all schedules in which the decisions that depend on parameters are the same.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace ptxbuilder::analysis {
 
-// A way was left on which a loop turns more often than is looked at.
+// Thrown when a path was dropped on which a loop takes more iterations than are followed.
 struct Beyond {};
 
-// A wait that is not repeated finds its phase over where `peeks_succeed` and it is, and else does not. Takes
-// its steps from those that are left. Throws Refusal, or Beyond.
+// A wait that is not repeated succeeds if `peeks_succeed` and its phase is complete, and fails otherwise. The
+// steps are taken from the remaining ones. Throws Refusal, or Beyond.
 void run_protocol(const ProtocolCode& code, Terms& terms, Choices& choices, Boxes& boxes, Turns& turns,
                   bool peeks_succeed, size_t& steps_left);
 
-// Why the order of events does not hold in all schedules, or that more than so many runs and steps were
-// needed; nothing where it holds. `proof` gets what is assumed.
+// The reason why the order of events does not hold in all schedules, or why the limits of runs and steps were
+// exceeded; nothing if the order holds. `proof` receives the assumptions.
 struct ProofLimits {
-  size_t runs, steps, work;  // of all runs: instructions, and what terms take (protocol_terms.h)
+  size_t runs, steps, work;  // of all runs: instructions, and work on terms (protocol_terms.h)
 };
 std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits& limits,
                                     ScheduleProof& proof);
