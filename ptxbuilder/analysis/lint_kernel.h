@@ -112,7 +112,7 @@ class LintKernel {
   Values values;
   int64_t threads = 0;  // of a CTA; 0 if not known, or if they are not all along x
   std::vector<ThreadClass> classes;
-  bool is_by_thread = true;                       // whether threads are few enough to be classed one by one
+  bool is_by_thread = true;                       // whether there are few enough for classes by branches
   std::vector<const Variable*> variables;         // that the kernel's instructions name
   std::vector<const Variable*> shared_variables;  // the shared ones, each at a multiple of `apart`
 

@@ -142,11 +142,11 @@ class Order {
   void fence_inits(View& view);
   void arrive(View& view, const Place& place, uint64_t expected, bool releases, int operation);
   void expect(View& view, const Place& place, uint64_t bytes, int operation);
-  // A copy that completes at an mbarrier, and when it has: its bytes, or the tensor map that says them.
+  // Adds a copy that completes at an mbarrier, and returns when: of `bytes`, or of the tensor map's box.
   Moment copy(View& view, const Place& place, uint64_t bytes, const std::string& map, int operation);
   // Returns whether the wait is over; if it is, the lanes come after the phase.
   bool wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation);
-  // Adds a wait that is not repeated; its outcome matters if something depends on the outcome.
+  // The result of a wait that is not repeated; it matters if something depends on the outcome.
   struct Test {
     Place place;
     bool is_over, may_be_early;
@@ -156,10 +156,10 @@ class Order {
   Test test(View& view, const Place& place, uint64_t parity, int operation);
   // Continues a thread that depends on the outcome: after the phase if it `passes`.
   void use(View& view, const Test& test, bool passes, int operation);
-  // Completes phases whose copies have all begun, since nothing else can go on; says whether there were any.
+  // Completes phases whose copies have all begun, when nothing else can continue; returns whether any exist.
   bool complete_copies();
 
-  // Arrives at a barrier of threads, given by its number: of a CTA, or of the cluster.
+  // A barrier of threads, found by its number: of a CTA, or of the cluster.
   struct Meeting {
     int component = kNone;
     uint64_t expected = 0, arrived = 0;

@@ -1,5 +1,5 @@
-// This is what a kernel's integers are where not all are known: numbers, or terms of parameters and special
-// registers. Conditions on them are decided by choices, and each choice narrows what a later one may be.
+// A kernel's integers where not all are known: numbers, or terms of parameters and special registers. Choices
+// decide the conditions on them, and each choice restricts the later ones.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ptxbuilder::analysis {
 
-// A number, or a term where that is not known.
+// A number, or a term if the number is not known.
 struct Scalar {
   int term = kNone;
   uint64_t value = 0;
@@ -27,11 +27,11 @@ struct Scalar {
 };
 
 enum class TermKind : uint8_t {
-  symbol,     // that nothing is known of, by its name
+  symbol,     // unknown except for its name
   sum,        // constant + the sum of factor times term, modulo 2^bits
-  other,      // an instruction's result, of whose value only is known that equal inputs give equal ones
-  parameter,  // that is loaded, by its address
-  outcome,    // of a test that a run answers
+  other,      // an instruction's result; equal inputs are only known to give equal results
+  parameter,  // a loaded parameter, identified by its address
+  outcome,    // of a test whose result the run determines
   mul,
   mul_hi,
   shl,
@@ -45,7 +45,7 @@ enum class TermKind : uint8_t {
   less,
   equal,
   select,   // p ? a : b
-  convert,  // from as many bits as `aside` says
+  convert,  // from the number of bits in `aside`
   extract,  // bfe
   popc,
   in_cta,  // an address of shared memory in another CTA of the cluster
@@ -53,32 +53,32 @@ enum class TermKind : uint8_t {
   brev
 };
 
-// CTAs of a cluster lie so far apart among the addresses of shared::cluster, and a CTA's own memory ahead of
-// all.
+// The distance between CTAs of a cluster among the addresses of shared::cluster; a CTA's own memory comes
+// first.
 inline constexpr int kCtaBits = 24;
 
-// A number with the sign that its highest bit of so many is.
+// A number whose highest bit, of the given number of bits, is its sign.
 constexpr int64_t with_sign(uint64_t value, int bits) {
   return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
 
-// This is what is done with numbers of how many bits.
+// An operation on numbers, with their number of bits.
 struct TermOperation {
   TermKind kind = TermKind::other;
   uint8_t bits = 32;
   bool is_signed = false;
   uint8_t aside = 0;
-  std::string_view name = {};  // of a symbol, and of another instruction
+  std::string_view name = {};  // of a symbol, or of another instruction
 
   auto operator<=>(const TermOperation&) const = default;
 };
 
-// One way to decide what a run asks for, and the next way after it.
+// One sequence of answers to a run's questions; advance() moves to the next sequence.
 class Choices {
  public:
-  // The next choice of `count` ones: 0 at first.
+  // The next choice among `count` values: 0 at first.
   int choose(int count);
-  // Goes on to another way; false where there is none.
+  // Moves to the next sequence; returns false if there is none.
   bool advance();
   void begin() { next_ = 0; }
   size_t made() const { return next_; }
@@ -93,42 +93,42 @@ class Choices {
 
 class Terms {
  public:
-  // Throws Refusal where terms take more than `most_work` to follow: a term once, and a quotient each fact.
+  // Throws Refusal if terms take more than `most_work` to follow: a term costs one, and a quotient each fact.
   Terms(Choices& choices, size_t most_work) : choices_(choices), work_left_(most_work) {}
 
-  // A term that is taken to be no small number of turns, since the protocol fails on an empty problem: the
-  // last run's first one that may help. Nothing where there is none.
+  // Assumes that a term is not a small number of iterations, since the protocol fails on an empty problem:
+  // the first term of the last run that may help. Returns nothing if there is none.
   std::optional<std::string> assume_more();
 
-  // Forgets what a run has chosen; `most` is up to where a count is chosen whose values are needed.
+  // Forgets the choices of the last run; counts whose values are needed are chosen up to `most`.
   void begin_run(int most);
 
   Scalar symbol(const std::string& name, int bits);
   Scalar made(const TermOperation& operation, const std::vector<Scalar>& inputs);
   Scalar plus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, 1, bits); }
   Scalar minus(const Scalar& a, const Scalar& b, int bits) { return combined(a, 1, b, ~uint64_t{0}, bits); }
-  // `how` is lt, le, gt, ge, eq or ne; nothing of another one.
+  // `how` is lt, le, gt, ge, eq or ne; any other comparison returns nothing.
   std::optional<Scalar> compared(std::string_view how, int bits, bool is_signed, const Scalar& a,
                                  const Scalar& b);
   Scalar negated(const Scalar& predicate);
 
-  // This is what is known of it by now.
+  // Returns the scalar simplified with what is known so far.
   Scalar resolved(const Scalar& scalar);
   bool decide(const Scalar& predicate);
-  // Answers for an outcome, by its term.
+  // Sets the result of an outcome, by the outcome's term.
   std::function<std::optional<bool>(int)> ask = {};
-  // The number that it is, chosen where a count decides it that a condition has asked for; nothing where none
-  // does.
+  // The number that a scalar is, if it depends on a count that a condition has requested: the count is then
+  // chosen. Returns nothing otherwise.
   std::optional<uint64_t> number(const Scalar& scalar);
 
   std::string text(const Scalar& scalar) const;
-  // This is what the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
+  // Returns what the last run has chosen: "%clusterid.x < 5, param(n) from 1 to 64".
   std::string chosen() const;
-  // False if what was chosen cannot be so together, as sums do not go over the end of their registers.
+  // Returns false if the choices contradict each other, given that sums do not overflow their registers.
   bool may_be();
-  // This says whether all that was chosen can be so together, for all that is known: sums, shifts and
-  // products of parameters are taken to be independent; quotients, bits, counts that are sums and loaded
-  // values are not.
+  // Returns whether all choices are certain to be possible together: sums, shifts and products of parameters
+  // are assumed to be independent; quotients, bits, counts that are sums, and loaded values are not assumed
+  // to be.
   bool can_be() const;
 
  private:
@@ -140,13 +140,13 @@ class Terms {
     std::vector<Scalar> inputs = {};
   };
 
-  // A sum as a number that does not go over the end of its register.
+  // A sum as an integer that does not overflow its register.
   struct Sum {
     int64_t constant = 0;
     std::map<int, int64_t> factors = {};
     Sum minus(const Sum& other) const;
     Sum times(int64_t by) const;
-    bool is_natural() const;  // of numbers that are not negative
+    bool is_natural() const;  // whether it is a sum of nonnegative numbers
   };
   Sum sum_of(const Scalar& s, int bits) const;
   Sum margin_of(const Node& less) const;
@@ -161,7 +161,7 @@ class Terms {
   Scalar interned(Node node);
   static std::optional<uint64_t> computed(const TermOperation& o, const std::vector<Scalar>& x);
   std::optional<Scalar> simplified(const TermOperation& o, const std::vector<Scalar>& x);
-  // The term that alone decides a term, and the values of it for which that is in `values`.
+  // The only term that decides another term, and its values for which the other term is in `values`.
   std::pair<int, Intervals> root(int term, Intervals values) const;
   std::optional<std::pair<int, Intervals>> condition(const Node& comparison) const;
   Intervals reach(const Node& comparison) const;
@@ -179,11 +179,11 @@ class Terms {
   Choices& choices_;
   mutable size_t work_left_;
   int most_ = 0;
-  std::deque<Node> nodes_;  // which stay where they are
+  std::deque<Node> nodes_;  // a deque, so that nodes keep their addresses
   std::unordered_map<std::string, int> numbers_;
   std::map<std::string, int, std::less<>> names_;
   std::map<int, Intervals> assumed_;
-  // These belong to a run:
+  // The members below belong to a run:
   std::map<int, Intervals> domains_;
   std::map<int, bool> facts_;
   std::unordered_map<int, Scalar> resolved_;

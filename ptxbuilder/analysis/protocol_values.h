@@ -1,4 +1,4 @@
-// This is what registers of a warp's lanes hold, and what instructions compute of them.
+// The values in the registers of a warp's lanes, and what instructions compute from these values.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace ptxbuilder::analysis {
 using Lanes = uint32_t;  // a bit for each lane of a warp
 inline constexpr int kLanes = 32;
 
-// A value for each lane, or one for all.
+// One value for each lane, or a single value for all.
 class LaneValues {
  public:
   LaneValues() = default;
@@ -33,18 +33,18 @@ class LaneValues {
   std::shared_ptr<const std::array<Scalar, kLanes>> each_ = {};
 };
 
-// Lanes of a warp that have taken the same way.
+// Lanes of a warp that have taken the same path.
 struct Group {
   int cta = 0, warp = 0;
   Lanes lanes = 0;
-  std::vector<LaneValues> registers = {};  // that count
+  std::vector<LaneValues> registers = {};  // those that matter
 };
 
 class ProtocolValues {
  public:
   ProtocolValues(const ProtocolCode& code, Terms& terms) : code_(code), terms_(terms) {}
 
-  // An operand as lanes read it; of an address its first part with the offset.
+  // An operand as lanes read it; for an address, its first part plus the offset.
   LaneValues operand(const Group& group, const Value& v);
   // A register's value, such as that of a guard.
   const LaneValues& in_register(const Group& group, int reg) const {
@@ -52,7 +52,7 @@ class ProtocolValues {
   }
   // Computes an instruction in those lanes.
   void compute(Group& group, int operation, Lanes lanes);
-  // Gives a result to those lanes, where it counts.
+  // Stores a result for those lanes, if the register matters.
   void set(Group& group, const Value& to, const LaneValues& value, Lanes lanes);
 
  private:

@@ -1,4 +1,4 @@
-// A proof over all schedules that a kernel's protocol of mbarriers, copies and shared memory holds.
+// Proves over all schedules that a kernel's protocol of mbarriers, copies and shared memory holds.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@ struct ScheduleProof {
   enum class Verdict : uint8_t {
     proved,
     refuted,   // there is a schedule on which the protocol fails
-    undecided  // it is not known whether there is one
+    undecided  // it is not known whether such a schedule exists
   };
 
   Verdict verdict = Verdict::undecided;
-  std::string what = {};             // why it is not proved
-  uint32_t line = 0, column = 0;     // of the PTX; 0 where no instruction is to blame
-  std::vector<uint32_t> lines = {};  // of other instructions that have a part in it, ascending
-  uint32_t late = 0;  // the line of what comes late on such a schedule, for `ptxb sim --delay`; 0 for none
+  std::string what = {};             // the reason why it is not proved
+  uint32_t line = 0, column = 0;     // of the PTX; 0 if no instruction is to blame
+  std::vector<uint32_t> lines = {};  // of the other instructions involved, ascending
+  uint32_t late = 0;  // the line of what is late on such a schedule, for `ptxb sim --delay`; 0 if none
   std::vector<std::string> assumed = {};
-  int turns = 0;    // of each loop, up to which they were followed
-  size_t runs = 0;  // that stand for all schedules
+  int turns = 0;    // of each loop, the iterations up to which it was followed
+  size_t runs = 0;  // that represent all schedules
 };
 
-// An empty name is the module's only kernel. Throws Error as lint() does.
+// An empty name is the module's only kernel. Throws the errors of lint().
 ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view kernel = "");
 
-// "proved for all schedules", or "not proved: line 12: ... (line 4)", with what is assumed below.
+// "proved for all schedules", or "not proved: line 12: ... (line 4)", followed by the assumptions.
 std::string text(const ScheduleProof& proof);
 
 }  // namespace ptxbuilder::analysis

@@ -1,5 +1,5 @@
-// SASS, the machine code of a cubin, as nvdisasm prints it: instructions, loops, and what two kernels are
-// held against each other by.
+// SASS, the machine code of a cubin, as nvdisasm prints it: instructions, loops, and the comparison of two
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -17,46 +17,46 @@ struct SassInstruction {
   std::string guard = {};     // "@!P0", or empty
   std::string opcode = {};    // "HGMMA.64x256x16.F32.BF16"
   std::string operands = {};  // as spelled: "R24, gdesc[UR12], R24, gsb0"
-  uint32_t line = 0;          // of the source that nvdisasm was asked for (-gp: the PTX); 0: not known
+  uint32_t line = 0;          // of the source that nvdisasm refers to (-gp: the PTX); 0: not known
   int target = kNone;         // the instruction after the label among the operands, if there is one
 
   std::string_view root() const;  // of the opcode: "HGMMA"
-  bool is_branch() const;         // and goes to its target
+  bool is_branch() const;         // whether it is a branch with a known target
   std::string text() const;       // "@!P0 BRA `(.L_x_13)"
 };
 
 struct SassKernel {
   std::string name;
   std::vector<SassInstruction> instructions = {};
-  std::map<int, std::vector<std::string>> labels = {};  // by the instruction after them
+  std::map<int, std::vector<std::string>> labels = {};  // by the instruction that follows them
   uint32_t registers = 0, stack_bytes = 0;              // of a thread; nvdisasm does not say, the cubin does
 };
 
-// The kernels in the output of `nvdisasm -c`, with or without -g or -gp, each without the NOPs that fill up
-// its end. Throws Error "SASS line N: ..." for an instruction without an end and a branch to a label that is
-// not there.
+// The kernels in the output of `nvdisasm -c`, with or without -g or -gp, each without the NOPs that pad its
+// end. Throws Error "SASS line N: ..." for an unterminated instruction and for a branch to a label that does
+// not exist.
 std::vector<SassKernel> parse_sass(std::string_view text);
 
-// A loop with instructions of tensor cores or of TMA, and no such loop inside.
+// A loop with instructions of tensor cores or of TMA that does not contain another such loop.
 struct SassLoop {
-  std::string name;               // "loop of HGMMA"; of several, "loop of HGMMA 2"
-  std::vector<int> instructions;  // ascending, with those of inner loops
+  std::string name;               // "loop of HGMMA"; the second is "loop of HGMMA 2"
+  std::vector<int> instructions;  // ascending, including those of inner loops
 };
 std::vector<SassLoop> mainloops(const SassKernel& kernel);
 
-// This says whether an instruction is printed by itself where two loops are compared: of tensor cores, TMA,
+// Returns whether a comparison of two loops prints an instruction by itself: those of tensor cores, TMA,
 // barriers, fences, shared and global memory; not arithmetic.
 bool is_told(const SassInstruction& instruction);
 
-// This counts each root in the instructions that `loop` names, or in all.
+// Counts each root among the instructions that `loop` names, or among all.
 std::map<std::string, int> histogram(const SassKernel& kernel);
 std::map<std::string, int> histogram(const SassKernel& kernel, const SassLoop& loop);
 
-// diff() prints this: registers and spills; each mainloop's instructions in order; all instructions by root;
-// and a hash of all, so that nothing that differs passes for the same.
+// The text that diff() compares: registers and spills; each mainloop's instructions in order; all
+// instructions by root; and a hash of everything, so that any difference is noticed.
 std::vector<Region> regions(const SassKernel& kernel);
 
-// Two kernels in two columns: resources, histograms, and their mainloops side by side.
+// Prints two kernels in two columns: resources, histograms, and mainloops.
 std::string side_by_side(const SassKernel& a, const SassKernel& b);
 
 }  // namespace ptxbuilder::analysis

@@ -1,5 +1,5 @@
-// Registers of machine code by their life ranges, as nvdisasm prints them: what they hold where most of them
-// are alive, and those that a wgmma may still read when they are written.
+// Registers of machine code with their live ranges, as nvdisasm prints them: what they hold when most of them
+// are alive, and which ones are written while a wgmma may still read them.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace ptxbuilder::analysis {
 
-// Each instruction has one character per register from R0 on: ' ' for one that is dead, ':' for one that is
-// alive, 'v' where it is read, '^' where it is written, 'x' where it is both.
+// Each instruction has one character per register from R0 on: ' ' for a dead register, ':' for a live one,
+// 'v' for one that is read, '^' for one that is written, 'x' for one that is both.
 using LifeRanges = std::vector<std::string>;
 
-// The ranges in what `nvdisasm -c -lrm narrow` prints of the kernel, by its instructions. Throws Error where
-// the text has no table for it, or lacks an instruction.
+// The ranges that `nvdisasm -c -lrm narrow` prints for the kernel, by its instructions. Throws Error if the
+// text does not contain a table for the kernel, or an instruction is missing.
 LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text);
 
-// Where the most registers are alive in the code that follows one USETMAXREG, or in all code if it has none.
-// A register counts where that code touches it: nvdisasm has accumulators alive ahead of their first wgmma.
+// The point with the most live registers in the code that follows one USETMAXREG, or in all code if it has
+// none. A register counts if that code uses it: nvdisasm shows accumulators alive ahead of their first wgmma.
 struct RegisterPeak {
-  std::optional<int> granted = {};                     // what USETMAXREG asks for
+  std::optional<int> granted = {};                     // the number that USETMAXREG requests
   int live = 0;                                        // registers, R0 to R254
-  int instruction = kNone;                             // the first with so many
-  std::vector<std::pair<std::string, int>> uses = {};  // "accumulators" 128, ...; the most first
+  int instruction = kNone;                             // the first with that number
+  std::vector<std::pair<std::string, int>> uses = {};  // "accumulators" 128, ...; the largest first
 };
 std::vector<RegisterPeak> register_peaks(const SassKernel& kernel, const LifeRanges& ranges);
 
-// A register of a wgmma's A operand that is written before the wait for that wgmma: what ptxas before 13.3
-// may do wrong.
+// A register of a wgmma's A operand that is written before the wait for that wgmma: an error that ptxas
+// before 13.3 may make.
 struct OverwrittenOperand {
   int wgmma = kNone, writer = kNone;  // instructions
   int number = 0;                     // of the register

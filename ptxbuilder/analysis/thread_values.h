@@ -1,4 +1,4 @@
-// Computes what a value is in one thread of a CTA, where that follows from the thread's number.
+// Computes a value in one thread of a CTA, if it follows from the thread's number.
 #pragma once
 
 #include <optional>
@@ -10,21 +10,21 @@ namespace ptxbuilder::analysis {
 
 class ThreadValues {
  public:
-  // Some of a loop's values start from a known one, and can be taken as they are when it begins.
+  // Some values of a loop start from a known one; they may be taken at their initial values.
   enum class Loops : uint8_t { unknown, at_start };
 
-  // `thread` counts along x; without one no value follows from it. `values` has to live as long as this does.
+  // `thread` counts along x; without a thread, its number decides nothing. `values` must outlive this object.
   ThreadValues(const Values& values, std::optional<int64_t> thread, Loops loops = Loops::unknown)
       : values_(values), thread_(thread), loops_(loops) {}
 
-  // elect.sync is taken to choose lane 0.
+  // elect.sync is assumed to choose lane 0.
   std::optional<int64_t> operator()(const Sum& sum);
 
-  // This computes a function of what is known of its inputs.
+  // Computes a function from the known values of its inputs.
   static std::optional<int64_t> computed(const Atom& function,
                                          const std::vector<std::optional<int64_t>>& inputs);
 
-  // A sum as what is known of it, and terms that are unknown.
+  // A sum with its known terms folded into the constant; the unknown terms remain.
   Sum rest(const Sum& sum);
 
  private:
@@ -37,9 +37,9 @@ class ThreadValues {
   const Values& values_;
   std::optional<int64_t> thread_;
   Loops loops_;
-  std::vector<State> states_ = {};  // by place among the atoms of threads, or by atom where loops count too
+  std::vector<State> states_ = {};  // by place among the atoms of threads, or by atom if loops count too
   std::vector<int64_t> numbers_ = {};
-  int depth_ = 0;  // of atoms that are being found
+  int depth_ = 0;  // of atoms that are being computed
 };
 
 }  // namespace ptxbuilder::analysis

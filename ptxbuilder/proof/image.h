@@ -1,4 +1,4 @@
-// Proofs are based on this: which element is where in shared memory, and where the TMA unit puts it.
+// The basis of proofs: the place of each element in shared memory, and the place where the TMA unit puts it.
 #pragma once
 
 #include <algorithm>
@@ -12,19 +12,19 @@ namespace ptxbuilder::detail {
 
 using Element = Counterexample::Element;
 
-// The TMA unit (PTX ISA, "Tensor Swizzling Modes"): a box is in shared memory without gaps, its first
-// dimension innermost. Then 16-byte chunks change places: the lowest 1, 2 or 3 bits of the chunk's number are
-// exclusive-ored with those of the number of the 128-byte line that it is in. Lines and chunks are counted
-// from address 0 of shared memory.
+// The TMA unit (PTX ISA, "Tensor Swizzling Modes") stores a box in shared memory without gaps, the first
+// dimension innermost. Then 16-byte chunks are permuted: the lowest 1, 2 or 3 bits of a chunk's number are
+// exclusive-ored with those of the number of its 128-byte line. Lines and chunks are counted from address 0
+// of shared memory.
 inline uint32_t where_tma_puts(const TensorMapRecipe& recipe, uint32_t start, uint32_t element) {
   const auto size = static_cast<uint32_t>(size_of(recipe.dtype));
   const uint32_t byte = start + element * size, line = byte / 128;
-  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // lines after which the pattern repeats
+  constexpr std::array<uint32_t, 4> taking_part = {1, 2, 4, 8};  // the lines after which the pattern repeats
   const uint32_t lines = taking_part[static_cast<size_t>(recipe.swizzle)];
   return (byte / 16 ^ line % lines) * 16 + byte % 16;
 }
 
-// The elements of a tile by their places in one of its stages.
+// The elements of a tile, by their places in one of the tile's stages.
 class Image {
  public:
   explicit Image(const TileRecord& tile)
@@ -49,7 +49,7 @@ class Image {
   std::vector<int> elements_;
 };
 
-// Where a view begins, from the start of dynamic shared memory.
+// The start of a view, from the start of dynamic shared memory.
 inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
   return int64_t{tile.offset} + int64_t{stage} * tile.stage_bytes + int64_t{corner.row} * tile.row_bytes +
          int64_t{corner.col / tile.panel_cols} * tile.panel_bytes +
@@ -60,37 +60,37 @@ inline int64_t start_of(const TileRecord& tile, int stage, Element corner) {
 std::vector<Element> corners(const ViewRecord& view, const TileRecord& tile);
 std::string view_text(const ViewRecord& view, const TileRecord& tile);
 
-// The place of value `i` of what a thread holds of an access, in bytes from the view's start.
+// The place of value `i` of a thread in an access, in bytes from the view's start.
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i);
 
-// One part of a proof yields this.
+// The result of one part of a proof.
 struct Tried {
   uint64_t elements = 0;
   std::optional<Counterexample> counterexample = {};
-  int bank_ways = 0;  // as of Proof::Link
+  int bank_ways = 0;  // see Proof::Link
 };
 
-// The most different words of one bank that lanes of a warp address at a time (8 rows of a matrix, or as many
-// lanes as make 128 bytes); 1 means no conflict. `addresses` are an access's, by thread, of `bytes` each.
+// The most different words of one bank that lanes of a warp address at a time (8 rows of a matrix, or enough
+// lanes for 128 bytes); 1 means no conflict. `addresses` are those of an access, by thread, of `bytes` each.
 int bank_ways(std::span<const int> addresses, int64_t start, int bytes, int matrices);
 
-// These parts of a proof have files of their own. The first is one copy by TMA, from everywhere that its view
-// may begin, to the images of all stages; if it `reads`, the images must have what it should find.
+// The parts of a proof below have their own files. The first is one TMA copy, from every place where its view
+// may begin, to the images of all stages; if it `reads`, the images must contain what it should find.
 Tried try_copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads);
 std::string text_of(const CopyRecord& copy, const TileRecord& tile);
-// Operand 'A' or 'B' of a product; if copies have loaded A into registers, it is one matrix. A computed A is
-// where its layout says.
+// Operand 'A' or 'B' of a product; if copies have loaded A into registers, A is one matrix. The layout of a
+// computed A gives its places.
 Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const std::vector<Image>& images);
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
-// Tries what threads do to one stage of a tile, with the view beginning at `corner`: writes fill the image,
-// and reads are checked against it.
+// Tries the accesses of threads to one stage of a tile, with the view beginning at `corner`: writes fill the
+// image, and reads are checked against it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,
                       Image& image);
-// The registers of an mma.sync are those of one 16 x k part of A and 8 x k part of B, of the same k.
+// The registers of an mma.sync hold a 16 x k part of A and an 8 x k part of B, with the same k.
 Tried try_warp_mma(const KernelRecord& kernel, const WarpMmaRecord& mma);
-// The elements of a register tile are stored to their own places in the tensor.
+// Checks that the elements of a register tile are stored to their own places in the tensor.
 Tried try_store(const KernelRecord& kernel, const StoreRecord& store);
 
 }  // namespace ptxbuilder::detail

@@ -1,4 +1,4 @@
-// Splits PTX text into tokens that remember where they stood and which comments came before them.
+// Splits PTX text into tokens that record their positions and the comments ahead of them.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Token {
   Kind kind = Kind::end;
   std::string_view text;  // in the source, which must outlive the token
   Position at;
-  std::vector<std::string_view> comments;  // each as it was spelled, a line comment without its line end
+  std::vector<std::string_view> comments;  // each as it was written, a line comment without its newline
 
   bool is(std::string_view spelling) const { return kind != Kind::text && text == spelling; }
 };
@@ -34,8 +34,8 @@ struct Token {
 // Throws Error "ptx LINE:COLUMN: message".
 [[noreturn]] void fail(Position at, const std::string& message);
 
-// The tokens of `source`; the last is of kind end. Throws Error "ptx LINE:COLUMN: ..." on a byte that begins
-// no token and on a string or comment that is not closed.
+// The tokens of `source`; the last has kind end. Throws Error "ptx LINE:COLUMN: ..." for a byte that cannot
+// begin a token and for a string or comment that is not closed.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace ptxbuilder::ptx_text

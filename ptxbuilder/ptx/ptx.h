@@ -1,5 +1,5 @@
-// The syntax tree of PTX text: parse() makes it, print() writes it, and nothing of the text but white space
-// is lost.
+// The syntax tree of PTX text: parse() builds it, print() writes it, and everything in the text except white
+// space is kept.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::ptx_text {
 
-// An operand or a constant expression. `text` is always the spelling in the source.
+// An operand or a constant expression. `text` is always spelled as in the source.
 struct Operand {
   enum class Kind : uint8_t {
     name,     // %r1, %tid.x, smem, _, a label, or an opcode-like word: text
@@ -23,7 +23,7 @@ struct Operand {
     list,     // (a, b): parts
     unary,    // -1, !p, ~x: text is the operator, one part
     binary,   // a+4, a|b, a ? b : c as "?" with three parts: text is the operator
-    call      // generic(a), 0xFF(a): text is what is called, parts its arguments
+    call      // generic(a), 0xFF(a): text is the callee, parts its arguments
   };
 
   Kind kind = Kind::name;
@@ -45,14 +45,14 @@ struct Instruction {
   std::vector<Operand> operands;
 };
 
-// A range of more registers is refused: with 2 billion, ptxas is not done in a minute.
+// Larger ranges of registers are rejected: with 2 billion, ptxas does not finish in a minute.
 inline constexpr int64_t most_registers = 1 << 24;
 
 // One name of a declaration: %r<177>, x[4][], y = {1, 2}.
 struct Declarator {
   std::string name;
   std::string count;                 // of a register range, as spelled: "177"; else empty
-  std::vector<std::string> extents;  // of an array; "" where left open
+  std::vector<std::string> extents;  // of an array; "" for one that is left open
   std::optional<Operand> initializer;
   Position at;  // of the name
 };
@@ -64,13 +64,13 @@ struct Declaration {
 
   bool has(std::string_view qualifier) const;
   std::string_view after(
-      std::string_view qualifier) const;  // the token that follows it; empty where it is absent
+      std::string_view qualifier) const;  // the token that follows the qualifier; empty if it is absent
 };
 
-// A directive that declares nothing: .version, .target, .file, .loc, .pragma, .maxntid, .section,
+// A directive that does not declare a name: .version, .target, .file, .loc, .pragma, .maxntid, .section,
 // .branchtargets.
 struct Directive {
-  std::vector<std::string> tokens;  // with the directive's own name first, and commas
+  std::vector<std::string> tokens;  // the directive's own name first; commas are included
   bool semicolon = false;
   Position at = {};  // of its name
 };
@@ -81,7 +81,7 @@ struct Function {
   std::vector<std::string> linkage;  // ".visible", ".extern", ".weak"
   bool entry = false;
   std::vector<std::string> attributes;               // ".attribute" and its tokens
-  bool has_results = false, has_parameters = false;  // whether the parentheses are there
+  bool has_results = false, has_parameters = false;  // whether the parentheses are present
   std::vector<Declaration> results, parameters;
   std::string name;
   std::vector<Directive> directives;  // .maxntid 128, .reqnctapercluster 2, 1, 1
@@ -96,7 +96,7 @@ struct Statement {
 
   Kind kind = Kind::empty;
   Position at;                        // of the first token
-  std::vector<std::string> comments;  // that stood before the statement or inside it
+  std::vector<std::string> comments;  // comments before the statement or inside it
 
   Instruction instruction;
   std::string label;
@@ -111,19 +111,19 @@ struct Module {
   std::vector<Statement> statements;
   std::vector<std::string> closing_comments;
 
-  // The function `name`, where a definition is preferred to a prototype; null where there is none.
+  // The function `name`; a definition is preferred to a prototype. Returns null if it does not exist.
   const Function* find(std::string_view name) const;
 };
 
-// Throws Error "ptx LINE:COLUMN: ..." where the text is not PTX, or nests deeper than 200. Instructions are
-// not looked up: any word may be one.
+// Throws Error "ptx LINE:COLUMN: ..." if the text is not PTX, or nests deeper than 200 levels. Instructions
+// are not looked up: any word is accepted.
 Module parse(std::string_view source);
 
-// The operands of an instruction, up to its semicolon. Throws as parse() does.
+// The operands of an instruction, up to its semicolon. Throws the errors of parse().
 std::vector<Operand> parse_operands(std::string_view source);
 
-// print(parse(x)) == x up to white space, and up to the place of a comment inside a statement, which comes
-// before it.
+// print(parse(x)) == x except for white space, and for the place of a comment inside a statement, which is
+// printed ahead of the statement.
 std::string print(const Module& module);
 std::string print(const Statement& statement);
 std::string print(const Operand& operand);
