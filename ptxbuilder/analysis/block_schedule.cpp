@@ -12,7 +12,7 @@ void make_unique(std::vector<int>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// "mov.pred %p1, 0" alone writes these predicates.
+// Only "mov.pred %p1, 0" writes these predicates.
 std::vector<bool> false_predicates(const Code& code) {
   std::vector<bool> is_false(code.registers.size()), is_written(code.registers.size());
   for (const Operation& o : code.operations)
@@ -32,7 +32,7 @@ bool starts_product(const Operation& o, const std::vector<bool>& is_false) {
   return v.kind == Value::Kind::reg ? is_false[at(v.number)] : v.kind == Value::Kind::integer && v.value == 0;
 }
 
-// The register that each is a copy of for all of its life; kNone of others.
+// The register that each register copies for its whole life; kNone for the others.
 std::vector<int> copied_registers(const Code& code) {
   std::vector<int> writers(code.registers.size()), source(code.registers.size(), kNone);
   for (const Operation& o : code.operations)
@@ -47,12 +47,12 @@ std::vector<int> copied_registers(const Code& code) {
   return source;
 }
 
-// A load or a store that may change places with others.
+// A load or a store that may be exchanged with others.
 struct PlainAccess {
   int operation = kNone;
   bool is_store = false;
-  std::string_view space = {};  // "" of any
-  int base = kNone;             // the register of its address, where its bytes are known
+  std::string_view space = {};  // "" if it may be any
+  int base = kNone;             // the register of its address, if its bytes are known
   int64_t offset = 0, bytes = 0;
 
   bool conflicts(const PlainAccess& other) const {
@@ -88,7 +88,7 @@ std::optional<PlainAccess> access_of(const Operation& o, int number) {
   return a;
 }
 
-// An instruction whose results follow from its operands alone.
+// An instruction whose results depend only on its operands.
 bool is_computed(const Operation& o) {
   return o.targets.empty() && o.falls_through &&
          o.is("abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign",
@@ -98,7 +98,7 @@ bool is_computed(const Operation& o) {
               "shr", "sin", "slct", "sqrt", "sub", "subc", "szext", "tanh", "testp", "xor");
 }
 
-// It says which instructions of a block have to come before which others.
+// Computes which instructions of a block must come before which others.
 class Dependences {
  public:
   Dependences(const Code& code, const std::vector<RegisterEffect>& effects, const Block& block)
@@ -106,7 +106,7 @@ class Dependences {
     std::vector<int> writer(code.registers.size(), kNone);
     std::vector<std::vector<int>> readers(code.registers.size());
     int pinned = kNone;
-    std::vector<PlainAccess> accesses;  // since then
+    std::vector<PlainAccess> accesses;  // accesses since that instruction
     for (int n = block.first; n < block.last; ++n) {
       const Operation& o = code.operations[at(n)];
       for (const int r : effects[at(n)].needs) {
@@ -116,7 +116,7 @@ class Dependences {
         }
         readers[at(r)].push_back(n);
       }
-      // A guard may hold the instruction back, which then leaves what others wrote.
+      // The instruction may not run because of its guard, and then leaves the values of earlier writers.
       for (const int r : o.writes) {
         add(n, writer[at(r)]);
         for (const int m : readers[at(r)]) add(n, m);
@@ -140,16 +140,16 @@ class Dependences {
       for (int n = block.first; n < last; ++n) add(last, n);
   }
 
-  // Gives the number of results that follow each other up to this one.
+  // Returns the length of the chain of results that ends in this one.
   int depth(int n) const { return nodes_[at(n - first_)].depth; }
-  // Gives those that have nothing to wait for.
+  // Returns the instructions that do not wait for another one.
   std::vector<int> last() const {
     std::vector<int> all;
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (nodes_[i].behind == 0) all.push_back(first_ + static_cast<int>(i));
     return all;
   }
-  // Takes one away, and adds those to `ready` that have nothing to wait for then.
+  // Removes an instruction, and adds to `ready` those that then do not wait for another one.
   void take(int n, std::vector<int>& ready) {
     for (const int m : node(n).ahead)
       if (--node(m).behind == 0) ready.push_back(m);
@@ -161,7 +161,7 @@ class Dependences {
     int behind = 0, depth = 0;
   };
   Node& node(int n) { return nodes_[at(n - first_)]; }
-  // n stays after m.
+  // The order keeps n after m.
   void add(int n, int m) {
     if (m == kNone || m == n) return;
     node(n).ahead.push_back(m);
@@ -185,7 +185,7 @@ std::vector<RegisterEffect> register_effects(const Code& code) {
       const bool starts = starts_product(o, is_false);
       for (int r : o.reads) {
         if (starts && std::find(o.writes.begin(), o.writes.end(), r) != o.writes.end()) continue;
-        // Registers of one writer that are copies of each other in a circle were never set.
+        // Registers with one writer that copy each other in a cycle were never set.
         for (size_t steps = 0; source[at(r)] != kNone && steps < source.size(); ++steps) r = source[at(r)];
         e.needs.push_back(r);
       }
@@ -207,7 +207,7 @@ void schedule_from_end(const Code& code, const std::vector<RegisterEffect>& effe
   while (!ready.empty()) {
     size_t best = 0;
     int most = 0;
-    // A short chain of results goes first among equal ones, so that a long one is done ahead of it.
+    // Among equal gains, a short chain of results goes first, so that a long one is done ahead of it.
     for (size_t i = 0; i < ready.size(); ++i) {
       const int g = gain(ready[i]), depth = dependences.depth(ready[i]);
       const int best_depth = dependences.depth(ready[best]);

@@ -19,7 +19,7 @@ namespace {
 
 using ptx_text::Statement;
 
-// The manual here lacks textures and surfaces, whose first words are these (PTX ISA 9.0).
+// The manual here lacks textures and surfaces, whose instructions begin with these words (PTX ISA 9.0).
 constexpr std::array<std::string_view, 7> kOutsideManual = {"suld", "suq",  "sured", "sust",
                                                             "tex",  "tld4", "txq"};
 
@@ -35,7 +35,7 @@ std::optional<int64_t> whole(std::string_view digits) {
   return value;
 }
 
-// It goes without names: the module's other declarations say what an address points to.
+// Names are left out: the module's other declarations determine what an address points to.
 std::string written(const ptx_text::Operand& o) {
   std::string text = o.kind == ptx_text::Operand::Kind::name ? "address" : o.text;
   for (const ptx_text::Operand& part : o.parts) text.append(",").append(written(part));
@@ -88,14 +88,14 @@ class Flattening {
 
  private:
   struct Scope {
-    std::map<std::string, int, std::less<>> registers;  // by name, those that were met
+    std::map<std::string, int, std::less<>> registers;  // by name, the registers that were found
     std::map<std::string, std::pair<int64_t, std::string>, std::less<>>
-        ranges;                                              // %r<12>: how many, and the type
+        ranges;                                              // %r<12>: their number, and the type
     std::map<std::string, std::string, std::less<>> single;  // the type
-    std::map<std::string, int, std::less<>> labels;          // by name, the place in labels_
+    std::map<std::string, int, std::less<>> labels;          // by name, the index in labels_
     std::map<std::string, std::vector<std::string>, std::less<>> target_lists;  // .branchtargets
     std::map<std::string, const ptx_text::Directive*, std::less<>> prototypes;  // or .calltargets
-    std::map<std::string, int, std::less<>> variables;  // by name, the place in the code's; kNone: hidden
+    std::map<std::string, int, std::less<>> variables;  // by name, the index in the code's; kNone: hidden
   };
 
   void block(const std::vector<Statement>& statements) {
@@ -149,7 +149,7 @@ class Flattening {
     for (const ptx_text::Operand& part : o.parts) find_mentions(part, mentions);
   }
 
-  // The register's number in the innermost scope that has it.
+  // The register's number in the innermost scope that declares it.
   std::optional<int> register_of(std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       if (const auto met = scope->registers.find(name); met != scope->registers.end()) return met->second;
@@ -270,7 +270,7 @@ class Flattening {
     } else {
       for (const ptx_text::Operand& operand : text.operands) o.operands.push_back(value(operand));
     }
-    // The carry is a register that no operand names.
+    // The carry is a register that is not among the operands.
     if (o.is("addc", "subc", "madc"))
       o.operands.push_back({.kind = Value::Kind::reg, .number = carry(), .text = "%carry"});
     set_results(o);
@@ -284,15 +284,15 @@ class Flattening {
     code_.operations.push_back(std::move(o));
   }
 
-  // An instruction writes its first operand if its row says so; without a row, if that is a register, a list
-  // of them, or _.
+  // An instruction writes its first operand if its row says so; if it does not have a row, it writes a first
+  // operand that is a register, a list of registers, or _.
   void set_results(Operation& o) {
     const isa::Recognised known = isa::recognise(*o.text);
     o.row = known.row;
     if (o.operands.empty()) return;
     const Value& first = o.operands[0];
     const bool is_vector = first.kind == Value::Kind::vector;
-    if (o.is("call")) {  // of arguments in .param space the code reads later what the call left there
+    if (o.is("call")) {  // the code later reads results from arguments in .param space
       o.results = o.operands.size() > 1 && is_vector && !first.parts.empty() &&
                   first.parts[0].kind == Value::Kind::reg;
     } else if (o.row) {
@@ -336,11 +336,11 @@ class Flattening {
 
   Code& code_;
   const ptx_text::Module& module_;
-  std::vector<int> results_;  // a function's results that are registers
+  std::vector<int> results_;  // the function results that are held in registers
   int carry_ = kNone;
-  std::map<std::string, int> functions_;  // by name, the place in the code's; kNone of what is none
+  std::map<std::string, int> functions_;  // by name, the index in the code's; kNone: not a function
   std::vector<Scope> scopes_;
-  std::vector<int> labels_;  // the instruction after each
+  std::vector<int> labels_;  // the instruction after each label
 };
 
 bool is_kernel(const Statement& s) {

@@ -5,7 +5,7 @@
 namespace ptxbuilder::analysis {
 
 // Cytron and others, Efficiently Computing Static Single Assignment Form and the Control Dependence Graph
-// (1991), pruned: there is a meet only where the register is needed after it.
+// (1991), pruned: a meet exists only if the register is needed after it.
 Definitions::Definitions(const Code& code, const Graph& graph)
     : code_(code),
       graph_(graph),
@@ -28,7 +28,7 @@ Definitions::Definitions(const Code& code, const Graph& graph)
         for (int above = predecessor; above >= 0 && above != graph.dominators.parent[at(b)];
              above = graph.dominators.parent[at(above)]) {
           std::vector<int>& frontier = frontier_[at(above)];
-          if (!frontier.empty() && frontier.back() == b) break;  // and so have those above it
+          if (!frontier.empty() && frontier.back() == b) break;  // and so do the blocks above it
           frontier.push_back(b);
         }
   for (int reg = 0; at(reg) < registers_.size(); ++reg) {
@@ -41,7 +41,7 @@ Definitions::Definitions(const Code& code, const Graph& graph)
 }
 
 void Definitions::find_uses() {
-  std::vector<int> written(registers_.size(), kNone);  // the last block that writes it, for certain
+  std::vector<int> written(registers_.size(), kNone);  // the last block that certainly writes it
   const auto use = [&](int block, int reg) {
     std::vector<int>& uses = uses_[at(reg)];
     if (written[at(reg)] != block && (uses.empty() || uses.back() != block)) uses.push_back(block);
@@ -52,13 +52,13 @@ void Definitions::find_uses() {
       if (o.guard != kNone) use(b, o.guard);
       for (int reg : o.reads) use(b, reg);
       for (int reg : o.writes) {
-        if (o.guard != kNone) use(b, reg);  // what it held, where the guard does not hold
+        if (o.guard != kNone) use(b, reg);  // its earlier value, if the guard does not hold
         written[at(reg)] = b;
       }
     }
 }
 
-// This says whether one instruction writes it, ahead of all that reads it.
+// Returns whether one instruction writes the register, ahead of all instructions that read it.
 bool Definitions::is_single(int reg) const {
   const std::vector<int>& writers = registers_[at(reg)].writers;
   if (writers.empty()) return true;
@@ -70,7 +70,7 @@ bool Definitions::is_single(int reg) const {
 
 void Definitions::find_meets(int reg) {
   Register& r = registers_[at(reg)];
-  // This is where it is needed: back from what reads it, as far as it is written.
+  // The blocks that need the register: backward from each reader, up to a writer.
   std::vector<int> waiting;
   const auto need = [&](int block) {
     if (live_[at(block)] == reg) return;
@@ -103,8 +103,8 @@ void Definitions::find_meets(int reg) {
   }
 }
 
-// The blocks below one follow it in the dominators' order: there its value holds, but below those that have
-// one of their own.
+// The blocks that a block dominates follow it in the dominators' order: its value holds in them, except below
+// blocks that have a value of their own.
 void Definitions::find_changes(int reg) {
   Register& r = registers_[at(reg)];
   struct Own {
@@ -146,7 +146,7 @@ void Definitions::find_changes(int reg) {
   close(static_cast<int>(graph_.blocks.size()) + 1);
 }
 
-// The last writer in a block ahead of an instruction; null where there is none.
+// The last writer in a block ahead of an instruction; null if there is none.
 const int* Definitions::writer_in(int reg, int block, int before) const {
   const std::vector<int>& writers = registers_[at(reg)].writers;
   const auto behind = std::lower_bound(writers.begin(), writers.end(), before);

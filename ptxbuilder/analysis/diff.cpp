@@ -24,8 +24,8 @@ bool same(const Event& x, const Event& y) {
                     [](const auto& p, const auto& q) { return p.value == q.value; });
 }
 
-// Events of one kind in order, as many equal ones as there can be. It is quadratic, so what is equal at both
-// ends is paired first, and of what is longer still, each event with the next one of its kind.
+// Pairs events of one kind in order, with the most equal ones. It is quadratic, so equal events at both ends
+// are paired first, and in longer remainders, each event is paired with the next one of its kind.
 RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   RegionPairs head, tail;
   size_t first = 0, end_a = a.size(), end_b = b.size();
@@ -43,7 +43,7 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
           break;
         }
   } else {
-    // Equal kinds count 2, equal in all 3, so that of several the equal one is taken.
+    // Equal kinds count 2 and equal events 3, so that among several events the equal one is chosen.
     const auto worth = [&](size_t i, size_t j) -> uint32_t {
       const Event &x = a[first + i], &y = b[first + j];
       return x.kind != y.kind ? 0 : same(x, y) ? 3 : 2;
@@ -54,8 +54,8 @@ RegionPairs aligned(const std::vector<Event>& a, const std::vector<Event>& b) {
   return head;
 }
 
-// This is for each event those around it that could as well stand in another order: from the first to the end
-// of the last.
+// For each event, the events around it that could also be in another order: from the first one to the end of
+// the last.
 struct Run {
   size_t first, end;
 };
@@ -69,7 +69,7 @@ std::vector<Run> runs_of(const std::vector<Event>& all) {
   return runs;
 }
 
-// Equal events of a run in which the order does not matter are paired wherever they are.
+// Equal events in a run whose order does not matter are paired wherever they are.
 void pair_in_runs(const std::vector<Event>& a, const std::vector<Event>& b, RegionPairs& pairs) {
   const std::vector<Run> runs_a = runs_of(a), runs_b = runs_of(b);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -89,7 +89,7 @@ std::string all_of(const Event& e) {
   return text.empty() ? "one" : text;
 }
 
-// This pairs events that are the same.
+// Pairs events that are the same.
 std::string in_full(const Event& e) {
   std::string text = e.kind;
   for (const Event::Attribute& attribute : e.attributes) text += fmt::format("\n{}", attribute.value);
@@ -105,7 +105,7 @@ void compare(const Region& region, const Event& a, const Event& b, std::vector<D
   for (const Event::Attribute& x : a.attributes) {
     const Event::Attribute* y = attribute_in(b, x.name);
     if (y && y->value == x.value) continue;
-    // The lighter one of two weights, with what it says.
+    // The lighter one of two weights, with its text.
     const Event::Attribute& lighter = y && y->weight > x.weight ? *y : x;
     differences.push_back({lighter.weight, region.name, a.kind, x.name, x.value, y ? y->value : "",
                            lighter.effect, a.line, b.line, region.is_fact});
@@ -121,12 +121,12 @@ std::string place_of(const std::vector<Event>& all, size_t i) {
   return i == 0 ? "at the start" : fmt::format("behind {}", all[i - 1].kind);
 }
 
-// These have no partner. Equal events at other places are one difference, and none where the order does not
-// matter.
+// Reports the events without a partner. Equal events at other places are one difference, or none if the order
+// does not matter.
 void find_lone(const Region& region, const std::vector<Event>& a, const std::vector<Event>& b,
                const RegionPairs& pairs, std::vector<Difference>& differences) {
   std::vector<size_t> lone_a;
-  std::map<std::string, std::set<size_t>> lone_b;  // by what they are and have
+  std::map<std::string, std::set<size_t>> lone_b;  // by their kind and attributes
   std::set<size_t> paired_a, paired_b;
   for (const auto& [p, q] : pairs) paired_a.insert(p), paired_b.insert(q);
   for (size_t j = 0; j < b.size(); ++j)
@@ -162,7 +162,7 @@ void find_lone(const Region& region, const std::vector<Event>& a, const std::vec
                            b[j].line, region.is_fact});
 }
 
-// Without hashes, where what is left tells two values apart.
+// Removes the hashes, if the rest distinguishes two values.
 std::string without_hashes(std::string text) {
   for (size_t at = 0; (at = text.find(" #", at)) != std::string::npos;) {
     size_t end = at + 2;
@@ -175,8 +175,8 @@ std::string without_hashes(std::string text) {
   return text;
 }
 
-// This compares all that the instructions of two regions read, and their conditions, where nothing that is
-// reported of them differs. Instructions that may stand in any order are compared as a set.
+// Compares everything that the instructions of two regions read, and their conditions, if their reported
+// events do not differ. Instructions that may be in any order are compared as a set.
 std::vector<Difference> what_is_not_told(const Region& a, const Region& b) {
   const auto exact = [](const Region& region) {
     std::vector<std::pair<uint64_t, uint32_t>> in_order, others;
@@ -221,7 +221,7 @@ std::vector<Difference> diff(const std::vector<Region>& a, const std::vector<Reg
     const std::vector<Event>&x = (in_a ? *in_a : nothing).events, &y = (in_b ? *in_b : nothing).events;
     RegionPairs pairs = aligned(x, y);
     pair_in_runs(x, y, pairs);
-    find_lone(either, x, y, pairs, differences);  // first: what is missing says more than what is counted
+    find_lone(either, x, y, pairs, differences);  // first: a missing event says more than a counted one
     for (const auto& [p, q] : pairs) compare(either, x[p], y[q], differences);
   }
   if (differences.empty())
@@ -251,10 +251,10 @@ std::string text(const Difference& d) {
 }
 
 std::string report(const std::vector<Difference>& differences, bool all) {
-  // The first of those that differ in the same way is reported.
+  // Among differences of the same kind, the first one is reported.
   using Way = std::tuple<Weight, std::string, std::string, std::string>;
   std::map<Way, size_t> ways;
-  std::map<std::string, std::map<std::string, size_t>> by_region;  // and event
+  std::map<std::string, std::map<std::string, size_t>> by_region;  // and by event
   size_t facts = 0;
   for (const Difference& d : differences) {
     facts += d.is_fact;

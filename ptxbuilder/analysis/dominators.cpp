@@ -9,7 +9,7 @@ namespace ptxbuilder::analysis {
 namespace {
 
 // Lengauer and Tarjan, A Fast Algorithm for Finding Dominators in a Flowgraph (1979), the simple version.
-// Nodes are known by their places in a depth-first order.
+// Nodes are identified with their places in a depth-first order.
 class Dominators {
  public:
   Dominators(const Edges& successors, const Edges& predecessors, int root) : place_(successors.size(), -1) {
@@ -82,8 +82,8 @@ class Dominators {
     }
   }
 
-  // This is for v and what is linked above it, that of the least semidominator. Paths are made short on the
-  // way.
+  // Among v and the nodes linked above it, returns the one with the least semidominator. Paths are compressed
+  // meanwhile.
   int least(int v) {
     if (ancestor_[at(v)] < 0) return v;
     path_.clear();
@@ -97,7 +97,7 @@ class Dominators {
   }
 
   std::vector<int> place_;          // by node
-  std::vector<int> node_, parent_;  // by place, as all that follow
+  std::vector<int> node_, parent_;  // by place, like all that follow
   std::vector<int> semi_, label_, ancestor_, dominator_, path_;
 };
 

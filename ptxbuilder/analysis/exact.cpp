@@ -43,7 +43,7 @@ void Exact::add_way(int block, int to, const Sum& predicate, bool holds) {
   ways_[at(block)].push_back({.to = to, .condition = condition_of(predicate, holds)});
 }
 
-// A predicate and the opposite of its opposite are one condition.
+// A predicate and the negation of its negation are one condition.
 Exact::Condition Exact::condition_of(Sum condition, bool holds) const {
   while (const Atom* opposite = values_.only_atom(condition, "not.pred")) {
     condition = Sum(opposite->inputs[0]);
@@ -57,12 +57,12 @@ uint64_t Exact::of(const Condition& condition, const std::vector<uint64_t>& atom
   return mixed(of(condition.sum, atoms), condition.is_opposite);
 }
 
-// This works back from the end. A loop that never ends is taken to end at its last block.
+// Works backward from the exit. An infinite loop is assumed to exit from its last block.
 void Exact::find_ends() {
   const int end = static_cast<int>(graph_.blocks.size());
   Edges successors(at(end) + 1), predecessors(at(end) + 1);
   const auto connect = [&](int from, int to) {
-    predecessors[at(from)].push_back(to);  // against the flow
+    predecessors[at(from)].push_back(to);  // against the control flow
     successors[at(to)].push_back(from);
   };
   for (int b : graph_.order) {
@@ -177,10 +177,10 @@ uint64_t Exact::of_edge(int from, int to) const {
   return hash;
 }
 
-// A way out of a block decides whether the blocks run that are on every way on from there, before the first
-// that is on every way on from the block: a path in the tree, to which it is added by an entry at each end.
+// An edge out of a block decides whether blocks run that are on every path from there, up to the first block
+// that is on every path from the edge's source: a path in the tree, to which the edge is added at both ends.
 void Exact::find_contexts() {
-  std::vector<uint64_t> sums(graph_.blocks.size() + 1, 0);  // of the contexts of the round before
+  std::vector<uint64_t> sums(graph_.blocks.size() + 1, 0);  // of the contexts in the previous round
   for (int b : graph_.order)
     for (const Way& way : ways_[at(b)]) {
       const uint64_t hash = mixed(of_way(way, atoms_), contexts_[at(b)]);
@@ -193,7 +193,7 @@ void Exact::find_contexts() {
 }
 
 void Exact::refine() {
-  constexpr int kMostRounds = 100;  // no loop that anybody wrote hands a value on for more rounds
+  constexpr int kMostRounds = 100;  // real loops do not pass a value on for more rounds
   contexts_.assign(graph_.blocks.size(), 0);
   atoms_.assign(at(values_.atoms()), 0);
   size_t told_apart = 0;
@@ -215,7 +215,7 @@ uint64_t Exact::of(int operation) const {
   uint64_t hash = mixed(hash_of(o.canonical()), context(graph_.block_of[at(operation)]));
   if (o.guard != kNone)
     hash = mixed(hash, of(condition_of(values_.before(operation, o.guard), !o.negated), atoms_));
-  if (o.is("ret"))  // of a function whose results are registers
+  if (o.is("ret"))  // of a function whose results are in registers
     for (int reg : o.reads) hash = mixed(hash, of(values_.before(operation, reg)));
   for (size_t n = o.updates ? 0 : o.results; n < o.operands.size(); ++n) {
     hash = mixed(hash, of(values_.of(operation, o.operands[n])));

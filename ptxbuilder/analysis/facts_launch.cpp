@@ -1,4 +1,4 @@
-// Facts of how a kernel is launched, begins and ends.
+// Facts about how a kernel is launched, begins and ends.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -90,7 +90,7 @@ void Facts::roles() {
                                         : "registers as launched");
       }
     std::string words = fmt::format("{} warp{}", warps, warps == 1 ? "" : "s");
-    // Idle warps next to the producer have what it has.
+    // Idle warps next to the producer have the producer's registers.
     if (*name != 'o' || registers != of_producer)
       words += fmt::format(" of {}", fmt::join(registers, " or "));
     if (*name == 'p') of_producer = registers;

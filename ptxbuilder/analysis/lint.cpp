@@ -13,11 +13,11 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// All rules. A new one is a row here, and its function.
+// All rules. A new rule needs a row here, and its function.
 struct Rule {
   RuleText text;
   Check check;
-  bool is_last = false;  // it is asked where no other has found anything
+  bool is_last = false;  // it runs only if the other rules have found nothing
 };
 
 constexpr Rule kRules[] = {
@@ -179,7 +179,7 @@ bool has_found(const std::vector<Finding>& findings) {
                      [](const Finding& f) { return !f.is_advice && !f.is_undecided; });
 }
 
-// The same fault in several places is one finding, at the first of them.
+// The same error in several places is one finding, at the first of these places.
 std::vector<Finding> joined(std::vector<Finding> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });

@@ -1,6 +1,6 @@
-// Rules of bulk copies out of shared memory (PTX ISA, "cp.async.bulk", "Async proxy"): what threads have
-// written is fenced and waited for before it is copied, and a buffer is written again only when it has been
-// read.
+// Rules about bulk copies out of shared memory (PTX ISA, "cp.async.bulk", "Async proxy"): the writes of
+// threads are fenced and waited for before the bytes are copied, and a buffer is written again only after the
+// copy has read it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 bool is_bulk_store(const Operation& o) { return o.is("cp") && o.has("bulk") && o.has("bulk_group"); }
 
-// Into shared memory, by the generic proxy, which cp.async uses too.
+// Writes to shared memory through the generic proxy, which cp.async uses too.
 bool is_shared_write(const Operation& o) {
   if (is_thread_copy(o)) return true;
   const bool writes = o.is("st", "stmatrix", "red", "atom");
@@ -35,15 +35,15 @@ struct BulkWrite {
 struct BulkStore {
   static constexpr int open = 0, oldest = 100;
 
-  int age = open;        // groups committed since, this one's included
-  bool is_read = false;  // a wait has seen that its source may be written, by this thread
+  int age = open;        // groups committed since, including its own
+  bool is_read = false;  // a wait of this thread has shown that its source may be written
   bool operator==(const BulkStore&) const = default;
 };
 
-// A thread has written this and has let it be copied, by instruction.
+// Writes of a thread that it has released for a copy, by instruction.
 struct BulkState {
   std::map<int, BulkWrite> writes = {};
-  // And by how often its place has moved since, where a loop moves it from buffer to buffer.
+  // The second key counts the moves of the place since, if a loop moves it from buffer to buffer.
   std::map<std::pair<int, int>, BulkStore> stores = {};
 
   bool operator==(const BulkState&) const = default;
@@ -67,13 +67,13 @@ struct BulkState {
 class BulkWalk {
  public:
   enum Kind : int {
-    kUnfenced,       // of a store: what it copies was written by the other, and is not fenced
-    kUnmet,          // or by other warps too, and no barrier follows
-    kReused,         // of a write: the other may still read there
-    kReusedByOther,  // or this thread alone knows that it does not
+    kUnfenced,       // of a store: the other wrote what it copies, without a fence
+    kUnmet,          // or other warps wrote it too, without a barrier
+    kReused,         // of a write: the other may still read that place
+    kReusedByOther,  // or only this thread knows that it does not
     kOpenAtEnd,      // of a store: it is not committed
-    kLeft,           // or nothing waits for it
-    kUnfencedRead    // of wgmma: what it reads was written by the other, and is not fenced
+    kLeft,           // or no wait follows
+    kUnfencedRead    // of wgmma: the other wrote what it reads, without a fence
   };
 
   explicit BulkWalk(LintKernel& kernel) : kernel_(kernel) {
@@ -116,7 +116,7 @@ class BulkWalk {
     }
   }
 
-  // This says whether a store's place is the same again after so many moves: around a ring of buffers.
+  // Returns whether a store's place is the same again after this number of moves: around a ring of buffers.
   bool returns(int store, int moves) {
     if (moves == 0) return true;
     Dependent dependent(kernel_, *in_);
@@ -136,7 +136,7 @@ class BulkWalk {
     return true;
   }
 
-  // Bytes from what `store` copies to what `write` writes, in this thread.
+  // The distance from what `store` copies to what `write` writes, in this thread, in bytes.
   std::optional<int64_t> distance(int store, int write) {
     const std::optional<Sum>&from = place_.at(store),
           &to = (loads_.contains(write) ? loads_ : place_).at(write);
@@ -146,8 +146,8 @@ class BulkWalk {
     return are_near ? std::optional(b.constant - a.constant) : std::nullopt;
   }
 
-  // This says whether what `write` writes is a part of what `store` copies, as far as the next store's
-  // source.
+  // Returns whether the bytes that `write` writes belong to the source of `store`, which extends up to the
+  // next store's source.
   bool is_in(int write, int store) {
     const std::optional<int64_t> from = distance(store, write);
     if (!from || *from < 0) return false;
@@ -159,7 +159,7 @@ class BulkWalk {
     return true;
   }
 
-  // This says whether threads of other warps write as well.
+  // Returns whether threads of other warps write as well.
   bool is_shared_by_warps(int write) {
     const auto [known, is_new] = shared_by_warps_.try_emplace(write);
     if (is_new) known->second = kernel_.lanes_that_run(write).size() > 1;
@@ -178,7 +178,7 @@ class BulkWalk {
         w.is_fenced |= fences;
         w.is_met |= meets;
       }
-      std::erase_if(s.writes, [&](const auto& entry) {  // what may be copied needs no more watching
+      std::erase_if(s.writes, [&](const auto& entry) {  // copied writes are not tracked any longer
         return entry.second.is_fenced && (entry.second.is_met || !is_shared_by_warps(entry.first));
       });
     }
@@ -194,9 +194,9 @@ class BulkWalk {
           events_.insert({pending.age == BulkStore::open ? kOpenAtEnd : kLeft, number.first});
   }
 
-  // Each of several warps that write has to know that the bytes were read; of a copy, this thread has to.
+  // If several warps write, each must know that the bytes were read; for a copy, this thread must know it.
   void overwrite(const BulkState& s, int i, bool is_by_warps) {
-    constexpr int64_t kLeast = hopper::bulk_unit;  // that any copy reads
+    constexpr int64_t kLeast = hopper::bulk_unit;  // that every copy reads
     for (const auto& [key, pending] : s.stores)
       if (const auto from = distance(key.first, i); from && *from >= 0 && *from < kLeast &&
                                                     returns(key.first, key.second) &&
@@ -220,8 +220,8 @@ class BulkWalk {
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
-  std::map<int, std::optional<Sum>> place_;   // where a store reads, and where a write writes
-  std::map<int, std::optional<Sum>> loads_;   // where a bulk load goes
+  std::map<int, std::optional<Sum>> place_;   // the source of a store, and the destination of a write
+  std::map<int, std::optional<Sum>> loads_;   // the destination of a bulk load
   std::map<int, std::vector<Access>> tiles_;  // of wgmma
   Moves moves_;                               // of stores
   std::map<int, bool> shared_by_warps_;       // of a write
@@ -230,7 +230,7 @@ class BulkWalk {
 
 std::set<LintEvent> walk_bulk(LintKernel& kernel) { return BulkWalk(kernel).run(); }
 
-// Tells of bulk stores, and of writes where there is one, whose place in shared memory is not known.
+// Reports bulk stores, and in kernels with a store also writes, whose place in shared memory is not known.
 void tell_unknown_places(LintKernel& kernel, Report& report) {
   if (!report.tells_undecided()) return;
   std::vector<int> unknown;
@@ -247,7 +247,7 @@ void tell_unknown_places(LintKernel& kernel, Report& report) {
       report.undecided(i, is_bulk_store(kernel.operation(i)) ? "what this copies" : "where this writes");
 }
 
-// Once for each instruction, with all others that have a part in it.
+// Reports each instruction once, with all other instructions that are involved.
 template <typename Text>
 void report_all(LintKernel& kernel, BulkWalk::Kind kind, Report& report, const Text& text) {
   std::map<int, std::set<int>> others;

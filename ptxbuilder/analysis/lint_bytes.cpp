@@ -1,4 +1,4 @@
-// The rule of expect_tx: the bytes that a phase of an mbarrier expects are those that copies bring.
+// The rule about expect_tx: the bytes that a phase of an mbarrier expects are the bytes that copies transfer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 
-// The bytes that copies bring, and those that are read of them.
+// The bytes that copies transfer, and the bytes of them that are read.
 class Bytes {
  public:
   explicit Bytes(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -32,7 +32,7 @@ class Bytes {
 
   const Protocol& protocol() const { return protocol_; }
 
-  // Bytes that a copy brings to each of `stages` barriers, at most: those up to whatever follows.
+  // The most bytes that a copy transfers to each of `stages` barriers: up to whatever follows.
   std::optional<int64_t> room(int copy, size_t stages) const {
     const auto places = destinations_.find(copy);
     if (places == destinations_.end()) return std::nullopt;
@@ -47,16 +47,16 @@ class Bytes {
     return *least * static_cast<int64_t>(count);
   }
 
-  // Where a copy goes, by the barrier of a ring at which it completes; nothing where that is not known.
+  // A copy's destination, by the barrier of a ring at which it completes; nothing if that is not known.
   const std::map<int64_t, int64_t>& by_barrier(int copy) { return by_barrier_[copy]; }
 
-  // This says whether all threads copy to the same place.
+  // Returns whether all threads copy to the same place.
   bool is_one_place(int copy) {
     const auto to = kernel_.shared_offset(kernel_.addresses(copy).front());
     return to && kernel_.is_uniform(*to);
   }
 
-  // The bytes that a bulk copy says.
+  // The size operand of a bulk copy.
   std::optional<int64_t> said(int copy) {
     const Operation& o = kernel_.operation(copy);
     if (!o.is("cp") || o.has("tensor") || o.operands.size() < 4) return std::nullopt;
@@ -64,7 +64,7 @@ class Bytes {
     return bytes.is_constant() ? std::optional(bytes.constant) : std::nullopt;
   }
 
-  // Bytes that the kernel reads where a copy to the first of its stages goes, at least.
+  // The least number of bytes that the kernel reads where a copy to the first of its stages goes.
   int64_t read(int copy, size_t stages) {
     find_reads();
     const auto room_of_copy = room(copy, stages);
@@ -112,7 +112,7 @@ class Bytes {
     by_barrier_[use.operation] = std::move(all);
   }
 
-  // Places that a copy fills for each of `stages` barriers; 0 where they differ or are not known.
+  // The number of places that a copy fills for each of `stages` barriers; 0 if they differ or are unknown.
   size_t places_of_stage(int copy, size_t stages) const {
     const auto known = by_barrier_.find(copy);
     if (known != by_barrier_.end() && known->second.size() == stages) return 1;
@@ -145,7 +145,7 @@ class Bytes {
     }
   }
 
-  // Notes the reads of wgmma: 64 rows of A and n of B, 32 bytes of each.
+  // Records the reads of wgmma: 64 rows of A and n of B, 32 bytes of each.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
     constexpr int64_t kRows = 64, kBytesOfK = 32,
@@ -157,7 +157,7 @@ class Bytes {
           if (digit == 'k') break;
           columns = columns * 10 + (digit - '0');
         }
-    // A in registers has no word that says whether it is transposed.
+    // A register operand A does not have a flag for transposition.
     const size_t behind = o.operands.size() > 1 && o.operands[1].kind == Value::Kind::vector ? 4 : 5;
     for (size_t n = 1; n < 3 && n < o.operands.size(); ++n) {
       if (o.operands[n].kind == Value::Kind::vector) continue;
@@ -168,7 +168,7 @@ class Bytes {
       const int64_t transposed = o.operands.size() > n + behind ? o.operands[n + behind].value : 0,
                     lines = n == 1 ? kRows : columns;
       std::set<Range>& ranges = products_[{n, transposed}];
-      // Transposed, as many rows of k as a line has elements of 16 bits lie in panels of the swizzle's width.
+      // If transposed, panels of the swizzle's width hold one row of k for each element of 16 bits in a line.
       const int64_t width = descriptor->layout == 0 ? 0 : 256 >> descriptor->layout;
       if (transposed != 0 && width > 0 && lines * kTransposed > width)
         for (int64_t panel = 0; panel * width < lines * kTransposed; ++panel)
@@ -194,18 +194,18 @@ class Bytes {
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
-  std::set<int64_t> starts_;  // of what is in shared memory, and of what is not
-  // It goes by the operand that it is and whether it is transposed: what is read in several ways is read
-  // once.
+  std::set<int64_t> starts_;  // of the places in shared memory, and of the unknown ones
+  // The key is the operand and whether it is transposed, so that an operand that is read in several ways
+  // counts once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;
   std::set<int64_t> words_;  // of 4 bytes, that are loaded
   bool has_reads_ = false;
 };
 
-// The instructions that tell one phase how many bytes to expect: they add up.
-using Expectation = std::vector<size_t>;  // places in Protocol::uses, each ahead of the next
+// The instructions that announce bytes to the same phase: their bytes add up.
+using Expectation = std::vector<size_t>;  // indices into Protocol::uses, each ahead of the next
 
-// This says whether something is done with the barriers of use `first` by it, or between it and `second`.
+// Returns whether `first`, or a use between it and `second`, does something with the barriers of `first`.
 bool is_done(const LintKernel& kernel, const Protocol& protocol, bool Use::*does, size_t first,
              size_t second) {
   const int from = protocol.uses[first].operation, to = protocol.uses[second].operation;
@@ -223,8 +223,8 @@ int loop_of(const LintKernel& kernel, int i) {
   return kernel.graph.blocks[at(kernel.graph.block_of[at(i)])].loop;
 }
 
-// This says whether two expect_tx of a thread are for one phase: it cannot end between them, as nobody
-// arrives there or no copy of the bytes that it expects has begun.
+// Returns whether two expect_tx of a thread are for one phase: the phase cannot end between them if nobody
+// arrives there, or if no copy of its expected bytes has begun.
 bool are_of_one_phase(LintKernel& kernel, const Protocol& protocol, size_t first, size_t second) {
   const Use &a = protocol.uses[first], &b = protocol.uses[second];
   const Operation &x = kernel.operation(a.operation), &y = kernel.operation(b.operation);
@@ -252,7 +252,7 @@ std::vector<Expectation> expectations(LintKernel& kernel, const Protocol& protoc
   return all;
 }
 
-// Copies after an expectation of the same barriers that no other one precedes.
+// Copies after an expectation of the same barriers that are not preceded by another expectation.
 std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const Expectation& expectation) {
   std::vector<int> copies;
   const size_t expect = expectation.front();
@@ -274,7 +274,7 @@ std::vector<int> copies_of(LintKernel& kernel, const Protocol& protocol, const E
   return copies;
 }
 
-// This is how many threads reach the first barrier of a use by an instruction; one where that is not known.
+// The number of threads that reach the first barrier of a use with an instruction; one if it is not known.
 int64_t threads_of(Protocol& protocol, int operation, size_t use) {
   const auto found = std::find_if(protocol.uses.begin(), protocol.uses.end(),
                                   [&](const Use& other) { return other.operation == operation; });

@@ -1,5 +1,5 @@
-// Rules of a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA is there before others
-// reach its memory and stays until they have read it, and they say .shared::cluster.
+// Rules about a cluster's shared memory (PTX ISA, "Distributed shared memory"): a CTA has started before
+// others access its memory and stays until they have read it, and accesses name .shared::cluster.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The last read of another CTA's shared memory which a thread has announced to nobody since.
+// The last read of another CTA's shared memory that a thread has not announced since.
 struct PeerRead {
   int operation = kNone;
 
@@ -22,7 +22,7 @@ struct PeerRead {
   }
 };
 
-// This says whether the first address of an instruction is of another CTA.
+// Returns whether the first address of an instruction belongs to another CTA.
 bool is_mapped(LintKernel& kernel, int i) {
   const std::vector<Sum> addresses = kernel.addresses(i);
   return !addresses.empty() &&
@@ -37,7 +37,7 @@ bool reaches_peer(LintKernel& kernel, int i) {
   return kernel.operation(i).has("shared::cluster") && is_mapped(kernel, i);
 }
 
-// This says whether a thread knows that all CTAs of the cluster run.
+// Returns whether a thread knows that all CTAs of the cluster run.
 struct Entry {
   bool is_known = false;
 
@@ -63,7 +63,7 @@ std::set<LintEvent> walk_entries(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, Entry{}, [&](Entry& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // It knows by its own wait, by another thread's, or by a word from a peer.
+      // The thread knows it from its own wait, from another thread's, or from a peer's signal.
       if (o.is_barrier() && !o.has("arrive") && !o.has("warp"))
         s.is_known |=
             std::any_of(waits.begin(), waits.end(), [&](int wait) { return !kernel.precedes(i, wait); });
@@ -88,8 +88,8 @@ std::set<LintEvent> walk_peers(LintKernel& kernel) {
   for (const ThreadClass& c : kernel.classes)
     follow(kernel, c, PeerRead{}, [&](PeerRead& s, int i, bool is_last) {
       const Operation& o = kernel.operation(i);
-      // It goes by a barrier, of the CTA too, since another thread may go on to the cluster's; or by a word
-      // to the peer.
+      // It announces the read at a barrier, even one of the CTA, since another thread may continue to the
+      // cluster's; or with a signal to the peer.
       const bool tells = o.is_barrier() || (o.is("mbarrier") && o.has("arrive")) ||
                          (o.is("st", "red") && o.has("shared::cluster"));
       if (tells) s.operation = kNone;

@@ -1,5 +1,5 @@
-// The rule of wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): those of one tile say the same
-// swizzle, which is that of the tensor map by which the tile was copied.
+// The rule about wgmma's descriptors (PTX ISA, "Matrix Descriptor Format"): the descriptors of one tile have
+// the same swizzle, which is that of the tensor map with which the tile was copied.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// This is where copies go, at all stages, and which ones.
+// The destinations of copies, at all stages, and the copies.
 using Destinations = std::map<int64_t, std::set<int>>;
 
 Destinations destinations(LintKernel& kernel) {
@@ -30,25 +30,25 @@ Destinations destinations(LintKernel& kernel) {
   return all;
 }
 
-// Descriptors of A or of B in a loop, with one address but for a constant, and of what one copy brings.
+// Descriptors of A or of B in a loop, with addresses that differ in a constant, for the bytes of one copy.
 struct Tile {
   size_t operand;
   int loop;
   std::vector<std::pair<int, int64_t>> terms;
-  int64_t copied;  // the place among the destinations; 0 where there is none below
+  int64_t copied;  // the index among the destinations; 0 if none is below
 
   auto operator<=>(const Tile&) const = default;
 };
 
-// A wgmma, and the bytes that it reads of an operand, from the constant of its address on.
+// A wgmma, and the bytes that it reads of an operand, relative to the constant of its address.
 struct Reader {
   int wgmma;
   int64_t first, last;
 };
 using Readers = std::map<int, std::vector<Reader>>;  // by the descriptor's layout, in order
 
-// A tile that is no copy's has no beginning of its own here. So only those who read from between the others
-// read the same.
+// The beginning of a tile that is not copied is not known here. So wgmmas read the same tile only if they
+// read bytes between those of the others.
 bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   int64_t first = others[0].first, last = others[0].last;
   for (const Reader& other : others) {
@@ -58,8 +58,8 @@ bool reads_between(const Reader& one, const std::vector<Reader>& others) {
   return one.first < last && first < one.last;
 }
 
-// This is where the tile of an operand of a wgmma begins, at the first of its stages, and the layout that its
-// descriptor says; nothing where it is in registers or not known.
+// The beginning of a wgmma operand's tile, at the first of its stages, and the layout in its descriptor;
+// nothing if the operand is in registers or not known.
 struct Described {
   int64_t place;
   int layout;
@@ -97,14 +97,14 @@ std::map<Tile, Readers> readers_of(LintKernel& kernel) {
   return all;
 }
 
-// The swizzle of the tensor map that a copy goes by, as a descriptor says it; nothing where it is not known.
+// The swizzle of a copy's tensor map, as descriptors encode it; nothing if it is not known.
 std::optional<int> layout_of_map(LintKernel& kernel, int copy) {
   const std::vector<Sum> addresses = kernel.addresses(copy);
   if (!kernel.operation(copy).has("tensor") || addresses.size() < 2) return std::nullopt;
   const Atom* parameter = kernel.values.only_atom({.terms = addresses[1].terms}, "parameter");
   if (!parameter || parameter->kind != Atom::Kind::parameter) return std::nullopt;
   const auto map = kernel.maps.find({static_cast<int>(parameter->inputs[0].constant), addresses[1].constant});
-  constexpr int kLayouts = 4;  // of none, 128, 64 and 32 B
+  constexpr int kLayouts = 4;  // none, 128, 64 and 32 B
   return map == kernel.maps.end() ? std::nullopt
                                   : std::optional((kLayouts - static_cast<int>(map->second)) % kLayouts);
 }
@@ -117,7 +117,7 @@ std::string_view name_of(int layout) {
 
 }  // namespace
 
-// This is what the tensor map says is right, and of several wgmmas what most of them say.
+// Prefers the tensor map's swizzle, and otherwise that of most wgmmas.
 void check_layouts(LintKernel& kernel, Report& report) {
   tell_unknown_reads(kernel, report);
   const Destinations copies = destinations(kernel);

@@ -1,5 +1,5 @@
-// Rules of what a kernel asks for, and of instructions that all threads of a warp or of a barrier have to
-// run.
+// Rules about the resources that a kernel requests, and about instructions that all threads of a warp or of a
+// barrier must run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The number of a directive of the kernel; nothing where it has none.
+// The number in a directive of the kernel; nothing if the directive is absent.
 std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name) {
   for (const ptx_text::Directive& d : kernel.code.function->directives)
     if (const auto numbers = numbers_of(d); d.tokens[0] == name && !numbers.empty()) return numbers[0];
@@ -20,7 +20,7 @@ std::optional<int64_t> directive(const LintKernel& kernel, std::string_view name
 
 int64_t floor_to(int64_t value, int64_t step) { return value / step * step; }
 
-// Registers of a thread when the kernel begins, as ptxas chooses them where setmaxnreg is used.
+// Registers of a thread at the start of the kernel, as ptxas chooses them if setmaxnreg is used.
 int64_t registers_at_entry(const LintKernel& kernel) {
   if (const auto bound = directive(kernel, ".maxnreg")) return *bound;
   const int64_t ctas = std::max<int64_t>(1, directive(kernel, ".minnctapersm").value_or(1));
@@ -29,7 +29,7 @@ int64_t registers_at_entry(const LintKernel& kernel) {
                            hopper::most_role_registers);
 }
 
-// Instructions that a warp runs as a whole, or not at all.
+// Instructions that a warp must run as a whole, or not at all.
 bool is_aligned(const Operation& o) {
   const bool is_old_barrier = o.is("bar") && !o.has("warp");
   return o.has("aligned") || is_old_barrier;
@@ -37,12 +37,12 @@ bool is_aligned(const Operation& o) {
 
 // ---- Floors: the least .version and target ----
 
-// Both have to be met.
+// The version and the target must both be met.
 isa::Floor both(const isa::Floor& a, const isa::Floor& b) {
   return {std::max(a.ptx_version, b.ptx_version), a.targets & b.targets};
 }
 
-// Nothing where an instruction or a register of it is not known.
+// Returns nothing if an instruction or one of its registers is not known.
 std::optional<isa::Floor> floor_of(const Operation& o) {
   if (!o.row) return std::nullopt;
   isa::Floor floor = both(isa::floor_of(*o.row), {0, isa::advised_for(o.text->opcode)});
@@ -55,7 +55,7 @@ std::optional<isa::Floor> floor_of(const Operation& o) {
   return floor;
 }
 
-// The floor of all kernels of a module; nothing where there is other code in it, or something unknown.
+// The floor of all kernels of a module; nothing if the module holds other code, or something unknown.
 std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
   isa::Floor all;
   std::map<std::string, std::optional<isa::Floor>, std::less<>> known;  // a kernel repeats its instructions
@@ -83,11 +83,11 @@ std::optional<isa::Floor> floor_of(const ptx_text::Module& module) {
 // ---- Named barriers ----
 
 struct Meeting {
-  std::set<int64_t> arriving, waiting;  // threads, by bar.arrive and by bar.sync
+  std::set<int64_t> arriving, waiting;  // threads, at bar.arrive and at bar.sync
   std::set<int> operations;
   std::map<int, std::set<int64_t>> by_operation = {};
 
-  // A thread that arrives goes on, and counts once more where it waits.
+  // A thread that arrives continues, and counts once more if it waits.
   int64_t count() const { return std::ssize(arriving) + std::ssize(waiting); }
 };
 
@@ -101,8 +101,8 @@ bool reaches(LintKernel& kernel, int64_t thread, int64_t cell, bool Use::*does) 
   return false;
 }
 
-// This says whether two warps may wait for each other otherwise: one for an mbarrier at which the other
-// arrives, or at a barrier at which one only arrives.
+// Returns whether two warps may otherwise wait for each other: one for an mbarrier at which the other
+// arrives, or at a barrier at which one of them only arrives.
 bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   const Protocol& protocol = kernel.protocol();
   if (!protocol.is_complete) return true;
@@ -120,7 +120,7 @@ bool may_take_turns(LintKernel& kernel, int64_t a, int64_t b) {
   return false;
 }
 
-// If more threads than a barrier is for may come to it, this is the first one of two groups that may do so at
+// If more threads may reach a barrier than it expects, returns the first of two groups that may reach it at
 // the same time.
 std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const std::set<int64_t>& threads,
                                                      int64_t count) {
@@ -131,7 +131,7 @@ std::optional<std::pair<int64_t, int64_t>> others_of(LintKernel& kernel, const s
   return std::nullopt;
 }
 
-// This says whether all threads that may come to an instruction do so whenever one does.
+// Returns whether all threads that may reach an instruction do so whenever one does.
 bool come_as_one(const LintKernel& kernel, int i) {
   return std::all_of(kernel.classes.begin(), kernel.classes.end(), [&](const ThreadClass& c) {
     return c.runs[at(i)] == Runs::no || (c.runs[at(i)] == Runs::yes && kernel.comes_as_one(c, i));
@@ -140,8 +140,8 @@ bool come_as_one(const LintKernel& kernel, int i) {
 
 }  // namespace
 
-// ptxas 13.0 says "unable to determine register count at entry" without these, and leaves setmaxnreg out.
-// With .maxntid alone it does so where the kernel needs few registers, which only it knows.
+// Without these, ptxas 13.0 reports "unable to determine register count at entry" and drops setmaxnreg. With
+// only .maxntid, it does so if the kernel needs few registers, which only ptxas knows.
 void check_register_bound(LintKernel& kernel, Report& report) {
   const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;
@@ -163,7 +163,7 @@ void check_register_pool(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) any |= sets(i);
   if (!any || !knows_threads(kernel, report)) return;
   const int64_t entry = registers_at_entry(kernel);
-  // A thread that sets its count several times may hold the least of them when another one waits.
+  // A thread that sets its count several times may hold the smallest count when another thread waits.
   std::map<int64_t, int64_t> least;
   int largest = kNone;
   const auto each_thread = [&](int i, const auto& body) {
@@ -212,7 +212,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!o.is_barrier() || o.has("cluster", "warp")) continue;
-    if (o.has("red")) return;  // its threads count too, and its operands are others
+    if (o.has("red")) return;  // its threads count too, but its operands differ
     if (o.operands.size() < 2) continue;
     const Sum count = kernel.operand(i, 1);
     if (!count.is_constant()) return report.undecided(i, "how many threads this barrier is for");
@@ -248,7 +248,7 @@ void check_named_barriers(LintKernel& kernel, Report& report) {
                    {}, "Give each group of threads a barrier of its own, or count all of them.");
 }
 
-// The .version belongs to the module, so that its first kernel reports it.
+// The .version belongs to the module, so the module's first kernel reports it.
 void check_version(LintKernel& kernel, Report& report) {
   if (kernel.code.name != kernels_of(kernel.module).front()) return;
   const std::optional<isa::Floor> floor = floor_of(kernel.module);

@@ -1,5 +1,5 @@
-// Rules of mbarriers: each is initialised and made known before it is used, a phase gets the arrivals that it
-// expects, and somebody waits for it with a parity that turns.
+// Rules about mbarriers: each is initialized and published before it is used, a phase gets the arrivals that
+// it expects, and some thread waits for it with a parity that alternates.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,11 +13,11 @@ namespace {
 
 // ---- Published ----
 
-// This is what a thread knows of initialisations, by their instructions.
+// The initializations that a thread knows about, by their instructions.
 struct Publication {
-  int unfenced = kNone;                             // the mbarrier.init that no fence follows
-  int unreleased = kNone;                           // the one that no release in the cluster follows either
-  std::set<int> unmet = {}, unmet_in_cluster = {};  // those of others that no barrier has followed
+  int unfenced = kNone;                             // the mbarrier.init without a fence after it
+  int unreleased = kNone;                           // the one without a release in the cluster after it
+  std::set<int> unmet = {}, unmet_in_cluster = {};  // those of other threads without a barrier after them
 
   bool operator==(const Publication&) const = default;
   size_t size() const { return 2 + unmet.size() + unmet_in_cluster.size(); }
@@ -34,9 +34,9 @@ struct Publication {
 class PublicationWalk {
  public:
   enum Kind : int {
-    kUnfenced,           // of an mbarrier.init, which the other uses: in a CTA
+    kUnfenced,           // of an mbarrier.init, whose barrier the other uses: in a CTA
     kUnfencedInCluster,  // or in the cluster
-    kUnmet               // of a use of an mbarrier that the other initialises
+    kUnmet               // of a use of an mbarrier that the other initializes
   };
 
   explicit PublicationWalk(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -67,7 +67,7 @@ class PublicationWalk {
   }
 
  private:
-  // The first of some initialisations that the barriers of a use may have; kNone where there is none.
+  // The first of some initializations that the barriers of a use may have; kNone if there is none.
   int unmet_of(size_t use, const std::set<int>& unmet) const {
     const int i = protocol_.uses[use].operation;
     const Cells& cells = protocol_.cells[use];
@@ -96,8 +96,8 @@ class PublicationWalk {
     const Use& use = protocol_.uses[found->second];
     if (use.inits) p.unfenced = p.unreleased = i;
     if (!use.works() || !is_last) return;
-    // The release of barrier.cluster.arrive orders the initialisation ahead of what threads of other CTAs do,
-    // but not of copies to them.
+    // The release of barrier.cluster.arrive orders the initialization ahead of the accesses of threads in
+    // other CTAs, but not ahead of copies to these CTAs.
     const bool is_released = p.unreleased == kNone;
     if (p.unfenced != kNone && (copies_ || (reaches_others_ && !is_released)))
       events_.insert({copies_to_others_ || (spans_cluster_ && !is_released) ? kUnfencedInCluster : kUnfenced,
@@ -123,8 +123,8 @@ class PublicationWalk {
   std::map<int, size_t> by_operation_;
   std::set<int> inits_;
   bool copies_ = false, copies_to_others_ = false;
-  bool reaches_others_ = false;  // by copies or by threads
-  bool spans_cluster_ = false;   // whether it says that its CTAs work together
+  bool reaches_others_ = false;  // through copies or threads
+  bool spans_cluster_ = false;   // whether it declares that its CTAs work together
 };
 
 std::set<LintEvent> walk_publication(LintKernel& kernel) { return PublicationWalk(kernel).run(); }
@@ -139,7 +139,7 @@ void report_unfenced(LintKernel& kernel, PublicationWalk::Kind kind, const char*
 
 // ---- Arrivals ----
 
-// This is how many arrivals an instruction makes; nothing where that is not known.
+// Returns the number of arrivals that an instruction makes; nothing if that is not known.
 std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Use& use, int64_t cell) {
   const Operation& o = kernel.operation(use.operation);
   if (o.has("arrive_drop")) return std::nullopt;  // later phases expect fewer
@@ -155,7 +155,7 @@ std::optional<int64_t> arriving(LintKernel& kernel, Protocol& protocol, const Us
   return threads ? std::optional(*threads * each) : std::nullopt;
 }
 
-// This says whether some of the counts add up to a sum.
+// Returns whether some of the counts add up to a sum.
 bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
   std::set<int64_t> sums = {0};
   for (int64_t count : counts) {
@@ -169,7 +169,7 @@ bool add_up(const std::vector<int64_t>& counts, int64_t sum) {
 
 // ---- Waits ----
 
-// This says whether anything but other registers depends on what an instruction writes.
+// Returns whether anything except other registers depends on the result of an instruction.
 class Dependence {
  public:
   explicit Dependence(const LintKernel& kernel) : kernel_(kernel) {}
@@ -181,14 +181,14 @@ class Dependence {
   }
 
  private:
-  // The results of what only computes decide.
+  // The results of an instruction that only computes decide.
   static bool only_computes(const Operation& o) {
     for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
       if (o.is(word)) return true;
     return false;
   }
 
-  // This follows what is written to the register, along all ways to where it is written anew.
+  // Follows the register's value along all paths to the next instruction that overwrites it.
   bool is_needed(int writer, int reg) {
     const Graph& graph = kernel_.graph;
     kernel_.spend(graph.blocks.size() / 64 + 1);
@@ -224,13 +224,13 @@ class Dependence {
   std::set<int> met_;
 };
 
-// This says whether no way around a loop leaves an instruction out.
+// Returns whether an instruction is on every path around a loop.
 bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
   return std::all_of(loop.latches.begin(), loop.latches.end(),
                      [&](int latch) { return kernel.graph.dominates(kernel.graph.block_of[at(i)], latch); });
 }
 
-// This says whether a loop initialises a barrier of a use, so that its phases begin anew.
+// Returns whether a loop initializes a barrier of a use, so that the barrier's phases begin anew.
 bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use& use, const Loop& loop) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&use - protocol.uses.data())];
   return std::any_of(cells.begin(), cells.end(), [&](int64_t cell) {
@@ -240,7 +240,7 @@ bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use&
   });
 }
 
-// This says whether a wait whose loop counts by ones waits twice in a row for the same parity of one barrier.
+// Returns whether a wait whose loop counts up in ones waits twice in a row for one parity of a barrier.
 bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, const Loop& loop) {
   const auto barrier = kernel.shared_offset(wait.address);
   std::set<int> changes = changing(kernel, wait.address, loop);
@@ -261,15 +261,15 @@ bool repeats_a_parity(LintKernel& kernel, const Use& wait, const Sum& parity, co
   return false;
 }
 
-// The parity that an instruction waits for; nothing where it waits for a state.
+// The parity that an instruction waits for; nothing if it waits for a state.
 std::optional<Sum> parity_of(LintKernel& kernel, const Use& use) {
   const Operation& o = kernel.operation(use.operation);
   if (!use.waits || !o.has("parity") || o.operands.size() < 3) return std::nullopt;
   return kernel.operand(use.operation, 2);
 }
 
-// The parity of the first wait of a class for the barrier where its loops begin, by the wait that comes
-// before its others.
+// The parity of the first wait of a class for the barrier when the class's loops begin, taken from the wait
+// that comes before its others.
 struct FirstWait {
   size_t use;
   int64_t parity;
@@ -295,7 +295,7 @@ std::optional<FirstWait> first_wait(LintKernel& kernel, const Protocol& protocol
   return std::nullopt;
 }
 
-// Cures of a wait, by whether copies end its phase, or copies come after it.
+// The cures for a wait, by whether copies end its phase, or copies come after it.
 constexpr std::string_view kDataCure =
     "Data is waited for: begin with parity 0, and turn it each time that the ring begins anew.";
 constexpr std::string_view kFreeCure =
@@ -303,7 +303,7 @@ constexpr std::string_view kFreeCure =
     "each "
     "time that the ring begins anew.";
 
-// Nothing where it is neither.
+// Returns nothing if it is neither.
 std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol, const Use& wait) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&wait - protocol.uses.data())];
   if (std::any_of(cells.begin(), cells.end(), [&](int64_t cell) { return protocol.any(cell, &Use::copies); }))
@@ -314,8 +314,8 @@ std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol
   return fills && protocol.is_complete ? kFreeCure : std::string_view();
 }
 
-// This says whether so many arrive as one of several warpgroups would: in ping-pong, each frees the stages of
-// its tiles.
+// Returns whether the number of arrivals fits one of several warpgroups: in ping-pong, each warpgroup frees
+// the stages of its own tiles.
 bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
   for (int64_t warpgroups = 2; warpgroups <= kernel.threads / 128; ++warpgroups)
     if (std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == warpgroups * expected; }))
@@ -397,8 +397,8 @@ void check_waits(LintKernel& kernel, Report& report) {
   if (!protocol.is_complete_for(report)) return;
   for (const auto& [cell, uses] : protocol.by_cell) {
     if (protocol.any(cell, &Use::waits)) continue;
-    // Arrivals alone may be for a role that a kernel's options leave out; whoever fills a stage without a
-    // wait is another rule's.
+    // Barriers with only arrivals may be for a role that a kernel's options leave out; another rule reports a
+    // stage that is filled without a wait.
     const std::set<int> copies = protocol.operations(cell, &Use::copies);
     if (!copies.empty())
       report.add(*copies.begin(), fmt::format("nobody waits for {}", place(kernel, cell)), copies);
@@ -442,7 +442,7 @@ void check_parity(LintKernel& kernel, Report& report) {
   }
 }
 
-// The first phase of a barrier may need that of another: where all who arrive have waited for it.
+// The first phase of a barrier may need that of another one, if all threads that arrive have waited for it.
 void check_circular_wait(LintKernel& kernel, Report& report) {
   const Protocol& protocol = kernel.protocol();
   if (protocol.uses.empty() || !protocol.is_complete_for(report) || !knows_threads(kernel, report)) return;

@@ -25,7 +25,7 @@ std::optional<Use> use_of(LintKernel& kernel, int i) {
   } else if (o.is("cp") && o.has("mbarrier") && o.has("arrive")) {
     use.arrives = o.has("noinc");
   } else if (o.is("tcgen05") && o.has("commit")) {
-    use.arrives = true;  // once, when the products of its thread are done
+    use.arrives = true;  // once, when the products of its thread are complete
     use.is_remote = o.has("multicast::cluster");
   } else {
     return std::nullopt;
@@ -48,8 +48,8 @@ class Options {
   std::optional<Set> operator()(const Sum& sum) {
     kernel_.spend(1);
     Sum rest = in_.rest(sum);
-    // A value that comes to a meet as more than a copy of it needs all that it may be, which is not known
-    // yet.
+    // A value that reaches a meet as more than a copy of the meet needs all options of the meet, which are
+    // not known yet.
     const bool is_copy = rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1;
     const std::set<int> copied = copied_;
     if (!is_copy) copied_.clear();
@@ -100,7 +100,7 @@ class Options {
     return Division{a->inputs[0], by};
   }
 
-  // Takes terms f x - f n (x / n) out of a sum: what they may be together.
+  // Removes terms f x - f n (x / n) from a sum, and returns their possible values together.
   Set remainders(Sum& rest) const {
     Set all = {0};
     for (const auto& [number, factor] : Sum(rest).terms) {
@@ -146,7 +146,7 @@ class Options {
     };
     if (a.kind == Atom::Kind::stage && whole(1, kMost)) return below(a.inputs[1].constant);
     if (a.kind == Atom::Kind::meet) {
-      if (copied_.contains(number)) return Set{};  // adds nothing to what it is copied from
+      if (copied_.contains(number)) return Set{};  // adds nothing to its source
       if (!open_.insert(number).second) return std::nullopt;
       copied_.insert(number);
       const std::optional<Set> all = any_of(a, 0, a.inputs.size());
@@ -177,7 +177,7 @@ class Options {
     }
   }
 
-  // x + 1, but 0 where that is a constant: which?
+  // Finds x and the limit in x + 1 that wraps to 0 at a constant.
   std::optional<int64_t> ring(const Atom& choice) const {
     for (const char* compare : {"setp.eq", "setp.ne"}) {
       const Atom* test = kernel_.values.only_atom(choice.inputs[2], compare);
@@ -194,8 +194,8 @@ class Options {
   const LintKernel& kernel_;
   ThreadValues& in_;
   int depth_ = 0;
-  std::set<int> open_;    // meets whose options are being found
-  std::set<int> copied_;  // those of them that come here as they are
+  std::set<int> open_;    // meets whose options are being computed
+  std::set<int> copied_;  // those of them whose value arrives unchanged
 };
 
 }  // namespace
@@ -235,8 +235,8 @@ std::optional<int64_t> Dependent::atom(int number, int root, int64_t of_root, in
 
 namespace {
 
-// The values of a counter in one turn, where sums depend on it that are the same again after each turn, such
-// as i & 1 does.
+// The values of a counter in one period, if the sums that depend on it repeat after each period, as i & 1
+// does.
 std::optional<std::set<int64_t>> turn(Dependent& dependent, int root,
                                       std::initializer_list<const Sum*> sums) {
   constexpr int64_t kTurn = 16, kTurns = 4;
@@ -264,7 +264,7 @@ std::optional<Pairs> together(const LintKernel& kernel, ThreadValues& in, const 
   const bool is_counter = !values && moving && moving->kind == Atom::Kind::counter;
   if (is_counter) values = turn(dependent, *root, {&a, &b});
   if (!values) return std::nullopt;
-  int64_t steps = 0;  // of the root, since `a` was reached
+  int64_t steps = 0;  // steps of the root since `a` was reached
   if (moves > 0 && of_a) {
     if (!is_counter && moving->kind != Atom::Kind::stage) return std::nullopt;
     steps = moves * (is_counter ? moving->inputs[1].constant : 1);
@@ -358,7 +358,7 @@ std::optional<Cells> Protocol::cells_of(const Use& use, const ThreadClass& c) {
 
 std::optional<int64_t> Protocol::threads_at(const Use& use, int64_t cell) {
   int64_t threads = 0;
-  std::optional<Sum> condition;  // of all of them
+  std::optional<Sum> condition;  // the condition of all of them
   for (const ThreadClass& c : kernel_.classes) {
     const Runs runs = c.runs[at(use.operation)];
     if (runs == Runs::no) continue;
@@ -393,7 +393,7 @@ bool Protocol::reaches(size_t use, const ThreadClass& c, int64_t cell) const {
 
 namespace {
 
-// This says whether a loop does nothing but wait.
+// Returns whether a loop does nothing except wait.
 bool only_waits(const LintKernel& kernel, const Loop& loop) {
   for (int block : loop.blocks)
     for (int i = kernel.graph.blocks[at(block)].first; i < kernel.graph.blocks[at(block)].last; ++i) {

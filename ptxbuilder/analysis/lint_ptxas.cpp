@@ -1,5 +1,5 @@
-// Rules of what ptxas refuses: names that nothing declares, words that are no instruction, alignments and
-// counts of registers that are not legal.
+// Rules about errors that ptxas reports: undeclared names, words that are not instructions, and alignments
+// and counts of registers that are not legal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using ptx_text::Statement;
 
-// PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; those that are counted without their number.
+// PTX ISA 9.0, "Special Registers", and the constant WARP_SZ; numbered ones without their number.
 constexpr std::string_view kPredefined[] = {"%tid",
                                             "%ntid",
                                             "%laneid",
@@ -66,7 +66,7 @@ bool is_predefined(std::string_view name) {
   });
 }
 
-// Names other than registers, whose scopes Code knows: variables, parameters, functions and labels.
+// Names other than registers (Code resolves registers): variables, parameters, functions and labels.
 class Names {
  public:
   explicit Names(const LintKernel& kernel) {
@@ -94,7 +94,7 @@ class Names {
   std::set<std::string, std::less<>> all_;
 };
 
-// The names of an operand that nothing declares. One with a dot is a part of a vector, or a selector.
+// The undeclared names in an operand. A name with a dot is a part of a vector, or a selector.
 void collect_undeclared(const Names& names, const Value& v, std::vector<std::string_view>& all) {
   const bool is_name = v.kind == Value::Kind::symbol || v.kind == Value::Kind::special;
   if (is_name && v.text.find('.') == std::string_view::npos && !is_predefined(v.text) &&
@@ -120,7 +120,7 @@ void check_aligns(const std::vector<Statement>& statements, Report& report) {
   }
 }
 
-// ptxas takes the words of a mnemonic in most orders, and what the manual here lacks is not reported.
+// ptxas accepts the words of a mnemonic in most orders, and mnemonics that the manual lacks are not reported.
 bool may_be_known(const Operation& o) {
   bool has_rows = isa::forms_of(o.words[0]).empty();
   isa::for_each_row_of(o.text->opcode, [&](const isa::Form&, const isa::Choices&) { has_rows = true; });
@@ -144,7 +144,7 @@ void check_known(LintKernel& kernel, Report& report) {
     if (s.kind == Statement::Kind::directive && s.directive.tokens[0] == ".version" &&
         s.directive.tokens.size() > 1 && version_number(s.directive.tokens[1]) > Operation::known_version)
       return;
-  std::map<std::string_view, bool> known;  // a kernel repeats its instructions
+  std::map<std::string_view, bool> known;  // caches repeated instructions
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (o.row) continue;
@@ -153,7 +153,7 @@ void check_known(LintKernel& kernel, Report& report) {
       report.add(i, fmt::format("'{}' is no instruction of PTX {}", o.words[0], version));
       continue;
     }
-    // A mnemonic that has rows has wrong operands here, which other rules tell.
+    // A mnemonic that has rows has wrong operands here; other rules report them.
     const auto [entry, is_new] = known.try_emplace(o.text->opcode);
     if (is_new) entry->second = may_be_known(o);
     if (!entry->second)
@@ -162,7 +162,7 @@ void check_known(LintKernel& kernel, Report& report) {
   }
 }
 
-// Variables of the module are reported by its first kernel.
+// The module's first kernel reports its variables.
 void check_variable_alignment(LintKernel& kernel, Report& report) {
   if (kernel.code.name == kernels_of(kernel.module).front()) check_aligns(kernel.module.statements, report);
   for (const ptx_text::Declaration& parameter : kernel.code.function->parameters)

@@ -1,5 +1,5 @@
-// Rules of a module's declarations, directives and constants: what ptxas refuses, and what it takes although
-// it cannot be meant.
+// Rules about a module's declarations, directives and constants: those that ptxas rejects, and those that it
+// accepts although they cannot be intended.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,10 +28,10 @@ std::optional<int64_t> whole(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// Statements of the module are reported by its first kernel, and a kernel's body by the kernel.
+// The first kernel reports statements of the module, and each kernel reports its own body.
 bool is_first(const LintKernel& kernel) { return kernel.code.name == kernels_of(kernel.module).front(); }
 
-// Calls `visit` with each list of statements that is a scope of its own, and the function whose body it is.
+// Calls `visit` with each list of statements that forms a scope, and the function whose body it belongs to.
 void visit_scopes(
     const std::vector<Statement>& statements, const ptx_text::Function* function,
     const std::function<void(const std::vector<Statement>&, const ptx_text::Function*)>& visit) {
@@ -54,7 +54,7 @@ void visit_own_scopes(
 
 // ---- .version and .target ----
 
-// The versions that there are, up to the one that is known here (PTX ISA, Release Notes).
+// The existing versions, up to the one that is known here (PTX ISA, Release Notes).
 bool is_version(int version) {
   for (const auto& [first, last] :
        {std::pair(10, 15), {20, 23}, {30, 32}, {40, 43}, {50, 50}, {60, 65}, {70, 78}, {80, 88}, {90, 90}})
@@ -80,7 +80,7 @@ const isa::Target* target_named(std::string_view name) {
   return nullptr;
 }
 
-// "sm_52": older than those that are known here, or of other devices.
+// "sm_52": a target older than those that are known here, or of another device.
 bool is_other_target(std::string_view name) {
   if (name == "sm_87" || name == "sm_88") return true;  // of Jetsons
   if (!name.starts_with("sm_")) return false;
@@ -160,7 +160,7 @@ class Declared {
   }
 
   Report& report_;
-  std::map<std::string, uint32_t> names_;  // of a scope, with their lines
+  std::map<std::string, uint32_t> names_;  // of a scope, with the lines of the declarations
 };
 
 // PTX ISA 9.0, "Directives", and the sections of DWARF.
@@ -283,7 +283,7 @@ void check_constants(LintKernel& kernel, Report& report) {
   }
 }
 
-// Constant memory is read through a generic address: ptxas refuses one that says .const.
+// Constant memory is read through a generic address: ptxas rejects a directive for .const.
 void check_constant_space(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);

@@ -36,7 +36,7 @@ struct Event {
   uint64_t exact = 0;               // a hash of everything that it reads and of its conditions
 };
 
-// A role's loop, or a role outside of its loops: what is in it in order. Or facts of one kind.
+// A role's loop, or a role outside of its loops, with the events in order. A region may also hold facts.
 struct Region {
   std::string name;
   std::vector<Event> events;
