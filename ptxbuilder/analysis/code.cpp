@@ -388,7 +388,7 @@ std::array<int64_t, 3> Code::cta_shape() const {
       if (d.tokens[0] != name) continue;
       std::array<int64_t, 3> shape = {1, 1, 1};
       const std::vector<int64_t> numbers = numbers_of(d);
-      // One thread more than a CTA may have represents all numbers above, whose product is then no overflow.
+      // One thread more than a CTA may have represents all larger numbers, and the product cannot overflow.
       for (size_t i = 0; i < std::min(numbers.size(), shape.size()); ++i)
         shape[i] = std::clamp<int64_t>(numbers[i], 0, hopper::cta_threads + 1);
       return shape;

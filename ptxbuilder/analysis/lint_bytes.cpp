@@ -194,7 +194,7 @@ class Bytes {
   const Protocol& protocol_;
   std::map<int, std::set<int64_t>> destinations_;
   std::map<int, std::map<int64_t, int64_t>> by_barrier_;
-  std::set<int64_t> starts_;  // of the places in shared memory, and of the unknown ones
+  std::set<int64_t> starts_;  // of the used ranges in shared memory, and of the unused ones
   // The key is the operand and whether it is transposed, so that an operand that is read in several ways
   // counts once.
   std::map<std::pair<size_t, int64_t>, std::set<Range>> products_;

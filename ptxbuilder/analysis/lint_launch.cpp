@@ -140,8 +140,8 @@ bool come_as_one(const LintKernel& kernel, int i) {
 
 }  // namespace
 
-// Without these, ptxas 13.0 reports "unable to determine register count at entry" and drops setmaxnreg. With
-// only .maxntid, it does so if the kernel needs few registers, which only ptxas knows.
+// Without these directives, ptxas 13.0 reports "unable to determine register count at entry" and drops
+// setmaxnreg. With only .maxntid, it does so if the kernel needs few registers, which only ptxas knows.
 void check_register_bound(LintKernel& kernel, Report& report) {
   const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;
@@ -208,7 +208,7 @@ void check_aligned(LintKernel& kernel, Report& report) {
 }
 
 void check_named_barriers(LintKernel& kernel, Report& report) {
-  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by the barrier's number and how many it is for
+  std::map<std::pair<int64_t, int64_t>, Meeting> meetings;  // by the barrier's number and its thread count
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);
     if (!o.is_barrier() || o.has("cluster", "warp")) continue;

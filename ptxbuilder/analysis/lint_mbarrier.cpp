@@ -181,7 +181,7 @@ class Dependence {
   }
 
  private:
-  // The results of an instruction that only computes decide.
+  // An instruction that only computes matters if its results do.
   static bool only_computes(const Operation& o) {
     for (const char* word : {"mov", "not", "and", "or", "xor", "setp", "selp", "cvt"})
       if (o.is(word)) return true;
@@ -314,8 +314,8 @@ std::string_view turning_cure(const LintKernel& kernel, const Protocol& protocol
   return fills && protocol.is_complete ? kFreeCure : std::string_view();
 }
 
-// Returns whether the number of arrivals fits one of several warpgroups: in ping-pong, each warpgroup frees
-// the stages of its own tiles.
+// Returns whether each count is that of several warpgroups although one is expected: in ping-pong, each
+// warpgroup frees the stages of its own tiles.
 bool take_turns(const LintKernel& kernel, const std::vector<int64_t>& counts, int64_t expected) {
   for (int64_t warpgroups = 2; warpgroups <= kernel.threads / 128; ++warpgroups)
     if (std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == warpgroups * expected; }))

@@ -1,4 +1,4 @@
-// Rules of addresses: they are aligned, a warp's do not meet in a bank, and their state space is said.
+// Rules about addresses: they are aligned, a warp's do not conflict in banks, and name their state space.
 #include <fmt/format.h>
 
 #include <algorithm>

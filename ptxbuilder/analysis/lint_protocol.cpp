@@ -177,7 +177,7 @@ class Options {
     }
   }
 
-  // Finds x and the limit in x + 1 that wraps to 0 at a constant.
+  // Returns the constant at which x + 1 wraps to 0.
   std::optional<int64_t> ring(const Atom& choice) const {
     for (const char* compare : {"setp.eq", "setp.ne"}) {
       const Atom* test = kernel_.values.only_atom(choice.inputs[2], compare);

@@ -132,7 +132,7 @@ class Declared {
       initial(name, *name.initializer, 0, at);
   }
 
-  // The lists of an initial value stand as deep as the variable has extents, none longer than its extent.
+  // The lists of an initial value nest as deep as the number of extents, each at most as long as its extent.
   void initial(const Declarator& name, const Operand& list, size_t depth, Position at) {
     if (depth >= name.extents.size()) {
       report_.add_at(at,
@@ -283,7 +283,7 @@ void check_constants(LintKernel& kernel, Report& report) {
   }
 }
 
-// Constant memory is read through a generic address: ptxas rejects a directive for .const.
+// Finds writes to constant memory through a generic address; ptxas itself rejects those that name .const.
 void check_constant_space(LintKernel& kernel, Report& report) {
   for (int i = 0; i < kernel.count(); ++i) {
     const Operation& o = kernel.operation(i);

@@ -1,6 +1,6 @@
-// The rule of the consumer's release: who arrives where a producer waits for a free stage has waited for the
-// products that read the stage (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": they read shared
-// memory until wgmma.wait_group says otherwise).
+// The rule about the consumer's release: a thread that arrives where a producer waits for a free stage has
+// waited for the products that read the stage (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions":
+// they read shared memory until wgmma.wait_group confirms their completion).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr int kMostSteps = 4;     // of a loop that products may be in flight
+constexpr int kMostSteps = 4;     // of a loop, for which products may be in flight
 constexpr int kMostStages = 256;  // of a ring
 
-// This finds the arrivals that free what a wgmma reads.
+// Finds the arrivals that free the bytes a wgmma reads.
 class Stages {
  public:
   explicit Stages(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -30,8 +30,8 @@ class Stages {
       if (use.arrives && !use.expects) arrivals_.push_back(&use);
   }
 
-  // The wgmmas whose stage an arrival by a thread of the class frees, with the steps of the loop that the
-  // stage was read before.
+  // The wgmmas whose stage an arrival by a thread of the class frees, with the number of loop steps between
+  // the read and the arrival.
   std::map<int, int> freed(const Use& arrival, const ThreadClass& c) {
     std::map<int, int> all;
     const auto barrier = kernel_.shared_offset(arrival.address);
@@ -54,16 +54,16 @@ class Stages {
 
   const std::vector<const Use*>& arrivals() const { return arrivals_; }
 
-  // This says whether an arrival frees, for a thread of the class, the stage that a read of the same step is
-  // of.
+  // Returns whether an arrival frees, for a thread of the class, the stage that a read in the same step
+  // uses.
   bool frees_now(const Use& arrival, const Sum& read, const ThreadClass& c) const {
     const auto barrier = kernel_.shared_offset(arrival.address);
     return barrier && frees_now(*barrier, read, kernel_.values_in(c));
   }
 
  private:
-  // This says whether the thread waits for nothing else before the copy: what it waited for before is another
-  // copy's.
+  // Returns whether the thread does not wait for anything else before the copy: its earlier waits are for
+  // another copy.
   bool is_last(const Use& wait, const Use& copy) const {
     kernel_.spend(protocol_.uses.size());
     return std::none_of(protocol_.uses.begin(), protocol_.uses.end(), [&](const Use& use) {
@@ -73,7 +73,7 @@ class Stages {
     });
   }
 
-  // The places that copies go to after a wait: the same stage, or each time the same place.
+  // The destinations of copies after a wait: in the same stage, or at the same place each time.
   void find_guarded(const Use& wait, const Use& copy) {
     const auto barrier = kernel_.shared_offset(wait.address),
                to = kernel_.shared_offset(kernel_.addresses(copy.operation).front());
@@ -95,7 +95,7 @@ class Stages {
     }
   }
 
-  // This says whether an address is in a stage that a barrier guards.
+  // Returns whether an address is in a stage that a barrier guards.
   bool guards(int64_t barrier, int64_t address) const {
     auto behind = guards_.upper_bound(address);
     if (behind == guards_.begin()) return false;
@@ -104,15 +104,15 @@ class Stages {
            address < behind->first + behind->second.bytes && behind->second.barriers.contains(barrier);
   }
 
-  // This says whether both are of the stage of this step.
+  // Returns whether both belong to the stage of this step.
   bool frees_now(const Sum& barrier, const Sum& address, ThreadValues& in) const {
     const auto pairs = together(kernel_, in, address, barrier);
     return pairs && std::any_of(pairs->begin(), pairs->end(),
                                 [&](const auto& pair) { return guards(pair.second, pair.first); });
   }
 
-  // The number of steps since the stage was read that the barrier guards, where both go through a ring in the
-  // same loop, a stage each time that the wgmma runs.
+  // The number of steps since the stage that the barrier guards was read, if both go through a ring in the
+  // same loop, one stage each time that the wgmma runs.
   std::optional<int> steps_before(const Sum& barrier, const Sum& address, int wgmma, ThreadValues& in) const {
     Dependent dependent(kernel_, in);
     const auto freed = dependent.root(barrier), read = dependent.root(address);
@@ -133,7 +133,7 @@ class Stages {
     return std::nullopt;
   }
 
-  // This says whether an atom is a ring's stage that moves on each time that an instruction of its loop runs.
+  // Returns whether an atom is a ring's stage that advances each time that an instruction of its loop runs.
   bool is_ring_of(int atom, int i) const {
     const Atom& a = kernel_.values.atom(atom);
     if (a.kind != Atom::Kind::stage || a.inputs[1].constant < 1 || a.inputs[1].constant > kMostStages)
@@ -150,18 +150,18 @@ class Stages {
 
   LintKernel& kernel_;
   const Protocol& protocol_;
-  // This is what a copy fills at most, up to where it goes in the next stage, and the barriers that it waits
+  // The most bytes that a copy fills, up to its destination in the next stage, and the barriers that it waits
   // for.
   struct Guarded {
     int64_t bytes = 0;
     std::set<int64_t> barriers = {};
   };
-  std::map<int64_t, Guarded> guards_;  // by where copies go
+  std::map<int64_t, Guarded> guards_;  // by the destinations of copies
   std::vector<const Use*> arrivals_;
 };
 
-// The last times that each wgmma ran that has not been waited for, the youngest first: groups committed
-// since, 0 where it is not committed.
+// The last unfinished executions of each wgmma, the youngest first: groups committed since, 0 if the wgmma is
+// not committed.
 struct InFlight {
   std::map<int, std::vector<int>> runs = {};
 
@@ -217,7 +217,7 @@ struct Arrived {
   }
 };
 
-// This has by reading instruction the arrivals ahead of it that free what it reads.
+// By reading instruction, the arrivals ahead of it that free the bytes it reads.
 std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
   std::map<int, std::set<int>> late;
   std::map<int, const Use*> arrivals;
@@ -247,8 +247,8 @@ std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) 
   return late;
 }
 
-// This says whether a thread of a class waits in a loop for something that another may do, or may do so for
-// all that is known.
+// Returns whether a thread of a class waits in a loop for something that another may do, or if that is not
+// known, could do.
 bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const ThreadClass& c, const Loop& loop) {
   const auto waits = [&](int i) {
     const Operation& o = kernel.operation(i);
@@ -272,12 +272,12 @@ bool waits_for_others(LintKernel& kernel, const Protocol& protocol, const Thread
   return false;
 }
 
-// This says whether a place is the same again after some steps of a loop.
+// Returns whether a place is the same again after some steps of a loop.
 bool comes_back(LintKernel& kernel, ThreadValues& in, const Sum& place, const Loop& loop) {
   return changing(kernel, place, loop).empty() || together(kernel, in, place, place);
 }
 
-// This says whether all threads of a class are of one warp with the first of another.
+// Returns whether all threads of a class are in one warp with the first thread of another class.
 bool are_of_one_warp(const ThreadClass& c, const ThreadClass& with) {
   return !c.threads.empty() && c.lanes.size() == 1 &&
          c.lanes.begin()->first == with.threads[0] / hopper::warp_threads;

@@ -1,5 +1,5 @@
-// The rule of what the prover refuses: an order of threads, which `ptxb lint --prove` tells of, in which an
-// access to shared memory or a wait goes wrong.
+// The rule about failed proofs: `ptxb lint --prove` reports an order of threads in which an access to shared
+// memory or a wait fails.
 #include "ptxbuilder/analysis/lint_kernel.h"
 #include "ptxbuilder/analysis/protocol_run.h"
 

@@ -1,5 +1,5 @@
-// Rules of tensor memory (PTX ISA, "tcgen05.wait" and "tcgen05.fence"): what a load yields is there after a
-// wait, and the products of another thread after a fence.
+// Rules about tensor memory (PTX ISA, "tcgen05.wait" and "tcgen05.fence"): the result of a load is available
+// after a wait, and the products of another thread are available after a fence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace ptxbuilder::analysis {
 namespace {
 
 struct TensorMemoryState {
-  std::map<int, int> loading;  // registers, and the tcgen05.ld that may still be loading each
-  int met = kNone;             // the wait for products since which no fence came
+  std::map<int, int> loading;  // registers, and the tcgen05.ld that may still be writing each
+  int met = kNone;             // the wait for products without a fence after it
 
   bool operator==(const TensorMemoryState&) const = default;
   size_t size() const { return loading.size() + 1; }
@@ -24,7 +24,7 @@ struct TensorMemoryState {
   }
 };
 
-// Waits for an mbarrier at which tcgen05.commit arrives.
+// Returns the waits for an mbarrier at which tcgen05.commit arrives.
 std::set<int> waits_for_products(LintKernel& kernel) {
   const Protocol& protocol = kernel.protocol();
   Cells committed;

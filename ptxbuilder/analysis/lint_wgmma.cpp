@@ -1,5 +1,5 @@
-// Rules of wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be touched
-// only after a wait, and have to be fenced before the next one.
+// Rules about wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): its registers may be
+// accessed only after a wait, and must be fenced before the next wgmma.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The age of a group of wgmma that was committed: kOpen, not yet; kOpen + 1, the last group; and so on.
+// The age of a committed wgmma group: kOpen, not committed; kOpen + 1, the last group; and so on.
 constexpr uint8_t kDone = 0, kOpen = 1, kOldest = 250;
-// Since the last fence a register was touched by nothing, by another instruction, or by a wgmma of a shape.
+// Since the last fence, no instruction accessed a register, another instruction did, or a wgmma of a shape.
 constexpr int kClean = 0, kTouched = 1, kByShape = 2;
 
 struct Register {
-  int touched = kTouched;  // before the first fence too
+  int touched = kTouched;  // initially as if before the first fence
   uint8_t age = kDone;     // of the youngest wgmma that may still use it
   int user = kNone;        // that wgmma
   bool is_result = false;  // of that wgmma
@@ -167,7 +167,7 @@ class WgmmaWalk {
 
   LintKernel& kernel_;
   std::set<LintEvent> events_;
-  std::vector<int> place_;  // of a register in WgmmaState
+  std::vector<int> place_;  // a register's index in WgmmaState
   size_t count_ = 0;
   std::map<std::string, int> shapes_;
 };

@@ -7,8 +7,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// An H100's SM at its clock: bytes of shared memory and of L2, and results of the special function unit. L2's
-// share is what all SMs together read of it at 1980 MHz, measured.
+// An H100's SM, per clock: bytes of shared memory and of L2, and results of the special function unit. L2's
+// share is the rate at which all SMs together read it at 1980 MHz, as measured.
 constexpr double kSharedBytes = 128, kL2Bytes = 46.4, kSpecial = 16;
 
 // One matrix instruction: m64n256k16 of bf16.
@@ -43,7 +43,7 @@ std::optional<Product> product_of(const Operation& o) {
       std::from_chars(text + n + 1, text + k, p.n);
       std::from_chars(text + k + 1, text + word.size(), p.k);
     }
-    // The last types are those of the operands; of mma, C's comes after them.
+    // The last types are those of the operands; for mma, the type of C follows them.
     if (bits_of(word) > 0 && (p.is_wgmma || p.bits == 0 || bits_of(word) < p.bits)) {
       p.type = word;
       p.bits = bits_of(word);

@@ -101,11 +101,11 @@ class Painter {
     return next;
   }
 
-  // Warps that load, multiply or do neither with as many registers are one role, though some of them may
+  // Warps with equal register counts that load, multiply or do neither form one role, though some of them may
   // store.
   void find_roles() {
     constexpr int64_t kMostDecisions = 20'000'000;  // a few seconds
-    int64_t branches = 0;                           // that a thread's number may decide
+    int64_t branches = 0;                           // on which a thread's number may decide
     for (int block : graph_.order) {
       const Block& b = graph_.blocks[at(block)];
       if (b.first == b.last || operation(b.last - 1).guard == kNone) continue;
@@ -118,7 +118,7 @@ class Painter {
           fmt::format("which warps take which of {} branches: there are too many to follow", branches));
       return;
     }
-    std::map<std::vector<int>, std::vector<int>> warps_of;  // by the blocks that they reach
+    std::map<std::vector<int>, std::vector<int>> warps_of;  // by the blocks that the warps reach
     for (int warp = 0; warp < p_.threads / kWarp; ++warp) warps_of[reached(warp)].push_back(warp);
     for (const auto& [blocks, warps] : warps_of) {
       Role role{.name = "", .warps = warps, .blocks = blocks};
@@ -147,7 +147,7 @@ class Painter {
     }
     std::sort(p_.roles.begin(), p_.roles.end(),
               [](const Role& x, const Role& y) { return x.warps < y.warps; });
-    // Each role keeps the blocks that not all others reach too.
+    // Each role keeps the blocks that not all other roles reach.
     std::vector<size_t> roles_of(graph_.blocks.size(), 0);
     for (const Role& role : p_.roles)
       for (int b : role.blocks) ++roles_of[at(b)];
@@ -155,7 +155,7 @@ class Painter {
       std::erase_if(role.blocks, [&](int b) { return roles_of[at(b)] == p_.roles.size(); });
   }
 
-  // The role that alone reaches a block.
+  // The role that is the only one to reach a block.
   int role_of(int block) const {
     int found = kNone;
     for (int r = 0; at(r) < p_.roles.size(); ++r) {
@@ -169,7 +169,7 @@ class Painter {
 
   std::string line_of(int i) const { return fmt::format("line {}", operation(i).at.line); }
 
-  // An mbarrier's address as the first of an array's and how many there are.
+  // An mbarrier's address as that of an array's first barrier and the array's length.
   struct Reached {
     Sum base;
     int64_t count = 1;  // 0: one of several, which are not counted
@@ -207,7 +207,7 @@ class Painter {
            a.inputs[0].constant > 1 && !a.inputs[1].is_constant();
   }
 
-  // The same where the address follows from the thread's number: of all the role's warps.
+  // The same, if the address follows from the thread's number: over all the role's warps.
   std::optional<Reached> barriers_of_warps(Sum address, int role) const {
     Reached reached;
     if (const Atom* mapped = values_.only_atom(address, "mapa")) {
@@ -278,7 +278,7 @@ class Painter {
         if (use.kind == expects) use.amount = operand(i, place + 1);
         uses.push_back({reached, use});
       }
-    // Arrays by the stages of rings first, then single barriers.
+    // Arrays that are indexed with rings' stages come first, then single barriers.
     std::stable_sort(uses.begin(), uses.end(),
                      [](const Found& a, const Found& b) { return a.reached.count > b.reached.count; });
     for (const Found& f : uses) {
@@ -317,7 +317,7 @@ class Painter {
     }
   }
 
-  // This says whether a role has copies that a barrier counts.
+  // Returns whether a role has copies that a barrier counts.
   bool loads(int role) const {
     for (const BarrierArray& array : p_.barriers)
       for (const BarrierUse& use : array.uses)
@@ -332,7 +332,7 @@ class Painter {
     return name;
   }
 
-  // This is what an instruction does, but for an address that moves on from one to the next.
+  // The description of an instruction, without an address that advances from one instruction to the next.
   std::string step(int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o) && o.is("wgmma")) {
@@ -353,8 +353,8 @@ class Painter {
     return short_name(o);
   }
 
-  // The places of the operands of a step: of several instructions those of the first, and how far the last
-  // is.
+  // The operands of a step as places: for several instructions, those of the first one and the distance to
+  // the last.
   std::string places(int i, int last) {
     const Operation& o = operation(i);
     std::string text;
@@ -386,8 +386,8 @@ class Painter {
     return text;
   }
 
-  // This says whether an instruction belongs to the step of one before, besides that both are described in
-  // the same way: products, and cp.async into one tile.
+  // Returns whether an instruction belongs to the same step as an earlier one, given that both have the same
+  // description: products, and cp.async into one tile.
   bool continues(int first, int i) {
     const Operation& o = operation(i);
     if (is_tensor_core(o)) return true;
@@ -395,8 +395,8 @@ class Painter {
            operand(first, 0).terms == operand(i, 0).terms;
   }
 
-  // These read and write as other instructions do, for want of better knowledge; and registers that are given
-  // to or taken from warps that are not known.
+  // These are assumed to read and write like other instructions, since more is not known; setmaxnreg in warps
+  // that are not known is listed, too.
   void find_unknown_instructions() {
     std::map<std::string, std::pair<int, uint32_t>> met;  // how often, and the first line
     for (int block : graph_.order)

@@ -1,4 +1,4 @@
-// Accesses to shared memory: by loads and stores, copies and products.
+// Accesses to shared memory: those of loads and stores, copies and products.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// The bytes that wgmma reads of lines of a matrix (PTX ISA, "Matrix Descriptor Format"), with all columns of
-// K of what its swizzle keeps together, and all lines that are next to each other in it.
+// The bytes that wgmma reads from lines of a matrix (PTX ISA, "Matrix Descriptor Format"), with all columns
+// of K that its swizzle keeps together, and all lines that are adjacent in it.
 std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint64_t from, uint64_t lines) {
   const uint64_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4,
                  stride = (descriptor >> 32 & 0x3fff) << 4, layout = descriptor >> 62;
@@ -32,7 +32,7 @@ std::vector<Span> spans_of_matrix(uint64_t descriptor, bool is_transposed, uint6
   return spans;
 }
 
-// Equal constants are equal numbers; 0 where a register is among them.
+// Equal constants get equal numbers; 0 if one of the operands is a register.
 uint64_t constants(const Value& v) {
   if (v.kind == Value::Kind::integer) return std::hash<int64_t>()(v.value) * 2 + 1;
   if (v.kind != Value::Kind::vector) return 0;
@@ -104,7 +104,7 @@ bool ProtocolDeeds::access(Walker& w, int i, Deed deed, Lanes lanes) {
   return true;
 }
 
-// The tensor map of a copy, by its address.
+// The tensor map of a copy, named with its address.
 std::string ProtocolDeeds::map_of(Walker& w, const Value& v) {
   return terms_.text(terms_.resolved(values_.operand(w, v)[std::countr_zero(w.lanes)]));
 }
@@ -114,7 +114,7 @@ bool ProtocolDeeds::copy_in(Walker& w, int i, Lanes lanes) {
   const auto all = addresses(o);
   const bool is_tensor = o.has("tensor"), is_multicast = o.has("multicast::cluster");
   if (all.size() < 3) throw Refusal{i, "this copy has too few addresses", {}, true};
-  // [to], [from or map], bytes where it says them, [mbarrier], the mask of CTAs
+  // [to], [from or map], the number of bytes if given, [mbarrier], the mask of CTAs
   std::optional<uint64_t> bytes = 0, mask = 0;
   if (!is_tensor) bytes = number(w, o.operands[2]);
   if (is_multicast) {

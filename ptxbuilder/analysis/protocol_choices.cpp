@@ -1,4 +1,4 @@
-// The choices of a run stand here, and what of terms follows from them.
+// Implements the choices of a run, and the consequences of the choices for terms.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
   if (n.operation.kind == TermKind::equal) {
     values = {{known, known}};
   } else {
-    // Numbers with a sign begin at the one in the middle.
+    // Signed numbers begin at the middle one.
     const uint64_t least = n.operation.is_signed ? uint64_t{1} << (w - 1) : 0, most = (least - 1) & mask(w);
     if (b.is_known() ? known == least : known == most)
       return std::pair(root(b.is_known() ? a.term : b.term, {}));
@@ -103,7 +103,7 @@ std::optional<std::pair<int, Intervals>> Terms::condition(const Node& n) const {
   return root(b.is_known() ? a.term : b.term, united(values));
 }
 
-// The values of its root with which a term does not go over the end.
+// The values of a term's root for which the term does not overflow.
 Intervals Terms::reach(const Node& comparison) const {
   const int term = comparison.inputs[comparison.inputs[0].is_known() ? 1 : 0].term;
   return root(term, {{0, mask(bits(term))}}).second;
@@ -125,7 +125,7 @@ std::optional<bool> Terms::implied(int predicate) {
     return std::nullopt;
   }
   if (n.operation.kind != TermKind::less) return std::nullopt;
-  // Numbers of tiles do not go over the end: a tile after the last one is after it as well.
+  // Numbers of tiles do not overflow: a tile after the last one is larger than it as well.
   const Sum margin = margin_of(n);
   if (!is_natural(n.inputs[0], n.operation) || !is_natural(n.inputs[1], n.operation)) return std::nullopt;
   const Sum opposite = sum_of({.value = mask(n.operation.bits)}, n.operation.bits).minus(margin);
@@ -172,13 +172,13 @@ Terms::Sum Terms::margin_of(const Node& less) const {
   return margin;
 }
 
-// This is what is not negative since a comparison holds or not.
+// Returns the sums that are not negative because a comparison holds or does not hold.
 Terms::Sum Terms::at_least_zero(const Node& less, bool holds) const {
   const Sum margin = margin_of(less);
   return holds ? margin : Sum{.constant = -1}.minus(margin);
 }
 
-// Sums that are not negative, as comparisons of one kind and quotients say.
+// Sums that are not negative according to comparisons of one kind and quotients.
 std::vector<Terms::Sum> Terms::not_negative(const TermOperation& compared) const {
   std::vector<Sum> all;
   for (const auto& [fact, holds] : facts_)
@@ -200,7 +200,7 @@ std::vector<Terms::Sum> Terms::not_negative(const TermOperation& compared) const
   return all;
 }
 
-// This says whether a number is one without a sign that has not gone below zero, as far as is known.
+// Returns whether an unsigned number is known not to have gone below zero.
 bool Terms::is_natural(const Scalar& s, const TermOperation& compared) const {
   const Sum sum = sum_of(s, compared.bits);
   if (compared.is_signed || sum.is_natural()) return true;
@@ -208,8 +208,8 @@ bool Terms::is_natural(const Scalar& s, const TermOperation& compared) const {
   return std::any_of(known.begin(), known.end(), [&](const Sum& k) { return sum.minus(k).is_natural(); });
 }
 
-// The least and the most that a quotient can be by comparisons of tiles: the last tile of a CTA says how many
-// it has.
+// The bounds of a quotient that follow from comparisons of tiles: the last tile of a CTA determines how many
+// tiles it has.
 std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
   std::pair<uint64_t, uint64_t> range = {0, mask(n.operation.bits)};
   const Sum of = sum_of(n.inputs[0], n.operation.bits), by = sum_of(n.inputs[1], n.operation.bits);
@@ -219,7 +219,7 @@ std::pair<uint64_t, uint64_t> Terms::quotient(const Node& n) const {
     const Node& less = node(fact);
     if (less.operation.kind != TermKind::less || less.operation.bits != n.operation.bits) continue;
     if (!is_natural(less.inputs[0], less.operation) || !is_natural(less.inputs[1], less.operation)) continue;
-    // of - times * by is a number that is not negative, or is below zero
+    // of - times * by is not negative, or it is negative
     const Sum apart = of.minus(margin_of(less));
     const auto& [term, factor] = *by.factors.begin();
     const auto found = apart.factors.find(term);
@@ -252,8 +252,8 @@ void Terms::assume(int predicate, bool holds) {
   if (auto c = condition(n)) restrict(c->first, holds ? c->second : complement(c->second, bits(c->first)));
 }
 
-// The least and the most that a term can be, where its root's values lie together and the term grows with
-// them.
+// The least and the largest value of a term, if its root's values form one interval and the term increases
+// with its root.
 std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
   const Node& n = node(term);
   std::optional<std::pair<uint64_t, uint64_t>> chosen;
@@ -284,7 +284,7 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
     case TermKind::shr:
     case TermKind::div: {
       auto inner = of(n.inputs[0]);
-      // Numbers that are not negative are divided as those without a sign.
+      // Numbers that are not negative are divided like unsigned ones.
       const bool may_be_negative =
           n.operation.is_signed && (!inner || inner->second > mask(n.operation.bits - 1));
       if (!inner || may_be_negative || !n.inputs[1].is_known()) return std::nullopt;
@@ -293,7 +293,7 @@ std::optional<std::pair<uint64_t, uint64_t>> Terms::range(int term) const {
       return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
     }
     case TermKind::mul: {
-      // Numbers of tiles do not go over the end of a register with a sign.
+      // Numbers of tiles do not overflow a signed register.
       const auto a = of(n.inputs[0]), b = of(n.inputs[1]);
       const uint64_t most = mask(n.operation.bits - 1);
       if (!a || !b || (a->first != 0 && b->first > most / a->first)) return std::nullopt;
@@ -375,7 +375,7 @@ bool Terms::decide(const Scalar& predicate) {
           decide(node(*select).inputs[0]);
           continue;
         }
-        // Two counts that one value decides, such as all blocks and those that are full.
+        // Two counts that one value decides, such as the number of all blocks and that of full blocks.
         if (!condition(n) && !n.inputs[0].is_known() && !n.inputs[1].is_known() &&
             root(n.inputs[0].term, {}).first == root(n.inputs[1].term, {}).first &&
             choose_value(n.inputs[0].term) && resolved(n.inputs[0]).is_known())
@@ -400,7 +400,7 @@ std::optional<uint64_t> Terms::number(const Scalar& scalar) {
       decide(node(*select).inputs[0]);
       continue;
     }
-    // A term of whose root a condition has asked is a count, or near one.
+    // A term whose root appears in a condition is a count, or close to one.
     std::vector<int> waiting = {s.term};
     std::set<int> met;
     bool chosen = false;
@@ -447,7 +447,7 @@ std::string Terms::chosen() const {
     const Node& n = node(fact);
     const bool is_less = n.operation.kind == TermKind::less;
     if (condition(n) || n.operation.kind == TermKind::outcome)
-      continue;  // which the domains tell, or the order
+      continue;  // the domains or the order decide it
     add(is_less ? fmt::format("{} {} {}", text(n.inputs[0]), holds ? "<" : ">=", text(n.inputs[1]))
                 : fmt::format("{}{}", holds ? "" : "not ", text({.term = fact})));
   }

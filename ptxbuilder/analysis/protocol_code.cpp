@@ -59,7 +59,7 @@ Deed deed_of(const Operation& o) {
   return o.writes.empty() ? Deed::none : Deed::compute;
 }
 
-// This says whether a load or a store does not say which memory it is of.
+// Returns whether a load or a store does not name its state space.
 bool is_generic(const Operation& o) {
   constexpr std::string_view spaces[] = {"global", "local", "param", "const", "tensor"};
   const bool accesses = o.is("ld", "st", "atom", "red");
@@ -120,7 +120,7 @@ void ProtocolCode::find_deeds() {
   }
 }
 
-// A wait is repeated until it is over where the innermost loop around it has no other deed.
+// A wait is repeated until it succeeds if the innermost loop around it does not contain another deed.
 void ProtocolCode::find_spins() {
   spins.assign(code.operations.size(), false);
   for (size_t i = 0; i < spins.size(); ++i) {
@@ -137,7 +137,7 @@ void ProtocolCode::find_spins() {
 }
 
 void ProtocolCode::find_joins() {
-  // The graph backwards, from a node after all ends.
+  // The reversed graph, from a node after all exits.
   const size_t count = graph.blocks.size();
   Edges successors(count + 1), predecessors(count + 1);
   for (size_t b = 0; b < count; ++b) {
@@ -156,7 +156,7 @@ void ProtocolCode::find_joins() {
       joins[b] = tree.parent[b];
 }
 
-// This says whether an instruction that counts is between a branch and where its ways meet again.
+// Returns whether an instruction that matters is between a branch and the point where its paths meet again.
 bool ProtocolCode::leads_to_counting(int block) const {
   std::vector<int> waiting = graph.blocks[at(block)].successors;
   std::set<int> met;
@@ -177,9 +177,9 @@ void ProtocolCode::find_counting() {
   counts.assign(count, false);
   const Definitions definitions(code, graph);
   std::vector<bool> is_read(code.registers.size(), false);
-  std::set<int> met;  // of the definitions' meets
+  std::set<int> met;  // the meets of the definitions
   std::vector<int> waiting;
-  // This is what brings a register's value to an instruction.
+  // Marks the writers of a register's value at an instruction.
   const auto need = [&](size_t i, int reg) {
     is_read[at(reg)] = true;
     std::vector<Definition> open = {definitions.before(static_cast<int>(i), reg)};
@@ -196,13 +196,13 @@ void ProtocolCode::find_counting() {
     const Operation& o = code.operations[i];
     if (o.guard != kNone) {
       need(i, o.guard);
-      for (int reg : o.writes) need(i, reg);  // which stays where the guard does not hold
+      for (int reg : o.writes) need(i, reg);  // the old value remains if the guard does not hold
     }
     std::vector<int> reads;
     const auto add = [&](size_t n) {
       if (n < o.operands.size()) collect_registers(o.operands[n], reads);
     };
-    // Data that is stored, coordinates and accumulators do not count.
+    // Stored data, coordinates and accumulators do not matter.
     const auto add_addresses = [&] {
       for (const Value& v : o.operands)
         if (v.kind == Value::Kind::address && !v.parts.empty()) collect_registers(v.parts[0], reads);
@@ -245,7 +245,7 @@ void ProtocolCode::find_counting() {
     changed = false;
     for (int block : graph.order) {
       const Block& b = graph.blocks[at(block)];
-      if (b.first == b.last) continue;  // the kernel has no instruction
+      if (b.first == b.last) continue;  // the kernel does not have an instruction
       const size_t last = at(b.last - 1);
       const bool decides =
           code.operations[last].guard != kNone && (deeds[last] == Deed::branch || deeds[last] == Deed::end);

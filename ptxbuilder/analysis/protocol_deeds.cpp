@@ -7,13 +7,13 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-// This says whether all lanes of the warp that have not ended are here.
+// Returns whether all lanes of the warp that have not ended are here.
 bool all_here(const Warp& warp, const Walker& w) {
   return std::all_of(warp.begin(), warp.end(),
                      [&](const Walker& other) { return other.has_ended || other.pc == w.pc; });
 }
 
-// Lanes that come to one instruction together all come after what each has done, and see no more of it.
+// Lanes that reach one instruction together come after each other's events, but do not see more writes.
 void meet(Warp& warp, int pc) {
   Clock came;
   for (const Walker& w : warp)
@@ -119,7 +119,7 @@ bool ProtocolDeeds::perform(Warp& warp, Walker& w, Lanes lanes) {
       return true;
     case Deed::thread_wait: {
       BulkGroups& c = copies(warp, w);
-      if (o.has("wait_all")) ++c.begun;  // which waits for those as well that are in no group yet
+      if (o.has("wait_all")) ++c.begun;  // it also waits for copies that are not yet in a group
       const uint64_t left = o.operands.empty() ? 0 : static_cast<uint64_t>(o.operands[0].value);
       if (c.begun > left) w.view.learn(c.component, static_cast<uint32_t>(c.begun - left));
       return true;
@@ -171,7 +171,7 @@ ProtocolDeeds::Products& ProtocolDeeds::products(const Walker& w) {
   return p;
 }
 
-// It comes after the first `count` products, and gives false while a warp has not begun them.
+// Orders the lanes after the first `count` products; returns false while a warp has not begun them.
 bool ProtocolDeeds::leave_products(Walker& w, uint64_t count) {
   Products& p = products(w);
   if (std::any_of(p.begun.begin(), p.begun.end(), [&](uint64_t begun) { return begun < count; }))
@@ -223,7 +223,7 @@ bool ProtocolDeeds::wait(Walker& w, int i, Lanes lanes) {
   return true;
 }
 
-// The outcome of a test, which is asked for where something depends on it.
+// The outcome of a test, which is requested if something depends on it.
 Scalar ProtocolDeeds::tested(const Order::Test& test, int i) {
   const std::string name = fmt::format("test {} of line {}", tests_.size(), operation(i).at.line);
   const Scalar outcome = terms_.made({.kind = TermKind::outcome, .bits = 1, .name = name}, {});

@@ -20,11 +20,11 @@ __int128 common_divisor(__int128 a, __int128 b) {
 
 __int128 divided_down(__int128 a, __int128 by) { return a / by - (a % by < 0 ? 1 : 0); }
 
-// Sums by their factors, each with its least constant.
+// Sums identified with their factors, each with its least constant.
 using Rows = std::map<std::map<int, __int128>, __int128>;
 
-// Divides by what divides all factors; the constant may then lose what integers cannot make of it. False if
-// a sum is below zero.
+// Divides by the common divisor of all factors; the constant may be rounded, since the unknowns are integers.
+// Returns false if a sum is negative.
 bool put(Rows& rows, Linear sum) {
   std::erase_if(sum.factors, [](const auto& f) { return f.second == 0; });
   if (sum.factors.empty()) return sum.constant >= 0;
@@ -56,7 +56,7 @@ bool LinearSystem::may_hold(size_t& left_of_all) const {
   for (const Linear& row : rows_)
     if (!put(rows, row)) return false;
   for (;;) {
-    // The unknown whose elimination makes the fewest sums.
+    // Eliminates the unknown that creates the fewest sums.
     std::map<int, std::pair<size_t, size_t>> signs;
     for (const auto& [factors, constant] : rows) {
       if (magnitude(constant) > kLargest) return true;

@@ -45,13 +45,13 @@ void Boxes::add_phase(std::vector<std::string> maps, uint64_t expected, int oper
 }
 
 bool Boxes::find() {
-  // A box ends before whatever begins next, and holds what is read of it.
+  // A box ends before the next range begins, and contains what is read from it.
   std::map<std::string, uint64_t> room, read, exact;
   for (const auto& [map, copies] : copies_)
     for (uint64_t to : copies.places)
       if (const auto next = starts(copies).upper_bound(to); next != starts(copies).end())
         room[map] = std::min(room.contains(map) ? room[map] : ~uint64_t{0}, *next - to);
-  // This is how far the spans go that begin in it.
+  // The end of the ranges that begin in the box.
   const auto covered = [&](const Spans& spans, const std::string& map) {
     uint64_t most = 0;
     const Copies& copies = copies_.at(map);
@@ -66,7 +66,7 @@ bool Boxes::find() {
     return room.contains(map) ? std::min(most, room[map]) : most;
   };
   for (const auto& [map, copies] : copies_) read[map] = covered(reads_, map);
-  // A phase whose copies are all known but those of one map says how long its box is.
+  // A phase determines a box's size if the sizes of its copies are known except for one map's.
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& [maps, phase] : phases_) {
@@ -120,7 +120,7 @@ bool Boxes::find() {
                     : room.contains(map) ? room[map]
                                          : (phase.first - most) / unbounded;
   }
-  // No phase says anything of maps of stores: they take what was written.
+  // Phases do not contain the maps of stores; the boxes of these maps cover what was written.
   for (const auto& [map, copies] : copies_)
     if (!bytes_.contains(map) || std::none_of(phases_.begin(), phases_.end(), [&](const auto& phase) {
           return std::find(phase.first.begin(), phase.first.end(), map) != phase.first.end();
@@ -145,7 +145,7 @@ Moment Order::tick(View& view) {
   return {view.own, view.ticks};
 }
 
-// All that is done to another CTA comes after its start, and before all of its threads have ended.
+// Every access to another CTA comes after that CTA's start, and before all of its threads have ended.
 void Order::foreign(const View& view, int cta, Moment end, int operation) {
   foreign_.push_back({cta, end, operation});
   if (cta == view.cta) return;
@@ -157,7 +157,7 @@ void Order::foreign(const View& view, int cta, Moment end, int operation) {
 
 std::vector<Order::Part> Order::parts_of(const std::vector<Span>& spans) {
   std::vector<Part> parts;
-  std::map<uint64_t, uint16_t> broken;  // units some of whose bytes are meant, by number
+  std::map<uint64_t, uint16_t> broken;  // units with only some bytes accessed, by number
   const auto add = [&](uint64_t block, uint64_t units) {
     if (!parts.empty() && parts.back().block == block)
       parts.back().units |= units;
@@ -191,7 +191,7 @@ void Order::check(const View& view, const SharedAccess& access, const Part& part
       (!before.writes && !access.writes) || (before.is_word && access.is_word) ||
       (before.data != 0 && before.data == access.data))
     return;
-  // An instruction may store the same in several warps.
+  // An instruction may store the same value in several warps.
   const bool may_be_same = before.writes && before.operation == access.operation && !access.is_async;
   const auto says = [](bool writes) { return writes ? "written" : "read"; };
   const auto where =
@@ -225,7 +225,7 @@ void Order::touch(const View& view, const SharedAccess& access) {
     if (blocks.size() <= part.block) blocks.resize(part.block + 1);
     auto& marks = blocks[part.block];
     for (const Mark& before : marks) check(view, access, part, before);
-    // An access that precedes this needs no mark any more where all that has to follow it follows this.
+    // An earlier access loses its mark if everything that must follow it must also follow this access.
     std::erase_if(marks, [&](const Mark& m) {
       const bool is_covered = (m.units & ~part.units) == 0 && (m.bytes & ~part.bytes) == 0;
       const bool is_before = m.end.is_in(view.known) || m.end.component == access.end.component;
@@ -264,7 +264,7 @@ Order::Mbarrier& Order::used(const View& view, const Place& place, bool is_async
                   fmt::format("the mbarrier at shared memory + {} may be used before it is initialised",
                               place.address)};
   Mbarrier& b = found->second;
-  // fence.mbarrier_init makes it known with a barrier after it that is relaxed, too.
+  // fence.mbarrier_init publishes it together with a later barrier that may be relaxed.
   const bool is_fenced = b.fenced && b.fenced->is_in(view.came),
              is_known = b.made.is_in(view.known) || is_fenced;
   const bool needs_fence = is_async || place.cta != view.cta;
@@ -408,7 +408,7 @@ void Order::complete(const Place& place, Mbarrier& b) {
 bool Order::wait(View& view, const Place& place, uint64_t parity, bool acquires, int operation) {
   Mbarrier& b = used(view, place, false, operation);
   if (parity > 1) throw Refusal{operation, fmt::format("the parity is {}", parity)};
-  // It is for phase completed - 1 or completed; the one before that has to be over for sure.
+  // The wait is for phase completed - 1 or completed; the phase before that must certainly be over.
   const bool is_over = (b.completed & 1) != parity;
   const uint32_t behind = is_over ? b.completed - (b.completed == 0 ? 0 : 1) : b.completed;
   if (view.came[b.component] < behind)

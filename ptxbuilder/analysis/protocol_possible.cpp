@@ -1,4 +1,4 @@
-// A run can choose only what can be so together: conditions are held against each other as sums of
+// A run can choose only what is possible together: conditions are compared with each other as sums of
 // integers.
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,8 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr size_t kMostWays = 256;     // to choose one of what each condition may be
-constexpr size_t kMostSums = 20'000;  // of all ways
+constexpr size_t kMostWays = 256;     // combinations of the alternatives of conditions
+constexpr size_t kMostSums = 20'000;  // over all combinations
 
 __int128 power(int bits) { return __int128{1} << bits; }
 
@@ -28,7 +28,7 @@ class Possible {
   }
 
  private:
-  // One of these inequalities has to hold, each with bounds that are inequalities as well.
+  // One of these inequalities must hold, each together with bounds that are inequalities as well.
   using Way = std::vector<Linear>;
 
   const Terms::Node& node(int term) const { return terms_.node(term); }
@@ -50,7 +50,7 @@ class Possible {
 
   Linear unknown(int term) { return {.factors = {{term, 1}}}; }
 
-  // This says whether a sum is of numbers that are not negative.
+  // Returns whether a sum consists of numbers that are not negative.
   static bool is_natural(const Linear& sum) {
     return sum.constant >= 0 &&
            std::all_of(sum.factors.begin(), sum.factors.end(), [](const auto& f) { return f.second >= 0; });
@@ -61,7 +61,7 @@ class Possible {
     return is_natural(sum) || terms_.is_natural(terms_.resolved(s), less);
   }
 
-  // It writes a number as a sum, if it does not go over the end.
+  // Writes a number as a sum, if it does not overflow.
   Linear linear(const Scalar& scalar, int bits) {
     const Scalar s = terms_.resolved(scalar);
     if (s.is_known()) return {.constant = static_cast<int64_t>(s.value << (64 - bits)) >> (64 - bits)};
@@ -104,7 +104,7 @@ class Possible {
     return std::pair(domain->second.front().first, domain->second.back().second);
   }
 
-  // The bounds of a term by what it is made of.
+  // The bounds of a term that follow from its inputs.
   void describe(int term, const Terms::Node& n) {
     const int bits = n.operation.bits;
     const Linear self = unknown(term);
@@ -176,7 +176,7 @@ class Possible {
     }
   }
 
-  // A number of so many bits as the sum that it is, or that goes over the end once; with bounds.
+  // A number with this many bits as a sum, or as a sum that has wrapped around once; with bounds.
   std::vector<std::pair<Linear, Way>> values(const Scalar& s, int bits, bool is_signed) {
     const Linear sum = linear(s, bits);
     const __int128 first = is_signed ? -power(bits - 1) : 0, last = first + power(bits) - 1;
@@ -196,7 +196,7 @@ class Possible {
 
   void add_domain(int root, const Intervals& domain) {
     std::vector<Way> ways;
-    // A root is described by what it is made of even where its own value is known by now.
+    // A root is described with its inputs even if its own value is known by now.
     const Terms::Node n = node(root);
     const Scalar self = n.operation.kind == TermKind::sum ? Scalar{.term = root} : Scalar{.term = root};
     for (const auto& [value, bounds] : of_root(self))

@@ -56,7 +56,7 @@ class Run {
     return int64_t{code_.graph.place[at(code_.graph.block_of[at(w.pc)])]} << 32 | w.pc;
   }
 
-  // Lets the lanes of a warp go on that are late and can; false where none can.
+  // Continues the lanes of the warp that are late and can run; returns false if there are none.
   bool advance(Warp& warp) {
     if (warp.size() > kLanes) std::erase_if(warp, [](const Walker& w) { return w.has_ended; });
     std::vector<Walker*> ready;
@@ -72,7 +72,7 @@ class Run {
     return false;
   }
 
-  // Lanes that have come to the same place by ways without a deed are as if they had never parted.
+  // Lanes that reach the same place on paths without a deed continue as if they had never parted.
   void join(Warp& warp, Walker& w) {
     for (Walker& other : warp) {
       if (&other == &w || other.has_ended || other.pc != w.pc || other.view.known != w.view.known ||
@@ -83,7 +83,7 @@ class Run {
     }
   }
 
-  // To the end of a block, or to where it has to wait; false where it could not go at all.
+  // Runs to the end of a block, or to a wait; returns false if the lanes could not run at all.
   bool go(Warp& warp, Walker& w) {
     current_ = &w;
     bool any = false;
@@ -110,7 +110,7 @@ class Run {
     w.has_ended = true;
   }
 
-  // The lanes in which an instruction runs; a guard that parameters decide is decided.
+  // The lanes in which an instruction runs; a guard that depends on parameters is decided.
   Lanes guarded(const Walker& w, const Operation& o, bool may = false) {
     if (o.guard == kNone || code_.registers[at(o.guard)] == kNone) return w.lanes;
     const LaneValues& guard = deeds_.values().in_register(w, o.guard);
@@ -126,7 +126,7 @@ class Run {
     return lanes;
   }
 
-  // This says whether a guard is known in all lanes.
+  // Returns whether a guard is known in all lanes.
   bool is_guard_known(const Walker& w, const Operation& o) {
     if (o.guard == kNone) return true;
     const LaneValues& guard = deeds_.values().in_register(w, o.guard);
@@ -135,7 +135,7 @@ class Run {
     return true;
   }
 
-  // Parts lanes that go another way.
+  // Splits off lanes that take another path.
   Walker& part(Warp& warp, Walker& w, Lanes lanes) {
     Walker& other = warp.emplace_back(w);
     other.lanes = lanes;
@@ -258,8 +258,8 @@ class Run {
   Turns& turns_;
   ProtocolDeeds deeds_;
   std::deque<Warp> warps_;
-  std::map<int, int> chosen_;  // turns, by block
-  Walker* current_ = nullptr;  // whose instruction is run
+  std::map<int, int> chosen_;  // iterations, by block
+  Walker* current_ = nullptr;  // the walker whose instruction runs
   bool has_exits_ = false;
   size_t steps_ = 0;
   size_t& steps_left_;

@@ -38,8 +38,8 @@ Scalar Terms::sum(uint64_t constant, std::map<int, uint64_t> addends, int bits) 
   return interned(std::move(n));
 }
 
-// A quotient that is found by floats and put right by its remainder: q + (r < 0 ? -1 : 0) + (r >= d ? 1 : 0),
-// where q is x * (1 / d) without its fraction and r is x - q * d. Below 2^21 q is off by one at most.
+// A quotient that is computed with floats and corrected with its remainder: q + (r < 0 ? -1 : 0) + (r >= d ?
+// 1 : 0), where q is the integer part of x * (1 / d) and r is x - q * d. Below 2^21 q is off by one at most.
 std::optional<Scalar> Terms::quotient_by_floats(const Node& sum) {
   const auto input = [&](const Scalar& s, std::string_view opcode, size_t i) -> Scalar {
     const bool is = !s.is_known() && node(s.term).operation.name.starts_with(opcode);
@@ -223,7 +223,7 @@ std::optional<Scalar> Terms::simplified(const TermOperation& o, const std::vecto
 
 Scalar Terms::made(const TermOperation& given, const std::vector<Scalar>& x) {
   TermOperation o = given;
-  // A sign changes nothing of these.
+  // A sign does not change the result of these.
   constexpr TermKind signless[] = {TermKind::mul,     TermKind::shl,     TermKind::bit_and, TermKind::bit_or,
                                    TermKind::bit_xor, TermKind::bit_not, TermKind::equal,   TermKind::select};
   if (std::find(std::begin(signless), std::end(signless), o.kind) != std::end(signless)) o.is_signed = false;

@@ -9,7 +9,7 @@
 namespace ptxbuilder::analysis {
 namespace {
 
-constexpr uint64_t kGeneric = uint64_t{1} << 40;  // where shared memory is among generic addresses
+constexpr uint64_t kGeneric = uint64_t{1} << 40;  // the start of shared memory among generic addresses
 
 struct Type {
   uint8_t bits = 0;
@@ -154,7 +154,7 @@ void ProtocolValues::set(Group& group, const Value& to, const LaneValues& value,
   reg = LaneValues(each);
 }
 
-// This is what an instruction makes of integers; nothing where this does not know it.
+// Computes an instruction's integer result; returns nothing for an instruction that is not known here.
 std::optional<Scalar> ProtocolValues::of_integers(const Operation& o, const std::vector<Scalar>& x) {
   const std::string_view name = o.words[0];
   const Type type = type_of(o.words.back());
@@ -258,7 +258,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
       inputs.push_back(operand(group, v));
   }
   if (o.is("shfl")) {
-    // Lanes that agree, or a lane of these whose number is known.
+    // The lanes agree, or the number of the source lane is known.
     const LaneValues &from = inputs[0], &which = inputs[1];
     if (from.is_one()) return from;
     if (o.has("idx") && which.is_one() && which[0].is_known() &&
@@ -280,7 +280,7 @@ LaneValues ProtocolValues::computed(Group& group, int operation) {
   }
   if (o.is("ld") && (o.has("param", "const", "nc") ||
                      (o.has("global") && !o.has("volatile") && !o.has("acquire") && !o.has("relaxed")))) {
-    // Loads of one address give one value.
+    // Loads from one address return one value.
     const bool is_param = o.has("param");
     const uint8_t bits = std::max<uint8_t>(type_of(o.words.back()).bits, 1);
     return for_lanes(group, inputs, [&](const auto& x) {
@@ -320,7 +320,7 @@ void ProtocolValues::compute(Group& group, int operation, Lanes lanes) {
   const LaneValues value = computed(group, operation);
   const Value& to = o.operands[0];
   if (to.kind != Value::Kind::vector) return set(group, to, value, lanes);
-  // {lane, p} of elect, {p, q} of setp, and parts of what is moved or loaded.
+  // {lane, p} of elect, {p, q} of setp, and parts of moved or loaded values.
   if (o.is("elect")) return set(group, to.parts.back(), value, lanes);
   for (size_t i = 0; i < to.parts.size(); ++i) {
     if (o.is("setp", "shfl")) {

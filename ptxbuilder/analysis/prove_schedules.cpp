@@ -67,7 +67,7 @@ class AllRuns {
       terms_.begin_run(turns_.largest());
       try {
         run_protocol(code_, terms_, choices_, boxes_, turns_, peeks_succeed, steps_left_);
-      } catch (const Beyond&) {  // what more turns do, fewer have done
+      } catch (const Beyond&) {  // more iterations only repeat what fewer have done
       } catch (const Refusal& r) {
         if (!terms_.may_be()) continue;
         const auto more = r.is_undecided ? std::nullopt : terms_.assume_more();
@@ -98,8 +98,8 @@ class AllRuns {
   size_t steps_left_;
 };
 
-// This says whether a CTA may have another shape than the directives say, as `.maxntid` bounds its threads
-// alone.
+// Returns whether a CTA may have another shape than the directives specify, since `.maxntid` only bounds its
+// threads.
 bool may_have_other_shape(const ProtocolCode& protocol) {
   const Code& code = protocol.code;
   const auto& cta = protocol.cta;
@@ -118,7 +118,7 @@ std::optional<Refusal> refuse_order(const ProtocolCode& code, const ProofLimits&
                                     ScheduleProof& proof) {
   const auto undecided = [](const char* why) { return Refusal{kNone, why, {}, true}; };
   if (!code.has_order) return undecided("no thread waits for others, or has memory together with them");
-  // A run takes the operands of an instruction for those of its row.
+  // A run assumes that the operands of an instruction match its row.
   for (size_t i = 0; i < code.deeds.size(); ++i)
     if (code.deeds[i] != Deed::none && !code.code.operations[i].row)
       return Refusal{static_cast<int>(i), "it is no instruction of the manual, and so not known", {}, true};
@@ -141,7 +141,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
   ScheduleProof proof{.verdict = ScheduleProof::Verdict::proved};
   const ProtocolCode protocol(code);
   auto r = refuse_order(protocol, kLimits, proof);
-  // Turns of a loop repeat when its ring of mbarriers has gone around; of other rings it is not known when.
+  // A loop repeats itself when its ring of mbarriers has wrapped around; for other rings this is unknown.
   if (!r && !protocol.has_waits)
     r = {kNone, "no thread waits for an mbarrier: there is no ring in it", {}, true};
   else if (!r && protocol.has_thread_copies)
@@ -158,7 +158,7 @@ ScheduleProof prove_schedules(const ptx_text::Module& module, std::string_view k
       if (other != kNone && other != r->operation) lines.insert(code.operations[at(other)].at.line);
     proof.lines.assign(lines.begin(), lines.end());
   }
-  // Lint has rules for what no order of events shows, as registers that wgmma uses.
+  // Lint has rules about errors that an order of events does not show, such as the registers of wgmma.
   if (proof.verdict == ScheduleProof::Verdict::refuted) return proof;
   for (const Finding& f : lint(module, kernel, {"bank-conflict", "schedule"}))
     if (!f.is_advice && !f.is_undecided)

@@ -17,7 +17,7 @@ namespace {
 
 using Attributes = std::vector<Event::Attribute>;
 
-// These compute without an effect: noise, but for what becomes of it.
+// Instructions without an effect of their own: they are noise, except for the use of their results.
 bool is_silent(const Operation& o) {
   if (o.is("ld") && o.has("param", "const")) return true;
   // These conversions round.
@@ -44,7 +44,7 @@ class Teller {
     find_tiles();
   }
 
-  // A function is one region, whatever loops it has.
+  // A function is one region, whatever loops it contains.
   Region function(std::string name) {
     Region r{.name = std::move(name), .events = {}};
     std::vector<std::string> types;
@@ -92,7 +92,7 @@ class Teller {
       add_conversions(region);
       all.push_back(std::move(region));
     }
-    // Functions that these call come after them.
+    // The functions that these functions call come after them.
     for (size_t f = 0; f < kernel_.numbering->functions.size(); ++f) {
       KernelAnalysis called(kernel_, *kernel_.numbering->functions[f]);
       all.push_back(Teller(called).function(fmt::format("function {}", f + 1)));
@@ -105,7 +105,7 @@ class Teller {
   Sum operand(int i, size_t n) {
     return n < operation(i).operands.size() ? values_.of(i, operation(i).operands[n]) : Sum{};
   }
-  // A value that is more than a sum of what every kernel has is distinguished by its hash.
+  // A value with terms that are not common to all kernels is identified with its hash.
   std::string text_of(const Sum& sum) const {
     const bool is_plain = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       const Atom::Kind kind = values_.atom(term.first).kind;
@@ -127,7 +127,7 @@ class Teller {
     return names.empty() ? "all roles" : fmt::format("{}", fmt::join(names, " and "));
   }
 
-  // The barrier that an instruction reaches, by the stage of its ring.
+  // The barrier that an instruction uses, with the stage of its ring.
   std::string barrier(int i, size_t place) {
     const auto found = barrier_of_.find(i);
     const Sum address = operand(i, place);
@@ -139,12 +139,12 @@ class Teller {
     return name + first_of(address);
   }
 
-  // Copies fill these: a ring of tiles, or one. Other addresses are described by the tile that they are in.
+  // Copies fill a tile or a ring of tiles. Other addresses are described with the tile that they are in.
   struct Tile {
     std::string name = {};
-    Sum base = {}, added = {};  // of the start of shared memory, and what threads or CTAs add
+    Sum base = {}, added = {};  // from the start of shared memory, and the terms of threads or CTAs
     std::optional<std::pair<int64_t, int64_t>>
-        ring;  // bytes from a stage to the next, and how many there are
+        ring;  // bytes from a stage to the next, and the number of stages
   };
 
   Tile tile_at(const Sum& address) const {
@@ -160,7 +160,7 @@ class Teller {
     return tile;
   }
 
-  // The rings that loads fill, and what stores read: of that one tile, from its least address on.
+  // The rings that loads fill, and one tile for what stores read, which begins at its least address.
   void find_tiles() {
     std::optional<Tile> stored;
     std::set<std::pair<std::vector<std::pair<int, int64_t>>, int64_t>> met;
@@ -192,7 +192,7 @@ class Teller {
   static std::string ring_text(const Tile& tile) {
     return tile.ring ? fmt::format("{} stages of {} B", tile.ring->second, tile.ring->first) : "no stage";
   }
-  // The first stage of a ring, where that is not 0.
+  // The first stage of a ring, if it is not 0.
   std::string first_of(const Sum& address) const {
     for (const auto& [number, factor] : address.terms)
       if (const Atom& a = values_.atom(number); a.kind == Atom::Kind::stage && !(a.inputs[0] == Sum{}))
@@ -202,7 +202,7 @@ class Teller {
     return "";
   }
 
-  // "tile 1 + 32": a place in what is copied; else the address.
+  // "tile 1 + 32": a place in copied data; otherwise the address.
   std::string place_of(const Sum& address) const {
     Tile here = tile_at(address);
     for (size_t t = tiles_.size(); t-- > 0;) {
@@ -211,7 +211,7 @@ class Teller {
       here.added.constant = here.base.constant - tile.base.constant;
       const bool is_first = t == 0 || tiles_[t - 1].base.terms != tile.base.terms;
       if (here.added.constant < 0 && !is_first && here.added.is_constant()) continue;
-      // The numbers that a thread adds may begin below 0: such a place is the nearest tile's.
+      // A thread's terms may begin below 0: such a place belongs to the nearest tile.
       const bool is_near = here.added.constant >= 0 || is_first || here.added.constant > -(int64_t{1} << 14);
       if (!is_near) continue;
       const std::string added = text_of(here.added);
@@ -237,7 +237,7 @@ class Teller {
     return r;
   }
 
-  // "full", "full + 8 B": from the first of its array on.
+  // "full", "full + 8 B": from the first barrier of its array.
   std::string barrier_at(const Sum& address) const {
     const Sum shared = plain(address);
     for (size_t i = 0; i < p_.barriers.size(); ++i) {
@@ -248,7 +248,7 @@ class Teller {
     }
     return text_of(address);
   }
-  // Without what is added by stages and by threads, and the CTA of a cluster.
+  // Removes the terms of stages and threads, and the CTA of a cluster.
   Sum plain(Sum address) const {
     if (const Atom* mapped = values_.only_atom(address, "mapa")) address = mapped->inputs[0];
     std::erase_if(address.terms,
@@ -258,7 +258,7 @@ class Teller {
 
   std::string parity(const Sum& sum) {
     if (sum.is_constant()) return std::to_string(sum.constant & 1);
-    // The first value of one that flips.
+    // The first value of a parity that flips.
     Sum now = sum;
     for (int depth = 0; depth < 8; ++depth) {
       const Atom* meet = values_.only_atom(now, "meet");
@@ -280,7 +280,7 @@ class Teller {
     return fmt::format("{}, stride {} B, leading {} B{}", layout_name(*d), d->stride_bytes, d->leading_bytes,
                        d->base_offset ? fmt::format(", base offset {}", d->base_offset) : "");
   }
-  // The place of a matrix; what is added to the start of shared memory.
+  // The place of a matrix, with the terms that are added to the start of shared memory.
   std::string place(int i, size_t n) {
     const auto d = decode_descriptor(values_, operand(i, n));
     return d ? place_of(d->address) : "unknown";
@@ -392,7 +392,7 @@ class Teller {
     r.events.push_back(std::move(e));
   }
 
-  // This says of a wait whether it has ended: which one it is, and for how long, is said of the wait.
+  // The text of a wait's predicate only says whether the wait has ended: the wait's event has the rest.
   std::string predicate(int i) {
     Sum sum = values_.before(i, operation(i).guard);
     bool negated = operation(i).negated;
@@ -443,7 +443,7 @@ class Teller {
     if (ends) r.exact += mixed(2, exact_.of(b.last - 1));
   }
 
-  // This is for a function whose results are registers.
+  // Describes a function whose results are in registers.
   void add_results(int i, Region& r) {
     std::vector<std::string> values;
     for (int reg : operation(i).reads) values.push_back(text_of(values_.before(i, reg)));
@@ -454,7 +454,7 @@ class Teller {
                         .line = operation(i).at.line});
   }
 
-  // This is what a call has left in the .param space of the code that calls.
+  // Describes what a call has left in the .param space of the caller.
   bool reads_argument(int i) {
     const Operation& o = operation(i);
     if (!o.is("ld") || !o.has("param") || o.operands.size() < 2) return false;
@@ -464,8 +464,8 @@ class Teller {
     });
   }
 
-  // A value that is made wider, or an address of another space, is the same sum: how it is made so is held
-  // against the other kernel's as a set. What is small and not below 0 is the same either way.
+  // A widened value, or an address in another space, is the same sum: the conversions of a region are
+  // compared with the other kernel's as a set. A small value that is not negative is the same either way.
   void add_extension(int i, Region& r) {
     const Operation& o = operation(i);
     const bool widens = o.is("cvt") && o.words.size() == 3 && o.words[1].ends_with("64") &&
@@ -483,7 +483,7 @@ class Teller {
     }
   }
 
-  // They may come in any order.
+  // They may be in any order.
   void add_conversions(Region& r) {
     for (const auto& [condition, branch] : conditions_[r.name])
       r.events.push_back({.kind = "branch",
@@ -530,7 +530,7 @@ class Teller {
     const bool orders = o.is("fence", "bar", "barrier", "wgmma", "cp", "griddepcontrol");
     const bool stores = o.is("st", "stmatrix", "red", "atom");
     const Weight weight = orders || stores ? Weight::result : Weight::detail;
-    // A group's number, a barrier's, a store's address and values: all that the instruction reads.
+    // The number of a group or a barrier, a store's address and values: all that the instruction reads.
     std::vector<std::string> places, values;
     for (size_t n = o.updates ? 1 : o.results; n < o.operands.size(); ++n) {
       const bool is_place = o.operands[n].kind == Value::Kind::address;

@@ -10,13 +10,13 @@ namespace {
 
 using Registers = std::vector<bool>;
 
-// The stack pointer, and what addresses and waits take for a moment.
+// The stack pointer, and temporary registers for addresses and waits.
 constexpr int kFixed = 4;
 
-// Longer blocks are left out, since scheduling takes time in proportion to the square of their length.
+// Longer blocks are skipped, since scheduling takes time proportional to the square of their length.
 constexpr int kMostScheduled = 8192;
 
-// The halves of 32-bit registers that one of PTX takes; predicates have registers of their own.
+// The size of a PTX register in halves of 32-bit registers; predicates have registers of their own.
 int halves_of(const RegisterName& r) {
   if (r.type == ".pred") return 0;
   return r.type.ends_with("128") ? 8 : r.type.ends_with("64") ? 4 : r.type.ends_with("32") ? 2 : 1;
@@ -50,7 +50,7 @@ bool reads_lane(const Value& v) {
   return std::any_of(v.parts.begin(), v.parts.end(), reads_lane);
 }
 
-// An SM's uniform unit can do it: integers alone.
+// Returns whether an SM's uniform unit can run it: only integer instructions.
 bool may_be_uniform(const Operation& o) {
   if (o.is("shfl")) return o.has("idx");
   if (o.is("ld")) return o.has("param", "const");
@@ -60,14 +60,14 @@ bool may_be_uniform(const Operation& o) {
          !o.has("f32", "f64", "f16", "bf16", "f16x2", "bf16x2");
 }
 
-// These are the same in all lanes, so that they may lie in uniform registers.
+// Finds the values that are equal in all lanes, so that they may be in uniform registers.
 Registers uniform_registers(const Code& code) {
   Registers varies(code.registers.size());
   for (bool changes = true; changes;) {
     changes = false;
     for (const Operation& o : code.operations) {
       bool is_varying = !may_be_uniform(o);
-      if (!o.is("shfl")) {  // which brings one lane's value to all
+      if (!o.is("shfl")) {  // shfl brings one lane's value to all
         for (const int r : o.reads) is_varying |= varies[at(r)];
         is_varying |= o.guard != kNone && varies[at(o.guard)];
         is_varying |= std::any_of(o.operands.begin(), o.operands.end(), reads_lane);
@@ -85,7 +85,7 @@ bool is_setmaxnreg(const Operation& o) {
   return o.is("setmaxnreg") && !o.operands.empty() && o.operands[0].kind == Value::Kind::integer;
 }
 
-// The blocks that a role goes through. The next one's follow it where they are in the text, and are not its.
+// The blocks that a role runs. Blocks of the next role may follow them in the text, and are not included.
 std::vector<int> blocks_from(const Code& code, const Graph& graph, int block) {
   std::vector<bool> reached(graph.blocks.size());
   for (size_t n = 0; n < code.operations.size(); ++n)
@@ -101,7 +101,7 @@ std::vector<int> blocks_from(const Code& code, const Graph& graph, int block) {
   return all;
 }
 
-// The most that are alive at once, in halves of registers.
+// The most registers that are alive at once, in halves.
 struct Peak {
   int accumulators = 0, others = 0;
   int operation = kNone;
@@ -155,7 +155,7 @@ class RoleCode {
   }
 
  private:
-  // `go(gain, step)` takes the instructions of a block, at whose end `live` are alive.
+  // `go(gain, step)` runs through the instructions of a block, at whose end `live` are alive.
   template <class Go>
   Peak peak(Registers live, Go go) const {
     Peak now, most;
@@ -166,7 +166,7 @@ class RoleCode {
     };
     for (size_t r = 0; r < live.size(); ++r)
       if (live[r]) (is_accumulator_[r] ? now.accumulators : now.others) += halves_[r];
-    // An instruction gains what it frees, less what it needs anew.
+    // An instruction gains the registers that it frees, minus the new ones that it needs.
     auto gain = [&](int n) {
       const RegisterEffect& e = effects_[at(n)];
       int freed = 0;
@@ -191,7 +191,7 @@ class RoleCode {
   const Graph& graph_;
   const std::vector<RegisterEffect>& effects_;
   const std::vector<int> blocks_;
-  std::vector<int> halves_;  // by register, what counts of it here
+  std::vector<int> halves_;  // by register, the halves that count here
   Registers is_accumulator_;
 };
 

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(blanks) + 1);
 }
 
-// The word that `text` begins with, which is taken off.
+// Removes the first word from `text` and returns it.
 std::string_view take_word(std::string_view& text) {
   const std::string_view word = text.substr(0, text.find_first_of(" \t"));
   text = trimmed(text.substr(word.size()));
@@ -71,7 +71,7 @@ class Parsing {
     source_ = 0;
   }
 
-  // Labels may follow their use.
+  // Labels may follow their uses.
   void end_kernel() {
     if (!in_kernel_) return;
     while (!instructions().empty() && instructions().back().opcode == "NOP") instructions().pop_back();
@@ -112,7 +112,7 @@ class Parsing {
       fail("an instruction does not end with ';'");
     }
     text = trimmed(text.substr(close + 2, end - close - 2));
-    if (text.starts_with('{')) text = trimmed(text.substr(1));  // of a pair
+    if (text.starts_with('{')) text = trimmed(text.substr(1));  // the opening brace of a pair
     if (text.starts_with('@')) i.guard = take_word(text);
     i.opcode = take_word(text);
     i.operands = text;
@@ -135,7 +135,7 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// This makes a loop one of those that are compared.
+// Adds a loop to those that are compared.
 bool is_heavy(const SassInstruction& i) {
   const std::string_view root = i.root();
   return root.ends_with("MMA") || root.starts_with("UTMALDG") || root == "UBLKCP" || root == "LDGSTS";
@@ -154,7 +154,7 @@ Graph graph_of(const SassKernel& kernel) {
   return Graph::of(code);
 }
 
-// Labels count by where they stand, since their names depend on what else is in the cubin.
+// Labels are hashed as positions, since their names depend on the rest of the cubin.
 std::string hash_of(const SassKernel& kernel) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const SassInstruction& i : kernel.instructions) {
@@ -165,8 +165,8 @@ std::string hash_of(const SassKernel& kernel) {
   return fmt::format("#{:08x}", static_cast<uint32_t>(hash));
 }
 
-// This is how an instruction is printed: of those that wait and those that share registers out, with what
-// for; of a matrix instruction, whether it ends a group.
+// Returns an instruction's text: for waits and instructions that reallocate registers, with their operand;
+// for a matrix instruction, with a note if it ends a group.
 std::string told(const SassInstruction& i) {
   if (is_one_of(i.root(), {"WARPGROUP", "DEPBAR", "USETMAXREG", "BAR"}) && !i.operands.empty())
     return i.opcode + " " + i.operands;
@@ -233,7 +233,7 @@ std::string counts_side_by_side(const std::map<std::string, int>& a, const std::
   return text;
 }
 
-// The instructions that are printed one by one, and between them how many others there are.
+// The instructions that are printed one by one, with the number of others between them.
 std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   std::vector<std::string> all;
   int others = 0;
@@ -253,7 +253,7 @@ std::vector<std::string> steps(const SassKernel& kernel, const SassLoop& loop) {
   return all;
 }
 
-// This uses the longest common subsequence; of loops for which that takes too long, row by row.
+// Uses the longest common subsequence; loops for which that takes too long are compared row by row.
 std::string steps_side_by_side(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   constexpr size_t kMostCells = 1 << 24;
   if (!a.empty() && b.size() > kMostCells / a.size()) {
@@ -295,7 +295,7 @@ std::vector<SassKernel> parse_sass(std::string_view text) { return Parsing(text)
 
 std::vector<SassLoop> mainloops(const SassKernel& kernel) {
   const Graph graph = graph_of(kernel);
-  std::map<int, std::string> roots;  // by loop, of the first heavy instruction in it
+  std::map<int, std::string> roots;  // by loop, the root of its first heavy instruction
   for (size_t n = 0; n < kernel.instructions.size(); ++n) {
     const int loop = graph.blocks[at(graph.block_of[n])].loop;
     if (loop != kNone && is_heavy(kernel.instructions[n]))

@@ -16,7 +16,7 @@ bool reads(char sign) { return sign == 'v' || sign == 'x'; }
 bool writes(char sign) { return sign == '^' || sign == 'x'; }
 bool is_matrix_product(const SassInstruction& i) { return i.root().ends_with("MMA"); }
 
-// The number after "/*" of an instruction's line, in base 16; none of other lines.
+// The hexadecimal number after "/*" in an instruction's line; nothing for other lines.
 std::optional<uint32_t> address_of(std::string_view line) {
   const size_t open = line.find("/*"), close = line.find("*/");
   if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<uint32_t> address_of(std::string_view line) {
   return read.ec == std::errc{} && read.ptr == end ? std::optional(address) : std::nullopt;
 }
 
-// The instructions that may run after each, by the graph of branches.
+// The successors of each instruction in the graph of branches.
 std::vector<int> successors(const SassKernel& kernel, int number) {
   const SassInstruction& i = kernel.instructions[at(number)];
   std::vector<int> next;
@@ -46,8 +46,8 @@ std::optional<int> granted_by(const SassInstruction& i) {
   return count;
 }
 
-// The instructions that a role goes through. The next one's follow it where they are in the text, and are not
-// its.
+// The instructions that a role runs. Instructions of the next role may follow them in the text, and are not
+// included.
 std::vector<int> reached_from(const SassKernel& kernel, int first) {
   std::set<int> reached = {first};
   for (std::vector<int> waiting = {first}; !waiting.empty();) {
@@ -59,7 +59,7 @@ std::vector<int> reached_from(const SassKernel& kernel, int first) {
   return {reached.begin(), reached.end()};
 }
 
-// It tells whether an operand's address has the register: "[R12.64+0x10]".
+// Returns whether an operand's address contains the register: "[R12.64+0x10]".
 bool is_in_address(const SassInstruction& i, int number) {
   const std::string name = fmt::format("R{}", number);
   bool inside = false;
@@ -74,7 +74,7 @@ bool is_in_address(const SassInstruction& i, int number) {
   return false;
 }
 
-// It says what registers hold that an instruction of this root writes.
+// Describes the contents of registers that an instruction of this root writes.
 std::string_view written_by(std::string_view root) {
   constexpr std::pair<std::string_view, std::string_view> kinds[] = {{"LDL", "spilled values"},
                                                                      {"LDSM", "loaded from shared memory"},
@@ -101,7 +101,7 @@ std::string_view written_by(std::string_view root) {
   return "";
 }
 
-// It says what each register is for, by the instructions that touch it.
+// Describes the purpose of each register, from the instructions that access it.
 class Purposes {
  public:
   Purposes(const SassKernel& kernel, const LifeRanges& ranges, const std::vector<int>& code) {
@@ -119,7 +119,7 @@ class Purposes {
 
   bool is_touched(size_t r) const { return touched_.contains(r); }
 
-  // `writer` wrote the register last, in the order of the code; kNone where it was written elsewhere.
+  // `writer` is the last writer of the register, in code order; kNone if it was written elsewhere.
   std::string_view of(size_t r, const SassKernel& kernel, int writer) const {
     if (accumulators_.contains(r)) return "accumulators";
     if (operands_.contains(r)) return "A operands of wgmma";
@@ -159,7 +159,7 @@ RegisterPeak peak_of(const SassKernel& kernel, const LifeRanges& ranges, const s
   return peak;
 }
 
-// "WARPGROUP.DEPBAR.LE gsb0, 0x1" waits until one group is under way.
+// "WARPGROUP.DEPBAR.LE gsb0, 0x1" waits until only one group is in flight.
 std::optional<int> groups_left_by(const SassInstruction& i) {
   if (!i.opcode.starts_with("WARPGROUP.DEPBAR")) return std::nullopt;
   const size_t digits = i.operands.rfind("0x");
@@ -195,7 +195,7 @@ LifeRanges parse_life_ranges(const SassKernel& kernel, std::string_view text) {
     const std::optional<uint32_t> address = address_of(line.substr(0, begin));
     if (!address || count == 0) continue;
     const auto place = places.find(*address);
-    if (place == places.end()) continue;  // it fills the kernel's end
+    if (place == places.end()) continue;  // padding at the kernel's end
     if (columns.size() < first + count)
       throw Error(fmt::format("life ranges of '{}': the row of {:04x} ends before R{}", kernel.name, *address,
                               count - 1));
@@ -232,7 +232,7 @@ std::vector<OverwrittenOperand> overwritten_operands(const SassKernel& kernel, c
     for (size_t r = 0; r < ranges[n].size(); ++r)
       if (ranges[n][r] == 'v') operands.insert(r);
     if (operands.empty()) continue;
-    // Groups that were committed since, its own among them, stay 0 until its own ends.
+    // The number of groups committed since, including its own; it stays 0 until its own group ends.
     std::set<std::pair<int, int>> seen;
     std::vector<std::pair<int, int>> waiting;
     auto go = [&](int from, int groups) {

@@ -1,4 +1,4 @@
-// Values that a loop only hands on.
+// Values that a loop passes on unchanged.
 #include <algorithm>
 #include <unordered_map>
 
@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::analysis {
 
-// A meet is a copy where it, and the meets that it is made of in a circle, have one input from outside:
-// values that a loop only hands on.
+// A meet is a copy if it and the meets in a cycle with it have a single input from outside: a loop only
+// passes this value on.
 bool Values::find_copies() {
   std::unordered_map<int, size_t> place;  // of a meet, by its atom
   for (size_t i = 0; i < made_.size(); ++i) place.emplace(made_[i].atom, i);
@@ -39,7 +39,7 @@ bool Values::find_copies() {
       }
       const std::vector<Sum>& inputs = atom(made_[m].atom).inputs;
       bool deeper = false;
-      while (!deeper && f.next < inputs.size()) {  // `f` is gone once it goes deeper
+      while (!deeper && f.next < inputs.size()) {  // `f` is invalid once the search goes deeper
         const auto other = meet_in(inputs[f.next++]);
         if (!other) continue;
         if (index[*other] == kNone) {
@@ -73,7 +73,7 @@ bool Values::find_copies() {
           const auto other = meet_in(all[i]);
           if (other && circle_of[*other] == circle_number) continue;
           if (only && !(all[i] == *only)) is_copy = false;
-          if (made.predecessors[i] == kNone) is_copy = false;  // what nothing has written
+          if (made.predecessors[i] == kNone) is_copy = false;  // a register that nothing has written
           if (!only) source = {made.predecessors[i], definitions_.meets()[at(made.meet)].reg};
           only = all[i];
         }

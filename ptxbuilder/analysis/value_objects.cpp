@@ -1,4 +1,4 @@
-// This file finds which variable is which: the objects that addresses begin with.
+// Identifies variables: the objects that addresses begin with.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::analysis {
 
-// All arrays in shared memory whose length the host says begin at one place.
+// All arrays in shared memory whose length the host sets begin at one place.
 int Values::object_of(int variable) const {
   if (!code_.variables[at(variable)].is_open()) return variable;
   const auto first = std::find_if(code_.variables.begin(), code_.variables.end(),
@@ -25,7 +25,7 @@ bool Values::is_parameter(const Sum& address) const {
 void Values::find_objects() {
   for (const Variable& v : code_.variables) {
     uint64_t hash = mixed(analysis::hash_of(v.space), analysis::hash_of(v.initializer));
-    // Open arrays may be declared in any way: the host says how long they are.
+    // Arrays of open length may be declared in any way: the host sets their length.
     if (!v.is_open())
       hash = mixed(mixed(hash, static_cast<uint64_t>(v.bytes)), static_cast<uint64_t>(v.align));
     declared_.push_back(hash);
@@ -34,12 +34,12 @@ void Values::find_objects() {
   objects_ = declared_;
 }
 
-// The order of use is that of the instructions that do more than to compute, and of what they read: others
-// may stand anywhere.
+// The order of use is that of the instructions that do more than compute, and of their inputs: other
+// instructions may be anywhere.
 void Values::number_objects() {
   std::vector<bool> met(atoms_.size(), false);
   std::vector<int> waiting;
-  const auto add = [&](const Sum& sum) {  // so that the first one is the next to be visited
+  const auto add = [&](const Sum& sum) {  // so that the first term is visited next
     std::vector<int> all;
     for (const auto& term : sum.terms)
       if (!met[at(term.first)]) all.push_back(term.first);
@@ -78,10 +78,10 @@ void Values::number_objects() {
   identify_objects();
 }
 
-// Variables that the host can reach may be declared alike: where all of them are used, their order tells
-// which is which, and else their place among the declarations.
+// Variables that the host can access may have equal declarations: if all of them are used, their order of use
+// distinguishes them, and otherwise their place among the declarations.
 void Values::identify_objects() {
-  std::map<uint64_t, std::pair<int, int>> of_host;  // declared alike, and used
+  std::map<uint64_t, std::pair<int, int>> of_host;  // equal declarations: their number, and how many are used
   for (size_t v = 0; v < code_.variables.size(); ++v)
     if (const Variable& variable = code_.variables[v]; variable.is_of_host()) {
       ++of_host[declared_[v]].first;
@@ -107,7 +107,7 @@ void Values::identify_objects() {
   for (size_t f = 0; f < code_.functions.size(); ++f)
     objects_[variables + f] =
         mixed(declared_[variables + f], static_cast<uint64_t>(numbering_.place(code_.functions[f])));
-  // Tables of addresses are distinguished by what these point to.
+  // Tables of addresses are distinguished by the objects that they point to.
   const std::vector<uint64_t> alone = objects_;
   for (size_t v = 0; v < variables; ++v)
     for (const Value& mention : code_.variables[v].mentions)
@@ -145,7 +145,7 @@ std::pair<int, int64_t> Values::place_in_memory(const Sum& address) const {
   return {place, address.constant};
 }
 
-// "shared" where it is the only variable of its space that is used; else its name, or what tells it apart in
+// "shared" if it is the only used variable of its space; otherwise its name, or text that identifies it in
 // every kernel that does the same.
 std::string Values::label(const Atom& address) const {
   if (address.object == kNone) return address.name;

@@ -41,7 +41,7 @@ Sum times(const Sum& a, int64_t factor) {
   return product;
 }
 
-// This says whether the modifiers are those of plain integers, so that the first word says what is computed.
+// Returns whether the modifiers are those of plain integers, so that the first word names the operation.
 bool is_integer(const Operation& o) {
   constexpr std::array known = {"b16",    "u16",    "s16",   "b32",   "u32",     "s32", "b64",
                                 "u64",    "s64",    "pred",  "lo",    "wide",    "to",  "param",
@@ -55,7 +55,7 @@ bool is_memory_read(const Operation& o) {
   return o.is("ld", "ldu", "ldmatrix", "atom", "call", "tld4", "tex");
 }
 
-// The mnemonic without what changes nothing of the integers computed: .b32 and .u32 are one.
+// The mnemonic without parts that do not change the computed integers: .b32 and .u32 are the same.
 std::string plain_name(const Operation& o) {
   const std::vector<std::string_view> words = o.canonical_words();
   constexpr std::array without_sign = {"add", "sub", "mov", "selp", "and",  "or",   "xor",
@@ -86,7 +86,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
     first_result_.push_back(results);
     results += static_cast<int>(o.writes.size());
   }
-  constexpr int kMostRounds = 32;  // each finds copies of copies; what is beyond stays a meet
+  constexpr int kMostRounds = 32;  // each finds copies of copies; longer chains remain meets
   int round = 0;
   do {
     atoms_.clear();
@@ -104,7 +104,7 @@ Values::Values(const Code& code, const Graph& graph, Numbering& numbering)
   find_of_thread();
 }
 
-// Functions come after what they are made of. One input may be enough, such as 0 of `and`.
+// Functions come after their inputs. One input may be enough, such as 0 for `and`.
 void Values::find_of_thread() {
   of_thread_.assign(atoms_.size(), kNone);
   const auto is_known = [&](const Sum& sum) {
@@ -126,7 +126,7 @@ void Values::find_of_thread() {
 }
 
 void Values::evaluate() {
-  // The order is one in which each finds its inputs known, but for those of meets, which are filled in
+  // In this order the inputs of each instruction are known, except for the inputs of meets, which are added
   // afterwards.
   for (int block : graph_.order)
     for (int i = graph_.blocks[at(block)].first; i < graph_.blocks[at(block)].last; ++i) {
@@ -134,7 +134,7 @@ void Values::evaluate() {
       if (o.guard != kNone) before(i, o.guard);
       for (size_t n = o.updates ? 0 : o.results; n < o.operands.size(); ++n) {
         of(i, o.operands[n]);
-        for (const Value& part : o.operands[n].parts) of(i, part);  // of an address the coordinates
+        for (const Value& part : o.operands[n].parts) of(i, part);  // for an address, the coordinates
       }
       for (int reg : o.writes) after(i, reg);
     }
@@ -163,7 +163,7 @@ Sum Values::of(int operation, const Value& operand) {
     case integer:
       return constant(operand.value);
     case special:
-      // A clock is another value each time.
+      // A clock returns another value each time.
       for (const char* name : {"%clock", "%globaltimer", "%pm"})
         if (operand.text.starts_with(name))
           return atom_of({.name = std::string(operand.text), .operation = operation});
@@ -207,7 +207,7 @@ Sum Values::result(int operation, int reg) {
   const auto place = std::find(o.writes.begin(), o.writes.end(), reg) - o.writes.begin();
   const size_t slot = at(first_result_[at(operation)]) + static_cast<size_t>(place);
   if (results_[slot]) return *results_[slot];
-  // In a cycle without a meet, which code that cannot be reached may have.
+  // It is in a cycle without a meet, which unreachable code may contain.
   results_[slot] = atom_of({.name = "cycle", .operation = operation});
   Sum sum = computed(operation, reg);
   if (o.guard != kNone) {
@@ -251,7 +251,7 @@ std::optional<Sum> Values::opposite(const Sum& predicate) {
 std::optional<Sum> Values::first(const Atom& a) const {
   if (a.kind == Atom::Kind::counter || a.kind == Atom::Kind::stage) return a.inputs[0];
   if (a.kind != Atom::Kind::meet) return std::nullopt;
-  size_t ahead = 0, latches = 0;  // those from ahead of the loop come first
+  size_t ahead = 0, latches = 0;  // the inputs from ahead of the loop come first
   for (int predecessor : graph_.blocks[at(a.block)].predecessors)
     if (graph_.reaches(predecessor)) ++(graph_.dominates(a.block, predecessor) ? latches : ahead);
   if (latches == 0 || ahead == 0 || a.inputs.size() != ahead + latches) return std::nullopt;
@@ -296,8 +296,8 @@ int64_t Values::bits_of(const Sum& sum) const {
   if (const Atom* a = only_atom(sum, "bfe"); a && a->inputs.size() == 3 && a->inputs[2].is_constant())
     if (const int64_t width = a->inputs[2].constant; width >= 0 && width < 63)
       return (int64_t{1} << width) - 1;
-  // This is what is shifted to the right: bits of a mask, or of an address in shared memory, which has 256 KB
-  // at most.
+  // A value that is shifted to the right: bits of a mask, or of an address in shared memory, which is at most
+  // 256 KB large.
   if (const Atom* a = only_atom(sum, "shr"); a && a->inputs.size() == 2 && a->inputs[1].is_constant())
     if (const int64_t by = a->inputs[1].constant; by >= 0 && by < 63) {
       const Atom* masked = only_atom(a->inputs[0], "and");
@@ -306,7 +306,7 @@ int64_t Values::bits_of(const Sum& sum) const {
       if (has_mask) return masked->inputs[1].constant >> by;
       if (is_in_shared(a->inputs[0])) return ((int64_t{1} << 18) - 1) >> by;
     }
-  // All from the lowest on that the constant or a term has, up to the highest that the greatest sum has.
+  // All bits from the lowest one of the constant or a term up to the highest one of the greatest sum.
   uint64_t any = bits(sum.constant);
   for (const auto& [number, factor] : sum.terms) {
     const Atom& a = atom(number);
@@ -343,7 +343,7 @@ Sum Values::computed(int operation, int reg) {
         for (const Value& part : from.parts) parts.push_back(of(operation, part));
         if (parts.size() == 2 && whole(parts[0]) && whole(parts[1]) && o.has("b64"))
           return constant(wrap((bits(parts[1].constant) << 32) | (bits(parts[0].constant) & 0xffffffff)));
-        // A descriptor's low half, moved on, together with its high one.
+        // A descriptor's low half, advanced, together with its high half.
         if (parts.size() == 2)
           if (const Atom* high = only_atom(parts[1], "part"); high && high->inputs[1] == constant(1))
             for (const auto& [number, factor] : parts[0].terms)
@@ -369,7 +369,7 @@ Sum Values::computed(int operation, int reg) {
       return whole(a) ? times(b, a.constant) : times(a, b.constant);
     if (o.is("mad") && !o.has("hi") && !o.has("cc") && (whole(a) || whole(b)))
       return plus(whole(a) ? times(b, a.constant) : times(a, b.constant), input(3));
-    // This is a division by a power of two: what other compilers write as a mask and a shift.
+    // A division by a power of two, which other compilers write as a mask and a shift.
     const bool is_unsigned = o.has("u32", "u64");
     if (o.is("rem", "div") && is_unsigned && whole(b) && b.constant > 0 &&
         std::has_single_bit(bits(b.constant))) {
@@ -388,10 +388,10 @@ Sum Values::computed(int operation, int reg) {
       if (o.is("shr") && b.constant >= 0 && b.constant < 64 && a.constant >= 0)
         return constant(a.constant >> b.constant);
     }
-    // The fields of a descriptor are put together by `or`: of bits that are not in both, the sum.
+    // The fields of a descriptor are combined with `or`: if their bits are disjoint, that is the sum.
     if (o.is("or") && (bits_of(a) & bits_of(b)) == 0) return plus(a, b);
   }
-  // mov.b64 {low, high}, d: halves of what was packed.
+  // mov.b64 {low, high}, d: halves of a packed value.
   std::string& known = plain_names_[o.text->opcode];
   if (known.empty()) known = plain_name(o);
   std::string name = known;
@@ -417,7 +417,7 @@ Sum Values::computed(int operation, int reg) {
                 .operation = operation};
     return atom_of(std::move(loaded));
   }
-  // A lane's value that all lanes share: what counts warps.
+  // A lane's value that is equal in all lanes: values that count warps.
   if (o.is("shfl") && o.has("idx") && o.operands.size() > 2) {
     const Sum a = input(1), lane = input(2);
     const bool counts_warps = std::all_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
@@ -430,7 +430,7 @@ Sum Values::computed(int operation, int reg) {
   }
   std::vector<Sum> inputs;
   for (size_t i = o.updates ? 0 : o.results; i < o.operands.size(); ++i) {
-    if (o.updates) continue;  // an accumulator is known by the instructions that write it
+    if (o.updates) continue;  // an accumulator is identified with the instructions that write it
     inputs.push_back(of(operation, o.operands[i]));
   }
   if (o.writes.size() > 1) {
@@ -438,7 +438,7 @@ Sum Values::computed(int operation, int reg) {
     inputs.push_back(constant(place));
   }
   if (is_memory_read(o) || o.updates) {
-    // A value from memory is another one each time.
+    // Each load from memory yields another value.
     return atom_of({.kind = Atom::Kind::unknown,
                     .name = std::move(name),
                     .inputs = std::move(inputs),
@@ -464,7 +464,7 @@ Sum Values::meet(int number) {
   return {.terms = {{made, 1}}};
 }
 
-// This says whether `next` is x + 1, but 0 where that is a constant: which?
+// If `next` is x + 1 that wraps to 0 at a constant, returns the constant.
 std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
   const Sum one_more = plus(x, constant(1));
   const Atom* choice = only_atom(next, "selp");
@@ -482,7 +482,7 @@ std::optional<int64_t> Values::ring_of(const Sum& x, const Sum& next) const {
 void Values::fill(int index) {
   const int number = made_[at(index)].atom;
   const auto [block, reg] = definitions_.meets()[at(made_[at(index)].meet)];
-  std::vector<Sum> first, again;  // from ahead of the loop, and from its latches
+  std::vector<Sum> first, again;  // from before the loop, and from its latches
   std::vector<int> from_first, from_again;
   if (block == 0) {
     first.push_back(sum_of({}, reg));
@@ -530,7 +530,7 @@ Sum Values::function(std::string name, std::vector<Sum> inputs, int operation) {
 }
 
 Sum Values::atom_of(Atom made) {
-  // A value that an instruction reads from memory is its own; all else is the same wherever it is computed.
+  // A loaded value is unique to its load; any other value is the same wherever it is computed.
   const auto owner = [](const Atom& a) { return a.kind == Atom::Kind::unknown ? a.operation : kNone; };
   const auto key = [&](const Atom& a) {
     uint64_t hash = mixed(static_cast<uint64_t>(a.kind), std::hash<std::string>()(a.name));

@@ -1,4 +1,4 @@
-// Proofs of copies by TMA: each element of a view comes by one box, to its place, in every CTA that shares
+// Proofs of TMA copies: each element of a view is copied in one box, to its place, in every CTA that shares
 // it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// Element i of a box, the first dimension innermost, in the view.
+// Element i of a box in the view, the first dimension innermost.
 Element element_of(const CopyRecord& copy, const TmaBoxes::Box<int64_t>& box, uint32_t i) {
   Element e;
   for (size_t d = 0; d < copy.steps.size(); ++d) {
@@ -36,13 +36,13 @@ std::string axes_text(const MulticastGroups& groups) {
 
 int ctas(const MulticastGroups& groups) { return groups.extents[0] * groups.extents[1] * groups.extents[2]; }
 
-// (x, y, z) of a rank.
+// The coordinates (x, y, z) of a rank.
 std::array<int64_t, 3> place_of(const MulticastGroups& groups, int rank) {
   const int x = groups.extents[0], y = groups.extents[1];
   return {rank % x, rank / x % y, rank / x / y};
 }
 
-// CTAs share a load where they differ along the axes alone.
+// CTAs share a load if they differ only along the axes.
 bool share(const MulticastGroups& groups, int one, int other) {
   const auto at = place_of(groups, one), beside = place_of(groups, other);
   for (size_t i = 0; i < 3; ++i)
@@ -50,7 +50,7 @@ bool share(const MulticastGroups& groups, int one, int other) {
   return true;
 }
 
-// One copy, to every CTA and stage, and from wherever its view may begin.
+// One copy, to every CTA and stage, and from every start that its view may have.
 class Copy {
  public:
   Copy(const CopyRecord& copy, const TileRecord& tile, std::vector<Image>& images, bool reads)
@@ -88,7 +88,7 @@ class Copy {
     return parts;
   }
 
-  // One copy to one stage of one CTA: every element of the view once, and nothing else.
+  // One copy to one stage of one CTA: it contains every element of the view once, and nothing else.
   void bring(Element corner, const std::vector<int64_t>& parts, int stage) {
     Image& image = images_[static_cast<size_t>(stage)];
     std::vector<bool> seen(static_cast<size_t>(copy_.view.rows) * static_cast<size_t>(copy_.view.cols));

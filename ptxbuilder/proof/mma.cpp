@@ -1,4 +1,4 @@
-// Proofs of what the tensor cores read: operands of wgmma by a descriptor, and A in registers.
+// Proofs of what the tensor cores read: operands of wgmma through a descriptor, and A in registers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,14 +10,14 @@ namespace {
 constexpr int kBlock = 64;  // rows of A that one wgmma reads from registers
 
 // wgmma and tcgen05 (PTX ISA, "Matrix Descriptor Format", "Strides"): core matrices of 8 rows of 16 bytes.
-// Element `mn` along m or n and `k` of the matrix of one instruction.
+// Returns the place of element `mn` along m or n and `k` of the matrix of one instruction.
 uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn, int k) {
   auto field = [&](int from) { return static_cast<uint32_t>(descriptor >> from & 0x3fff) * 16; };
   const uint32_t start = field(0), leading = field(16), stride = field(32),
                  base = static_cast<uint32_t>(descriptor >> 49 & 7);
   constexpr std::array<uint32_t, 4> spans = {16, 128, 64, 32};
   const uint32_t span = spans[descriptor >> 62];
-  // Along which bytes are contiguous, and across.
+  // The offset along the contiguous dimension, in bytes, and the index in the other one.
   const auto along = static_cast<uint32_t>(mn_major ? mn : k) * static_cast<uint32_t>(size),
              across = static_cast<uint32_t>(mn_major ? k : mn);
   uint32_t byte = start + across % 8 * span + along % span;
@@ -32,7 +32,7 @@ uint32_t where_wgmma_reads(uint64_t descriptor, bool mn_major, int size, int mn,
   return (byte / 16 ^ line % (span / 16)) * 16 + byte % 16;
 }
 
-// One operand of one instruction of a product: A has blocks of rows, B one of all columns.
+// One operand of one instruction in a product: A has blocks of rows, and B a single block with all columns.
 struct Reader {
   const OperandRecord& operand;
   const TileRecord& tile;
@@ -61,8 +61,8 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   const TileRecord& tile = reader.tile;
   const int size = size_of(tile.dtype);
   const int64_t stage_start = start_of(tile, stage, {}), view = start_of(tile, stage, corner);
-  // This is as the kernel computes it: the view's start takes its place among the bits, and the advance is
-  // added.
+  // This is the kernel's own computation: the view's start is inserted into the address bits, and the advance
+  // is added.
   const uint64_t bits = (static_cast<uint64_t>(view >> 4 & 0x3fff) | o.descriptor) +
                         static_cast<uint64_t>(o.start(block, step) >> 4);
   for (int i = 0; i < reader.block_mn; ++i)
@@ -89,7 +89,7 @@ Tried try_instruction(const Reader& reader, Element corner, int stage, int block
   return tried;
 }
 
-// Adds what a part has tried; whether it holds.
+// Adds the elements that a part has tried; returns whether the part holds.
 bool add(Tried& all, Tried part) {
   all.elements += part.elements;
   all.counterexample = std::move(part.counterexample);
@@ -135,8 +135,8 @@ std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile) {
 namespace {
 
 // wgmma (PTX ISA, "Register Fragments"): register 2 c + h of a step holds 4 bytes of row 16 warp + lane / 4 +
-// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on. Which element of A value `e` of register
-// `number` is, counted over blocks and steps.
+// 8 h of a block, from byte 16 c + 4 (lane % 4) of the step on. Returns the element of A in value `e` of
+// register `number`, counted over blocks and steps.
 Element read_from_register(const MmaRecord& mma, int number, int thread, int e) {
   const int size = size_of(mma.a_type), steps = mma.k * size / 32;
   const int r = number % 4, step = number / 4 % steps, block = number / 4 / steps;
@@ -162,7 +162,7 @@ Tried another_element(const MmaRecord& mma, int number, int thread, Element want
 
 Tried try_computed_a(const MmaRecord& mma) {
   Tried tried;
-  const int held = 4 / size_of(mma.a_type);  // values of a register
+  const int held = 4 / size_of(mma.a_type);  // values in a register
   for (int number = 0; number < static_cast<int>(mma.a_words.size()); ++number)
     for (int thread = 0; thread < RegisterLayout::kThreads; ++thread)
       for (int e = 0; e < held; ++e) {
@@ -178,7 +178,7 @@ Tried try_computed_a(const MmaRecord& mma) {
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
   Tried tried;
   const int size = size_of(mma.a_type);
-  std::optional<Element> corner;  // of the view that they come from, for all the same
+  std::optional<Element> corner;  // of the view that all elements come from
   for (size_t i = 0; i < mma.a_words.size(); ++i) {
     const LoadedWord& word = mma.a_words[i];
     const ThreadCopyRecord& copy = kernel.thread_copies[static_cast<size_t>(word.copy)];

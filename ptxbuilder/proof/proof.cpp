@@ -30,7 +30,7 @@ class Prover {
  private:
   using Images = std::vector<Image>;
 
-  // The writers of a tile come first, since each stage's image results from them, and then its readers.
+  // The writers of a tile come first, since they produce each stage's image, and the tile's readers follow.
   void prove_tile(int number) {
     const TileRecord& tile = record_.tiles[static_cast<size_t>(number)];
     Images images(static_cast<size_t>(tile.stages), Image(tile));
@@ -38,7 +38,7 @@ class Prover {
     auto copies = [&](bool stores) {
       for (const CopyRecord& copy : record_.copies)
         if (copy.view.tile == number && copy.is_store == stores && proof_) {
-          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // where nothing is known to lie
+          Images apart(static_cast<size_t>(tile.stages), Image(tile));  // images with unknown contents
           take(try_copy(copy, tile, stores && !written ? apart : images, stores && written),
                text_of(copy, tile), copy.where);
           written |= !stores;
@@ -126,7 +126,7 @@ class Prover {
          store.where);
   }
 
-  // This is what a part yields, which `text` describes.
+  // Records the result of a part, which `text` describes.
   void take(Tried tried, std::string text, Where where) {
     if (tried.counterexample) {
       if (!proof_.counterexample) proof_.counterexample = std::move(tried.counterexample);
@@ -137,7 +137,7 @@ class Prover {
     add({std::move(text), tried.elements, where, tried.bank_ways});
   }
 
-  // Calls on different lines, or in an unrolled loop, are one thing to know.
+  // Calls on different lines, or in an unrolled loop, are reported as one.
   void add(Proof::Link link) {
     for (Proof::Link& known : proof_.links)
       if (known.text == link.text) {

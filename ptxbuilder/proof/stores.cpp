@@ -1,4 +1,4 @@
-// The proof of the way out: each element of a register tile reaches its element of the tensor.
+// The proof of the epilogue: each element of a register tile reaches its element of the tensor.
 #include <fmt/format.h>
 
 #include "ptxbuilder/proof/image.h"
@@ -14,13 +14,13 @@ Element accumulator(int thread, int i) {
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// A pair is made of accumulators 2i and 2i + 1, which are one row's neighbours.
+// A pair consists of accumulators 2i and 2i + 1, which are neighbors in a row.
 Element pair(int thread, int i) {
   const Element first = accumulator(thread, 2 * i);
   return {first.row, first.col / 2};
 }
 
-// One buffer: which accumulator is at each element.
+// One buffer: the accumulator at each element.
 class Buffer {
  public:
   Buffer(const StoreRecord& store, const TileRecord& tile, int stage)
@@ -42,7 +42,7 @@ class Buffer {
   }
 
  private:
-  // The contents of the register that an access takes value `i` from.
+  // The contents of the register from which an access takes value `i`.
   Element held(int access, int thread, int i) const {
     const int value = store_.first_col / 2 + store_.written.value(thread, access, i);
     return store_.pairs ? pair(thread, value) : accumulator(thread, value);
@@ -75,7 +75,7 @@ class Buffer {
                        thread);
   }
 
-  // An epilogue knows this of the elements of an access.
+  // Checks the elements that an epilogue assumes for an access.
   void tell(int access) {
     for (int thread = 0; thread < kThreads; ++thread)
       for (int i = 0; i < store_.written.values(); ++i) {

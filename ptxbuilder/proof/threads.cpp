@@ -1,4 +1,4 @@
-// Proofs of what threads copy: by cp.async, by ldmatrix and stmatrix, and each by itself.
+// Proofs of threads' copies: with cp.async, with ldmatrix and stmatrix, and with plain loads and stores.
 #include <fmt/format.h>
 
 #include "ptxbuilder/isa/hopper.h"
@@ -13,8 +13,8 @@ constexpr int kMatrixRows = 8, kMatrixRowBytes = 16;  // of an 8x8 matrix
 
 }  // namespace
 
-// ldmatrix and stmatrix (PTX ISA): lane l names row l % 8 of matrix l / 8, and holds of each matrix 4 bytes
-// of row l / 4, or with .trans of column l / 4.
+// ldmatrix and stmatrix (PTX ISA): lane l addresses row l % 8 of matrix l / 8, and holds 4 bytes of each
+// matrix, from row l / 4, or with .trans from column l / 4.
 int address_of(const ThreadCopyRecord& copy, int access, int thread, int i) {
   const int size = size_of(copy.dtype);
   if (copy.matrices == 0) return copy.addresses[copy.index(access, thread)] + i * size;
@@ -76,7 +76,7 @@ Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Elem
 
 namespace {
 
-// One operand of an mma.sync: which part of the tile each warp's registers are.
+// One operand of an mma.sync: the part of the tile that each warp's registers hold.
 struct RegisterOperand {
   char name;  // 'A' or 'B'
   const std::vector<LoadedWord>& words;
@@ -85,7 +85,7 @@ struct RegisterOperand {
   DType dtype;
 };
 
-// The element that a lane of a warp holds as value `v`.
+// The element in value `v` of a warp's lane.
 Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, int lane, int v) {
   const int per_word = 4 / size_of(o.dtype);
   const LoadedWord& word = o.words[static_cast<size_t>(v / per_word)];
@@ -93,7 +93,7 @@ Element held_by(const KernelRecord& kernel, const RegisterOperand& o, int warp, 
                                                                    word.word * per_word + v % per_word);
 }
 
-// The part's first element, the same for all; none, and a counterexample, where one is not.
+// The part's first element, equal for all; nothing, and a counterexample, if one element differs.
 std::optional<Element> corner_of(const KernelRecord& kernel, const WarpMmaRecord& mma,
                                  const RegisterOperand& o, int warp, Tried& tried) {
   std::optional<Element> corner;

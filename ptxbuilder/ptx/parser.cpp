@@ -1,4 +1,4 @@
-// Reads tokens into the syntax tree of ptx.h, by recursive descent.
+// Parses tokens into the syntax tree of ptx.h, with recursive descent.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-// This limits nested braces and parentheses, and the tree of an expression: no real file has ten. What walks
-// the tree recurses as deep.
+// The limit of nested braces and parentheses, and of the height of an expression's tree: real files stay
+// below ten. Code that walks the tree recurses to the same depth.
 constexpr int max_depth = 200;
 
 constexpr std::array<std::string_view, 9> declaring = {
@@ -25,7 +25,7 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, n>& lis
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Binds tighter with a greater number (PTX ISA, "Operator Precedence"); 0 for what is no operator.
+// Larger numbers bind tighter (PTX ISA, "Operator Precedence"); 0 for words that are not operators.
 int precedence(std::string_view op) {
   if (op == "||") return 1;
   if (op == "&&") return 2;
@@ -67,7 +67,7 @@ class Parser {
   }
 
  private:
-  // Scopes the depth that recursion has reached.
+  // Tracks the depth of the recursion within a scope.
   struct Deeper {
     explicit Deeper(Parser& p) : parser(p) {
       if (++parser.depth_ > max_depth) parser.fail(fmt::format("braces nest deeper than {}", max_depth));
@@ -355,8 +355,8 @@ class Parser {
 
   Operand operand() { return ternary(); }
 
-  // The height of a tree whose parts are at most `parts` high. A chain as a+b+c+... is a tree without a
-  // parenthesis.
+  // The height of a tree whose parts are at most `parts` high. A chain like a+b+c+... becomes a tree even
+  // without parentheses.
   int above(int parts) const {
     if (parts >= max_depth) fail(fmt::format("the expression nests deeper than {}", max_depth));
     return parts + 1;
@@ -377,7 +377,7 @@ class Parser {
     return o;
   }
 
-  // The operator that is here, of one or two tokens; empty where none does.
+  // The operator at this position, of one or two tokens; empty if there is none.
   std::string peek_operator() const {
     if (now().kind != Kind::punctuation) return {};
     std::string two = std::string(now().text) + std::string(ahead(1).text);
@@ -464,14 +464,14 @@ class Parser {
   std::vector<Token> tokens_;
   size_t next_ = 0;
   int depth_ = 0;
-  int height_ = 0;                     // of the operand that was read last
-  std::vector<std::string> comments_;  // of the tokens taken since the last statement
+  int height_ = 0;                     // of the last operand that was read
+  std::vector<std::string> comments_;  // of the tokens consumed since the last statement
 };
 
 }  // namespace
 
 Module parse(std::string_view source) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // which editors may put ahead of a text
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it ahead of a text
   if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
   return Parser(source).module();
 }
