@@ -1,4 +1,4 @@
-// An order of a basic block's instructions that keeps few registers alive.
+// Orders a basic block's instructions so that few registers are alive.
 #pragma once
 
 #include <functional>

@@ -15,7 +15,7 @@ namespace ptxbuilder::analysis {
 
 inline constexpr int kNone = -1;
 
-// An operand whose names are resolved.
+// An operand with resolved names.
 struct Value {
   enum class Kind : uint8_t {
     reg,      // a register: number
@@ -23,7 +23,7 @@ struct Value {
     text,     // another constant, such as 0f3F800000: text
     special,  // a special register: text, "%tid.x"
     symbol,   // a variable, parameter or function: text; for a variable also its number
-    callee,   // a function: one of the module's with a body: text, and number among those that the code names
+    callee,   // a function: one of the module's with a body: text, and its number among the functions used
     vector,   // {a, b}: parts
     address,  // [a+4], [map, {x, y}]: parts, and the offset of the first one in value
     sink      // _
@@ -125,7 +125,7 @@ std::vector<int64_t> numbers_of(const ptx_text::Directive& directive);
 
 constexpr size_t at(int number) { return static_cast<size_t>(number); }  // an index into a list
 
-// The kernels of a module that have a body, in its order.
+// The kernels of a module that have a body, in the module's order.
 std::vector<std::string> kernels_of(const ptx_text::Module& module);
 
 }  // namespace ptxbuilder::analysis

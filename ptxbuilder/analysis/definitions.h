@@ -47,7 +47,7 @@ class Definitions {
   };
   struct Register {
     std::vector<int> writers = {};  // instructions, ascending
-    std::vector<Start> meets = {};  // by block, ascending
+    std::vector<Start> meets = {};  // ascending by block
     std::vector<Change> changes = {};
   };
 

@@ -20,7 +20,7 @@ class Dominators {
     dominator_.assign(count, 0);
     for (size_t i = 0; i < count; ++i) label_[i] = static_cast<int>(i);
     semi_ = label_;
-    Edges waiting(count);  // by their semidominators
+    Edges waiting(count);  // in lists of their semidominators
     for (int w = static_cast<int>(count) - 1; w > 0; --w) {
       for (int predecessor : predecessors[at(node_[at(w)])])
         if (const int v = place_[at(predecessor)]; v >= 0)

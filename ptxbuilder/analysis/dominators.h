@@ -6,7 +6,7 @@
 
 namespace ptxbuilder::analysis {
 
-// A flow graph's edges by node, in both directions.
+// The edges of a flow graph by node, in both directions.
 using Edges = std::vector<std::vector<int>>;
 
 // The tree of dominators of the nodes that are reachable from a root.

@@ -28,7 +28,7 @@ bool is_barrier(const Operation& o) {
 }
 
 struct BulkWrite {
-  bool is_fenced = false, is_met = false;  // by fence.proxy.async, by a barrier since
+  bool is_fenced = false, is_met = false;  // through fence.proxy.async, and a barrier since
   bool operator==(const BulkWrite&) const = default;
 };
 

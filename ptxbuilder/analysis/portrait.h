@@ -1,5 +1,5 @@
-// One kernel as its author would describe it: which warps do what, how they wait for each other, and what its
-// loops copy and multiply.
+// Describes one kernel the way its author would: which warps do what, how they wait for each other, and what
+// its loops copy and multiply.
 #pragma once
 
 #include <memory>

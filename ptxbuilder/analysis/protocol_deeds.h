@@ -44,7 +44,7 @@ struct Walker : Group {
 };
 using Warp = std::deque<Walker>;  // a deque, so that walkers keep their addresses when lanes part
 
-// Lanes that are at one place go on together.
+// Lanes that are at one place continue together.
 void unite(Walker& into, Walker& other);
 
 class ProtocolDeeds {

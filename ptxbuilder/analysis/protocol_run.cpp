@@ -207,7 +207,7 @@ class Run {
     return ++w.pc, true;
   }
 
-  // A loop turns once more since that was chosen, or turns and what it does in a turn was chosen.
+  // Counts a repetition of a loop for which a choice was made: of the repetition, or of what it does.
   void count_turn(int block, int to) {
     const int loop = code_.graph.blocks[at(block)].loop;
     if (loop == kNone || at(to) >= code_.code.operations.size()) return;

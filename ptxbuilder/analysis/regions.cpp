@@ -504,7 +504,7 @@ class Teller {
                           .exact = found.exact});
   }
 
-  // A kernel may lack this that has none of it.
+  // Describes the effect on a kernel that lacks such an instruction.
   static std::string effect_of(const Operation& o) {
     if (o.is("wgmma") && o.has("fence")) return "registers of products that are written too late: wrong sums";
     if (o.is("wgmma") && o.has("commit_group")) return "a wait that does not cover these products";

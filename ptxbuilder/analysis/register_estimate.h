@@ -14,7 +14,7 @@ namespace ptxbuilder::analysis {
 // blocks of more than 8192 instructions are skipped. A value that is equal in all lanes is kept in a uniform
 // register. ptxas uses more registers if more are available.
 struct RegisterEstimate {
-  std::optional<int> granted = {};  // by setmaxnreg; else what a CTA's threads leave for each, at most 255
+  std::optional<int> granted = {};  // in setmaxnreg; else each thread's share of its CTA's, at most 255
   int accumulators = 0;             // of wgmma, alive at the maximum
   int others = 0;                   // other registers alive there
   int registers = 0;                // the estimate

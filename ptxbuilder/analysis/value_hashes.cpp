@@ -1,4 +1,4 @@
-// Values of two kernels are compared by their hashes, and read as text.
+// Hashes values to compare those of two kernels, and prints them as text.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -31,13 +31,13 @@ struct Sum {
 struct Atom {
   enum class Kind : uint8_t {
     special,    // %tid.x: name
-    parameter,  // of the kernel, in its parameter space: name "param", index and offset as inputs
+    parameter,  // of the kernel, in its parameter space: name "param"; inputs are index and offset
     address,    // of a variable, which is an object of its own, or of a function: name is the state space
     function,   // of an instruction's operation on its inputs: name is the mnemonic
     counter,    // of a loop: inputs are its first value and its step
     stage,      // of a ring, 0 again after the last one: inputs are its first value and the number of stages
     meet,       // one of several values, where paths meet
-    unknown     // a register that nothing has written, or a value that a call or a load left
+    unknown     // a register that was never written, or a value from a call or a load
   };
 
   Kind kind = Kind::unknown;
@@ -51,7 +51,7 @@ struct Atom {
   uint64_t hash = 0;       // the same in every kernel that computes the same value, whatever its registers
 };
 
-// The same on every machine.
+// Returns the same hash on every machine.
 uint64_t hash_of(std::string_view text);
 // A mixing step of splitmix64 (Steele, Lea, Flood 2014).
 uint64_t mixed(uint64_t hash, uint64_t value);
@@ -64,8 +64,8 @@ struct Numbering {
   // Otherwise the place among equal declarations identifies a variable, or the order of use if all of them
   // are used.
   bool by_name = false;
-  std::map<const ptx_text::Declarator*, int> variables = {};  // among those declared alike
-  std::map<const ptx_text::Declarator*, int> of_space = {};   // among those of their state space
+  std::map<const ptx_text::Declarator*, int> variables = {};  // among those with equal declarations
+  std::map<const ptx_text::Declarator*, int> of_space = {};   // among those in their state space
   std::map<uint64_t, int> alike = {};                         // how many there are of each declaration so far
   std::map<std::string, int, std::less<>> in_space = {};
   std::vector<const ptx_text::Function*> functions = {};
@@ -117,7 +117,7 @@ class Values {
   void name_variables(bool by_names) { has_names_ = by_names; }
   // Orders addresses: by the variable's order of use, and then by the byte offset in the variable.
   std::pair<int, int64_t> place_in_memory(const Sum& address) const;
-  // "smem + 16384 stage + 32"; deeper than `depth` functions an atom is "...".
+  // "smem + 16384 stage + 32"; an atom nested deeper than `depth` functions is printed "...".
   std::string text(const Sum& sum, int depth = 4) const;
 
  private:

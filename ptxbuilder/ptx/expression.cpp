@@ -1,4 +1,4 @@
-// The values of constant expressions, and the parts of mnemonics.
+// Computes the values of constant expressions, and splits mnemonics into parts.
 #include <algorithm>
 #include <charconv>
 

@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::ptx_text {
 
-// Counted from 1. Columns count bytes, and a tab is one.
+// Lines and columns count from 1. Columns count bytes, and a tab is one.
 struct Position {
   uint32_t line = 0, column = 0;
 };
