@@ -87,7 +87,7 @@ class Facts {
   std::string by_warp(size_t n);
   // The instructions of the loop in order, described by their function.
   std::vector<std::string> order();
-  // Returns whether the stage that is freed is at the ring position that was just multiplied.
+  // Describes whether the stage that is freed is at the ring position that was just multiplied.
   std::string freed();
 
   // facts_epilogue.cpp

@@ -1,4 +1,4 @@
-// Rules about mbarriers: each is initialized and published before it is used, a phase gets the arrivals that
+// Rules about mbarriers: each is initialised and published before it is used, a phase gets the arrivals that
 // it expects, and some thread waits for it with a parity that alternates.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@ namespace {
 
 // ---- Published ----
 
-// The initializations that a thread knows about, by their instructions.
+// The initialisations that a thread knows about, by their instructions.
 struct Publication {
   int unfenced = kNone;                             // the mbarrier.init without a fence after it
   int unreleased = kNone;                           // the one without a release in the cluster after it
@@ -36,7 +36,7 @@ class PublicationWalk {
   enum Kind : int {
     kUnfenced,           // of an mbarrier.init, whose barrier the other uses: in a CTA
     kUnfencedInCluster,  // or in the cluster
-    kUnmet               // of a use of an mbarrier that the other initializes
+    kUnmet               // of a use of an mbarrier that the other initialises
   };
 
   explicit PublicationWalk(LintKernel& kernel) : kernel_(kernel), protocol_(kernel.protocol()) {
@@ -67,7 +67,7 @@ class PublicationWalk {
   }
 
  private:
-  // The first of some initializations that the barriers of a use may have; kNone if there is none.
+  // The first of some initialisations that the barriers of a use may have; kNone if there is none.
   int unmet_of(size_t use, const std::set<int>& unmet) const {
     const int i = protocol_.uses[use].operation;
     const Cells& cells = protocol_.cells[use];
@@ -96,7 +96,7 @@ class PublicationWalk {
     const Use& use = protocol_.uses[found->second];
     if (use.inits) p.unfenced = p.unreleased = i;
     if (!use.works() || !is_last) return;
-    // The release of barrier.cluster.arrive orders the initialization ahead of the accesses of threads in
+    // The release of barrier.cluster.arrive orders the initialisation ahead of the accesses of threads in
     // other CTAs, but not ahead of copies to these CTAs.
     const bool is_released = p.unreleased == kNone;
     if (p.unfenced != kNone && (copies_ || (reaches_others_ && !is_released)))
@@ -230,7 +230,7 @@ bool runs_each_time(const LintKernel& kernel, const Loop& loop, int i) {
                      [&](int latch) { return kernel.graph.dominates(kernel.graph.block_of[at(i)], latch); });
 }
 
-// Returns whether a loop initializes a barrier of a use, so that the barrier's phases begin anew.
+// Returns whether a loop initialises a barrier of a use, so that the barrier's phases begin anew.
 bool is_made_anew(const LintKernel& kernel, const Protocol& protocol, const Use& use, const Loop& loop) {
   const Cells& cells = protocol.cells[static_cast<size_t>(&use - protocol.uses.data())];
   return std::any_of(cells.begin(), cells.end(), [&](int64_t cell) {

@@ -32,7 +32,7 @@ struct Event {
   std::vector<Attribute> attributes = {};
   std::string effect = {};          // of the event's absence in the other kernel
   uint32_t line = 0;                // of the PTX; 0 if none
-  std::string_view any_order = {};  // the word of neighbors whose order does not matter
+  std::string_view any_order = {};  // the word of neighbours whose order does not matter
   uint64_t exact = 0;               // a hash of everything that it reads and of its conditions
 };
 

@@ -14,7 +14,7 @@ Element accumulator(int thread, int i) {
   return {16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2};
 }
 
-// A pair consists of accumulators 2i and 2i + 1, which are neighbors in a row.
+// A pair consists of accumulators 2i and 2i + 1, which are neighbours in a row.
 Element pair(int thread, int i) {
   const Element first = accumulator(thread, 2 * i);
   return {first.row, first.col / 2};
