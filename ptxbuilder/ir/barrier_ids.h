@@ -1,4 +1,4 @@
-// Keeps who holds each of the 16 barriers of threads that a CTA has (PTX ISA, bar).
+// Records who holds each of the 16 thread barriers of a CTA (PTX ISA, bar).
 #pragma once
 
 #include <array>
@@ -9,21 +9,21 @@
 
 namespace ptxbuilder {
 
-// Barrier 0 is the CTA's, of sync_threads(). The others are held by whoever takes them, or by the author's
-// instructions that give their number; what one holds the other is refused.
+// Barrier 0 belongs to the CTA, for sync_threads(). The library hands out the others, or the author's
+// instructions name them by number; a barrier that one holder uses is refused to any other.
 class BarrierIds {
  public:
-  // A free one for `holder`. Throws Error that lists the holders when there is none. The last half comes
-  // first: the numbers of warpgroups begin with 1.
+  // Returns a free barrier for `holder`. Throws Error that lists the holders if all are taken. The last half
+  // is handed out first, because the barrier numbers of warpgroups begin with 1.
   int take(const std::string& holder);
 
-  // Number `id` for `holder`, who may hold it already. Throws Error when another does.
+  // Takes barrier `id` for `holder`, who may hold it already. Throws Error if somebody else holds it.
   void take(int id, const std::string& holder);
 
-  // Looks for barriers that `text`, of instructions, names by number. Throws Error when one is held.
+  // Looks for barriers that the instructions in `text` name by number. Throws Error if one of them is held.
   void check_text(std::string_view text);
 
-  // While it lives the instructions that are emitted are a holder's.
+  // While this object lives, the instructions that are emitted belong to a holder.
   class Holders {
    public:
     explicit Holders(BarrierIds& ids) : ids_(ids) { ids_.holders_ = true; }

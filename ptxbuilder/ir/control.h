@@ -6,20 +6,20 @@
 
 namespace ptxbuilder {
 
-// The one mutable kind of value, for what a loop or a branch changes.
+// The only mutable kind of value, for variables that a loop or a branch changes.
 //   Var<u32> phase(0u);  phase = phase ^ 1u;
-// It is for the body in which it was made, and for those inside of it; later use throws Error.
+// It is valid in the body in which it was made and in bodies nested in that body; later use throws Error.
 template <class T>
 class Var {
  public:
-  using Operand = T;  // of += and its kin
+  using Operand = T;  // of += and the other compound assignments
 
   explicit Var(T initial, Where where = Where::here())
       : variable_(Builder::current(where).declare_variable(T::cls)) {
     *this = initial;
   }
   Var(const Var&) = delete;
-  // The variable itself goes over, as of one that a function returns or a vector holds.
+  // The variable itself is moved, for example out of a function that returns it, or into a vector.
   Var(Var&& other) noexcept
       : region_(std::move(other.region_)), variable_(std::exchange(other.variable_, nullptr)) {}
 
@@ -29,7 +29,7 @@ class Var {
   }
   Var& operator=(const Var& other) { return *this = T(other); }
 
-  operator T() const { return value(); }  // NOLINT: reads as its value
+  operator T() const { return value(); }  // NOLINT: converts to its value
   T value() const { return T(Builder::current().load_variable(handle(), T::cls)); }
   friend void swap(Var& a, Var& b) {
     const T value = a.value();
@@ -48,7 +48,7 @@ class Var {
   llvm::Value* variable_;
 };
 
-// Threads where `condition` holds run `then`, the others `otherwise`.
+// Threads for which `condition` holds run `then`, the others run `otherwise`.
 inline void if_(pred condition, const std::function<void()>& then, Where where = Where::here()) {
   Builder::current(where).if_(condition, then, nullptr, where);
 }
@@ -57,8 +57,8 @@ inline void if_(pred condition, const std::function<void()>& then, const std::fu
   Builder::current(where).if_(condition, then, otherwise, where);
 }
 
-// Runs body(i) for i = from, from + step, ... while i is below `to`. The type of `to` is also the type of
-// i, and decides whether the comparison is signed.
+// Runs body(i) for i = from, from + step, ... while i is below `to`. The type of `to` is also the type of i,
+// and decides whether the comparison is signed.
 template <class T>
 requires(T::cls == Class::u32 || T::cls == Class::s32 || T::cls == Class::u64 ||
          T::cls == Class::s64) void for_(std::type_identity_t<T> from, T to, std::type_identity_t<T> step,
@@ -72,7 +72,7 @@ void for_(std::type_identity_t<T> from, T to, const std::function<void(std::type
           Where where = Where::here()) requires(std::derived_from<T, Value>) {
   for_(from, to, T(1), body, where);
 }
-// A bound that is a Var or an element in memory is read once, before the loop.
+// A bound that is a Var or an element in memory is read only once, before the loop.
 template <class From, class Cell, class Body>
 void for_(From&& from, Cell&& to, Body&& body,
           Where where = Where::here()) requires(std::derived_from<detail::OperandOf<Cell>, Value>) {
@@ -85,7 +85,7 @@ void for_(From&&, To, Body&&, Where = Where::here()) {
                 "for_: the bound says what type the index has: u32(10), s32(10), u64(10) or s64(10)");
 }
 
-// Runs `body` for as long as `condition`, evaluated before every round, holds.
+// Runs `body` as long as `condition`, which is evaluated before each iteration, holds.
 inline void while_(const std::function<pred()>& condition, const std::function<void()>& body,
                    Where where = Where::here()) {
   Builder::current(where).while_(condition, body, where);

@@ -1,4 +1,4 @@
-// A module of somebody else's: how it becomes one that NVPTX takes, and why LLVM may have given it up.
+// Converts a module from another front end into one that NVPTX takes, and explains why LLVM rejected one.
 #pragma once
 
 #include <string>
@@ -13,30 +13,30 @@ class Triple;
 
 namespace ptxbuilder {
 
-// Gives the module NVPTX's triple and the data layout `own`, or the project's with shared pointers of 32
-// bits, where its own say the same of the types that it has; lines in place of all other debug information,
-// since ptxas optimizes no code that is to be debugged; and names of PTX to device functions and variables.
-// Returns what else will be otherwise than the module says, a sentence each. Throws Error for what NVPTX
-// would drop or pass on as text that ptxas refuses: a kernel's name that PTX does not have, initial values of
-// shared memory, variables of a thread, and allocas outside of local memory.
+// Gives the module NVPTX's triple and the data layout `own`, or the project's layout with 32-bit shared
+// pointers if the module's own layout agrees with it for the types that the module uses. Replaces all debug
+// information with line numbers, since ptxas does not optimize code for debugging, and gives device functions
+// and variables valid PTX names. Returns what else will differ from the module, one sentence each. Throws
+// Error for what NVPTX would drop or print in a form that ptxas refuses: an invalid kernel name, initial
+// values of shared memory, thread variables, and allocas outside of local memory.
 std::vector<std::string> adopt(llvm::Module& module, const llvm::Triple& triple, const llvm::DataLayout& own,
                                const std::string& name);
 
-// Host code may hold its kernels as bitcode in a constant, as MLIR's gpu-module-to-binary leaves them by
+// Host code may hold its kernels as bitcode in a constant: MLIR's gpu-module-to-binary does so with
 // format=llvm.
 struct HeldKernels {
-  std::string_view bitcode;  // the module's, and as long as that lives; empty where it holds none
+  std::string_view bitcode;  // valid while the module lives; empty if the module holds no bitcode
   std::string variable;
 };
-// Throws Error where a module without a kernel of its own holds several such constants, any of which could be
-// meant, or PTX or a cubin in their place.
+// Throws Error if a module without a kernel holds several such constants, so that the intended one is
+// unclear, or holds PTX or a cubin instead of bitcode.
 HeldKernels kernels_held_by(const llvm::Module& module, const std::string& name);
 
-// Throws Error for a module without a kernel, since nothing of it could be launched.
+// Throws Error for a module without a kernel, since such a module has nothing to launch.
 void check_has_kernel(const llvm::Module& module, const std::string& name);
 
-// Says what LLVM could not select of the module, and what to do, where that can be seen from the words with
-// which it gave up on code for `target`; else gives the words.
+// Returns what LLVM could not select in the module, and what to do, if LLVM's message on failing to compile
+// for `target` shows it; otherwise returns the message.
 std::string reason_of(const llvm::Module& module, const std::string& words, const std::string& target);
 
 }  // namespace ptxbuilder

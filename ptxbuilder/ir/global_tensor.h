@@ -1,5 +1,5 @@
-// Tensors in global memory: a pointer, and a shape and strides, some of them known while the kernel is built
-// and some on the device alone.
+// Tensors in global memory: a pointer, and a shape and strides, some known while the kernel is built and some
+// known only on the device.
 //
 //   GlobalTensor x(px, {m, n});           // rows of n elements, one after another; m and n integers or u32
 //   GlobalTensor w(pw, {k, n}, {1, ld});  // strides in elements: integers, u32 or u64
@@ -16,7 +16,7 @@
 
 namespace ptxbuilder {
 
-// A step along one dimension adds this, in elements; it may be negative where it is known.
+// One step along a dimension adds this many elements; the stride may be negative if it is known.
 class Stride {
  public:
   template <detail::HostInteger I>
@@ -26,11 +26,11 @@ class Stride {
   Stride(const Index& elements);                           // NOLINT
 
   std::optional<int64_t> known() const { return known_; }
-  // `coordinate` steps, in elements.
+  // Returns the offset of `coordinate` steps, in elements.
   u64 times(const Index& coordinate) const;
   friend Stride operator*(const Stride& stride, const Index& extent);
 
-  // The greatest power of two that is seen to divide it, 64 at most.
+  // Returns the greatest power of two that is known to divide the stride, at most 64.
   int divisor() const;
 
  private:
@@ -40,7 +40,7 @@ class Stride {
   std::optional<u64> wide_;
 };
 
-// A coordinate with the caller's line.
+// A coordinate, together with the caller's line.
 struct TensorCoordinate {
   Index index;
   Where where;
@@ -54,14 +54,14 @@ struct TensorCoordinate {
       : index(u32(value)), where(where) {}  // NOLINT
 };
 
-// A matrix in global memory seen from one of its elements on. Whatever is beyond `rows` and `cols`, where
-// they are given, is not read and not written; where they are not above 0, that is all.
+// A matrix in global memory that begins at one of its elements. If `rows` and `cols` are given, elements
+// beyond them are neither read nor written; if one of them is not above 0, nothing is.
 struct GlobalTile {
   gmem address;
   Stride row_stride, col_stride = 1;
   std::optional<s32> rows = {}, cols = {};
-  // Elements that one access may have at most along the dimension of stride 1, a power of two: the address,
-  // the other stride and, where it is bounded, the extent are multiples of as many.
+  // The most elements that one access may have along the dimension of stride 1, a power of two: the address,
+  // the other stride and, if the dimension is bounded, its extent are multiples of this number.
   int vector = 1;
 };
 
@@ -82,7 +82,7 @@ struct Dimension {
 std::vector<Dimension> dimensions(std::span<const Index> shape, std::span<const Stride> strides);
 std::vector<Dimension> packed_dimensions(std::span<const Index> shape);
 void promise_multiples(std::vector<Dimension>& dimensions, int elements);
-// The address at the coordinates that are given.
+// Returns the address at the given coordinates.
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at);
 int divisor_of(const Index& index);
@@ -110,14 +110,14 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   GlobalTensor(gptr<T> start, const Index (&shape)[rank_])
       : start_(start), dimensions_(detail::packed_dimensions(shape)) {}
 
-  // The extent of a mode, and how many elements lie from one of its coordinates to the next.
+  // The extent of a mode, and the distance between neighboring coordinates of that mode, in elements.
   const Index& size(size_t mode) const { return dimensions_[mode].size; }
   const Stride& stride(size_t mode) const { return dimensions_[mode].stride; }
   gptr<T> start() const { return start_; }
 
-  // The author's word that what is not known of the strides other than 1, and of the extent of the dimension
-  // of stride 1, are multiples of `elements`, a power of two: accesses of tiles may be as wide, up to 16
-  // bytes. Throws Error where one that is known is not.
+  // States the author's guarantee that the unknown strides other than 1, and the extent of the dimension of
+  // stride 1 if unknown, are multiples of `elements`, a power of two: accesses of tiles may be that wide, up
+  // to 16 bytes. Throws Error if a known one is not such a multiple.
   GlobalTensor multiples_of(int elements, Where where = Where::here()) const {
     CallersLine line(where);
     GlobalTensor x = *this;
@@ -125,12 +125,12 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     return x;
   }
 
-  // One element. Nothing checks that it is inside.
+  // Returns one element. The coordinates are not checked against the extents.
   Element<T> operator()(detail::CoordinateOf<modes>... at) const {
     const std::array<std::optional<TensorCoordinate>, rank_> all = {at...};
     return {detail::tensor_address(start_.handle(), T::dtype, dimensions_, all), all[0]->where};
   }
-  // A slice: `_` keeps a dimension.
+  // Returns a slice: `_` keeps a dimension.
   template <class... C>
   requires(sizeof...(C) == rank_ && (std::same_as<C, Underscore> || ...) &&
            ((std::same_as<C, Underscore> || std::convertible_to<C, TensorCoordinate>)&&...)) auto
@@ -140,22 +140,22 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
     return GlobalTensor<T, kept>(*this, fixed);
   }
 
-  // The same elements, (i, j) at (j, i).
+  // Returns the transposed tensor: the element at (i, j) is found at (j, i).
   GlobalTensor transposed() const requires(rank_ == 2) {
     GlobalTensor x = *this;
     std::swap(x.dimensions_[0], x.dimensions_[1]);
     return x;
   }
-  // A vector as a matrix of one row, or of one column.
+  // Returns a vector as a matrix that has one row, or one column.
   GlobalTensor<T, 2> as_row() const requires(rank_ == 1) { return {*this, 0}; }
   GlobalTensor<T, 2> as_col() const requires(rank_ == 1) { return {*this, 1}; }
 
-  // A matrix from (row, col) on, for register tiles and tiled copies; elements beyond the tensor are left
-  // out.
+  // Returns the matrix from (row, col) on, for register tiles and tiled copies; elements outside the tensor
+  // are skipped.
   TensorTile<T> tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, true)};
   }
-  // The same where all that is accessed is inside, by the author's word.
+  // Does the same when the author guarantees that all accessed elements are inside the tensor.
   TensorTile<T> inner_tile(TensorCoordinate row, TensorCoordinate col) const requires(rank_ == 2) {
     return {detail::tensor_tile(start_.handle(), T::dtype, dimensions_, aligned_, row, col, false)};
   }
@@ -164,7 +164,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
   template <class, size_t, class>
   friend class GlobalTensor;
 
-  // A slice of a tensor of more dimensions.
+  // Returns a slice of a tensor that has more dimensions.
   template <size_t whole>
   GlobalTensor(const GlobalTensor<T, whole>& x,
                const std::array<std::optional<TensorCoordinate>, whole>& fixed)
@@ -177,7 +177,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
         aligned_ = std::min(aligned_, detail::divisor_of(fixed[i]->index) * x.dimensions_[i].stride_divisor);
   }
 
-  // A vector with another dimension of one element.
+  // Returns a vector with an additional dimension of one element.
   GlobalTensor(const GlobalTensor<T, 1>& vector, ptrdiff_t beside)
       : start_(vector.start_), dimensions_(vector.dimensions_), aligned_(vector.aligned_) {
     dimensions_.insert(dimensions_.begin() + beside, detail::Dimension(1, 0));
@@ -188,7 +188,7 @@ class GlobalTensor<T, rank_, std::index_sequence<modes...>> {
 
   gptr<T> start_;
   std::vector<detail::Dimension> dimensions_;
-  int aligned_ = 16 / size_of(T::dtype);  // elements that the start is a multiple of, a power of two
+  int aligned_ = 16 / size_of(T::dtype);  // the start is aligned to this many elements, a power of two
 };
 
 template <class T, size_t rank>
