@@ -34,7 +34,7 @@ class Stride {
   int divisor() const;
 
  private:
-  // If not known, one of them. What has 32 bits is widened where it is multiplied, which is one instruction.
+  // An unknown stride. If it has 32 bits, the multiplication widens it, which takes one instruction.
   std::optional<int64_t> known_;
   std::optional<u32> narrow_;
   std::optional<u64> wide_;

@@ -1,13 +1,13 @@
-// Integers, some of them known while the kernel is built and some on the device alone, and layouts of them.
-// What is known folds, and the rest becomes code:
+// Integers, some known while the kernel is built and some known only on the device, and layouts of such
+// integers. Known parts are folded, and the rest becomes code:
 //
 //   DeviceLayout a({64, n}, {1, 64});                 // n a u32
 //   u32 offset = a({row, column}).value();            // row + column * 64
 //   DeviceLayout tiles = zipped_divide(a, {16, 8});   // ((16,8),(4,n/8 rounded up))
 //
-// The algebra treats a device value as CuTe one that is not static: what would hang on it is assumed where
-// CuTe assumes it (that tiles divide, that strides are positive), left out where CuTe leaves it out (modes in
-// coalesce and inverses), and an Error elsewhere that says what must be known.
+// The algebra treats a device value as CuTe treats a value that is not static: a condition on the value is
+// assumed to hold if CuTe assumes it (tiles divide, strides are positive), is skipped if CuTe skips it (modes
+// in coalesce and inverses), and otherwise throws an Error that says what must be known.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
@@ -15,17 +15,17 @@
 
 namespace ptxbuilder {
 
-// Device values are unsigned: with the results of all operations they stay below 2^32, or wrap, so that a
-// known negative stride still counts backwards. A u32 that is a constant is known.
+// Device values are unsigned: the results of all operations with them stay below 2^32 or wrap, so that a
+// known negative stride still counts backwards. A u32 that holds a constant counts as known.
 class Index {
  public:
   template <detail::HostInteger T>
   Index(T value) : known_(check(value)) {}  // NOLINT: host integers are known
   Index(u32 value);                         // NOLINT: device values are indices
 
-  // The host integer, if it is one.
+  // Returns the host integer, if the value is known.
   std::optional<int64_t> known() const { return known_; }
-  // The integer as a device value. Throws Error for a host integer out of 32 bits.
+  // Returns the integer as a device value. Throws Error for a host integer that does not fit 32 bits.
   u32 value(Where where = Where::here()) const;
 
  private:
@@ -38,7 +38,7 @@ class Index {
 
   detail::Region region_;
   std::optional<int64_t> known_;
-  std::optional<u32> device_;  // if not known
+  std::optional<u32> device_;  // set if the integer is not known
 };
 
 template <>
@@ -57,13 +57,13 @@ struct LayoutInteger<Index> {
   static std::string text(const Index& a) { return a.known() ? std::to_string(*a.known()) : "?"; }
 };
 
-// The layout algebra on integers that only the device may know.
+// The layout algebra for integers that may be known only on the device.
 using DeviceTuple = BasicTuple<Index>;
 using DeviceLayout = BasicLayout<Index>;
 using DeviceTiler = BasicTiler<Index>;
 using DeviceComposedLayout = BasicComposedLayout<Index>;
 
-// A layout of the host's, to be mixed with device values.
+// Converts a layout of host integers, so that it can be combined with device values.
 DeviceTuple to_device(const IntTuple& tuple);
 DeviceLayout to_device(const Layout& layout);
 

@@ -1,16 +1,16 @@
-// Instructions of PTX as typed calls, by their mnemonics in the manual's words, as `ptxb isa` lists them.
-// C++ checks the operands as it does those of the calls by name (instructions.h).
+// PTX instructions as typed calls, named with the mnemonics of the manual, as `ptxb isa` lists them. C++
+// checks the operands in the same way as for calls by name (instructions.h).
 //
 //   f32 y = instruction<"tanh.approx.f32">(x);
 //   auto [low, high] = instruction<"ld.global.v2.f32">(address);
 //   instruction<"st.global.b8">.when(lane == 0u)(address, byte);
 //
-// Where several have one mnemonic, a word after a space distinguishes one from the others:
+// If several instructions have the same mnemonic, a word after a space distinguishes them:
 //
 //   u64 state = instruction<"mbarrier.arrive.shared::cta.b64 count">(bar, 2);
 //
-// `ptxb isa --find TEXT` finds the word, and `ptxb isa "KEY"` shows operands, floors and an example. A header
-// of its own: looking up each instruction takes the compiler some 20 ms.
+// `ptxb isa --find TEXT` finds the word, and `ptxb isa "KEY"` shows operands, minimum targets and an example.
+// This header is separate because looking up each instruction takes the compiler some 20 ms.
 #pragma once
 
 #include "ptxbuilder/ir/instructions.h"

@@ -1,6 +1,6 @@
-// Every row as a typed call, whose operands C++ checks: count, class, direction and length of lists. A row of
-// isa/names.def is called by its name, one of a family (isa/families.def) by name and form. instruction.h has
-// calls of all other instructions of PTX.
+// Every row as a typed call. C++ checks class, number and direction of its operands, and the length of lists.
+// A row of isa/names.def is called by its name, a member of a family (isa/families.def) by name and form.
+// instruction.h offers calls of all other PTX instructions.
 //
 //   pred done = mbarrier_try_wait_parity(bar, parity);
 //   mbarrier_arrive.when(lane == 0u)(bar);
@@ -32,7 +32,7 @@ PTXBUILDER_FORM_TYPES(PTXBUILDER_USE)
 
 namespace detail {
 
-// An immediate is a host integer, and not a number that would have to be rounded to one.
+// An immediate is a host integer; a floating-point number, which would have to be rounded, is refused.
 class Immediate {
  public:
   template <class I>
@@ -44,7 +44,7 @@ class Immediate {
   int64_t value_;
 };
 
-// The device type that C++ sees for an operand's class.
+// The device type that C++ uses for an operand's class.
 template <Class cls>
 struct TypeOf;
 #define PTXBUILDER_TYPE(Cls, Type) \
@@ -79,7 +79,7 @@ PTXBUILDER_TYPE(b128, b128)
 PTXBUILDER_TYPE(imm, Immediate)
 #undef PTXBUILDER_TYPE
 
-// The registers that fill a list: as many values as it has, or named registers.
+// The registers that fill a list: the same number of values, or named registers.
 template <class T, size_t length>
 class ListOf {
  public:
@@ -96,7 +96,7 @@ class ListOf {
   Argument filling_;
 };
 
-// Named registers for a list that is read and written. Values in braces never turn into them.
+// Named registers for a list that is read and written. Values in braces never convert to this type.
 class NamedList {
  public:
   template <std::same_as<Registers> R>
@@ -107,19 +107,19 @@ class NamedList {
   Registers registers_;
 };
 
-// This decides how C++ sees an operand. `length` is 0 if it is no list.
+// Determines the C++ type of an operand. `length` is 0 if the operand is not a list.
 struct Slot {
   Class cls;
   isa::Access access;
   size_t length;
 };
 
-// This says whether a call may be given named registers for the operand in place of values, and then does not
-// yield it.
+// Returns whether a call accepts named registers for the operand instead of values; the call then does not
+// return that operand.
 constexpr bool is_accumulator(const isa::Operand& o) { return o.list && o.reads() && o.writes(); }
 
-// This says whether the operand is among the inputs of a call or, if `written`, among its results.
-// Accumulators are values, or all are `named` registers.
+// Returns whether the operand is among the inputs of a call or, if `written`, among its results. Accumulators
+// are values or, if `named`, all of them are registers with names.
 constexpr bool is_among(const isa::Operand& o, bool written, bool named) {
   return written ? o.writes() && !(named && is_accumulator(o)) : o.reads();
 }
@@ -168,7 +168,7 @@ Argument argument(const T& input) {
     return input;
 }
 
-// The next of the results as a value or, for an array, as many as it holds.
+// Returns the next result as a value or, for an array, the next results up to its length.
 template <class T>
 T next_result(const Value*& next) {
   if constexpr (requires { std::tuple_size<T>::value; }) {
@@ -181,7 +181,7 @@ T next_result(const Value*& next) {
   }
 }
 
-// A guard leaves what is written alone undefined where it is false.
+// If a guard is false, operands that are only written are undefined.
 constexpr bool can_be_guarded(const isa::Row& row) {
   for (const isa::Operand& o : row.operands)
     if (!o.reads()) return false;
@@ -202,7 +202,7 @@ struct Call<row, named, std::index_sequence<in...>, std::index_sequence<out...>>
       return std::tuple<OutputOf<row, named, out>...>{next_result<OutputOf<row, named, out>>(next)...};
   }
 
-  // The same call under a predicate: a thread whose `guard` is false does nothing.
+  // The same call with a predicate: a thread whose `guard` is false does nothing.
   struct Guarded {
     pred guard;
     auto operator()(InputOf<row, named, in>... inputs, Where where = Where::here()) const {
@@ -227,7 +227,7 @@ template <const isa::Row& row, bool named>
 using CallWith = Call<row, named, std::make_index_sequence<count_operands(row, false, named)>,
                       std::make_index_sequence<count_operands(row, true, named)>>;
 
-// A row with accumulators, which takes them either way.
+// A row with accumulators, which are passed either as values or as named registers.
 template <const isa::Row& row>
 struct AccumulatingCall : CallWith<row, false>, CallWith<row, true> {
   using CallWith<row, false>::operator();
@@ -255,21 +255,21 @@ using CallOf = std::conditional_t<has_accumulators(row), AccumulatingCall<row>, 
 }  // namespace detail
 
 #define PTXBUILDER_CALL(name) inline constexpr detail::CallOf<isa::rows_def::name> name{};
-// The rows with short names as typed calls: isa/names.def has their syntax and operands.
+// The rows with short names as typed calls: isa/names.def lists their syntax and operands.
 PTXBUILDER_SHORT_NAMES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// The families of isa/families.def, which says what each does and which operands it has.
+// The families of isa/families.def, which says what each family does and which operands it takes.
 #define PTXBUILDER_CALL(name, Form) \
   template <Form form>              \
   inline constexpr detail::CallOf<isa::name<form>()> name{};
 PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
 #undef PTXBUILDER_CALL
 
-// A row of the author's own, by a line as isa/manual has them for the library's: declares its typed
-// call `name`, and the row itself as `name_row`. `targets` is its least target, or several with `+` between
-// them: sm_90a+sm_100f. What is pure is dropped where nobody reads its result. compile/certify.h asks ptxas
-// whether syntax and floor are right.
+// Declares a row of the author's own, written like a line of isa/manual: defines its typed call `name`, and
+// the row itself as `name_row`. `targets` is its lowest target, or several joined with `+`: sm_90a+sm_100f. A
+// row marked pure is dropped if nobody reads its result. compile/certify.h asks ptxas whether syntax and
+// minimum target are right.
 //
 //   PTXBUILDER_ROW(brev, "brev.b32 {d:=u32}, {a:u32};", pure, 63, sm_75)
 //   u32 reversed = brev(x);
@@ -282,28 +282,28 @@ PTXBUILDER_FAMILIES(PTXBUILDER_CALL)
                 "or what it writes is {name:=class}");                                                    \
   inline constexpr ::ptxbuilder::detail::CallOf<name##_row> name{};
 
-// Text of the author's own, with the holes of isa/row.h bound by name; {name} mentions an operand once more.
-// A hole that writes or reads and writes is bound to a Var, one that reads to a value or, for an immediate,
-// to a host integer; a list, as f32x4, to as many in braces or in a vector or array. Several statements may
-// stand in braces.
+// Text of the author's own, whose holes (isa/row.h) are bound by name; {name} mentions an operand again. A
+// hole that is written, or read and written, is bound to a Var; a hole that is read is bound to a value or,
+// for an immediate, to a host integer; a list such as f32x4 is bound to four operands in braces, or in a
+// vector or array. The text may contain several statements in braces.
 //
 //   Var<u32> old(0u);
 //   ptx("atom.shared.add.u32 {old:=u32}, [{at:smem}], {n:u32};", {{"old", old}, {"at", at}, {"n", u32(1)}});
 //   std::vector<Var<f32>> d = ...;  // 4 of them
 //   ptx("ld.global.v4.f32 {d:=f32x4}, [{at:gmem}];", {{"d", d}, {"at", address}});
 //
-// Always kept in place, as an instruction with side effects. Throws Error that names the hole: unbound,
-// unknown, of another class or number, or not writable.
+// The instruction always keeps its place, like any instruction with side effects. Throws Error that names a
+// hole that is unbound, unknown, of another class or number, or not writable.
 class PtxBinding;
 void ptx(std::string_view text, std::initializer_list<PtxBinding> bindings, Where where = Where::here());
 
 template <class T>
 class Var;
 
-// A register that a hole is bound to: a value, or a Var.
+// A register that is bound to a hole: a value, or a Var.
 class PtxRegister {
  public:
-  // Any value or Var of a class of registers may stand here.
+  // Any value or Var of a register class is accepted here.
   template <class T>
   requires std::derived_from<T, Value> && requires { T::cls; }
   PtxRegister(T value) : cls_(T::cls), value_(value.handle()) {}  // NOLINT
@@ -318,7 +318,7 @@ class PtxRegister {
   llvm::Value *value_ = nullptr, *variable_ = nullptr;  // one of them
 };
 
-// A hole of the text, by its name, and what fills it.
+// A hole of the text, identified by its name, and the registers or integer that fill it.
 class PtxBinding {
  public:
   PtxBinding(std::string_view hole, PtxRegister one) : hole_(hole), registers_{one} {}

@@ -8,27 +8,27 @@
 
 namespace ptxbuilder {
 
-// Where none is stated, the search begins at sm_90: LLVM chooses other instructions below, such as several in
-// place of one for bf16, and a cubin for a lower GPU does not run on Hopper.
+// If no target is stated, the search begins at sm_90: for lower targets LLVM chooses other instructions, such
+// as several instead of one for bf16, and a cubin for a lower GPU does not run on Hopper.
 class KernelTarget {
  public:
-  // Empty where none is stated. Of the targets that have all instructions, those that are `advised` come
-  // first.
+  // `stated` is empty if no target is stated. Among the targets that support all instructions, the `advised`
+  // ones are preferred.
   explicit KernelTarget(std::string_view stated, isa::Targets advised = isa::Targets::all());
 
   const isa::Target* operator->() const { return target_; }
 
-  // Throws Error that names the lowest target that has the instruction, where the stated one lacks it, and
-  // where no target has it together with what the kernel has so far. Where one of those that ptxas advises
-  // for the `mnemonic` will do, the target is one.
+  // Throws Error that names the lowest target that supports the instruction, if the stated target does not
+  // support it, or if no target supports it together with the instructions so far. If a target that ptxas
+  // advises for the `mnemonic` is possible, that target is chosen.
   void require(isa::Targets targets, std::string_view instruction, std::string_view mnemonic);
 
  private:
   bool is_stated_;
-  isa::Targets left_ = isa::Sm::sm_90;  // where none is stated, those that have all instructions so far
+  isa::Targets left_ = isa::Sm::sm_90;  // if no target is stated: those that support all instructions so far
   isa::Targets advised_;
   const isa::Target* target_;
-  std::string narrowed_by_ = "the kernel";  // the last instruction that took some of them away
+  std::string narrowed_by_ = "the kernel";  // the last instruction that removed some targets
   Where narrowed_at_;
 };
 

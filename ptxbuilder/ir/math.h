@@ -1,27 +1,27 @@
-// Functions of f32 values on the device, each exact, or approximate as the hardware's own instruction is.
+// Functions of f32 values on the device, each either exact, or as approximate as the hardware instruction.
 #pragma once
 
 #include "ptxbuilder/ir/value.h"
 
 namespace ptxbuilder {
 
-// `yes` takes one instruction of the special function unit (PTX ISA, ex2.approx and its kin), or two, which
-// may flush subnormals to zero. `no` is for results within 2 units in the last place of the true value, of
-// tanh and erf within 4.
+// `yes` uses one instruction of the special function unit (PTX ISA, ex2.approx and similar), or two, which
+// may flush subnormals to zero. `no` returns results within 2 units in the last place of the true value, or
+// within 4 for tanh and erf.
 enum class Approx : bool { no, yes };
 
-// The exponential functions and logarithms, of base e and of base 2.
+// The exponential functions and logarithms to base e and base 2.
 f32 exp(f32 x, Approx approx = Approx::no);
 f32 exp2(f32 x, Approx approx = Approx::no);
 f32 log(f32 x, Approx approx = Approx::no);
 f32 log2(f32 x, Approx approx = Approx::no);
-// Exact for |x| up to 2^40; approximate with an absolute error that grows outside -pi to pi.
+// Exact for |x| up to 2^40; the approximate functions have an absolute error that grows outside -pi to pi.
 f32 sin(f32 x, Approx approx = Approx::no);
 f32 cos(f32 x, Approx approx = Approx::no);
 f32 tanh(f32 x, Approx approx = Approx::no);
 f32 rsqrt(f32 x, Approx approx = Approx::no);
 f32 sqrt(f32 x, Approx approx = Approx::no);  // exact: rounded to nearest even
-f32 erf(f32 x, Approx approx = Approx::no);   // one formula for both, with different exponentials
+f32 erf(f32 x, Approx approx = Approx::no);   // both accuracies use one formula, with different exponentials
 f32 abs(f32 x);
 
 }  // namespace ptxbuilder

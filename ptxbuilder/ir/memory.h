@@ -1,5 +1,5 @@
-// Plain loads and stores through typed pointers, and printing. They are LLVM's own, so addresses fold and
-// loads merge.
+// Plain loads and stores through typed pointers, and printing. They use LLVM's loads and stores, so that
+// addresses fold and loads merge.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ void store(llvm::Value* address, std::span<const Value> values);
 template <class T>
 class Element {
  public:
-  using Operand = T;  // of += and its kin
+  using Operand = T;  // of += and the other compound assignments
 
   Element(llvm::Value* address, Where where) : address_(address), where_(where) {}
   Element(const Element&) = delete;
 
-  operator T() && { return read(); }  // NOLINT: reads as its value
+  operator T() && { return read(); }  // NOLINT: converts to its value
   T value() && { return read(); }
   void operator=(T value) && {
     AtLine line(where_);
@@ -33,7 +33,7 @@ class Element {
   }
   void operator=(Element&& other) && { std::move(*this) = other.read(); }
 
-  operator T() const& { return kept(); }  // NOLINT: says why it is none
+  operator T() const& { return kept(); }  // NOLINT: its error explains why this does not compile
   T value() const& { return kept(); }
   void operator=(const Element&) && { kept(); }
 
@@ -52,8 +52,8 @@ class Element {
   Where where_;
 };
 
-// A pointer to elements of T in the state space of Address, gmem or smem. Indices count elements. They are
-// host integers, u32, or u64 in global memory, also as a Var or an element.
+// A pointer to elements of T in the state space of Address, gmem or smem. Indices count elements. An index is
+// a host integer, a u32 or, in global memory, a u64; a Var or an element in memory is accepted too.
 template <class T, class Address>
 class Pointer : public Value {
  public:
@@ -65,7 +65,7 @@ class Pointer : public Value {
 
   operator Address() const { return Address(handle()); }  // NOLINT: forgets the element type
 
-  // An index of elements, with the line that gave it.
+  // An index in elements, with the caller's line.
   struct Index {
     Value value;
     Where where;
@@ -108,7 +108,7 @@ using gptr = Pointer<T, gmem>;
 template <class T>
 using sptr = Pointer<T, smem>;
 
-// `count` consecutive elements in one access; the address is a multiple of the access' size.
+// Loads `count` consecutive elements in one access; the address must be a multiple of the access size.
 template <int count, class T, class Address>
 std::array<T, count> load(Pointer<T, Address> from, Where where = Where::here()) {
   static_assert(std::has_single_bit(static_cast<unsigned>(count)), "1, 2, 4, ... elements in one access");
@@ -128,9 +128,9 @@ void store(Pointer<T, Address> to, const std::array<T, count>& values, Where whe
   detail::store(to.handle(), std::vector<Value>(values.begin(), values.end()));
 }
 
-// CUDA's device printf: `format` as in C, with %u %d %llu %lld %f %c %p matching the values, at most 32 of
-// them. The driver shows the text when the host synchronizes. Uses a little stack, which it waives. Not for
-// kernels with wgmma: an extern call serializes them (ptxas advisory C7510).
+// CUDA's device printf: `format` is written like in C, with %u %d %llu %lld %f %c %p matching the values, at
+// most 32 of them. The driver shows the text when the host synchronizes. Uses a little stack, and waives that
+// advisory. Do not use it in kernels with wgmma: an extern call serializes wgmmas (ptxas advisory C7510).
 void print(std::string_view format, std::initializer_list<Value> values = {}, Where where = Where::here());
 
 }  // namespace ptxbuilder

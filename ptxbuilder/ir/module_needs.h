@@ -1,4 +1,4 @@
-// Collects what the rows of a module need, which is known before the target that it is compiled for.
+// Collects the requirements of a module's rows, which are known before the target is chosen.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class Module;
 
 namespace ptxbuilder {
 
-// Ten times a .version, and the targets that have all rows. The module's flags hold it (see emit() in
+// Ten times a .version, and the targets that support all rows. The module's flags store these (see emit() in
 // llvm.h).
 struct Needs {
   int ptx_version = 0;
@@ -23,17 +23,17 @@ Needs needs_of(const llvm::Module& module);
 Needs needs_of_asm(const llvm::Module& module);
 void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 
-// Gives " at k.py:12" where debug information has the line, else "".
+// Returns " at k.py:12" if debug information holds the line, else "".
 std::string line_of(const llvm::Instruction& instruction);
 
-// Notes with an instruction which row it is, and finds the first that a target lacks, a row or inline asm: ";
-// wgmma_fence in 'k' at k.py:12 needs sm_90a", with the line where debug information has it. Empty where
-// there is none.
+// note_row() marks an instruction with its row. first_that_lacks() returns the first row or inline asm that a
+// target does not support: "; wgmma_fence in 'k' at k.py:12 needs sm_90a", with the line if debug information
+// holds it, and "" if the target supports all of them.
 void note_row(llvm::Instruction& instruction, const isa::Row& row);
 std::string first_that_lacks(const llvm::Module& module, isa::Sm target);
 
-// The target that the target-cpu of the module's functions names; empty where none does. Throws Error where
-// two differ.
+// Returns the target that the module's functions name in target-cpu; empty if no function names one. Throws
+// Error if two functions name different targets.
 std::string target_cpu(const llvm::Module& module);
 
 }  // namespace ptxbuilder

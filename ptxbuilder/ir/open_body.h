@@ -1,4 +1,4 @@
-// The bodies of branches, loops and roles that are being emitted on this thread, from the innermost outwards.
+// The bodies of branches, loops and roles that are being emitted on this thread, from innermost to outermost.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::detail {
 
-// Begins a body, as "if_" of the line `where`, and ends it. `threads` are those that `conditions` let in,
-// which are those of a branch or the bounds of a loop.
+// Begins and ends a body, such as "if_" at the line `where`. `threads` are the threads that enter under
+// `conditions`, which are the conditions of a branch or the bounds of a loop.
 class OpenBody {
  public:
   OpenBody(std::string_view construct, Where where, const ThreadSet& threads = ThreadSet::all(),
@@ -20,7 +20,7 @@ class OpenBody {
   static const OpenBody* innermost();
   const OpenBody* outer() const { return outer_; }
   uint32_t number() const { return number_; }
-  // Returns the threads that may come in, which those outside have let in too.
+  // Returns the threads that may enter, which all enclosing bodies admit too.
   const ThreadSet& threads() const { return threads_; }
   const std::vector<const llvm::Value*>& conditions() const { return conditions_; }
   std::string describe() const;  // "elect at gemm.cpp:41"
@@ -36,12 +36,12 @@ class OpenBody {
   std::vector<const llvm::Value*> conditions_;
 };
 
-// A condition in a loop that lets in whole warpgroups, by what comes before it, and an operation that counts
-// on that.
+// A condition in a loop that admits whole warpgroups, judging from the code before it, and an operation that
+// relies on this.
 struct Judgement {
   const llvm::Value* condition;
   Where where;
-  std::string otherwise;  // what is said if it does not
+  std::string otherwise;  // the error text if the condition does not
 };
 
 // Judges those of a loop that ends again: a later line of it may have set what they depend on. Throws Error.
@@ -69,11 +69,11 @@ class OutsideOfBodies {
 };
 
 uint32_t new_kernel_number();
-// Goes on in a kernel, where its innermost body is open, if one is.
+// Continues in a kernel, in its innermost open body if there is one.
 void enter(const OpenBody* innermost, uint32_t kernel);
 
-// Returns the text of the error about a value that is used outside of its body. `made` is its line, if one
-// is known.
+// Returns the text of the error about a value that is used outside of its body. `made` is the line where the
+// value was made, if known.
 std::string used_outside(std::string_view kernel, Where made);
 
 }  // namespace ptxbuilder::detail

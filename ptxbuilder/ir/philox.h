@@ -1,6 +1,6 @@
-// Random numbers by counters: Philox of Salmon, Moraes, Dror and Shaw (Parallel random numbers: as easy as
-// 1, 2, 3; 2011). The same functions are of a kernel's values and of the host's integers, so that a host
-// knows what a kernel draws.
+// Counter-based random numbers: Philox by Salmon, Moraes, Dror and Shaw (Parallel random numbers: as easy as
+// 1, 2, 3; 2011). The same functions exist for a kernel's values and for host integers, so that a host knows
+// which numbers a kernel draws.
 //
 //   const std::array<u32, 4> words = philox4x32({i, j, 0, 0}, {seed_low, seed_high});
 #pragma once
@@ -28,7 +28,7 @@ inline WordProduct<u32> word_product(u32 a, uint32_t b) {
 }
 
 constexpr int kPhiloxRounds = 10;  // the authors' choice, which leaves a margin
-// Two odd numbers that are added to the keys at each round: of the golden ratio, and of sqrt(3) - 1.
+// Two odd numbers that are added to the keys in each round, derived from the golden ratio and sqrt(3) - 1.
 constexpr std::array<uint32_t, 2> kPhiloxWeyl = {0x9e3779b9, 0xbb67ae85};
 
 }  // namespace detail
