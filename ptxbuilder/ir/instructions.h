@@ -6,9 +6,9 @@
 //   mbarrier_arrive.when(lane == 0u)(bar);
 //   std::array<u32, 4> fragment = ldmatrix<MatrixForm{.matrices = 4}>(address);
 //
-// A list is a std::array, or as many values in braces. One that is read may be named registers instead; one
-// that is read and written, as wgmma's accumulators, is then no result. Accumulators are written ahead of
-// wgmma_fence(), but constants where they are used: d below does not begin as a constant.
+// A list is a std::array, or the same number of values in braces. A list that is read may be named registers
+// instead; a list that is read and written, such as wgmma's accumulators, is then not a result. Accumulators
+// are written before wgmma_fence(), constants where they are used: below, d does not begin as a constant.
 //
 //   constexpr WgmmaForm form = {.d = DType::f32, .a = DType::bf16, .b = DType::bf16, .n = 8};
 //   d = wgmma_mma_async<form>(d, a, b, pred(true), 1, 1, 0, 0);  // d is a std::array<f32, 4>

@@ -1,4 +1,4 @@
-// The target of a kernel in the making: the author's, or the lowest that has all of its instructions.
+// The target of a kernel: the author's target, or the lowest target that supports all of its instructions.
 #pragma once
 
 #include <string>

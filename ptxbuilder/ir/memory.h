@@ -15,8 +15,8 @@ llvm::Value* element(llvm::Value* vector, int i);
 void store(llvm::Value* address, std::span<const Value> values);
 }  // namespace detail
 
-// Represents the element that a pointer points to: reads as its value, writes when assigned. It is for the
-// expression that makes it: kept by `auto`, it would read what is written later, so that it does not compile.
+// Represents the element that a pointer points to: converts to its value, and is written when assigned. It
+// does not compile if kept with `auto`, because it would then read values that are written later.
 template <class T>
 class Element {
  public:
@@ -93,7 +93,7 @@ class Pointer : public Value {
   Element<T> operator[](Index i) const {
     return {detail::element_address(handle(), T::dtype, i.value.handle()), i.where};
   }
-  // A template, so that a pointer that forgets its type, and counts bytes, does not match as well.
+  // As a template, this does not also match a pointer that converts to its Address and then counts bytes.
   template <class I>
   requires std::convertible_to<I, Index>
   friend Pointer operator+(Pointer p, I&& elements) {

@@ -19,7 +19,7 @@ struct Needs {
   isa::Targets targets = isa::Targets::all();
 };
 Needs needs_of(const llvm::Module& module);
-// Gives the same of the instructions in inline asm that is no row's, as far as the manual has them.
+// Returns the same for inline asm that is not made from a row, as far as the manual lists its instructions.
 Needs needs_of_asm(const llvm::Module& module);
 void require(llvm::Module& module, int ptx_version, isa::Targets targets);
 

@@ -44,7 +44,7 @@ struct Judgement {
   std::string otherwise;  // the error text if the condition does not
 };
 
-// Judges those of a loop that ends again: a later line of it may have set what they depend on. Throws Error.
+// Checks a loop's conditions when it ends: a later line may have set what they depend on. Throws Error.
 class LoopJudgements {
  public:
   explicit LoopJudgements(Builder::State& kernel);
@@ -57,7 +57,7 @@ class LoopJudgements {
   size_t first_;
 };
 
-// As long as this lives, what is made belongs to no body of the kernel `number`: it is emitted at its top.
+// While this object lives, new code belongs to no body of the kernel `number`: it is emitted at its top.
 class OutsideOfBodies {
  public:
   explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}

@@ -1,7 +1,7 @@
 // Remembers the body of a branch, a loop or a role that an object of the kernel belongs to. C++ runs such a
 // body once, while the kernel is built; on the device it runs in some threads, never, or many times. So a
-// value is not a variable: what is assigned in a body to a value from outside would hold for every thread and
-// every round, and what is made in a body is not there after it. Both are errors here, and Var is the cure.
+// value is not a variable: a value from outside that is assigned in a body would change for every thread and
+// every iteration, and a value that is made in a body does not exist after it. Both are errors here; use Var.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@ class Value;
 
 namespace ptxbuilder::detail {
 
-// The number of the innermost body that is being emitted on this thread; outside of all, that of the kernel.
+// The number of the innermost body that is being emitted on this thread; outside of all bodies, the kernel's.
 inline constinit thread_local uint32_t open_body = 0;
 
-// The body in which an object was made, or to which it was copied. It is the first member of whatever holds
-// values, so that an assignment is refused before it has changed anything. What C++ does with values on the
-// host stays possible, in one body: sums in a host loop, std::swap, std::optional, vectors.
+// The body in which an object was made, or to which it was copied. It is the first member of every class that
+// holds values, so that an assignment is refused before it has changed anything. C++ can still handle values
+// on the host within one body: sums in a host loop, std::swap, std::optional, vectors.
 class Region {
  public:
   Region() noexcept : body_(open_body) {}
-  // A copy belongs to the body that makes it, but one of an object whose body has ended is no better.
+  // A copy belongs to the body that makes it, but a copy of an object whose body has ended stays invalid.
   Region(const Region& other) noexcept : body_(other.copied()) {}
-  // A moved object, as in a vector that grows, stays where it belongs.
+  // A moved object, such as an element of a vector that grows, stays in its body.
   Region(Region&& other) noexcept : body_(other.body()) { other.body_ |= kMoved; }
-  // Throws Error in a body that has begun since the object was made. An object whose body has ended, or whose
-  // kernel is another one, as in a container that outlives it, begins anew.
+  // Throws Error in a body that has begun since the object was made. An object whose body has ended, or that
+  // belongs to another kernel, such as in a container that outlives its kernel, starts anew.
   Region& operator=(const Region& other) {
     if (body_ != open_body || other.body_ != open_body) assign(other);
     return *this;
   }
-  // A container that replaces a value from outside in a body, as a vector does that takes another's memory,
-  // destroys it there. The kernel cannot be finished then: a destructor throws nothing.
+  // A container that replaces a value from outside in a body destroys the value there, for example a vector
+  // that takes another vector's memory. The kernel then cannot be finished, since a destructor cannot throw.
   ~Region() {
     if (body_ != open_body) destroy();
   }
@@ -41,16 +41,16 @@ class Region {
   bool is_open() const noexcept {
     return body() == open_body || (body_ & kKernel) != 0 || is_being_emitted(body());
   }
-  // Throws Error where the body has ended: the value has no meaning any more.
+  // Throws Error if the body has ended: the value is then meaningless.
   void check_readable(const llvm::Value* handle) const {
     if (!is_open()) has_ended(handle);
   }
-  // Does the same for a variable, which only the threads and rounds of the body have initialised.
+  // Does the same for a variable, which only the threads and iterations of the body have initialised.
   void check_variable() const {
     if (!is_open()) variable_has_ended();
   }
 
-  // The number of what is outside of all bodies of a kernel has this bit.
+  // The number that stands for the code outside of all bodies of a kernel has this bit set.
   static constexpr uint32_t kKernel = uint32_t{1} << 31;
 
  private:
@@ -67,19 +67,19 @@ class Region {
   uint32_t body_;
 };
 
-// Throws Error where a variable was moved from.
+// Throws Error if a variable was moved from.
 [[noreturn]] void variable_was_moved();
 
-// Throws Error where some threads of a warpgroup are, or may be, left out of the innermost body: `operation`
-// is for all 128 of them.
+// Throws Error if some threads of a warpgroup do not, or might not, enter the innermost body: `operation`
+// needs all 128 of them.
 void check_whole_warpgroups(std::string_view operation);
-// Does the same where some of the CTA's `threads` are left out.
+// Does the same if some of the CTA's `threads` do not enter.
 void check_all_threads(std::string_view operation, int threads);
-// Throws Error where more than one of the CTA's `threads` come for certain: `operation` is for one.
+// Throws Error if more than one of the CTA's `threads` certainly enters: `operation` is for one thread.
 void check_one_thread(std::string_view operation, int threads,
                       std::string_view advice = "call it in elect()");
-// Throws Error where lanes of a warp come into the innermost body without the others, or nobody does:
-// `operation` elects one of 32, in a warp that comes as a whole.
+// Throws Error if lanes of a warp enter the innermost body without the others, or if no thread enters:
+// `operation` elects one of 32 lanes, in a warp that enters as a whole.
 void check_whole_warps(std::string_view operation);
 
 }  // namespace ptxbuilder::detail

@@ -23,16 +23,16 @@ struct Builder::State {
   State(llvm::Function& function, const BuilderOptions& options, Where where);
   ~State();
 
-  // This says whether the function is a front end's, which has a module and an IRBuilder of its own.
+  // Returns whether the function belongs to a front end, which has a module and an IRBuilder of its own.
   bool is_hosted() const { return !own_module; }
 
-  // Where the Builder is, as its thread's list of kernels in the making knows it; null when the kernel is
-  // finished or gone, which may be on another thread.
+  // The location of the Builder, as stored in its thread's list of kernels under construction; null when the
+  // kernel is finished or destroyed, which may happen on another thread.
   using Open = std::atomic<Builder*>;
 
   void create_function();
-  // Gives the function's parameters what their declarations ask for: a tensor map and a struct lie in the
-  // parameter space, in place.
+  // Gives the function's parameters the attributes of their declarations: a tensor map and a struct stay in
+  // the parameter space.
   void set_parameter_attributes();
   void finish();
   // Checks of a front end's function, in ir/hosted.cpp. They throw Error unless its parameters are the
@@ -44,13 +44,13 @@ struct Builder::State {
     if (!function) create_function();
     return function;
   }
-  // Appends what the kernel computes with: the parameter, or a struct's fields.
+  // Appends the values that the kernel uses: the parameter, or a struct's fields.
   void append_parameter(const Parameter& p, llvm::Value* given, std::vector<Value>& values);
   void set_line(Where where);
   void require(int ptx_version, isa::Targets targets, std::string_view instruction,
                std::string_view mnemonic = {});
   llvm::BasicBlock* new_block(const char* name);
-  // The open line or, for operators, which know none, the last that was open.
+  // The open line or, for operators, which have no line, the last line that was open.
   Where nearest_line() const { return callers::open_line ? callers::open_line : line; }
   Where where_of(const llvm::Instruction& instruction) const;
   void check_dominance(const llvm::DominatorTree& tree) const;
@@ -62,14 +62,14 @@ struct Builder::State {
   llvm::IRBuilder<> ir;
   llvm::Function* function = nullptr;
   bool is_kernel = true;  // and not a device function
-  // Declarations and variables stand before it, at the top of the function.
+  // Declarations and variables are placed before this instruction, at the top of the function.
   llvm::Instruction* entry_end = nullptr;
-  const uint32_t number = detail::new_kernel_number();  // of what is outside of all bodies
+  const uint32_t number = detail::new_kernel_number();  // of the code outside of all bodies
   const detail::OpenBody* innermost = nullptr;
-  int loops = 0;  // that are open
+  int loops = 0;  // the number of open loops
   std::vector<detail::Judgement> judgements;
-  std::unordered_set<const llvm::Value*> varying;  // variables that a part of a warpgroup has set
-  std::unordered_set<const llvm::Value*> uniform;  // values that are the same in all of it
+  std::unordered_set<const llvm::Value*> varying;  // variables that only a part of a warpgroup has set
+  std::unordered_set<const llvm::Value*> uniform;  // values that are the same in a whole warpgroup
   llvm::GlobalVariable* shared = nullptr;
   std::vector<llvm::AllocaInst*> variables;
 
@@ -78,7 +78,7 @@ struct Builder::State {
   Signature signature;
   BarrierIds barrier_ids;
   std::vector<std::string> waivers;
-  uint32_t ctas_at_once = 1;  // that a multiprocessor is to hold
+  uint32_t ctas_at_once = 1;  // that a multiprocessor must hold
   std::vector<std::function<void()>> ends, checks;
   std::function<void(bool begins)> on_loop = [](bool) {};
   std::vector<std::function<void(When, const isa::Row&, std::span<const Argument>)>> on_instruction;
@@ -88,7 +88,7 @@ struct Builder::State {
   int register_files = 0;
   bool finished = false;
   bool is_inside = false;        // insert_at()
-  std::optional<Error> refusal;  // why the kernel can be no longer used or finished
+  std::optional<Error> refusal;  // why the kernel can no longer be used or finished
   std::shared_ptr<Open> open;
 
   // Line information
@@ -100,13 +100,13 @@ struct Builder::State {
   };
   std::map<std::string, File> files;
   Where begun, parameters_where;
-  std::vector<Parameter> own_parameters;                    // of the library, after the author's
-  std::unordered_map<const llvm::Value*, Where> constants;  // where host integers turned into them
+  std::vector<Parameter> own_parameters;                    // the library's, after the author's
+  std::unordered_map<const llvm::Value*, Where> constants;  // where host integers became constants
   Where line;
-  Where constant_line;  // of the last constant since, which is nearer to an assignment that knows none
+  Where constant_line;  // of the last constant, which is closer to an assignment without a line
 };
 
-// Makes a builder the current one of its thread, on whichever thread it is.
+// Makes a builder the current one of its thread, whichever thread runs this.
 class CurrentScope {
  public:
   explicit CurrentScope(Builder& builder);
@@ -117,13 +117,13 @@ class CurrentScope {
   std::shared_ptr<Builder::State::Open> open_;
 };
 
-// This makes the name of a kernel, and of what C calls a variable.
+// Returns whether a name is valid for a kernel: an identifier of C.
 bool is_identifier(std::string_view name);
 
-// Throws Error unless `ir` is where instructions can be added.
+// Throws Error unless instructions can be added at `ir`.
 void check_insertion_point(const llvm::IRBuilderBase& ir, std::string_view what);
 
-// The function that a value belongs to; null for constants and globals. A front end's function in errors.
+// Returns the function that a value belongs to; null for constants and globals. name_of() is for errors.
 const llvm::Function* function_of(const llvm::Value* value);
 std::string name_of(const llvm::Function* function);
 
@@ -131,18 +131,18 @@ std::string name_of(const llvm::Function* function);
 llvm::Type* type_of(Class cls, llvm::LLVMContext& context);
 llvm::Type* type_of(DType type, llvm::LLVMContext& context);
 
-// Throws Error unless the value was made by the kernel that is being built: LLVM would crash on a stranger's.
+// Throws Error unless the kernel under construction made the value: LLVM would crash on a foreign value.
 void check_is_ours(const Builder::State& state, llvm::Value* value);
 
-// "u32", "smem", "tensor map": a value's type in the author's words.
+// Returns "u32", "smem", "tensor map": a value's type as the author writes it.
 std::string describe(llvm::Type* type);
 
-// NVPTX's own, but for shared pointers of 32 bits. Code generation takes the module's layout: LLVM's option
-// for short pointers, which holds for a whole process, need not be set.
+// NVPTX's data layout, but with shared pointers of 32 bits. Code generation takes the layout from the module:
+// LLVM's option for short pointers, which applies to a whole process, is not needed.
 inline constexpr const char* kDataLayout =
     "e-p3:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64";
 
-// This is how a kernel says its threads and its cluster (NVPTX usage guide, "Kernel Metadata").
+// A kernel declares its threads and its cluster with these (NVPTX usage guide, "Kernel Metadata").
 inline constexpr const char *kThreadsAttribute = "nvvm.maxntid", *kClusterAttribute = "nvvm.cluster_dim";
 
 // NVPTX address spaces (NVPTX usage guide, "Address Spaces").

@@ -1,4 +1,4 @@
-// One of several tensor maps that are parameters, which the device chooses.
+// Selects on the device one of several tensor maps that are parameters.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,14 @@
 
 namespace ptxbuilder {
 
-// The map of a number: of each rank's tensor, for kernels that reach the memory of several, or of each of the
-// places where a tile may lie. Whatever takes a TensorMap takes it, and what that says of the map's recipe
-// holds for all. A number beyond the last is as good as the last. Throws Error where there is no map.
+// Selects a map by number: for example the tensor of each rank, in kernels that access the memory of several
+// ranks, or one of several places of a tile. The result can be used as any TensorMap, and checks of the map's
+// recipe apply to all maps. A number that is too large selects the last map. Throws Error without maps.
 TensorMap choose(u32 number, const std::vector<TensorMap>& maps, Where where = Where::here());
 
 namespace detail {
 
-// The maps that choose() has made this of, or itself.
+// Returns the maps that choose() selects from to make this map, or the map itself.
 std::vector<TensorMap> choices_of(TensorMap map);
 
 }  // namespace detail

@@ -5,7 +5,7 @@
 
 namespace ptxbuilder::detail {
 
-// Says so of a value, as of a sum over all threads: what it lets in, it lets in as a whole.
+// Marks a value as uniform, such as a sum over all threads: its conditions hold for a warpgroup as a whole.
 void same_in_warpgroup(Value value);
 
 }  // namespace ptxbuilder::detail

@@ -1,5 +1,5 @@
-// Typed device values: what a kernel computes with. Host ints and floats turn into constants where a device
-// value is wanted; nothing else converts by itself, so a wrong width or state space is a C++ compile error.
+// Typed device values, with which a kernel computes. Host ints and floats become constants where a device
+// value is expected; nothing else converts implicitly, so a wrong width or state space does not compile.
 #pragma once
 
 #include <concepts>
@@ -30,7 +30,7 @@ using isa::Class;
 class Value {
  public:
   explicit Value(llvm::Value* handle) : handle_(handle) {}
-  // Throws Error when the body that the value belongs to has ended.
+  // Throws Error if the value's body has ended.
   llvm::Value* handle() const {
     region_.check_readable(handle_);
     return handle_;
@@ -57,7 +57,7 @@ llvm::Value* bit_cast(Class to, llvm::Value* a);
 llvm::Value* select(llvm::Value* condition, llvm::Value* a, llvm::Value* b);
 llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
 llvm::Value* integer_constant(Class cls, uint64_t bits, Where where);
-// The handle itself. Throws Error unless its LLVM type is that of the class.
+// Returns the handle itself. Throws Error unless its LLVM type is the type of the class.
 llvm::Value* of_class(Class cls, llvm::Value* handle, Where where);
 llvm::Value* float_constant(Class cls, double value, Where where);
 llvm::Value* address_add(llvm::Value* address, llvm::Value* bytes);
@@ -67,21 +67,21 @@ llvm::Value* element_address(llvm::Value* base, DType element, llvm::Value* inde
 template <class T>
 inline constexpr bool always_false = false;
 
-// A cell reads by value() and is written by assignment, from an Operand or a result: a Var, an element in
-// memory.
+// A cell is read through value() and written through assignment, from an Operand or a result: it is a Var or
+// an element in memory.
 template <class C>
 using OperandOf = typename std::remove_cvref_t<C>::Operand;
 
-// One of another device type than Self.
+// A cell whose device type is not Self.
 template <class C, class Self>
 concept CellOfAnother = std::derived_from<OperandOf<C>, Value> && !std::same_as<OperandOf<C>, Self>;
 
 }  // namespace detail
 
-// A predicate register: what comparisons yield, and what if_, while_, select and .when() take. `a && b` and
-// `a || b` evaluate both sides, as `a & b` and `a | b` do, since C++ cannot make an overloaded operator stop
-// after the first: guard a load by if_, not by the left side. As of any expression, at most one side has an
-// effect.
+// A predicate register: comparisons return it, and if_, while_, select and .when() take it. `a && b` and `a
+// || b` evaluate both sides, like `a & b` and `a | b`, since C++ cannot make an overloaded operator stop
+// after the first side: guard a load with if_, not with the left side. As in any expression, at most one side
+// may have an effect.
 class pred : public Value {
  public:
   static constexpr Class cls = Class::pred;
@@ -113,7 +113,7 @@ class pred : public Value {
 
 namespace detail {
 
-// Gives a device type its operators, found by argument-dependent look-up. Integers wrap.
+// Gives a device type its operators, which argument-dependent lookup finds. Integers wrap around.
 template <class Self>
 struct Operators {
   friend Self operator+(Self a, Self b) { return combine(Arithmetic::add, a, b); }
@@ -121,7 +121,7 @@ struct Operators {
   friend Self operator*(Self a, Self b) { return combine(Arithmetic::mul, a, b); }
   friend Self operator/(Self a, Self b) { return combine(Arithmetic::div, a, b); }
   friend Self operator-(Self a) { return Self(negate(Self::cls, a.handle())); }
-  // These assign on the host, as in a sum that a host loop makes.
+  // These assign on the host, for example to sum up in a host loop.
   friend Self& operator+=(Self& a, Self b) { return a = a + b; }
   friend Self& operator-=(Self& a, Self b) { return a = a - b; }
   friend Self& operator*=(Self& a, Self b) { return a = a * b; }
@@ -167,10 +167,10 @@ concept HostInteger = std::integral<T> && !std::same_as<T, bool>;
 template <class T>
 concept HostNumber = HostInteger<T> || std::floating_point<T>;
 
-// A constant of a host integer that must fit Host, the host type of the device type's width and sign.
+// Returns a constant for a host integer that must fit Host, the host type of the same width and sign.
 template <class Host, HostInteger I>
 llvm::Value* checked_constant(Class cls, I value, Where where) {
-  // + makes an int of a char, which in_range does not take.
+  // Unary + converts a char to int, because in_range does not take a char.
   if (!std::in_range<Host>(+value)) constant_out_of_range(cls, std::to_string(value), where);
   return integer_constant(cls, static_cast<uint64_t>(static_cast<Host>(value)), where);
 }
@@ -197,8 +197,8 @@ llvm::Value* checked_constant(Class cls, I value, Where where) {
         : Name(std::forward<Cell>(cell).value()) {}                                                         \
   };
 
-// An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round as
-// those of C++.
+// An integer on the device. Arithmetic wraps around; `explicit` conversions truncate, extend or round like
+// the conversions of C++.
 PTXBUILDER_INTEGER(u16, uint16_t)
 PTXBUILDER_INTEGER(s16, int16_t)
 PTXBUILDER_INTEGER(u32, uint32_t)
@@ -263,8 +263,8 @@ class gmem : public Value {
   friend gmem operator+(gmem a, u64 bytes) { return gmem(detail::address_add(a.handle(), bytes.handle())); }
 };
 
-// A generic byte address (64 bits): an instruction without a state space finds out which memory it is in. One
-// of shared memory is made by cvta.shared.
+// A generic byte address (64 bits): an instruction without a state space determines from it which memory to
+// access. cvta.shared makes a generic address from a shared-memory address.
 class generic_address : public Value {
  public:
   static constexpr Class cls = Class::generic;
@@ -290,8 +290,8 @@ class constant_address : public Value {
       : Value(detail::of_class(cls, handle, where)) {}
 };
 
-// An address in tensor memory, 32 bits: the column in the low half, the lane in the high one (PTX ISA,
-// "Tensor Memory Addressing"). Made of what tcgen05.alloc has written.
+// An address in tensor memory, 32 bits: the column in the low half, the lane in the high half (PTX ISA,
+// "Tensor Memory Addressing"). It is made from the result of tcgen05.alloc.
 class tmem : public Value {
  public:
   static constexpr Class cls = Class::tmem;
@@ -302,7 +302,7 @@ class tmem : public Value {
   friend tmem operator+(tmem a, u32 columns) { return tmem(u32(a) + columns); }
 };
 
-// 128 bits that nothing computes with: what mov.b128, atom.cas.b128 and clusterlaunchcontrol take.
+// 128 bits without arithmetic: mov.b128, atom.cas.b128 and clusterlaunchcontrol take them.
 class b128 : public Value {
  public:
   static constexpr Class cls = Class::b128;
@@ -320,7 +320,7 @@ class TensorMap : public Value {
 
 namespace detail {
 
-// At the operand's line, where it knows one.
+// Uses the operand's line, if the operand has one.
 template <class C, class Result>
 void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
   if constexpr (requires { OperandOf<C>(result, operand.where); })
@@ -350,23 +350,23 @@ PTXBUILDER_ASSIGNMENT(<<)
 PTXBUILDER_ASSIGNMENT(>>)
 #undef PTXBUILDER_ASSIGNMENT
 
-// condition ? a : b, without a branch.
+// Returns condition ? a : b, without a branch.
 template <class T>
 requires std::derived_from<T, Value> T select(pred condition, T a, std::type_identity_t<T> b) {
   return T(detail::select(condition.handle(), a.handle(), b.handle()));
 }
 
-// a * b + c with one rounding.
+// Returns a * b + c, rounded once.
 inline f32 fma(f32 a, f32 b, f32 c) { return f32(detail::fma(a.handle(), b.handle(), c.handle())); }
 
-// The same bits as another type of the same width: bit_cast<u32>(x).
+// Returns the same bits as another type of the same width: bit_cast<u32>(x).
 template <class To, class From>
 To bit_cast(From from, Where where = Where::here()) {
   CallersLine line(where);
   return To(detail::bit_cast(To::cls, from.handle()));
 }
 
-// The least number of blocks of b that hold a. On u32, a + b - 1 must not wrap.
+// Returns the least number of blocks of b that hold a. For u32, a + b - 1 must not wrap around.
 inline u32 ceil_div(u32 a, u32 b) { return (a + (b - 1u)) / b; }
 
 }  // namespace ptxbuilder
