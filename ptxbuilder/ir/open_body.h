@@ -57,7 +57,7 @@ class LoopJudgements {
   size_t first_;
 };
 
-// While this object lives, new code belongs to no body of the kernel `number`: it is emitted at its top.
+// While this object lives, new values belong to no body of the kernel `number`; their code goes to its top.
 class OutsideOfBodies {
  public:
   explicit OutsideOfBodies(uint32_t number) : body_(std::exchange(open_body, number)) {}

@@ -117,7 +117,7 @@ class CurrentScope {
   std::shared_ptr<Builder::State::Open> open_;
 };
 
-// Returns whether a name is valid for a kernel: an identifier of C.
+// Returns whether a name is a C identifier, as the names of kernels and parameters must be.
 bool is_identifier(std::string_view name);
 
 // Throws Error unless instructions can be added at `ir`.

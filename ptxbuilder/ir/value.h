@@ -24,9 +24,9 @@ namespace ptxbuilder {
 
 using isa::Class;
 
-// An immutable value of the kernel being built on this thread. It belongs to the body of the branch, loop or
-// role in which the object was made. On the host it can be assigned to, as in a sum that a host loop makes,
-// but only in that body: elsewhere the assignment throws Error, and what changes on the device is a Var.
+// An immutable value of the kernel under construction on this thread. It belongs to the body of the branch,
+// loop or role in which the object was made. On the host it can be assigned, for example to add up in a loop,
+// but only in that body; elsewhere assignment throws Error. Use a Var for what changes on the device.
 class Value {
  public:
   explicit Value(llvm::Value* handle) : handle_(handle) {}
@@ -244,8 +244,8 @@ class smem : public Value {
   explicit operator u32() const { return u32(detail::convert(cls, Class::u32, handle())); }
 };
 
-// A byte address in shared memory of any CTA of the cluster (`.shared::cluster`, 32 bits), as mapa makes it.
-// One of the CTA's own shared memory has the same bits in both windows (PTX ISA, "Shared State Space").
+// A byte address in shared memory of any CTA of the cluster (`.shared::cluster`, 32 bits): mapa returns it.
+// For the CTA's own shared memory both windows use the same bits (PTX ISA, "Shared State Space").
 class cluster_smem : public Value {
  public:
   static constexpr Class cls = Class::cluster;
@@ -331,7 +331,7 @@ void assign(C&& cell, const Result& result, const OperandOf<C>& operand) {
 
 }  // namespace detail
 
-// a += b is a = a + b. Of an element in memory a load and a store: other threads may come between the two.
+// a += b is a = a + b. For an element in memory: a load and a store, between which other threads may write.
 #define PTXBUILDER_ASSIGNMENT(symbol)                                                                     \
   template <class C>                                                                                      \
   requires requires(C && cell, const detail::OperandOf<C>& b) { std::forward<C>(cell).value() symbol b; } \

@@ -17,7 +17,7 @@ inline constexpr int banks = 32, bank_bytes = 4;
 // bytes, 16 of 8, all 32 of 4 or fewer. A matrix of ldmatrix or stmatrix is a phase of 8 lanes of 16 bytes.
 constexpr int phase_lanes(int bytes) { return std::min(warp_threads, banks * bank_bytes / bytes); }
 
-// Wavefronts of one phase, whose lanes access `bytes` each: the most different words of a bank.
+// Returns the wavefronts of one phase whose lanes access `bytes` each: the most distinct words in one bank.
 inline int wavefronts(std::span<const int64_t> addresses, int bytes) {
   std::array<std::vector<int64_t>, banks> words;
   size_t most = 0;

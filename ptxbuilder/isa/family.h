@@ -1,5 +1,5 @@
-// A family makes a row of a form at compile time by these; its keys, rules and forms are printed
-// (printed_rows.h, by print/).
+// Families use these functions to make the row of a form at compile time; print/ prints their keys, rules and
+// forms (printed_rows.h).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct Spelling {
   std::string_view text;
 };
 
-// Spells a value of those that a key has, and as it is called any other, with which there is no such key.
+// Spells a value that a key can contain, or else the value's own name, so that no key will match.
 template <class Field>
 constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<Field>> all) {
   for (const Spelling<Field>& one : all)
@@ -33,7 +33,7 @@ constexpr std::string_view spelled(Field value, std::initializer_list<Spelling<F
   return "?";
 }
 
-// Makes the row of the first of the keys that one of the manual's forms has; it has no syntax where none is.
+// Makes the row of the first key that one of the manual's forms has; without such a key, the syntax is empty.
 constexpr MadeRow member(std::initializer_list<Form> forms, std::span<const Text> keys, const Text& name) {
   for (const Text& key : keys)
     for (const Form& form : forms)

@@ -1,12 +1,12 @@
-// A form: a line of the manual with its axes, each choice along which is a row.
+// A form is a line of the manual with axes: each choice along the axes makes a row.
 //
 //   "ld.relaxed<scope=.cta|.cluster@78/sm_90|.gpu|.sys>.global<type=.u32|.f32> {d:=<type>}, [{a:gmem}];"
 //
-// <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. It is its text,
-// then perhaps `=` and what a hole makes of it where that is not the text without its dot (.u8=u16), then
-// perhaps `@` and the floor that it asks for: a .version times ten, targets, or both (@86, @sm_90,
-// @78/sm_90), and after a comma targets that have it earlier (@81/sm_89,78/sm_90). <name> in the mnemonic is
-// the alternative once more. After the mnemonic:
+// <name=ALTERNATIVE|ALTERNATIVE> is an axis of the mnemonic; an alternative may be empty. An alternative
+// starts with its text; `=` may follow, with the value that a hole uses if it is not the text without its dot
+// (.u8=u16), and then `@`, with a minimum: a .version times ten, targets, or both (@86, @sm_90, @78/sm_90),
+// and after a comma the targets that support it earlier (@81/sm_89,78/sm_90). <name> in the mnemonic repeats
+// the alternative. After the mnemonic:
 //   {d:=<type>}     the alternative as a class: u32
 //   {c:s32x<dim>}   the number in it as a count: 2 for .2d; <n/2> is half of it, <num*4> four times,
 //                   <dim-2> two less
@@ -23,7 +23,7 @@
 
 namespace ptxbuilder::isa {
 
-// A form is an instruction with axes, along each of which its mnemonic has one choice.
+// A form is an instruction with axes; its mnemonic takes one choice along each axis.
 struct Form {
   std::string_view pattern;
   Effect effect = Effect::memory;
@@ -41,18 +41,18 @@ struct Choice {
   EarlyFloor early = {};
 };
 
-// The choices that one mnemonic makes, one for each axis.
+// The choices of one mnemonic, one for each axis.
 struct Choices {
   std::array<Choice, 12> items = {};
   size_t count = 0;
 
-  // The choice along an axis. It throws a `const char*` where there is none.
+  // Returns the choice along an axis. Throws a `const char*` if the mnemonic does not have the axis.
   constexpr const Choice& of(std::string_view axis) const {
     for (size_t i = 0; i < count; ++i)
       if (items[i].axis == axis) return items[i];
     throw "a form names an axis that its mnemonic does not have";
   }
-  // This adds the choice along one more axis.
+  // This adds the choice along another axis.
   constexpr void push(const Choice& choice) {
     if (count == items.size()) throw "a form has at most 12 axes";
     items[count++] = choice;
@@ -61,7 +61,7 @@ struct Choices {
 
 namespace detail {
 
-// The place of `what` in `text` from `from` on; text.size() if nowhere.
+// Returns the position of `what` in `text` from `from` on, or text.size() if it is not found.
 constexpr size_t find_or_end(std::string_view text, char what, size_t from = 0) {
   while (from < text.size() && text[from] != what) ++from;
   return from;
@@ -114,9 +114,9 @@ constexpr Choice parse_alternative(std::string_view axis, std::string_view text)
   return choice;
 }
 
-// An axis or a mention of one that begins at the `<` of a mnemonic.
+// An axis, or a reference to an axis, that begins at the `<` of a mnemonic.
 struct AxisAt {
-  std::string_view name, alternatives;  // no alternatives in a mention
+  std::string_view name, alternatives;  // empty alternatives in a reference
   size_t end;                           // after the `>`
 };
 
@@ -129,7 +129,7 @@ constexpr AxisAt axis_at(std::string_view mnemonic, size_t from) {
           end + 1};
 }
 
-// This finds the choices along the axes of `mnemonic`, which ends where its operands begin, that make `key`.
+// Finds the choices along the axes of `mnemonic`, which ends before its operands, that produce `key`.
 constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& choices) {
   size_t i = 0;
   for (; i < mnemonic.size() && mnemonic[i] != '<' && !ends_mnemonic(mnemonic[i]); ++i)
@@ -160,7 +160,7 @@ constexpr bool match(std::string_view mnemonic, std::string_view key, Choices& c
   return false;
 }
 
-// The first number in a text: 2 of ".v2" and of "2d".
+// Returns the first number in a text: 2 for ".v2" and for "2d".
 constexpr int number_in(std::string_view text) {
   size_t i = 0;
   while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
@@ -170,7 +170,7 @@ constexpr int number_in(std::string_view text) {
   return number;
 }
 
-// The count that "n", "n/2", "num*4" or "dim-2" means.
+// Returns the count that "n", "n/2", "num*4" or "dim-2" stands for.
 constexpr int count_of(std::string_view mention, const Choices& choices) {
   size_t end = 0;
   while (end < mention.size() && mention[end] != '/' && mention[end] != '*' && mention[end] != '-') ++end;
@@ -244,7 +244,7 @@ constexpr void write_mnemonic(std::string_view mnemonic, const Choices& choices,
   }
 }
 
-// Effect and floor of a row, without its text.
+// The effect and the minimum target and .version of a row, without its text.
 constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   MadeRow row = {
       .effect = form.effect, .ptx_version = form.ptx_version, .targets = Targets::parse(form.targets)};
@@ -256,7 +256,7 @@ constexpr MadeRow floor_row(const Form& form, const Choices& choices) {
   return row;
 }
 
-// The row of a choice along each axis.
+// Returns the row for a choice along each axis.
 constexpr MadeRow row_of(const Form& form, const Choices& choices) {
   const PatternParts parts = parts_of(form.pattern);
   MadeRow row = floor_row(form, choices);
@@ -272,7 +272,7 @@ constexpr MadeRow row_of(const Form& form, const Choices& choices) {
 
 }  // namespace detail
 
-// A key in its two parts: "mbarrier.arrive.shared::cta.b64 count".
+// Splits a key into its two parts: "mbarrier.arrive.shared::cta.b64 count".
 struct KeyParts {
   constexpr explicit KeyParts(std::string_view key)
       : mnemonic(key.substr(0, detail::find_or_end(key, ' '))), has_tag(mnemonic.size() < key.size()) {
@@ -282,7 +282,7 @@ struct KeyParts {
   bool has_tag;
 };
 
-// This says whether `key` is a row of this form; if so, `choices` is what it chooses.
+// Returns whether `key` is a row of this form; if so, `choices` receives its choices.
 constexpr bool has_row(const Form& form, const KeyParts& key, Choices& choices) {
   const char first = form.pattern[0];
   if (key.has_tag != (first == '#')) return false;

@@ -11,21 +11,21 @@ inline constexpr int cta_threads = 1024;    // at most
 inline constexpr int sm_registers = 65536;  // of 32 bits
 inline constexpr int sm_threads = 2048, sm_ctas = 32;
 inline constexpr int sm_shared_bytes = 233472;
-inline constexpr int thread_registers = 255;        // that code can name; setmaxnreg counts one more
-inline constexpr int shared_bytes = 232448;         // of a CTA, at most; beyond 49152 a launch has to ask
+inline constexpr int thread_registers = 255;        // the most that code can name; setmaxnreg counts one more
+inline constexpr int shared_bytes = 232448;         // of a CTA, at most; above 49152 a launch must request it
 inline constexpr int reserved_shared_bytes = 1024;  // that the system takes of each CTA, in front of its own
 inline constexpr int local_bytes = 512 << 10;       // of a thread, at most
 inline constexpr int named_barriers = 16;           // of a CTA
 inline constexpr int64_t grid_x = 0x7fffffff, grid_yz = 65535;  // CTAs, at most
 
-// CTAs of a cluster: on every GPU, and where the kernel asks and the GPU can place them (the same, "Thread
-// Block Clusters").
+// The CTAs of a cluster: on every GPU, and the most that a kernel can request if the GPU can place them (CUDA
+// C++ Programming Guide, "Thread Block Clusters").
 inline constexpr int portable_cluster = 8, largest_cluster = 16;
 
-// NVIDIA H100 Tensor Core GPU Architecture: of the H100 SXM5.
+// NVIDIA H100 Tensor Core GPU Architecture, for the H100 SXM5.
 inline constexpr int multiprocessors = 132;
-// So many clusters of `ctas` CTAs, from 1 to 16, run at once there if each CTA has a multiprocessor to
-// itself: a cluster is within one GPC (cuOccupancyMaxActiveClusters).
+// Returns how many clusters of `ctas` CTAs, from 1 to 16, run at once on that GPU if each CTA has a
+// multiprocessor to itself: a cluster stays within one GPC (cuOccupancyMaxActiveClusters).
 constexpr int clusters_at_once(int ctas) {
   constexpr int kMeasured[] = {multiprocessors, 66, 39, 30, 22, 17, 15, 15, 9, 8, 7, 7, 7, 7, 7, 7};
   return kMeasured[ctas - 1];
@@ -42,11 +42,11 @@ inline constexpr int least_role_registers = 24, most_role_registers = 256, role_
 inline constexpr int parameter_bytes = 32764;  // at most
 
 // CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, cp.async.bulk.tensor.
-inline constexpr int tensor_rank = 5;       // dimensions of a tensor map, at most
-inline constexpr int box_extent = 256;      // elements along each, at most
-inline constexpr int element_stride = 8;    // at most
-inline constexpr int im2col_pixels = 1024;  // of a copy, at most
-inline constexpr int bulk_unit = 16;        // bytes: sizes, strides and global addresses are multiples
+inline constexpr int tensor_rank = 5;                // dimensions of a tensor map, at most
+inline constexpr int box_extent = 256;               // elements along each dimension, at most
+inline constexpr int element_stride = 8;             // at most
+inline constexpr int im2col_pixels = 1024;           // of a copy, at most
+inline constexpr int bulk_unit = 16;                 // bytes: sizes, strides, global addresses are multiples
 inline constexpr int tensor_shared_alignment = 128;  // bytes, of a box in shared memory
 
 }  // namespace ptxbuilder::hopper

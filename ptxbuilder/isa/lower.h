@@ -1,6 +1,6 @@
-// Turns a row into one call of inline asm in LLVM's terms: text, constraints and effects. Nothing here
-// needs LLVM, so any IR that has LLVM's inline asm can emit what lower() returns (LLVM Language Reference,
-// "Inline Assembler Expressions").
+// Turns a row into one inline asm call in LLVM's terms: text, constraints and effects. This code does not
+// need LLVM, so any IR that supports LLVM's inline asm can emit the result of lower() (LLVM Language
+// Reference, "Inline Assembler Expressions").
 #pragma once
 
 #include <span>
@@ -13,13 +13,13 @@
 
 namespace ptxbuilder {
 
-// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold what must not be moved,
-// copied or spilled without the author's knowledge, such as wgmma accumulators.
+// Consecutive named PTX registers that LLVM never sees: acc0_0, acc0_1, ... They hold values that must not be
+// moved, copied or spilled without the author's knowledge, such as wgmma accumulators.
 struct Registers {
   std::string base;
   int first = 0, count = 0;
 
-  // `length` of these registers, from number `offset` on.
+  // Returns `length` of these registers, starting at number `offset`.
   Registers slice(int offset, int length) const { return {base, first + offset, length}; }
 };
 
@@ -27,8 +27,8 @@ struct Registers {
 
 namespace ptxbuilder::isa {
 
-// One of these fills a hole that the instruction reads: values of the caller's IR, for each of which the asm
-// has a register; named registers instead of values; or a number, which the asm spells out.
+// A filling of a hole that the instruction reads: values of the caller's IR, each of which gets a register in
+// the asm; named registers instead of values; or a number, which is written into the asm.
 struct ValueCount {
   int count = 1;
 };
@@ -50,16 +50,16 @@ struct InlineAsm {
   // The call takes these, in this order: what is only read, the guard, what is read and written.
   std::vector<Register> arguments;
 
-  // This says whether the call must stay where it is, in order, and never be duplicated. It is then
-  // sideeffect and convergent, and ~{memory} is among the constraints. Otherwise its results depend on its
-  // arguments alone, and it is memory(none) and willreturn. Either way it is nounwind.
+  // This is true if the call must keep its place and its order, and must never be duplicated. The call is
+  // then sideeffect and convergent, and ~{memory} is among the constraints. Otherwise its results depend only
+  // on its arguments, and it is memory(none) and willreturn. In both cases it is nounwind.
   bool stays;
 };
 
-// Lowers one instruction. `fillings` are those of the operands that are read, in the row's order. If it is
-// `guarded`, it runs only where a predicate is true; the predicate is one more argument. Throws Error that
-// names the row, the operand and the rule: for a wrong number of fillings or registers, a number out of
-// bounds, a number where the row takes only a register, and a guard where a result would be undefined.
+// Lowers one instruction. `fillings` belong to the operands that are read, in the row's order. If it is
+// `guarded`, it runs only if a predicate is true; the predicate is one more argument. Throws Error that names
+// the row, the operand and the rule for a wrong number of fillings or registers, a number out of bounds, a
+// number where the row takes only a register, and a guard that would leave a result undefined.
 InlineAsm lower(const Row& row, std::span<const Filling> fillings, bool guarded = false);
 
 // Throws Error with this text: mbarrier_init: operand 'bar' WHAT, in "mbarrier.init..."

@@ -1,4 +1,4 @@
-// A row whose text is made by a function of axes, at compile time or at run time.
+// A row whose text a function of axes makes, at compile time or at run time.
 #pragma once
 
 #include <initializer_list>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::isa {
 
-// A pattern, in which the next of the pieces replaces each `$`, strings or numbers.
+// A pattern in which each `$` is replaced with the next piece, a string or a number.
 class Text {
  public:
   // A piece is a string or a number.
@@ -23,7 +23,7 @@ class Text {
 
   constexpr Text() = default;
   constexpr Text(std::string_view pattern, std::initializer_list<Piece> pieces) { add(pattern, pieces); }
-  // This appends the pattern with its pieces. It throws a `const char*` where their numbers differ.
+  // This appends the pattern with its pieces. Throws a `const char*` if the numbers of `$` and pieces differ.
   constexpr void add(std::string_view pattern, std::initializer_list<Piece> pieces) {
     const Piece* next = pieces.begin();
     const char* from = pattern.data();
@@ -73,7 +73,7 @@ struct MadeRow {
   Targets targets = {};
   EarlyFloor early = {};
 
-  // The row, whose text lives as long as this.
+  // Returns the row, whose text lives as long as this object.
   constexpr Row row(Names names = Names::none) const {
     return {name.view(), syntax.view(), effect, ptx_version, targets, {}, early, parse(syntax.view(), names)};
   }
@@ -81,7 +81,7 @@ struct MadeRow {
 
 namespace detail {
 
-// The row that `make` makes of `form`.
+// Returns the row that `make` makes from `form`.
 template <auto make, auto form>
 inline constexpr MadeRow made = make(form);
 template <auto make, auto form>

@@ -1,4 +1,4 @@
-// The manual: every form of isa/manual, whose rows are found by their keys, the mnemonics.
+// The manual: every form of isa/manual. Keys, which are the mnemonics, identify its rows.
 //
 //   isa::instruction<"tanh.approx.f32">()  the row, as a constant; what is no key does not compile
 //   isa::instruction("tanh.approx.f32")    the same at run time; what is no key throws Error
@@ -14,7 +14,7 @@ namespace ptxbuilder::isa {
 
 namespace detail {
 
-// They are in the manual's order; a section's title comes before its forms, as one without a mnemonic.
+// The forms are in the manual's order; before the forms of a section, its title is a form without a mnemonic.
 inline constexpr Form kManual[] = {
 #define PTX_SECTION(title) Form{{title, sizeof(title) - 1}},
 #define PTX_FORM(pattern, effect, ptx_version, targets) \
@@ -28,7 +28,7 @@ inline constexpr Form kManual[] = {
 
 constexpr bool is_title(const Form& form) { return form.ptx_version == 0; }
 
-// The row of that key; without a syntax where no form has it.
+// Returns the row for that key; its syntax is empty if no form has the key.
 constexpr MadeRow find_row(std::string_view key) {
   const KeyParts parts(key);
   if (parts.mnemonic.empty()) return {};
@@ -40,10 +40,10 @@ constexpr MadeRow find_row(std::string_view key) {
 
 }  // namespace detail
 
-// Text that a template takes.
+// A text that can be a template argument.
 template <size_t size>
 struct Key {
-  constexpr Key(const char (&of)[size]) {  // NOLINT: a literal is one
+  constexpr Key(const char (&of)[size]) {  // NOLINT: a literal converts to a key
     for (size_t i = 0; i < size; ++i) text[i] = of[i];
   }
   constexpr std::string_view view() const { return {text, size - 1}; }
@@ -68,30 +68,30 @@ constexpr const Row& instruction() {
   return detail::found_row<key>;
 }
 
-// This does the same for a key that is known at run time; the row stays as long as the program. Throws Error
-// that names those which begin alike.
+// Does the same for a key that is known only at run time; the row lives as long as the program. Throws Error
+// that names the keys with the same beginning.
 const Row& instruction(std::string_view key, Where where = Where::here());
-// Null where there is none.
+// Returns null if no row has the key.
 const Row* find_instruction(std::string_view key);
 
-// The axes of a form, each as its choices, those of the word before the mnemonic first.
+// Returns the choices along each axis of a form, beginning with the axes of the word before the mnemonic.
 std::vector<std::vector<Choice>> axes_of(const Form& form);
-// Finds the forms whose mnemonics begin with this word, among them those with names, which no call in C++
-// has.
+// Returns the forms whose mnemonics begin with this word, including the forms with names, which C++ cannot
+// call.
 std::span<const Form* const> forms_of(std::string_view first_word);
-// Calls `visit` with each choice that is a row with a mnemonic, whatever word of theirs follows it, those
-// with names last.
+// Calls `visit` with each choice that makes a row with a mnemonic, whichever distinguishing word follows it;
+// the rows with names come last.
 void for_each_row_of(std::string_view mnemonic,
                      const std::function<void(const Form&, const Choices&)>& visit);
-// The manual's section of a row, which may have a short name; empty where it has none.
+// Returns the manual's section of a row, which may have a short name; empty if the row has no section.
 std::string_view section_of(const Row& row);
-// Leaves out those with names.
+// Returns the rows with a mnemonic, without the rows that have names.
 std::vector<MadeRow> rows_of(std::string_view mnemonic);
-// Tells whether a row of the form has the name of a label, a function or a parameter.
+// Returns whether a row of the form contains the name of a label, a function or a parameter.
 bool has_names(const Form& form);
-// Calls `visit` with each row of a form, the last axis varying first.
+// Calls `visit` with each row of a form; the last axis varies first.
 void for_each_row(const Form& form, const std::function<void(const MadeRow&)>& visit);
-// With each row of the manual, in its order, and its section.
+// Calls `visit` with each row of the manual, in the manual's order, and with its section.
 void for_each_instruction(const std::function<void(const MadeRow&, std::string_view section)>& visit);
 
 }  // namespace ptxbuilder::isa

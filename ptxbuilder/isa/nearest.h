@@ -1,4 +1,4 @@
-// Finds for a mnemonic that the manual does not have the one that is most like it.
+// Finds the mnemonic of the manual that is most similar to an unknown mnemonic.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace ptxbuilder::isa {
 
 struct Nearest {
-  std::string mnemonic;  // empty where none begins with the same word
+  std::string mnemonic;  // empty if no mnemonic begins with the same word
   std::string
       differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 stands where it has .f32"
-  // Tells whether only the order of the words differs, and not that of the types: a conversion's say from
-  // what to what. ptxas takes most words in any order.
+  // True if only the order of the words differs, and not the order of types: a conversion's types say what is
+  // converted to what. ptxas takes most words in any order.
   bool has_same_words = false;
 };
-// Words that neither has count most, then their order, then how much of the beginning is the same.
+// Words that only one mnemonic has count most, then their order, then the length of the common beginning.
 Nearest nearest(std::string_view mnemonic);
 
 }  // namespace ptxbuilder::isa

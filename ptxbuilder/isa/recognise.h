@@ -1,4 +1,4 @@
-// Recognises an instruction of PTX text: which row of the manual it is, and which of its operands is which.
+// Recognises an instruction in PTX text: finds its row in the manual, and matches its operands to the row's.
 //
 //   if (const Recognised known = recognise(instruction)) {
 //     known.row->name;        // "mbarrier.try_wait.parity.shared::cta.b64"
@@ -19,24 +19,24 @@
 namespace ptxbuilder::isa {
 
 struct Recognised {
-  const Row* row = nullptr;  // null where no row is the instruction; else it stays as long as the program
+  const Row* row = nullptr;  // null if no row matches; otherwise it lives as long as the program
   const Form* form = nullptr;
-  // They stand in the row's order: a list is its vector, and a predicate may be `p` or `!p`.
+  // The operands are in the row's order: a list is its vector, and a predicate may be `p` or `!p`.
   std::array<const ptx_text::Operand*, std::tuple_size_v<decltype(Operands::items)>> operands = {};
 
   explicit operator bool() const { return row != nullptr; }
-  // Null where the row has no operand of that name.
+  // Returns null if the row does not have an operand of that name.
   const ptx_text::Operand* operator[](std::string_view name) const {
     const size_t i = row->operands.find(name);
     return i < row->operands.size() ? operands[i] : nullptr;
   }
 };
 
-// Tells the type with which a register is declared, ".b32", or nothing; it matters only to rows that nothing
-// else tells apart, as those of mov.b64 {a, b}, c.
+// Returns the type with which a register is declared, ".b32", or nothing. The type matters only if nothing
+// else distinguishes the rows, such as those of mov.b64 {a, b}, c.
 using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 
-// The words of the mnemonic stand in the order of the row. Besides what the syntax of a row says, ptxas takes
+// The words of the mnemonic must be in the order of the row. In addition to the syntax of a row, ptxas takes
 // `_` for each result of several, `!p` or any number for a predicate that is read, the name of a vector for
 // its list, and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});

@@ -21,12 +21,12 @@
 
 namespace ptxbuilder::isa {
 
-// The class of an operand says what it is. Addresses are typed by their state space: smem is a 32-bit
-// shared::cta address, cluster a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the
-// 64-bit generic address of a tensor map, local and constant the 64-bit addresses of their windows, tmem a
-// 32-bit address of tensor memory. b8 is a register of 8 bits, which a few cvt want where all others take the
-// low half of a b16. A name is that of a label, a function or a parameter, and names are those that a call
-// has in parentheses: rows with these are read, and not written by a call in C++.
+// The class of an operand states its type. Addresses are typed by state space: smem is a 32-bit shared::cta
+// address, cluster a 32-bit shared::cluster address, gmem a 64-bit global address, tmap the 64-bit generic
+// address of a tensor map, local and constant the 64-bit addresses of their windows, tmem a 32-bit address of
+// tensor memory. b8 is a register of 8 bits, which a few cvt need, while all others take the low half of a
+// b16. `name` is the name of a label, a function or a parameter, and `names` are the names in parentheses of
+// a call: rows with these classes are only read, and C++ calls cannot write them.
 enum class Class : uint8_t {
   pred,
   b16,
@@ -59,32 +59,32 @@ enum class Class : uint8_t {
 
 std::string_view name(Class cls);
 
-// The register type that declares an operand of this class: ".pred", ".b32"; empty for imm.
+// Returns the register type that declares an operand of this class: ".pred", ".b32"; empty for imm.
 std::string_view register_type(Class cls);
 
-// The letter of LLVM's inline-asm constraint (LLVM Language Reference, "Supported Constraint Code List:
-// NVPTX").
+// Returns the letter of LLVM's inline-asm constraint (LLVM Language Reference, "Supported Constraint Code
+// List: NVPTX").
 char constraint(Class cls);
 
 // An instruction reads an operand, writes it, or both.
 enum class Access : uint8_t { read, write, read_write };
 
-// One operand of an instruction, as its hole in the syntax describes it.
+// One operand of an instruction, as described in its hole in the syntax.
 struct Operand {
   std::string_view name;
   Class cls = Class::pred;
   Access access = Access::read;
   int count = 1;      // registers in a list; 1 also for a plain operand
   bool list = false;  // printed in braces
-  // The bounds of an immediate, and of a number in place of a register; the least is above the greatest where
-  // none may be.
+  // The bounds of an immediate, and of a number that replaces a register; if numbers are not allowed, the
+  // least is above the greatest.
   int64_t least = 0, greatest = -1, step = 1;
-  bool doubles = false;  // each twice the one before
+  bool doubles = false;  // each number is twice the one before
 
   constexpr bool reads() const { return access != Access::write; }
   constexpr bool writes() const { return access != Access::read; }
   constexpr bool takes_numbers() const { return least <= greatest; }
-  // This says whether the operand may be this number.
+  // Returns whether the operand may be this number.
   constexpr bool takes_number(int64_t value) const {
     if (value < least || value > greatest) return false;
     if (doubles) return value % least == 0 && std::has_single_bit(static_cast<uint64_t>(value / least));
@@ -94,7 +94,7 @@ struct Operand {
 
 // An effect says what the compiler may do with an instruction.
 enum class Effect : uint8_t {
-  pure,    // its results depend on its operands alone: may be moved, merged or dropped
+  pure,    // its results depend only on its operands: may be moved, merged or dropped
   memory,  // it synchronizes, or touches memory or named registers: may not be moved or duplicated
 };
 
@@ -116,7 +116,7 @@ struct Operands {
   constexpr const Operand& operator[](size_t i) const { return items[i]; }
   constexpr size_t size() const { return count; }
 
-  // The number of the operand of this name; size() where there is none.
+  // Returns the index of the operand with this name; size() if there is none.
   constexpr size_t find(std::string_view name) const {
     size_t i = 0;
     while (i < count && items[i].name != name) ++i;
@@ -124,15 +124,15 @@ struct Operands {
   }
 };
 
-// Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while
-// the library is compiled, so a mistake in a row is a compile error; text that is known only at run time
-// goes through parse_at.
-// Only text that is read has classes of names.
+// Finds the holes of a syntax line. Throws a `const char*` that says what is wrong. Rows are parsed while the
+// library is compiled, so a mistake in a row is a compile error; parse_at is for text that is known only at
+// run time.
+// Only text that is read can contain the classes of names.
 enum class Names : uint8_t { none, some };
 constexpr Operands parse(std::string_view syntax, Names names = Names::none);
 Operands parse_at(std::string_view syntax, Where where);  // throws Error
 
-// Targets that have an instruction from an earlier .version on than the others do.
+// Targets that support an instruction from an earlier .version on than other targets do.
 struct EarlyFloor {
   int ptx_version = 0;
   Targets targets = {};
@@ -147,12 +147,12 @@ struct Row {
   Effect effect = Effect::memory;
   int ptx_version = 0;  // ten times the lowest .version
   Targets targets = Targets::all();
-  // LLVM's intrinsic that prints this instruction, if it is preferred to asm.
+  // LLVM's intrinsic that prints this instruction, if the intrinsic is preferred to asm.
   std::string_view intrinsic = {};
   EarlyFloor early = {};
   Operands operands = parse(syntax);
 
-  // The instruction without its operands: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
+  // Returns the instruction without operands: "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16".
   constexpr std::string_view mnemonic() const {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
@@ -163,10 +163,10 @@ struct Row {
       if (o.writes()) return true;
     return effect == Effect::memory;
   }
-  // Ten times the least .version in which the target has it.
+  // Returns ten times the least .version in which the target supports it.
   constexpr int version_on(Sm sm) const { return early.targets.has(sm) ? early.ptx_version : ptx_version; }
-  // This says whether an operand of an integer class or a predicate may be a number in the text. It may not
-  // where numbers are packed in it, next to random bits, or next to a comparison of bf16.
+  // Returns whether an operand of an integer class or a predicate may be a number in the text. A number is
+  // not allowed if the register holds packed numbers, or is next to random bits or a comparison of bf16.
   constexpr bool takes_numbers() const {
     const std::string_view all = mnemonic();
     if (all.starts_with("cvt.rs.") || all.starts_with("stackrestore.")) return false;
@@ -182,13 +182,13 @@ struct Row {
   }
 };
 
-// "from 24 to 256 in steps of 8": the numbers that an operand may be, which takes some.
+// Returns "from 24 to 256 in steps of 8": the numbers that an operand may be, which allows some numbers.
 std::string bounds_text(const Operand& operand);
 
-// A complete PTX module whose one kernel holds this instruction alone, for `target` and `ptx_version`.
+// Returns a complete PTX module whose one kernel holds only this instruction, for `target` and `ptx_version`.
 std::string standalone_module(const Row& row, const Target& target, int ptx_version);
 
-// ---- The parser, here because rows are parsed at compile time ----
+// ---- The parser, which is here because rows are parsed at compile time ----
 
 namespace detail {
 
@@ -214,8 +214,8 @@ inline constexpr std::array kClasses = {
     ClassName{"names", Class::names},
 };
 
-// std::string_view's own compares a pointer to null, which of text in an inline variable is no constant under
-// GCC's -fsanitize=undefined.
+// std::string_view's own find compares a pointer to null, which is not a constant expression for text in an
+// inline variable under GCC's -fsanitize=undefined.
 constexpr size_t find(std::string_view text, char c, size_t from = 0) {
   while (from < text.size() && text[from] != c) ++from;
   return from < text.size() ? from : std::string_view::npos;
@@ -233,7 +233,7 @@ constexpr int64_t parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// Bits of an integer class; 0 of the others.
+// Returns the bits of an integer class; 0 for other classes.
 constexpr int integer_bits(Class cls) {
   switch (cls) {
     case Class::b8:
@@ -255,7 +255,7 @@ constexpr int integer_bits(Class cls) {
   }
 }
 
-// The numbers that the bits of a class hold, signed or not.
+// Sets the range of numbers that fit the bits of a class, signed or unsigned.
 constexpr void set_bounds_of_class(Operand& operand) {
   const int bits = integer_bits(operand.cls);
   if (operand.cls == Class::pred) {

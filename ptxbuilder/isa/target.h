@@ -1,4 +1,4 @@
-// The GPU targets that code is generated for, and what they ask of the PTX version.
+// The GPU targets for which code is generated, and the PTX versions that they require.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ enum class Sm : int {
 struct Target {
   Sm sm;
   std::string_view name;  // ptxas -arch and LLVM's CPU
-  int ptx_version;        // ten times the least .version that has it (PTX ISA, Release Notes)
+  int ptx_version;        // ten times the least .version that supports it (PTX ISA, Release Notes)
 };
 
 // All targets, in rising order.
@@ -66,9 +66,9 @@ std::string names_of_targets();  // "sm_75, sm_80, ..."
 const Target& target(std::string_view name, Where where = Where::here());
 const Target& target(Sm sm);
 
-// This says whether code whose least target is `needed` runs on `sm`: on that and all later ones;
-// family-specific code on the "a" and "f" targets of its family from its own on; architecture-specific code
-// on that target alone (PTX ISA, ".target").
+// Returns whether code whose lowest target is `needed` runs on `sm`: plain code runs on that target and all
+// later ones; family-specific code runs on the "a" and "f" targets of its family from its own on;
+// architecture-specific code runs only on that target (PTX ISA, ".target").
 constexpr bool runs_on(Sm needed, Sm sm) {
   const int from = static_cast<int>(needed), on = static_cast<int>(sm);
   if (from % 10 == 1) return from == on;
@@ -80,16 +80,16 @@ constexpr bool runs_on(Sm needed, Sm sm) {
 class Targets {
  public:
   constexpr Targets() = default;
-  // The targets that run code of `least`.
+  // The targets that can run code for `least`.
   constexpr Targets(Sm least) {  // NOLINT: a row names its least target
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (runs_on(least, kTargets[i].sm)) bits_ |= uint32_t{1} << i;
   }
-  // The targets of each of the names: "sm_90a+sm_100f". Throws a `const char*`.
+  // The targets with these names: "sm_90a+sm_100f". Throws a `const char*`.
   static constexpr Targets parse(std::string_view names);
   static constexpr Targets all() { return Targets(kTargets.front().sm); }
 
-  // This says whether a target is in the set.
+  // Returns whether a target is in the set.
   constexpr bool has(Sm sm) const {
     for (size_t i = 0; i < kTargets.size(); ++i)
       if (kTargets[i].sm == sm) return (bits_ >> i & 1) != 0;
@@ -98,7 +98,7 @@ class Targets {
   constexpr bool empty() const { return bits_ == 0; }
   // The set must not be empty.
   constexpr const Target& least() const { return kTargets[static_cast<size_t>(std::countr_zero(bits_))]; }
-  // The fewest names that tell the set: "sm_90", "sm_90a, sm_100f".
+  // Returns the fewest names that describe the set: "sm_90", "sm_90a, sm_100f".
   std::string text(std::string_view between = ", ") const;
 
   friend constexpr Targets operator&(Targets a, Targets b) { return of_bits(a.bits_ & b.bits_); }
@@ -112,7 +112,7 @@ class Targets {
     return t;
   }
 
-  uint32_t bits_ = 0;  // one a target, in the order of kTargets
+  uint32_t bits_ = 0;  // one for each target, in the order of kTargets
 };
 
 constexpr Targets Targets::parse(std::string_view names) {
@@ -133,14 +133,14 @@ constexpr Targets Targets::parse(std::string_view names) {
   return all;
 }
 
-// The target before, in the order of targets(); null before the first.
+// Returns the target before this one, in the order of targets(); null for the first target.
 const Target* target_before(Sm sm);
 
-// The .version before one, ten times; nothing before the first that is known here (PTX ISA, Release Notes).
-// Throws Error for a version that is not known.
+// Returns the .version before this one, times ten; nothing for the first known version (PTX ISA, Release
+// Notes). Throws Error for an unknown version.
 std::optional<int> version_before(int ptx_version);
 
-// "8.0" for 80.
+// Returns "8.0" for 80.
 std::string version_text(int ptx_version);
 
 }  // namespace ptxbuilder::isa
