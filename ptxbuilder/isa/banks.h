@@ -13,8 +13,8 @@ namespace ptxbuilder::hopper {
 
 inline constexpr int banks = 32, bank_bytes = 4;
 
-// Lanes that are served together, in a phase of at most 128 bytes, where each accesses `bytes`: 8 of 16
-// bytes, 16 of 8, all 32 of 4 or fewer. A matrix of ldmatrix or stmatrix is a phase of 8 lanes of 16 bytes.
+// Lanes that are served together, in a phase of at most 128 bytes, if each accesses `bytes`: 8 lanes for 16
+// bytes, 16 for 8, all 32 for 4 or fewer. ldmatrix and stmatrix access a matrix in one phase of 8 lanes.
 constexpr int phase_lanes(int bytes) { return std::min(warp_threads, banks * bank_bytes / bytes); }
 
 // Returns the wavefronts of one phase whose lanes access `bytes` each: the most distinct words in one bank.

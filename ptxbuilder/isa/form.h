@@ -13,8 +13,8 @@
 //   {c:s32*<dim>}   in braces, as many operands of their own: c0, c1
 //   <hint?TEXT>     TEXT, unless the alternative is empty
 //   %<name>         its text
-// A form whose mnemonic another form has too begins with a word of its own, which may have axes: "#count
-// mbarrier.arrive...". The mnemonic, and after a space that word, is the key of a row.
+// If another form has the same mnemonic, a form begins with a word of its own, which may have axes: "#count
+// mbarrier.arrive...". The key of a row is its mnemonic and, after a space, this word.
 #pragma once
 
 #include <array>
@@ -181,7 +181,7 @@ constexpr int count_of(std::string_view mention, const Choices& choices) {
   return mention[end] == '*' ? number * factor : number / factor;
 }
 
-// The number of operands of the hole that begins at `from`, as {c:s32*<dim>}; 0 if it is one.
+// Returns how many operands the hole at `from` makes, such as {c:s32*<dim>}; 0 if it is not repeated.
 constexpr int repetition(std::string_view text, size_t from, const Choices& choices) {
   const size_t end = find_or_end(text, '}', from);
   const size_t star = find_or_end(text, '*', from);

@@ -13,7 +13,7 @@ inline constexpr int sm_threads = 2048, sm_ctas = 32;
 inline constexpr int sm_shared_bytes = 233472;
 inline constexpr int thread_registers = 255;        // the most that code can name; setmaxnreg counts one more
 inline constexpr int shared_bytes = 232448;         // of a CTA, at most; above 49152 a launch must request it
-inline constexpr int reserved_shared_bytes = 1024;  // that the system takes of each CTA, in front of its own
+inline constexpr int reserved_shared_bytes = 1024;  // reserved in each CTA, before the CTA's own
 inline constexpr int local_bytes = 512 << 10;       // of a thread, at most
 inline constexpr int named_barriers = 16;           // of a CTA
 inline constexpr int64_t grid_x = 0x7fffffff, grid_yz = 65535;  // CTAs, at most

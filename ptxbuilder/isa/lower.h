@@ -47,7 +47,7 @@ struct InlineAsm {
     Class cls;
   };
   std::vector<Register> results;  // what the call returns: a struct of them if there are several
-  // The call takes these, in this order: what is only read, the guard, what is read and written.
+  // The call takes these, in this order: registers that are only read, the guard, read and written ones.
   std::vector<Register> arguments;
 
   // This is true if the call must keep its place and its order, and must never be duplicated. The call is

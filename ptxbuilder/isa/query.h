@@ -39,8 +39,8 @@ struct Floor {
   Targets targets = Targets::all();
 };
 Floor floor_of(const Row& row);
-// The floor of the manual's instructions with a mnemonic, whatever their operands are, or with as many
-// operands where some have; of a special register, "%tid.x"; and nothing where there is none.
+// Returns the minimum of the manual's instructions with a mnemonic, with any operands or, if some have this
+// number, only of those; or of a special register, "%tid.x". Returns nothing if there is none.
 std::optional<Floor> floor_of(std::string_view mnemonic);
 std::optional<Floor> floor_of(std::string_view mnemonic, size_t operands);
 std::optional<Floor> floor_of_register(std::string_view name);
@@ -49,8 +49,8 @@ std::optional<Floor> floor_of_register(std::string_view name);
 // nothing if no instruction shares the first word.
 std::optional<Floor> floor_of_alike(std::string_view mnemonic);
 
-// The targets that ptxas 13.0 advises for an instruction, all where it advises none: multicast on a plain one
-// is "expected to have substantially reduced performance on some future architectures".
+// Returns the targets that ptxas 13.0 advises for an instruction, all without advice: multicast on others is
+// "expected to have substantially reduced performance on some future architectures".
 Targets advised_for(std::string_view mnemonic);
 
 // Returns the instructions in a PTX text, in order: of each statement, the first word with a dot in it after

@@ -157,7 +157,7 @@ struct Row {
     size_t end = syntax.find_first_of(" ;");
     return syntax.substr(0, end);
   }
-  // Otherwise it is no instruction that anybody would miss.
+  // Returns whether the instruction has a result or an effect; without either, it could be left out.
   constexpr bool does_something() const {
     for (const Operand& o : operands)
       if (o.writes()) return true;
@@ -255,7 +255,7 @@ constexpr int integer_bits(Class cls) {
   }
 }
 
-// Sets the range of numbers that fit the bits of a class, signed or unsigned.
+// Sets the range of numbers that fit the bits of a class, from the least signed to the greatest unsigned.
 constexpr void set_bounds_of_class(Operand& operand) {
   const int bits = integer_bits(operand.cls);
   if (operand.cls == Class::pred) {

@@ -7,7 +7,7 @@
 //
 // A wrong form does not compile; from the table, it throws Error.
 //
-// The build prints them from the manual (print/), for reading it costs a kernel's author some 20 ms a row.
+// The build prints the rows from the manual (print/), since reading one costs a kernel's author some 20 ms.
 #pragma once
 
 #include <span>

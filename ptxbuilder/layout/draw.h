@@ -1,11 +1,11 @@
-// Layouts as grids: as text, SVG and LaTeX.
+// Draws layouts as grids in text, SVG and LaTeX.
 #pragma once
 
 #include "ptxbuilder/layout/expression.h"
 
 namespace ptxbuilder {
 
-// Row-major cells. A cell holds some lines of text and the number that picks its colour; one without text is
+// Row-major cells. A cell holds lines of text and the number that selects its colour; a cell without text is
 // empty.
 struct LayoutGrid {
   struct Cell {
@@ -21,13 +21,13 @@ struct LayoutGrid {
   }
 };
 
-// Offsets, coloured by offset: mode 0 goes down, all other modes go right; a layout of rank 1 is one row. Of
-// a layout, swizzled or not; throws Error for other values, and for more than 16384 cells.
+// Draws offsets, coloured by offset: mode 0 goes down, all other modes go right; a layout of rank 1 is one
+// row. Takes a layout, swizzled or not; throws Error for other values, and for more than 16384 cells.
 LayoutGrid grid_of(const LayoutValue& layout);
 
-// The threads and values that hold each element of a tile: a layout (threads, values) -> index into a tile of
-// `rows` x `columns`, counted down the columns, as CuTe's thread-value layouts have it. "T3 V1" in each cell,
-// coloured by thread. Throws Error for a layout whose rank is not 2 or that leaves the tile.
+// Draws the threads and values that hold each element of a tile: a layout (threads, values) -> index into a
+// tile of `rows` x `columns`, counted down the columns, like CuTe's thread-value layouts. Each cell shows "T3
+// V1" and is coloured by thread. Throws Error for a layout whose rank is not 2 or that exceeds the tile.
 LayoutGrid thread_value_grid(const Layout& layout, int64_t rows, int64_t columns);
 
 std::string to_text(const LayoutGrid& grid);

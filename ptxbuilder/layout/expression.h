@@ -9,8 +9,8 @@
 //   primary     an integer, 2@1 (a stride scaled to a basis vector), _, (a,b,..), <a,b,..>, Sw<B,M,S>, or
 //               function(a, b, ..)
 //
-// A tuple of integers alone is a shape, stride, coordinate, or tiler, as its place wants it; (4) is a tuple
-// of one. Where a layout is wanted, a shape means its compact layout, the first mode contiguous.
+// A tuple of only integers is a shape, stride, coordinate, or tiler, depending on its place; (4) is a tuple
+// of one element. If a layout is expected, a shape means its compact layout, whose first mode is contiguous.
 #pragma once
 
 #include <string_view>
@@ -19,20 +19,20 @@
 
 namespace ptxbuilder {
 
-// An expression yields one of these.
+// The value of an expression has one of these types.
 using LayoutValue = std::variant<bool, IntTuple, Tiler, Layout, ComposedLayout, XorSwizzle>;
 
-// Throws Error that begins with "column N: ". Texts are at most 16384 characters, nested at most 64 deep.
+// Throws Error that begins with "column N: ". Texts may have 16384 characters, nested at most 64 deep.
 LayoutValue evaluate_layout(std::string_view text);
 
-// The text is as CuTe prints it.
+// Returns the text that CuTe prints.
 std::string to_string(const LayoutValue& value);
 
-// f(0) to f(size - 1) of a layout, swizzled or not: integers, or coordinates where its strides have a basis.
-// Throws Error for other values, and for more than 2^20 entries.
+// Returns f(0) to f(size - 1) of a layout, swizzled or not: integers, or coordinates if its strides have a
+// basis. Throws Error for other values, and for more than 2^20 entries.
 std::vector<IntTuple> index_table(const LayoutValue& value);
 
-// An expression can call these: "complement(L[, n])" and "what L leaves out below n".
+// The functions that an expression can call: "complement(L[, n])" and "what L leaves out below n".
 struct LayoutFunction {
   std::string_view signature, summary;
 };

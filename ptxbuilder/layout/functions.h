@@ -5,19 +5,19 @@
 
 namespace ptxbuilder::detail {
 
-// Calls the function `name`; throws Error for an unknown name, a wrong count or kind of arguments, and what
-// the function itself throws.
+// Calls the function `name`; throws Error for an unknown name, a wrong number or kind of arguments, and for
+// what the function itself rejects.
 LayoutValue call_layout_function(std::string_view name, const std::vector<LayoutValue>& arguments);
 
-// A value as what its place wants; Error says what is there instead.
+// Converts a value to the type that its place needs; the Error names the value that is there instead.
 Layout as_layout(const LayoutValue& value);
 IntTuple as_tuple(const LayoutValue& value);
 int64_t as_integer(const LayoutValue& value);
 Tiler as_tiler(const LayoutValue& value);
 
-// L(coordinate): evaluates, or slices where the coordinate has a `_`.
+// L(coordinate): evaluates, or slices if the coordinate contains a `_`.
 LayoutValue apply_layout(const LayoutValue& layout, const LayoutValue& coordinate);
-// a o b.
+// Returns a o b.
 LayoutValue compose(const LayoutValue& a, const LayoutValue& b);
 
 }  // namespace ptxbuilder::detail

@@ -11,13 +11,13 @@
 
 namespace ptxbuilder {
 
-// An integer, or a tuple of such: 4, (4,8), (4,(2,4)).
+// An integer, or a tuple of integers and tuples: 4, (4,8), (4,(2,4)).
 //
-// Braces make tuples, always: IntTuple t = 4 is the integer, IntTuple{4} the tuple of one, (4). Copy with
-// parentheses.
+// Braces always make a tuple: IntTuple t = 4 is the integer, IntTuple{4} the tuple of one, (4). Use
+// parentheses to copy.
 //
 // As a stride, an integer may be scaled to a basis vector of a coordinate space: 2@1 steps by (0,2), and
-// 3@0@1 by (0,(3)), as TMA coordinates want it.
+// 3@0@1 by (0,(3)), like TMA coordinates.
 template <class I>
 class BasicTuple {
  public:
@@ -25,18 +25,18 @@ class BasicTuple {
   template <std::convertible_to<I> T>
   BasicTuple(T value) : value_(std::move(value)) {}  // NOLINT: integers are tuples
   BasicTuple(std::initializer_list<BasicTuple> elements) : BasicTuple(std::vector<BasicTuple>(elements)) {}
-  // Throws Error when there are none.
+  // Throws Error if the vector is empty.
   explicit BasicTuple(std::vector<BasicTuple> elements);
 
   bool is_tuple() const { return !elements_.empty(); }
-  // The integer; throws Error for a tuple.
+  // Returns the integer; throws Error for a tuple.
   const I& value() const;
-  // The elements of a tuple; none for an integer.
+  // Returns the elements of a tuple; empty for an integer.
   const std::vector<BasicTuple>& elements() const { return elements_; }
-  // An integer is its own element 0. Throws Error beyond the rank.
+  // Returns an element; an integer is its own element 0. Throws Error beyond the rank.
   const BasicTuple& operator[](size_t i) const;
 
-  // The modes that lead to the basis vector, outermost first; empty for a plain integer.
+  // Returns the modes that lead to the basis vector, outermost first; empty for a plain integer.
   const std::vector<int>& basis() const { return basis_; }
   BasicTuple scaled_to(std::vector<int> basis) const;
 
@@ -49,11 +49,11 @@ class BasicTuple {
 // A tuple of integers that the host knows.
 using IntTuple = BasicTuple<int64_t>;
 
-// A parameter of a function template that converts to what the other parameters are made of.
+// A parameter of a function template that converts to the type that the other parameters determine.
 template <class I>
 using TupleArgument = const std::type_identity_t<BasicTuple<I>>&;
 
-// The same structure and, as far as known, the same integers. Two that are not known are not equal.
+// Returns whether structure and integers are the same. Two unknown integers are not equal.
 template <class I>
 bool operator==(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
@@ -62,63 +62,63 @@ template <class I>
 std::string to_string(const BasicTuple<I>& tuple);
 
 template <class I>
-int rank(const BasicTuple<I>& tuple);  // of an integer: 1
+int rank(const BasicTuple<I>& tuple);  // 1 for an integer
 template <class I>
-int depth(const BasicTuple<I>& tuple);  // of an integer: 0
+int depth(const BasicTuple<I>& tuple);  // 0 for an integer
 template <class I>
 I size(const BasicTuple<I>& shape);  // the product of all integers
 template <class I>
-BasicTuple<I> flatten(const BasicTuple<I>& tuple);  // an integer stays one
+BasicTuple<I> flatten(const BasicTuple<I>& tuple);  // an integer stays an integer
 
-// The integers from left to right.
+// Returns the integers from left to right.
 template <class I>
 std::vector<BasicTuple<I>> leaves(const BasicTuple<I>& tuple);
 
-// The same structure.
+// Returns whether both have the same structure.
 template <class I>
 bool congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
-// The structure of `a`, where `b` may go on below its integers.
+// Returns whether `b` has the structure of `a`, but may continue below the integers of `a`.
 template <class I>
 bool weakly_congruent(const BasicTuple<I>& a, const BasicTuple<I>& b);
-// Every coordinate into shape `a` is one into shape `b`. Throws Error where it would hang on a value that is
-// not known.
+// Returns whether every coordinate into shape `a` is a coordinate into shape `b`. Throws Error if the answer
+// depends on an unknown value.
 template <class I>
 bool compatible(const BasicTuple<I>& a, const BasicTuple<I>& b);
 
-// Strides that make a shape compact, from the left (the first mode contiguous) or the right, where the first
-// stride is `current`. Modes of size 1 get stride 0.
+// Returns strides that make a shape compact, from the left (the first mode contiguous) or from the right; the
+// first stride is `current`. Modes of size 1 get stride 0.
 template <class I>
 BasicTuple<I> compact_column_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
 template <class I>
 BasicTuple<I> compact_row_major(const BasicTuple<I>& shape, std::type_identity_t<I> current = int64_t{1});
-// Compact strides where modes become contiguous in the order of `order`, which is weakly congruent to the
-// shape: (2,3,4) by (2,0,1) is (12,1,3).
+// Returns compact strides whose modes become contiguous in the order of `order`, which is weakly congruent to
+// the shape: (2,3,4) with (2,0,1) yields (12,1,3).
 template <class I>
 BasicTuple<I> compact_order(const BasicTuple<I>& shape, const IntTuple& order);
-// Strides that make every coordinate its own image: (1@0,1@1) for (4,8).
+// Returns strides that map every coordinate to itself: (1@0,1@1) for (4,8).
 template <class I>
 BasicTuple<I> basis_like(const BasicTuple<I>& shape);
 
-// The offset of a coordinate: an integer counts in the shape from left to right, a tuple goes by mode. The
-// second form takes strides without basis alone; without strides the shape is compact from the left.
+// Returns the offset of a coordinate: an integer counts in the shape from left to right, a tuple works by
+// mode. The second form takes only strides without basis; without strides the shape is compact from the left.
 template <class I = int64_t>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride);
 template <class I = int64_t>
 I crd2idx(TupleArgument<I> coordinate, TupleArgument<I> shape);
-// Where the strides have a basis, a coordinate; else the same.
+// Returns a coordinate if the strides have a basis; otherwise the offset.
 template <class I = int64_t>
 BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleArgument<I> stride);
-// The coordinate of an index; with strides (index / stride) % shape in each mode.
+// Returns the coordinate of an index; with strides, (index / stride) % shape in each mode.
 template <class I = int64_t>
 BasicTuple<I> idx2crd(TupleArgument<I> index, TupleArgument<I> shape);
 template <class I = int64_t>
 BasicTuple<I> idx2crd(TupleArgument<I> index, TupleArgument<I> shape, TupleArgument<I> stride);
-// The coordinate into `to` with the index of `coordinate` in `from`.
+// Returns the coordinate into `to` whose index is the index of `coordinate` in `from`.
 template <class I = int64_t>
 BasicTuple<I> crd2crd(TupleArgument<I> coordinate, TupleArgument<I> from, TupleArgument<I> to);
 
-// ceil(a / b): by mode for two tuples; a tuple by an integer divides from the left, each mode taking its part
-// of the divisor.
+// Returns ceil(a / b): mode by mode for two tuples; a tuple divided by an integer is divided from the left,
+// each mode taking its part of the divisor.
 template <class I>
 BasicTuple<I> ceil_div(const BasicTuple<I>& a, TupleArgument<I> b);
 

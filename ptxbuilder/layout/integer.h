@@ -1,4 +1,4 @@
-// The two kinds of integers that layouts are made of: what the algebra asks of either, and the host's.
+// The two kinds of integers in layouts: the interface that the algebra requires, and the host's integers.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace ptxbuilder {
 
-// The layout algebra does this with an integer of type I. A specialization has the functions of the host's
-// below. Division and remainder round toward zero, as in C++. Where an operand is not known while the code is
+// The layout algebra's operations on an integer of type I. A specialization has the functions of the host's
+// below. Division and remainder round toward zero, as in C++. If an operand is not known while the code is
 // generated, known() is empty, and the algebra treats the integer as CuTe treats one that is not static.
 template <class I>
 struct LayoutInteger;
 
-// Host integers: 64 bits, and every operation throws Error where its result does not fit.
+// Host integers: 64 bits; every operation throws Error if its result does not fit.
 template <>
 struct LayoutInteger<int64_t> {
-  // A number of the host is always known.
+  // A host integer is always known.
   static std::optional<int64_t> known(int64_t a) { return a; }
   static int64_t add(int64_t a, int64_t b);
   static int64_t subtract(int64_t a, int64_t b);

@@ -1,14 +1,14 @@
 // CuTe's layouts, shape : stride as a function from coordinates to offsets, and their algebra. One library
-// serves two kinds of integers: the host's, while a kernel is being built, and those of the device
-// (ir/index.h), where known parts fold and the rest becomes code. Functions bear CuTe's names and follow CuTe
-// C++; a host integer is what is static there.
+// serves two kinds of integers: the host's, while a kernel is being built, and the device's (ir/index.h),
+// whose known parts fold while the rest becomes code. Functions have CuTe's names and follow CuTe C++; CuTe's
+// static integers correspond to host integers here.
 //
 //   Layout a = make_layout({4, {2, 4}}, {1, {16, 4}});        // (4,(2,4)):(1,(16,4))
 //   a({1, {1, 0}})                                            // 17
 //   logical_divide(a, {make_layout(2), make_layout(4)})       // a tile by mode
 //
-// All throw Error that names the function, its arguments and the condition that fails. With host integers
-// every result fits 64 bits, or that is an Error too.
+// All functions throw Error that names the function, its arguments and the condition that fails. With host
+// integers every result must fit 64 bits, otherwise Error is thrown too.
 #pragma once
 
 #include <span>
@@ -24,15 +24,15 @@ template <class I>
 class BasicLayout {
  public:
   BasicLayout() : shape_(int64_t{1}), stride_(int64_t{0}) {}
-  // Congruent, each shape at least 1 and their product within 64 bits.
+  // Shape and strides must be congruent, each extent at least 1 and their product within 64 bits.
   explicit BasicLayout(BasicTuple<I> shape, BasicTuple<I> stride);
 
   const BasicTuple<I>& shape() const { return shape_; }
   const BasicTuple<I>& stride() const { return stride_; }
 
-  // The offset of a coordinate. Throws Error where the strides have a basis: see image().
+  // Returns the offset of a coordinate. Throws Error if the strides have a basis: see image().
   I operator()(const BasicTuple<I>& coordinate) const { return crd2idx<I>(coordinate, shape_, stride_); }
-  // Mode i as a layout.
+  // Returns mode i as a layout.
   BasicLayout operator[](size_t i) const;
 
  private:
@@ -50,8 +50,8 @@ using LayoutArgument = const std::type_identity_t<BasicLayout<I>>&;
 struct Underscore {};
 inline constexpr Underscore _{};  // a whole mode: in slices, and as the tiler that leaves a mode alone
 
-// A tiler divides, composes or slices by mode: an integer n for n:1, a layout, `_`, or a tuple of such. As
-// with IntTuple, braces make tuples.
+// A tiler divides, composes or slices mode by mode: it is an integer n, which means n:1, a layout, `_`, or a
+// tuple of tilers. As with IntTuple, braces make tuples.
 template <class I>
 class BasicTiler {
  public:
@@ -67,7 +67,7 @@ class BasicTiler {
   bool is_underscore() const { return std::holds_alternative<Underscore>(value_); }
   const BasicLayout<I>* layout() const { return std::get_if<BasicLayout<I>>(&value_); }
   const I* integer() const { return std::get_if<I>(&value_); }
-  const std::vector<BasicTiler>& modes() const;  // of a tuple
+  const std::vector<BasicTiler>& modes() const;  // the elements of a tuple
 
  private:
   std::variant<I, Underscore, BasicLayout<I>, std::vector<BasicTiler>> value_;
@@ -91,7 +91,7 @@ std::string to_string(const BasicLayout<I>& layout);
 template <class I>
 std::string to_string(const BasicTiler<I>& tiler);
 
-// Making layouts. Without strides a layout is compact, the first mode contiguous.
+// These make layouts. Without strides a layout is compact, and the first mode is contiguous.
 template <class I = int64_t>
 BasicLayout<I> make_layout(TupleArgument<I> shape);
 template <class I = int64_t>
@@ -102,14 +102,14 @@ template <class I = int64_t>
 BasicLayout<I> make_ordered_layout(TupleArgument<I> shape, const IntTuple& order);
 template <class I = int64_t>
 BasicLayout<I> make_identity_layout(TupleArgument<I> shape);
-// Compact, in the order of the strides of `layout`; strides of 0 stay.
+// Returns a compact layout in the order of the strides of `layout`; strides of 0 stay.
 template <class I>
 BasicLayout<I> make_layout_like(const BasicLayout<I>& layout);
-// Each layout becomes a mode.
+// Returns a layout in which each given layout becomes a mode.
 template <class I = int64_t>
 BasicLayout<I> concatenate(const std::vector<BasicLayout<I>>& modes);
 
-// The number of modes, how deep they are nested, and the number of coordinates.
+// These return the number of modes, the depth of their nesting, and the number of coordinates.
 template <class I>
 int rank(const BasicLayout<I>& layout) {
   return rank(layout.shape());
@@ -122,7 +122,7 @@ template <class I>
 I size(const BasicLayout<I>& layout) {
   return size(layout.shape());
 }
-// One more than the largest offset, with strides taken absolutely; by mode of a basis in coshape.
+// Returns the largest offset plus one, with absolute strides; coshape does so by mode of a basis.
 template <class I>
 I cosize(const BasicLayout<I>& layout);
 template <class I>
@@ -132,7 +132,7 @@ BasicTuple<I> image(TupleArgument<I> coordinate, const BasicLayout<I>& layout) {
   return image<I>(coordinate, layout.shape(), layout.stride());
 }
 
-// Modes as of a tuple: ranges [begin, end), and append and prepend up to a rank, or by one.
+// These edit modes like those of a tuple: ranges are [begin, end), append and prepend extend up to a rank.
 template <class I>
 BasicLayout<I> flatten(const BasicLayout<I>& layout);
 template <class I>
@@ -149,7 +149,7 @@ template <class I>
 BasicLayout<I> prepend(const BasicLayout<I>& layout, LayoutArgument<I> mode = {}, int to_rank = 0);
 template <class I>
 BasicLayout<I> replace(const BasicLayout<I>& layout, int i, LayoutArgument<I> mode);
-// ((A,a),(B,b)) to ((A,B),(a,b)), and two layouts to ((a0,b0),(a1,b1)).
+// Turns ((A,a),(B,b)) into ((A,B),(a,b)), and two layouts into ((a0,b0),(a1,b1)).
 template <class I>
 BasicLayout<I> zip(const BasicLayout<I>& layout);
 template <class I>
@@ -160,16 +160,16 @@ template <class I>
 BasicLayout<I> slice(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> dice(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
-// The offset of a coordinate where `_` counts as 0.
+// Returns the offset of a coordinate, counting `_` as 0.
 template <class I>
 I slice_offset(TilerArgument<I> coordinate, const BasicLayout<I>& layout);
 
-// The same function with as few modes as possible; below the integers of `profile`, so that its modes stay.
+// Returns the same function with as few modes as possible; a `profile` keeps its modes and coalesces each.
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout, TupleArgument<I> profile);
-// Modes of stride 0 become of size 1; filter also coalesces them away.
+// Replaces modes of stride 0 with modes of size 1; filter also coalesces them away.
 template <class I>
 BasicLayout<I> filter_zeros(const BasicLayout<I>& layout);
 template <class I>
@@ -177,29 +177,29 @@ BasicLayout<I> filter(const BasicLayout<I>& layout);
 template <class I>
 BasicLayout<I> filter(const BasicLayout<I>& layout, TupleArgument<I> profile);
 
-// R with R(c) = a(b(c)), compatible with b. By mode for a tuple, where modes of `a` beyond it are dropped.
-// Where a stride of `b` is below a mode of `a` and does not divide it, the mode counts as rounded up, as CuTe
-// has it for tiles that hang over. With values not known, divisibility is assumed.
+// Returns R with R(c) = a(b(c)), compatible with b. For a tuple, works mode by mode and drops modes of `a`
+// beyond it. If a stride of `b` is below a mode of `a` and does not divide it, the mode is rounded up, like
+// CuTe does for tiles that exceed the shape. With unknown values, divisibility is assumed.
 template <class I>
 BasicLayout<I> composition(const BasicLayout<I>& a, TilerArgument<I> b);
-// The ordered layout of what `layout` leaves out below `cotarget`, a size or shape. Several modes must have
-// known strides.
+// Returns the ordered layout of the offsets that `layout` omits below `cotarget`, a size or shape. If there
+// are several modes, their strides must be known.
 template <class I>
 BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarget);
 template <class I>
 BasicLayout<I> complement(const BasicLayout<I>& layout);
-// R with layout(R(i)) = i, as large as there is one. Modes with strides not known are left out.
+// Returns the largest R with layout(R(i)) = i. Modes with unknown strides are left out.
 template <class I>
 BasicLayout<I> right_inverse(const BasicLayout<I>& layout);
-// L with layout(L(layout(i))) = layout(i).
+// Returns L with layout(L(layout(i))) = layout(i).
 template <class I>
 BasicLayout<I> left_inverse(const BasicLayout<I>& layout);
-// The offsets where `layout` is 0.
+// Returns the layout of the coordinates for which `layout` is 0.
 template <class I>
 BasicLayout<I> nullspace(const BasicLayout<I>& layout);
 
-// Tiles of a layout, (tile, rest): logical keeps the modes, zipped gathers ((tiles),(rests)), tiled unpacks
-// the rests, flat both.
+// Divides a layout into tiles, (tile, rest): logical keeps the modes, zipped gathers ((tiles),(rests)), tiled
+// unpacks the rests, flat unpacks both.
 template <class I>
 BasicLayout<I> logical_divide(const BasicLayout<I>& layout, TilerArgument<I> tiler);
 template <class I>
@@ -209,7 +209,7 @@ BasicLayout<I> tiled_divide(const BasicLayout<I>& layout, TilerArgument<I> tiler
 template <class I>
 BasicLayout<I> flat_divide(const BasicLayout<I>& layout, TilerArgument<I> tiler);
 
-// Repetitions of a block, (block, repetitions), in the same forms.
+// Repeats a block, (block, repetitions), in the same forms.
 template <class I>
 BasicLayout<I> logical_product(const BasicLayout<I>& block, TilerArgument<I> tiler);
 template <class I>
@@ -218,28 +218,28 @@ template <class I>
 BasicLayout<I> tiled_product(const BasicLayout<I>& block, TilerArgument<I> tiler);
 template <class I>
 BasicLayout<I> flat_product(const BasicLayout<I>& block, TilerArgument<I> tiler);
-// By mode (block, repetition), or interleaved (repetition, block).
+// Repeats mode by mode: (block, repetition), or interleaved (repetition, block).
 template <class I>
 BasicLayout<I> blocked_product(const BasicLayout<I>& block, LayoutArgument<I> tiler);
 template <class I>
 BasicLayout<I> raked_product(const BasicLayout<I>& block, LayoutArgument<I> tiler);
-// The block repeated up to a shape, along mode 0 first or in an order as of make_ordered_layout.
+// Repeats the block up to a shape, along mode 0 first or in an order like make_ordered_layout's.
 template <class I>
 BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape);
 template <class I>
 BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape, const IntTuple& order);
 
-// The largest layout R on which a(R(i)) = b(R(i)) = i, and its size: how far both are contiguous together.
+// Returns the largest layout R with a(R(i)) = b(R(i)) = i, and its size, where both are contiguous.
 template <class I>
 BasicLayout<I> max_common_layout(const BasicLayout<I>& a, LayoutArgument<I> b);
 template <class I>
 I max_common_vector(const BasicLayout<I>& a, LayoutArgument<I> b);
-// The largest n with which upcast succeeds.
+// Returns the largest n for which upcast succeeds.
 template <class I>
 int64_t max_alignment(const BasicLayout<I>& layout);
 
-// The layout of elements n times as wide (upcast) or so small that n make one (downcast), and both at once
-// from a width in bits to another. Strides not known are taken for multiples of n.
+// Returns the layout of elements n times as wide (upcast) or so small that n make one (downcast), or converts
+// from one width in bits to another (recast). Unknown strides are assumed to be multiples of n.
 template <class I>
 BasicLayout<I> upcast(const BasicLayout<I>& layout, int64_t n);
 template <class I>

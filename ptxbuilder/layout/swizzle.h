@@ -1,4 +1,4 @@
-// CuTe's swizzles, which exclusive-or some bits of an offset with others, and layouts seen through them.
+// CuTe's swizzles, which exclusive-or some bits of an offset with others, and layouts that apply a swizzle.
 #pragma once
 
 #include "ptxbuilder/layout/layout.h"
@@ -21,12 +21,12 @@ class XorSwizzle {
   int shift() const { return shift_; }  // S
   int64_t y_mask() const { return mask(shift_ > 0 ? shift_ : 0); }
   int64_t z_mask() const { return mask(shift_ < 0 ? -shift_ : 0); }
-  // The pattern: an offset that is further by a multiple of it is further by as much after the swizzle.
+  // Returns the period: adding a multiple of it to an offset adds the same amount to the swizzled offset.
   int64_t period() const {
     return bits_ == 0 ? 1 : int64_t{1} << (base_ + (shift_ < 0 ? -shift_ : shift_) + bits_);
   }
 
-  // The offset after the swizzle.
+  // Returns the offset after the swizzle.
   template <class I>
   I apply(const I& offset) const {
     using N = LayoutInteger<I>;
@@ -45,11 +45,11 @@ class XorSwizzle {
 
 std::string to_string(const XorSwizzle& swizzle);  // "Sw<3,4,3>"
 
-// TMA and wgmma do this to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for 128 B, Sw<0,4,3> for
-// none.
+// TMA and wgmma apply this swizzle to byte offsets (PTX ISA, "Swizzling Modes"): Sw<3,4,3> for 128 B,
+// Sw<0,4,3> without swizzling.
 XorSwizzle byte_swizzle(Swizzle swizzle);
-// The swizzle of offsets that count elements n times as wide, or so small that n make one; n is a power of
-// two.
+// Returns the swizzle of offsets that count elements n times as wide, or elements so small that n make one; n
+// is a power of two.
 XorSwizzle upcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle downcast(const XorSwizzle& swizzle, int64_t n);
 XorSwizzle recast(const XorSwizzle& swizzle, int64_t from_bits, int64_t to_bits);
@@ -70,7 +70,7 @@ class BasicComposedLayout {
     return swizzle_.apply(LayoutInteger<I>::add(offset_, layout_(coordinate)));
   }
 
-  // The algebra goes through to the layout: composed.with(logical_divide(composed.layout(), tiler)).
+  // The algebra operates on the layout: composed.with(logical_divide(composed.layout(), tiler)).
   BasicComposedLayout with(BasicLayout<I> layout) const { return {swizzle_, offset_, std::move(layout)}; }
 
  private:
@@ -95,14 +95,14 @@ std::string to_string(const BasicComposedLayout<I>& composed) {  // "Sw<3,4,3> o
   return text.append(" o ").append(to_string(composed.layout()));
 }
 
-// The modes at `_`; what the others add goes into the offset.
+// Keeps the modes at `_`; the other modes add to the offset.
 template <class I>
 BasicComposedLayout<I> slice(TilerArgument<I> coordinate, const BasicComposedLayout<I>& composed) {
   I offset = LayoutInteger<I>::add(composed.offset(), slice_offset<I>(coordinate, composed.layout()));
   return {composed.swizzle(), offset, slice<I>(coordinate, composed.layout())};
 }
 
-// Offsets of other units. The offset must be a multiple where units grow.
+// Changes the unit of offsets. If units grow, the offset must be a multiple of the new unit.
 ComposedLayout recast(const ComposedLayout& composed, int64_t from_bits, int64_t to_bits);
 
 }  // namespace ptxbuilder

@@ -1,4 +1,4 @@
-// Accumulators of the tensor cores: tiles in named PTX registers, which products add to.
+// Accumulators of the tensor cores: tiles in named PTX registers, to which products are added.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -12,9 +12,9 @@ class AccumulatorRegisters;
 
 // A tile of m x n elements in f32, f16 or s32, which one warpgroup holds in wgmma_layout(m, n). m is a
 // multiple of 64, and n a multiple of 8 up to 256; for s32, an n of 32 or more is a multiple of 16. A wider
-// n, up to 512, is twice one of these: two wgmmas side by side. The first product overwrites the registers,
-// so sums start at zero; registers that nothing has written cannot be read. They are named PTX registers that
-// LLVM never sees.
+// n, up to 512, is twice such a width: two wgmmas compute it side by side. The first product overwrites the
+// registers, so sums start at zero; registers that nothing has written cannot be read. They are named PTX
+// registers that LLVM never sees.
 class Accumulator {
  public:
   Accumulator(int m, int n, Where where = Where::here()) : Accumulator(m, n, DType::f32, where) {}
@@ -29,8 +29,8 @@ class Accumulator {
     return wgmma_layout(m_, n_);
   }
 
-  // The columns of each of the wgmmas that a product is made of, side by side: n up to 256, and else half of
-  // it. Fewer of them, which divide n, take more of the tensor core's reads, but fewer registers at a time.
+  // The columns of each wgmma of a product, side by side: n up to 256, otherwise half of n. Fewer columns,
+  // which must divide n, cost more reads by the tensor core, but fewer registers at a time.
   int wgmma_columns() const { return wgmma_columns_; }
   void set_wgmma_columns(int columns, Where where = Where::here());
 
@@ -40,9 +40,9 @@ class Accumulator {
   // The next product adds to what the registers hold.
   void accumulate() { accumulate_ = pred(true); }
 
-  // The named registers of the 64-row block `block`, for instructions that are written by hand. There is
-  // one for each value of the layout or, in f16, one for each two values (PTX ISA, wgmma.mma_async,
-  // "Register Fragments"). Throws Error as load() does.
+  // Returns the named registers of the 64-row block `block`, for instructions that are written by hand: one
+  // register for each value of the layout or, in f16, one for each two values (PTX ISA, wgmma.mma_async,
+  // "Register Fragments"). Throws Error like load().
   Registers registers(int block, Where where = Where::here()) const;
 
  private:
@@ -50,7 +50,7 @@ class Accumulator {
   friend class detail::AccumulatorRegisters;
 
   Registers block_registers(int block) const;
-  // These are the registers of `columns` from `column` on.
+  // Returns the registers of `columns` columns from `column` on.
   Registers block_registers(int block, int column, int columns) const;
 
   int m_, n_, wgmma_columns_;
@@ -79,8 +79,8 @@ RegisterTile<T> load(const Accumulator& from, const TilePart& part, Where where 
   return RegisterTile<T>(detail::load_accumulator(from, T::dtype, part));
 }
 
-// The reverse; the next product adds to what is stored. Throws Error while products are in flight too, and
-// for a tile of another layout that is not a splat.
+// Writes an accumulator; the next product adds to the stored elements. Throws Error while products are in
+// flight, and for a tile of another layout, unless it is a splat.
 template <TileElement T>
 void store(Accumulator& to, const RegisterTile<T>& x, Where where = Where::here()) {
   AtLine line(where);

@@ -1,5 +1,5 @@
-// The parts that kernels with roles are put together from: what the warpgroups of a CTA do with a ring of
-// stages. CUTLASS calls them collectives.
+// Building blocks for kernels with roles: the operations of a CTA's warpgroups on a ring of stages. CUTLASS
+// calls them collectives.
 #pragma once
 
 #include <utility>
@@ -14,7 +14,7 @@ namespace ptxbuilder {
 using FillStage = std::function<void(const Stage& stage, u32 step)>;
 
 // The loop of a producer: `fill` loads all tiles of a stage for each step from `first` to `last` - 1, as soon
-// as the consumers have handed it back. It may call acquire() of other rings too.
+// as the consumers have released the stage. It may also call acquire() of other rings.
 inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& fill,
                           Where where = Where::here()) {
   AtLine line(where);
@@ -27,16 +27,16 @@ inline void producer_loop(Producer& ring, u32 first, u32 last, const FillStage& 
   });
 }
 
-// Threads that load and multiply begin so: one of them fills as many stages as may be on the way ahead of
-// the main loop, `ahead` at most.
+// Threads that both load and multiply call this first: one of them fills as many stages as may be in flight
+// before the main loop, at most `ahead`.
 inline void prologue(Producer& ring, u32 steps, int ahead, const FillStage& fill,
                      Where where = Where::here()) {
   AtLine line(where);
   elect([&] { producer_loop(ring, 0, min(steps, u32(ahead)), fill); });
 }
 
-// The loop of a consumer: each step waits for its stage, uses it, and hands it back. When `use` returns, this
-// warp's reads of the stage are done.
+// The loop of a consumer: each step waits for its stage, uses it, and releases it. When `use` returns, this
+// warp's reads of the stage must be complete.
 inline void consumer_loop(Consumer& ring, u32 first, u32 last, const FillStage& use,
                           Where where = Where::here()) {
   AtLine line(where);

@@ -1,12 +1,12 @@
-// Functions on tiles that a store applies to a product before it rounds. They compose as functions do.
+// Functions on tiles that a store applies to a product before rounding. They compose like other functions.
 //
 //   GlobalTensor bias(pbias, {n}), residual(pc, {m, n}, {ldc, 1});
 //   store<bf16>(D, acc, row, col, [&](const RegisterTile<f32>& x, const PanelPlace& at) {
 //     return gelu(add_residual(add_bias(x * alpha, bias, at), residual, at, beta));
 //   });
 //
-// They follow the output, transposed or not: a bias belongs to its columns. What they
-// read outside a tensor is 0.
+// They follow the output, transposed or not: a bias belongs to the columns of the output. Elements that they
+// read outside a tensor are 0.
 #pragma once
 
 #include "ptxbuilder/product/store.h"
@@ -14,21 +14,21 @@
 
 namespace ptxbuilder {
 
-// NaN stays, which max() would drop.
+// NaN is kept, which max() would drop.
 inline RegisterTile<f32> relu(const RegisterTile<f32>& x) {
   return select(x < 0, RegisterTile<f32>(0, x.layout()), x);
 }
 
-// The square of relu(x), which is 0 below 0 and infinite beyond the root of the greatest f32.
+// Returns the square of relu(x): 0 below 0, and infinite above the root of the greatest f32.
 inline RegisterTile<f32> relu_squared(const RegisterTile<f32>& x) { return x * relu(x); }
 
-// 1 / (1 + e^-x), by the approximate ex2 (PTX ISA, ex2.approx).
+// Returns 1 / (1 + e^-x), using the approximate ex2 (PTX ISA, ex2.approx).
 inline RegisterTile<f32> sigmoid(const RegisterTile<f32>& x) {
   constexpr double kLog2OfE = 1.4426950408889634;
   return 1 / (exp2(x * -kLog2OfE, Approx::yes) + 1);
 }
 
-// x sigmoid(x), also called swish.
+// Returns x sigmoid(x), also called swish.
 inline RegisterTile<f32> silu(const RegisterTile<f32>& x) { return x * sigmoid(x); }
 
 // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), where 1 + tanh(y) = 2 sigmoid(2 y).
@@ -37,7 +37,7 @@ inline RegisterTile<f32> gelu(const RegisterTile<f32>& x) {
   return x * sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
 }
 
-// The slopes of these, for the way back through a network.
+// The derivatives of these functions, for the backward pass through a network.
 inline RegisterTile<f32> relu_slope(const RegisterTile<f32>& x) {
   return select(x > 0, RegisterTile<f32>(1, x.layout()), 0);
 }
@@ -54,21 +54,21 @@ inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }
 
-// The columns 0, 2, 4... or 1, 3, 5... of a panel, side by side: half as many, which a store with
-// StoreOptions::pairs takes. Each thread has both of a pair, so they take no instruction. Throws Error for a
-// tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
+// Return the columns 0, 2, 4... or 1, 3, 5... of a panel, side by side: half the number of columns, for a
+// store with StoreOptions::pairs. Each thread holds both columns of a pair, so they take no instruction.
+// Throws Error for a tile that is not in wgmma_layout(64, n) with a multiple of 16 columns.
 //   silu(even_columns(x)) * odd_columns(x)
 RegisterTile<f32> even_columns(const RegisterTile<f32>& x, Where where = Where::here());
 RegisterTile<f32> odd_columns(const RegisterTile<f32>& x, Where where = Where::here());
 
-// x rounded to T, for networks that keep the sums in T before they go on.
+// Returns x rounded to T, for networks that store the sums in T before they continue.
 template <TileElement T>
 RegisterTile<f32> rounded(const RegisterTile<f32>& x) {
   return astype<f32>(astype<T>(x));
 }
 
-// The elements at a panel's place of a vector that has one element for each column (row) of the output. In
-// arithmetic with the panel, each of them applies to its column (row).
+// Returns the elements at a panel's place of a vector with one element for each column (row) of the output.
+// In arithmetic with the panel, each element applies to its column (row).
 template <TileElement T>
 RegisterTile<f32> of_columns(const GlobalTensor<T, 1>& v, const RegisterLayout& panel, const PanelPlace& at) {
   if (at.transposed) return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
@@ -79,8 +79,8 @@ RegisterTile<f32> of_rows(const GlobalTensor<T, 1>& v, const RegisterLayout& pan
   if (at.transposed) return astype<f32>(load(v.as_row().tile(0, at.col), panel.reduced_cols()));
   return astype<f32>(load(v.as_col().tile(at.row, 0), panel.reduced_rows()));
 }
-// The elements at a panel's place of a matrix with the output's shape, or of one such matrix for each
-// batch. Throws Error for batches if the store has none.
+// Returns the elements at a panel's place of a matrix with the output's shape, or of one such matrix for each
+// batch. Throws Error for batches if the store has no batches.
 template <TileElement T>
 RegisterTile<f32> of_elements(const GlobalTensor<T, 2>& c, const RegisterLayout& panel,
                               const PanelPlace& at) {
@@ -98,7 +98,7 @@ template <TileElement T>
 RegisterTile<f32> add_bias(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& bias, const PanelPlace& at) {
   return x + of_columns(bias, x.layout(), at);
 }
-// Each column (row) of x times its scale.
+// Returns each column (row) of x times its scale.
 template <TileElement T>
 RegisterTile<f32> scale_columns(const RegisterTile<f32>& x, const GlobalTensor<T, 1>& scales,
                                 const PanelPlace& at) {
@@ -109,7 +109,7 @@ RegisterTile<f32> scale_rows(const RegisterTile<f32>& x, const GlobalTensor<T, 1
                              const PanelPlace& at) {
   return x * of_rows(scales, x.layout(), at);
 }
-// x + beta c, rounded once. c may be where the output goes.
+// Returns x + beta c, rounded once. c may be the memory that the output overwrites.
 template <TileElement T, size_t rank>
 RegisterTile<f32> add_residual(const RegisterTile<f32>& x, const GlobalTensor<T, rank>& c,
                                const PanelPlace& at, const TileArgument<f32>& beta = 1) {

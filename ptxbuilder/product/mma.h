@@ -10,8 +10,8 @@ namespace ptxbuilder {
 
 // The options of mma().
 struct MmaOptions {
-  bool negate_a = false, negate_b = false;  // of floating types
-  bool saturate = false;                    // into s32: clamp in place of wrapping around
+  bool negate_a = false, negate_b = false;  // for floating-point types
+  bool saturate = false;                    // into s32: clamps instead of wrapping around
 };
 
 // D += A B: issues the wgmmas of a whole tile, k innermost. A view has rows along m (or n) and columns
@@ -30,16 +30,16 @@ namespace detail {
 void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options);
 }
 
-// The same with A in registers, in the layout of its type: wgmma_a(type, m, k). A may be computed in the
+// Does the same with A in registers, in the layout of its type: wgmma_a(type, m, k). A may be computed in the
 // call itself: `mma(o, astype<f16>(p), v)`. For a later product of a group, A must be computed before the
-// group's first product, since registers are written ahead of all products. Otherwise Error is thrown.
+// group's first product, since registers are written before all products. Otherwise Error is thrown.
 //
-// The tile is copied to registers of the product's own (mov) ahead of the group's fence, so that it may
-// change or end as soon as the group is committed. The product reads the copies until its group has been
-// waited for, and the next turn of a loop writes the same registers again: before that turn's group, call
-// wgmma_wait(n) so that at most the n groups that were committed after the product's are unfinished (PTX
-// ISA, wgmma.mma_async). Otherwise Error is thrown at the end of the loop, as far as the order of the code
-// tells.
+// The tile is copied to the product's own registers (mov) before the group's fence, so that it may change or
+// be destroyed as soon as the group is committed. The product reads the copies until its group has been
+// waited for, and the next iteration of a loop writes the same registers again: before that iteration's
+// group, call wgmma_wait(n) so that at most the n groups that were committed after the product's are
+// unfinished (PTX ISA, wgmma.mma_async). Otherwise Error is thrown at the end of the loop, as far as the
+// order of the code shows it.
 template <TileElement T>
 void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, const MmaOptions& options,
          Where where = Where::here()) {
@@ -52,11 +52,11 @@ void mma(Accumulator& d, const RegisterTile<T>& a, const TileView& b, Where wher
   mma(d, a, b, MmaOptions{});
 }
 
-// These are products as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. To set options,
-// call mma().
+// Products as expressions: d += a * b is mma(d, a, b), and d -= a * b negates A. To set options, call
+// mma().
 class MatrixProduct {
  public:
-  // A, and the caller's line, which an operator cannot take.
+  // The operand A, with the caller's line, which an operator cannot take.
   class Left {
    public:
     Left(TileView a, Where where = Where::here()) : a_(std::move(a)), where_(where) {}  // NOLINT
@@ -87,12 +87,12 @@ inline MatrixProduct operator*(const MatrixProduct::Left& a, const TileView& b) 
 // wgmma.commit_group after the last.
 void wgmma_group(const std::function<void()>& body, Where where = Where::here());
 
-// Waits until at most `pending` groups of the warpgroup are unfinished. The accumulators of those that are
-// finished may be read.
+// Waits until at most `pending` groups of the warpgroup are unfinished. Accumulators of finished groups may
+// be read.
 void wgmma_wait(int pending, Where where = Where::here());
 
 namespace detail {
-// A view as wgmma reads it. Throws Error that begins with `what`, such as "mma: A".
+// Returns a view as wgmma reads it. Throws Error that begins with `what`, such as "mma: A".
 WgmmaOperand operand_of(const TileView& view, std::string_view what);
 }  // namespace detail
 

@@ -11,7 +11,7 @@ namespace ptxbuilder {
 void mma(const MmaAtom& atom, std::span<Var<f32>> d, std::span<const u32> a, std::span<const u32> b,
          Where where = Where::here());
 
-// Two values rounded to nearest even in one register: f16 or bf16, `low` in the lower half.
+// Returns two values, rounded to nearest even, in one register: f16 or bf16, `low` in the lower half.
 u32 pack(DType type, f32 low, f32 high, Where where = Where::here());
 
 }  // namespace ptxbuilder
