@@ -1,4 +1,4 @@
-// The operators of device values, on LLVM's own instructions.
+// The operators of device values, built from LLVM's own instructions.
 #include <fmt/format.h>
 #include <llvm/ADT/APSInt.h>
 #include <llvm/IR/Intrinsics.h>
@@ -44,7 +44,7 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
 void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;
-  auto made = s.constants.find(constant);  // operators know no line, but the constant does
+  auto made = s.constants.find(constant);  // an operator has no line, but its constant has one
   Where where = made == s.constants.end() ? s.nearest_line() : made->second;
   bool divides = op == Arithmetic::div || op == Arithmetic::rem;
   if (divides && constant->isZero()) throw Error(where, "division by the constant 0");
@@ -58,7 +58,7 @@ void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a,
                                    constant->getBitWidth()));
 }
 
-// Rounded toward zero, and clamped as the device does (PTX ISA, cvt); LLVM makes poison of what is out of
+// Rounds toward zero and clamps like the device (PTX ISA, cvt); LLVM makes poison of values that are out of
 // range.
 llvm::Value* clamped(const llvm::ConstantFP& value, llvm::IntegerType* type, bool is_signed) {
   llvm::APSInt result(type->getBitWidth(), !is_signed);

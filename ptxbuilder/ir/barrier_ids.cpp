@@ -14,8 +14,8 @@ bool continues_word(char c) {
          c == '$' || c == '%';
 }
 
-// The number of the operand that is the barrier, of an instruction that begins with `word`: 0, or 1 after the
-// result of a reduction; -1 where it has none.
+// Returns the index of the barrier operand of an instruction that begins with `word`: 0, or 1 after the
+// result of a reduction; -1 if the instruction has no barrier.
 int barrier_operand(std::string_view word) {
   for (std::string_view family : {"bar.", "barrier."}) {
     if (!word.starts_with(family)) continue;

@@ -12,13 +12,13 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// One CTA, of a launch whose size and parameters are those of a trial.
+// One CTA of a launch whose size and parameters are chosen for a trial.
 class InCta {
  public:
   InCta(const std::array<int, 3>& cluster, const std::array<uint64_t, 3>& place, uint64_t trial)
       : cluster_(cluster), place_(place), trial_(trial) {}
 
-  // Returns the value, or null where it is not known.
+  // Returns the value, or null if it is not known.
   llvm::Constant* operator()(const llvm::Value* value) {
     auto [known, is_new] = values_.try_emplace(value, nullptr);
     if (!is_new || values_.size() > kMost) return known->second;
@@ -27,7 +27,7 @@ class InCta {
   }
 
  private:
-  static constexpr size_t kMost = 400;  // values that are looked at
+  static constexpr size_t kMost = 400;  // the most values that are examined
 
   llvm::Constant* made(const llvm::Value* value) {
     if (auto* constant = llvm::dyn_cast<llvm::Constant>(value)) return const_cast<llvm::Constant*>(constant);
@@ -47,7 +47,7 @@ class InCta {
       operands.push_back((*this)(operand));
       if (!operands.back()) return nullptr;
     }
-    // It folds a call whose last operand is the function.
+    // The call is folded; its last operand is the function.
     return llvm::ConstantFoldInstOperands(const_cast<llvm::Instruction*>(instruction), operands,
                                           instruction->getModule()->getDataLayout());
   }
@@ -56,7 +56,7 @@ class InCta {
     return llvm::ConstantInt::get(of->getType(), x);
   }
 
-  // Returns the value of a special register that the CTA's place tells.
+  // Returns the value of a special register that depends only on the CTA's place.
   std::optional<uint64_t> register_of(llvm::Intrinsic::ID id) const {
     using namespace llvm;  // NOLINT: the names of intrinsics are long
     const auto size = [&](size_t i) { return static_cast<uint64_t>(cluster_[i]); };
@@ -94,7 +94,7 @@ class InCta {
 }  // namespace
 
 bool differs_along(const Value& value, size_t axis, const std::array<int, 3>& cluster) {
-  // Parameters and grids of a launch may make a value equal by chance, and none of these is another's.
+  // A launch's parameters and grid may make values equal by chance, so each trial uses different numbers.
   constexpr uint64_t kTrials = 8;
   for (uint64_t trial = 0; trial < kTrials; ++trial) {
     std::array<uint64_t, 3> place = {};

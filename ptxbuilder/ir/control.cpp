@@ -11,7 +11,7 @@ namespace ptxbuilder {
 llvm::Value* Builder::declare_variable(Class cls) {
   State& s = state();
   s.function_or_create();
-  // The variable is in the entry block, and used by loads and stores alone: finish() turns it into registers.
+  // The variable is in the entry block, and only loads and stores use it: finish() turns it into registers.
   auto* cell = new llvm::AllocaInst(type_of(cls, s.context), s.module->getDataLayout().getAllocaAddrSpace(),
                                     "", s.entry_end->getIterator());
   s.variables.push_back(cell);
@@ -40,7 +40,7 @@ void Builder::if_(pred condition, const std::function<void()>& then, const std::
   llvm::BasicBlock* else_block = otherwise ? s.new_block("else") : nullptr;
   llvm::BasicBlock* end = s.new_block("end");
   s.ir.CreateCondBr(condition.handle(), then_block, otherwise ? else_block : end);
-  // A branch of the library's own, as around what one thread of several stores, is no concern of who calls.
+  // A branch that the library adds, for example around one thread's store, does not concern the caller.
   const bool is_internal = !line.opens() && construct == "if_";
   const detail::ThreadSet threads =
       is_internal ? detail::ThreadSet::all() : detail::threads_where(condition.handle());
@@ -67,7 +67,7 @@ void Builder::while_(const std::function<pred()>& condition, const std::function
   s.on_loop(true);
   s.ir.SetInsertPoint(head);
   const detail::LoopJudgements judgements(s);
-  const detail::OpenBody every_round("while_", where);  // what the condition makes is there in the body too
+  const detail::OpenBody every_round("while_", where);  // values from the condition are valid in the body too
   std::optional<pred> again;
   run_body("while_", line, [&] { again.emplace(condition()); });
   check_is_ours(s, again->handle());
@@ -117,7 +117,7 @@ void Builder::for_(Class cls, Value from, Value to, Value step, const std::funct
     judgements.end();
   }
   s.on_loop(false);
-  if (line.opens()) s.set_line(where);  // the body's lines are over
+  if (line.opens()) s.set_line(where);  // the body's lines have ended
   llvm::Value* next = s.ir.CreateAdd(index, step.handle());
   index->addIncoming(next, s.ir.GetInsertBlock());
   s.ir.CreateBr(head);

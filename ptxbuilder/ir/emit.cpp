@@ -1,4 +1,4 @@
-// Instructions in LLVM's IR: what isa/lower.h says of a row, with values of a kernel or of anybody's module.
+// Emits rows as LLVM IR: the result of isa/lower.h, with values of a kernel or of any other module.
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -37,7 +37,7 @@ bool accepts(Class cls, llvm::Type* type, llvm::LLVMContext& context) {
   }
 }
 
-// One call of inline asm in LLVM's terms: what isa::lower says, with values of an IR in it.
+// One call of inline asm in LLVM's terms: the result of isa::lower, with IR values as its operands.
 class AsmCall {
  public:
   AsmCall(llvm::IRBuilderBase& ir, const Row& row, std::span<const Argument> arguments, llvm::Value* guard)
@@ -48,7 +48,7 @@ class AsmCall {
     for (size_t i = 0; i < row.operands.size(); ++i)
       if (row.operands[i].reads() && next < arguments.size())
         fillings.push_back(filling(i, arguments[next++]));
-    fillings.resize(arguments.size());  // lower() says how many there should be
+    fillings.resize(arguments.size());  // lower() reports the expected number
     call_ = isa::lower(row, fillings, guard != nullptr);
     for (size_t i = 0; i < row.operands.size(); ++i)
       for (llvm::Value* value : values_[i]) check(row.operands[i], value);
@@ -57,7 +57,7 @@ class AsmCall {
   }
 
   const std::string& text() const { return call_.text; }
-  llvm::CallInst& made() { return *made_; }  // by emit()
+  llvm::CallInst& made() { return *made_; }  // the call that emit() made
 
   std::vector<llvm::Value*> emit() {
     llvm::LLVMContext& context = ir_.getContext();
@@ -101,7 +101,7 @@ class AsmCall {
       return isa::ValueCount{static_cast<int>(values.size())};
     }
     values.push_back(std::get<Value>(given).handle());
-    // A known value needs no register.
+    // A known value does not need a register.
     auto* constant = llvm::dyn_cast_if_present<llvm::ConstantInt>(values[0]);
     const bool may_be = o.cls == Class::imm || (row_.takes_numbers() && o.takes_numbers());
     if (!constant || !may_be ||
@@ -147,13 +147,13 @@ class AsmCall {
                                                          : values_[r.operand][static_cast<size_t>(r.item)];
   }
 
-  // A value that is read and written keeps the type that it had.
+  // A value that is read and written keeps its original type.
   llvm::Type* result_type(const isa::InlineAsm::Register& r) const {
     return row_.operands[r.operand].reads() ? argument(r)->getType() : type_of(r.cls, ir_.getContext());
   }
 
-  // PTX takes addresses in shared and tensor memory in 32 bits, all others in 64; the module's pointers may
-  // have another width.
+  // PTX takes 32-bit addresses in shared and tensor memory, and 64-bit addresses elsewhere; the module's
+  // pointers may have another width.
   llvm::Type* asm_type(llvm::Type* type) const {
     if (!type->isPointerTy()) return type;
     const unsigned space = type->getPointerAddressSpace();
@@ -173,13 +173,13 @@ class AsmCall {
   llvm::IRBuilderBase& ir_;
   const Row& row_;
   llvm::Value* guard_;
-  std::vector<std::vector<llvm::Value*>> values_;  // by operand
+  std::vector<std::vector<llvm::Value*>> values_;  // one list for each operand
   isa::InlineAsm call_;
   llvm::CallInst* made_ = nullptr;
 };
 
-// Ten times the .version that the row asks for on the function's target, if it names one. Throws Error if the
-// target lacks the row.
+// Returns ten times the .version that the row requires on the function's target, if it names one. Throws
+// Error if the target does not support the row.
 int version_for(const llvm::Function& function, const Row& row) {
   const llvm::Attribute cpu = function.getFnAttribute("target-cpu");
   if (!cpu.isValid()) return row.ptx_version;
@@ -190,7 +190,7 @@ int version_for(const llvm::Function& function, const Row& row) {
   return row.version_on(target.sm);
 }
 
-// An instruction for which LLVM has an intrinsic that is preferred to asm; it takes no operands.
+// Emits an instruction whose LLVM intrinsic is preferred to asm; it does not take operands.
 llvm::CallInst* call_intrinsic(llvm::IRBuilderBase& ir, const Row& row) {
   auto id = llvm::Intrinsic::lookupIntrinsicID(llvm::StringRef(row.intrinsic.data(), row.intrinsic.size()));
   return ir.CreateIntrinsic(id, llvm::ArrayRef<llvm::Type*>(), llvm::ArrayRef<llvm::Value*>());
@@ -281,7 +281,7 @@ std::vector<Value> Builder::emit(const Row& row, std::span<const Argument> argum
   CallersLine line(where);
   check_current();
   State& s = *state_;
-  s.function_or_create();  // ahead of the instruction's line, which is not the kernel's
+  s.function_or_create();  // before the instruction's line, which is not the kernel's line
   if (line.opens()) s.set_line(where);
   for (const Argument& argument : arguments) {
     if (auto* value = std::get_if<Value>(&argument)) check_is_ours(s, value->handle());

@@ -1,5 +1,5 @@
-// The bodies of layout.h's algebra, for the files that instantiate them: coalesce, composition, complement,
-// inverses, and what follows from these.
+// The implementations of layout.h's algebra, for the files that instantiate them: coalesce, composition,
+// complement, inverses, and the functions that use these.
 #pragma once
 
 #include <numeric>
@@ -15,11 +15,11 @@ bool known_equal(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   return x && x == y && (a.basis() == b.basis() || *x == 0);
 }
 
-// Modes that go on where the one before ends become one. The last mode is the first to be looked at; with
-// `keep_beyond`, a last mode of size 1 still says how the function goes on beyond the domain.
+// Merges modes that continue where the mode before them ends. The last mode is looked at first; with
+// `keep_beyond`, a last mode of size 1 still determines how the function continues beyond the domain.
 template <class I>
 BasicLayout<I> coalesce(const BasicLayout<I>& layout, bool keep_beyond) {
-  std::vector<BasicLayout<I>> flat = leaf_modes(layout), result;  // result runs from the right
+  std::vector<BasicLayout<I>> flat = leaf_modes(layout), result;  // `result` is built from the right
   if (keep_beyond && is(flat.back().shape().value(), 1))
     flat.back() = BasicLayout<I>(int64_t{2}, flat.back().stride());
   for (size_t i = flat.size(); i-- > 0;) {
@@ -50,7 +50,7 @@ BasicLayout<I> coalesce(const BasicLayout<I>& layout, const BasicTuple<I>& profi
                  [&](const auto& l, const auto& p) { return coalesce(l, p, keep_beyond); });
 }
 
-// The coordinates that strides yield, as a tuple of zeros; the integer 0 where they have no basis.
+// Returns the coordinates that strides yield, as a tuple of zeros; the integer 0 if strides have no basis.
 template <class I>
 BasicTuple<I> coprofile(const BasicTuple<I>& stride) {
   BasicTuple<I> sum(int64_t{0});
@@ -72,7 +72,7 @@ struct Fold {
   I rest_shape, rest_stride;
 };
 
-// This composes one mode of `a`, shape : stride, adds to the composition with rest_shape : rest_stride.
+// Composes one mode of `a`, shape : stride, and adds it to the composition with rest_shape : rest_stride.
 template <class I>
 void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
   using N = LayoutInteger<I>;
@@ -96,7 +96,7 @@ void compose_mode(Fold<I>& f, const I& shape, const BasicTuple<I>& stride) {
   f.rest_stride = next_stride;
 }
 
-// a o shape : stride, for a coalesced `a`.
+// Returns a o shape : stride, for a coalesced `a`.
 template <class I>
 BasicLayout<I> compose(const BasicLayout<I>& a, const BasicTuple<I>& shape, const BasicTuple<I>& stride) {
   if (shape.is_tuple()) {
@@ -124,7 +124,7 @@ BasicLayout<I> compose(const BasicLayout<I>& a, const BasicTuple<I>& shape, cons
   return unwrap(f.result);
 }
 
-// Neighbours that are both known, or both not known, as one size.
+// Merges neighbours that are both known, or both unknown, into one size.
 template <class I>
 BasicTuple<I> coalesce_shape(const BasicTuple<I>& shape) {
   std::vector<BasicTuple<I>> result;
@@ -136,7 +136,7 @@ BasicTuple<I> coalesce_shape(const BasicTuple<I>& shape) {
   return result.size() == 1 ? result[0] : BasicTuple<I>(result);
 }
 
-// The strides of coalesced modes, each with its place; sorted.
+// Returns the strides of coalesced modes, each with its index, sorted.
 template <class I>
 struct Sorted {
   int64_t stride;
@@ -153,14 +153,14 @@ std::vector<Sorted<I>> sort_strides(const std::vector<BasicLayout<I>>& modes, bo
     else if (all_known)
       throw Error(fmt::format("stride {} of the {} modes must be known", i, modes.size()));
   }
-  // By exchange, as CuTe sorts: of modes with equal strides, this decides which one an inverse takes.
+  // Sorts by exchange, like CuTe: for modes with equal strides, this decides which mode an inverse takes.
   for (size_t i = 0; i < sorted.size(); ++i)
     for (size_t j = i + 1; j < sorted.size(); ++j)
       if (sorted[j].stride < sorted[i].stride) std::swap(sorted[i], sorted[j]);
   return sorted;
 }
 
-// The product of the shapes before each mode.
+// Returns the product of the shapes before each mode.
 template <class I>
 std::vector<I> prefix_products(const std::vector<BasicLayout<I>>& modes) {
   std::vector<I> products{I(int64_t{1})};
@@ -243,7 +243,7 @@ BasicLayout<I> complement(const BasicLayout<I>& layout, TupleArgument<I> cotarge
           for (auto [stride, mode] : detail::sort_strides(modes, true)) ordered.push_back(modes[mode]);
           modes = std::move(ordered);
         }
-        I end(int64_t{1});  // of what the modes up to here fill
+        I end(int64_t{1});  // the end of the range that the modes up to here fill
         for (const BasicLayout<I>& mode : modes) {
           const I& stride = mode.stride().value();
           std::optional<int64_t> d = detail::known(stride);
@@ -391,7 +391,7 @@ BasicLayout<I> downcast_mode(const BasicLayout<I>& mode, int64_t n) {
   return BasicLayout<I>(mode.shape(), scale(I(n), stride));
 }
 
-// f for each mode that is no tuple.
+// Applies f to each mode that is not a tuple.
 template <class I>
 BasicLayout<I> transform_modes(const BasicLayout<I>& layout, int64_t n,
                                BasicLayout<I> (*f)(const BasicLayout<I>&, int64_t)) {

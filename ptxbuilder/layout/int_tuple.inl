@@ -1,4 +1,4 @@
-// The bodies of int_tuple.h, for the files that instantiate them for one kind of integer.
+// The implementations of int_tuple.h, for the files that instantiate them for one kind of integer.
 #pragma once
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ BasicTuple<I> transform(const BasicTuple<I>& a, F f) {
   return BasicTuple<I>(std::move(result));
 }
 
-// This combines two tuples of one rank element by element.
+// Combines two tuples of equal rank element by element.
 template <class I, class F>
 BasicTuple<I> transform(const char* function, const BasicTuple<I>& a, const BasicTuple<I>& b, F f) {
   if (a.elements().size() != b.elements().size())
@@ -67,7 +67,7 @@ BasicTuple<I> transform(const char* function, const BasicTuple<I>& a, const Basi
   return BasicTuple<I>(std::move(result));
 }
 
-// A leaf with the basis of `a` and another value.
+// Returns a leaf with the basis of `a` and another value.
 template <class I>
 BasicTuple<I> with_value(const BasicTuple<I>& a, I value) {
   return BasicTuple<I>(std::move(value)).scaled_to(a.basis());
@@ -85,7 +85,7 @@ I ceil_div_integer(const I& a, const I& b) {
   return N::divide(N::subtract(N::add(a, b), I(int64_t{1})), b);
 }
 
-// A scaled basis vector as the coordinate that it is: 3@1 is (0,3).
+// Returns a scaled basis vector as a coordinate: 3@1 becomes (0,3).
 template <class I>
 BasicTuple<I> as_coordinate(const BasicTuple<I>& leaf) {
   BasicTuple<I> result(leaf.value());
@@ -97,7 +97,7 @@ BasicTuple<I> as_coordinate(const BasicTuple<I>& leaf) {
   return result;
 }
 
-// The sum of coordinates; a shorter one goes on with zeros, and the integer 0 is one of any structure.
+// Returns the sum of coordinates; a shorter one is extended with zeros, and the integer 0 fits any structure.
 template <class I>
 BasicTuple<I> add_coordinates(const BasicTuple<I>& a, const BasicTuple<I>& b) {
   if (!a.is_tuple() && !b.is_tuple()) return LayoutInteger<I>::add(a.value(), b.value());
@@ -214,7 +214,7 @@ BasicTuple<I> compact(const BasicTuple<I>& shape, I& current, bool from_the_left
   return BasicTuple<I>(std::move(strides));
 }
 
-// The sizes of a shape at the integers of a profile, from left to right.
+// Returns the sizes of a shape at the integers of a profile, from left to right.
 template <class I, class J>
 void sizes_at(const BasicTuple<I>& shape, const BasicTuple<J>& profile, std::vector<I>& sizes) {
   if (!profile.is_tuple()) return sizes.push_back(size(shape));
@@ -306,8 +306,8 @@ BasicTuple<I> image(TupleArgument<I> coordinate, TupleArgument<I> shape, TupleAr
 
 namespace detail {
 
-// image() of host integers and plain strides as a number, without a tuple on the way: planning and proving
-// evaluate layouts for every element. None where image() yields a tuple, or throws.
+// Returns image() of host integers and plain strides as a number, without making a tuple: planning and proofs
+// evaluate layouts for every element. Returns nothing if image() yields a tuple, or throws.
 inline std::optional<int64_t> plain_offset(int64_t index, const IntTuple& shape, const IntTuple& stride) {
   using N = LayoutInteger<int64_t>;
   if (!shape.is_tuple()) {

@@ -35,7 +35,7 @@ std::vector<BasicLayout<I>> leaf_modes(const BasicLayout<I>& layout) {
   return all;
 }
 
-// One mode as it is, more as a tuple.
+// Returns a single mode as it is, several modes as a tuple.
 template <class I>
 BasicLayout<I> unwrap(const std::vector<BasicLayout<I>>& modes) {
   return modes.size() == 1 ? modes[0] : concatenate(modes);
@@ -47,7 +47,7 @@ inline void check_range(const char* function, int begin, int end, int rank) {
         fmt::format("{}: the modes [{}, {}) are not in a layout of rank {}", function, begin, end, rank));
 }
 
-// f(layout mode, profile mode) for each mode of the profile, then the other modes of the layout if they stay.
+// Applies f(layout mode, profile mode) to each mode of the profile; further modes of the layout may be kept.
 template <class I, class Profile, class F>
 BasicLayout<I> by_mode(const BasicLayout<I>& layout, const std::vector<Profile>& profile, bool keep_rest,
                        F f) {
@@ -65,7 +65,7 @@ BasicTuple<I> unflatten(const BasicTuple<I>& profile, const std::vector<BasicTup
   return transform(profile, [&](const BasicTuple<I>& e) { return unflatten(e, flat, next); });
 }
 
-// The modes at `_` (or at all else), spliced into one list.
+// Returns the modes at `_` (or all other modes), spliced into one list.
 template <class I>
 void cut(const BasicTiler<I>& coordinate, const BasicLayout<I>& layout, bool underscores,
          std::vector<BasicLayout<I>>& kept) {
@@ -118,12 +118,12 @@ BasicLayout<I>::BasicLayout(BasicTuple<I> shape, BasicTuple<I> stride)
     if (std::optional<int64_t> n = detail::known(s.value()); (n && *n < 1) || !s.basis().empty())
       throw Error(fmt::format("the layout {}:{}: a shape is at least 1, not {}", to_string(shape_),
                               to_string(stride_), to_string(s)));
-  ptxbuilder::size(shape_);  // fits
+  ptxbuilder::size(shape_);  // checks that the size fits 64 bits
 }
 
 template <class I>
 BasicLayout<I> BasicLayout<I>::operator[](size_t i) const {
-  const BasicTuple<I>& shape = shape_[i];  // first, so that an error shows the shape
+  const BasicTuple<I>& shape = shape_[i];  // read the shape first, so that an error shows it
   return BasicLayout(shape, stride_[i]);
 }
 
@@ -212,7 +212,7 @@ BasicLayout<I> make_layout_like(const BasicLayout<I>& layout) {
                               to_string(layout)));
     flat.push_back(*stride);
   }
-  // Strides of 0 are first in order, and their modes of size 1, so that they come out as 0.
+  // Strides of 0 come first in the order, with their modes of size 1, so that they become 0.
   std::vector<BasicLayout<I>> all = detail::leaf_modes(filter_zeros(layout));
   std::vector<BasicTuple<I>> shapes;
   for (const BasicLayout<I>& mode : all) shapes.push_back(mode.shape());

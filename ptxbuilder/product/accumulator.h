@@ -34,8 +34,8 @@ class Accumulator {
   int wgmma_columns() const { return wgmma_columns_; }
   void set_wgmma_columns(int columns, Where where = Where::here());
 
-  // The next product overwrites again. The first product overwrites, and all after it add, also in the next
-  // turn of a loop: an accumulator made outside of a loop over tiles is zeroed in it, or made inside.
+  // The next product overwrites again. The first product overwrites and all later ones add, also in the next
+  // iteration of a loop: zero an accumulator in a loop over tiles, or make it in the loop.
   void zero();
   // The next product adds to what the registers hold.
   void accumulate() { accumulate_ = pred(true); }
@@ -65,9 +65,9 @@ TileValues load_accumulator(const Accumulator& from, DType dtype, std::optional<
 void store_accumulator(Accumulator& to, const TileValues& x, std::optional<TilePart> part);
 }  // namespace detail
 
-// The elements of an accumulator, or of a part of it whose rows are multiples of 64 and columns of 8. T is
+// Returns the elements of an accumulator, or of a part whose rows are multiples of 64 and columns of 8. T is
 // the accumulator's type: f32, f16 or s32. Throws Error if nothing has written them yet, or if a group of
-// products may still write them; that error names the group, and wgmma_wait() must come first.
+// products may still write them; this error names the group, and wgmma_wait() must come first.
 template <TileElement T>
 RegisterTile<T> load(const Accumulator& from, Where where = Where::here()) {
   AtLine line(where);

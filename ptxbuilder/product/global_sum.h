@@ -18,9 +18,9 @@ struct TileParts {
                // Nobody else has these places.
 };
 
-// Each CTA gives its sums, and completes some pieces: it adds what all have given of them, in the order of
-// ranks, so that results repeat bit for bit. A piece is some columns of 64 rows of a warpgroup's accumulator;
-// pieces are numbered one 64 rows after the other, and go round among the owners.
+// Each CTA gives its sums, and completes some pieces: it adds the sums of all CTAs for a piece in the order
+// of ranks, so that results repeat bit for bit. A piece is some columns of 64 rows of a warpgroup's
+// accumulator; pieces are numbered along each 64 rows in turn, and owners take them in turn.
 //
 // This runs once in a launch, from instructions that no cache holds yet, so it uses few instructions: pieces
 // are a loop.
@@ -40,7 +40,7 @@ class GlobalSum {
   // and for pieces that do not divide the columns.
   GlobalSum(int m, int n, int piece_cols, int consumers, int most_parts, int apart, gptr<f32> memory,
             Where where = Where::here());
-  // The bytes that `memory` has for a grid of `ctas` and as many places, in whatever pieces.
+  // Returns the bytes that `memory` needs for a grid of `ctas` and the same number of places, for any pieces.
   static size_t bytes(int m, int n, int consumers, int ctas, int places);
 
   // Writes the sums to memory. All threads of a warpgroup call it, after wgmma_wait(0).

@@ -1,4 +1,4 @@
-// Matrix products on the tensor cores (PTX ISA, wgmma): descriptors derived from tiles, A also in registers.
+// Matrix products on the tensor cores (PTX ISA, wgmma), with descriptors from tiles; A may be in registers.
 #pragma once
 
 #include <variant>

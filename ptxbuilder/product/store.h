@@ -38,7 +38,7 @@ struct StorePlaces {
 
 // The options of store().
 struct StoreOptions {
-  // The tensor's rows are the tile's columns: D^T is stored, as is needed when the operands were exchanged.
+  // The tensor's rows are the tile's columns: D^T is stored, as needed when the operands were exchanged.
   bool transposed = false;
   // The number of staging buffers of each warpgroup, 1 to 4. With one, writing waits for the copy before it.
   int buffers = 2;
@@ -147,7 +147,7 @@ class PanelStore {
   PanelStore(DType type, std::optional<TensorMap> to, TileExtent tile, const StoreOptions& options = {},
              Where where = Where::here());
 
-  // The columns of the given tile that become a panel; all panels have as many if `options.columns` says so.
+  // Returns the columns of the tile that make a panel; all panels are equal if `options.columns` says so.
   int panel_columns() const;
 
   // Stores `panel`, as the epilogue makes it, as one panel of a tile at row m, column n of the output. Panels

@@ -1,4 +1,4 @@
-// Reductions over the CTAs of a cluster: of a scalar or a tile that each thread holds, through distributed
+// Reductions over the CTAs of a cluster, of a scalar or a tile that each thread holds, through distributed
 // shared memory.
 //
 //   k.cluster(4);
@@ -17,18 +17,18 @@ namespace ptxbuilder {
 // another call may follow at once. A CTA alone in line gets its own values, without any instruction.
 class ClusterReduction {
  public:
-  // Call Kernel::cluster() first, and sync_cluster() or the first role after it. Without an axis, it is the
-  // only one along which the cluster has several CTAs; throws Error if there are two such.
+  // Call Kernel::cluster() first, and sync_cluster() or the first role after it. The default axis is the only
+  // axis along which the cluster has several CTAs; throws Error if there are two such axes.
   explicit ClusterReduction(Kernel& kernel, std::optional<ClusterAxis> axis = std::nullopt,
                             Where where = Where::here());
 
-  // All threads of one role or, without roles, of the CTA make each call, and as many calls in all CTAs in
-  // line. Throws Error when another role has made a call before: each needs a ClusterReduction of its own. It
-  // takes 8 bytes of shared memory for each value of each thread.
+  // All threads of one role or, without roles, of the CTA make each call, and all CTAs in line make the same
+  // number of calls. Throws Error if another role has made a call before: each role needs its own
+  // ClusterReduction. A call takes 8 bytes of shared memory for each value of each thread.
   f32 reduce(Reduction operation, f32 x, Where where = Where::here());
   s32 reduce(Reduction operation, s32 x, Where where = Where::here());
   u32 reduce(Reduction operation, u32 x, Where where = Where::here());
-  // Element by element; f16 and bf16 are reduced in f32.
+  // Reduces element by element; f16 and bf16 are reduced in f32.
   template <TileLike X>
   requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce(Reduction operation, const X& x,
                                                                          Where where = Where::here()) {
@@ -37,12 +37,12 @@ class ClusterReduction {
   }
 
  private:
-  // Two buffers of a role, for calls in turn: who writes one for the second time has waited for the call
-  // between, at which all have arrived after they had read it.
+  // A role uses two buffers in turn: a thread that writes a buffer for the second time has waited for the
+  // call in between, at which all threads arrived after they had read the buffer.
   struct Buffers {
     int role, threads;
     uint32_t offset;
-    int bytes;  // of one
+    int bytes;  // of one buffer
   };
 
   detail::TileValues reduced(Reduction operation, const detail::TileValues& x);
@@ -51,7 +51,7 @@ class ClusterReduction {
 
   Kernel& kernel_;
   ClusterAxes axis_;
-  std::optional<ClusterBarriers> written_;  // none where a CTA is alone
+  std::optional<ClusterBarriers> written_;  // empty if a CTA is the only one in line
   std::optional<Phases> phases_;
   std::optional<Buffers> buffers_;
 };

@@ -9,12 +9,12 @@ namespace ptxbuilder {
 
 namespace detail {
 
-// The most consecutive values that each thread finds next to each other in memory, aligned, and so takes in
-// one access of at most 16 bytes.
+// Returns the most consecutive values that are adjacent and aligned in memory for each thread, so that one
+// access of at most 16 bytes takes them.
 int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes);
 
-// `memory` maps (row, column) to an element, counted from `start`, which is aligned to the swizzle's
-// pattern.
+// `memory` maps (row, column) to an element, counted from `start`, which is aligned to the period of the
+// swizzle.
 TileValues load_shared(smem start, const ComposedLayout& memory, DType dtype, const RegisterLayout& layout);
 void store_shared(smem start, const ComposedLayout& memory, const TileValues& x);
 
@@ -25,18 +25,18 @@ void store_view(const TileView& to, const TileValues& x);
 TileValues load_global(const GlobalTile& from, DType dtype, const RegisterLayout& layout,
                        std::optional<Value> fill);
 void store_global(const GlobalTile& to, const TileValues& x);
-// Rows `pitch` elements apart.
+// Describes rows that are `pitch` elements apart.
 GlobalTile rows_of(gmem start, u32 pitch, DType dtype, const RegisterLayout& layout);
 
 }  // namespace detail
 
-// Loads and stores a view of a tile in shared memory, which has the register tile's type and extent.
-// Without a layout, load() takes `strided` with the widest vectors or, for a transposed view of 16-bit
-// elements with a multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and
-// stmatrix take the place of vectors below 16 bytes if the layout gives each thread the elements that these
-// instructions give it. Where vectors would have bank conflicts, some threads make their accesses in another
-// order, if that helps. The bytes must have arrived before load() is called: wait on their barrier first, or
-// call sync_threads() if threads wrote them. If several threads hold the same element, one of them stores it.
+// Load and store a view of a tile in shared memory, which has the register tile's type and extent. Without a
+// layout, load() uses `strided` with the widest vectors or, for a transposed view of 16-bit elements with a
+// multiple of 64 rows and a multiple of 8 columns, wgmma_layout. From sm_90 on, ldmatrix and stmatrix replace
+// vectors below 16 bytes if the layout gives each thread the elements that these instructions give it. If
+// vectors would cause bank conflicts, some threads make their accesses in another order when this helps. The
+// bytes must have arrived before load() is called: wait on their barrier first, or call sync_threads() if
+// threads wrote them. If several threads hold the same element, one of them stores it.
 template <TileElement T>
 RegisterTile<T> load(const TileView& from, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
@@ -53,10 +53,10 @@ void store(const TileView& to, const X& x, Where where = Where::here()) {
   detail::store_view(to, detail::values_of(x));
 }
 
-// Loads and stores a tile of a tensor in global memory. The register layout says how many rows and columns
-// are copied, from the tile's corner on. Elements outside the tensor are not accessed; in registers they are
-// `fill`, 0 by default, which a reduction takes in too: for a greatest value, give the least of the type. A
-// store of elements that lie in one place, where the strides are known to make them, is an Error.
+// Load and store a tile of a tensor in global memory. The register layout determines how many rows and
+// columns are copied, from the tile's corner on. Elements outside the tensor are not accessed; in registers
+// they are `fill`, 0 by default, which a reduction includes: for a maximum, pass the least value of the type.
+// A store whose elements share one place, if the known strides show this, is an Error.
 //   load(x.tile(row, col), layout)
 template <TileElement T>
 RegisterTile<T> load(const TensorTile<T>& from, const RegisterLayout& layout, Where where = Where::here()) {
@@ -75,9 +75,9 @@ void store(const TensorTile<ElementOf<X>>& to, const X& x, Where where = Where::
   detail::store_global(to, detail::values_of(x));
 }
 
-// Loads and stores a row-major matrix in global memory. Its rows are `pitch` elements apart;
-// without a pitch, they have no gap. The pointer is a multiple of 16 bytes, and so is a pitch
-// that only the device knows.
+// Load and store a row-major matrix in global memory. Its rows are `pitch` elements apart; without a pitch,
+// the rows have no gap between them. The pointer must be a multiple of 16 bytes, and so must a pitch that
+// only the device knows.
 template <TileElement T>
 RegisterTile<T> load(gptr<T> from, const RegisterLayout& layout, u32 pitch, Where where = Where::here()) {
   AtLine line(where);

@@ -1,11 +1,11 @@
-// Reductions along rows or columns that stay in parts, one in each thread that shares the row or column,
-// until one exchange at the end. They are for sums that a loop carries.
+// Reductions along rows or columns that stay in parts, one part in each thread that shares the row or column,
+// until one exchange at the end. Use them for sums that a loop carries.
 //
 //   Var<Partial<f32, Reduction::add>> sums(partial_rows<Reduction::add>(p));  // no shuffle
 //   for_(...) { ... sums *= shrink; sums += partial_rows<Reduction::add>(p); }
 //   o /= complete(sums);                                                      // shuffles, once
 //
-// A part is not yet a sum, so only complete() makes a tile of it.
+// A part is not yet a sum, so only complete() makes a tile from it.
 #pragma once
 
 #include "ptxbuilder/registers/tile.h"
@@ -43,8 +43,8 @@ class Partial {
   // The layout of the complete tile.
   const RegisterLayout& layout() const { return values_.own.layout; }
 
-  // Combines both by the operation. Throws Error unless the same threads share the
-  // rows, or columns, of both.
+  // Combines both with the operation. Throws Error unless the same threads share the rows, or columns, of
+  // both.
   friend Partial operator+(const Partial& a, const Argument& b) requires(operation == Reduction::add) {
     return a.combined(b);
   }
@@ -58,8 +58,8 @@ class Partial {
     return a.combined(b);
   }
 
-  // A sum times a factor, which is a scalar, or a complete tile of the same layout with
-  // a factor for each element.
+  // Multiplies a sum by a factor: a scalar, or a complete tile of the same layout with a factor for each
+  // element.
   friend Partial operator*(const Partial& a,
                            const TileArgument<T>& factor) requires(operation == Reduction::add) {
     return Partial(detail::partial_scale(detail::Arithmetic::mul, a.values_, factor));
@@ -70,8 +70,8 @@ class Partial {
     return Partial(detail::partial_scale(detail::Arithmetic::div, a.values_, divisor));
   }
 
-  // The reduction: between the lanes that share a row or column, by shuffles, then through shared memory
-  // where warps do. All of those threads get the same, as of reduce_rows() and reduce_cols().
+  // Completes the reduction: with shuffles between the lanes that share a row or column, then through shared
+  // memory if warps share it. All these threads get the same result, as from reduce_rows() or reduce_cols().
   friend RegisterTile<T> complete(const Partial& x, Where where = Where::here()) {
     AtLine line(where);
     return RegisterTile<T>(detail::tile_complete(operation, x.values_));
@@ -89,7 +89,7 @@ class Partial {
   detail::PartialValues values_;
 };
 
-// Reduces only the thread's own elements, to one value for each of their rows, or columns.
+// Reduces only the thread's own elements, to one value for each of the thread's rows, or columns.
 template <Reduction operation, TileLike X>
 requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_rows(
     const X& x, Where where = Where::here()) {
@@ -103,7 +103,7 @@ requires PartialElement<ElementOf<X>> Partial<ElementOf<X>, operation> partial_c
   return Partial<ElementOf<X>, operation>(detail::tile_partial(operation, detail::values_of(x), false));
 }
 
-// A mutable partial reduction. All values assigned to it must be shared by the same threads as the first.
+// A mutable partial reduction. The same threads must share all values assigned to it as shared the first.
 template <PartialElement T, Reduction operation>
 class Var<Partial<T, operation>> {
  public:
@@ -126,7 +126,7 @@ class Var<Partial<T, operation>> {
     return *this;
   }
   Var& operator=(const Var& other) { return *this = other.value(); }
-  operator Partial<T, operation>() const { return value(); }  // NOLINT: reads as its value
+  operator Partial<T, operation>() const { return value(); }  // NOLINT: converts to its value
   Partial<T, operation> value() const {
     check();
     return Partial<T, operation>({detail::tile_read(variables_, T::dtype, layout_), shared_bits_});

@@ -1,4 +1,4 @@
-// Where the elements of a thread's values are, on the device: rows and columns, and places in memory.
+// Computes where the elements of a thread's values are, on the device: rows and columns, and memory places.
 #pragma once
 
 #include "ptxbuilder/plan/register_layout.h"
@@ -6,11 +6,11 @@
 
 namespace ptxbuilder::detail {
 
-// The number of this thread in its warpgroup, 0 to 127. Throws Error where a CTA without roles has other than
-// 128 threads.
+// Returns the number of this thread in its warpgroup, 0 to 127. Throws Error if a CTA without roles does not
+// have 128 threads.
 u32 thread_in_warpgroup();
 
-// The row and the column of each value of this thread. What the thread adds is computed once.
+// The row and the column of each value of this thread. The part that depends on the thread is computed once.
 class Places {
  public:
   Places(const RegisterLayout& layout);
@@ -26,11 +26,11 @@ class Places {
   u32 thread_, row_of_thread_, col_of_thread_;
 };
 
-// Makes one thread of those that hold the same elements run `body`.
+// Runs `body` in one of the threads that hold the same elements.
 void once_for_each_element(const RegisterLayout& layout, const std::function<void()>& body);
 
-// `bytes` of shared memory for each warpgroup of the role, 16-byte aligned, which the next call may give
-// again: sync_warpgroup() comes before writing and between writing and reading.
+// Returns `bytes` of shared memory for each warpgroup of the role, 16-byte aligned. The next call may return
+// the same bytes: call sync_warpgroup() before writing, and between writing and reading.
 smem scratch(int bytes);
 
 }  // namespace ptxbuilder::detail

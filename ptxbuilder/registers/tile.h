@@ -1,15 +1,15 @@
-// Tiles of values in the registers of a warpgroup: computed with as with scalars, element by element.
+// Tiles of values in the registers of a warpgroup, with the same arithmetic as scalars, element by element.
 //
 //   auto l = load<f16>(sL[0]), r = load<f16>(sR[0]);       // 128 threads, a share each
 //   store(sO[0], max(l + r, 0));
 //
-// All 128 threads of a warpgroup make each call, in a role or in a CTA of 128 threads. Values are SSA
-// values of the kernel; a register of 32 bits holds two f16 or bf16, or four bytes. Nothing is ever in
-// local memory. The operands of an operation have the same layout. An operand may also be a scalar,
-// have a splat layout, or have one value for each row or column of the others, as their reductions
-// return it: o *= shrink. Otherwise the operation throws Error that names both layouts. A Var of a tile
-// may stand wherever a tile may, and where a scalar may, so may a Var of one and an element in memory, of
-// the tile's type: x * p[i].
+// All 128 threads of a warpgroup make each call, in a role or in a CTA of 128 threads. Values are SSA values
+// of the kernel; a register of 32 bits holds two f16 or bf16, or four bytes. Tiles are never in local
+// memory. The operands of an operation have the same layout. An operand may also be a scalar, have a splat
+// layout, or have one value for each row or column of the others, like the results of their reductions: o *=
+// shrink. Otherwise the operation throws Error that names both layouts. A Var of a tile is accepted in place
+// of a tile, and a Var of a scalar or an element in memory of the tile's type in place of a scalar: x *
+// p[i].
 #pragma once
 
 #include "ptxbuilder/ir/math.h"
@@ -26,7 +26,7 @@ concept TileElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_
     std::same_as<T, tf32> || std::same_as<T, e4m3> || std::same_as<T, e5m2> || std::same_as<T, s8> ||
     std::same_as<T, u8> || std::same_as<T, s32> || std::same_as<T, u32> || std::same_as<T, pred>;
 
-// The types that have arithmetic. The others are converted first, as in astype<f32>(x).
+// The types that have arithmetic. Other types are converted first, for example with astype<f32>(x).
 template <class T>
 concept FloatElement = std::same_as<T, f32> || std::same_as<T, f16> || std::same_as<T, bf16>;
 template <class T>
@@ -45,7 +45,7 @@ using ElementOf = typename X::element_type;
 template <class X>
 concept TileLike = TileElement<ElementOf<X>> && std::convertible_to<const X&, RegisterTile<ElementOf<X>>>;
 
-// A source reads as a scalar of type T: a Var of one, or an element in memory.
+// A source that converts to a scalar of type T: a Var of the scalar, or an element in memory.
 template <class X, class T>
 concept ScalarSource = std::convertible_to<X, T> &&
     (std::same_as<std::remove_cvref_t<X>, Var<T>> || std::same_as<std::remove_cvref_t<X>, Element<T>>);
@@ -67,7 +67,7 @@ struct TileArgument : detail::TileOperand {
       : TileArgument(static_cast<T>(std::forward<X>(x)), where) {}
 };
 
-// A scalar alone, with the caller's line.
+// Only a scalar, with the caller's line.
 template <class T>
 struct ScalarArgument : TileArgument<T> {
   ScalarArgument(T value, Where where = Where::here()) : TileArgument<T>(value, where) {}  // NOLINT
@@ -86,14 +86,14 @@ struct ScalarArgument : TileArgument<T> {
                                       const RegisterTile& b) requires Element<T> {                           \
     return arithmetic(detail::Arithmetic::operation, a, b.operand());                                        \
   }
-// Both sides of one type, so that C++20, which takes b == a for a == b, finds neither the better.
+// Both sides have one type, so that C++20, which rewrites b == a as a == b, finds no ambiguity.
 #define PTXBUILDER_TILE_COMPARISON(symbol, comparison)                                                  \
   friend RegisterTile<pred> operator symbol(const TileArgument<T>& a,                                   \
                                             const TileArgument<T>& b) requires NumberElement<T> {       \
     return RegisterTile<pred>(detail::tile_comparison(detail::Comparison::comparison, T::dtype, a, b)); \
   }
 
-// A tile whose elements the threads of a warpgroup hold, as its layout says.
+// A tile whose elements are distributed over the threads of a warpgroup, according to its layout.
 template <TileElement T>
 class RegisterTile {
  public:
@@ -102,9 +102,9 @@ class RegisterTile {
   explicit RegisterTile(detail::TileValues values) : values_(std::move(values)) {}
   RegisterTile(const RegisterTile&) = default;
   RegisterTile& operator=(const RegisterTile&) = default;
-  // Leaves the other as it is, as of any value.
+  // Leaves the other tile as it is, like a copy of any value.
   RegisterTile(RegisterTile&& other) : region_(std::move(other.region_)), values_(other.values_) {}
-  // Every element is `value`, which all threads have alike: what is each thread's own is for of().
+  // Every element is `value`, which must be equal in all threads: of() takes values that differ by thread.
   RegisterTile(T value, const RegisterLayout& layout) requires NumberElement<T>
       : values_(detail::filled(T::dtype, value, layout)) {}
 
@@ -123,7 +123,7 @@ class RegisterTile {
     for (int i = 0; i < layout.values(); ++i) elements.push_back(element(i));
     return of(layout, elements, where);
   }
-  // From this thread's registers of 32 bits, as an instruction leaves them: lower elements in lower bits.
+  // Makes a tile from this thread's 32-bit registers, as an instruction returns them: lower elements first.
   static RegisterTile of_registers(const RegisterLayout& layout, const std::vector<u32>& registers,
                                    Where where = Where::here()) requires(!std::same_as<T, pred>) {
     AtLine line(where);
@@ -144,7 +144,7 @@ class RegisterTile {
     return T(detail::tile_element(values_, i).handle());
   }
 
-  // A part of a tile in wgmma_layout, also in wgmma_layout. Rows are multiples of 64, columns of 8.
+  // Returns a part of a tile in wgmma_layout, in wgmma_layout too. Rows are multiples of 64, columns of 8.
   RegisterTile part(const TilePart& part, Where where = Where::here()) const {
     AtLine line(where);
     return RegisterTile(detail::tile_part(values_, part));
@@ -153,7 +153,7 @@ class RegisterTile {
   PTXBUILDER_TILE_OPERATOR(+, add, NumberElement)
   PTXBUILDER_TILE_OPERATOR(-, sub, NumberElement)
   PTXBUILDER_TILE_OPERATOR(*, mul, NumberElement)
-  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // of floats rounded to nearest even; see also divide()
+  PTXBUILDER_TILE_OPERATOR(/, div, NumberElement)  // floats are rounded to nearest even; see also divide()
   PTXBUILDER_TILE_OPERATOR(%, rem, IntegerElement)
   PTXBUILDER_TILE_OPERATOR(<<, shl, IntegerElement)
   PTXBUILDER_TILE_OPERATOR(>>, shr, IntegerElement)
@@ -178,14 +178,14 @@ class RegisterTile {
   friend RegisterTile abs(const RegisterTile& a) requires NumberElement<T> &&(!std::same_as<T, u32>) {
     return RegisterTile(detail::tile_unary(detail::Unary::abs, a.values_));
   }
-  // This is for floats: if one operand is NaN, the result is the other.
+  // If one operand of a floating-point type is NaN, the result is the other operand.
   friend RegisterTile min(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
     return arithmetic(detail::Arithmetic::min, a.operand(), b);
   }
   friend RegisterTile max(const RegisterTile& a, const TileArgument<T>& b) requires NumberElement<T> {
     return arithmetic(detail::Arithmetic::max, a.operand(), b);
   }
-  // a * b + c with one rounding.
+  // Returns a * b + c, rounded once.
   friend RegisterTile fma(const RegisterTile& a, const TileArgument<T>& b,
                           const TileArgument<T>& c) requires FloatElement<T> {
     return RegisterTile(detail::tile_fma(T::dtype, a.operand(), b, c));
@@ -200,7 +200,7 @@ class RegisterTile {
     return RegisterTile(detail::tile_arithmetic(operation, detail::dtype_of_element<T>(), a, b));
   }
 
-  detail::Region region_;  // a vector of values is assigned by taking its memory, which asks no value
+  detail::Region region_;  // a vector of values is moved without a check of its values
   detail::TileValues values_;
 };
 
@@ -216,7 +216,7 @@ TileValues values_of(const X& x) {
 
 }  // namespace detail
 
-// condition ? a : b by element; one of them may be a scalar.
+// Returns condition ? a : b element by element; one of a and b may be a scalar.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const RegisterTile<pred>& condition,
                                                                        const X& a,
@@ -234,7 +234,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const Reg
       detail::tile_select(ElementOf<X>::dtype, condition.operand(), a, no.operand()));
 }
 
-// The functions of ir/math.h by element; f16 and bf16 are computed in f32 and rounded to nearest even.
+// The functions of ir/math.h by element; f16 and bf16 are computed in f32, then rounded to nearest even.
 #define PTXBUILDER_TILE_FUNCTION(function)                                                              \
   template <TileLike X>                                                                                 \
   requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> function(const X& x,                   \
@@ -242,7 +242,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> select(const Reg
     return RegisterTile<ElementOf<X>>(detail::tile_function(                                            \
         detail::values_of(x), [approx](f32 v) { return ptxbuilder::function(v, approx); }));            \
   }
-// Each is as accurate as Approx says.
+// The accuracy of each function depends on Approx.
 PTXBUILDER_TILE_FUNCTION(exp)
 PTXBUILDER_TILE_FUNCTION(exp2)
 PTXBUILDER_TILE_FUNCTION(log)
@@ -255,7 +255,7 @@ PTXBUILDER_TILE_FUNCTION(sqrt)
 PTXBUILDER_TILE_FUNCTION(erf)
 #undef PTXBUILDER_TILE_FUNCTION
 
-// a / b; approximate within 2 units in the last place (PTX ISA, div.full).
+// Returns a / b, approximated within 2 units in the last place (PTX ISA, div.full).
 template <TileLike X>
 requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a,
                                                                       const TileArgument<ElementOf<X>>& b,
@@ -265,9 +265,9 @@ requires FloatElement<ElementOf<X>> RegisterTile<ElementOf<X>> divide(const X& a
   return RegisterTile<ElementOf<X>>(detail::tile_divide_approx(ElementOf<X>::dtype, dividend.operand(), b));
 }
 
-// Each element's row, or column, in a layout: for masks, as select(row_index(l) >= col_index(l), s, 0). They
-// count from the tile's corner, so that a warpgroup adds where its tile begins, and are u32: a difference is
-// never below 0, so compare sums, or differences of astype<s32>().
+// Return each element's row, or column, in a layout, for masks such as select(row_index(l) >= col_index(l),
+// s, 0). They count from the tile's corner, so that a warpgroup adds the start of its tile, and are u32: a
+// difference is never below 0, so compare sums, or differences of astype<s32>().
 inline RegisterTile<u32> row_index(const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<u32>(detail::tile_index(layout, true));
@@ -277,9 +277,9 @@ inline RegisterTile<u32> col_index(const RegisterLayout& layout, Where where = W
   return RegisterTile<u32>(detail::tile_index(layout, false));
 }
 
-// Converts the elements to another type (PTX ISA, cvt). To floats, it rounds to nearest even, but tf32 ties
-// away from zero; e4m3 and e5m2 clamp. From floats to integers, it rounds toward zero and clamps, and NaN
-// becomes 0. Between integers, s8 and u8 clamp, and s32 and u32 keep their bits.
+// Converts the elements to another type (PTX ISA, cvt). Conversions to floats round to nearest even, but tf32
+// rounds ties away from zero; e4m3 and e5m2 clamp. Conversions from floats to integers round toward zero and
+// clamp, and NaN becomes 0. Between integers, s8 and u8 clamp, and s32 and u32 keep their bits.
 template <TileElement To, TileLike X>
 RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::same_as<To, pred> &&
                                                                           !std::same_as<ElementOf<X>, pred>) {
@@ -288,8 +288,8 @@ RegisterTile<To> astype(const X& x, Where where = Where::here()) requires(!std::
 }
 
 // Reduces each row (column) to one value, in the layout's reduced_rows() (reduced_cols()). It reduces in
-// registers first, then by shuffles between the lanes that share a row, then through shared memory if warps
-// share it. All threads that share a row get its value. f16 and bf16 are reduced in f32.
+// registers first, then with shuffles between the lanes that share a row, then through shared memory if
+// several warps share it. All threads that share a row get its value. f16 and bf16 are reduced in f32.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_rows(Reduction operation, const X& x,
                                                                             Where where = Where::here()) {
@@ -302,7 +302,7 @@ requires NumberElement<ElementOf<X>> RegisterTile<ElementOf<X>> reduce_cols(Redu
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, detail::values_of(x), false));
 }
-// One value for the whole tile, in every thread.
+// Returns one value for the whole tile, in every thread.
 template <TileLike X>
 requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation, const X& x,
                                                              Where where = Where::here()) {
@@ -311,20 +311,20 @@ requires NumberElement<ElementOf<X>> ElementOf<X> reduce_all(Reduction operation
   return RegisterTile<ElementOf<X>>(detail::tile_reduce(operation, rows, false)).value(0);
 }
 
-// The reverse: spreads one value a row over all columns of `layout`, or one value a column over all rows.
-// It takes no instructions. Throws Error unless x has the layout that a reduction of `layout` returns.
+// Spreads one value per row over all columns of `layout`, or one value per column over all rows. It takes no
+// instructions. Throws Error unless x has the layout that a reduction of `layout` returns.
 template <TileLike X>
 RegisterTile<ElementOf<X>> broadcast(const X& x, const RegisterLayout& layout, Where where = Where::here()) {
   AtLine line(where);
   return RegisterTile<ElementOf<X>>(detail::tile_broadcast(detail::values_of(x), layout));
 }
 
-// Returns the same elements in another layout. Equal layouts take no instructions. Where each warp has what
-// its lanes need, they exchange registers by shuffles, without shared memory or a barrier, if that takes no
-// more instructions than the way through shared memory would: shuffles, choices and permutations of bytes on
-// one side, and on the other stores and loads, two instructions for each of less than 4 bytes, two barriers,
-// and 8 for addresses. Otherwise the elements go through shared memory. All 128 threads call it either way.
-// Throws Error that names both layouts when the extents differ, or when many values would become a splat.
+// Returns the same elements in another layout. Equal layouts take no instructions. If each warp holds the
+// elements that its lanes need, they exchange registers with shuffles, without shared memory or a barrier, if
+// this takes no more instructions than shared memory would: shuffles, selections and byte permutations on one
+// side, and on the other stores and loads, two instructions for each below 4 bytes, two barriers, and 8 for
+// addresses. Otherwise the elements go through shared memory. All 128 threads call it in both cases. Throws
+// Error that names both layouts if the extents differ, or if many values would become a splat.
 template <TileLike X>
 RegisterTile<ElementOf<X>> layout_cast(
     const X& x, const RegisterLayout& layout,
@@ -333,12 +333,12 @@ RegisterTile<ElementOf<X>> layout_cast(
   return RegisterTile<ElementOf<X>>(detail::tile_layout_cast(detail::values_of(x), layout));
 }
 
-// A mutable tile, for what a loop changes. Every value that is assigned must have the layout of the first.
+// A mutable tile, for values that a loop changes. Every assigned value must have the layout of the first.
 template <TileElement T>
 class Var<RegisterTile<T>> {
  public:
   using element_type = T;
-  using Operand = TileArgument<T>;  // of += and its kin
+  using Operand = TileArgument<T>;  // of += and the other compound assignments
 
   explicit Var(const RegisterTile<T>& initial, Where where = Where::here())
       : variables_(detail::tile_variables(initial.values())), layout_(initial.layout()) {
@@ -346,7 +346,7 @@ class Var<RegisterTile<T>> {
     *this = initial;
   }
   Var(const Var&) = delete;
-  Var(Var&&) = default;  // the variable itself goes over
+  Var(Var&&) = default;  // the variable itself is moved
   friend void swap(Var& a, Var& b) {
     const RegisterTile<T> value = a.value();
     a = b.value();
@@ -359,7 +359,7 @@ class Var<RegisterTile<T>> {
     return *this;
   }
   Var& operator=(const Var& other) { return *this = other.value(); }
-  operator RegisterTile<T>() const { return value(); }  // NOLINT: reads as its value
+  operator RegisterTile<T>() const { return value(); }  // NOLINT: converts to its value
   RegisterTile<T> value() const {
     check();
     return RegisterTile<T>(detail::tile_read(variables_, detail::dtype_of_element<T>(), layout_));

@@ -1,4 +1,4 @@
-// Defines what register tiles are made of, without the type of their elements: RegisterTile gives it back.
+// The implementation of register tiles without the type of their elements, which RegisterTile adds.
 #pragma once
 
 #include "ptxbuilder/ir/builder.h"
@@ -8,20 +8,20 @@
 
 namespace ptxbuilder {
 
-// A reduction makes one element of several.
+// A reduction combines several elements into one.
 enum class Reduction : uint8_t { add, max, min, prod };
 
 namespace detail {
 
-// The registers of one thread: an f32, tf32, s32, u32 or predicate each, two f16 or bf16, or four bytes, in
-// the order of the layout's values. What is beyond the last element is anything.
+// The registers of one thread, in the order of the layout's values: each holds an f32, tf32, s32, u32 or
+// predicate, two f16 or bf16, or four bytes. The bits beyond the last element are undefined.
 struct TileValues {
-  std::optional<DType> dtype;  // none of predicates
+  std::optional<DType> dtype;  // empty for predicates
   RegisterLayout layout;
   std::vector<Value> words;
 };
 
-// A tile, or without layout a scalar: one register, which has it in all parts.
+// A tile or, without a layout, a scalar: one register, which holds the scalar in all parts.
 struct TileOperand {
   std::optional<RegisterLayout> layout;
   std::vector<Value> words;
@@ -30,17 +30,17 @@ struct TileOperand {
 
 inline TileOperand operand_of(const TileValues& x) { return {x.layout, x.words, {}}; }
 
-// One value for each row or column, in the layout of a reduction; a thread has what its own elements gave.
-// The threads that differ in `shared_bits` of their number share it. Elements have 32 bits.
+// One value for each row or column, in the layout of a reduction; a thread holds the result of its own
+// elements. The threads whose numbers differ in `shared_bits` share a value. Elements have 32 bits.
 struct PartialValues {
   TileValues own;
   int shared_bits;
 };
 
-// This tells whether elements are floating point numbers of 16 bits.
+// Returns whether elements are 16-bit floating-point numbers.
 inline bool is_half(std::optional<DType> dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
-// Elements in a register, and its class.
+// Returns the number of elements in a register, and the register's class.
 int per_word(std::optional<DType> dtype);
 Class word_class(std::optional<DType> dtype);
 
@@ -50,13 +50,13 @@ constexpr std::optional<DType> dtype_of_element() {
   return std::nullopt;
 }
 
-// A thread's elements one by one: f32 (also of tf32), f16, bf16, s32, u32 or pred values, and bytes as u32.
+// Returns a thread's elements: f32 (also for tf32), f16, bf16, s32, u32 or pred values, and bytes as u32.
 std::vector<Value> elements_of(const TileValues& x);
 TileValues from_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                          const std::vector<Value>& elements);
 Value tile_element(const TileValues& x, int i);
 TileValues tile_part(const TileValues& x, const TilePart& part);
-// From a thread's elements, or its registers, which are as many as the layout has. Throws Error otherwise.
+// Makes a tile from a thread's elements or registers. Throws Error unless the layout has that number.
 TileValues tile_of_elements(std::optional<DType> dtype, const RegisterLayout& layout,
                             const std::vector<Value>& elements);
 TileValues tile_of_registers(DType dtype, const RegisterLayout& layout, const std::vector<u32>& registers);
@@ -65,11 +65,11 @@ std::vector<u32> registers_of(const TileValues& x);
 TileOperand scalar_operand(DType dtype, Value value, Where where);
 TileValues filled(DType dtype, Value value, const RegisterLayout& layout);
 
-// Predicates, which have no type, have `and`, `or` and `exclusive or`.
+// Predicates, which do not have a DType, support `and`, `or` and `exclusive or`.
 TileValues tile_arithmetic(Arithmetic operation, std::optional<DType> dtype, const TileOperand& a,
                            const TileOperand& b);
 TileValues tile_comparison(Comparison comparison, DType dtype, const TileOperand& a, const TileOperand& b);
-TileValues tile_not(const TileValues& a);  // of predicates, or of every bit
+TileValues tile_not(const TileValues& a);  // inverts predicates, or every bit
 TileValues tile_unary(Unary operation, const TileValues& a);
 TileValues tile_fma(DType dtype, const TileOperand& a, const TileOperand& b, const TileOperand& c);
 TileValues tile_select(DType dtype, const TileOperand& condition, const TileOperand& a, const TileOperand& b);
@@ -79,7 +79,7 @@ TileValues tile_index(const RegisterLayout& layout, bool rows);
 
 TileValues tile_convert(DType to, const TileValues& x);
 
-// This combines two registers of a class.
+// Combines two registers of a class.
 Value combined(Reduction operation, Class cls, Value a, Value b);
 PartialValues tile_partial(Reduction operation, const TileValues& x, bool keep_rows);
 TileValues tile_complete(Reduction operation, const PartialValues& x);
