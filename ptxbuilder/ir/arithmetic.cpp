@@ -40,7 +40,7 @@ llvm::Value* float_arithmetic(Builder::State& s, Arithmetic op, llvm::Value* a, 
   }
 }
 
-// LLVM makes poison of what PTX defines or traps on; say so while the operand is still a number.
+// LLVM makes poison of operations that PTX defines or traps on; report them while the operand is known.
 void check_constant(Builder::State& s, Arithmetic op, Class cls, llvm::Value* a, llvm::Value* b) {
   auto* constant = llvm::dyn_cast<llvm::ConstantInt>(b);
   if (!constant) return;

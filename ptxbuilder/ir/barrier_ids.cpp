@@ -57,7 +57,7 @@ void BarrierIds::take(int id, const std::string& holder) {
 }
 
 void BarrierIds::check_number(int id, std::string_view instruction) {
-  if (id <= 0 || id >= static_cast<int>(entries_.size())) return;  // the CTA's, or ptxas' to refuse
+  if (id <= 0 || id >= static_cast<int>(entries_.size())) return;  // the CTA's, or one that ptxas refuses
   Entry& entry = entries_[static_cast<size_t>(id)];
   constexpr std::string_view kNumber = "an instruction that names it";
   if (entry.holder.empty()) entry = {std::string(kNumber), Where::here()};

@@ -47,7 +47,7 @@ class InCta {
       operands.push_back((*this)(operand));
       if (!operands.back()) return nullptr;
     }
-    // The call is folded; its last operand is the function.
+    // ConstantFoldInstOperands folds a call whose last operand is the function.
     return llvm::ConstantFoldInstOperands(const_cast<llvm::Instruction*>(instruction), operands,
                                           instruction->getModule()->getDataLayout());
   }
@@ -94,7 +94,7 @@ class InCta {
 }  // namespace
 
 bool differs_along(const Value& value, size_t axis, const std::array<int, 3>& cluster) {
-  // A launch's parameters and grid may make values equal by chance, so each trial uses different numbers.
+  // A launch's parameters and grid may make values equal by chance, so several trials use different numbers.
   constexpr uint64_t kTrials = 8;
   for (uint64_t trial = 0; trial < kTrials; ++trial) {
     std::array<uint64_t, 3> place = {};

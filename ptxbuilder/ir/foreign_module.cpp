@@ -28,12 +28,12 @@
 namespace ptxbuilder {
 namespace {
 
-// Gives "function 'k' at k.py:12".
+// Returns "function 'k' at k.py:12".
 std::string place_of(const llvm::Instruction& i) {
   return fmt::format("function '{}'{}", std::string_view(i.getFunction()->getName()), line_of(i));
 }
 
-// This collects the types of all values of a module, and those that they consist of.
+// Collects the types of all values of a module, and the types that they contain.
 class Types {
  public:
   explicit Types(const llvm::Module& module) {
@@ -60,7 +60,7 @@ class Types {
   std::set<llvm::Type*> all_;
 };
 
-// Sets the triple where it is empty, and refuses others than NVPTX's.
+// Sets the triple if it is empty, and refuses any triple except NVPTX's.
 void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::string& name) {
   const llvm::Triple& theirs = module.getTargetTriple();
   if (theirs.str().empty())
@@ -69,7 +69,7 @@ void adopt_triple(llvm::Module& module, const llvm::Triple& triple, const std::s
     throw Error(fmt::format("{}: its target triple is {}, which is not nvptx64's", name, theirs.str()));
 }
 
-// Layouts differ by version of LLVM: what counts is whether they say the same of the types in use.
+// Layouts differ between LLVM versions: only their agreement on the types in use matters.
 void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::string& name) {
   if (module.getDataLayoutStr().empty()) return module.setDataLayout(own);
   const llvm::DataLayout theirs = module.getDataLayout();
@@ -98,7 +98,7 @@ void adopt_layout(llvm::Module& module, const llvm::DataLayout& own, const std::
   module.setDataLayout(ours);
 }
 
-// Code with other debug information is for debuggers alone: ptxas does not optimize it.
+// Code with other debug information is only for debuggers: ptxas does not optimize it.
 void keep_lines_alone(llvm::Module& module) {
   llvm::NamedMDNode* units = module.getNamedMetadata("llvm.dbg.cu");
   if (!units) return;
@@ -123,7 +123,7 @@ void keep_lines_alone(llvm::Module& module) {
   }
 }
 
-// A front end may say a .version of each function, which would be another than that of the module.
+// A front end may state a .version for each function, which would differ from the module's .version.
 void take_versions_off(llvm::Module& module) {
   constexpr const char* kFeatures = "target-features";
   for (llvm::Function& f : module) {
@@ -136,7 +136,7 @@ void take_versions_off(llvm::Module& module) {
   }
 }
 
-// PTX ISA, "Identifiers", says what a name is.
+// PTX ISA, "Identifiers", defines which names are valid.
 bool is_name_of_ptx(llvm::StringRef name) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   const auto follows = [&](char c) {
@@ -160,7 +160,7 @@ void check_names(llvm::Module& module, const std::string& name) {
                         return is_name_of_ptx(legal) ? legal : "k_" + legal;
                       }()));
     f.setComdat(nullptr);
-    f.setLinkage(llvm::GlobalValue::InternalLinkage);  // NVPTX renames what is internal
+    f.setLinkage(llvm::GlobalValue::InternalLinkage);  // NVPTX renames internal functions
   }
   for (llvm::GlobalVariable& g : module.globals())
     if (!g.isDeclaration() && !g.hasAppendingLinkage() && !is_name_of_ptx(g.getName())) {
@@ -206,8 +206,8 @@ void check_allocas(const llvm::Module& module, const std::string& name) {
     }
 }
 
-// LLVM's intrinsics that NVPTX passes on to a library of C, which a GPU does not have, though libdevice has a
-// function of the name.
+// LLVM's intrinsics that NVPTX turns into calls of a C library, which a GPU does not have, although libdevice
+// has a function of that name.
 std::string function_of_libdevice(llvm::StringRef intrinsic) {
   static constexpr std::string_view kNames[] = {
       "exp",  "exp2", "exp10", "log",  "log2", "log10", "pow",   "powi",  "sin",   "cos",  "tan",
@@ -230,8 +230,8 @@ const llvm::CallInst* first_call(const llvm::Module& module, llvm::StringRef fun
   return nullptr;
 }
 
-// Gives the lowest target that has the instructions which begin as an intrinsic's name does; "" where the
-// target is one that has them, or where there are none.
+// Returns the lowest target that supports the instructions whose names begin like an intrinsic's name; "" if
+// the given target supports them, or if there are no such instructions.
 std::string target_with(llvm::StringRef intrinsic, const std::string& target) {
   if (!intrinsic.consume_front("llvm.nvvm.")) return "";
   const auto floor = isa::floor_of_alike(intrinsic);
@@ -242,7 +242,7 @@ bool has_kernel(const llvm::Module& module) {
   return llvm::any_of(module, [](const llvm::Function& f) { return !f.isDeclaration() && is_entry(f); });
 }
 
-// Gives what the bytes of a constant are to a GPU; "" for nothing.
+// Returns what kind of GPU code the bytes of a constant hold; "" for other bytes.
 const char* what_is_held(llvm::StringRef bytes) {
   if (llvm::isRawBitcode(bytes.bytes_begin(), bytes.bytes_end())) return "bitcode";
   if (bytes.starts_with("\x7f"

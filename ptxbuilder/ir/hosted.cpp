@@ -1,5 +1,5 @@
-// A Builder on a function that another front end has begun: where it comes in and leaves again, and what its
-// kernel shares with that front end.
+// A Builder on a function that another front end has begun: how it enters and leaves the function, and what
+// its kernel shares with that front end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ptxbuilder {
 namespace {
 
-// On a function that has a Builder, or had one.
+// This attribute marks a function that has a Builder, or had one.
 constexpr const char* kAttribute = "ptxbuilder";
 
 llvm::StringRef target_of(const llvm::Function& function, const BuilderOptions& options) {
@@ -28,7 +28,7 @@ Builder::State::State(llvm::Function& function, const BuilderOptions& options, W
       function(&function),
       is_kernel(is_entry(function)),
       options(options),
-      target(target_of(function, options), isa::Sm::sm_90a),  // as the module (compile/codegen.h)
+      target(target_of(function, options), isa::Sm::sm_90a),  // like the module (compile/codegen.h)
       begun(where),
       line(where) {
   signature.kernel = function.getName().str();
@@ -70,7 +70,7 @@ Builder::Builder(llvm::Function& function, BuilderOptions options, Where where) 
                     "come back to it by its insert_at()",
                     name));
   state_ = std::make_unique<State>(function, options, where);
-  state_->open = std::make_shared<State::Open>(nullptr);  // but inside insert_at()
+  state_->open = std::make_shared<State::Open>(nullptr);  // set only inside insert_at()
   function.addFnAttr(kAttribute);
 }
 
@@ -92,8 +92,8 @@ void Builder::insert_at(llvm::IRBuilderBase& ir, const std::function<void()>& bo
     throw Error(fmt::format("insert_at: the IRBuilder stands in the function {}, but the Kernel's is '{}'",
                             name_of(block->getParent()), name));
 
-  // The code after the insertion point waits in a block of its own, and follows the last block of the body.
-  // The entry's variables, and the place for the library's, stay in the entry block.
+  // The code after the insertion point is kept in a block of its own, and follows the last block of the body.
+  // The entry's variables, and the place for the library's variables, stay in the entry block.
   llvm::BasicBlock* rest = llvm::BasicBlock::Create(s.context, "rest", s.function);
   for (auto at = ir.GetInsertPoint(); at != block->end();) {
     llvm::Instruction& next = *at++;
@@ -178,8 +178,8 @@ void Builder::State::check_host() {
   check_shared();
 }
 
-// Dynamic shared memory begins at one address for all who declare it, and the module's own variables lie
-// before it.
+// Dynamic shared memory begins at the same address for everybody who declares it, and the module's own
+// variables are placed before it.
 void Builder::State::check_shared() {
   const SharedUse use = shared_use(*function, module->getDataLayout());
   for (const llvm::GlobalVariable* variable : use.dynamic)

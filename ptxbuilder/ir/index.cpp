@@ -1,4 +1,4 @@
-// Arithmetic of integers that are known or on the device, and the layout algebra on them.
+// Arithmetic on integers that the host or only the device knows, and the layout algebra on these integers.
 #include "ptxbuilder/ir/index.h"
 
 #include "ptxbuilder/ir/builder.h"

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char *kMetadata = "ptxbuilder.signature", *kExactThreadsAttribute = "nvvm.reqntid";
 
-// The numbers of an attribute such as "128,1,1"; empty where the function has none.
+// Returns the numbers of an attribute such as "128,1,1"; empty if the function does not have it.
 std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* attribute) {
   std::vector<uint32_t> numbers;
   llvm::StringRef text = function.getFnAttribute(attribute).getValueAsString();
@@ -35,7 +35,7 @@ std::vector<uint32_t> numbers_of(const llvm::Function& function, const char* att
   return numbers;
 }
 
-// The functions whose instructions use a value, also by way of constants.
+// Returns the functions whose instructions use a value, directly or through constants.
 void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& users) {
   for (const llvm::User* user : value.users())
     if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(user))
@@ -44,7 +44,7 @@ void find_users(const llvm::Value& value, std::vector<const llvm::Function*>& us
       find_users(*user, users);
 }
 
-// This says whether code of a kernel, or a device function that it may call, uses a variable.
+// Returns whether the code of a kernel, or of a device function that it may call, uses a variable.
 bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable) {
   std::vector<const llvm::Function*> users;
   find_users(variable, users);
@@ -52,7 +52,7 @@ bool may_use(const llvm::Function& kernel, const llvm::GlobalVariable& variable)
                      [&](const llvm::Function* f) { return f == &kernel || !is_entry(*f); });
 }
 
-// Why a signature is not known.
+// Returns why a signature is not known.
 struct Unknown {
   std::string why;
 };
@@ -66,7 +66,7 @@ bool prints(llvm::StringRef name) {
                                       [](char c) { return std::isgraph(static_cast<unsigned char>(c)); });
 }
 
-// The name in the module, where it has one that can be printed; else arg0, arg1, ...
+// Returns the name in the module if it has one that can be printed; otherwise arg0, arg1, ...
 std::string name_of(const llvm::Argument& argument) {
   if (prints(argument.getName())) return argument.getName().str();
   std::string name = fmt::format("arg{}", argument.getArgNo());
@@ -89,8 +89,8 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
   return std::nullopt;
 }
 
-// Adds the scalars and pointers that a type consists of, in order, by names such as f1_0, which is element 0
-// of field 1. Nothing where it has others.
+// Adds the scalars and pointers that a type consists of, in order, under names such as f1_0, which is element
+// 0 of field 1. Returns nothing if the type contains other parts.
 bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
   constexpr size_t kMost = 64;
   const auto add = [&](llvm::Type& part, size_t i) {
@@ -127,7 +127,7 @@ bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>
   return true;
 }
 
-// Adds where LLVM has the same parts as add_parts(), in bytes.
+// Adds the byte offsets at which LLVM stores the parts that add_parts() adds.
 void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, std::vector<int>& offsets) {
   if (auto* structure = llvm::dyn_cast<llvm::StructType>(&type)) {
     const llvm::StructLayout& places = *layout.getStructLayout(structure);
@@ -185,13 +185,13 @@ Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& l
   return p;
 }
 
-// Bytes in the parameter space.
+// Returns the size in the parameter space, in bytes.
 uint64_t size_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* bytes = argument.getParamByValType();
   return layout.getTypeAllocSize(bytes ? bytes : argument.getType());
 }
 
-// This is what a Kernel left, if one did and the function is still as it was then.
+// Returns the signature that a Kernel left, if there is one and the function has not changed since.
 std::optional<Signature> left_signature(const llvm::Function& kernel, const llvm::DataLayout& layout) {
   const llvm::MDNode* node = kernel.getMetadata(kMetadata);
   if (!node) return std::nullopt;

@@ -12,7 +12,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// log2(e) as a sum of two f32, and ln(2), of whose first part the products with exponents are exact.
+// log2(e) as a sum of two f32, and ln(2), the products of whose first part with exponents are exact.
 constexpr float kLog2eHigh = 0x1.715476p+0f, kLog2eLow = 0x1.4ae0cp-26f;
 constexpr float kLn2High = 0x1.62ep-1f, kLn2Low = 0x1.0bfbe8p-15f;
 
@@ -50,7 +50,7 @@ f32 log1p_tail(f32 f) {
   return fma(square, -0.5f, square * f * polynomial(f, p));
 }
 
-// This is the logarithm where x is not a positive finite number.
+// Returns the logarithm for an x that is not a positive finite number.
 f32 logarithm_at_edges(f32 x, f32 value) {
   value = select(x == kInfinity, x, value);
   value = select(x == 0, f32(-kInfinity), value);
@@ -59,7 +59,7 @@ f32 logarithm_at_edges(f32 x, f32 value) {
 
 // x = quadrant pi/2 + remainder, the remainder within pi/4, in f64 so that nothing of an f32 is lost.
 struct Quadrant {
-  u32 number;  // its two low bits count
+  u32 number;  // only its two low bits matter
   f32 remainder;
 };
 
@@ -98,7 +98,7 @@ f32 exp2(f32 x, Approx approx) { return approx == Approx::yes ? ex2_approx_ftz_f
 
 f32 exp(f32 x, Approx approx) {
   if (approx == Approx::yes) return ex2_approx_ftz_f32(x * kLog2eHigh);
-  // e^x = 2^n 2^f, the power in two factors, since n may lie beyond what an f32's exponent holds.
+  // e^x = 2^n 2^f, with the power in two factors, since n may exceed the exponent range of an f32.
   s32 n = cvt_rni_s32_f32(min(max(x, -104), 89) * kLog2eHigh);
   f32 f = fma(x, kLog2eLow, fma(x, kLog2eHigh, f32(0) - f32(n)));
   s32 half = n >> 1;
@@ -152,7 +152,7 @@ f32 sqrt(f32 x, Approx approx) {
 }
 
 f32 erf(f32 x, Approx approx) {
-  // Below 1 a polynomial in x^2, above it 1 - e^-q with q a polynomial.
+  // Below 1 this is a polynomial in x^2, above 1 it is 1 - e^-q, and q is a polynomial.
   constexpr float p[] = {-9.66704457149e-6f, 0.000112659590256f, -0.000848408040554f, 0.00522103180786f,
                          -0.0268654307277f,  0.112837824952f,    -0.37612638468f,     0.128379167062f};
   constexpr float q[] = {-1.64267896843e-6f, 4.61647851613e-5f, -0.000597677274919f,

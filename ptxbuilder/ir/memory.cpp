@@ -33,7 +33,7 @@ std::vector<Conversion> conversions(std::string_view format) {
   return found;
 }
 
-// A value as C's default promotions pass it to a variadic function.
+// Converts a value as C's default promotions do for a variadic function.
 llvm::Value* promote(Builder::State& s, Value value, Conversion to, std::string_view format) {
   llvm::Value* v = value.handle();
   check_is_ours(s, v);

@@ -16,13 +16,13 @@
 namespace ptxbuilder {
 namespace {
 
-// Instructions of a module need this: ten times a .version, the greatest of which linking takes, and sets of
-// targets, each once, all of which it takes.
+// The flags of a module's requirements: ten times a .version, for which linking takes the greatest value, and
+// sets of targets, each once, for which linking takes all sets.
 constexpr const char *kPtxFlag = "ptxbuilder.ptx", *kTargetsFlag = "ptxbuilder.targets";
-// These are the needs of an instruction: the name of its row and where that runs.
+// The requirements of an instruction: the name of its row and the targets that support it.
 constexpr const char* kRow = "ptxbuilder.row";
 
-// Gives what errors begin with, most often a file.
+// Returns the name with which errors begin, most often a file name.
 std::string_view name_of(const llvm::Module& module) { return std::string_view(module.getName()); }
 
 isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
@@ -34,14 +34,14 @@ isa::Targets targets_of(const llvm::Metadata* names, std::string_view where) {
   }
 }
 
-// Gives the text of inline asm that is no row's: the note of a row says more than its text.
+// Returns the text of inline asm that is not made from a row: a row's note says more than its text.
 std::string_view own_asm(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
   return text && !i.getMetadata(kRow) ? std::string_view(text->getAsmString()) : std::string_view();
 }
 
-// Calls `work` with each mnemonic and special register of a text that the manual has, and what it needs.
+// Calls `work` with each mnemonic and special register in a text that the manual lists, and its requirements.
 void each_floor(std::string_view text, const std::function<void(std::string_view, const isa::Floor&)>& work) {
   for (const auto& [mnemonic, operands] : isa::instructions_in(text))
     if (auto floor = isa::floor_of(mnemonic, operands); floor || (floor = isa::floor_of_alike(mnemonic)))

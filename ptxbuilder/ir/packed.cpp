@@ -14,7 +14,7 @@ Builder::State& ours(std::initializer_list<llvm::Value*> values) {
   return s;
 }
 
-// A register as a vector of two, on which LLVM's instructions become the packed ones of PTX.
+// Returns a register as a vector of two, for which LLVM's instructions become the packed ones of PTX.
 llvm::Value* as_pair(Builder::State& s, DType type, llvm::Value* word) {
   return s.ir.CreateBitCast(word, llvm::FixedVectorType::get(type_of(type, s.context), 2));
 }

@@ -13,7 +13,7 @@ namespace {
 
 thread_local const OpenBody* innermost_body = nullptr;
 
-// All threads count together, since a kernel may be finished on another one than where it was begun.
+// All threads share one counter, since a kernel may be finished on another thread than it was begun on.
 std::atomic<uint32_t> bodies = 0, kernels = 0;
 
 constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
@@ -28,7 +28,7 @@ constexpr uint32_t kNumbers = (uint32_t{1} << 30) - 1;
                           threads.describe(), cure));
 }
 
-// Remembers the conditions of a body that a check has found whole, for the end of the loop around it.
+// Remembers the conditions of a body that a check has accepted, for the end of the surrounding loop.
 void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
   Builder::State& s = Builder::current().state();
   if (s.loops == 0) return;
@@ -45,7 +45,7 @@ void judge_at_end_of_loop(std::string_view operation, std::string_view whole) {
     }
 }
 
-// Assignments know no line, so that an error names the line of what was last built before.
+// Assignments do not have a line, so an error names the line of the last code that was built before.
 Where line_before() {
   const Builder::State& s = Builder::current().state();
   return !callers::open_line && s.constant_line ? s.constant_line : s.nearest_line();
@@ -54,7 +54,7 @@ Where line_before() {
 Builder::State* state_of_current() noexcept {
   try {
     return &Builder::current({}).state();
-  } catch (const Error&) {  // none is being built
+  } catch (const Error&) {  // no kernel is under construction
     return nullptr;
   }
 }
@@ -135,7 +135,7 @@ void Region::destroy() const noexcept {
             "every thread and every round; carry what changes in a Var, and give the body a copy of what it "
             "uses up",
             s->signature.kernel, innermost_body->describe()));
-  } catch (...) {  // of memory: the next allocation says so
+  } catch (...) {  // out of memory: the next allocation reports it
   }
 }
 

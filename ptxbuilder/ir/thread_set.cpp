@@ -17,16 +17,16 @@ namespace {
 constexpr size_t kThreads = hopper::cta_threads, kLanes = hopper::warp_threads,
                  kWarpgroup = hopper::warpgroup_threads;
 
-// These are the values of one expression, a value for each thread.
+// The values of one expression, one value for each thread.
 using Values = std::vector<uint64_t>;
 
-// Returns whether a call is inline asm that begins like this.
+// Returns whether a call is inline asm that begins with this text.
 bool is_asm(const llvm::CallInst& call, std::string_view begins) {
   auto* text = llvm::dyn_cast<llvm::InlineAsm>(call.getCalledOperand());
   return text && text->getAsmString().starts_with(begins);
 }
 
-// warp_index() takes lane 0's register, and warp_uniform() takes the greatest of a warp.
+// warp_index() takes the value of lane 0's register, and warp_uniform() the greatest value of a warp.
 bool is_of_lane_0(const llvm::CallInst& call) { return is_asm(call, "shfl.sync.idx.b32 $0, $1, 0, 31,"); }
 bool is_greatest(const llvm::CallInst& call) { return is_asm(call, "redux.sync.max.u32 $0, $1,"); }
 
@@ -66,7 +66,7 @@ bool compare(llvm::CmpInst::Predicate predicate, uint64_t a, uint64_t b, unsigne
   }
 }
 
-// An expression that depends on the thread's number. What else it depends on is tried with some values.
+// An expression that depends on the thread's number. Its other inputs are tried with several values.
 class Expression {
  public:
   explicit Expression(const Builder::State& state) : state_(state), divides_(&own_divides_) {}
@@ -77,7 +77,7 @@ class Expression {
   // Returns whether the value may differ between threads of a warpgroup.
   bool divides(const llvm::Value* value) {
     if (!varies(value)) return false;
-    auto [known, is_new] = divides_->try_emplace(value, false);  // where a variable depends on itself
+    auto [known, is_new] = divides_->try_emplace(value, false);  // in case a variable depends on itself
     if (!is_new) return known->second;
     Expression tried(state_);
     tried.divides_ = divides_;
@@ -89,7 +89,7 @@ class Expression {
     return (*divides_)[value] = result;
   }
 
-  // Returns whether the value depends on the thread's number alone. Only values() finds that out.
+  // Returns whether the value depends only on the thread's number. Only values() determines this.
   bool is_known() const { return leaves_.empty(); }
   const Values& values(const llvm::Value* value, int trial, size_t threads) {
     trial_ = trial;
@@ -99,17 +99,17 @@ class Expression {
   }
 
  private:
-  // These limit the operations between a condition and the thread's number, and all that are looked at.
-  // Conditions that authors write have a handful; what has more is taken for the same in all threads.
+  // These limit the number of operations between a condition and the thread's number, and of all that are
+  // examined. Conditions that authors write have a handful; longer ones are assumed equal in all threads.
   static constexpr int kDeepest = 40;
   static constexpr size_t kMost = 400;
 
   bool varies(const llvm::Value* value, int depth) {
     if (depth > kDeepest || varies_.size() > kMost) return false;
     auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-    // The body of a loop whose bounds differ is known to be divided by these.
+    // For a loop whose bounds differ, the bounds already show that the body is divided.
     if (!instruction || llvm::isa<llvm::PHINode>(instruction) || state_.uniform.contains(value)) return false;
-    auto [known, is_new] = varies_.try_emplace(value, false);  // where a variable depends on itself
+    auto [known, is_new] = varies_.try_emplace(value, false);  // in case a variable depends on itself
     if (!is_new) return known->second;
     bool result = false;
     auto* call = llvm::dyn_cast<llvm::CallInst>(instruction);
@@ -129,7 +129,7 @@ class Expression {
     return result;
   }
 
-  // A variable varies if what is stored so far does, or if a part of a warpgroup has stored it.
+  // A variable varies if a value stored so far varies, or if only a part of a warpgroup has stored it.
   bool variable_varies(const llvm::Value* variable, int depth) {
     if (state_.varying.contains(variable)) return true;
     for (const llvm::User* user : variable->users())
@@ -206,7 +206,7 @@ class Expression {
   Values of_call(const llvm::CallInst& call) {
     Values result(threads_);
     const auto id = call.getIntrinsicID();
-    for (size_t t = 0; t < threads_; ++t) result[t] = t;  // a kernel's threads lie along x
+    for (size_t t = 0; t < threads_; ++t) result[t] = t;  // a kernel's threads are along x
     if (id == llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x) return result;
     for (uint64_t& t : result) t %= kLanes;
     if (id == llvm::Intrinsic::nvvm_read_ptx_sreg_laneid) return result;
@@ -219,8 +219,8 @@ class Expression {
     return result;
   }
 
-  // Tries values that the device alone knows: one for each thread or, where all threads of a warpgroup have
-  // the same, one for each warpgroup.
+  // Tries values that only the device knows: one for each thread or, if all threads of a warpgroup have the
+  // same value, one for each warpgroup.
   Values of_each(const llvm::Value* value) {
     auto* instruction = llvm::cast<llvm::Instruction>(value);
     bool divided = false;
@@ -244,7 +244,7 @@ class Expression {
     return false;
   }
 
-  // Small numbers, since conditions compare with threads; the same in every build.
+  // These are small numbers, since conditions compare with threads, and the same numbers in every build.
   uint64_t sample(const llvm::Value* leaf, size_t thread) {
     constexpr uint64_t kSamples[] = {0, 1, 5, 48, 100, 200, 1000, 123456789};
     const size_t number = leaves_.try_emplace(leaf, leaves_.size()).first->second;

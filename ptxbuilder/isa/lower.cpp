@@ -9,7 +9,7 @@
 namespace ptxbuilder::isa {
 namespace {
 
-// Collects the pieces of one call while the operands are walked.
+// Collects the parts of one call while iterating over the operands.
 class Lowering {
  public:
   Lowering(const Row& row, std::span<const Filling> fillings, bool guarded)
@@ -17,8 +17,8 @@ class Lowering {
 
   InlineAsm run() {
     check();
-    // Text of several statements may write a result before it reads all operands: they must not share
-    // registers.
+    // A text of several statements may write a result before it reads all operands, so results and operands
+    // must not share registers.
     early_ = std::count(row_.syntax.begin(), row_.syntax.end(), ';') > 1 ? "&" : "";
     for (size_t i = 0; i < row_.operands.size(); ++i) {
       const Operand& o = row_.operands[i];
@@ -56,14 +56,14 @@ class Lowering {
                                 row_.name, o.name));
   }
 
-  // This fills operand i, which reads.
+  // Fills operand i, which the instruction reads.
   const Filling& filling(size_t i) const {
     size_t number = 0;
     for (size_t before = 0; before < i; ++before) number += row_.operands[before].reads();
     return fillings_[number];
   }
 
-  // This says whether the operand is registers that LLVM knows.
+  // Returns whether the operand consists of registers that LLVM knows.
   bool registers_in(size_t i) const {
     return !row_.operands[i].reads() || std::holds_alternative<ValueCount>(filling(i));
   }
@@ -104,7 +104,7 @@ class Lowering {
     return std::to_string(value);
   }
 
-  // A class without a sign takes a negative number as the number that has its bits.
+  // A class without a sign takes a negative number as the unsigned number with the same bits.
   static int64_t as_it_is(Class cls, int64_t value) {
     if (value >= 0) return value;
     if (cls == Class::u16 && value >= INT16_MIN) return value + (int64_t{1} << 16);
@@ -112,8 +112,8 @@ class Lowering {
     return value;
   }
 
-  // No constraint has registers of 8 bits: one of the text's own, from or to which the low bits of 16 are
-  // moved.
+  // Constraints do not offer 8-bit registers: the text declares its own, and moves the low bits of a 16-bit
+  // register from or to it.
   std::string narrow(size_t i, const std::string& wide) {
     const std::string name = fmt::format("narrow{}", i);
     before_ += fmt::format("{}.reg .b8 {}; ", before_.empty() ? "{ " : "", name);
@@ -122,7 +122,7 @@ class Lowering {
     return name;
   }
 
-  // LLVM numbers results first, then what is read, then the guard, then what is tied to results.
+  // LLVM numbers results first, then inputs that are only read, then the guard, then inputs tied to results.
   std::string registers(size_t i) {
     const Operand& o = row_.operands[i];
     const char letter = constraint(o.cls);
@@ -163,8 +163,8 @@ class Lowering {
       inputs_ += ",b";
     }
     call_.arguments.insert(call_.arguments.end(), tied_.begin(), tied_.end());
-    // Registers that LLVM does not see tie an otherwise pure instruction to its place among the others that
-    // use them.
+    // Registers that LLVM does not see keep an otherwise pure instruction in place among the other
+    // instructions that use them.
     call_.stays = row_.effect == Effect::memory || names_registers_;
     call_.constraints = outputs_ + inputs_ + ties_ + (call_.stays ? ",~{memory}" : "");
     if (!call_.constraints.empty()) call_.constraints.erase(0, 1);

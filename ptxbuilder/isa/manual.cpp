@@ -34,7 +34,7 @@ void for_each_choosing(const std::vector<std::vector<Choice>>& axes, const Choic
   }
 }
 
-// Rows that have texts of their own, each where it stays.
+// Rows with texts of their own, whose addresses never change.
 class Kept {
  public:
   const Row* add(const MadeRow& made) {
@@ -65,13 +65,13 @@ constexpr Form kNamed[] = {
 #undef PTX_NAMED_FORM
 };
 
-// Removes the word of its own that a pattern may have before the mnemonic.
+// Removes the distinguishing word that a pattern may have before the mnemonic.
 constexpr std::string_view behind_tag(std::string_view pattern) {
   if (pattern[0] == '#') pattern.remove_prefix(detail::find_or_end(pattern, ' ') + 1);
   return pattern;
 }
 
-// Tells whether mnemonics begin with this word. Where the first axis is part of the word, it ends there.
+// Returns whether mnemonics begin with this word. If the first axis is part of the word, the word ends there.
 bool begins(std::string_view mnemonic, std::string_view word) {
   size_t same = 0;
   while (same < word.size() && mnemonic[same] == word[same]) ++same;
@@ -85,7 +85,7 @@ bool begins(std::string_view mnemonic, std::string_view word) {
   return false;
 }
 
-// "; tanh.approx.f32 is nearest: .approx is left out". Empty where no row has the first word.
+// Returns "; tanh.approx.f32 is nearest: .approx is left out", or "" if no row has the first word.
 std::string like(std::string_view key) {
   const Nearest near = nearest(key);
   if (near.mnemonic.empty()) return "";
@@ -129,7 +129,7 @@ std::span<const Form* const> forms_of(std::string_view first_word) {
     return all;
   }();
   static std::mutex mutex;
-  static std::map<std::string, Forms, std::less<>> known;  // of words that have some
+  static std::map<std::string, Forms, std::less<>> known;  // only words with forms
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(first_word); found != known.end()) return found->second;
   Forms forms;

@@ -30,8 +30,8 @@ Words words_of(std::string_view mnemonic) {
   return words;
 }
 
-// Holds all mnemonics of the manual that begin with a word. The words are numbered, so that thousands are
-// compared in no time.
+// Holds all mnemonics of the manual that begin with a word. The words are numbered, so that comparing
+// thousands takes little time.
 class Beginning {
  public:
   explicit Beginning(std::string_view first_word) {
@@ -48,7 +48,7 @@ class Beginning {
     for (const auto& [text, number] : numbers_of_) texts_[static_cast<size_t>(number)] = text;
   }
 
-  // Finds the words of the one most like these.
+  // Finds the words of the most similar mnemonic.
   Words nearest(const Words& given) const {
     std::vector<int> numbers;
     for (const std::string_view word : given) {
@@ -68,11 +68,11 @@ class Beginning {
  private:
   size_t begin(size_t i) const { return i == 0 ? 0 : ends_[i - 1]; }
 
-  // Counts words that only one has, those out of place, and those from the first that differs on.
+  // Counts words that only one mnemonic has, words out of place, and words from the first difference on.
   std::tuple<size_t, size_t, size_t> distance_of(const std::vector<int>& given, size_t i) const {
     const auto *first = numbers_.data() + begin(i), *last = numbers_.data() + ends_[i];
     const size_t size = ends_[i] - begin(i);
-    uint64_t met = 0;  // which of the row's words the given ones are
+    uint64_t met = 0;  // which of the row's words the given words match
     size_t common = 0, same_place = 0, same_beginning = 0;
     for (size_t g = 0; g < given.size(); ++g) {
       if (g < size && first[g] == given[g]) {
@@ -104,7 +104,7 @@ const Beginning& beginning(std::string_view first_word) {
                               : known.try_emplace(std::string(first_word), first_word).first->second;
 }
 
-// Leaves the words of one that another has not, each as often.
+// Keeps the words of one mnemonic that the other does not have, counting repetitions.
 Words without(const Words& one, Words other) {
   Words rest;
   for (const std::string_view word : one) {

@@ -13,7 +13,7 @@
 namespace ptxbuilder::isa {
 
 std::string validate(const Row& row, std::span<const Filling> fillings, bool guarded) {
-  AuthorsCode no_line;  // the answer names none
+  AuthorsCode no_line;  // the answer does not name a line
   try {
     lower(row, fillings, guarded);
     return "";
@@ -50,7 +50,7 @@ int least_version(const auto& row) {
 }
 
 std::optional<Floor> least_floor(const std::function<bool(const detail::PatternParts&, Choices&)>& is_meant) {
-  // Read once: a lint asks for every instruction.
+  // The forms are parsed once, because a lint asks about every instruction.
   static const auto parts = [] {
     std::vector<detail::PatternParts> all;
     for (const Form& form : detail::kManual) all.push_back(detail::parts_of(form.pattern));
@@ -70,7 +70,7 @@ std::optional<Floor> least_floor(const std::function<bool(const detail::PatternP
   return least;
 }
 
-// Counts the operands of a text, with commas between those that are in no brackets.
+// Counts the operands of a text, which are separated with commas outside of brackets.
 size_t operands_in(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n;") == std::string_view::npos) return 0;
   size_t count = 1;

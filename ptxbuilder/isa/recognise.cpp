@@ -27,7 +27,7 @@ size_t hole_of(std::string_view name) {
 
 bool is_hole(const Given& pattern) { return pattern.kind == Kind::name && pattern.text.starts_with(kHole); }
 
-// Holds a row with its operands as the parser reads them.
+// Holds a row with its operands as the parser returns them.
 struct Candidate {
   const Row* row;
   const Form* form;
@@ -53,7 +53,7 @@ std::vector<Given> pattern_of(const Row& row) {
   return ptx_text::parse_operands(text);
 }
 
-// Recognises a constant, or a name that means one or a register.
+// Recognises a constant, or a name that means a constant or a register.
 bool is_scalar(const Given& given) {
   switch (given.kind) {
     case Kind::name:
@@ -70,7 +70,7 @@ bool is_scalar(const Given& given) {
   }
 }
 
-// Tries to read an instruction as one row.
+// Tries to match an instruction with one row.
 class Match {
  public:
   // Lenient is what ptxas takes besides the row's syntax.
@@ -133,7 +133,7 @@ class Match {
   Recognised& to_;
 };
 
-// Counts registers that have the type with which the row would declare them.
+// Counts the registers that have the type with which the row would declare them.
 int agreement(const Recognised& known, const RegisterTypes& types) {
   int count = 0;
   for (size_t i = 0; i < known.row->operands.size(); ++i) {
@@ -149,7 +149,7 @@ int agreement(const Recognised& known, const RegisterTypes& types) {
   return count;
 }
 
-// Keeps the rows of each mnemonic that was asked for and has some.
+// Keeps the rows of each mnemonic that was requested and has rows.
 class Known {
  public:
   static Known& of_all() {
@@ -157,7 +157,7 @@ class Known {
     return known;
   }
 
-  // The list is empty where no row has it.
+  // The list is empty if no row has the mnemonic.
   const std::vector<Candidate>& rows_of(const std::string& mnemonic) {
     {
       const std::shared_lock lock(mutex_);

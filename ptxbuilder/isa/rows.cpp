@@ -1,4 +1,4 @@
-// This is the table at run time: the rows with short names, and the members of families.
+// The table at run time: the rows with short names, and the members of families.
 #include "ptxbuilder/isa/rows.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ class Table {
 
   std::vector<Row> rows;
   std::unordered_map<std::string_view, const Row*> by_name;
-  std::unordered_map<std::string_view, const Row*> by_key;  // members of families alone
+  std::unordered_map<std::string_view, const Row*> by_key;  // only members of families
 
  private:
   std::string_view keep(std::string_view text) { return texts_.emplace_back(text); }

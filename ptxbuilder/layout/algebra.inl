@@ -136,7 +136,7 @@ BasicTuple<I> coalesce_shape(const BasicTuple<I>& shape) {
   return result.size() == 1 ? result[0] : BasicTuple<I>(result);
 }
 
-// Returns the strides of coalesced modes, each with its index, sorted.
+// The strides of coalesced modes, each with its index, sorted.
 template <class I>
 struct Sorted {
   int64_t stride;
@@ -160,7 +160,7 @@ std::vector<Sorted<I>> sort_strides(const std::vector<BasicLayout<I>>& modes, bo
   return sorted;
 }
 
-// Returns the product of the shapes before each mode.
+// Returns the products of the shapes before each mode.
 template <class I>
 std::vector<I> prefix_products(const std::vector<BasicLayout<I>>& modes) {
   std::vector<I> products{I(int64_t{1})};

@@ -1,4 +1,4 @@
-// The bodies of layout.h that make layouts and take them apart, for the files that instantiate them.
+// The implementations of layout.h's functions that make and edit layouts, for files that instantiate them.
 #pragma once
 
 #include "ptxbuilder/layout/int_tuple.inl"

@@ -11,10 +11,10 @@
 
 namespace ptxbuilder {
 
-// Each thread's value is reduced with those of the threads of the same number in the CTAs in line with it
-// along one axis of the cluster, and each of them gets the result. The values are combined in the order of
-// the CTAs, so that all get the same bits, and results repeat. CTAs need not meet before or after a call, and
-// another call may follow at once. A CTA alone in line gets its own values, without any instruction.
+// Each thread's value is reduced with the values of the threads with the same number in the CTAs in line with
+// it along one axis of the cluster, and each of them gets the result. Values are combined in the order of the
+// CTAs, so that all threads get the same bits, and results repeat. CTAs need not synchronize before or after
+// a call, and another call may follow at once. A single CTA in line gets its own values; no code is emitted.
 class ClusterReduction {
  public:
   // Call Kernel::cluster() first, and sync_cluster() or the first role after it. The default axis is the only

@@ -45,7 +45,7 @@ Family family_of(std::string_view name, std::string_view form, std::string_view 
   return family;
 }
 
-// Writes the parts, and nothing if a field has a value that they have not.
+// Writes the parts, or nothing if a field has a value for which they have no word.
 std::optional<std::string> written(const std::vector<Part>& parts, const Values& values) {
   std::string text;
   for (const Part& part : parts) {
@@ -57,8 +57,8 @@ std::optional<std::string> written(const std::vector<Part>& parts, const Values&
   return text;
 }
 
-// Calls `visit` with each choice of values that a key may have; of `values`, those that are not known yet are
-// below zero.
+// Calls `visit` with each choice of values that a key may have; in `values`, the values that are not known
+// yet are below zero.
 void for_each_match(std::span<const Part> parts, std::string_view key, Values& values,
                     const std::function<void(const Values&)>& visit) {
   if (parts.empty()) {

@@ -1,5 +1,5 @@
-// Prints from the manual what a kernel's headers and the table have of it: print_rows HEADER TABLE. The
-// header has the rows with short names, read already, and each family's forms; the table has the members of
+// Prints code from the manual for a kernel's headers and for the table: print_rows HEADER TABLE. The header
+// holds the rows with short names, already parsed, and each family's forms; the table holds the members of
 // all families.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,7 +18,7 @@ namespace {
 
 std::string_view word(Effect effect) { return effect == Effect::pure ? "Effect::pure" : "Effect::memory"; }
 
-// Tells what a row has besides its name and operands.
+// Returns the properties of a row besides its name and operands.
 std::string told(const Row& row) {
   const Targets early = row.early.targets;
   return fmt::format("\"{}\", {}, {}, Targets::parse(\"{}\"), \"{}\", {{{}, {}}}", row.syntax,
@@ -27,7 +27,7 @@ std::string told(const Row& row) {
                      early.empty() ? "{}" : fmt::format("Targets::parse(\"{}\")", early.text("+")));
 }
 
-// Prints a constant with its operands, for which the compiler takes half as long as for reading them again.
+// Prints a constant with its operands; compiling it takes half as long as parsing them again.
 std::string constant(const Row& row) {
   const auto number = [](int64_t n) {
     return n == INT64_MIN ? "INT64_MIN" : n == INT64_MAX ? "INT64_MAX" : std::to_string(n);
@@ -108,8 +108,8 @@ std::string is_one_of(const Family& family, const Field& field, const std::set<i
   return fmt::format("detail::is_one_of({}, {{{}}})", in_form(family, field), fmt::join(all, ", "));
 }
 
-// It says what a field may be, as a condition and in words: "n is 8 to 256 in steps of 8", or if that depends
-// on a field before it "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
+// Says what a field may be, as a condition and in words: "n is 8 to 256 in steps of 8", or, if this depends
+// on an earlier field, "a is f16, e4m3 or e5m2 (d = f16), u8 or s8 (d = s32)".
 struct Rule {
   std::string condition, text;
 };
@@ -242,7 +242,7 @@ std::string header() {
          list("PTXBUILDER_FAMILIES", with_forms) + list("PTXBUILDER_FORM_TYPES", types);
 }
 
-// Prints a loop over the members, whose values, key and form stand in an array.
+// Prints a loop over the members, whose values, key and form are in an array.
 std::string members(const Family& family) {
   std::vector<std::string> values, fields, told;
   std::set<std::string_view>
@@ -302,7 +302,7 @@ std::string table() {
   return text + "\n}  // namespace ptxbuilder::isa\n";
 }
 
-// A file that has the text already keeps its time, for what includes it.
+// A file that already has this text keeps its time, so that files that include it are not rebuilt.
 void write(const char* path, const std::string& text) {
   std::ifstream before(path, std::ios::binary);
   if (std::string{std::istreambuf_iterator<char>(before), {}} == text) return;
