@@ -90,7 +90,7 @@ std::optional<DType> scalar_of(const llvm::Type& type) {
 }
 
 // Adds the scalars and pointers that a type consists of, in order, under names such as f1_0, which is element
-// 0 of field 1. Returns nothing if the type contains other parts.
+// 0 of field 1. Returns false if the type has other parts.
 bool add_parts(llvm::Type& type, const std::string& name, std::vector<Parameter>& parts) {
   constexpr size_t kMost = 64;
   const auto add = [&](llvm::Type& part, size_t i) {
@@ -147,8 +147,8 @@ void add_offsets(llvm::Type& type, uint64_t at, const llvm::DataLayout& layout, 
   }
 }
 
-// LLVM does not tell signed integers from unsigned ones, nor what a pointer points to: unsigned, and bytes.
-// Nor does it tell a tensor map, which is 128 bytes at a multiple of 64, from others.
+// LLVM does not distinguish signed from unsigned integers, nor what a pointer points to: unsigned, and bytes.
+// Nor does it distinguish a tensor map, which is 128 bytes at a multiple of 64, from other structs.
 Parameter parameter_of(const llvm::Argument& argument, const llvm::DataLayout& layout) {
   llvm::Type* const byval = argument.getParamByValType();
   llvm::Type& type = byval ? *byval : *argument.getType();

@@ -64,7 +64,7 @@ struct Quadrant {
 };
 
 Quadrant quadrant_of(f32 x) {
-  constexpr double kRound = 0x1.8p52;  // what is added to it is rounded to an integer, in its low bits
+  constexpr double kRound = 0x1.8p52;  // rounds a number that is added to it to an integer, in its low bits
   auto multiply_add = [](f64 a, f64 b, f64 c) {
     return f64(detail::fma(a.handle(), b.handle(), c.handle()));
   };

@@ -18,7 +18,7 @@ using ptx_text::Instruction;
 using Given = ptx_text::Operand;
 using Kind = Given::Kind;
 
-// A hole in the tree of a row's operands is a name that no PTX has: this, and the number of the operand.
+// A hole in the tree of a row's operands is a name that PTX does not allow: this, and the operand's number.
 constexpr std::string_view kHole = "%operand.";
 
 size_t hole_of(std::string_view name) {

@@ -1,4 +1,4 @@
-// Layouts as grids: what is in the cells, and the three forms of a drawing.
+// Draws layouts as grids: the contents of the cells, and the three output formats.
 #include "ptxbuilder/layout/draw.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Colour {
   int red, green, blue;
 };
 
-// Light, so that black text reads well on it, and far from its neighbours: hues by the golden angle.
+// Light colours, so that black text is readable, and far from their neighbours: hues use the golden angle.
 Colour colour_of(int64_t number) {
   double hue = 6 * (static_cast<double>(number % 64 * 6180339 % 10000000) / 10000000);
   auto channel = [&](double shift) {
@@ -71,7 +71,7 @@ LayoutGrid grid_of(const LayoutValue& value) {
   LayoutGrid grid = empty_grid(to_string(value), rows, size(layout) / rows);
   for (int64_t column = 0; column < grid.columns; ++column)
     for (int64_t row = 0; row < rows; ++row) {
-      // Counted through all modes, the first runs fastest.
+      // Positions are counted through all modes, the first mode fastest.
       int64_t i = column * rows + row;
       IntTuple offset = plain ? image(IntTuple(i), layout) : IntTuple((*composed)(i));
       int64_t colour = 0;
@@ -168,7 +168,7 @@ std::string to_latex(const LayoutGrid& grid) {
       "\\documentclass[convert]{standalone}\n\\usepackage{tikz}\n\\begin{document}\n"
       "\\begin{tikzpicture}[every node/.style={outer sep=0pt, font=\\ttfamily}]\n";
   std::string title;
-  for (char c : grid.title) {  // what LaTeX would read as a command: _ alone
+  for (char c : grid.title) {  // the only character that LaTeX would read as a command: _
     if (c == '_') title += '\\';
     title += c;
   }

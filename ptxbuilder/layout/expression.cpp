@@ -1,4 +1,4 @@
-// The parser of layout expressions, which evaluates as it reads.
+// The parser of layout expressions, which evaluates while it parses.
 #include "ptxbuilder/layout/expression.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ constexpr int64_t kLargestTable = int64_t{1} << 20;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A character as a message shows it.
+// Returns a character in the form that a message shows.
 std::string quoted(char c) {
   if (c >= ' ' && c <= '~') return fmt::format("'{}'", c);
   return fmt::format("the byte 0x{:02x}", static_cast<unsigned char>(c));
@@ -42,7 +42,7 @@ class Parser {
     fail(at_, fmt::format("expected {}, found {}", what, c ? quoted(c) : "the end"));
   }
 
-  // The next character that is no blank; 0 at the end.
+  // Returns the next character that is not blank, or 0 at the end.
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -62,7 +62,7 @@ class Parser {
     return text_.substr(at_, end - at_);
   }
 
-  // Puts the column before what `f` throws.
+  // Adds the column to the front of the message that `f` throws.
   template <class F>
   auto at_column(size_t column, F f) const {
     try {
@@ -113,7 +113,7 @@ class Parser {
       }
     } while (accept_o());
     --depth_;
-    // a o b o c is (a o b) o c, but Sw o offset o layout is one thing.
+    // a o b o c is (a o b) o c, but Sw o offset o layout is a single value.
     return at_column(begin, [&] {
       LayoutValue result = chain[0];
       for (size_t i = 1; i < chain.size(); ++i) {
@@ -130,10 +130,10 @@ class Parser {
     });
   }
 
-  // Reads what CuTe prints before the layout of a tensor, and says whether it was there: a pointer,
+  // Parses what CuTe prints before the layout of a tensor, and returns whether it was there: a pointer,
   // smem_ptr[16b](unset) or gmem_ptr[32b](0x7f00), from which offsets count, and ArithTuple(_0,_0), from
-  // which coordinates do. A swizzle ahead of a pointer acts on addresses in bytes, and here on elements of
-  // its bits.
+  // which coordinates count. A swizzle before a pointer acts on byte addresses, but here on elements with the
+  // pointer's bits.
   bool skip_base(std::vector<LayoutValue>& chain) {
     const std::string_view name = word();
     const size_t begin = at_, behind = begin + name.size();
@@ -215,7 +215,7 @@ class Parser {
     if (c == '(' || c == '<') {
       ++at_;
       std::vector<LayoutValue> elements = list(c == '(' ? ')' : '>');
-      // Parentheses about one thing that no tuple holds, or one layout, only group.
+      // Parentheses around one value that a tuple cannot hold, or around one layout, only group.
       bool integers =
           std::holds_alternative<IntTuple>(elements[0]) || std::holds_alternative<Tiler>(elements[0]);
       if (c == '(' && elements.size() == 1 && !integers) return elements[0];
@@ -226,7 +226,7 @@ class Parser {
       ++at_;
       return Tiler(_);
     }
-    // _4 is how CuTe prints an integer that is static.
+    // CuTe prints a static integer like this: _4.
     if (name.size() > 1 && name[0] == '_' && is_digit(name[1])) {
       ++at_;
       return scaled_integer();
@@ -239,7 +239,7 @@ class Parser {
     return at_column(begin, [&] { return detail::call_layout_function(name, arguments); });
   }
 
-  // B, M and perhaps S, which is B by default.
+  // B, M and optionally S, whose default is B.
   LayoutValue swizzle(size_t begin) {
     require('<', "'<' and the swizzle's B,M,S");
     std::vector<int> numbers;
@@ -255,7 +255,7 @@ class Parser {
     });
   }
 
-  // Expressions up to `close`; one comma may follow the last.
+  // Parses expressions up to `close`; one comma may follow the last expression.
   std::vector<LayoutValue> list(char close) {
     std::vector<LayoutValue> elements;
     do {

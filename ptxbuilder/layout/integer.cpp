@@ -1,4 +1,4 @@
-// Integers of the host, checked, and tuples of them.
+// Checked integers of the host, and tuples of these integers.
 #include "ptxbuilder/layout/int_tuple.inl"
 
 namespace ptxbuilder {

@@ -75,7 +75,7 @@ Registers Accumulator::registers(int block, Where where) const {
 
 namespace detail {
 
-// The registers of an accumulator, or of a part, as words of a tile.
+// Returns the registers of an accumulator, or of a part of it, as words of a tile.
 class AccumulatorRegisters {
  public:
   AccumulatorRegisters(const Accumulator& accumulator, std::string_view operation, DType dtype,

@@ -9,9 +9,9 @@
 namespace ptxbuilder {
 namespace {
 
-constexpr int kGroupColumns = 8;                // of an access of a warpgroup, with 64 rows
-constexpr int kVector = 4;                      // elements of an access
-constexpr int kGroupBytes = 128 * kVector * 4;  // of one access of a warpgroup: thread after thread
+constexpr int kGroupColumns = 8;                // the columns of a warpgroup's access, which has 64 rows
+constexpr int kVector = 4;                      // elements of a thread's access
+constexpr int kGroupBytes = 128 * kVector * 4;  // of one warpgroup access: thread after thread
 
 int ctas_of(Kernel& kernel, ClusterAxis axis, int n, Where where) {
   AtLine line(where);
@@ -52,7 +52,7 @@ u32 ClusterSum::first_column(Where where) const {
   return n_ % columns() == 0 && n_ / columns() == ctas_ ? first : min(first, u32(n_ - columns()));
 }
 
-// The rank in the cluster of the CTA in line that has a place.
+// Returns the rank in the cluster of the CTA at a place of the line.
 u32 ClusterSum::rank_of(u32 place) const { return detail::rank_in_line(axis_, place); }
 
 RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where where) const {
@@ -66,7 +66,7 @@ RegisterTile<f32> ClusterSum::add(const Accumulator& acc, smem scratch, Where wh
   smem mine = scratch + group * (blocks * groups * kGroupBytes) + thread * (kVector * 4);
   auto at = [&](int block, u32 i) { return mine + (i + block * groups) * kGroupBytes; };
 
-  role_.sync();  // the last wgmma of the others has read the memory
+  role_.sync();  // the last wgmma of the other warpgroups has read the memory
   for (int block = 0; block < blocks; ++block)
     for (int i = 0; i < groups; ++i) {
       const RegisterTile<f32> part = load<f32>(acc, {64 * block, kGroupColumns * i, 64, kGroupColumns});

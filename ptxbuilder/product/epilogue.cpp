@@ -33,8 +33,8 @@ RegisterTile<f32> amax(const RegisterTile<f32>& x, gptr<f32> greatest, const Ind
   const RegisterTile<pred> inside =
       (row_index(x.layout()) + at.row < below) & (col_index(x.layout()) + at.col < before);
   const RegisterTile<f32> magnitudes = select(inside, abs(x), 0);
-  // Floats that are not negative are ordered as their bits are, and above them are the NaNs. As signed
-  // numbers these are above those of a negative one, from which a search for the greatest may have begun.
+  // Floats that are not negative are ordered like their bits, and the NaNs are above them. As signed numbers,
+  // they are above any negative float, from which a search for the greatest may have begun.
   s32 most = 0;
   for (int i = 0; i < x.count(); ++i) most = max(most, bit_cast<s32>(magnitudes.value(i)));
   most = redux_sync_max_s32(most);

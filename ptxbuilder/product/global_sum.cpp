@@ -16,12 +16,12 @@ constexpr int kVectorBytes = 16;                 // of a thread
 constexpr int kPieceBytes = 128 * kVectorBytes;  // of a warpgroup: thread after thread
 constexpr int kInFlight = 16;                    // vectors that a thread loads before it adds them
 
-// The value that says that sums of this launch are given. Any number would do that is found nowhere else.
+// This value says that sums of this launch are given. Any number that does not occur elsewhere would do.
 constexpr uint64_t kMark = 0xc2b2ae3d27d4eb4f;
 constexpr int kMarkBytes = 8;
 
 int vector_count(int m, int n) { return m / hopper::wgmma_rows * (n / kCols); }
-// The number of marks for each of two places of a CTA, and each of the most owners.
+// Returns the bytes of the marks: one for each of a CTA's two places, and for each of the most owners.
 int mark_bytes(int m, int n, int consumers) { return 2 * kMarkBytes * vector_count(m, n) * consumers; }
 
 }  // namespace
@@ -60,7 +60,7 @@ u32 GlobalSum::place_of(const TileParts& parts, u32 rank) const { return parts.p
 
 u32 GlobalSum::warpgroup() const { return detail::warpgroup_in_cta() - detail::first_warpgroup_of_role(); }
 
-// The calling thread's vectors of the calling warpgroup's fellow in the CTA of a place: piece after piece.
+// Returns the calling thread's vectors of the same warpgroup in the CTA at a place: piece after piece.
 gmem GlobalSum::sums(u32 place) const {
   const u64 number(place * consumers_ + warpgroup());
   const u64 marks = u64(nctaid_x() * nctaid_y()) * static_cast<uint64_t>(mark_bytes(m_, n_, consumers_));
@@ -68,13 +68,13 @@ gmem GlobalSum::sums(u32 place) const {
          (marks + number * static_cast<uint64_t>(4 * m_ * n_) + u64((tid_x() & 127) * kVectorBytes));
 }
 
-// The pieces of one tile, for one owner, are near each other: the lanes that look at them share lines.
+// The marks of one tile, for one owner, are adjacent, so that the lanes that read them share cache lines.
 gmem GlobalSum::mark(u32 owner, u32 place) const {
   const u32 line = warpgroup() * vector_count(m_, n_) + owner;
   return memory_ + u64(line * (2 * nctaid_x() * nctaid_y()) + place) * static_cast<uint64_t>(kMarkBytes);
 }
 
-// A piece of the sums goes to this thread's vectors of it in memory.
+// Stores a piece of the sums to this thread's vectors in memory.
 void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) const {
   for (int at = col; at < col + piece_cols_; at += kCols) {
     const RegisterTile<f32> x = load<f32>(acc, {row, at, hopper::wgmma_rows, kCols});
@@ -84,8 +84,8 @@ void GlobalSum::store_piece(const Accumulator& acc, gmem to, int row, int col) c
   }
 }
 
-// Pieces that others complete come first, and a CTA's own ones when the others know that these are there:
-// meanwhile it waits for theirs.
+// Pieces that other CTAs complete are stored first, and a CTA's own pieces after the others have been
+// notified: the CTA waits for theirs meanwhile.
 void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where) const {
   AtLine line(where);
   if (acc.m() != m_ || acc.n() != n_ || acc.dtype() != DType::f32)
@@ -104,13 +104,13 @@ void GlobalSum::give(const Accumulator& acc, const TileParts& parts, Where where
   };
   store_pieces(false);
   sync_warpgroup();
-  const u32 owner = tid_x() & 127;  // a thread for each
+  const u32 owner = tid_x() & 127;  // one thread for each owner
   if_((owner < owners) & (owner != parts.rank),
       [&] { st_release_gpu_global_u64(mark(owner, place_of(parts, parts.rank)), u64(kMark)); });
   store_pieces(true);
 }
 
-// A thread for each of the others.
+// One thread waits for each of the other CTAs.
 void GlobalSum::wait(const TileParts& parts) const {
   Var<u32> rank(tid_x() & 127);
   while_([&] { return rank.value() < parts.count; },
@@ -128,7 +128,7 @@ void GlobalSum::wait(const TileParts& parts) const {
   sync_warpgroup();
 }
 
-// This many parts have their loads in flight together.
+// The loads of this many parts are in flight together.
 RegisterTile<f32> GlobalSum::total(u32 piece, const TileParts& parts) const {
   const int vectors = piece_cols_ / kCols, at_once = std::clamp(kInFlight / vectors, 1, most_parts_);
   const RegisterLayout layout = wgmma_layout(hopper::wgmma_rows, piece_cols_);

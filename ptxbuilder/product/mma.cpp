@@ -12,7 +12,7 @@ namespace {
 using detail::operand_of;
 using detail::TileContext;
 
-// The descriptors of an operand are made from this; `part` is what one instruction reads.
+// The input for the descriptors of an operand; `part` is the part that one instruction reads.
 OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const WgmmaOperand& part) {
   OperandRecord record;
   record.view = detail::record_view(TileContext::of(Builder::current()).record, view);
@@ -24,7 +24,7 @@ OperandRecord record_of(const TileView& view, const WgmmaOperand& whole, const W
   return record;
 }
 
-// The descriptor of its first instruction.
+// Returns the descriptor of the operand's first instruction.
 u64 descriptor(const TileView& view, const OperandRecord& record) {
   u64 address = u64((u32(view.address()) >> 4) & 0x3fff);
   return address | record.descriptor;
@@ -39,7 +39,7 @@ bool multiply_together(DType a, DType b) {
 
 namespace detail {
 
-// One call of mma, whichever way A comes.
+// One call of mma, with A in shared memory or in registers.
 class WgmmaCall {
  public:
   WgmmaCall(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
@@ -65,8 +65,8 @@ class WgmmaCall {
                               a_rows, a_depth, b_.k(), b_.mn()));
   }
 
-  // `a(block, step)` is A's operand of an instruction; `a_record` is none where A is in registers, `a_words`
-  // in `a_layout`.
+  // `a(block, step)` returns operand A of an instruction; `a_record` is empty if A is in registers, which are
+  // `a_words` in `a_layout`.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
             const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a) {
     check_whole_warpgroups("mma");

@@ -6,19 +6,19 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kBytes = 16;  // of an access
+constexpr int kBytes = 16;  // the bytes of an access
 constexpr int kThreads = 128;
 
-// A thread's piece of the buffer.
+// A thread's part of the buffer.
 struct Piece {
   smem from;
-  u32 row, col;  // of the matrix
+  u32 row, col;  // position in the matrix
   pred is_there;
 };
 
 }  // namespace
 
-// The numbers of all rows are loaded ahead, so that they are waited for once.
+// The numbers of all rows are loaded first, so that the thread waits for them only once.
 void scatter_rows(const TileView& buffer, const ScatteredRows& to, u32 row, u32 col, u32 end) {
   const int size = size_of(buffer.tile().dtype()), elements = kBytes / size;
   const int across = buffer.tile().cols() / elements, pieces = buffer.row_count() * across;

@@ -17,9 +17,9 @@ using detail::TileValues;
 
 constexpr int kBufferBytes = 64 * 128;
 
-// This says how a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols`
-// columns. The last panel has the rest of the columns, or with `repeats` as many as the others, some of which
-// it shares.
+// Describes how a tile passes through a buffer: `cols` columns of 64 rows at a time, in boxes of `box_cols`
+// columns. The last panel holds the remaining columns or, with `repeats`, the same number as the others, and
+// shares some of them.
 struct Passage {
   TileShape buffer;
   Swizzle swizzle;
@@ -27,7 +27,7 @@ struct Passage {
   bool repeats = false;
 };
 
-// Boxes as wide as the widest swizzle whose span divides the rows, side by side; or of the widest of all.
+// Boxes as wide as the widest swizzle whose span divides the rows, side by side; or of the widest swizzle.
 Passage upright(int cols, DType type, bool repeats) {
   const int widest = span_bytes(Swizzle::b128) / size_of(type);
   if (repeats && cols > widest && cols % widest != 0)
@@ -39,7 +39,7 @@ Passage upright(int cols, DType type, bool repeats) {
   return {{hopper::wgmma_rows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
 }
 
-// Boxes whose rows are columns, as many of them as divide all.
+// Boxes whose rows are columns of the tile; the number of columns is the greatest that divides all.
 Passage transposed(int cols, DType type) {
   const int row_bytes = hopper::wgmma_rows * size_of(type), most = kBufferBytes / row_bytes;
   int box_cols = most;
@@ -48,7 +48,7 @@ Passage transposed(int cols, DType type) {
   return {{at_once, hopper::wgmma_rows}, widest_swizzle(row_bytes), at_once, box_cols};
 }
 
-// The buffers of a role's warpgroups, and the way through them. Everything static is decided here.
+// The buffers of a role's warpgroups, and the path through them. Everything static is decided here.
 class Staging {
  public:
   Staging(DType type, TileExtent tile, const StoreOptions& options)
@@ -96,7 +96,7 @@ class Staging {
   bool is_transposed() const { return options_.transposed; }
   bool has_pairs() const { return options_.pairs; }
   int buffers() const { return options_.buffers; }
-  // The part of the given tile that becomes a panel, and the panel in registers.
+  // The part of the given tile that makes a panel, and the panel in registers.
   TilePart source(int i) const {
     const TilePart at = part(i);
     return options_.pairs ? TilePart{at.row, 2 * at.col, at.rows, 2 * at.cols} : at;
@@ -106,7 +106,7 @@ class Staging {
     return options_.pairs ? wgmma_32bit(at.cols) : wgmma_layout(at.rows, at.cols);
   }
   bool has_batches() const { return options_.batch.has_value(); }
-  // Panels, one 64 rows after the other.
+  // Returns the number of panels, counted through each 64 rows in turn.
   int panels() const { return tile_.rows / hopper::wgmma_rows * panels_across(); }
   TilePart part(int i) const {
     int col = i % panels_across() * passage_.cols;
@@ -115,22 +115,22 @@ class Staging {
             std::min(passage_.cols, tile_.cols - col)};
   }
 
-  // Columns of panel i that the one before it has too.
+  // Returns how many columns of panel i the panel before it contains too.
   int repeated(int i) const {
     return i % panels_across() == 0 ? 0 : part(i - 1).col + part(i - 1).cols - part(i).col;
   }
 
-  // This says whether other stores may use the buffers too.
+  // Returns whether other stores may use the buffers too.
   bool is_shared() const { return options_.staging.has_value(); }
-  // This is for panels that come in order, and again from the first: how many of the youngest copies are none
-  // that used panel i's buffer. An odd number of panels ends with the buffer that the next tile begins with.
+  // For panels in order that start again with the first, returns how many of the youngest copies did not use
+  // panel i's buffer. If the number of panels is odd, the last buffer is the next tile's first.
   int younger(int i) const {
     const bool anew = i == 0 && (is_shared() || panels() % options_.buffers != 0);
     return anew ? 0 : options_.buffers - 1;
   }
 
-  // Panel i of a tile at row m, column n, where the copy that used its buffer last is none of the `pending`
-  // youngest. Where threads store some panels, nobody counts copies: none is pending.
+  // Stores panel i of a tile at row m, column n, if the copy that used its buffer last is not among the
+  // `pending` youngest copies. If threads store some panels, copies are not counted: `pending` is then 0.
   void emit(const std::optional<TensorMap>& map, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch, int pending) const {
     if (options_.scattered) return emit_scattered(i, panel, m, n, *batch);
@@ -163,7 +163,7 @@ class Staging {
     kernel().stores.push_back(std::move(record));
   }
 
-  // All threads are through with what they stored from the buffer before, when they write it anew.
+  // All threads have finished storing the buffer's previous contents before they write it again.
   void emit_scattered(int i, const TileValues& panel, u32 m, u32 n, u32 end) const {
     const TilePart at = part(i);
     u32 group = detail::warpgroup_in_cta() - detail::first_warpgroup_of_role();
@@ -179,7 +179,7 @@ class Staging {
                          options_.transposed ? row : col, end);
   }
 
-  // A panel whose first element is at row m, column n of the output.
+  // Stores a panel whose first element is at row m, column n of the output.
   void emit_by_threads(const TileValues& panel, u32 m, u32 n, const std::optional<u32>& batch) const {
     const ThreadStore& to = *options_.threads;
     u32 row = options_.transposed ? n : m, col = options_.transposed ? m : n;
@@ -197,13 +197,13 @@ class Staging {
 
   KernelRecord& kernel() const { return TileContext::of(builder_).record; }
 
-  // The bytes that a panel of `cols` columns takes of a buffer.
+  // Returns the bytes of a buffer that a panel of `cols` columns uses.
   TileView view(const TileView& buffer, int cols) const {
     if (cols == passage_.cols) return buffer;
     return options_.transposed ? buffer.rows(0, cols) : buffer.cols(0, cols);
   }
 
-  // Stores a panel's columns from `first` on: all of it, or transposed one box.
+  // Stores a panel's columns from `first` on: all of them or, if transposed, one box.
   StoreRecord::Piece copy(TensorMap to, const TileView& buffer, const TilePart& at, int first, u32 m, u32 n,
                           const std::optional<u32>& batch) const {
     const int first_col = at.col + first;
@@ -245,7 +245,7 @@ class Staging {
   std::optional<SharedTile> buffers_;
 };
 
-// This is applied to a source's panels before they are stored.
+// Applies this function to a source's panels before they are stored.
 class Finish {
  public:
   Finish(DType type, const StoreSource& from, const Epilogue& epilogue, const Staging& staging, u32 m, u32 n,
@@ -361,12 +361,12 @@ void PanelStore::store(const StoreSource& from, u32 m, u32 n, const Epilogue& ep
 }
 
 struct DeferredStore::State {
-  // A panel that waits.
+  // A panel that waits for its step.
   struct Kept {
     std::vector<llvm::Value*> words;
     RegisterLayout layout;
   };
-  PanelStore panels;  // through which it goes
+  PanelStore panels;  // the store that its panels use
   const Staging& staging;
   DType type;
   std::optional<TensorMap> to;
@@ -374,7 +374,7 @@ struct DeferredStore::State {
   Var<u32> m, n;
   std::optional<Var<u32>> batch;
   Var<pred> holds;
-  Where taken = {};  // the last take() that no step has followed
+  Where taken = {};  // the last take() that was not followed by a step
 };
 
 DeferredStore::DeferredStore(DType type, TensorMap to, TileExtent tile, const StoreOptions& options,
@@ -393,8 +393,8 @@ DeferredStore::DeferredStore(const PanelStore& panels, Where where) {
     const TileValues zeros =
         detail::tile_convert(type, detail::filled(DType::f32, f32(0), staging.layout(i)));
     std::vector<llvm::Value*> words = detail::tile_variables(zeros);
-    // Columns that the panel before has too wait once; a word is a row's two of 16 bits, one of a thread's
-    // two rows.
+    // Columns that the previous panel has too wait only once; a word holds two 16-bit elements of a row,
+    // which is one of a thread's two rows.
     if (const int shared = staging.repeated(i)) {
       const std::vector<llvm::Value*>& before = state_->kept.back().words;
       std::copy(before.end() - shared / 4, before.end(), words.begin());
@@ -439,7 +439,7 @@ void DeferredStore::step(int i, Where where) {
     const State::Kept& kept = s.kept[static_cast<size_t>(i)];
     std::optional<u32> batch;
     if (s.batch) batch = s.batch->value();
-    // Other stores may come between two steps.
+    // Other stores may run between two steps.
     const int pending = s.staging.is_shared() ? 0 : s.staging.younger(i);
     s.staging.emit(s.to, i, detail::tile_read(kept.words, s.type, kept.layout), s.m, s.n, batch, pending);
   });
@@ -448,12 +448,12 @@ void DeferredStore::step(int i, Where where) {
 void DeferredStore::skip(Where where) {
   AtLine line(where);
   State& s = *state_;
-  // Nothing is kept: until here, what comes before has the registers.
+  // Writes zeros, so that no tile is kept and code before this point can use the registers.
   for (const State::Kept& kept : s.kept) {
     const TileValues zeros = detail::tile_convert(s.type, detail::filled(DType::f32, f32(0), kept.layout));
     detail::tile_assign(kept.words, kept.layout, {kept.layout, zeros.words});
   }
-  // Panels that were stored meanwhile may have used the buffer that the next step begins with last.
+  // Panels stored meanwhile may have used the next step's buffer last.
   detail::wait_stores_read(0);
   s.holds = pred(false);
 }

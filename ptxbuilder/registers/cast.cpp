@@ -1,4 +1,4 @@
-// The same elements in another register layout.
+// Moves the elements of a tile to another register layout.
 #include <fmt/format.h>
 
 #include <bit>
@@ -12,7 +12,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-// The registers of an exchange between lanes. What is computed from the lane's number is computed once.
+// The registers of an exchange between lanes. Values that depend on the lane's number are computed once.
 class Exchanged {
  public:
   Exchanged(const LaneExchange& exchange, const std::vector<u32>& words) : lane_(thread_in_warpgroup() & 31) {
@@ -55,7 +55,7 @@ class Exchanged {
 
   // Bits of the lane's number that move as far together; where they become several, one after the other.
   u32 computed(const LaneFunction& f) {
-    std::map<int, uint32_t> moved;  // bits, by how far they go up
+    std::map<int, uint32_t> moved;  // bits, with the distance that they move up as the key
     u32 value = f.at_0;
     for (int bit = 0; bit < 5; ++bit) {
       const uint32_t becomes = f.of_bit[static_cast<size_t>(bit)];
@@ -88,9 +88,9 @@ struct ThroughMemory {
   ComposedLayout rows;
 };
 
-// The number of instructions that the way through shared memory takes: accesses, with another that shifts for
-// those of less than a register; the two barriers; and what addresses take more than the lanes of an
-// exchange, about 14 to 6.
+// Returns the number of instructions of the path through shared memory: accesses, with an additional shift
+// for those below one register; the two barriers; and the additional instructions for addresses, about 14,
+// compared to those for the lanes of an exchange, about 6.
 int instructions_through_memory(DType dtype, const RegisterLayout& from, const RegisterLayout& to) {
   constexpr int kBarriers = 2, kAddresses = 8;
   const ThroughMemory memory(dtype, from);

@@ -20,7 +20,7 @@ void each_pair(size_t count, const std::function<void(size_t, size_t)>& pair) {
   for (size_t i = 0; i < count; i += 2) pair(i, std::min(i + 1, count - 1));
 }
 
-// Pairs of bytes, in the low halves of registers, as registers of four.
+// Combines pairs of bytes, in the low halves of registers, into registers of four bytes.
 std::vector<Value> join_halves(const std::vector<u32>& halves) {
   std::vector<Value> words;
   each_pair(halves.size(),
@@ -28,7 +28,7 @@ std::vector<Value> join_halves(const std::vector<u32>& halves) {
   return words;
 }
 
-// The registers of e4m3 or e5m2 as registers of two f16, which hold them exactly, and back.
+// Converts registers of e4m3 or e5m2 to registers of two f16, which hold them exactly, and back.
 std::vector<Value> halves_of_fp8(const TileValues& x) {
   std::vector<Value> words;
   size_t count = static_cast<size_t>(x.layout.values() + 1) / 2;
@@ -45,7 +45,7 @@ std::vector<Value> fp8_of_halves(DType to, const std::vector<Value>& words) {
   return join_halves(halves);
 }
 
-// Every element as an f32, rounded once where an integer has too many bits.
+// Returns every element as an f32, rounded once if an integer has too many bits.
 std::vector<f32> as_f32(const TileValues& x) {
   std::vector<f32> values;
   if (is_fp8(*x.dtype)) return as_f32({DType::f16, x.layout, halves_of_fp8(x)});
@@ -93,7 +93,7 @@ std::vector<Value> from_f32(DType to, const std::vector<f32>& x) {
   return join_halves(halves);
 }
 
-// Every element of an integer type in 32 bits, with the sign of the type.
+// Returns every element of an integer type in 32 bits, extended with the sign of the type.
 std::vector<Value> as_integers(const TileValues& x) {
   std::vector<Value> values = elements_of(x);
   if (x.dtype == DType::s8)
@@ -103,7 +103,7 @@ std::vector<Value> as_integers(const TileValues& x) {
 
 std::vector<Value> bytes_of(DType to, std::vector<Value> x, bool is_unsigned) {
   std::vector<u32> halves;
-  if (is_unsigned)  // what cvt.pack takes for a negative number is a large one
+  if (is_unsigned)  // a number that cvt.pack takes as negative is a large one
     for (Value& v : x) v = min(u32(v.handle()), 255u);
   each_pair(x.size(), [&](size_t low, size_t high) {
     halves.emplace_back(emitted(isa::cvt_pack_integer(to), {x[high], x[low], u32(0)}).handle());
@@ -111,7 +111,7 @@ std::vector<Value> bytes_of(DType to, std::vector<Value> x, bool is_unsigned) {
   return join_halves(halves);
 }
 
-std::vector<Value> bf16_of_integers(const TileValues& x) {  // with one rounding
+std::vector<Value> bf16_of_integers(const TileValues& x) {  // rounded once
   std::vector<Value> values;
   for (Value v : as_integers(x))
     values.push_back(x.dtype == DType::u32 ? cvt_rn_bf16_u32(u32(v.handle()))

@@ -1,4 +1,4 @@
-// Arithmetic on register tiles: which layout a result has, and one instruction a register.
+// Arithmetic on register tiles: the layout of each result, and one instruction per register.
 #include "ptxbuilder/ir/math.h"
 
 #include <fmt/format.h>
@@ -20,14 +20,14 @@ Class element_class(DType dtype) {
   }
 }
 
-// This says whether `part` is of one value for each row, or for each column, of `whole`.
+// Returns whether `part` has one value for each row, or for each column, of `whole`.
 bool is_line(TileExtent part, TileExtent whole) {
   return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
 }
 
-// The layout of a result: that of the tiles, where splats give way, and tiles of one value a row or column to
-// those of all elements; and the operands in it. An operator takes no line: it is open as long as this lives,
-// that of the first operand which has one.
+// The layout of a result, and the operands in this layout: the layout of the tiles, except for splats, and
+// tiles with one value per row or column if there are others. An operator does not take a line: while this
+// object lives, the line of the first operand with a line is open.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {
@@ -41,7 +41,7 @@ class Common {
 
   const RegisterLayout& layout() const { return *whole_; }
 
-  // An operand's registers.
+  // Returns an operand's registers.
   std::vector<Value> words(std::optional<DType> dtype, const TileOperand& o) const {
     const int per = per_word(dtype);
     if (!o.layout || o.layout->is_splat())
@@ -49,7 +49,7 @@ class Common {
     if (*o.layout == *whole_) return o.words;
     return tile_broadcast({dtype, *o.layout, o.words}, *whole_).words;
   }
-  // These are a thread's elements, for what has no packed instruction.
+  // Returns a thread's elements, for operations without a packed instruction.
   std::vector<Value> elements(std::optional<DType> dtype, const TileOperand& o) const {
     return elements_of({dtype, *whole_, words(dtype, o)});
   }

@@ -15,8 +15,8 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kAccessBytes = 16;  // of the widest access
-constexpr int kWordBytes = 4;     // of a register
+constexpr int kAccessBytes = 16;  // the bytes of the widest access
+constexpr int kWordBytes = 4;     // the bytes of a register
 
 }  // namespace
 
@@ -42,14 +42,14 @@ int widest_vector(const RegisterLayout& layout, const ComposedLayout& memory, in
 
 namespace {
 
-// The accesses of shared memory by threads that hold a layout, each of `vector` values.
+// The shared-memory accesses of threads that hold a layout; each access has `vector` values.
 struct VectorAccess {
   VectorAccess(const RegisterLayout& layout, const ComposedLayout& memory, int element_bytes, int vector)
       : vector(vector),
         // A layout counts elements along rows.
         access(memory.with(select(memory.layout(), {1, 0})), element_bytes, layout.thread_value()[0],
                first_elements(layout, vector)) {
-    // An exchange moves whole registers, and every thread counts.
+    // An exchange moves whole registers, and every thread must take part.
     if (vector * element_bytes >= kWordBytes && replicated_bits(layout) == 0)
       access = with_fewest_conflicts(access, vector * element_bytes);
   }
@@ -66,7 +66,7 @@ struct VectorAccess {
   ThreadAccess access;
 };
 
-// From the order in which a thread holds its words to that of its accesses, and back.
+// Reorders words from a thread's layout to the order of its accesses, and back.
 std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words) {
   if (!access.exchange()) return words;
   const Exchange exchange = *access.exchange();
@@ -82,7 +82,7 @@ std::vector<Value> in_order(const ThreadAccess& access, std::vector<Value> words
   return words;
 }
 
-// This records what loading or storing a view does, for the kernel's record.
+// Records the accesses of loading or storing a view, for the kernel's record.
 void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& view,
             const VectorAccess& vectors, const RegisterLayout& layout) {
   ThreadCopyRecord r;
@@ -97,7 +97,7 @@ void record(ThreadCopyRecord::Kind kind, std::string_view verb, const TileView& 
                 });
 }
 
-// The addresses of a thread's accesses of global memory, by the first value, and which of them are left out.
+// The addresses of a thread's global-memory accesses, by their first value, and which accesses are skipped.
 class GlobalAddresses {
  public:
   GlobalAddresses(const GlobalTile& tile, int element_bytes, const RegisterLayout& layout)
@@ -119,7 +119,7 @@ class GlobalAddresses {
       of_thread_ = tile.address + u64(sum_of_bits(thread, sum_->bits).value());
     else if (rows_ && cols_)
       of_thread_ = tile.address + offset(sum_of_bits(thread, rows_->bits), sum_of_bits(thread, cols_->bits));
-    // An extent that holds the tile bounds nothing.
+    // An extent that contains the whole tile is not a bound.
     auto bounds = [&](const std::optional<s32>& extent, int most) {
       auto known = extent ? builder.constant(*extent) : std::nullopt;
       return extent && !(known && static_cast<int32_t>(known->value) >= most);
@@ -139,7 +139,7 @@ class GlobalAddresses {
   }
 
   bool bounded() const { return bounded_rows_ || bounded_cols_; }
-  // Says whether a value is inside of a bounded tile.
+  // Returns whether a value is inside a bounded tile.
   pred inside(int value) const {
     const s32 row(places_.row(value)), col(places_.col(value));
     if (!bounded_cols_) return row < *tile_.rows;
@@ -160,16 +160,16 @@ class GlobalAddresses {
   Places places_;
   std::optional<Additive> rows_, cols_, sum_;
   gmem of_thread_;
-  std::map<int, gmem> lines_;  // by what the value adds to the row
+  std::map<int, gmem> lines_;  // by the amount that the value adds to the row
   bool bounded_rows_ = false, bounded_cols_ = false;
 };
 
-// Registers of 32 bits, filled by accesses one after another.
+// Registers of 32 bits, which accesses fill one after another.
 class Registers32 {
  public:
   explicit Registers32(DType dtype) : per_(per_word(dtype)), bits_(8 * size_of(dtype)) {}
 
-  // An access of `elements` has brought this: whole registers, or the low bits of one, the others 0.
+  // Adds the result of an access of `elements`: whole registers, or the low bits of one, the others 0.
   void append(const std::vector<u32>& brought, int elements) {
     if (elements >= per_) {
       words_.insert(words_.end(), brought.begin(), brought.end());
@@ -188,12 +188,12 @@ class Registers32 {
   std::vector<u32> words_;
 };
 
-// Reads `vector` elements at each of `addresses`, by the number of the first value, into registers.
+// Reads `vector` elements at each of `addresses`, whose keys are the first values' indices, into registers.
 template <class Addresses>
 TileValues load_at(Addresses addresses, int vector, DType dtype, const RegisterLayout& layout) {
   TileValues x{dtype, layout, {}};
   const int bytes = vector * size_of(dtype);
-  Registers32 narrow(dtype);  // filled by accesses of 1 or 2 bytes
+  Registers32 narrow(dtype);  // accesses of 1 or 2 bytes fill these
   for (int v = 0; v < layout.values(); v += vector) {
     llvm::Value* address = addresses(v).handle();
     if (bytes >= 4) {
@@ -222,9 +222,9 @@ void store_at(Addresses addresses, int vector, const TileValues& x) {
   }
 }
 
-// The matrix instruction that moves a view to or from registers of a layout, in place of more accesses of 2,
-// 4 or 8 bytes; none where none does. It has no more bank conflicts: four neighbouring lanes access a row of
-// a matrix.
+// Returns the matrix instruction that moves a view to or from registers of a layout, and so replaces more
+// accesses of 2, 4 or 8 bytes, or nothing if there is none. It does not have more bank conflicts: four
+// neighbouring lanes access a row of a matrix.
 std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vector,
                                      const RegisterLayout& layout) {
   const int bytes = size_of(view.tile().dtype());
@@ -249,7 +249,7 @@ std::optional<TiledCopy> matrix_copy(bool stores, const TileView& view, int vect
   return std::nullopt;
 }
 
-// A splat stores as the tile that it represents.
+// A splat is stored as the tile that it represents.
 TileValues for_storing(const TileValues& x) {
   if (!x.layout.is_splat()) return x;
   int vector = kAccessBytes / size_of(*x.dtype);
@@ -273,8 +273,8 @@ void check_view(std::string_view what, const TileView& view, DType dtype, const 
                             extent.rows, extent.cols));
 }
 
-// There is no layout: strided by the widest vectors that divide the rows of a panel. No vector of a
-// transposed view is in a row; its 16-bit elements have the layout that ldmatrix.trans loads.
+// Without a layout, this is strided with the widest vectors that divide the rows of a panel. Vectors of a
+// transposed view are not within rows; its 16-bit elements use the layout that ldmatrix.trans loads.
 RegisterLayout layout_for(const TileView& view) {
   TileExtent extent = extent_of(view);
   if (view.is_transposed() && size_of(view.tile().dtype()) == 2 && extent.rows % 64 == 0 &&
@@ -285,7 +285,7 @@ RegisterLayout layout_for(const TileView& view) {
   return strided(extent, vector);
 }
 
-// The widest accesses of a tile in global memory.
+// Returns the widest accesses of a tile in global memory.
 int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int bytes,
                   const RegisterLayout& layout) {
   const bool by_columns = tile.row_stride.known() == 1 && tile.col_stride.known() != 1;
@@ -293,7 +293,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   const int line = by_columns ? layout.rows() : layout.cols();
   const auto pitch = by_columns ? tile.col_stride.known() : tile.row_stride.known();
   int step = (line + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
-  // Only the alignment of a large pitch counts.
+  // Only the alignment of a large pitch matters.
   if (pitch) step += static_cast<int>(*pitch & (kAccessBytes - 1));
   if (pitch == line && !addresses.bounded()) step = line;
   const Layout elements = by_columns ? make_layout({layout.rows(), layout.cols()}, {1, step})
@@ -301,7 +301,7 @@ int global_vector(const GlobalTile& tile, const GlobalAddresses& addresses, int 
   return std::min(tile.vector, widest_vector(layout, {byte_swizzle(Swizzle::none), 0, elements}, bytes));
 }
 
-// The number of a tile's rows, or columns, in the tensor; none where only the device knows.
+// Returns the number of a tile's rows, or columns, in the tensor, or nothing if only the device knows it.
 std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) {
   if (!left) return extent;
   const auto known = Builder::current().constant(*left);
@@ -309,7 +309,7 @@ std::optional<int64_t> known_extent(const std::optional<s32>& left, int extent) 
   return std::clamp<int64_t>(static_cast<int32_t>(known->value), 0, extent);
 }
 
-// The last of the elements that are stored to one place would stay, whichever that is.
+// If several elements were stored to one place, whichever is written last would remain.
 void check_apart(const GlobalTile& to, const RegisterLayout& layout) {
   const auto rows = known_extent(to.rows, layout.rows()), cols = known_extent(to.cols, layout.cols());
   const auto down = to.row_stride.known(), across = to.col_stride.known();
@@ -331,8 +331,8 @@ std::string access_text(std::string_view operation, int bytes, std::string_view 
                      operands);
 }
 
-// Accesses that a predicate guards, in one instruction: what is not accessed keeps the register it has. A
-// predicate that is known is no register, and guards nothing.
+// Emits accesses that a predicate guards, in one instruction: skipped elements keep the register's value. A
+// known predicate is not a register, and does not guard anything.
 std::vector<u32> load_where(pred inside, gmem address, int bytes, u32 fill) {
   const size_t count = static_cast<size_t>(std::max(1, bytes / 4));
   if (auto known = Builder::current().constant(inside)) {

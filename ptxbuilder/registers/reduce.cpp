@@ -12,7 +12,7 @@
 namespace ptxbuilder::detail {
 namespace {
 
-constexpr int kLaneBits = 5;  // of the thread's seven
+constexpr int kLaneBits = 5;  // of the seven bits of a thread's number
 
 Value exchanged(Value value, Class cls, int lane_mask) {  // with the lane that differs in `lane_mask`
   u32 word = shfl_sync_bfly(bit_cast<u32>(u32(bit_cast<u32>(value).handle())), lane_mask);
@@ -24,7 +24,7 @@ Arithmetic arithmetic_of(Reduction operation) {
   return operations[static_cast<int>(operation)];
 }
 
-// This reduces a thread's own elements, of 32 bits, for each row or column.
+// Reduces a thread's own 32-bit elements for each row or column.
 class Own {
  public:
   Own(Reduction operation, const TileValues& x, bool keep_rows)
@@ -74,12 +74,12 @@ class Own {
   int shared_bits_ = 0;
 };
 
-// Each warp leaves its values, of a reduced layout, in shared memory, once for the lanes that hold the same,
-// and takes those of the warps that differ in `warps`, two bits.
+// Each warp writes its values, of a reduced layout, to shared memory, once for the lanes that hold the same
+// values, and reads the values of the warps whose numbers differ in `warps`, two bits.
 void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   const Class cls = word_class(x.dtype);
   std::vector<Value>& values = x.words;
-  std::array<int, 7> lane_bits = {};  // the place among the lanes that differ
+  std::array<int, 7> lane_bits = {};  // the index among the lanes whose values differ
   int lanes = 1, equal_lanes = 0;
   for (size_t b = 0; b < kLaneBits; ++b) {
     if (x.layout.of_thread(1 << b) == 0) {
@@ -104,7 +104,7 @@ void exchange_between_warps(Reduction operation, TileValues& x, int warps) {
   for (size_t v = 0; v < values.size(); ++v) {
     auto of = [&](int mask) { return Value(load(at(warp ^ mask, v), cls, 1)); };
     auto both = [&](Value a, Value b) { return combined(operation, cls, a, b); };
-    // Every warp makes the same sums of the same pairs.
+    // Every warp computes the same sums of the same pairs.
     if (warps != 3) values[v] = both(values[v], of(warps));
     if (warps == 3) values[v] = both(both(values[v], of(1)), both(of(2), of(3)));
   }
