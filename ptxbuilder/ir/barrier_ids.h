@@ -9,8 +9,8 @@
 
 namespace ptxbuilder {
 
-// Barrier 0 belongs to the CTA, for sync_threads(). The library hands out the others, or the author's
-// instructions name them by number; a barrier that one holder uses is refused to any other.
+// Barrier 0 is for the CTA's sync_threads(). The others belong to whoever takes them, or to the author's
+// instructions that name their number; a barrier that one of these holds is refused to the others.
 class BarrierIds {
  public:
   // Returns a free barrier for `holder`. Throws Error that lists the holders if all are taken. The last half

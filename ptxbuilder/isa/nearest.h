@@ -10,8 +10,8 @@ struct Nearest {
   std::string mnemonic;  // empty if no mnemonic begins with the same word
   std::string
       differs;  // ".parity is left out", ".gpu and .acquire are swapped", ".f16 stands where it has .f32"
-  // True if only the order of the words differs, and not the order of types: a conversion's types say what is
-  // converted to what. ptxas takes most words in any order.
+  // This is true if only the order of words differs, and not the order of types: a conversion's types say
+  // which type is converted to which. ptxas takes most words in any order.
   bool has_same_words = false;
 };
 // Words that only one mnemonic has count most, then their order, then the length of the common beginning.

@@ -43,7 +43,7 @@ constexpr ClassProperties properties(Class cls) {
     case Class::b128:
       return {".b128", 'q'};
     case Class::b8:
-      return {".b8", 'h'};  // no constraint has 8 bits: the text has to move it from or to 16
+      return {".b8", 'h'};  // constraints do not have 8 bits: the text must move it from or to 16
     case Class::imm:
       return {"", 'n'};
     case Class::name:

@@ -168,7 +168,7 @@ std::string to_latex(const LayoutGrid& grid) {
       "\\documentclass[convert]{standalone}\n\\usepackage{tikz}\n\\begin{document}\n"
       "\\begin{tikzpicture}[every node/.style={outer sep=0pt, font=\\ttfamily}]\n";
   std::string title;
-  for (char c : grid.title) {  // the only character that LaTeX would read as a command: _
+  for (char c : grid.title) {  // LaTeX would read only _ as a command
     if (c == '_') title += '\\';
     title += c;
   }

@@ -229,7 +229,7 @@ BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape
 template <class I>
 BasicLayout<I> tile_to_shape(const BasicLayout<I>& block, TupleArgument<I> shape, const IntTuple& order);
 
-// Returns the largest layout R with a(R(i)) = b(R(i)) = i, and its size, where both are contiguous.
+// Returns the largest R with a(R(i)) = b(R(i)) = i, and its size: how far both are contiguous together.
 template <class I>
 BasicLayout<I> max_common_layout(const BasicLayout<I>& a, LayoutArgument<I> b);
 template <class I>

@@ -39,7 +39,7 @@ Passage upright(int cols, DType type, bool repeats) {
   return {{hopper::wgmma_rows, at_once, swizzle == Swizzle::none ? box_cols : 0}, swizzle, at_once, box_cols};
 }
 
-// Boxes whose rows are columns of the tile; the number of columns is the greatest that divides all.
+// Boxes whose rows are the tile's columns: the greatest number of columns that divides all columns.
 Passage transposed(int cols, DType type) {
   const int row_bytes = hopper::wgmma_rows * size_of(type), most = kBufferBytes / row_bytes;
   int box_cols = most;
@@ -129,8 +129,8 @@ class Staging {
     return anew ? 0 : options_.buffers - 1;
   }
 
-  // Stores panel i of a tile at row m, column n, if the copy that used its buffer last is not among the
-  // `pending` youngest copies. If threads store some panels, copies are not counted: `pending` is then 0.
+  // Stores panel i of a tile at row m, column n. The copy that last used its buffer must not be among the
+  // `pending` youngest copies. If threads store some panels, copies are not counted, and none may be pending.
   void emit(const std::optional<TensorMap>& map, int i, const TileValues& panel, u32 m, u32 n,
             const std::optional<u32>& batch, int pending) const {
     if (options_.scattered) return emit_scattered(i, panel, m, n, *batch);

@@ -53,7 +53,7 @@ class Exchanged {
     return known->second;
   }
 
-  // Bits of the lane's number that move as far together; where they become several, one after the other.
+  // Bits of the lane's number that move equally far move together; bits that become several move singly.
   u32 computed(const LaneFunction& f) {
     std::map<int, uint32_t> moved;  // bits, with the distance that they move up as the key
     u32 value = f.at_0;

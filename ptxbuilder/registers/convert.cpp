@@ -15,7 +15,7 @@ Value emitted(const isa::Row& row, const std::vector<Argument>& arguments) {
   return Builder::current().emit(row, arguments, std::nullopt)[0];
 }
 
-// Calls pair(i, i + 1) for the indices of elements below `count`, the last with itself where it is alone.
+// Calls pair(i, i + 1) for the elements below `count`; a single last element is paired with itself.
 void each_pair(size_t count, const std::function<void(size_t, size_t)>& pair) {
   for (size_t i = 0; i < count; i += 2) pair(i, std::min(i + 1, count - 1));
 }

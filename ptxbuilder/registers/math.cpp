@@ -25,9 +25,9 @@ bool is_line(TileExtent part, TileExtent whole) {
   return (part.rows == whole.rows && part.cols == 1) || (part.cols == whole.cols && part.rows == 1);
 }
 
-// The layout of a result, and the operands in this layout: the layout of the tiles, except for splats, and
-// tiles with one value per row or column if there are others. An operator does not take a line: while this
-// object lives, the line of the first operand with a line is open.
+// The layout of a result, and the operands in it: splats give way to tiles, and tiles of one value per row or
+// column to tiles of all elements. An operator does not take a line: while this object lives, the line of the
+// first operand that has a line is open.
 class Common {
  public:
   explicit Common(std::initializer_list<const TileOperand*> operands) : line_(line_of(operands)) {

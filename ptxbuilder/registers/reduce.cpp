@@ -51,7 +51,7 @@ class Own {
   }
 
  private:
-  // This reduces the elements with the given row or column, as a tree: short dependences, small rounding.
+  // Reduces the elements with the given row or column as a tree: short dependences, small rounding errors.
   Value of(int kept) const {
     const Class cls = word_class(x_.dtype);
     std::vector<Value> level;

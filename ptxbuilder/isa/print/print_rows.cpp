@@ -246,7 +246,7 @@ std::string header() {
 std::string members(const Family& family) {
   std::vector<std::string> values, fields, told;
   std::set<std::string_view>
-      known;  // of several with one key, as of bits of u32 and s32, the first has the row
+      known;  // if several share a key, such as bits of u32 and s32, the first owns the row
   for (const Member& m : family.members)
     if (known.insert(m.key).second)
       values.push_back(fmt::format("{{{}, {}, {}}}", fmt::join(m.values, ", "), m.key_number, m.form_number));
