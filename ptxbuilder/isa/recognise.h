@@ -41,7 +41,7 @@ using RegisterTypes = std::function<std::string_view(std::string_view name)>;
 // its list, and braces around a single register.
 Recognised recognise(const ptx_text::Instruction& instruction, const RegisterTypes& types = {});
 
-// Says of an instruction that is not recognised what the nearest row is, and what to change: "fence.sc.gpu is
+// Returns the nearest row of an instruction that is not recognised, and what to change: "fence.sc.gpu is
 // nearest: .gpu.sc stand in another order".
 std::string why_unknown(const ptx_text::Instruction& instruction);
 
