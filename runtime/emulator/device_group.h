@@ -15,7 +15,7 @@ namespace ptxbuilder::runtime::emulator {
 
 class DeviceGroup;
 
-// A program runs this, which those of its launches own that are still queued.
+// A program holds this; launches of the program that are still queued share it.
 struct LoadedProgram {
   LoadedProgram(std::shared_ptr<DeviceGroup> the_group, const Signature& the_signature)
       : group(std::move(the_group)), signature(the_signature) {}
@@ -48,8 +48,8 @@ class DeviceGroup {
 
   void queue(uint32_t device, QueuedLaunch launch) { devices_[device].queue.push_back(std::move(launch)); }
   void let_reach(uint32_t device, uint32_t peer) { devices_[device].reaches |= uint64_t{1} << peer; }
-  // Runs all that is queued. Launches of one device run one after the other, and those of several at once.
-  // `about_failure` adds to the report of a launch that has gone wrong, after which all others are dropped.
+  // Runs all queued launches: those of one device one after the other, and those of several devices at once.
+  // `about_failure` adds to the report of a failed launch, after which all others are dropped.
   void drain(std::chrono::steady_clock::time_point deadline,
              const std::function<std::string()>& about_failure);
 

@@ -1,5 +1,5 @@
-// An exploration runs all schedules of a small program, one after the other, or the telling ones of a large
-// one: dynamic partial-order reduction by source sets and sleep sets (Abdulla and others, POPL 2014).
+// An exploration runs all schedules of a small program one by one, or the revealing ones of a large program:
+// dynamic partial-order reduction with source sets and sleep sets (Abdulla and others, POPL 2014).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace ptxbuilder::runtime {
 
-// The places that one step of a schedule touches. Two steps clash where both touch one that one of them
-// writes: else their order does not matter.
+// The places that one step of a schedule touches. Two steps clash if both touch a place that one of them
+// writes: otherwise their order does not matter.
 class Footprint {
  public:
   void add(uint64_t place, bool writes);
@@ -30,36 +30,36 @@ class Footprint {
   std::map<uint64_t, bool> places_;
 };
 
-// Whoever runs a program again and again asks this which schedule is next. The first half of the schedules
-// goes through all of them in turn. Where those are more, the second half begins anew and directs preemption
-// at accesses that clash: first schedules that differ from the plain one in one place, then in two.
+// Whoever runs a program repeatedly asks this class for the next schedule. The first half of the schedules
+// goes through all of them in turn. If there are more schedules than that, the second half starts over and
+// preempts at accesses that clash: first schedules that differ from the plain one in one place, then in two.
 class Exploration {
  public:
   explicit Exploration(uint64_t most) : most_(most) {}
-  // Runs one schedule, as schedule() has named it. Throws Error for what is no such name.
+  // Runs one schedule, named as schedule() names it. Throws Error for anything else.
   explicit Exploration(const std::string& schedule);
 
-  // Begins the next schedule; false where there is no more, or as many as were asked for have run.
+  // Begins the next schedule; returns false if there are no more, or if the requested number has run.
   bool begin();
-  // The schedule has run to its end.
+  // Records that the schedule has run to completion.
   void end();
   uint64_t explored() const { return explored_; }
   bool is_complete() const { return is_complete_; }
-  // A name of the schedule under way: "17:2,23:0", the choices that are not the plain ones; "plain".
+  // Returns the current schedule's name: "17:2,23:0", the choices that are not the plain ones; or "plain".
   std::string schedule() const;
 
-  // Thrown where the schedule under way is one that others stand for. The device is as after a launch.
+  // Thrown if the current schedule is equivalent to others. The device's state is as after a launch.
   struct Abandoned {};
 
   // --- what the machine asks ---
   void begin_launch();
-  // It picks the process that goes on, by its number in the list of those that can. A process has one name in
-  // all schedules.
+  // Picks the process that goes on, by its number in the list of the processes that can. A process has one
+  // name in all schedules.
   size_t pick(std::span<const uint64_t> processes);
-  // It picks one of `count` values, and the last is the plain one.
+  // Picks one of `count` values; the last is the plain one.
   size_t value(size_t count);
-  // The process that was picked last has done its step, which has begun other processes, and has ended the
-  // wait of those that met it, at a barrier: what these do next comes after it on any schedule.
+  // The process that was picked last has finished its step, which has started other processes, and has ended
+  // the wait of those that met it, at a barrier: what these do next comes after this step on any schedule.
   void done(const Footprint& footprint, std::span<const uint64_t> begun = {},
             std::span<const uint64_t> met = {});
 
@@ -82,8 +82,8 @@ class Exploration {
     std::vector<uint32_t> clock;   // by process: steps that come before this one
   };
   struct Place {
-    size_t write = 0;           // a step's number + 1; 0 for none
-    std::vector<size_t> reads;  // since that
+    size_t write = 0;           // a step's number + 1; 0 if there was no write
+    std::vector<size_t> reads;  // since that write
   };
 
   bool advance();  // to the next schedule of those that are exhausted

@@ -1,4 +1,4 @@
-// These order the threads of a launch: mbarriers, barriers, and words that several threads access in order.
+// The objects that order a launch's threads: mbarriers, barriers, and words that threads access in order.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ struct Mbarrier {
   Cta* cta = nullptr;
   uint32_t offset = 0;
   uint32_t count = 0;      // arrivals that a phase expects
-  uint32_t pending = 0;    // of them, those still missing
+  uint32_t pending = 0;    // those of `count` that are still missing
   int64_t tx = 0;          // bytes expected and not yet arrived
   uint32_t phase = 0;      // completed phases
   uint32_t in_flight = 0;  // asynchronous operations that will signal this phase
@@ -33,21 +33,21 @@ struct Mbarrier {
   uint64_t phase_began = 0;                            // step, for the trace
 };
 
-// This is how many warps have ever arrived at it.
+// Returns how many warps have ever arrived at the mbarrier.
 uint32_t arriving_warps(const Mbarrier& m);
 
-// The text is for a report: how many warps arrive at a barrier, if a phase takes fewer arrivals, and what its
-// count means where its name is that of a Pipeline's; else nothing.
+// Returns a text for a report: how many warps arrive at the barrier, if a phase takes fewer arrivals, and
+// what its count means if the barrier's name is that of a Pipeline's barrier; otherwise an empty text.
 std::string about_arrivals(const Mbarrier& m);
 
-// Its name, for reports of a warp.
+// Returns the barrier's name, for reports of a warp.
 std::string name_for(const Warp& w, const Mbarrier& m);
 
-// bar.sync and its kin: one of a CTA's sixteen, or the barrier of the cluster.
+// A barrier of bar.sync and similar instructions: one of a CTA's sixteen, or the barrier of the cluster.
 struct Barrier {
-  uint32_t expected = 0;  // threads; 0 while nobody has arrived
+  uint32_t expected = 0;  // threads; 0 until the first arrival
   bool all = false;       // expects every warp that is still running
-  uint32_t arrived = 0;   // threads; of the cluster's, warps
+  uint32_t arrived = 0;   // threads; for the cluster's barrier, warps
   uint32_t generation = 0;
   std::array<Lanes, 32> who{};  // of each warp the lanes that count as arrived: those that left count too
   uint32_t sum = 0;             // of bar.red: threads whose predicate holds
@@ -57,9 +57,9 @@ struct Barrier {
 
 // A word that orders other accesses.
 struct WordOrder {
-  Knowledge passed;   // by those who released
-  Clock users;        // when others have accessed it
-  bool used = false;  // by such
+  Knowledge passed;   // by the threads that released it
+  Clock users;        // the times of other accesses to it
+  bool used = false;  // by such an access
 };
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -1,6 +1,6 @@
-// This is what one warp may rely on: which deeds of others come before what it does now, and what a release
-// of its own passes on (PTX ISA, "Memory Consistency Model"). Where a launch is not checked, nothing is known
-// of anybody.
+// The facts on which one warp may rely: which actions of others come before what it does now, and what a
+// release of its own passes on (PTX ISA, "Memory Consistency Model"). If a launch is not checked, nothing is
+// known about anyone.
 #pragma once
 
 #include <array>
@@ -25,18 +25,18 @@ class Causality {
   // The last of its own accesses that a release by this lane has passed on; see LaneOrder.
   uint32_t released(size_t lane) const { return released_[lane]; }
 
-  // A releasing operation of all lanes passes this on; one lane's has of others what they had done when it
-  // met them.
+  // Returns what a releasing operation of all lanes passes on; a release by one lane passes on what others
+  // had done when that lane met them.
   Knowledge release();
   Knowledge release_of(int lane);
   void acquire(const Knowledge& k) {
     if (is_checked_) knowledge_.join(k);
   }
-  // The warp knows from now on that what `actor` had done by `time` is done.
+  // Records that what `actor` had done by `time` is done, as the warp knows from now on.
   void learn(Actor actor, uint32_t time) { knowledge_.seen.raise(actor, time); }
-  // These learn, by an mbarrier or by a word that orders others, what all lanes have done.
+  // Called when these lanes learn through an mbarrier or an ordering word what all lanes have done.
   void told(Lanes who, Lanes alive) { lanes_.learn(who, alive); }
-  // These lanes have waited for each other.
+  // Called when these lanes have waited for each other.
   void meet(Lanes who, Lanes alive) {
     lanes_.meet(who, alive);
     if ((unfenced_ | unreleased_) == 0 || (alive & ~who) != 0) return;
@@ -44,23 +44,23 @@ class Causality {
     met_time_ = time_;
     step();
   }
-  // These lanes access shared memory.
+  // Called when these lanes access shared memory.
   void accesses(Lanes who, bool writes) {
     if (writes) unfenced_ |= who;
     unreleased_ |= who;
   }
 
-  // A relaxed access has met `passed`, which a fence of the scope, or of a wider one, acquires; it passes on
-  // what a fence has released.
+  // A relaxed access has read a word with `passed`, which a fence of the scope, or of a wider one, acquires;
+  // the access passes on what a fence has released.
   void meets(const Knowledge& passed, Scope scope) { to_acquire_[static_cast<size_t>(scope)].join(passed); }
   const Knowledge& fenced_release() const { return to_release_; }
   void fence(Scope scope);
-  // fence.proxy.async: the generic writes that these lanes know of become visible to the async proxy. What
-  // other lanes have stored they know once they have met.
+  // fence.proxy.async: the generic writes that these lanes know of become visible to the async proxy. The
+  // lanes know what other lanes have stored once they have met them.
   void fence_proxy(Lanes who);
   void fence_inits();  // fence.mbarrier_init
-  // These are for global memory: a fence, and what a relaxed access of the scope passes on after it; a
-  // fence.proxy.async of generic writes there; and a fence.sc, after which stores up to that one are seen.
+  // These functions are for global memory: a fence, and what a relaxed access of the scope passes on after
+  // it; a fence.proxy.async of generic writes; and a fence.sc, after which stores up to `store` are seen.
   void publish(Scope scope);
   Knowledge published(Scope scope) const;
   bool has_published(Scope scope) const {  // other than what it has for a wider one
@@ -73,7 +73,7 @@ class Causality {
   void fence_global_proxy();
   void settle(uint64_t store);
 
-  // Calls f as one who also knows what these clocks tell.
+  // Calls f with the warp's knowledge extended by these clocks.
   template <class F>
   void assuming(std::initializer_list<const Clock*> clocks, F f) {
     const Clock before = knowledge_.seen;
@@ -81,7 +81,7 @@ class Causality {
     f();
     knowledge_.seen = before;
   }
-  // The warp's further deeds come after what it has done.
+  // Separates the warp's later actions from what it has done so far.
   void step() { knowledge_.seen.raise(actor_, ++time_); }
 
  private:

@@ -1,4 +1,4 @@
-// Vector clocks: what each thread of a cluster is known to have done before now.
+// Vector clocks: they record what each thread of a cluster knows to be done.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// An actor is anything whose deeds are ordered among themselves: a warp, an mbarrier (its phases), a
+// An actor is anything whose actions are ordered among themselves: a warp, an mbarrier (its phases), a
 // warpgroup's wgmma groups, a thread's bulk groups. Times count from 1.
 using Actor = uint32_t;
 
@@ -28,12 +28,12 @@ class Clock {
     for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
   }
 
-  // Forgets what came after `time`.
+  // Forgets everything after `time`.
   void lower(Actor actor, uint32_t time) {
     if (actor < times_.size()) times_[actor] = std::min(times_[actor], time);
   }
 
-  // True where it tells all that `other` does.
+  // Returns true if this clock includes everything that `other` does.
   bool covers(const Clock& other) const {
     for (size_t i = 0; i < other.times_.size(); ++i)
       if (other.times_[i] > (*this)[static_cast<Actor>(i)]) return false;
@@ -47,13 +47,13 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// This is what one thread may rely on in global memory, in addition to what it may rely on anyway. Few
-// threads have any, so that it is made once and shared.
+// Additional facts about global memory on which one thread may rely. Few threads have any, so one object is
+// created and shared.
 struct GlobalKnowledge {
   using Pointer = std::shared_ptr<const GlobalKnowledge>;
 
   Clock fenced;  // writes that a fence.proxy.async of global memory has covered
-  // This is known of the actors of another cluster of the launch.
+  // The state that is known of the actors of another cluster of the launch.
   struct Remote {
     Clock seen, fenced;
   };
@@ -66,13 +66,13 @@ struct GlobalKnowledge {
   };
   std::array<std::shared_ptr<const Published>, 4> published = {};  // by fences of each scope, or a wider one
 
-  // True where it has all that `other` has, as far as that is seen at a glance.
+  // Returns true if a quick check finds that this includes all that `other` includes.
   bool covers(const GlobalKnowledge& other) const;
-  // Returns what both tell; null is nothing.
+  // Returns the union of both; null means nothing.
   static Pointer join(const Pointer& a, const Pointer& b);
 };
 
-// A thread may rely on this. It travels with every release and acquire.
+// The facts on which a thread may rely. They travel with every release and acquire.
 struct Knowledge {
   Clock seen;    // done before now (PTX ISA, "Causality Order")
   Clock fenced;  // generic-proxy writes that a fence.proxy.async has made visible to the async proxy

@@ -49,20 +49,20 @@ class Cluster {
   Barrier barrier;                                      // barrier.cluster
   std::unordered_map<uint64_t, MapChange> map_changes;  // by address
   uint32_t live_warps = 0;
-  bool posts_delayed = false;   // whether a delayed instruction, or what it has started, runs
+  bool posts_delayed = false;   // true while a delayed instruction, or something that it started, runs
   std::unique_ptr<Sums> ahead;  // while it runs ahead of its turn: the sums that are put off
-  bool awaits_turn = false;     // it has come to what wants its turn
+  bool awaits_turn = false;     // it has reached an instruction that needs its turn
 
-  // Runs for about `budget` instructions. Stalled: every thread waits, some of them by sleeping, as one does
-  // for another CTA. Polling: all that could run have read what they had read before. `goes_on` is asked
-  // often; where it says no, the launch ends.
+  // Runs for about `budget` instructions. Stalled: every thread waits, and some sleep, for example for
+  // another CTA. Polling: all that could run have read what they had read before. `goes_on` is called often;
+  // if it returns false, the launch ends.
   enum class Outcome : uint8_t { running, polling, stalled, finished };
   Outcome run(uint64_t budget, const std::function<bool()>& goes_on);
   [[noreturn]] void deadlock();
-  // Its turn has come: does what it has put off.
+  // Called when the cluster's turn comes: performs what it has put off.
   void begin_turn();
 
-  // Its number, and a CTA's, among those of all launches that run at once.
+  // The numbers of the cluster and of a CTA, among all launches that run at once.
   uint64_t number() const { return grid.first_cluster + index; }
   uint64_t number_of(const Cta& cta) const { return number() * kMostCtas + cta.rank; }
 
@@ -72,16 +72,16 @@ class Cluster {
     ++operations;
   }
   void changed() { ++version; }
-  // This is how many instructions of their warp lanes wait where they should meet others.
+  // Returns for how many instructions of their warp lanes wait for others that they should meet.
   uint64_t patience() const { return patience_; }
   void complete_barrier();  // if every warp that runs has arrived
-  // Always 0 where an exploration chooses, which runs the same program again and again.
+  // Always 0 if an exploration chooses the schedule, since it runs the same program repeatedly.
   uint64_t random(uint64_t below) {
     return below <= 1 || grid.options.exploration ? 0 : (engine_() >> 11) % below;
   }
-  // Adds what it has done.
+  // Adds the cluster's counts.
   void count_in(EmulatorStatistics& statistics) const;
-  // A launch after this one knows this of it and by it, once it has ended.
+  // Returns what a launch after this one knows of this cluster and through it, once the cluster has ended.
   GlobalKnowledge::Pointer known_at_end() const;
   std::string describe(const Access& access, bool wrote) const;
   std::string picture() const;  // who waits for what
@@ -119,7 +119,7 @@ class Cluster {
            seen_at_ = 0;         // when run() was called last after a change, and the step of then
   size_t collect_at_ = 1 << 13;  // few states stay in the host's cache
   uint32_t stale_rounds_ = 0;
-  uint32_t wakes_ = 0;  // So often those who sleep were woken since the last change.
+  uint32_t wakes_ = 0;  // Counts how often sleepers were woken since the last change.
   size_t next_warp_ = 0;
   std::vector<Warp*> all_;
   std::vector<Event> delayed_;  // what delayed instructions have started

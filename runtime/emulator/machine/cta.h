@@ -17,8 +17,8 @@ namespace ptxbuilder::runtime::emulator {
 class Cluster;
 class Warp;
 
-// B of the last wgmma as numbers, kept while nothing writes the CTA's shared memory: four warps read the
-// same.
+// B of the last wgmma as numbers, kept until the CTA's shared memory is written: four warps read the same
+// matrix.
 template <class T>
 struct DecodedTile {
   uint64_t writes = ~uint64_t{0}, descriptor = 0;
@@ -45,16 +45,16 @@ class Cta {
   uint32_t touching = 0;            // asynchronous operations on this shared memory, issued and not done
   std::vector<Actor> wgmma_actors;  // of each warpgroup
   std::unordered_map<uint32_t, WordOrder> ordered;  // by word that orders others
-  // Reads of what nothing had written, with their program counters, to be reported at the end: the first, or
-  // that of each instruction where findings are asked for.
+  // Reads of unwritten memory, with their program counters, to be reported at exit: the first, or the first
+  // of each instruction if findings are asked for.
   std::vector<std::pair<EmulatorError, uint32_t>> uninitialised;
   uint64_t writes = 0;                   // counts writes of shared memory, so that decoded tiles can be kept
   std::unique_ptr<TensorMemory> tensor;  // once the CTA has allocated some
   DecodedTile<float> reals;
   DecodedTile<int32_t> wholes;
 
-  // This names what is there, for reports: "full[2]", "sA[1]+48" where the sidecar says so, else the variable
-  // of the PTX and an offset.
+  // Returns the name of what is there, for reports: "full[2]", "sA[1]+48" if the sidecar names it, otherwise
+  // the PTX variable and an offset.
   std::string name(uint32_t offset) const;
   Mbarrier* mbarrier_near(uint32_t offset, uint32_t bytes) const;
   void lanes_done(Warp& warp);  // some of the warp's lanes have exited

@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// It does what run_grid() does. Throws Exploration::Abandoned as well.
+// Does what run_grid() does, and also throws Exploration::Abandoned.
 void run_explored(const Grid& grid, std::chrono::steady_clock::time_point deadline,
                   EmulatorStatistics& statistics);
 

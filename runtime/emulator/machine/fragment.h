@@ -10,7 +10,7 @@ namespace ptxbuilder::runtime::emulator {
 
 enum class Wait : uint8_t {
   none,
-  meeting,  // for the lanes from which it parted, but not for ever
+  meeting,  // for the lanes from which it diverged, but not forever
   aligned,  // for all other lanes of the warp, at an .aligned instruction
   lanes,    // for those of its member mask, at a .sync instruction
   barrier,
@@ -33,31 +33,31 @@ struct Fragment {
   Wait wait = Wait::none;
   uint64_t version = 0;  // of the cluster when the wait began: it is retried once that has changed
   uint64_t until = 0;    // of a meeting: instructions of the warp after which the others are not waited for
-  uint64_t until_step = 0;  // and steps of the cluster; those alone where it waits for others
+  uint64_t until_step = 0;  // and steps of the cluster; only these if it waits for others
   uint32_t generation = 0;  // of the barrier waited for
   uint32_t object = 0;      // barrier id, shared address or count of registers, for reports
   uint32_t phase = 0;       // of the mbarrier
   Lanes wanted = 0;         // the member mask
 
-  // The last strong read of global memory, which is a poll where the next one is the same.
+  // The last strong read of global memory, which is a poll if the next one is the same.
   uint32_t read_pc = no_pc;
   uint64_t read_address = 0, read_value = 0;
 };
 
-// A point where lanes that diverged at a branch are likely to meet again. Nothing but the speed of the
-// emulator rests on it: who waits there too long goes on alone.
+// A point at which lanes that diverged at a branch are likely to meet again. Only the speed of the emulator
+// depends on it: a fragment that waits there too long goes on alone.
 struct Meeting {
   uint32_t pc = no_pc;
   uint32_t depth = 0;  // of calls
-  Lanes expected = 0;  // lanes that may still come, or have
+  Lanes expected = 0;  // lanes that may still arrive, or have arrived
   int outer = -1;
 };
 
-// This is what a lane returns to from a call.
+// The state to which a lane returns from a call.
 struct LaneFrame {
   uint32_t pc = 0, routine = 0;  // the routine is the called one
   uint64_t base = 0, top = 0;    // of the caller's frame
-  std::vector<std::byte> saved;  // what the routine's registers held, where it is called within itself
+  std::vector<std::byte> saved;  // what the routine's registers held, if the call is recursive
 };
 
 // Disjoint sets of lanes of a warp.

@@ -1,5 +1,5 @@
-// Clusters of a launch order each other through words of global memory: this holds what releases pass on
-// there, by the scopes of both sides (PTX ISA, "Memory Consistency Model").
+// Clusters of a launch order each other through words of global memory: this class holds what releases pass
+// on there, by the scopes of both sides (PTX ISA, "Memory Consistency Model").
 #pragma once
 
 #include <memory>
@@ -12,27 +12,27 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// The one that accesses: a thread of a CTA of a cluster, which have numbers among those of all launches that
-// run at once, of a device.
+// The thread that accesses: its CTA, cluster and device. CTAs and clusters are numbered among those of all
+// launches that run at once.
 struct Party {
   uint64_t cluster, cta;
   uint32_t device;
 };
 
-// This is what releases to one word have passed on; null is nothing.
+// The knowledge that releases to one word have passed on; null means nothing.
 struct PassedOn;
 using PassedOnPointer = std::shared_ptr<const PassedOn>;
 
-// Both add to what is passed on, or to `k` what it gives to an acquire of `scope`.
+// The first adds to what is passed on; the second adds to `k` what an acquire of `scope` gets.
 void release(PassedOnPointer& passed, const Party& who, Scope scope, const Knowledge& k);
 void acquire(const PassedOn& passed, const Party& who, Scope scope, Knowledge& k);
 
 class GlobalMemoryOrder {
  public:
-  // A release of `scope` to the word at an address: whoever acquires there knows `k`.
+  // A release of `scope` to the word at an address: a thread that acquires there knows `k`.
   void release(uint64_t address, const Party& who, Scope scope, const Knowledge& k);
 
-  // The value of the word at an address passes this on.
+  // Returns what the value of the word at an address passes on.
   PassedOnPointer passed(uint64_t address) const;
 
  private:

@@ -1,5 +1,5 @@
-// This is known of every word of global memory that a launch has accessed: who wrote it last, and who has
-// read it since. Clusters of one launch share it, and so do launches that may overlap.
+// The state of every word of global memory that a launch has accessed: who wrote it last, and who has read it
+// since. Clusters of one launch share this state, and so do launches that may overlap.
 #pragma once
 
 #include <array>
@@ -23,25 +23,25 @@ namespace ptxbuilder::runtime::emulator {
 // An actor of a cluster, among those of all clusters and launches.
 struct GlobalActor {
   uint32_t launch = 0, device = 0;
-  uint64_t cluster = 0, cta = 0;  // as of Party
+  uint64_t cluster = 0, cta = 0;  // as in Party
   Actor local = 0;
   std::string name = {};  // "warp 3 of CTA (1, 0, 0)"
   uint32_t number = 0;    // among all
 };
 
-// One deed on a word. It is over for whoever has seen `time` of the actor.
+// One access to a word. It is over for everyone who has seen `time` of the actor.
 struct GlobalDeed {
   const GlobalActor* actor = nullptr;
   uint32_t time = 0;  // 0: there was none
   uint32_t line = 0;  // of the PTX
   uint8_t bytes = 0;  // of the word's four, one bit for each
   bool is_async = false, is_strong = false;
-  Scope scope = Scope::gpu;  // of a strong one
+  Scope scope = Scope::gpu;  // of a strong access
 
   bool operator==(const GlobalDeed&) const = default;
 };
 
-// The one who accesses knows this of an earlier deed.
+// The one who accesses knows an earlier access to be one of these.
 enum class Standing : uint8_t { over, unfenced, unordered };
 
 struct GlobalClash {
@@ -51,31 +51,31 @@ struct GlobalClash {
   bool earlier_wrote;
 };
 
-// Host threads share it: each page has a lock, which others have too.
+// Host threads share this object: each page has a lock, which it may share with others.
 class GlobalShadow {
  public:
   static constexpr uint64_t page_bytes = 4096;  // no page has parts of two allocations
 
-  // Another launch accesses from now on. What launches did before is over for it and forgotten, unless it
-  // `may_overlap` the last one.
+  // Begins another launch. What earlier launches did is over for the new one and forgotten, unless the new
+  // launch `may_overlap` the last one.
   void begin(bool may_overlap);
 
   const GlobalActor* add(GlobalActor actor);
 
-  // The caller of access() holds the lock of the page.
+  // The caller of access() must hold the lock of the page.
   std::mutex& lock_of(Address address) { return part_of(address).mutex; }
-  // Records an access of [address, address + bytes) of one page. `standing` says what the one who accesses
-  // knows of an earlier deed. Returns the first clash; the rest after its word is not recorded. Where the
-  // same actor has written one of the words, or has read one that it writes, and not both times by strong
-  // accesses, `meets_own` becomes true.
+  // Records an access of [address, address + bytes) of one page. `standing` returns what the one who accesses
+  // knows of an earlier access. Returns the first clash; the rest after the clash's word is not recorded.
+  // Sets `meets_own` if the same actor has written one of the words, or has read one that it now writes,
+  // unless both accesses are strong.
   template <class F>
   std::optional<GlobalClash> access(Address address, uint32_t bytes, GlobalDeed deed, bool writes, F standing,
                                     bool& meets_own);
 
-  // These keep what a copy is to store, until it has done so.
+  // These functions keep the bytes that a copy will store, until it has stored them.
   void keep(const GlobalDeed& deed, Address address, std::vector<std::byte> bytes);
   void forget(const GlobalActor& actor, uint32_t time);
-  // The byte that the deed is to store at an address, if it has not yet.
+  // Returns the byte that the access will store at an address, if it has not stored it yet.
   std::optional<std::byte> kept(const GlobalDeed& deed, Address address) const;
 
  private:
@@ -86,7 +86,7 @@ class GlobalShadow {
     bool operator==(const State&) const = default;
     uint64_t hash() const;
   };
-  // The last step of one kind: the same deed on a word of the same state has the same result.
+  // The last step of one kind: the same access to a word in the same state has the same result.
   struct Step {
     GlobalDeed deed;
     uint32_t state = ~0u, result = 0;
@@ -104,7 +104,7 @@ class GlobalShadow {
 
     Page& page(uint64_t number);
     void clear();
-    void collect();  // forgets states that no word has
+    void collect();  // forgets states that no word is in any more
   };
   static constexpr size_t least_states = 1 << 12;
 
@@ -166,7 +166,7 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
       meets_own |= last.meets_own;
     }
     if (deed.bytes != 15) continue;
-    // Whole words of the same state after it have the same result.
+    // Whole words that follow in the same state have the same result.
     const size_t more = run_of(&cell + 1, (end - at) / 4 - 1, last.state);
     std::fill_n(&cell + 1, more, last.result);
     at += static_cast<uint32_t>(more) * 4;
@@ -174,8 +174,8 @@ std::optional<GlobalClash> GlobalShadow::access(Address address, uint32_t bytes,
   return std::nullopt;
 }
 
-// Some of the reads that the reader does not know to be over stand for all: a write that is not ordered after
-// any of them races.
+// Some of the reads that the reader does not know to be over represent all of them: a write that is not
+// ordered after any of them races.
 template <class F>
 void GlobalShadow::add_read(State& state, const GlobalDeed& deed, F standing) {
   state.reads.erase_if([&](const GlobalDeed& read) {

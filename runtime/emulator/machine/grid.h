@@ -1,4 +1,4 @@
-// A launch is made of this, and these take its reports.
+// The parts of a launch, and the receivers of its reports.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class GlobalShadow;
 class Trace;
 class WeakMemory;
 
-// This passes on what a launch reports while it runs on: notes, once for each instruction, and faults, once
-// for each instruction and kind.
+// Passes on what a launch reports while it runs: notes, once for each instruction, and faults, once for each
+// instruction and kind.
 class Reports {
  public:
   explicit Reports(const EmulatorOptions& options) : options_(options) {}
@@ -38,10 +38,10 @@ class Reports {
   std::set<std::tuple<std::string, uint32_t, Fault>> found_;
 };
 
-// "seed 7", or the name that an exploration gives the schedule.
+// Returns "seed 7", or the name that an exploration gives the schedule.
 std::string schedule_of(const EmulatorOptions& options);
 
-// It is the same for all CTAs of a launch.
+// The data that all CTAs of a launch share.
 struct Grid {
   const Kernel& kernel;
   GlobalMemory& memory;
@@ -54,8 +54,8 @@ struct Grid {
   uint32_t device = 0;
   uint64_t first_cluster = 0;         // the number of its first, among those of launches that run at once
   uint32_t registers_per_thread = 0;  // at launch, for setmaxnreg
-  bool may_overlap = false;           // the launch ahead, whose deeds are over after griddepcontrol.wait
-  GlobalShadow* shadow = nullptr;     // of global memory
+  bool may_overlap = false;        // the previous launch, whose accesses are over after griddepcontrol.wait
+  GlobalShadow* shadow = nullptr;  // of global memory
   GlobalMemoryOrder* order = nullptr;
   WeakMemory* weak = nullptr;
   Trace* trace = nullptr;
@@ -72,7 +72,7 @@ struct Grid {
     const Dim3 g = launch.grid, c = launch.cluster;
     return uint64_t{g.x / c.x} * (g.y / c.y) * (g.z / c.z);
   }
-  // " of device 1", after what reports say of a CTA, where launches of several run.
+  // Returns " of device 1", for reports of a CTA, if launches of several devices run.
   std::string of_device() const { return is_alone ? "" : " of device " + std::to_string(device); }
 };
 

@@ -1,4 +1,4 @@
-// A warp has begun these and not ended them: products, copies, and its part in barriers and pools of its CTA.
+// Operations that a warp has begun and not finished: products, copies, and its part in barriers and pools.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct PendingWgmma {
   uint32_t group = 0;
   uint64_t a = 0, b = 0;  // descriptors
   bool accumulate = false;
-  std::vector<uint32_t> metadata = {};  // of each lane, where A is sparse
+  std::vector<uint32_t> metadata = {};  // of each lane, if A is sparse
 };
 
 // One wgmma of one warp that no wgmma.wait_group has covered.
@@ -30,10 +30,10 @@ struct LiveWgmma {
 
 // Groups are numbered from 1.
 struct WgmmaGroups {
-  uint32_t committed = 0;          // the last closed
+  uint32_t committed = 0;          // the last closed group
   std::deque<PendingWgmma> queue;  // in order
   std::vector<LiveWgmma> live;
-  uint32_t fences = 0;  // how many wgmma.fences there were
+  uint32_t fences = 0;  // the number of wgmma.fences so far
 };
 
 // One tcgen05.ld of one warp that no tcgen05.wait::ld has covered.
@@ -42,7 +42,7 @@ struct TensorLoad {
   RegisterList registers;
 };
 
-// cp.async of a warp: operations are numbered from 1 in the order of issue; a group is known by its last.
+// cp.async of a warp: operations are numbered from 1 in issue order; a group is identified by its last one.
 struct AsyncCopies {
   Actor actor = 0;
   uint32_t issued = 0;
@@ -65,19 +65,19 @@ struct ClusterArrival {
   std::array<uint32_t, 32> generation{};
 };
 
-// A warp's registers by setmaxnreg.
+// A warp's register count as set with setmaxnreg.
 struct RegisterShare {
   uint32_t each = 0;  // of one thread
   uint32_t changes = 0, changed_at = no_pc;
 };
 
-// This is what was done to a tensor map in global memory by this launch, through the tensormap proxy.
+// The changes of a tensor map in global memory by this launch, through the tensormap proxy.
 struct MapChange {
   uint32_t version = 0;   // counts its changes
   uint32_t released = 0;  // the last version that a release of the tensormap proxy has covered
   uint32_t pc = no_pc;    // of the last change
-  // Acquires of the tensormap proxy by warps, and the version that each has covered: whoever knows of one may
-  // use the map.
+  // Acquires of the tensormap proxy by warps, and the version that each has covered: a warp that knows of an
+  // acquire may use the map.
   struct Acquired {
     Actor actor;
     uint32_t time, version;

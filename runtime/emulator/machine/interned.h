@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// A list that needs no room of its own while it has up to N elements.
+// A list that allocates no memory while it has up to N elements.
 template <class T, size_t N>
 class ShortList {
  public:
@@ -51,10 +51,10 @@ class ShortList {
  private:
   std::array<T, N> few_{};
   size_t size_ = 0;
-  std::vector<T> more_;  // all of them, where there are more than N
+  std::vector<T> more_;  // all elements, if there are more than N
 };
 
-// The words from the first on, of so many, that have a state.
+// Returns how many of `count` words, from the first on without a gap, have the given state.
 inline size_t run_of(const uint32_t* cells, size_t count, uint32_t state) {
   constexpr size_t block = 16;
   size_t k = 0;
@@ -91,7 +91,7 @@ class Interned {
     }
   }
 
-  // Keeps the states that are named, and renumbers them there: each_cell(f) calls f(a number) for all.
+  // Keeps the named states, and renumbers them: each_cell(f) must call f(a number) for all cells.
   template <class F>
   void collect(F each_cell) {
     Interned kept;

@@ -1,5 +1,5 @@
-// This is what the lanes of one warp know of each other's accesses to shared memory: nothing orders them but
-// what they do together.
+// The knowledge that the lanes of one warp have of each other's accesses to shared memory: only what they do
+// together orders these accesses.
 #pragma once
 
 #include <algorithm>
@@ -15,25 +15,25 @@ namespace ptxbuilder::runtime::emulator {
 class LaneOrder {
  public:
   uint32_t now() const { return now_; }
-  // Ends a stretch of accesses, and gives its stamp.
+  // Ends an interval of accesses, and returns its stamp.
   uint32_t end() { return now_++; }
-  // This says whether all lanes know of what any has done at `stamp`.
+  // Returns whether all lanes know what any lane did at `stamp`.
   bool all_know(uint32_t stamp) const { return stamp <= all_; }
-  // This says whether what `other` did at `stamp` comes before what `lane` does now.
+  // Returns whether what `other` did at `stamp` comes before what `lane` does now.
   bool knows(int lane, int other, uint32_t stamp) const {
     return stamp <= all_ || (apart_ && stamp <= (*known_)[static_cast<size_t>(lane * 32 + other)]);
   }
-  // The last stamp of what `other` did that comes before what `lane` does now.
+  // Returns the last stamp at which an action of `other` comes before what `lane` does now.
   uint32_t known(int lane, int other) const {
     return apart_ ? std::max(all_, (*known_)[static_cast<size_t>(lane * 32 + other)]) : all_;
   }
-  // These lanes wait for each other: then each knows what all of them have done and know.
+  // Called when these lanes wait for each other: then each knows what all of them have done and know.
   void meet(Lanes who, Lanes alive) {
     if ((alive & ~who) != 0) return meet_some(who);
     apart_ = false;
     all_ = now_++;
   }
-  // These lanes have learnt, by an mbarrier or a word that orders others: they know all that was done.
+  // Called when these lanes synchronise through an mbarrier or an ordering word: they know all that was done.
   void learn(Lanes who, Lanes alive) {
     if ((alive & ~who) != 0) return learn_some(who);
     apart_ = false;

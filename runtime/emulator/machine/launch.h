@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Throws EmulatorError when the launch goes wrong, or is not done at `deadline`. Adds to `statistics`.
+// Throws EmulatorError if the launch fails, or is not done at `deadline`. Adds to `statistics`.
 void run_grid(const Grid& grid, std::chrono::steady_clock::time_point deadline,
               EmulatorStatistics& statistics);
 

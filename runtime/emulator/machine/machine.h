@@ -33,7 +33,7 @@ void Warp::post(F f, std::function<bool()> ready) {
       std::move(ready));
 }
 
-// Applies f to the named lanes of some registers. One lane's result may replace its own operand.
+// Applies f to the given lanes of some registers. The result may replace an operand of the same lane.
 template <class D, class F, class... S>
 inline void each_lane(Lanes lanes, F f, D* d, const S*... s) {
   if (lanes == all_lanes) {

@@ -14,14 +14,14 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Generic addresses: global memory as it is, the other spaces each in a window of 2^32 bytes.
+// Generic addresses: global memory is not translated, the other spaces each have a window of 2^32 bytes.
 inline constexpr uint64_t shared_window = 0x7f00'0000'0000, local_window = 0x7e00'0000'0000,
                           param_window = 0x7d00'0000'0000, window_bytes = uint64_t{1} << 32;
 
 inline bool in_window(uint64_t address, uint64_t window) { return address - window < window_bytes; }
 
-// Shared addresses: the first kilobyte is the system's, as on the hardware. The address of a byte in CTA
-// `rank` of the cluster has rank + 1 in bits 24 to 31; without, it is the executing CTA's own.
+// Shared addresses: the first kilobyte is reserved for the system, as on the hardware. The address of a byte
+// in CTA `rank` of the cluster has rank + 1 in bits 24 to 31; 0 there means the executing CTA itself.
 inline constexpr uint32_t shared_reserved = hopper::reserved_shared_bytes;
 inline constexpr uint32_t shared_offset_mask = (1u << 24) - 1;
 inline constexpr uint32_t shared_limit = hopper::shared_bytes;
@@ -31,20 +31,20 @@ struct Allocation {
   size_t size = 0;
   std::string name;  // of a module's variable; empty for an allocation of the host
   bool read_only = false;
-  uint32_t device = 0;  // which has it
+  uint32_t device = 0;  // the device that holds it
   std::unique_ptr<std::byte[], decltype(&std::free)>
       bytes;  // zeros, which take no room until they are touched
-  // A bit for each word that the host or a kernel has written: memory that is allocated holds anything.
+  // A bit for each word that the host or a kernel has written: newly allocated memory is undefined.
   std::unique_ptr<uint64_t[], decltype(&std::free)> written;
 
-  // Both are of [offset, offset + count), which is inside.
+  // Both take the range [offset, offset + count), which must be inside the allocation.
   void note_written(uint64_t offset, uint64_t count) const;
   std::optional<uint64_t> first_unwritten(uint64_t offset, uint64_t count) const;
   std::byte* at(Address inside) const { return bytes.get() + (inside - address); }
   std::string name_of(uint64_t offset) const;  // "flags+8", for reports
 };
 
-// Addresses are handed out once and never again, with a gap between allocations, and are the same in every
+// Addresses are handed out only once, with a gap between allocations, and are the same in every
 // run.
 class GlobalMemory {
  public:
@@ -52,11 +52,11 @@ class GlobalMemory {
                    uint32_t device = 0);
   void release(Address address) noexcept;
 
-  // The allocation that holds all of [address, address + bytes); null where none does.
+  // Returns the allocation that contains all of [address, address + bytes), or null.
   const Allocation* find(Address address, size_t bytes) const;
 
-  // This is for the host's copies. Throws Error that says what is wrong with the range. What it writes counts
-  // as written.
+  // Returns host memory for the host's copies. Throws Error that says what is wrong with the range. A range
+  // that is written counts as initialised.
   std::byte* host(Address address, size_t bytes, const char* operation, bool writes = false) const;
 
   // "256 B behind the end of allocation 0x700000100 of 1024 B", for an address that is in none.

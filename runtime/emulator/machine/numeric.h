@@ -28,7 +28,7 @@ inline constexpr Format f16_format{5, 10, true}, bf16_format{8, 7, true}, tf32_f
 // (.satfinite); NaN becomes the format's NaN (PTX ISA, cvt: 0x7fff for f16 and bf16, 0x7f for e4m3 and e5m2).
 uint32_t encode(double value, Format format, Rounding rounding = Rounding::rn, bool saturate = false);
 
-// The value of a code. Exact.
+// Returns the exact value of a code.
 float decode(uint32_t code, Format format);
 
 inline float from_bf16(uint16_t code) { return std::bit_cast<float>(static_cast<uint32_t>(code) << 16); }
@@ -50,12 +50,12 @@ inline float from_f16(uint16_t code) {
 inline uint16_t to_f16(float value) { return static_cast<uint16_t>(encode(value, f16_format)); }
 
 // PTX ISA, "Tensors" and "fma": tensor copies fill what is outside with a NaN that makes the result of
-// fma.oob +0. The manual does not say which bits it has. An H100 was measured to take these of either sign
-// for it, in f16 and in bf16, in a factor alone. That wider elements repeat them is not measured.
+// fma.oob +0. The manual does not specify its bits. An H100 was measured to take these bits of either sign as
+// this NaN, in f16 and in bf16, only in a factor. Whether wider elements repeat them was not measured.
 inline constexpr uint16_t nan_out_of_bounds = 0x7ff7;
 
-// The part that the tensor core reads of a 32-bit register that holds tf32: the low 13 bits are ignored (PTX
-// ISA, "Alternate Floating-Point Data Formats").
+// The part of a 32-bit register with tf32 that the tensor core reads: the low 13 bits are ignored (PTX ISA,
+// "Alternate Floating-Point Data Formats").
 inline float from_tf32(uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
 
 }  // namespace ptxbuilder::runtime::emulator

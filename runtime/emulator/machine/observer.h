@@ -21,8 +21,8 @@ class Cta;
 class Warp;
 struct Mbarrier;
 
-// Writes the bytes that a store stores to a place of that size, for who wants to know; false where they are
-// not known.
+// Writes the bytes that a store stores to a buffer of that size, for callers that need them; returns false if
+// they are not known.
 class StoredBytes {
  public:
   StoredBytes() = default;
@@ -45,10 +45,10 @@ struct SharedAccess {
   bool writes;
   int lane;
   StoredBytes values = {};
-  uint32_t each = 0;  // 0 where it is one thread's
+  uint32_t each = 0;  // 0 for an access by one thread
 };
 
-// An access by an asynchronous operation, at any time from now on. `deed` is who has done it when.
+// An access by an asynchronous operation, at any later time. `deed` says who performs it and when.
 struct AsyncAccess {
   Cta& cta;
   uint32_t offset, bytes;
@@ -57,9 +57,9 @@ struct AsyncAccess {
   const char* what;  // "this copy writes"
 };
 
-// An access of [address, address + bytes) of global memory, by a thread, or by threads of a warp one after
-// the other, who access `each` bytes from `lane` on, or all the same. `deed` is who has done it when, as of
-// the cluster.
+// An access of [address, address + bytes) of global memory, by one thread, or by consecutive threads of a
+// warp, who access `each` bytes each from `lane` on, or all the same bytes. `deed` says who performs it and
+// when, in the cluster's clocks.
 struct GlobalAccess {
   Address address;
   uint32_t bytes;
@@ -67,15 +67,15 @@ struct GlobalAccess {
   Access deed;
   const char* what;  // "this reads"
   int lane = -1;
-  uint32_t each = 0;       // 0 where it is one thread's, a copy's, or of the same bytes
-  uint32_t count = 1;      // of the lanes that access the same
+  uint32_t each = 0;       // 0 for one thread's access, a copy, or an access of the same bytes
+  uint32_t count = 1;      // of lanes that access the same bytes
   bool updates = false;    // it reads what it writes, as a reduction does
   bool is_strong = false;  // it does not race with strong ones of a scope that both reach
   Scope scope = Scope::gpu;
   StoredBytes values = {};
 };
 
-// A box that a tensor copy moves between a tensor and shared memory. The event comes where the copy is
+// A box that a tensor copy moves between a tensor and shared memory. The event is sent when the copy is
 // issued.
 struct TileCopy {
   Cta& cta;
@@ -91,7 +91,7 @@ struct TileCopy {
   uint32_t mask = 0;  // of the CTAs that a load goes to, 0 for one
 };
 
-// This is what completes bytes or arrivals of an mbarrier.
+// An operation that completes bytes or arrivals of an mbarrier.
 enum class SignalledBy : uint8_t { thread, copy };
 
 // A lane's wait for a phase of an mbarrier, by its parity or by a state.
@@ -107,11 +107,11 @@ class Observer {
   virtual ~Observer() = default;
 
   virtual void shared_access(Warp&, const SharedAccess&) {}
-  // This is the same access by one lane of a warp to its own CTA, for the order among the warp's lanes.
+  // The same access by one lane of a warp to its own CTA, to order it among the warp's lanes.
   virtual void lane_access(Warp&, const SharedAccess&, LaneAccess) {}
   virtual void async_access(Warp&, const AsyncAccess&) {}
   virtual void global_access(Warp&, const Allocation&, const GlobalAccess&) {}
-  // The deeds of this actor and time have stored in global memory all that they store.
+  // The accesses of this actor and time have finished their stores to global memory.
   virtual void global_stored(Actor, uint32_t /*time*/) {}
 
   virtual void mbarrier_use(Warp&, const Mbarrier&, int /*lane*/, SignalledBy) {}
@@ -119,11 +119,11 @@ class Observer {
   virtual void mbarrier_wait(Warp&, const Mbarrier&, const MbarrierWait&) {}
   virtual void phase_completion(Warp&, const Mbarrier&) {}
 
-  // The running instruction names registers that some wgmma or tcgen05.ld holds on to; and a wgmma starts.
+  // The running instruction names registers that some wgmma or tcgen05.ld still uses; or a wgmma starts.
   virtual void matrix_touch(Warp&) {}
   virtual void wgmma(Warp&, const MatrixRegisters&) {}
   // A wgmma reads operand "A" or "B", which begins at an offset of its CTA's shared memory; a tensor copy
-  // fills a tile, or sends it.
+  // fills a tile, or sends one.
   virtual void tile_read(Warp&, const char* /*operand*/, uint32_t /*offset*/, Swizzle) {}
   virtual void tile_fill(Warp&, const TileCopy&) {}
   virtual void tile_send(Warp&, const TileCopy&) {}
@@ -131,7 +131,7 @@ class Observer {
   virtual void cta_exit(Cta&) {}
 };
 
-// The observers of a cluster, by event: none is called for what it does not override.
+// The observers of a cluster, by event: an observer is called only for events that it overrides.
 class Observers {
  public:
   template <class T>

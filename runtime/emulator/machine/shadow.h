@@ -1,4 +1,4 @@
-// Keeps what is known of every word of shared memory: who wrote it last, and who has read it since.
+// Records the state of every word of shared memory: who wrote it last, and who has read it since.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// One deed on a word. It is over for whoever has seen `time` of `actor`.
+// One access to a word. It is over for everyone who has seen `time` of `actor`.
 struct Access {
   Actor actor = 0;
   uint32_t time = 0;  // 0: there was none
@@ -30,8 +30,8 @@ struct Clash {
   bool earlier_wrote;
 };
 
-// This is what has happened to a word. Words share histories: a tile of one history costs one check and a
-// store per word.
+// The history of a word. Words share histories: a tile of one history costs one check and one store per
+// word.
 struct WordHistory {
   Access write;
   uint8_t initialised = 0;  // bytes ever written
@@ -42,11 +42,11 @@ struct WordHistory {
 };
 using Histories = Interned<WordHistory>;
 
-// The history of a word that shares it with no other, as where threads access memory in strides: it is
+// The history of a word that no other word shares, for example if threads access memory in strides: it is
 // overwritten in place.
 struct OwnHistory {
   Access write, read;       // one read at most
-  uint8_t initialised = 0;  // as of WordHistory
+  uint8_t initialised = 0;  // as in WordHistory
 };
 
 // The shadow of one CTA's shared memory.
@@ -55,22 +55,22 @@ class Shadow {
   Shadow(Histories& histories, uint32_t bytes)
       : histories_(histories), cells_((bytes + 3) / 4, 0), own_(bytes / 4 / block_words + 1) {}
 
-  // Records an access of [offset, offset + bytes) by one who has `knowledge`. Returns the first conflict,
+  // Records an access of [offset, offset + bytes) by a thread with `knowledge`. Returns the first conflict,
   // after which the rest is not recorded.
   std::optional<Clash> read(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
   std::optional<Clash> write(Access access, uint32_t offset, uint32_t bytes, const Knowledge& knowledge);
 
-  // The first word that was read since this was cleared though nothing had written it. That alone is no
-  // clash: who comes to write it, unordered after the read, is the better culprit.
+  // The first word that was read before it was written since the last clear. The read alone is not a clash: a
+  // later unordered write is the better culprit.
   std::optional<uint32_t> uninitialised;
 
-  // Records a write in addition to others, unordered with them, of the value that they have written.
+  // Records a write that is unordered with other writes, but writes the same value.
   void agree(Access access, uint32_t offset, uint32_t bytes);
-  // This says whether any of these bytes holds a defined value.
+  // Returns whether any of these bytes holds a defined value.
   bool any_initialised(uint32_t offset, uint32_t bytes) const;
-  // The program counter of the last write of the word; no_pc where there was none.
+  // Returns the program counter of the last write of the word, or no_pc if there was none.
   uint32_t writer(uint32_t offset) const;
-  // The contents are now undefined.
+  // Makes the contents undefined.
   void forget(uint32_t offset, uint32_t bytes);
 
   // Calls f(number) for the history of each word that shares it, to be renumbered.
@@ -83,7 +83,7 @@ class Shadow {
   void forget_steps() { read_ = write_ = {}; }
 
  private:
-  // The last step of one kind: the same access of a word of the same state, by one who knows as much or more,
+  // The last step of one kind: the same access to a word in the same state, with the same knowledge or more,
   // has the same result.
   struct Step {
     Access access;
@@ -101,9 +101,9 @@ class Shadow {
   void share(uint32_t at);
 
   Histories& histories_;
-  uint32_t at_ = 0;  // the word that is looked at
+  uint32_t at_ = 0;  // the current word
   Step read_, write_;
-  uint32_t news_ = 0;            // accesses in a row that made a history which no word had
+  uint32_t news_ = 0;            // consecutive accesses that created a new history
   std::vector<uint32_t> cells_;  // the number of each word's history, or is_own
   std::vector<std::unique_ptr<OwnHistory[]>> own_;
 };

@@ -17,15 +17,15 @@ class Share {
   struct Limits {
     std::chrono::steady_clock::time_point deadline;
     std::atomic<bool>& cancelled;
-    // Describes who polls when the time is over, where that takes more than this share's clusters.
+    // Describes who polls when the time is over, if that requires more than this share's clusters.
     std::function<std::string()> describe_polls = nullptr;
   };
-  // The clusters first, first + step, ... of `all`. `done` counts the CTAs that have ended.
+  // The share gets the clusters first, first + step, ... of `all`. `done` counts the CTAs that have ended.
   Share(const Grid& grid, uint64_t first, uint64_t step, uint64_t all, Limits limits,
         std::atomic<uint64_t>& done);
 
   void run(EmulatorStatistics& statistics);
-  // One turn for each resident cluster. Polling: some read memory again and again, and all others wait.
+  // Runs one turn of each resident cluster. Polling: some poll global memory, and all others wait.
   enum class Outcome : uint8_t { running, polling, stalled, finished };
   Outcome take_turns(EmulatorStatistics& statistics);
   const std::deque<std::unique_ptr<Cluster>>& resident() const { return resident_; }
@@ -45,7 +45,7 @@ class Share {
   std::mt19937_64 engine_{grid_.seed};
   size_t most_;
   std::function<bool()> goes_on_;
-  std::unique_ptr<Turns> turns_;  // where the order of clusters counts
+  std::unique_ptr<Turns> turns_;  // set if the order of clusters matters
 };
 
 }  // namespace ptxbuilder::runtime::emulator

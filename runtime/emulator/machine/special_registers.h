@@ -1,4 +1,4 @@
-// The special registers that stay what they are for a warp's life (PTX ISA, "Special Registers").
+// The special registers that never change during a warp's life (PTX ISA, "Special Registers").
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct SpecialRegister {
   uint64_t (*value)(const Warp& w, uint32_t lane);
 };
 
-// Null where no special register has that name, or it changes while a warp runs.
+// Returns null if no special register has that name, or if it changes while a warp runs.
 const SpecialRegister* special_register(std::string_view name);
 
 }  // namespace ptxbuilder::runtime::emulator

@@ -1,4 +1,4 @@
-// This is what one step of an explored schedule touches, as the observers of its cluster tell it.
+// The accesses of one step of an explored schedule, as the observers of its cluster report them.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@ namespace ptxbuilder::runtime::emulator {
 
 class StepRecord {
  public:
-  // Places are words of 16 B: of global memory by their address, of a CTA's shared memory by its number too.
+  // Places are words of 16 B: of global memory by address; of shared memory also by the number of the CTA.
   void add_global(Address address, uint32_t bytes, bool writes);
   void add_shared(uint64_t cta, uint32_t offset, uint32_t bytes, bool writes);
-  // A warp waits for these by groups: its asynchronous operations that are not done.
+  // A place for a warp's asynchronous operations that are not done: it waits for these in groups.
   void add_groups(const Warp& warp, bool writes);
   // Fences of .sc are ordered with all stores, which are not with each other.
   void add_sequential(bool is_fence) { footprint.add(Footprint::anything - 1, is_fence); }
@@ -25,7 +25,7 @@ class StepRecord {
   Footprint footprint;
   bool is_wait = false;      // for a phase of an mbarrier
   bool stores = false;       // certainly new values
-  bool reads_older = false;  // values of global memory, where a newer one was there
+  bool reads_older = false;  // values of global memory, although newer ones were there
 
  private:
   struct Watched {
@@ -35,7 +35,7 @@ class StepRecord {
   std::vector<Watched> watched_;
 };
 
-// Adds the observer that tells the record.
+// Adds the observer that fills the record.
 void add_step_record(Cluster& cluster, StepRecord& record);
 
 }  // namespace ptxbuilder::runtime::emulator

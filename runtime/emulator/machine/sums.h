@@ -1,5 +1,5 @@
 // Sums in global memory that a cluster puts off while it runs ahead of its turn, since their order decides
-// how they are rounded: operations that add to memory and give nothing back, and reductions of bulk copies.
+// how they are rounded: operations that add to memory and return nothing, and reductions of bulk copies.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace ptxbuilder::runtime::emulator {
 
 class Sums {
  public:
-  // A cluster that has the turn already, and only does what it would do ahead of it, need not wait.
+  // A cluster that already has the turn, and only does what it would do ahead of it, need not wait.
   explicit Sums(bool has_turn) : has_turn_(has_turn) {}
 
-  // Something is added to [address, address + bytes), by what is put off.
+  // Records that an operation which is put off adds to [address, address + bytes).
   void note(Address address, uint64_t bytes) {
     for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
       if (line != last_line_) lines_.insert(last_line_ = line);
@@ -28,13 +28,13 @@ class Sums {
   }
   bool empty() const { return bytes_ == 0; }
   bool is_full() const { return bytes_ > most_bytes; }
-  // True where a sum of some of these bytes is put off.
+  // Returns true if a sum into some of these bytes is put off.
   bool touches(Address address, uint64_t bytes) const {
     for (uint64_t line = address / line_bytes; line <= (address + bytes - 1) / line_bytes; ++line)
       if (lines_.contains(line)) return true;
     return false;
   }
-  // Adds all, in the order in which they were put off.
+  // Performs all additions, in the order in which they were put off.
   void add() const {
     for (const auto& add : adds_) add();
   }

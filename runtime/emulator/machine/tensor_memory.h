@@ -1,5 +1,5 @@
-// The tensor memory of one CTA (PTX ISA, "Tensor Memory"): 128 lanes of 512 columns of 32 bits, what is
-// allocated of it, who has written and read each column, and how warps order that.
+// The tensor memory of one CTA (PTX ISA, "Tensor Memory"): 128 lanes of 512 columns of 32 bits, which columns
+// are allocated, who has written and read each column, and how warps order these accesses.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,18 @@ class TensorMemory {
   static constexpr uint32_t lanes = 128, columns = 512, quarter = 32, half = 16;
 
   enum class Operation : uint8_t { load, store, product, copy };
-  // The deed of an actor, at a time; 0 where there was none. Its number counts the operations of the warp.
+  // An access by an actor at a time, 0 if there was none. `number` counts the operations of the warp.
   struct Deed {
     Actor actor = 0;
     uint32_t time = 0, pc = 0, warp = 0, number = 0;
     Operation operation = Operation::load;
 
-    // A product or a copy, which is done asynchronously to the threads.
+    // Returns true for a product or a copy, which is done asynchronously to the threads.
     bool is_behind() const { return operation == Operation::product || operation == Operation::copy; }
   };
-  // These operations of a warp, by their numbers, are done as far as its own threads know: a load once its
-  // tcgen05.wait::ld has ended, a product or a copy as soon as it is issued, since products after it are done
-  // in order.
+  // The numbers up to which a warp's own threads know its operations to be done: a load once its
+  // tcgen05.wait::ld has ended, a product or a copy as soon as it is issued, since products after it are
+  // executed in order.
   struct Done {
     uint32_t loads = 0, stores = 0, products = 0;
     bool has(const Deed& d) const {
@@ -40,8 +40,8 @@ class TensorMemory {
                                                             : products);
     }
   };
-  // A warp passes on what is done by a tcgen05.fence::before_thread_sync ahead of its release; these fences
-  // are the times of an actor.
+  // A tcgen05.fence::before_thread_sync before a warp's release makes the release pass on what is done; these
+  // fences are the times of an actor.
   struct WarpOrder {
     Actor fences = 0;
     uint32_t issued = 0;
@@ -49,7 +49,7 @@ class TensorMemory {
     std::vector<Done> fenced = std::vector<Done>(1);  // by time
     Clock seen;  // what the warp knew at its last tcgen05.fence::after_thread_sync
   };
-  // Each warp of a warpgroup reaches a quarter of the lanes, and a product of 64 rows half of each.
+  // Each warp of a warpgroup accesses a quarter of the lanes, and a product of 64 rows half of each quarter.
   struct Column {
     Deed wrote, read;
   };
@@ -57,7 +57,7 @@ class TensorMemory {
   uint32_t& at(uint32_t lane, uint32_t column) { return words_[lane * columns + column]; }
   Column& deeds(uint32_t of_half, uint32_t column) { return deeds_[of_half * columns + column]; }
 
-  // The first of `count` columns that are free together, which are taken; nothing where there are none.
+  // Takes `count` free consecutive columns, and returns the first; returns nothing if there are none.
   std::optional<uint32_t> allocate(uint32_t count, uint32_t pc) {
     uint32_t from = 0;
     for (const auto& [first, taken] : allocated_) {
@@ -75,7 +75,7 @@ class TensorMemory {
     allocated_.erase(taken);
     return true;
   }
-  // True where one allocation has all of them.
+  // Returns true if one allocation holds all of these columns.
   bool has(uint32_t first, uint32_t count) const {
     auto after = allocated_.upper_bound(first);
     if (after == allocated_.begin()) return false;
@@ -89,7 +89,7 @@ class TensorMemory {
 
   std::vector<WarpOrder> warps;  // of the CTA
   bool may_allocate = true;      // until relinquish_alloc_permit
-  // The products and copies of a thread, which its commits alone wait for, are the times of an actor.
+  // The products and copies of a thread, for which only its own commits wait, are the times of an actor.
   struct Issuer {
     Actor actor = 0;
     uint32_t issued = 0;

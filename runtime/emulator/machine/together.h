@@ -8,9 +8,9 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// `next` gives the next launch of a device, whose launch before it is then over, or null where there is none.
-// A seed chooses how they interleave; with some, one device is late. Throws EmulatorError as run_grid() does,
-// and where all wait for each other.
+// `next` returns the next launch of a device once the device's previous launch is over, or null if there is
+// none. A seed chooses how they interleave; with some seeds, one device is late. Throws EmulatorError as
+// run_grid() does, and if all launches wait for each other.
 void run_grids_together(uint32_t devices, uint64_t seed, const std::function<Grid*(uint32_t device)>& next,
                         std::chrono::steady_clock::time_point deadline, EmulatorStatistics& statistics);
 

@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// One process for each CTA, one row for each warp, for its asynchronous operations and for each mbarrier.
-// Times are emulated steps, shown as microseconds. Threads may call it at the same time.
+// The trace has one process for each CTA, and one row for each warp, for its asynchronous operations and for
+// each mbarrier. Times are emulated steps, shown as microseconds. Threads may call it concurrently.
 class Trace {
  public:
   explicit Trace(std::string path) : path_(std::move(path)) {}

@@ -1,6 +1,6 @@
-// The order of the clusters of a launch where it decides what they compute. One cluster has the turn at a
-// time, and the order does not depend on the number of host threads. Ahead of its first turn each runs until
-// it comes to what wants the turn, on any thread.
+// The order of the clusters of a launch if it decides what they compute. One cluster has the turn at a time,
+// and the order does not depend on the number of host threads. Before its first turn, each cluster runs on
+// any thread until it reaches an instruction that needs the turn.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,14 @@ namespace ptxbuilder::runtime::emulator {
 
 class Turns {
  public:
-  // `threads` counts the one that calls take() as well. A cluster runs ahead for `budget` instructions, and
-  // stops soon where `goes_on` says no.
+  // `threads` includes the thread that calls take(). A cluster runs ahead for `budget` instructions, and
+  // stops soon after `goes_on` returns false.
   Turns(const Grid& grid, uint64_t clusters, size_t threads, uint64_t budget, std::function<bool()> goes_on);
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // The next cluster, whose turn comes: it has run ahead. What it failed with is thrown.
+  // Returns the next cluster, whose turn comes and which has run ahead. Rethrows what it failed with.
   std::unique_ptr<Cluster> take();
 
  private:

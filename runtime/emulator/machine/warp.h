@@ -27,8 +27,8 @@ class Warp {
 
   Cta& cta;
   const uint32_t index;  // in the CTA
-  Lanes born = 0;        // those that the launch has
-  Lanes alive = 0;       // of them, those that have not exited
+  Lanes born = 0;        // the lanes that the launch has
+  Lanes alive = 0;       // those of them that have not exited
   Cluster& cluster() const;
   const Grid& grid() const;
   uint32_t warpgroup() const { return index / 4; }
@@ -38,7 +38,7 @@ class Warp {
   Lanes lanes = 0;                           // of the fragment that runs
   uint32_t pc = 0;                           // of its next instruction
   const Instruction* instruction = nullptr;  // that executes
-  uint32_t here() const;                     // its program counter
+  uint32_t here() const;                     // the instruction's program counter
   Fragment& fragment() { return fragments_[current_]; }
   const std::vector<Fragment>& fragments() const { return fragments_; }
 
@@ -53,7 +53,7 @@ class Warp {
   ClusterArrival cluster_arrival;
   RegisterShare register_share;
   Lanes carry = 0;  // the CC register of each lane
-  // A hash of its registers and its local memory: what it does next depends on nothing else of its own.
+  // Returns a hash of its registers and local memory: nothing else of its own affects what it does next.
   uint64_t state() const;
 
   // --- registers ---
@@ -61,12 +61,12 @@ class Warp {
   T* at(Register r) const {
     return reinterpret_cast<T*>(registers_ + r.at);
   }
-  // The lanes for which the operand is true.
+  // Returns the lanes for which the operand is true.
   Lanes truth(const Predicate& operand) const {
     const Lanes lanes_of_p = *at<uint32_t>(operand.p);
     return operand.negated ? ~lanes_of_p : lanes_of_p;
   }
-  // Gives the predicate the value of `value` in `lanes`. A result that nobody wants is no register.
+  // Sets the predicate to `value` in `lanes`. An unused result is no_register.
   void set_predicate(Register p, Lanes lanes, Lanes value) {
     if (p == no_register) return;
     uint32_t& word = *at<uint32_t>(p);
@@ -83,15 +83,15 @@ class Warp {
   }
 
   // --- where control goes ---
-  // The instruction is to be executed again once something in the cluster has changed.
+  // Makes the instruction execute again once something in the cluster has changed.
   void retry(Wait wait);
-  // The instruction is to be executed again when its cluster, which runs ahead, has its turn.
+  // Makes the instruction execute again when its cluster, which runs ahead, has its turn.
   void await_turn();
-  // It reads global memory where its cluster has put off a sum.
+  // Returns true if these bytes are in global memory to which the cluster has put off a sum.
   bool awaits_sum(uint64_t address, uint32_t bytes) const;
-  // The instruction is done, but its fragment may not go on before then.
+  // The instruction is done, but its fragment may not go on before the wait ends.
   void pause(Wait wait);
-  // Makes a fragment of its own of some lanes of the running one, which goes on at `at`.
+  // Splits some lanes of the running fragment into a fragment of their own, which goes on at `at`.
   void split_off(Lanes who, uint32_t at);
   void branch(uint32_t target, Lanes taken);
   void call(uint32_t routine, Lanes who);
@@ -101,46 +101,46 @@ class Warp {
   template <class F>
   void post(F f, std::function<bool()> ready = {});
 
-  // A strong read of global memory by the first of the executing lanes. One that finds what it found before
-  // ends the turn, since only another's store lets the warp go on.
+  // A strong read of global memory by the first of the executing lanes. A read that finds the same value as
+  // before ends the turn, since only another thread's store lets the warp go on.
   void strong_read(uint64_t address, const std::byte* bytes, uint32_t count);
 
   // --- where lanes meet ---
-  // These are, for a .sync instruction whose lanes have member masks, the groups that are complete now: all
-  // lanes of a mask but those that have exited. The other lanes wait for theirs. Warp barriers meet in
-  // several places, all else at one instruction.
+  // Returns, for a .sync instruction whose lanes have member masks, the groups that are complete now: all
+  // lanes of a mask except those that have exited. The other lanes wait for theirs. Warp barriers meet in
+  // several places, all other instructions at one place.
   Groups gather(Lanes executing, const uint32_t* membermask, bool in_several_places = false);
-  // True where all lanes of the warp execute this .aligned instruction together. Else they wait for the
-  // others; it reports others that cannot come. Lanes that have exited are missed where `exited_too`.
+  // Returns true if all lanes of the warp execute this .aligned instruction together. Otherwise they wait for
+  // the others; reports lanes that cannot come. With `exited_too`, lanes that have exited count as missing.
   bool converged(Lanes executing, bool exited_too = true) {
     if (!together(executing, exited_too)) return false;
     causality.meet(lanes, alive);
     return true;
   }
-  // This does the same where the lanes learn nothing of each other's accesses yet.
+  // Does the same if the lanes do not yet learn of each other's accesses.
   bool together(Lanes executing, bool exited_too = true) {
     return (executing == lanes && lanes == (exited_too ? born : alive)) || converge(executing, exited_too);
   }
-  // The report of the lanes that wait at an .aligned instruction for others that cannot come.
+  // Returns the report of lanes that wait at an .aligned instruction for others that cannot come.
   EmulatorError divergence(const Fragment& waiting) const;
-  // The lanes that a fragment at a .sync instruction still misses.
+  // Returns the lanes for which a fragment at a .sync instruction still waits.
   Lanes missing_at(const Fragment& waiting) const;
 
   // --- memory ---
-  // Host memory of [address, address + bytes) in `space`, or a report. `cta` and `offset` tell shared memory.
+  // Returns host memory of [address, address + bytes) in `space`, or reports. `cta` and `offset` are outputs.
   std::byte* place(uint64_t address, uint32_t bytes, Space space, int lane, Cta*& cta, uint32_t& offset);
-  // It does so for all that lanes of the warp access together, or gives null where any lane would be
-  // reported, or where it takes more to know.
+  // Does the same for everything that lanes of the warp access together, or returns null if any lane would be
+  // reported, or if a full check is needed.
   std::byte* place_together(uint64_t address, uint32_t bytes, Space space, Cta*& cta, uint32_t& offset);
-  // This is for all writes of global memory but those that weak() orders.
+  // Used for all writes of global memory except those that weak() orders.
   std::byte* global(uint64_t address, uint32_t bytes, int lane, bool writes, const char* what);
-  // These say of what place(), place_together() or global() has found whether it may be written.
+  // These functions return whether what place(), place_together() or global() has found may be written.
   bool may_write() const { return !recent_->read_only; }
   void require_writable(int lane) const;
-  // Null where all see one order of stores, as they do what nobody has stored to since the launch began: a
-  // cluster that runs ahead of its turn reads nothing else.
+  // Returns null if all see one order of stores, as is true of memory that has not been stored to since the
+  // launch began: a cluster that runs ahead of its turn reads nothing else.
   WeakMemory* weak() const;
-  // The CTA and the offset of a shared::cta or shared::cluster address.
+  // Returns the CTA and the offset of a shared::cta or shared::cluster address.
   Cta& resolve_shared(uint64_t address, uint32_t& offset, int lane);
   std::byte* local(uint64_t address, int lane) {
     return local_.data() + static_cast<size_t>(lane) * local_each_ + address;
@@ -150,29 +150,29 @@ class Warp {
     return r == no_register ? 0 : at<uint64_t>(r)[lane];
   }
   const LaneFrame& caller(int lane) const { return frames_[static_cast<size_t>(lane)].back(); }
-  // top() is where the free part of the lane's local memory begins; reach() moves that, or reports that there
-  // is no more.
+  // top() is the start of the free part of the lane's local memory; reach() moves it, or reports that no more
+  // memory is free.
   uint64_t top(int lane) const { return top_[static_cast<size_t>(lane)]; }
   void reach(uint64_t end, int lane);
 
-  // --- accesses of shared memory, reported to observers --- This one is by this thread, or by several.
+  // --- accesses of shared memory, reported to observers: the first by one thread, or by several ---
   void touch(const SharedAccess& access);
-  // This one is the same access, where it is one of the warp's own CTA, among those of the warp's other
+  // The same access, if it is one of the warp's own CTA, among the accesses of the warp's other
   // lanes.
   void touch_lanes(const SharedAccess& access, LaneAccess kind = LaneAccess::plain);
-  // This one is by an asynchronous operation that this thread starts; `what` says for reports what it does.
+  // An access by an asynchronous operation that this thread starts; `what` describes its action in reports.
   void touch_async(Cta& cta, uint32_t offset, uint32_t bytes, bool writes, Access deed, const char* what);
-  // This one is as touch(), of an access that orders others: those of one word do not race with each other.
+  // Like touch(), for an access that orders others: such accesses of one word do not race with each other.
   void touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool writes, int lane, Order order,
                      StoredBytes values = {});
-  // Before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom, red): what
-  // it acquires, or a fence after it will, and what it releases, or a fence before it has. Of shared memory
-  // where `owner` is not null, at an offset; else of global memory, at an address. An older value of global
-  // memory passes on what it did.
+  // Called before and after an access that orders others (.volatile, .relaxed, .acquire, .release, atom,
+  // red): what it, or a later fence, acquires, and what it, or an earlier fence, releases. In shared memory
+  // at an offset if `owner` is not null; otherwise in global memory at an address. An older value of global
+  // memory passes on what that value did.
   void order_before(Cta* owner, uint64_t at, Order order, Scope scope);
   void order_before(const PassedOnPointer& passed, Order order, Scope scope);
   void order_after(Cta* owner, uint64_t at, Order order, Scope scope, int lane);
-  // An access of global memory, which place() or global() has found.
+  // An access of global memory that place() or global() has found.
   void touch_global(const GlobalAccess& access) {
     for (Observer* o : observers_of_global()) o->global_access(*this, *recent_, access);
   }
@@ -181,14 +181,14 @@ class Warp {
   Access access() const { return {causality.actor(), causality.time(), here(), false, 0}; }
 
   // --- reports ---
-  // Ends the launch.
+  // Ends the launch with a report.
   [[noreturn]] void fail(Fault fault, const std::string& message, int lane = -1) const;
-  // Reports a fault after which the launch goes on if findings are asked for; else it ends.
+  // Reports a fault: the launch goes on if findings are asked for; otherwise it ends.
   void find(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
   void find(const EmulatorError& fault, uint32_t at) const;
   void note(const std::string& message, int lane = -1, uint32_t at = no_pc) const;
   EmulatorError error(Fault fault, const std::string& message, int lane = -1, uint32_t at = no_pc) const;
-  // A read of what nothing had written, which is reported when its CTA exits.
+  // Records a read of unwritten memory, which is reported when the CTA exits.
   void add_uninitialised(Cta& cta, uint32_t pc, const std::string& message, int lane) const;
 
  private:
@@ -222,7 +222,7 @@ class Warp {
   std::byte* registers_ = nullptr;  // the first; constants lie before it
   std::vector<Fragment> fragments_;
   size_t current_ = 0;  // the fragment that runs
-  bool stop_ = false;   // it has to wait, polls, or has ended
+  bool stop_ = false;   // it must wait, polls, or has ended
   bool polls_ = false;  // its last turn ended so
   uint64_t executed_ = 0;
   uint32_t meet_pc_ = no_pc;  // of the running fragment's meeting

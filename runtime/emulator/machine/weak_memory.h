@@ -1,7 +1,7 @@
-// Global memory as weak as PTX's model lets it be: a load may read a store that a later one has replaced, and
-// a store may come ahead of one that memory has already, where nothing that the warp knows forbids it. What
-// forbids it is what the warp has accessed itself, what it knows by releases and barriers (Knowledge), and
-// the stores that a fence.sc has settled. Loads do not read what is stored later: load buffering's weak
+// Global memory that is as weak as PTX's model allows: a load may read a store that a later one has replaced,
+// and a store may be ordered before one that is already in memory, unless something that the warp knows
+// forbids it. The warp's own accesses, its knowledge from releases and barriers (Knowledge), and the stores
+// that a fence.sc has settled forbid it. Loads do not read what is stored later: load buffering's weak
 // outcome does not appear.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace ptxbuilder::runtime::emulator {
 
 class Warp;
 
-// Memory itself holds the newest value of everything. This keeps older ones of lines of 16 B, the longest
-// access, for the lines that were stored to last: what is forgotten has its newest value alone.
+// Memory itself holds the newest value of everything. This class keeps older values of the most recently
+// stored lines of 16 B, the longest access: a line that is forgotten has only its newest value.
 class WeakMemory {
  public:
-  // Picks one of these stores, the newest last, for a load to read; or whether a store comes first of two or
-  // last.
+  // Picks one of these stores, the newest last, for a load to read; or decides whether a store is ordered
+  // first of two or last.
   using Choice = std::function<size_t(std::span<const uint64_t> stores, bool loads)>;
   WeakMemory(GlobalMemoryOrder& order, Choice choice) : order_(order), choice_(std::move(choice)) {}
   void choose_by(Choice choice) { choice_ = std::move(choice); }
@@ -34,18 +34,18 @@ class WeakMemory {
     const std::byte* bytes;
     PassedOnPointer passed;  // to who acquires the value
   };
-  // It gives what the warp loads from an address, where memory holds `newest`.
+  // Returns what the warp loads from an address at which memory holds `newest`.
   Value load(const Warp& w, Address address, const std::byte* newest);
   // A store writes its bytes to what this returns, which is `newest` or an older value of the line. After the
-  // bytes comes end_store(), and then released(), which says where the store passes on what it releases.
+  // bytes, the caller calls end_store(), and then released() with what the store passes on as a release.
   std::byte* begin_store(const Warp& w, Address address, uint32_t bytes, std::byte* newest);
   void end_store(const Warp& w, Address address, bool is_atomic);
-  // Releases to the value that end_store() has ended.
+  // Attaches a release to the value that end_store() has finished.
   void release(Address address, const Party& who, Scope scope, const Knowledge& k);
-  // An atomic operation changes the newest value, or reads it alone.
+  // An atomic operation changes the newest value, or only reads it.
   void load_newest(const Warp& w, Address address);
   void begin_atomic(Address address, uint32_t bytes, const std::byte* newest);
-  // Something else has stored to [address, address + bytes).
+  // Called after something else has stored to [address, address + bytes).
   void forget(Address address, uint64_t bytes);
   uint64_t stores() const { return stores_; }
 
@@ -56,7 +56,7 @@ class WeakMemory {
     uint32_t time;
   };
   struct Store {
-    uint64_t number = 0;  // among all stores; 0 for what was there before
+    uint64_t number = 0;  // among all stores; 0 for the initial value
     uint16_t mask = 0;    // of the line's bytes
     bool is_atomic = false;
     Reader by = {};
@@ -68,7 +68,7 @@ class WeakMemory {
   };
   struct Line {
     std::deque<Store> stores;  // in the order of coherence
-    size_t least = 0;          // nobody reads those ahead of it any more
+    size_t least = 0;          // no one reads earlier stores any more
     const std::byte* memory = nullptr;
   };
 
