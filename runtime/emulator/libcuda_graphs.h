@@ -27,15 +27,15 @@ struct KeptLaunch {
 
 }  // namespace ptxbuilder::runtime::cu
 
-// The driver's handles are these themselves.
+// The driver's handles point to these objects.
 struct ptxbuilder::runtime::cu::GraphNodeHandle {
   GraphNodeType type;
-  std::function<Status()> operation;  // of what is no launch
+  std::function<Status()> operation;  // of a node that is not a launch
   KeptLaunch launch;
   std::vector<GraphNodeHandle*> behind;  // nodes of the same graph
   const GraphNodeHandle* original = nullptr;
   GraphHandle* graph = nullptr;
-  std::vector<void*> told = {};  // pointers to the parameters, for whoever has asked
+  std::vector<void*> told = {};  // pointers to the parameters, for callers that asked for them
 };
 
 struct ptxbuilder::runtime::cu::GraphHandle {
@@ -45,7 +45,7 @@ struct ptxbuilder::runtime::cu::GraphHandle {
     node.graph = this;
     return *nodes.emplace_back(std::make_unique<GraphNodeHandle>(std::move(node)));
   }
-  // A node that was captured comes after the one before it.
+  // A captured node follows the node before it.
   void capture(GraphNodeHandle node) {
     if (!nodes.empty()) node.behind = {nodes.back().get()};
     add(std::move(node));

@@ -5,13 +5,13 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// This is for all launches: what a CTA that exits must not leave unfinished, tiles that are filled under one
-// swizzle and read under another, and tensor copies that hardly mean what they do.
+// Checks for all launches: unfinished work of a CTA that exits, tiles that are filled with one swizzle and
+// read with another, and tensor copies that are probably mistakes.
 void add_exits(Observers& observers, Cluster& cluster);
 void add_swizzles(Observers& observers, Cluster& cluster);
 void add_tile_copies(Observers& observers, Cluster& cluster);
-// This is for launches that are checked: races and missing fences in shared memory, the rules of mbarriers,
-// and those of registers that wgmma holds on to.
+// Additional checks for launches that are checked: races and missing fences in shared memory, the rules of
+// mbarriers, and those of registers that a wgmma still uses.
 void add_races(Observers& observers, Cluster& cluster);
 void add_global_races(Observers& observers, Cluster& cluster);
 void add_mbarriers(Observers& observers, Cluster& cluster);

@@ -1,5 +1,5 @@
-// The last accesses of a warp's lanes to global memory since all lanes have met: nothing orders these but
-// what they do together (machine/lane_order.h).
+// The last accesses of a warp's lanes to global memory since all lanes have met: only what the lanes do
+// together orders these accesses (machine/lane_order.h).
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Lanes from `lane` on access `each` bytes one after the other; or, where that is 0, `count` of them all of
-// the bytes.
+// Consecutive lanes from `lane` on access `each` bytes one after the other; or, if `each` is 0, `count` lanes
+// access the same bytes.
 struct LoggedAccess {
   Address address = 0;
   uint32_t bytes = 0, each = 0, stamp = 0, pc = 0;
@@ -33,7 +33,7 @@ class LaneLog {
     (*accesses_)[end_++ % most] = access;
     begin_ = std::max(begin_, end_ < most ? 0 : end_ - most);
   }
-  // Calls f for each that overlaps an access that conflicts with it, the last first, until it returns true.
+  // Calls f for each access that overlaps and conflicts with it, the last first, until f returns true.
   template <class F>
   void each_conflict(const LaneOrder& order, const LoggedAccess& now, F f) const {
     for (uint64_t i = end_; i > begin_; --i) {
@@ -47,7 +47,7 @@ class LaneLog {
   }
 
  private:
-  static constexpr uint64_t most = 128;  // older ones are forgotten
+  static constexpr uint64_t most = 128;  // older accesses are forgotten
   std::unique_ptr<std::array<LoggedAccess, most>> accesses_;
   uint64_t begin_ = 0, end_ = 0;
   uint32_t newest_ = 0;

@@ -64,7 +64,7 @@ struct Refused {
   std::string why;
 };
 
-// Control may go to these from an instruction.
+// The targets to which control may go from an instruction.
 struct Jump {
   std::vector<uint32_t> targets;
   bool leaves = false;  // control goes on to the next instruction only if the guard is false
@@ -78,8 +78,8 @@ struct WideRegister {
 
 class Decoder;
 
-// One instruction while it is decoded: a row of the manual, whose words and operands are those that the
-// manual's syntax says; its operands become registers.
+// One instruction during decoding: a row of the manual, with the words and operands that the manual's syntax
+// specifies; its operands become registers.
 class Decode {
  public:
   Decode(Decoder& decoder, const ptx_text::Instruction& text, const isa::Recognised& row, Instruction& out,
@@ -102,13 +102,13 @@ class Decode {
 
   size_t count() const { return text.operands.size(); }
   const ptx_text::Operand& operand(size_t i) const { return text.operands[i]; }
-  // Finds an operand by its name in the row's syntax; null where there is none.
+  // Returns an operand by its name in the row's syntax, or null if it does not exist.
   const ptx_text::Operand* find(std::string_view name) const { return row[name]; }
   const ptx_text::Operand& operator[](std::string_view name) const { return *row[name]; }
 
   bool has(std::string_view word) const { return std::ranges::find(words, word) != words.end(); }
-  std::string_view one_of(std::initializer_list<std::string_view> any) const;  // empty where there is none
-  // Gives the n-th of the words that are types.
+  std::string_view one_of(std::initializer_list<std::string_view> any) const;  // empty if there is none
+  // Returns the n-th word that is a type.
   Type type_or(Type otherwise, size_t n = 0) const;
   Type type(size_t n = 0) const;
 
@@ -121,15 +121,15 @@ class Decode {
   Predicate predicate(const ptx_text::Operand& operand);       // p or !p
   uint8_t register_bytes(
       const ptx_text::Operand& operand) const;  // 0 if it is not a register, and for predicates
-  // A register of the type's own width, or a wider one of up to 8 bytes.
+  // Returns a register of the type's own width, or a wider one of up to 8 bytes.
   WideRegister wide(const ptx_text::Operand& operand, Type type, bool writes);
   int64_t immediate(size_t i);
   uint32_t label(const ptx_text::Operand& operand) const;
-  // [base + displacement]. If a symbol is in it, `of_symbol` gets the symbol's space.
+  // Returns [base + displacement]. If a symbol is in it, `of_symbol` gets the symbol's space.
   AddressOperand address(const ptx_text::Operand& operand, size_t part = 0, Space* of_symbol = nullptr);
-  // The offset of a variable in the running function's frame, or sym+4; nothing for any other operand.
+  // Returns the offset of a variable, or sym+4, in the running function's frame; nothing for other operands.
   std::optional<uint64_t> in_frame(const ptx_text::Operand& operand) const;
-  // The parts of a vector operand, or the operand alone; and each of them as a register.
+  // Return the parts of a vector operand, or the operand alone; and each part as a register.
   using Parts = std::vector<const ptx_text::Operand*>;
   static Parts parts(const ptx_text::Operand& operand);
   std::vector<Register> sources(const Parts& parts, Type type);
@@ -138,18 +138,18 @@ class Decode {
   RegisterList list(const std::vector<Register>& registers);
 
   [[noreturn]] void refuse(const std::string& why) const { throw Refused{why}; }
-  // Throws Error "ptx LINE:COLUMN: ..." for what no GPU of sm_90a takes: then the kernel does not run at all.
+  // Throws Error "ptx LINE:COLUMN: ..." for what no sm_90a GPU accepts: then the kernel does not run at all.
   [[noreturn]] void reject(const std::string& why) const;
   Decoder& decoder;
   const size_t scope;
-  // Says how the values of these sources go into the result: moves them from `reads` to `passed`.
+  // Specifies how the values of these sources go into the result: moves them from `reads` to `passed`.
   void passes(Flow flow, const std::vector<Register>& registers);
-  // Says that a source decides more than the result; without one, that all do.
+  // Specifies that a source decides more than the result; without a source, that all do.
   void needs(Register r);
   void needs_all();
 
   std::vector<Register> reads, writes;
-  std::vector<Register> held;            // those that a wgmma goes on using
+  std::vector<Register> held;            // registers that a wgmma continues to use
   std::vector<Register> needed, passed;  // not among the reads; as in RegisterUse
   Flow flow = Flow::uses;
   Predicate decides;
@@ -166,7 +166,7 @@ using DecodeFunction = void (*)(Decode&);
 // match wins.
 using DecodeTable = std::unordered_map<std::string_view, DecodeFunction>;
 const DecodeTable& decode_table();
-// Decodes add, sub, mul, fma and the like of floating-point types; the mnemonic says which of them it is.
+// Decodes add, sub, mul, fma and similar floating-point instructions, distinguished by the mnemonic.
 void decode_float_arithmetic(Decode& d);
 void add_integer(DecodeTable& table);
 void add_bits(DecodeTable& table);
@@ -191,7 +191,7 @@ void add_tensor_memory(DecodeTable& table);
 void add_video(DecodeTable& table);
 void add_wmma(DecodeTable& table);
 
-// Throws Error "ptx LINE:COLUMN: ..." for what is no module that sm_90a runs.
+// Throws Error "ptx LINE:COLUMN: ..." if it is not a module that runs on sm_90a.
 void validate(const ptx_text::Module& module);
 
 class Decoder {
@@ -296,7 +296,7 @@ class Decoder {
   const ptx_text::Module& module_;
   bool is_blackwell_ = false;  // its instructions are those of sm_100a, in place of sm_90a's
   GlobalMemory& memory_;
-  uint32_t device_;  // whose memory has the module's variables
+  uint32_t device_;  // whose memory holds the module's variables
   Kernel kernel_;
   std::vector<Scope> scopes_;
   std::vector<Placed> placed_;
@@ -308,20 +308,20 @@ class Decoder {
   std::unordered_map<std::string, uint32_t> routine_numbers_;
   std::deque<ptx_text::Instruction>
       rewritten_;  // those that name vector registers, or have words in another order
-  std::unordered_map<std::string, isa::Nearest> nearest_;  // of mnemonics that are no row
+  std::unordered_map<std::string, isa::Nearest> nearest_;  // of mnemonics without a row
   bool has_vectors_ = false;
   std::vector<RegisterWidth> placed_registers_;  // those of the routine that is decoded
-  uint32_t kernel_local_ = 0;                    // bytes of local memory that the entry begins with
+  uint32_t kernel_local_ = 0;                    // bytes of local memory that the entry uses initially
   std::map<std::pair<uint64_t, uint32_t>, Register> constants_;
   uint32_t next_register_ = 0, constant_bytes_ = 0;
   SourceLine source_;
   std::vector<Jump> jumps_;  // of each instruction
   std::vector<Register> matrix_registers_;
   std::map<uint32_t, uint16_t> file_numbers_;
-  std::string debug_strings_;                   // what .debug_str has
+  std::string debug_strings_;                   // the contents of .debug_str
   std::map<std::string, size_t> debug_labels_;  // where a string begins there
-  // These are indices in Kernel::inlined_calls, by file, line and column of a .loc, and by file, line,
-  // caller and function.
+  // Indices in Kernel::inlined_calls, by file, line and column of a .loc, and by file, line, caller and
+  // function.
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, int32_t> calls_of_places_;
   std::map<std::tuple<uint16_t, uint32_t, int32_t, std::string>, size_t> numbers_of_calls_;
 
@@ -331,9 +331,9 @@ class Decoder {
                     const ptx_text::Operand* arguments);
   uint32_t add_call_by_address(Decode& d, const ptx_text::Operand& callee, const ptx_text::Operand* results,
                                const ptx_text::Operand* arguments);
-  // The name of a function without a body that the emulator has; else nothing.
+  // Returns the name of a function without a body that the emulator provides; otherwise nothing.
   std::string provided_by_emulator(const std::string& name) const;
-  // The address of a function that the module has, which then can be called by it.
+  // Returns the address of a function of the module, which can then be called through it.
   std::optional<uint64_t> function_address(const std::string& name);
   uint32_t add_targets(const std::vector<uint32_t>& targets);  // the first one's index in Kernel::targets
   std::vector<uint32_t> branch_targets(const std::string& table, size_t scope) const;
@@ -353,9 +353,9 @@ uint32_t to_number(std::string_view text);  // at most 2^32 - 1; 0 if the text i
 // A stretch of instructions that is entered only at its first and left only at its last.
 struct Block {
   uint32_t from = 0, to = 0;         // program counters
-  std::vector<uint32_t> successors;  // blocks; none where the thread or the function ends
+  std::vector<uint32_t> successors;  // blocks; empty if the thread or the function ends
 };
-// The blocks of code[from, to), in its order; `jumps` are those of all code.
+// Returns the blocks of code[from, to), in order; `jumps` are those of all code.
 std::vector<Block> basic_blocks(const std::vector<Instruction>& code, const std::vector<Jump>& jumps,
                                 uint32_t from, uint32_t to);
 

@@ -23,7 +23,7 @@ struct MatrixDescriptor {
     swizzle = kinds[bits >> 62];
   }
 
-  // The shared address of the 16 bytes that hold row `mn` of a K-major matrix from byte `k` of its 32 on.
+  // Returns the shared address of the 16 bytes at byte `k` of the 32 of row `mn` of a K-major matrix.
   uint32_t k_major(uint32_t mn, uint32_t k) const {
     const uint32_t span = static_cast<uint32_t>(span_bytes(swizzle));
     const uint32_t linear = swizzle == Swizzle::none
@@ -32,8 +32,8 @@ struct MatrixDescriptor {
     return swizzled(linear, swizzle);
   }
 
-  // The shared address of the 16 bytes that hold elements mn to mn + 7 (mn a multiple of 8) of column k of an
-  // MN-major matrix of 16-bit elements. Without swizzle the two offsets change places.
+  // Returns the shared address of the 16 bytes that hold elements mn to mn + 7 (mn a multiple of 8) of column
+  // k of an MN-major matrix of 16-bit elements. Without a swizzle the two offsets are exchanged.
   uint32_t mn_major(uint32_t mn, uint32_t k) const {
     if (swizzle == Swizzle::none) return start + mn / 8 * stride + k / 8 * leading + k % 8 * 16;
     const uint32_t span = static_cast<uint32_t>(span_bytes(swizzle)), elements = span / 2;

@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// The handler of instructions for which the emulator need not do anything: hints, and those that ask for an
+// The handler of instructions for which the emulator does nothing: hints, and instructions that ask for an
 // order which the emulator keeps anyway.
 inline void execute_nothing(Warp&, Lanes) {}
 
@@ -44,8 +44,8 @@ struct WaitGroup {
 };
 inline WaitGroup take_wait_group(Decode& d) { return {d.immediate(0)}; }
 
-// The scope of an access that orders others. Where no word says it, it is the GPU's, and the system's of a
-// volatile access (PTX ISA, ld.volatile).
+// Returns the scope of an access that orders others. If no word specifies it, the scope is the GPU, or the
+// system for a volatile access (PTX ISA, ld.volatile).
 inline Scope take_scope(const Decode& d) {
   return d.has("cta")                                         ? Scope::cta
          : d.has("cluster")                                   ? Scope::cluster
@@ -53,7 +53,7 @@ inline Scope take_scope(const Decode& d) {
                                                               : Scope::gpu;
 }
 
-// Rounds to the nearest, even ones first, where no word says else; .rni and its kin round to whole numbers.
+// Rounds to nearest even unless a word says otherwise; .rni and similar words round to whole numbers.
 inline Rounding rounding_of(const Decode& d) {
   return !d.one_of({"rz", "rzi"}).empty()   ? Rounding::rz
          : !d.one_of({"rm", "rmi"}).empty() ? Rounding::rm
@@ -86,7 +86,7 @@ void with_integer(Decode& d, Type type, F f) {
   }
 }
 
-// Take the operands, which all have the type `type`.
+// These functions take the operands, which all have the type `type`.
 inline Unary unary_operands(Decode& d, Type type) { return {d.destination(0, type), d.source(1, type)}; }
 inline Binary binary_operands(Decode& d, Type type) {
   return {d.destination(0, type), d.source(1, type), d.source(2, type)};

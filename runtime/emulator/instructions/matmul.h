@@ -1,4 +1,4 @@
-// The products of small tiles that the tensor instructions compute, and the fragments they come in.
+// Products of small tiles that the tensor instructions compute, and the fragments that hold the tiles.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// This says how the elements of a tile are read.
+// The way in which the elements of a tile are read.
 struct ElementType {
   Type type = Type::none;
   int bytes = 0;
@@ -19,30 +19,30 @@ struct ElementType {
 };
 ElementType element_type(Type type);
 
-// This is where the metadata of a sparse A is (PTX ISA, "Sparse matrix storage"): four bits for each four
-// columns, two of them stored; of .tf32 for each two, one of them stored, and of .u4 and .s4 for each eight,
-// two pairs of them stored. Of each four lanes some hold it: those that the selector names, if they are not
-// all.
+// The place of the metadata of a sparse A (PTX ISA, "Sparse matrix storage"): four bits for each four
+// columns, two of them stored; for .tf32 for each two columns, one of them stored; and for .u4 and .s4 for
+// each eight columns, two pairs of them stored. Some of each four lanes hold the metadata: the lanes that the
+// selector names, unless all do.
 struct Sparsity {
   int element_bits;
-  int columns;  // of A, twice those that are stored
+  int columns;  // of A, twice the number of stored columns
   int selector;
 
   int groups() const { return columns / (element_bits == 32 ? 2 : element_bits == 4 ? 8 : 4); }
-  // The most that the selector may be.
+  // Returns the largest legal selector.
   int most_selector() const;
-  // The column in A of a stored one of row `row` of 16. `metadata` is a register. Below 0: none that there
-  // is.
+  // Returns the column in A of a stored column of row `row` of 16. `metadata` is a register. The result is
+  // below 0 if the column does not exist.
   int column(int row, int stored, const uint32_t* metadata) const;
-  // This says whether the two columns of each group are in order, as .sp::ordered_metadata promises.
+  // Returns whether the two columns of each group are in order, as .sp::ordered_metadata promises.
   bool is_ordered(const uint32_t* metadata) const;
 
  private:
   uint32_t bits(int row, int group, const uint32_t* metadata) const;
 };
 
-// c[16 x n] += a[16 x k] b[k x n], all row by row. A sum over k is made first and added to c once, each in
-// f32: PTX leaves the order and the intermediate precision open.
+// c[16 x n] += a[16 x k] b[k x n], all row by row. A sum over k is computed first and added to c once, each
+// in f32: PTX does not specify the order and the intermediate precision.
 void multiply(const float* a, const float* b, float* c, int n, int k);
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int n, int k, bool saturate);
 

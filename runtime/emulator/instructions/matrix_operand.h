@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Calls f(mn, k, shared address) for each 16 bytes of a matrix of `rows` along M or N and so many bytes (half
-// as many elements, when it is MN-major) along K.
+// Calls f(mn, k, shared address) for each 16 bytes of a matrix of `rows` along M or N and the given number of
+// bytes (half as many elements, if it is MN-major) along K.
 template <class F>
 void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows, uint32_t bytes_k,
                    F f) {
@@ -20,10 +20,10 @@ void for_each_unit(const MatrixDescriptor& d, bool mn_major, uint32_t first, uin
   }
 }
 
-// Reports a base offset, which the emulator does not take, of the descriptor of `what`.
+// Reports a nonzero base offset in the descriptor of `what`, which the emulator does not support.
 void check_descriptor(Warp& w, const MatrixDescriptor& d, const char* what);
 
-// Records the reads of one operand, and reports those outside of shared memory.
+// Records the reads of one operand, and reports reads outside of shared memory.
 void touch_matrix(Warp& w, const MatrixDescriptor& d, bool mn_major, uint32_t first, uint32_t rows,
                   uint32_t bytes_k, Access deed, const char* what);
 

@@ -7,13 +7,13 @@ namespace ptxbuilder::runtime::emulator {
 
 enum class Reduction : uint8_t { add, min, max, and_, or_, xor_, inc, dec, exch, cas };
 
-// a op b on codes of `type`, right-aligned; cas is not among them.
+// Returns a op b on codes of `type`, right-aligned; cas is not supported here.
 uint64_t reduce(Reduction op, Type type, uint64_t a, uint64_t b);
 
 Reduction take_reduction(Decode& d);
 
-// Refuses what the asynchronous reductions do not take (PTX ISA, cp.reduce.async.bulk, red.async): to global
-// memory, or to shared memory.
+// Rejects what the asynchronous reductions do not support (PTX ISA, cp.reduce.async.bulk, red.async): to
+// global memory, or to shared memory.
 
 // place[k] = place[k] op data[k], for all elements of `bytes`.
 void reduce_into(std::byte* place, const std::byte* data, uint32_t bytes, Reduction op, Type type);

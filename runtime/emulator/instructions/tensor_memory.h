@@ -1,5 +1,5 @@
-// Accesses of tensor memory, which are checked against earlier ones, and what is done there asynchronously to
-// the threads.
+// Accesses of tensor memory, which are checked against earlier ones, and operations there that are
+// asynchronous to the threads.
 #pragma once
 
 #include <functional>
@@ -16,21 +16,21 @@ struct TensorPlace {
   explicit TensorPlace(uint32_t address) : lane(address >> 16), column(address & 0xffff) {}
 };
 
-// Reports columns that no allocation has; `what` is as "this writes".
+// Reports columns that are not allocated; `what` is a phrase such as "this writes".
 TensorMemory& allocated_at(Warp& w, const TensorPlace& at, uint32_t count, const char* what, int lane);
 
-// A product or a copy that a lane issues, as of shared memory and as of tensor memory.
+// A product or a copy that a lane issues, as an access of shared memory and of tensor memory.
 struct IssuedDeed {
   Access of_shared;
   TensorMemory::Deed of_tensor;
 };
 IssuedDeed issue(Warp& w, TensorMemory::Operation operation, int lane);
 
-// Reports an earlier deed on a column that is not ordered ahead of an operation of the warp now.
+// Reports an earlier access of a column that is not ordered before an operation that the warp starts now.
 void require_ordered(Warp& w, const TensorMemory::Deed& earlier, bool wrote, TensorMemory::Operation now,
                      uint32_t column, const char* what, int lane);
 
-// Does this when the CTA's products, copies and commits ahead of it are done.
+// Calls the function when the CTA's earlier products, copies and commits are done.
 void put_behind(Warp& w, std::function<void()> complete);
 
 void decode_tensor_copy(Decode& d);  // tensor_copy.cpp

@@ -1,4 +1,4 @@
-// Lanes of a warp that access memory side by side are reported as one access.
+// Consecutive lanes of a warp that access adjacent memory are reported as one access.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,14 @@
 
 namespace ptxbuilder::runtime::emulator {
 
-// Lanes that access memory together: `count` of them, from the first on, each `each` bytes after the one
-// before; or all the same bytes, where `each` is 0.
+// Lanes that access memory together: `count` lanes, from the first on, each `each` bytes after the previous
+// one; or all the same bytes, if `each` is 0.
 struct Together {
   int first = 0;
   uint32_t count = 0, each = 0;
 };
 
-// The distance between the addresses of neighbours among `count` lanes: 0, `bytes`, or none of these.
+// Returns the distance between the addresses of neighbours among `count` lanes: 0, `bytes`, or nothing.
 template <class T>
 std::optional<uint32_t> distance(const T* base, uint32_t count, uint32_t bytes) {
   const auto step = static_cast<T>(base[1] - base[0]);
