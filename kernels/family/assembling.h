@@ -1,4 +1,4 @@
-// Has what the commands share that assemble.
+// Functions that the commands that assemble have in common.
 #pragma once
 
 #include "kernels/family/command_line.h"
@@ -6,14 +6,14 @@
 
 namespace ptxbuilder::command {
 
-// Adds --waive, which takes the names that check() of notes.h takes.
+// Adds --waive, which accepts the names that check() of notes.h accepts.
 void add_waive(const Arguments& app, std::vector<std::string>& waived);
 
-// Says on standard error why what was assembled could not be kept, once in a program: no error, since all
-// else works, but slower each time.
+// Prints to standard error, once in a program, why the assembled code could not be cached. It is not an
+// error, since everything else works, but slower each time.
 void tell_cache_problem(const Assembled& assembled);
 
-// Warns on standard error of defects of ptxas that what was assembled may meet, each once in a program.
+// Warns on standard error about defects of ptxas that may affect the assembled code, each once in a program.
 void tell_defects(const Assembled& assembled);
 
 }  // namespace ptxbuilder::command

@@ -1,5 +1,5 @@
-// The options of a command line. CLI11 is hidden by this header, since g++ takes ten seconds for each file
-// that includes it.
+// The options of a command line. This header hides CLI11, since g++ takes ten seconds for each file that
+// includes it.
 #pragma once
 
 #include <concepts>
@@ -19,16 +19,16 @@ class Option;
 
 namespace ptxbuilder::command {
 
-// An option with a value, a flag, or a word without a name.
+// An option with a value, a flag, or a positional word.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required() const;
   Option shown_as(const std::string& value) const;  // in the help, such as FILE
-  Option with_default() const;                      // the help names the value that it begins with
+  Option with_default() const;                      // the help shows the initial value
   Option in_group(const std::string& name) const;   // of the help
-  Option by_comma() const;                          // several values in one word
+  Option by_comma() const;                          // several values in one word, separated by commas
   Option among(const std::vector<std::string>& legal) const;
   Option from(std::integral auto least, std::integral auto greatest) const {
     return within(int64_t{least}, int64_t{greatest});
@@ -36,7 +36,7 @@ class Option {
   Option from(double least, double greatest) const { return within(least, greatest); }
   Option excludes(const Option& other) const;
   Option needs(const Option& other) const;
-  // `complaint` of each word says what is wrong with it; "" for nothing.
+  // `complaint` returns what is wrong with a word, or "".
   Option check(std::function<std::string(std::string)> complaint) const;
 
   bool given() const;
@@ -48,8 +48,8 @@ class Option {
   CLI::Option* option_;
 };
 
-// A command line, or one of its commands, takes these. What options set stays where it is until the words are
-// parsed.
+// The arguments of a command line, or of one of its commands. The variables that options set must stay in
+// place until the words are parsed.
 class Arguments {
  public:
   explicit Arguments(CLI::App* app) : app_(app) {}
@@ -59,19 +59,19 @@ class Arguments {
   template <class T>
   Option option(const std::string& names, T& to, const std::string& help) const;
   Option flag(const std::string& names, bool& to, const std::string& help) const;
-  // This is a flag with a number, `given` unless it says another, as --watchdog and --watchdog=50.
+  // Adds a flag with a number, which is `given` unless the word has another: --watchdog and --watchdog=50.
   Option number_flag(const std::string& name, uint32_t& to, uint32_t given, const std::string& help) const;
-  // One of some words, which each mean a number.
+  // Adds an option that takes one of several words; each word means a number.
   Option choice(const std::string& names, int64_t& to, const std::map<std::string, int64_t>& words,
                 const std::string& help) const;
 
   Arguments command(const std::string& name, const std::string& help) const;
   void needs_command() const;
   void footer(const std::string& text) const;  // of the help
-  // This says what is wrong with all of them together; "" for nothing.
+  // `complaint` returns what is wrong with all options together, or "".
   void check(std::function<std::string()> complaint) const;
 
-  // These say what was parsed.
+  // These functions return what was parsed.
   bool chosen() const;
   Arguments chosen_command() const;
   std::string name() const;
@@ -81,15 +81,15 @@ class Arguments {
   CLI::App* app_;
 };
 
-// Writes out what is left of standard output. Throws Error where that, or what was printed before, did not
-// arrive, since nobody else would tell: a program that ends writes the rest as well, and says nothing of a
+// Writes what is left of standard output. Throws Error if that, or anything printed before, could not be
+// written, since nothing else would report it: at exit a program writes the rest too, but does not report a
 // full disk.
 void flush_output();
 
-// The error's text without the line of C++ at its end.
+// Returns the error's text without the line of C++ at its end.
 std::string without_place(const std::exception& e);
 
-// Says what is wrong with the words, and what is legal there.
+// The message says what is wrong with the words, and what is legal there.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -104,10 +104,10 @@ class CommandLine {
   ~CommandLine();
 
   Arguments arguments() const;
-  // --help-all, of every command.
+  // Adds --help-all, which covers every command.
   void helps_with_all() const;
 
-  // `words` without the program's name. Throws UsageError, or HelpAsked with the text of --help.
+  // `words` excludes the program's name. Throws UsageError, or HelpAsked with the text of --help.
   void parse(const std::vector<std::string>& words) const;
 
  private:

@@ -9,22 +9,22 @@
 
 namespace ptxbuilder::command {
 
-// A subcommand that was added to the command line, and what to do when it was chosen; the result is the exit
-// code. `run` may throw Error.
+// A subcommand that was added to the command line, and the function to call if it was chosen, which returns
+// the exit code. `run` may throw Error.
 struct Command {
   Arguments arguments;
   std::function<int()> run;
-  bool takes_kernel = false;  // its first word names one, whose errors name their author's line
+  bool takes_kernel = false;  // its first word names a kernel; errors name a line of its author
 };
 
 // `const CommandRegistration registration(add);` in the command's file. `add` adds one subcommand with its
-// options to the `ptxb` that it is given, or to the command `of`, such as "tune". What options set, `run`
-// holds in a shared_ptr.
+// options to the `ptxb` that it is given, or to the command `of`, such as "tune". The variables that options
+// set belong to `run`, in a shared_ptr.
 struct CommandRegistration {
   explicit CommandRegistration(Command (*add)(const Arguments& to), const char* of = "");
 };
 
-// Adds all that are registered, by file.
+// Adds all registered commands, sorted by file.
 std::vector<Command> add_commands(const Arguments& to, const std::string& of = "");
 
 }  // namespace ptxbuilder::command

@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::command {
 
-// This says in what PTX that was edited differs from its kernel's.
+// The differences in meaning between edited PTX and its kernel's PTX.
 struct EditedDifference {
   std::string text;
   std::string json;  // an object
@@ -27,15 +27,15 @@ struct ExecuteOptions {
   CompilerOptions compiler;
   RunOptions run;
   std::string emit;     // the folder for the files; "" for none
-  std::string profile;  // the file for what the kernel records of itself; "" where it records nothing
-  std::optional<uint32_t> profile_events = {};  // that a warp has room for; none to find it by a first run
+  std::string profile;  // the file for what the kernel records about itself; "" if it records nothing
+  std::optional<uint32_t> profile_events = {};  // for which a warp has room; none: a first run finds it
   bool profile_all = false;                     // regions of instructions too
   uint32_t watchdog = 0;           // milliseconds that a wait of the kernel may take; 0 for any time
   std::optional<uint64_t> jitter;  // the seed of its delays
   bool checks = false;             // the kernel checks and prints
-  std::string ptx_file;            // PTX that runs as well, in the kernel's place; "" for none
-  // This tells how that differs from the kernel, and is needed where it is given. A program that does nothing
-  // but run kernels has none.
+  std::string ptx_file;            // PTX that also runs, in the kernel's place; "" for none
+  // Returns how that PTX differs from the kernel; required if `ptx_file` is given. It is null in a program
+  // that does nothing but run kernels.
   EditedDifference (*compare)(const std::string& kernel, const std::string& ptx, const std::string& edited,
                               const std::string& edited_file) = nullptr;
   std::vector<std::string> waived;  // what ptxas may say of the kernel and of that: see AssembleOptions
@@ -55,14 +55,14 @@ struct Built {
 CompilerOptions compiler_options(const ExecuteOptions& options);
 runtime::EmulatorOptions emulator_options(const ExecuteOptions& options);
 
-// Throws Error from the family's build(), from the kernel's checks and from ptxas.
+// Throws Error from the family's build(), the kernel's checks and ptxas.
 Built build(const Family& family, const Fields& fields, const Compiler& tools, const ExecuteOptions& options,
             bool for_gpu);
-// The same on a device. Where the driver compiles its PTX, what it says is checked as what ptxas says is.
+// The same on a device. If the driver compiles its PTX, its messages are checked like those of ptxas.
 runtime::LoadedKernel load(Built& built, runtime::Device& device);
-// Calls the family's run(). Throws Error where it has none, or verifies nothing that was to be verified.
+// Calls the family's run(). Throws Error if it has none, or does not verify what it was to verify.
 void run_family(const Family& family, const Fields& fields, Run& run, bool verify);
-// Throws Error that says what to do where times are asked of a device that has no clock.
+// Throws Error that says what to do if times are requested from a device without a clock.
 [[noreturn]] void refuse_times();
 
 // Prints a report, or one JSON object, to standard output. With a `ptx_file`, both the kernel and the file

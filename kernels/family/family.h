@@ -11,14 +11,14 @@
 
 namespace ptxbuilder::command {
 
-// The command line can set this value: a size of the problem, or a choice that the kernel offers.
+// A value that the command line can set: a size of the problem, or a choice that the kernel offers.
 struct Field {
   std::string name;
   int64_t value;  // the default
   std::string help;
   int64_t multiple = 1;  // legal values are multiples of it
   int64_t least = 1;
-  std::vector<std::string> words = {};  // where there are some, the value is the place of one, from 0
+  std::vector<std::string> words = {};  // if not empty, the value is the index of a word, from 0
 
   std::string text() const;  // the value, or its word
 };
@@ -28,18 +28,18 @@ class Fields {
  public:
   explicit Fields(std::vector<Field> fields) : fields_(std::move(fields)) {}
 
-  // Throws UsageError (command_line.h) that lists the names when there is no such field, or says which rule
+  // Throws UsageError (command_line.h) that lists the names if the field does not exist, or says which rule
   // of the field the value breaks.
   void set(const std::string& name, int64_t value);
   void set(const std::string& name, const std::string& text);  // a number or one of its words
   int64_t operator[](const std::string& name) const;
   bool has(const std::string& name) const;
-  // The value as an int; for what is small by its nature.
+  // Returns the value as an int, for fields that are small by nature.
   int small(const std::string& name) const { return static_cast<int>((*this)[name]); }
   std::string word(const std::string& name) const;
 
   const std::vector<Field>& all() const { return fields_; }
-  // The fields that somebody has asked for: after a kernel was built, what it depends on.
+  // Returns the fields that were read: after a kernel was built, the fields on which it depends.
   std::vector<Field> used() const;
   std::string text() const;  // "m=4096 n=4096"
 
@@ -51,17 +51,17 @@ class Fields {
 
 class Run;
 
-// Says how to configure the kernel for a size of the problem, in families that can choose.
+// The way to configure the kernel for a size of the problem, in families that can choose.
 struct Choice {
-  // The fields of the size, and with each the launch rule (launch_rule.h) that yields it from arguments.
+  // The fields of the size, each with the launch rule (launch_rule.h) that computes it from arguments.
   std::vector<std::pair<std::string, std::string>> axes = {};
-  std::function<void(Fields&)> choose = nullptr;  // sets the kernel's fields by those of the size
-  // Says what to watch out for in launches of this size, such as rows that need gaps; "" if nothing. It is
-  // called after the kernel's fields have been chosen.
+  std::function<void(Fields&)> choose = nullptr;  // sets the kernel's fields from those of the size
+  // Returns a warning about launches of this size, such as rows that need gaps, or "". It is called after the
+  // kernel's fields have been chosen.
   std::function<std::string(const Fields&)> caution = nullptr;
 };
 
-// The family's model predicts this for a launch, before it runs.
+// The family's model predicts these values for a launch, before it runs.
 struct Forecast {
   double microseconds = 0;
   std::vector<std::pair<std::string, double>> parts =
@@ -75,13 +75,13 @@ struct Family {
   std::string summary;  // one line
   std::vector<Field> fields;
   std::function<Kernel(const Fields&)> build;
-  // Makes the inputs, launches, and says what is right: see run.h.
+  // Makes the inputs, launches, and says which results are right: see run.h.
   std::function<void(const Fields&, Run&)> run;
-  Choice choice = {};                                         // of most families none
-  std::function<Forecast(const Fields&)> forecast = nullptr;  // of most none
+  Choice choice = {};                                         // most families have none
+  std::function<Forecast(const Fields&)> forecast = nullptr;  // most have none
 };
 
-// The family's kernel, with the fields that it depends on as its configuration.
+// Returns the family's kernel, with the fields on which it depends as its configuration.
 Kernel build(const Family& family, const Fields& fields);
 
 // Every family, by name.

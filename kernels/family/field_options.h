@@ -8,13 +8,13 @@
 
 namespace ptxbuilder::command {
 
-// An option for each field; `values` holds what is given, and outlives the parsing.
+// Adds an option for each field; `values` holds what is given, and must outlive the parsing.
 void add_fields(const Arguments& app, const Family& family, std::map<std::string, int64_t>& values);
 
-// The names of those that were given.
+// Returns the names of the fields that were given.
 std::vector<std::string> given_fields(const Arguments& app, const Family& family);
 
-// The family's fields with those that were given.
+// Returns the family's fields with the given values.
 Fields chosen_fields(const Arguments& app, const Family& family,
                      const std::map<std::string, int64_t>& values);
 

@@ -1,5 +1,5 @@
-// This adds commands that take a kernel: `ptxb NAME KERNEL --field value`, and for an executable with one
-// kernel `mine NAME`.
+// Adds commands that take a kernel: `ptxb NAME KERNEL --field value`, and for an executable with one kernel
+// `mine NAME`.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ struct ChosenKernel {
   std::vector<std::string> given;  // the names of the fields that have an option in the command line
 };
 
-// Adds the command, with an option for each field of each kernel, to `commands`, after those that are
-// registered in the place of a kernel, such as "tune" "gemm". `add_options` adds what else one kernel's
-// command takes; `run` returns the exit code, and may throw Error.
+// Adds the command, with an option for each field of each kernel, to `commands`, after the commands that are
+// registered in the place of a kernel, such as "tune" "gemm". `add_options` adds what else the command of one
+// kernel accepts; `run` returns the exit code, and may throw Error.
 void add_kernel_command(std::vector<Command>& commands, const Arguments& top, const std::string& name,
                         const std::string& help,
                         const std::function<void(const Arguments& app, const Family& family)>& add_options,

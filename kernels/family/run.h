@@ -37,7 +37,7 @@ class Tensor {
     }
   }
 
-  // These copy the elements to the device, and back.
+  // These functions copy the elements to the device, and back.
   void to_device() { buffer_->copy_in(host_); }
   void from_device() { buffer_->copy_out(host_); }
   void poison() { buffer_->fill(0xff); }  // a NaN in every floating type
@@ -60,11 +60,11 @@ class Tensor {
   std::vector<uint64_t> shape_;
   size_t count_;
   std::vector<std::byte> host_;
-  std::span<const double> decoded_;  // of a type of 8 or 16 bits the numbers, by their bits
+  std::span<const double> decoded_;  // of a type of 8 or 16 bits, the number for each bit pattern
   std::shared_ptr<runtime::Buffer> buffer_;
 };
 
-// The value that an element should have, and how much a right kernel may miss it by.
+// The value that an element should have, and by how much a correct kernel may miss it.
 struct Expected {
   double value;
   double tolerance;
@@ -74,7 +74,7 @@ struct Expected {
 struct Verdict {
   size_t count = 0, checked = 0, wrong = 0;
   double max_error = 0;   // the largest absolute difference
-  double norm_error = 0;  // |d - reference| / |reference| over the checked elements
+  double norm_error = 0;  // |d - reference| / |reference|, over the checked elements
   std::string first_wrong;
   uint64_t bits = 0;  // a hash of the output's bytes, of all outputs
 };
@@ -92,7 +92,7 @@ struct Timing {
 struct RunOptions {
   bool verify = true, bench = false;
   uint64_t seed = 0;
-  int schedules = 1;                                        // that a check runs, on the emulator
+  int schedules = 1;                                        // the number that a check runs, on the emulator
   std::function<void(uint64_t)> choose_schedule = nullptr;  // by its seed; none on a GPU
   int warm_up = 10, launches = 50;
   std::chrono::milliseconds time_limit = std::chrono::seconds(60);
@@ -106,39 +106,39 @@ class Run {
 
   bool verifies() const { return options_.verify; }
 
-  // Fresh N(0,1) data (integers 16 times that, rounded), the n-th tensor of a run from the n-th stream of the
-  // seed; and an output that is yet to be written. Throws Error where the tensors of the run are more than
-  // the machine's memory.
+  // Return fresh N(0,1) data (integers are 16 times that, rounded), the n-th tensor of a run from the n-th
+  // stream of the seed; and an output that is not yet written. Throw Error if the tensors of the run need
+  // more than the machine's memory.
   Tensor normal(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
   Tensor output(DType dtype, std::vector<uint64_t> shape, Where where = Where::here());
 
-  // It sets what is launched, on the grid of the kernel's rule, for checking and for measuring. `ahead`
-  // queues what each launch needs to find, as counters that are 0; its time is measured, too.
+  // Sets what is launched, on the grid of the kernel's rule, for checking and for measuring. `ahead` queues
+  // what each launch requires, such as counters that are 0; its time is measured, too.
   void launch(std::vector<runtime::Argument> arguments, std::function<void()> ahead = nullptr,
               Where where = Where::here());
 
-  // Reads what the kernel recorded in the last launch. Throws Error where it records nothing or was not
+  // Returns what the kernel recorded in the last launch. Throws Error if it records nothing or was not
   // launched.
   runtime::Profile profile() const;
 
-  // Launches on a poisoned `output` and compares with `expected(i)`, where one call takes about `cost`
-  // operations: all elements where that takes seconds, else a random sample. It is called once for each, and
-  // serves all schedules. `start` runs before each launch that is checked, in place of poisoning. Of several
-  // outputs each has a check, and the verdict is of all.
+  // Launches on a poisoned `output` and compares with `expected(i)`; one call takes about `cost` operations.
+  // Checks all elements if that takes seconds, otherwise a random sample. Each value is computed once and
+  // serves all schedules. `start` runs before each checked launch, in place of poisoning. If there are
+  // several outputs, each has a check, and the verdict covers all of them.
   void check(Tensor& output, double cost, const std::function<Expected(size_t)>& expected,
              const std::function<void()>& start = nullptr);
 
   // The work of one launch, for the rates. Call it last.
   void measure(double flops, double bytes);
 
-  // Times the launch, again and also when the family's run() has returned, whose tensors on the device live
-  // as long as this. Throws Error where it has not called measure().
+  // Times the launch, also after the family's run() has returned: its tensors on the device live as long as
+  // this object. Throws Error if run() has not called measure().
   Timing time(int warm_up, int launches);
 
   int multiprocessors() const { return device_.properties().multiprocessors; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const std::optional<Timing>& timing() const { return timing_; }
-  // The flops and bytes of a launch, which measure() got.
+  // Return the flops and bytes of a launch, as measure() got them.
   const std::optional<std::pair<double, double>>& work() const { return work_; }
 
  private:

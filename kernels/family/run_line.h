@@ -1,4 +1,4 @@
-// The command line that runs a kernel, and its options, which other commands that build kernels have too.
+// The command line that runs a kernel, and its options, which other commands that build kernels share.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::command {
 
-// These are what the words of one command line set.
+// The values that the words of one command line set.
 struct RunWords {
   ExecuteOptions options;
   int64_t assembler = 0;  // an Assembler
@@ -24,14 +24,14 @@ struct RunWords {
 
 void add_compile_options(const Arguments& app, RunWords& words);
 void add_device_options(const Arguments& app, RunWords& words);
-// `--ptx` is among them where words.options.compare is set.
+// Adds `--ptx` too if words.options.compare is set.
 void add_run_options(const Arguments& app, RunWords& words);
-// It names the folder for the kernel's files.
+// Adds the option that names the folder for the kernel's files.
 void add_emit_option(const Arguments& app, RunWords& words);
-// It names the folder for every stage of the kernel.
+// Adds the option that names the folder for every stage of the kernel.
 void add_keep_option(const Arguments& app, RunWords& words);
 void add_nvdisasm_option(const Arguments& app, RunWords& words);
-// Carries what was parsed into `options`, `verify` and `bench` too.
+// Copies what was parsed into `options`, `verify` and `bench` too.
 void settle(RunWords& words);
 
 inline constexpr const char* what_prove_does =
@@ -40,13 +40,13 @@ inline constexpr const char* what_prove_does =
 // Lists the kernels of this program, and returns the exit code.
 int list_kernels(bool json, bool with_fields);
 
-// A program that runs its kernel also does what it is linked with.
+// The functions that a program can also run on its kernel, if it is linked with them.
 struct Beside {
   decltype(ExecuteOptions::compare) compare = nullptr;  // it takes PTX that was edited
   int (*prove)(const Family& family, const Fields& fields, bool json) = nullptr;  // it has --prove
 };
 
-// Runs the one kernel of a program as the words say, and returns the exit code. `footer` ends the help.
+// Runs the one kernel of a program as the words specify, and returns the exit code. `footer` ends the help.
 int run_line(const Family& family, const std::string& footer, const Beside& beside,
              const std::vector<std::string>& words);
 

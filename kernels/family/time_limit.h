@@ -7,11 +7,11 @@
 
 namespace ptxbuilder::command {
 
-// Adds it; `seconds` holds what is given.
+// Adds the option; `seconds` holds the given value.
 void add_time_limit(const Arguments& app, double& seconds);
 
-// The limit in seconds for what waits so long: a part of a millisecond is one, and of more than anybody
-// waits, infinity too, so many are left that adding them to the time overflows nowhere.
+// Returns the limit in milliseconds for waits: a fraction of one counts as one, and a limit longer than
+// anybody waits, also infinity, becomes a number that can be added to the current time without overflow.
 std::chrono::milliseconds time_limit(double seconds);
 
 }  // namespace ptxbuilder::command

@@ -1,4 +1,4 @@
-// Every contender of the benchmark is asked for attention by this problem.
+// The attention problem that every contender of the benchmark is given.
 #pragma once
 
 #include "kernels/measure/axis.h"
@@ -7,8 +7,8 @@
 namespace ptxbuilder::bench {
 
 // O = softmax(Q K^T / sqrt(depth)) V of each head. Tensors are [batch, row, head, column] without gaps; query
-// head h reads key head h / (heads / key_heads). With offset = keys - queries, query i sees the keys from i +
-// offset - left to i + offset + right, both of them too; below 0 is without limit, and causal is right = 0.
+// head h reads key head h / (heads / key_heads). With offset = keys - queries, query i sees keys i + offset -
+// left to i + offset + right, inclusive; below 0 is no limit, and causal is right = 0.
 struct AttentionProblem {
   static constexpr char kKind[] = "attention";
 
@@ -17,8 +17,8 @@ struct AttentionProblem {
   int64_t depth = 128, value_depth = 128;  // columns of Q and K, and of V and O
   bool causal = false;
   int64_t left = -1, right = -1;
-  // Sequences of these many queries, and as many keys, follow each other as [row, head, column]; none where
-  // all are alike. `batches` is their number then, and `queries` and `keys` are the longest.
+  // Sequences with these numbers of queries, and equally many keys, are packed as [row, head, column]; empty
+  // if all have one length. `batches` is then their number, and `queries` and `keys` are the longest.
   std::vector<int64_t> lengths = {};
 
   bool packed() const { return !lengths.empty(); }
@@ -26,7 +26,7 @@ struct AttentionProblem {
   int64_t key_rows() const;
   void pack(std::vector<int64_t> of_sequences);
 
-  // Two for each multiplication of Q by K and of weights by V, of the pairs that the mask leaves.
+  // Counts two for each multiplication of Q by K and of weights by V, of the pairs that the mask leaves.
   double flops() const;
 
   std::vector<Matrix> inputs() const {
@@ -41,7 +41,7 @@ struct AttentionProblem {
   };
   static Set set(const BufferSet& s) { return {s.inputs.at(0), s.inputs.at(1), s.inputs.at(2), s.output}; }
 
-  // The rows of one batch, and the keys that one of its queries sees: from `first` on, up to `end`.
+  // The rows of one batch, and the keys that one of its queries sees: from `first` on, before `end`.
   struct Sequence {
     int64_t first_query, first_key, queries, keys;
   };

@@ -13,7 +13,7 @@
 
 namespace ptxbuilder::bench {
 
-// A contender throws this for what is no fault of the GPU or of the others: it is left out, and they go on.
+// A contender throws this for a failure that concerns neither the GPU nor the others: only it is left out.
 class ContenderError : public Error {
  public:
   using Error::Error;
@@ -23,48 +23,48 @@ class Contender {
  public:
   virtual ~Contender() = default;
 
-  // The name is as in tables and on the command line: "cuBLASLt", "gemm_pingpong".
+  // Returns the name in tables and on the command line: "cuBLASLt", "gemm_pingpong".
   virtual std::string name() const = 0;
 
-  // Why it does not take the problem; "" when it does.
+  // Returns why it does not accept the problem, or "" if it does.
   virtual std::string refuses(const Problem& problem) const = 0;
 
-  // A problem that prepare() will be asked for later: what takes long can begin now.
+  // Announces a problem for prepare() later: long preparations can begin now.
   virtual void announce(const Problem& /*problem*/) {}
 
-  // Makes all that launches take: kernels, plans, choices that have to be timed. The sets hold data and
-  // outlive the launches. Throws Error when it cannot; the contender is then left out of this shape.
+  // Makes everything that launches need: kernels, plans, choices that must be timed. The sets hold data and
+  // outlive the launches. Throws Error if it cannot; the contender is then left out of this shape.
   virtual void prepare(const Problem& problem, std::span<const BufferSet> sets) = 0;
 
   // Queues one launch on the device's stream, without waiting for it. Launches are recorded into graphs, so
   // that what the host does here, such as encoding tensor maps, is not timed.
   virtual void launch(size_t set) = 0;
 
-  // A contender whose launches cannot be recorded here, since another process launches, times that many back
-  // to back by itself, over the sets in turn, and gives the microseconds of one. `meanwhile` runs on the host
-  // while the GPU works. The others give nothing, since Burst records their launches.
+  // A contender whose launches cannot be recorded here, since another process launches them, times them back
+  // to back by itself, over the sets in turn, and returns the microseconds of one. `meanwhile` runs on the
+  // host while the GPU works. Other contenders return nothing, since Burst records their launches.
   virtual std::optional<double> own_burst(size_t launches, const std::function<void()>& meanwhile) {
     (void)launches, (void)meanwhile;
     return std::nullopt;
   }
 
-  // The choice for the problem: "128x256x64, 4 stages, cluster 2x1".
+  // Returns the choice for the problem: "128x256x64, 4 stages, cluster 2x1".
   virtual std::string configuration() const = 0;
 
-  // One of the kernels that lead to the project's matrix product, which take part only where they are named.
+  // True for kernels that lead to the project's matrix product, which take part only if they are named.
   virtual bool is_step() const { return false; }
 
-  // One that takes part without being asked for, unless others are named. What is neither this nor a step has
-  // been asked for by an option of its own, and always takes part.
+  // True for a contender that takes part by default, unless others are named. A contender that is neither
+  // usual nor a step was requested with an option of its own, and always takes part.
   virtual bool is_usual() const { return false; }
 
-  // A peer is not the project's: what it is measured against.
+  // True for a contender of others, against which the project is measured.
   virtual bool is_peer() const { return false; }
 };
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-// It takes the problems of one operation, such as GemmProblem.
+// A contender for the problems of one operation, such as GemmProblem.
 template <class P>
 class ContenderOf : public Contender {
  public:

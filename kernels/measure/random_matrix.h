@@ -1,4 +1,4 @@
-// Matrices of random numbers: made once on the host, spread over buffers of any size on the GPU.
+// Matrices of random numbers: generated once on the host, and spread over buffers of any size on the GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace ptxbuilder::bench {
 
-// Two raised to 22 numbers of one type, with the bits the GPU has and the values they stand for. N(0,1);
-// scaled so that the largest is the type's greatest for e4m3, e5m2 and s8; rounded to ten mantissa bits for
-// tf32.
+// 2^22 numbers of one type, with the bits that the GPU has and the values that they represent. N(0,1); for
+// e4m3, e5m2 and s8 scaled so that the largest is the type's greatest number; for tf32 rounded to ten
+// mantissa bits.
 class RandomBlock {
  public:
   static constexpr size_t kCount = size_t{1} << 22;
@@ -36,7 +36,7 @@ class RandomContents {
  public:
   RandomContents(size_t count, std::mt19937_64& random);
 
-  // Queues the copies; `to` has room for the contents.
+  // Queues the copies; `to` must have room for the contents.
   void write(const Gpu& gpu, const RandomBlock& block, runtime::Address to) const;
   double value(const RandomBlock& block, size_t i) const;
 

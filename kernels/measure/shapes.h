@@ -15,7 +15,7 @@ struct Shape {
   std::string group;
   int64_t m = 0, n = 0, k = 0;
   double weight = 1;
-  bool warm = false;  // as of Case
+  bool warm = false;  // as in Case
 };
 
 // A shape set with the types it is run in.
@@ -25,7 +25,7 @@ struct ShapeSet {
   GemmProblem types;  // m, n and k unset
   std::vector<Shape> shapes;
   bool steps = false;  // the kernels that lead to the matrix product take part
-  // A set without shapes of its own draws so many by a seed.
+  // A set without shapes of its own draws this number with a seed.
   std::function<std::vector<Shape>(uint64_t seed, int count)> draw = nullptr;
 };
 
@@ -35,14 +35,14 @@ struct ShapeSet {
 std::span<const ShapeSet> shape_sets();
 const ShapeSet& shape_set(const std::string& name);  // throws Error that lists the names
 
-// The shapes of the groups, in the set's order; all for none. Throws Error that lists the groups.
+// Returns the groups' shapes, in the set's order; all for no group. Throws Error that lists the groups.
 std::vector<Shape> shapes_of(const ShapeSet& set, std::span<const std::string> groups);
 
-// Throws Error for a group that is not known.
+// Throws Error if a group is not known.
 void check_groups(const std::string& set, const std::vector<std::string>& known,
                   std::span<const std::string> groups);
 
-// It does the same for all that has a `group`, such as Shape and Case. Messages call it `set`.
+// Does the same for anything with a `group`, such as Shape and Case. Messages call it `set`.
 template <class Shapes>
 Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const std::string> groups) {
   std::vector<std::string> known;
@@ -56,7 +56,7 @@ Shapes of_groups(const std::string& set, const Shapes& shapes, std::span<const s
   return chosen;
 }
 
-// The problem of a shape in the types of another, and the same as the benchmark runs it.
+// Return the problem of a shape in the types of another problem, and as a case of the benchmark.
 GemmProblem problem_of(const GemmProblem& types, const Shape& shape);
 Case case_of(const GemmProblem& types, const Shape& shape);
 
