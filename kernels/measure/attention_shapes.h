@@ -20,8 +20,8 @@ struct AttentionSet {
 std::span<const AttentionSet> attention_sets();
 const AttentionSet& attention_set(const std::string& name);  // throws Error that lists the names
 
-// It reads what size_text() says of all but packed sequences, with its words after colons in any order.
-// Throws Error that says how.
+// Parses what size_text() prints, except for packed sequences, with the words after colons in any order.
+// Throws Error that shows the syntax.
 AttentionProblem parse_attention(const std::string& text);
 
 }  // namespace ptxbuilder::bench

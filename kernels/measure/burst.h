@@ -11,14 +11,14 @@ namespace ptxbuilder::bench {
 class Burst {
  public:
   // A burst has at least `launches` launches: `launch(set)` queues one on the device, for the sets 0 to
-  // `sets` - 1 in turn. `microseconds` is about what one takes: a graph holds some 2 ms of them and all sets
-  // alike.
+  // `sets` - 1 in turn. `microseconds` is the approximate time of a launch: a graph holds about 2 ms of
+  // launches, and the same number for every set.
   Burst(const Gpu& gpu, size_t sets, size_t launches, double microseconds,
         const std::function<void(size_t)>& launch);
 
   size_t launches() const { return per_graph_ * graphs_; }
 
-  // Runs it; gives microseconds per launch. `meanwhile` runs on the host while the GPU works.
+  // Runs the burst and returns microseconds per launch. `meanwhile` runs on the host while the GPU works.
   double run(const std::function<void()>& meanwhile = [] {}) const;
 
  private:
@@ -27,7 +27,7 @@ class Burst {
   Graph graph_;
 };
 
-// About what one launch takes, in microseconds, found by a launch that is waited for and a short burst.
+// Returns about how many microseconds a launch takes, from a launch that is waited for and a short burst.
 double estimate(const Gpu& gpu, size_t sets, const std::function<void(size_t)>& launch);
 
 }  // namespace ptxbuilder::bench

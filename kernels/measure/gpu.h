@@ -1,5 +1,5 @@
 // The GPU of a benchmark: a device of the runtime, with the driver's events and copies that only timing
-// takes.
+// needs.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace ptxbuilder::bench {
 
-// The driver with what timing takes beyond the runtime, under its names in the manual.
+// The driver functions that timing needs beyond the runtime, under their names in the manual.
 struct TimingDriver : runtime::cu::Driver {
   using Driver::Driver;
 
@@ -22,7 +22,7 @@ struct TimingDriver : runtime::cu::Driver {
 
 class Gpu {
  public:
-  // Throws Error that says that a GPU is needed, and why there is none.
+  // Throws Error that says that a GPU is needed, and why none is available.
   explicit Gpu(const std::string& library = "libcuda.so.1");
 
   runtime::Device& device() const { return *device_; }
@@ -31,11 +31,11 @@ class Gpu {
   size_t l2_bytes() const { return l2_bytes_; }
   const std::string& pci_bus_id() const { return pci_bus_id_; }
 
-  // Queued, like a launch.
+  // These are queued, like launches.
   void copy(runtime::Address to, runtime::Address from, size_t bytes) const;
 
-  // The time in milliseconds between two events around what `queue` queues. `meanwhile` runs on the host once
-  // all is queued, and is not timed. Throws TimeoutError when the GPU is not done after a minute.
+  // Returns the time in milliseconds between events before and after what `queue` queues. `meanwhile` runs on
+  // the host once all is queued, and is not timed. Throws TimeoutError if the GPU is not done after a minute.
   double milliseconds(
       const std::function<void()>& queue, const std::function<void()>& meanwhile = [] {}) const;
 
@@ -46,8 +46,8 @@ class Gpu {
   std::string pci_bus_id_;
 };
 
-// Launches recorded once and replayed: the host's part of them, and every check and tensor map, stays out of
-// what is timed.
+// Launches that are recorded once and replayed, so that the host's part of them, including every check and
+// tensor map, is not timed.
 class Graph {
  public:
   // `record` launches on the device of `gpu`; nothing runs yet.

@@ -21,7 +21,7 @@ struct MethodOptions {
   double rest_milliseconds = 300;  // of the regime cool, before each burst
   uint64_t seed = 0;               // of data and order
   int checked_elements = 200;      // of each result, against float64
-  bool compares_rows = true;       // each result with the reference's, as far as 64 MiB go
+  bool compares_rows = true;       // each result with the reference's, up to 64 MiB
   double energy_seconds = 0;       // that each contender runs for its energy, after the rounds; 0: not at all
 };
 
@@ -29,18 +29,18 @@ using Clock = std::chrono::steady_clock;
 
 using command::interleave;
 
-// Buffer sets that together are three times the L2 at least, 2 to 256; one for a warm shape.
+// Returns how many buffer sets together are at least three times the L2, 2 to 256; one for a warm shape.
 size_t set_count(const Problem& problem, bool warm, size_t l2_bytes);
 
 class Method {
  public:
-  // `nvml` may be null. All have to outlive it.
+  // `nvml` may be null. Everything passed here must outlive the method.
   Method(const Gpu& gpu, const Nvml* nvml, MethodOptions options)
       : gpu_(gpu), nvml_(nvml), options_(options) {}
 
-  // Times `contenders` on a problem, one result for each regime. `reference` names the one that others are
-  // compared with. After `deadline` the rounds end. What a contender cannot do, or does wrong, is in its
-  // entry; throws Error when the GPU fails, TimeoutError when a kernel hangs.
+  // Times `contenders` on a problem, with one result for each regime. `reference` names the contender with
+  // which the others are compared. After `deadline` the rounds end. An entry says what its contender cannot
+  // do or does wrong; throws Error when the GPU fails, TimeoutError when a kernel hangs.
   std::vector<ShapeResult> measure(const Case& what, std::span<const Regime> regimes,
                                    std::span<const std::unique_ptr<Contender>> contenders,
                                    const std::string& reference, Clock::time_point deadline);

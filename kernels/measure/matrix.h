@@ -1,4 +1,4 @@
-// The matrices that a problem reads and writes, and where they lie on the device.
+// The matrices that a problem reads and writes, and their places on the device.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ptxbuilder::bench {
 
 // Its rows have `columns` elements, and begin `stride` elements apart.
 struct Matrix {
-  const char* name;  // as in messages: "D"
+  const char* name;  // in messages: "D"
   DType type;
   int64_t rows, columns, stride;
 
@@ -19,7 +19,7 @@ struct Matrix {
   int64_t bytes() const { return elements() * size_of(type); }
 };
 
-// A set has one copy of all that a problem reads, in the order of its inputs(), and place for what it writes.
+// A set holds a copy of every input of a problem, in the order of inputs(), and memory for the output.
 struct BufferSet {
   std::vector<runtime::View> inputs;
   runtime::View output;

@@ -1,4 +1,4 @@
-// The GPU's clock, power and temperature by NVML, found at run time; without it the benchmark does without.
+// The GPU's clock, power and temperature from NVML, which is found at run time; NVML is optional.
 #pragma once
 
 #include <chrono>
@@ -10,27 +10,27 @@
 
 namespace ptxbuilder::bench {
 
-// NVML says this at one moment; a value that it does not give is 0.
+// NVML's values at one moment; a value that NVML does not provide is 0.
 struct Telemetry {
   double sm_mhz = 0, watts = 0, celsius = 0;
   uint64_t limits = 0;  // NVML's clocks event reasons
 };
 
-// Their names, as "power cap, thermal slowdown (software)"; "" where nothing holds the clock down.
+// Returns their names: "power cap, thermal slowdown (software)"; "" if nothing holds the clock down.
 std::string limit_names(uint64_t limits);
 
 class Nvml {
  public:
-  // The counters of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why there is none.
+  // The counters of the GPU at a PCI bus, "0000:1B:00.0". Throws Error that says why they do not exist.
   explicit Nvml(const std::string& pci_bus_id, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
   Telemetry sample() const;
-  std::string driver_version() const;  // "580.65.06"; "" where NVML does not say
-  double power_limit_watts() const;    // 0 where NVML does not say
-  double joules() const;               // since the driver was loaded; 0 where NVML does not say
+  std::string driver_version() const;  // "580.65.06"; "" if NVML does not provide it
+  double power_limit_watts() const;    // 0 if NVML does not provide it
+  double joules() const;               // since the driver was loaded; 0 if NVML does not provide it
 
  private:
   struct Library;
@@ -38,8 +38,8 @@ class Nvml {
   struct DeviceHandle* device_ = nullptr;
 };
 
-// Power as the slope of a counter of energy, which moves in steps some tens of milliseconds apart: the time
-// between the first step that was seen and the last.
+// Power as the slope of an energy counter, which moves in steps some tens of milliseconds apart: measured
+// between the first and the last observed step.
 class EnergyMeter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -48,11 +48,11 @@ class EnergyMeter {
   EnergyMeter(std::function<double()> joules, double settled)
       : joules_(std::move(joules)), settled_(settled) {}
 
-  // Watches the counter for so many seconds.
+  // Watches the counter for this number of seconds.
   void watch(double seconds);
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  double watts() const;  // 0 where two steps were not seen
+  double watts() const;  // 0 unless two steps were observed
 
  private:
   struct Step {

@@ -1,4 +1,4 @@
-// One matrix product, as every contender of the benchmark is asked for it.
+// A matrix product, the problem that every contender of the benchmark is given.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct GemmProblem {
   int64_t m = 0, n = 0, k = 0;
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;
-  bool fast_accumulation = true;  // of e4m3 and e5m2; no meaning for other types
+  bool fast_accumulation = true;  // for e4m3 and e5m2; ignored for other types
 
-  // Stored rows, elements of a row, and elements from one row to the next: rows begin at multiples of 16
-  // bytes, as TMA demands.
+  // The number of stored rows, the elements of a row, and the elements from one row to the next: rows begin
+  // at multiples of 16 bytes, as TMA requires.
   int64_t a_rows() const { return a_k_major ? m : k; }
   int64_t a_columns() const { return a_k_major ? k : m; }
   int64_t b_rows() const { return b_k_major ? n : k; }
@@ -29,7 +29,7 @@ struct GemmProblem {
   int64_t lda() const { return padded(a_columns(), a); }
   int64_t ldb() const { return padded(b_columns(), b); }
   int64_t ldd() const { return padded(n, d); }
-  // Columns of D, from the first on, in whole units of 16 bytes: TMA stores no others.
+  // Returns the columns of D, from the first on, in whole units of 16 bytes: TMA stores only these.
   int64_t d_columns_by_tma() const { return n * size_of(d) / 16 * 16 / size_of(d); }
 
   std::vector<Matrix> inputs() const {
@@ -37,7 +37,7 @@ struct GemmProblem {
   }
   Matrix output() const { return {"D", d, m, n, ldd()}; }
 
-  // The matrices by their names, each with the strides that are said here.
+  // The matrices by their names, each with the strides that are given above.
   struct Set {
     runtime::View a, b, d;
   };
@@ -47,11 +47,11 @@ struct GemmProblem {
     return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 
-  // The letters cuBLAS is called with for row-major data: TN is both k-major; NN is A[m,k] times B[k,n], as
-  // torch.matmul(A, B) of contiguous tensors; the second letter T means A stored as [k,m].
+  // The letters with which cuBLAS is called for row-major data: TN is both k-major; NN is A[m,k] times
+  // B[k,n], like torch.matmul(A, B) of contiguous tensors; the second letter T means A stored as [k,m].
   std::string layout() const;
   void set_layout(const std::string& letters);  // throws Error that lists the four
-  void accumulate_slowly();                     // throws Error for a type that has no fast way
+  void accumulate_slowly();                     // throws Error for a type without fast accumulation
 
   bool operator==(const GemmProblem&) const = default;
 
@@ -62,7 +62,7 @@ struct GemmProblem {
   }
 };
 
-// The type of D unless another one is asked for: that of A and B, f32 of tf32, s32 of s8, bf16 of e4m3 and
+// Returns the default type of D: that of A and B, but f32 for tf32, s32 for s8, and bf16 for e4m3 and
 // e5m2.
 DType usual_output(DType input);
 

@@ -1,4 +1,4 @@
-// This writes a problem as words of JSON.
+// Writes a problem as JSON.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::bench {
 
-// Each gives an object: of its sizes, of how it is stored and computed, and of both.
+// Each returns an object: the sizes of the problem, how it is stored and computed, and both.
 std::string size_json(const Problem& problem);
 std::string type_json(const Problem& problem);
 std::string problem_json(const Problem& problem);

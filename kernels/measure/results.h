@@ -12,8 +12,8 @@
 
 namespace ptxbuilder::bench {
 
-// sustained: bursts follow each other, as hot as the card gets. cool: before each burst the card rests and,
-// unless the shape is a warm one, its L2 is overwritten.
+// sustained: bursts follow each other, and the card gets as hot as it can. cool: before each burst the card
+// rests and, unless the shape is a warm one, its L2 is overwritten.
 enum class Regime : uint8_t { sustained, cool };
 std::string_view name(Regime regime);
 
@@ -25,11 +25,11 @@ struct Sample {
 struct Entry {
   std::string contender, configuration;
   bool ours = false;
-  bool step = false;            // one of ours that leads to the matrix product
+  bool step = false;            // one of our kernels that lead to the matrix product
   std::string left_out;         // why it was not timed; "" when it was
   std::string wrong;            // what is wrong with its result; "" when nothing is
   std::vector<Sample> samples;  // by round
-  double joules = 0;            // of one product; 0 where it was not measured
+  double joules = 0;            // of one product; 0 if not measured
 
   bool counts() const { return left_out.empty() && wrong.empty() && !samples.empty(); }
 };
@@ -41,24 +41,24 @@ struct ShapeResult : Case {
   std::vector<Entry> entries;     // the reference, if there is one, last
 };
 
-// The rounds in which the clocks of all contenders were within 2 %; all rounds when fewer than half are, as
-// where a contender draws more power than another, or where no clock is known.
+// Returns the rounds in which the clocks of all contenders were within 2 %; all rounds if fewer than half
+// are, for example if a contender draws more power than another, or if no clock is known.
 std::vector<size_t> counted_rounds(const ShapeResult& result);
-// Times of those rounds.
+// Returns the times of those rounds.
 std::vector<double> counted_times(const ShapeResult& result, const Entry& entry);
 
-// The entry of that contender if its times count; null otherwise.
+// Returns the entry of that contender if its times count; otherwise null.
 const Entry* counting_entry(const ShapeResult& result, const std::string& contender);
 
 struct EntrySummary {
   double microseconds, low_quartile, high_quartile;
   double tflops;
-  double flops_per_clock;  // and SM; 0 where the clock is not known
+  double flops_per_clock;  // and SM; 0 if the clock is not known
   double sm_mhz, watts, celsius;
   uint64_t limits;             // in any burst
   std::optional<Ratio> ratio;  // to the reference: above 1 it is faster; none for itself, or without one
 };
-// The numbers of an entry that counts. `multiprocessors` may be 0.
+// Returns the numbers of an entry that counts. `multiprocessors` may be 0.
 EntrySummary summary(const ShapeResult& result, const Entry& entry, const std::string& reference,
                      int multiprocessors);
 
@@ -80,26 +80,26 @@ struct RunResult {
   std::map<std::string, std::string> environment;  // "device", "driver", "cublaslt", "date", ...
   std::vector<std::string> method;                 // sentences
   std::string title = "Matrix products";           // of the report
-  // This is a contender's name, or kFastestPeer, or "" when there is none.
+  // A contender's name, or kFastestPeer, or "" if there is no reference.
   std::string reference;
   int multiprocessors = 0;
   std::vector<ShapeResult> results;
-  std::vector<std::string> not_run;  // shapes that the time did not reach
+  std::vector<std::string> not_run;  // shapes that the time limit left out
 };
 
-// This as the reference means that each shape has its own, the peer that is the fastest there.
+// As the reference, this name means that each shape has its own: the fastest peer on that shape.
 inline constexpr char kFastestPeer[] = "the fastest peer";
-// The contender that ratios of a shape are to; "" when there is none.
+// Returns the contender to which ratios of a shape refer, or "" if there is none.
 std::string reference_of(const RunResult& run, const ShapeResult& result);
 
 // Why the reference was timed for no shape, as it says of the first; "" where it was for one, or without one.
 std::string absence_of_reference(const RunResult& run);
 
-// All but the reference have a score; where that is the fastest peer, ours alone do.
+// Scores every contender but the reference; if the reference is the fastest peer, only ours.
 std::vector<Score> scores(const RunResult& run);
 
-// Scores our contenders alone, against the fastest peer of each shape instead of the reference. Empty unless
-// two peers count anywhere, and where the fastest peer is the reference.
+// Scores only our contenders, against the fastest peer of each shape instead of the reference. Returns
+// nothing unless two peers count anywhere, and if the reference is the fastest peer.
 std::vector<Score> best_peer_scores(const RunResult& run);
 
 }  // namespace ptxbuilder::bench

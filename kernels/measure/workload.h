@@ -1,5 +1,5 @@
-// A problem of any operation that the benchmark knows. An operation is a class of problems with flops(),
-// inputs(), output(), a Set with set(), size_text(), type_text(), axis_of() and expected_elements().
+// A problem of any operation in the benchmark. An operation is a class of problems with flops(), inputs(),
+// output(), a Set with set(), size_text(), type_text(), axis_of() and expected_elements().
 #pragma once
 
 #include <string>
@@ -21,12 +21,12 @@ std::vector<Matrix> inputs(const Problem& problem);
 Matrix output(const Problem& problem);
 int64_t bytes(const Problem& problem);  // of a set of buffers
 
-// A problem as a run of the benchmark has it.
+// A problem with its weight and regime in a run of the benchmark.
 struct Case {
   std::string group;
   Problem problem;
-  double weight = 1;  // by which the score counts it
-  bool warm = false;  // always the same buffers, so that what fits stays in L2; else they rotate
+  double weight = 1;  // with which the score counts it
+  bool warm = false;  // always uses the same buffers, so that what fits stays in L2; otherwise they rotate
 };
 
 }  // namespace ptxbuilder::bench
