@@ -5,8 +5,8 @@
 
 namespace ptxbuilder::bench {
 
-// It reads the words of a command line, without the program's name. Throws UsageError and HelpAsked, as
-// CommandLine does.
+// Parses the words of a command line, without the program's name. Throws UsageError and HelpAsked, like
+// CommandLine.
 Options parse_attention_options(const std::vector<std::string>& words);
 
 }  // namespace ptxbuilder::bench

@@ -13,8 +13,8 @@ struct GemmOptions : Options {
   std::string tuned, times;  // files to write
 };
 
-// It reads the words of a command line, without the program's name. Throws UsageError and HelpAsked, as
-// CommandLine does.
+// Parses the words of a command line, without the program's name. Throws UsageError and HelpAsked, like
+// CommandLine.
 GemmOptions parse_gemm_options(const std::vector<std::string>& words);
 
 }  // namespace ptxbuilder::bench

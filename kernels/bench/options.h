@@ -1,4 +1,4 @@
-// These are the options that every benchmark has on its command line.
+// The options that every benchmark has on its command line.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct Options {
   std::vector<Regime> regimes = {Regime::sustained};
   MethodOptions method;
   double time_limit_seconds = 0;        // of the whole run; 0 for none
-  std::vector<std::string> contenders;  // by name; "all"; none for all but the steps
+  std::vector<std::string> contenders;  // by name; "all"; empty for all but the steps
   bool list = false;                    // print the shapes, and end
   std::vector<PeerCommand> peers;       // processes
   double peer_limit_seconds = 300;      // of one answer of a peer
@@ -30,7 +30,7 @@ struct Options {
 using command::HelpAsked;
 using command::UsageError;
 
-// These words set the options once all of them are read.
+// The values of the command line's words, from which the options are set once all words are parsed.
 struct CommonWords {
   std::string device = "cuda";
   std::vector<std::string> regimes, peers;
@@ -40,20 +40,20 @@ struct CommonWords {
   std::optional<uint64_t> seed;
 };
 
-// Each adds some of them, in the order of the help.
+// Each function adds some of the options, in the order of the help.
 void add_method_options(const command::Arguments& app, CommonWords& words, Options& options);
 void add_peer_options(const command::Arguments& app, CommonWords& words, Options& options);
 void add_compiler_options(const command::Arguments& app, CommonWords& words, Options& options);
 void add_report_options(const command::Arguments& app, Options& options);
 void add_chart_option(const command::Arguments& app, Options& options);
 
-// Throws Error for the emulator, and UsageError for what is no device.
+// Throws Error for the emulator, and UsageError if it is not a device.
 void check_device(const CommonWords& words);
 
-// It sets all but the cases, which may ask for the seed. Throws UsageError.
+// Sets everything but the cases, which may depend on the seed. Throws UsageError.
 void settle(const CommonWords& words, Options& options);
 
-// Throws UsageError where `read` throws Error.
+// Calls `read`, and turns its Error into a UsageError.
 void read_words(const std::function<void()>& read);
 
 }  // namespace ptxbuilder::bench

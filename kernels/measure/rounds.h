@@ -10,8 +10,8 @@
 
 namespace ptxbuilder::command {
 
-// In each round `measure` is called once for each of `contenders`, in an order that the seed draws. Gives its
-// samples by contender and round. Ends early, after a whole round and not before five, once `stop` says so.
+// In each round `measure` is called once for each of `contenders`, in an order that the seed draws. Returns
+// samples by contender and round. Ends early, after a whole round and at least five, once `stop` is true.
 template <class Measure, class Stop>
 auto interleave(size_t contenders, int rounds, uint64_t seed, const Measure& measure, const Stop& stop) {
   constexpr int kLeastRounds = 5;

@@ -1,4 +1,4 @@
-// This says what a problem of the benchmark asks of the project's attention.
+// Maps a problem of the benchmark to a call of the project's attention.
 #pragma once
 
 #include "kernels/attention/attention.h"
@@ -6,11 +6,11 @@
 
 namespace ptxbuilder::bench {
 
-// The call on a set of buffers; `offsets` are those of packed sequences.
+// Returns the call on a set of buffers; `offsets` are those of packed sequences.
 kernels::AttentionArguments arguments(const AttentionProblem& problem, const AttentionProblem::Set& set,
                                       runtime::View offsets);
 
-// The call makes this of a problem. Throws Error that names the rule and the value.
+// Returns what the call makes of a problem. Throws Error that names the rule and the value.
 struct PlacedProblem {
   kernels::AttentionOperation operation;
   kernels::AttentionSize size;

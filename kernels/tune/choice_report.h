@@ -15,18 +15,18 @@ struct ChoiceReport {
   GemmProblem problem;
   int multiprocessors = 0;
   kernels::Choice choice;
-  std::string file;  // of the user's that the choice is from; "" where it is the table's or the model's
-  std::vector<kernels::Candidate> tiles;  // the one that is chosen, then the model's others in their order
+  std::string file;  // the user's file with the choice; "" if the table or the model chose
+  std::vector<kernels::Candidate> tiles;       // the chosen tile, then the model's others in their order
   std::map<std::string, double> microseconds;  // measured, by the tile's name
 };
 
-// The choice, with the first `top` of the model's shortlist. `tuned` is what the user's file says, if it has
-// the product.
+// Returns the choice, with the first `top` tiles of the model's shortlist. `tuned` is what the user's file
+// contains for the product, if anything.
 ChoiceReport explain_choice(const GemmProblem& problem, int multiprocessors, size_t top,
                             const std::optional<kernels::GemmTile>& tuned = std::nullopt,
                             const std::string& file = "");
 
-// For people, and for programs.
+// Text for people, and JSON for programs.
 std::string choice_text(const ChoiceReport& report);
 std::string choice_json(const ChoiceReport& report);
 

@@ -1,4 +1,4 @@
-// Kernels of the contenders of our own: each is compiled once, ahead of its turn, on all of the host's
+// Kernels of our own contenders: each is compiled once, before it is needed, on all of the host's
 // threads.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace ptxbuilder::bench {
 
-// Kernels that wait to be compiled, and those that are. Unlike Compiler::compile_all() it goes on while
-// others of them are measured, and one that cannot be compiled is no failure of the others.
+// Kernels that wait to be compiled, and compiled ones. Unlike Compiler::compile_all() it continues while
+// other kernels are measured, and if one cannot be compiled, the others do not fail.
 class CompileAhead {
  public:
   CompileAhead(const Gpu& gpu, const OurOptions& options);
@@ -28,10 +28,10 @@ class CompileAhead {
     std::string failure_;
     bool done_ = false;  // compiled, or failed
   };
-  // Begins to compile what `make` makes on another thread, after what was asked for before. A lack of
-  // registers is no failure, as the calls of operations have it: times tell what it costs.
+  // Begins to compile the kernel that `make` builds on another thread, after earlier requests. A lack of
+  // registers is not a failure, as in the calls of operations: times show what it costs.
   Job& begin(std::function<Kernel()> make);
-  // Waits for it, and loads it. Throws Error as the compiler and the device do.
+  // Waits for the job, and loads its kernel. Throws Error like the compiler and the device.
   std::unique_ptr<runtime::LoadedKernel> load(Job& job);
 
  private:
@@ -57,16 +57,16 @@ class OurKernels {
 
   const LoadOptions& compiler() const { return compiler_; }
 
-  // Begins to compile it.
+  // Begins to compile the tile's kernel.
   void want(const Operation& operation, const Tile& tile) { known(operation, tile); }
-  // The kernel, loaded; waits for it. Throws Error as the compiler and the device do.
+  // Waits for the kernel and returns it, loaded. Throws Error like the compiler and the device.
   std::shared_ptr<runtime::LoadedKernel> get(const Operation& operation, const Tile& tile) {
     Known& k = known(operation, tile);
     const std::lock_guard lock(mutex_);
     if (!k.loaded) k.loaded = ahead_.load(*k.job);
     return k.loaded;
   }
-  // It gives the caller a kernel of its own.
+  // Returns a kernel that only the caller uses.
   std::unique_ptr<runtime::LoadedKernel> load(const Operation& operation, const Tile& tile) {
     return ahead_.load(*known(operation, tile).job);
   }

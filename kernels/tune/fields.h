@@ -1,4 +1,4 @@
-// Measuring a kernel over values of its fields: every combination is built, verified, and timed in turn with
+// Measures a kernel over values of its fields: every combination is built, verified, and timed in turn with
 // the others.
 #pragma once
 
@@ -13,27 +13,27 @@ namespace ptxbuilder::command {
 struct TuneOptions {
   std::vector<std::string> fields;  // "bm=64,128": the values that are tried
   int rounds = 10;                  // each of which times all combinations once
-  std::string program;              // by which the best is run: "mine", "ptxb run saxpy"
+  std::string program;              // which runs the best: "mine", "ptxb run saxpy"
 };
 
-// One combination, and what came of it.
+// One combination, and its results.
 struct Trial {
   Fields fields;
-  std::string values = {};  // of the fields that are tried: "bm=64 stages=2"
+  std::string values = {};  // of the fields that vary: "bm=64 stages=2"
   bool is_default = false;  // whether these are their defaults
   std::unique_ptr<Built> built = {};
   std::unique_ptr<runtime::LoadedKernel> loaded = {};
   std::unique_ptr<Run> run = {};
-  std::vector<Timing> rounds = {};  // its times in each
+  std::vector<Timing> rounds = {};  // its times in each round
   std::string problem = {};         // why it was not timed; "" for nothing
-  bool wrong = false;               // the problem is its result
+  bool wrong = false;               // the problem is a wrong result
 
-  double median() const;  // of the rounds' medians, in microseconds
+  double median() const;  // the median of the rounds' medians, in microseconds
 };
 
-// Every combination of the values, with the last field changing fastest and all other fields as in `fields`.
-// Throws UsageError for words that are not values of a field, for a field that is named twice, and for one
-// that is `given` by an option of its own.
+// Returns every combination of the values, with the last field changing fastest and all other fields as in
+// `fields`. Throws UsageError for words that are not values of a field, for a field that is named twice, and
+// for a field that is `given` as an option of its own.
 std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& tried,
                           const std::vector<std::string>& given);
 
@@ -43,8 +43,8 @@ std::vector<Trial> trials(const Fields& fields, const std::vector<std::string>& 
 void measure(const Family& family, std::vector<Trial>& all, runtime::Device& device,
              const ExecuteOptions& options, int rounds, bool has_clock);
 
-// Prints a table and what is best, or one JSON object. Throws Error where nothing could be timed, and on the
-// emulator when all else is done.
+// Prints a table and the best combination, or one JSON object. Throws Error if nothing could be timed, and on
+// the emulator when all else is done.
 Outcome tune(const Family& family, const Fields& fields, const std::vector<std::string>& given,
              const ExecuteOptions& options, const TuneOptions& tuned);
 

@@ -1,4 +1,4 @@
-// Fitting the model of a product's time to measured times of tiles.
+// Fits the model of a product's time to measured times of tiles.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::bench {
 
-// This says how a model does on products. Those of its terms are means over products, in which tiles count
-// the less the slower they are.
+// The accuracy of a model on products. The terms are means over products, in which slower tiles have less
+// weight.
 struct Fit {
   double error = 0;  // root of the mean square of ln(predicted / measured)
   double behind =
@@ -19,18 +19,18 @@ struct Fit {
 };
 Fit fit_of(std::span<const TimedProduct> products, const kernels::ModelConstants& constants);
 
-// The constants that do best on the products, found from `start` on: what counts is the error, and what the
-// tile loses that a choice between predictions a percent apart would take. Throws Error for a product that
-// judges choices (drawn_shapes.h).
+// Returns the constants that do best on the products, searched from `start` on: both the error counts, and
+// the loss of the tile that a choice between predictions a percent apart would take. Throws Error for a
+// product that judges choices (drawn_shapes.h).
 kernels::ModelConstants fitted(std::span<const TimedProduct> products, const kernels::ModelConstants& start);
 
-// The error of the products in `parts` parts, each by constants that were fitted to the others.
+// Returns the error of the products in `parts` parts, each with constants that were fitted to the others.
 Fit cross_validated(std::span<const TimedProduct> products, const kernels::ModelConstants& start, int parts);
 
-// This prints what a fit changed, for people: a line for each constant.
+// Returns what a fit changed, for people: a line for each constant.
 std::string constants_text(const kernels::ModelConstants& before, const kernels::ModelConstants& after);
 
-// The lines of kernels/gemm/model.def with these values in place of theirs.
+// Returns the lines of kernels/gemm/model.def with these values in place of the old ones.
 std::string model_text(const std::string& model, const kernels::ModelConstants& constants);
 
 }  // namespace ptxbuilder::bench

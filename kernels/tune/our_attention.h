@@ -1,4 +1,4 @@
-// The project's attention as contenders of the benchmark: the tile that it chooses, and others.
+// The project's attention as contenders of the benchmark: the tile that it chooses, and other tiles.
 #pragma once
 
 #include "kernels/tune/attention_operation.h"
@@ -13,7 +13,7 @@ std::shared_ptr<AttentionKernels> attention_kernels(const Gpu& gpu, const OurOpt
 Contenders attention_tiles(const Gpu& gpu, const std::shared_ptr<AttentionKernels>& kernels,
                            const std::vector<kernels::AttentionTile>& tiles);
 
-// The chosen tile, which represents the project; those that are named; and the first `candidates` of the
+// The chosen tile, which represents the project; the named tiles; and the first `candidates` of the
 // model.
 Contenders our_attention(const Gpu& gpu, const OurOptions& options);
 

@@ -1,4 +1,4 @@
-// A kernel of the project on the benchmark's GPU: compiled by ptxas where there is one, else by the driver.
+// A kernel of the project on the benchmark's GPU: compiled with ptxas if available, otherwise by the driver.
 #pragma once
 
 #include "kernels/measure/contender.h"
@@ -11,7 +11,7 @@ namespace ptxbuilder::bench {
 
 LoadOptions load_options(const OurOptions& options);
 
-// Throws Error from the builder's checks, ptxas and the driver. Its launches go to the device's stream.
+// Throws Error from the builder's checks, ptxas and the driver. Launches go to the device's stream.
 std::unique_ptr<runtime::LoadedKernel> load(const Gpu& gpu, Kernel kernel, const OurOptions& options);
 
 // "128x256x64_4, predicted 190.1 us": the tile is what precedes the comma.
@@ -21,7 +21,7 @@ std::string tile_configuration(const std::string& tile, double predicted_microse
 runtime::Argument tensor_a(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_b(const GemmProblem& problem, const GemmProblem::Set& set);
 runtime::Argument tensor_d(const GemmProblem& problem, const GemmProblem::Set& set);
-// D has as much as TMA stores and no more, as Matmul gives it to its kernels; where it stores nothing, all.
+// D has exactly what TMA stores, as Matmul passes it to its kernels; all columns if TMA stores nothing.
 runtime::Argument tensor_d_by_tma(const GemmProblem& problem, const GemmProblem::Set& set);
 
 }  // namespace ptxbuilder::bench

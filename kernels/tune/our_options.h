@@ -8,14 +8,14 @@
 namespace ptxbuilder::bench {
 
 struct OurOptions {
-  std::string ptxas;              // a file; else it is searched
-  bool driver_assembles = false;  // though there is a ptxas
+  std::string ptxas;              // a file; "" to search for it
+  bool driver_assembles = false;  // even if ptxas is available
   bool cache = true;
   std::vector<std::string> tiles;  // to compare with the one that is chosen: see kernels/gemm/config.h
-  int candidates = 0;              // of the model's, the first so many too
+  int candidates = 0;              // the number of the model's first candidates that are added
   int diverse = 0;                 // and so many of those that it holds for up to half slower than its first
-  bool tuned = false;              // and Matmul, which measures its tiles when a shape comes first
-  uint64_t seed = 0;               // by which those are drawn
+  bool tuned = false;              // also Matmul, which measures its tiles when a shape first occurs
+  uint64_t seed = 0;               // with which those are drawn
 };
 
 }  // namespace ptxbuilder::bench

@@ -13,12 +13,12 @@ struct ProductWords {
   std::string dtype = "bf16", d_type, layout = "TN";
   bool slow_accumulation = false;
 
-  // Throws UsageError for --slow-accumulation of a type that has no fast way.
+  // Throws UsageError for --slow-accumulation of a type without fast accumulation.
   GemmProblem problem() const;
 };
 
-// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, which write into `words`; the last of
-// them is returned.
+// Adds M, N, K, --dtype, --d-type, --layout and --slow-accumulation, which write into `words`; returns the
+// last of these options.
 command::Option add_product(const command::Arguments& app, ProductWords& words);
 
 }  // namespace ptxbuilder::bench

@@ -5,7 +5,7 @@
 
 namespace ptxbuilder::bench {
 
-// `Form` says what differs between operations:
+// `Form` defines what differs between operations:
 //   Problem, Operation, Size, Tile
 //   Call: it launches a tile, as Call(gpu, kernels, problem, operation, tile, sets) and launch(set)
 //   place(problem): the operation and the size that the project's call makes of it
@@ -17,7 +17,7 @@ class TileContender final : public ContenderOf<typename Form::Problem> {
   using P = typename Form::Problem;
   using Operation = typename Form::Operation;
   using Kernels = OurKernels<Operation, typename Form::Tile>;
-  // The tile for a problem on a number of SMs; throws Error where there is none.
+  // Returns the tile for a problem on a number of SMs; throws Error if there is none.
   using Choice = std::function<typename Form::Tile(const Operation&, const typename Form::Size&, int)>;
 
   TileContender(const Gpu& gpu, std::shared_ptr<Kernels> kernels, std::string name, Choice choice, bool usual)
@@ -43,7 +43,7 @@ class TileContender final : public ContenderOf<typename Form::Problem> {
     try {
       const Plan plan = planned(p);
       kernels_->want(plan.operation, plan.tile);
-    } catch (const Error&) {  // which refuses() says
+    } catch (const Error&) {  // which refuses() reports
     }
   }
 

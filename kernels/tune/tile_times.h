@@ -1,4 +1,4 @@
-// Measured times of tiles for many products, as text: what the model of a product's time is fitted to.
+// Measured times of tiles for many products, as text, to which the model of a product's time is fitted.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct TimedProduct {
 };
 
 // A line for each product, "bf16 bf16 TN 16384 2048 5632 MHz=1605 cuBLASLt=70.31 128x256x64_4_2x1=71.22 ...":
-// the type of A and B, of D, the layout, m, n, k, and medians in microseconds. Lines that begin with # say
-// what they like.
+// the type of A and B, of D, the layout, m, n, k, and medians in microseconds. Lines that begin with # are
+// comments.
 std::string tile_times(const RunResult& run);
 
 // Throws Error that names the line.

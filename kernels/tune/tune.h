@@ -1,4 +1,4 @@
-// Tuning one problem: tiles of ours measured against each other, by the benchmark's method.
+// Tunes one problem: our tiles are measured against each other, with the benchmark's method.
 #pragma once
 
 #include "kernels/measure/interleave.h"
@@ -6,11 +6,11 @@
 
 namespace ptxbuilder::bench {
 
-// The tiles of a product are the one that is chosen now, first, those that `ours` names, and the model's
-// `top` candidates.
+// Returns the tiles of a product: first the one that is chosen now, then those that `ours` names, and the
+// model's `top` candidates.
 Contenders product_tiles(const Gpu& gpu, int top, OurOptions ours);
 
-// Sustained times of contenders of ours, each checked. Throws Error as Method::measure does.
+// Returns sustained times of our contenders, each checked. Throws Error like Method::measure.
 ShapeResult tune(Method& method, const Problem& problem, const Contenders& contenders);
 
 }  // namespace ptxbuilder::bench

@@ -1,4 +1,4 @@
-// This reports what tuning found: each tile's prediction with its measured time.
+// The report of tuning: each tile's prediction with its measured time.
 #pragma once
 
 #include <optional>
@@ -12,25 +12,25 @@
 namespace ptxbuilder::bench {
 
 struct TunedTile {
-  std::string tile;                          // as its text(); the contender's name where it had none
-  double predicted = 0;                      // microseconds; 0 where there was no tile
-  std::optional<kernels::Prediction> terms;  // of the prediction; none of attention's
-  bool chosen = false;                       // by the table or the model, as they are now
-  double microseconds = 0;                   // the median; 0 where it was not timed
+  std::string tile;                          // as its text(); without a tile, the contender's name
+  double predicted = 0;                      // microseconds; 0 without a tile
+  std::optional<kernels::Prediction> terms;  // of the prediction; empty for attention
+  bool chosen = false;                       // by the table or the model in their current state
+  double microseconds = 0;                   // the median; 0 if it was not timed
   double low_quartile = 0, high_quartile = 0;
   std::string problem;  // why it was not timed
 
   bool timed() const { return microseconds > 0; }
 };
 
-// The longest term of the prediction, which counts: "multiply", "l2" or "memory".
+// Returns the longest term of the prediction, which decides: "multiply", "l2" or "memory".
 std::string limiting_term(const kernels::Prediction& prediction);
 
-// It gives the tiles of a measured problem, whose contenders they are: each once, the fastest first, and last
-// those without a time. `chosen` is the tile that is chosen now.
+// Returns the tiles of a measured problem, from its contenders: each once, the fastest first, and last those
+// without a time. `chosen` is the tile that is chosen now.
 std::vector<TunedTile> tuned_tiles(const ShapeResult& result, const std::string& chosen, int multiprocessors);
 
-// The first is for people, and the second an object for programs.
+// The first returns text for people, and the second a JSON object for programs.
 std::string tune_table(const Problem& problem, const std::vector<TunedTile>& tiles);
 std::string tune_json(const Problem& problem, const std::vector<TunedTile>& tiles);
 

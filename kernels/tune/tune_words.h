@@ -15,7 +15,7 @@ struct TuneWords {
   std::optional<uint64_t> seed;
   bool no_cache = false;
 
-  // These are as the words say; the seed is fresh unless it was given.
+  // The values from the words; the seed is fresh unless it was given.
   MethodOptions method_options() const;
   OurOptions our_options() const;
 };

@@ -8,8 +8,8 @@ namespace ptxbuilder::bench {
 
 using GemmKernels = OurKernels<kernels::GemmOperation, kernels::GemmTile>;
 
-// A product as a user has it who calls matmul.tune() first: what tune() finds is kept nowhere, so that each
-// run measures anew. The kernels are compiled ahead; the odd products' copies of D are part of the time.
+// A product for a user who calls matmul.tune() first: the result of tune() is not saved, so that each run
+// measures again. The kernels are compiled ahead; the copies of D in odd products are part of the time.
 std::unique_ptr<Contender> tuned_matmul(const Gpu& gpu, std::shared_ptr<GemmKernels> kernels);
 
 }  // namespace ptxbuilder::bench

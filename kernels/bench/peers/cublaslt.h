@@ -1,4 +1,4 @@
-// cuBLASLt as a contender: the eight plans that its heuristic puts first are timed, and the best is kept.
+// cuBLASLt as a contender: the first eight plans of its heuristic are timed, and the best is kept.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace ptxbuilder::bench {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS takes on Hopper for full speed
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the size that cuBLAS uses on Hopper for full speed
 
-// One problem as cuBLASLt sees it. It is column-major: the row-major D[m,n] is its n x m matrix, the product
-// of our B by our A.
+// One problem in cuBLASLt's terms, which are column-major: the row-major D[m,n] is its n x m matrix, the
+// product of our B and our A.
 class MatmulPlan {
  public:
-  // Throws Error that names the types when cuBLASLt has no plan for the problem.
+  // Throws Error that names the types if cuBLASLt has no plan for the problem.
   MatmulPlan(const lt::Api& api, lt::Handle handle, const GemmProblem& problem, int most_algorithms = 8);
   ~MatmulPlan();
   MatmulPlan(const MatmulPlan&) = delete;
@@ -23,7 +23,7 @@ class MatmulPlan {
 
   size_t algorithms() const { return results_.size(); }  // in the heuristic's order
 
-  // Queues D = alpha A B + beta D. `workspace` has kWorkspaceBytes.
+  // Queues D = alpha A B + beta D. `workspace` must have kWorkspaceBytes.
   void run(size_t algorithm, const GemmProblem::Set& set, runtime::Address workspace,
            runtime::cu::Stream stream, double alpha = 1, double beta = 0) const;
 
@@ -44,7 +44,7 @@ class MatmulPlan {
 
 class CublasLt final : public ContenderOf<GemmProblem> {
  public:
-  // `library` is a file, or "" to search. Throws Error that says what to do when there is none.
+  // `library` is a file, or "" to search. Throws Error that says what to do if it is not found.
   CublasLt(const Gpu& gpu, const std::string& library);
   ~CublasLt() override;
 

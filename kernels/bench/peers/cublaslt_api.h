@@ -1,5 +1,5 @@
-// cuBLASLt's entry points, found in libcublasLt at run time, with its types and values as far as they are
-// used here. tests/bench/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
+// cuBLASLt's entry points, found in libcublasLt at run time, with the types and values that are used here.
+// tests/bench/cublaslt_layout_test.cpp compares all of them with cublasLt.h.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class Library {
   void* handle_ = nullptr;
 };
 
-// One entry point. Calling it throws Error on every status but success.
+// One entry point. A call throws Error for every status but success.
 template <class... Args>
 class Entry {
  public:
@@ -60,7 +60,7 @@ class Entry {
   void operator()(Args... args) const {
     if (Status result = function_(args...); result != Status::success) library_->fail(name_, result);
   }
-  // Calls it where a failure is an answer.
+  // Calls the entry point if a failure is a valid answer.
   [[nodiscard]] Status status(Args... args) const { return function_(args...); }
 
  private:
@@ -100,12 +100,12 @@ struct Api {
       matmul{loaded, "cublasLtMatmul"};
 };
 
-// The files that may be libcublasLt, the likeliest first: `given` alone unless it is empty, else the names
-// that the loader knows, the toolkit of CUDA_PATH and /usr/local/cuda, and the wheels next to each python3 of
-// PATH.
+// Returns the files that may be libcublasLt, the likeliest first: only `given` unless it is empty, otherwise
+// the names that the loader knows, the toolkit of CUDA_PATH and /usr/local/cuda, and the wheels next to each
+// python3 of PATH.
 std::vector<std::string> library_candidates(const std::string& given);
 
-// Opens the first candidate that can be loaded. Throws Error that lists what was tried and what to do.
+// Opens the first candidate that can be loaded. Throws Error that lists the candidates and what to do.
 std::string find_library(const std::string& given);
 
 }  // namespace ptxbuilder::bench::lt

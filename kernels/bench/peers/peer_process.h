@@ -34,7 +34,7 @@
 
 namespace ptxbuilder::bench {
 
-// Memory that a process begun later maps as a file.
+// Memory that a process started later maps as a file.
 class SharedFile {
  public:
   SharedFile();  // empty; throws Error when the system has none
@@ -42,7 +42,7 @@ class SharedFile {
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
-  // All zeros, of a new size. Throws Error when there is no memory.
+  // Replaces the contents by zeros, of a new size. Throws Error if there is not enough memory.
   void resize(size_t bytes);
   std::span<std::byte> bytes() const { return bytes_; }
   int descriptor() const { return descriptor_; }
@@ -54,34 +54,34 @@ class SharedFile {
   std::span<std::byte> bytes_;
 };
 
-// A child process and the lines to and from it. Once a call throws ContenderError the child is ended.
+// A child process and the lines to and from it. After a call throws ContenderError the child has ended.
 class PeerProcess {
  public:
-  // Runs `command` by sh, with `file` as its descriptor 3. Throws Error when it cannot be started.
+  // Runs `command` with sh, with `file` as its descriptor 3. Throws Error when it cannot be started.
   PeerProcess(std::string command, const SharedFile& file);
-  ~PeerProcess();  // ends it, and all processes that it began in its group
+  ~PeerProcess();  // ends the process, and all that it started in its group
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
   void send(const std::string& line);
-  // The next line of its answers. Throws ContenderError with the last lines of its standard error: it has
-  // ended, or does not answer within `limit`, in which case hangs() is true.
+  // Returns the next line of its answers. Throws ContenderError with the last lines of its standard error if
+  // it has ended, or does not answer within `limit`; in the latter case hangs() is true.
   std::string receive(std::chrono::duration<double> limit);
 
   bool runs() const { return child_ > 0; }
   bool hangs() const { return hangs_; }
 
-  // Ends it, and throws ContenderError with `what` and the last lines of its standard error.
+  // Ends the process, and throws ContenderError with `what` and the last lines of its standard error.
   [[noreturn]] void fail(const std::string& what);
 
  private:
-  std::string end();  // gives how it ended: "exit status 1"
+  std::string end();  // returns how it ended: "exit status 1"
   std::string last_words() const;
 
   std::string command_;
   int child_ = -1, lines_ = -1, errors_ = -1;
   bool hangs_ = false;
-  std::string read_;  // after the last line
+  std::string read_;  // received after the last line
 };
 
 }  // namespace ptxbuilder::bench
