@@ -1,4 +1,4 @@
-// Attention of the C interface, as the class takes it.
+// Attention of the C interface, in the form that the class accepts.
 #pragma once
 
 #include "kernels/attention_gradient/attention_gradient.h"

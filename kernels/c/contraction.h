@@ -9,8 +9,8 @@ namespace ptxbuilder::c {
 // Reads a tensor of any strides. Throws Error.
 kernels::ContractionTensor strided_tensor(const char* name, const ptxb_tensor* tensor, int gpu);
 
-// The contraction that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws
-// Error.
+// Returns the contraction that a C struct describes, on a GPU by its number, or below 0 on the emulator.
+// Throws Error.
 kernels::ContractionArguments read_contraction(const ptxb_contraction& given, int gpu);
 
 }  // namespace ptxbuilder::c

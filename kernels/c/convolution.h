@@ -6,8 +6,8 @@
 
 namespace ptxbuilder::c {
 
-// The convolution that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws
-// Error.
+// Returns the convolution that a C struct describes, on a GPU by its number, or below 0 on the emulator.
+// Throws Error.
 kernels::ConvolutionArguments read_convolution(const ptxb_convolution& given, int gpu);
 
 }  // namespace ptxbuilder::c

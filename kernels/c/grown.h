@@ -6,12 +6,12 @@
 
 namespace ptxbuilder::c {
 
-// Throws Error that names all of them.
+// Throws Error that names all these sizes.
 [[noreturn]] void refuse_size(const char* name, size_t given, size_t ours, size_t first,
                               const char* init_name);
 
-// The struct as this library has it: what the caller's header has is the caller's, and the rest is what the
-// macro INIT says, whose value `init` is. The last field of the first header's ended after `first` bytes.
+// Returns the struct as this library declares it: the caller's fields, and for later fields the value `init`
+// of the macro INIT. The last field of the first header's struct ended after `first` bytes.
 template <class Struct>
 Struct grown(const Struct& given, const Struct& init, size_t first, const char* name, const char* init_name) {
   first = (first + alignof(Struct) - 1) / alignof(Struct) * alignof(Struct);

@@ -1,4 +1,4 @@
-// Products of the C interface, as Matmul takes them.
+// Products of the C interface, in the form that Matmul accepts.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace ptxbuilder::c {
 
-// A product's tensor but for its address.
+// A product's tensor without its address.
 class TensorForm {
  public:
   void set(const ptxb_tensor* t);
@@ -22,12 +22,12 @@ class TensorForm {
   bool is_given_ = false;
 };
 
-// The product that a thread read last. The next one mostly differs from it in addresses alone, and then
+// The product that a thread read last. The next product usually differs from it only in addresses, and then
 // reading it again would be a third of the host's work.
 class LastProduct {
  public:
-  // Holds until the thread's next read(). `device` is a number that no other device has or had, and not 0;
-  // `gpu` is the GPU's, or below 0 for the emulator. Throws Error that names the operand and the rule.
+  // The result is valid until the thread's next read(). `device` is unique to one device for ever, and not 0;
+  // `gpu` is the GPU's number, or below 0 for the emulator. Throws Error that names the operand and the rule.
   const kernels::MatmulArguments& read(const ptxb_matmul& p, uint64_t device, int gpu,
                                        runtime::View workspace, runtime::Stream stream);
 

@@ -1,4 +1,4 @@
-// This reads products and norms of ranks of the C interface, as the classes take them.
+// Reads products and norms of ranks of the C interface, in the form that the classes accept.
 #pragma once
 
 #include "kernels/c/ptxb.h"
@@ -10,7 +10,7 @@ namespace ptxbuilder::c {
 struct RankedCall {
   kernels::RankedForm form;
   int ranks;
-  kernels::RankedArguments arguments;  // without stream, and with the memory where that is asked for
+  kernels::RankedArguments arguments;  // without stream, and with the memory if requested
 };
 // `gpu` is the device's number, or below 0 for the emulator. Throws Error that names the operand and the
 // rule.
@@ -18,7 +18,7 @@ RankedCall read_ranked(const ptxb_ranked& ranked, bool with_memory, int gpu);
 
 struct RankedNormCall {
   int ranks;
-  kernels::RankedNormArguments arguments;  // They are as those of RankedCall.
+  kernels::RankedNormArguments arguments;  // filled in like those of RankedCall
 };
 RankedNormCall read_ranked_norm(const ptxb_ranked_norm& norm, bool with_memory, int gpu);
 

@@ -1,4 +1,4 @@
-// Reports to C: a status, the words of what went wrong, and warnings.
+// Reports to C: a status, the text of an error, and warnings.
 #pragma once
 
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace ptxbuilder::c {
 
-// ptxb_error() gives "" from here on.
+// ptxb_error() returns "" after this call.
 void forget_error() noexcept;
-// This is for a catch: the status of the exception, whose words ptxb_error() gives.
+// Call it in a catch block: returns the status of the exception, whose text ptxb_error() then returns.
 int keep_error() noexcept;
 
-// The errors name what is wrong; the caller's line in C is not known.
+// Errors say what is wrong; the caller's line in C is not known.
 template <class Body>
 int status_of(Body&& body) noexcept {
   forget_error();

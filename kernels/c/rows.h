@@ -12,10 +12,10 @@ namespace ptxbuilder::c {
 // The call that a struct of C asks for, on a GPU by its number, or below 0 on the emulator. Throws Error.
 kernels::RowCall read_rows(const ptxb_rows& given, int gpu);
 
-// It reads a tensor without gaps. Throws Error.
+// Reads a tensor without gaps. Throws Error.
 kernels::RowOperand read_row_operand(const std::string& name, const ptxb_tensor* tensor, int gpu);
 
-// The table of all operations, as JSON.
+// Returns the table of all operations, as JSON.
 const std::string& rows_table();
 
 }  // namespace ptxbuilder::c

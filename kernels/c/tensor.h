@@ -19,7 +19,7 @@ inline runtime::Address address_of(const void* pointer) {
   return reinterpret_cast<runtime::Address>(pointer);
 }
 
-// A tensor whose place and extents are sound.
+// A tensor whose place and extents are valid.
 struct Placed {
   const char* name;
   const ptxb_tensor& tensor;
@@ -31,7 +31,7 @@ struct Placed {
 
   size_t rank() const { return static_cast<size_t>(tensor.ndim); }
   int64_t extent(size_t i) const { return tensor.shape[i]; }
-  // Elements. C may leave them out, and then there are no gaps.
+  // Returns a stride in elements. C may omit strides, and then there are no gaps.
   int64_t stride(size_t i) const {
     if (tensor.strides) return tensor.strides[i];
     int64_t compact = 1;
@@ -39,7 +39,7 @@ struct Placed {
     return compact;
   }
 
-  // The bytes from the first element to the last.
+  // Returns the bytes from the first element to the last.
   runtime::View memory() const;
 
  protected:

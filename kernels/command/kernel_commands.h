@@ -1,4 +1,4 @@
-// The commands that `ptxb` and every executable with kernels have, a file each.
+// The commands that `ptxb` and every executable with kernels have, one file each.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ptxbuilder::command {
 
-// `ptxb`, or an executable that has kernels of somebody's own.
+// `ptxb`, or an executable with a user's own kernels.
 struct Program {
   std::string name, summary;
   bool is_ptxb;
@@ -29,7 +29,7 @@ Command list_command(const Arguments& top);
 Command explain_command(const Arguments& top, const PtxReader& reader);
 Command lint_command(const Arguments& top, const PtxReader& reader);
 
-// Prints the proof that matrix instructions and stores of a kernel find in shared memory what copies and
+// Prints the proof that a kernel's matrix instructions and stores find in shared memory what copies and
 // registers have put there, or the counterexample. Returns the exit code: 0 or that of a wrong result.
 int prove_family(const Family& family, const Fields& fields, bool json);
 

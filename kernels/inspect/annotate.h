@@ -1,5 +1,5 @@
-// A kernel's machine code with the PTX and the C++ that each instruction comes from, and what each line of
-// C++ came to.
+// A kernel's machine code with the PTX and the C++ from which each instruction comes, and the instructions of
+// each line of C++.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace ptxbuilder::command {
 
 struct Annotation {
   std::string kernel, ptx;
-  std::string cubin;     // "" for none: the PTX alone is annotated
+  std::string cubin;     // "" for none: only the PTX is annotated
   std::string nvdisasm;  // a file; "" to look for it
-  std::string folder;    // where the C++ files lie that .file directives name; "" for the working folder
+  std::string folder;    // the folder of the C++ files that .file directives name; "" for the working folder
   std::string ncu;       // a file that `ncu --page source --csv` wrote; "" for none
   bool json = false;
 };
@@ -25,8 +25,8 @@ struct AnnotateOptions {
   std::string ncu;     // a profile's source page as CSV; "" for none
 };
 
-// Prints a kernel with the C++ in the margin of its PTX and SASS. Where there is no ptxas or no nvdisasm, a
-// note on standard error says so, and the PTX alone is printed. Throws Error.
+// Prints a kernel with the C++ in the margin of its PTX and SASS. If ptxas or nvdisasm is not available, a
+// note on standard error says so, and only the PTX is printed. Throws Error.
 void annotate_kernel(const Family& family, const Fields& fields, const ExecuteOptions& options,
                      const AnnotateOptions& more);
 

@@ -1,4 +1,4 @@
-// Two kernels held against each other, as `ptxb diff` and `ptxb run --ptx` tell it.
+// Compares two kernels, for `ptxb diff` and `ptxb run --ptx`.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ptxbuilder::command {
 
-// A kernel of a PTX text; `from` is what errors call it. An empty name means the only kernel.
+// A kernel in PTX text; errors call it `from`. An empty name means the only kernel.
 struct KernelText {
   std::string from, ptx, kernel;
 };
@@ -19,27 +19,27 @@ struct KernelCubin {
 
 struct Comparison {
   size_t differences = 0;
-  std::string text;  // under headings by weight; or that there is none
-  std::string json;  // an object: "facts" of the design, other "differences", and what there is of each
-  std::string page;  // of HTML, where it was asked for
+  std::string text;  // under headings by weight; or a sentence that there are none
+  std::string json;  // an object: "facts" of the design, other "differences", and what exists of each
+  std::string page;  // of HTML, if requested
 };
 
-// The text has this beyond the gravest differences.
+// The contents of the text beyond the gravest differences.
 struct Telling {
-  bool all = false;     // each difference, where many of a kind would be counted
+  bool all = false;     // each difference, even if many of a kind would be counted
   bool counts = false;  // how often each mnemonic is in each region
   bool page = false;    // both as a page of HTML; not of machine code
 };
 
-// Throws Error that begins with the `from` of the one that cannot be read.
+// Throws Error that begins with the `from` of the kernel that cannot be read.
 Comparison compare(const KernelText& a, const KernelText& b, const Telling& telling = {});
 
-// This is for machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is
-// a file, or "" to look for it.
+// Compares machine code, which is taken literally: the text begins with both in two columns. `nvdisasm` is a
+// file, or "" to look for it.
 Comparison compare_sass(const KernelCubin& a, const KernelCubin& b, const std::string& nvdisasm,
                         const Telling& telling = {});
 
-// Tells in what the PTX of a file that was edited by hand differs from its kernel's, for
+// Returns the differences between the PTX of a file that was edited by hand and its kernel's PTX, for
 // ExecuteOptions::compare.
 EditedDifference compare_edited(const std::string& kernel, const std::string& ptx, const std::string& edited,
                                 const std::string& edited_file);

@@ -1,5 +1,5 @@
-// `ptxb explain --html`: one kernel on a page that needs nothing else: its design, its roles and barriers
-// drawn, and the steps of each loop next to its PTX.
+// `ptxb explain --html`: one kernel on a self-contained page: its design, a drawing of its roles and
+// barriers, and the steps of each loop next to its PTX.
 #pragma once
 
 #include <string>

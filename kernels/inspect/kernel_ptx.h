@@ -1,4 +1,4 @@
-// Commands that look at PTX read a kernel of this program, or a file.
+// Commands that examine PTX read a kernel of this program, or a file.
 #pragma once
 
 #include <functional>
@@ -10,29 +10,29 @@
 namespace ptxbuilder::command {
 
 // Returns what the words of a command line name, as one text: "gemm" "bm=128" is "kernel:gemm bm=128". In a
-// program of one kernel, fields alone or no words name that kernel. Every other word, such as a file's name,
-// is taken as it is. Throws UsageError for more than one of these.
+// program with one kernel, only fields or no words name that kernel. Every other word, such as a file's name,
+// is not changed. Throws UsageError for more than one of these.
 std::string named(const std::vector<std::string>& words);
 
 // Returns whether the text names a kernel of this program, as named() writes it.
 bool names_kernel(const std::string& from);
-// Returns the PTX of "kernel:NAME bm=128 ...". Throws Error for a kernel, field or value that is not there,
-// and what building the kernel throws.
+// Returns the PTX of "kernel:NAME bm=128 ...". Throws Error if a kernel, field or value does not exist, and
+// the errors of building the kernel.
 std::string kernel_ptx(const std::string& from);
 
-// This says where a command takes PTX from: `help` describes the words, and `read` returns their PTX.
-// `kernel` names the one that is wanted, or is empty.
+// The source from which a command reads PTX: `help` describes the words, and `read` returns their PTX.
+// `kernel` names the kernel that is wanted, or is empty.
 struct PtxReader {
   const char* help;
   std::string (*read)(const std::string& from, const std::string& kernel);
 };
-// This reader takes kernels of this program, and files of PTX text.
+// Returns a source for kernels of this program, and files of PTX text.
 extern const PtxReader own_ptx;
 
 // Returns the exit code of `work`. Errors are printed, output that cannot be written among them, and give 2.
 int with_errors_as_2(const std::function<int()>& work);
-// Runs a command on the PTX that its words name, and returns the exit code of `work`. Errors say what the PTX
-// was read from, and give 2; where no word names anything, the error is `nothing_named`.
+// Runs a command on the PTX that its words name, and returns the exit code of `work`. Errors name the source
+// of the PTX, and return 2; if no word names anything, the error is `nothing_named`.
 int run_on_ptx(std::string_view nothing_named, const std::vector<std::string>& words,
                const std::string& kernel, const PtxReader& reader,
                const std::function<int(const std::string& ptx)>& work);

@@ -1,4 +1,4 @@
-// This tells how many CTAs of a kernel an SM of an H100 holds at once, and what bounds it.
+// Computes how many CTAs of a kernel an SM of an H100 holds at once, and what bounds their number.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace ptxbuilder::command {
 
 struct Occupancy {
-  std::vector<std::pair<std::string, uint32_t>> limits;  // CTAs that each resource leaves room for
+  std::vector<std::pair<std::string, uint32_t>> limits;  // the CTAs for which each resource has room
   uint32_t ctas = 0;                                     // the least of these
-  std::string bound;                                     // by which resource
+  std::string bound;                                     // the resource with this limit
   uint32_t warps = 0;                                    // of the SM's 64
-  uint32_t clusters = 0;  // that run at once on the GPU; CTAs where there are none
+  uint32_t clusters = 0;  // that run at once on the GPU; CTAs if there are no clusters
 };
 
-// `registers` are those of a thread at the kernel's begin. Throws Error where no CTA fits, which says by
-// what.
+// `registers` is the number per thread at the kernel's start. Throws Error that names the resource if no CTA
+// fits.
 Occupancy occupancy_of(const Signature& signature, uint32_t registers);
 
 }  // namespace ptxbuilder::command

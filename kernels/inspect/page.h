@@ -1,5 +1,5 @@
-// This is what the pages of `ptxb diff --html` and `ptxb explain --html` share: each is a file that needs
-// nothing else.
+// Functions that the pages of `ptxb diff --html` and `ptxb explain --html` share: each page is a single
+// self-contained file.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace ptxbuilder::command {
 
 std::string escaped(std::string_view text);
 
-// This is what an instruction is drawn as, such as "tensor"; "" for arithmetic.
+// Returns the class with which an instruction is drawn, such as "tensor"; "" for arithmetic.
 std::string_view class_of(const analysis::Operation& o);
 
 // A line for each role, and for each array of barriers an arrow from who fills a phase to who waits for it.
@@ -23,10 +23,10 @@ constexpr std::string_view arrows_explained =
     "cluster it "
     "is dashed.</p>\n";
 
-// The operations of a loop that are more than arithmetic, in order.
+// Returns the operations of a loop that are more than arithmetic, in order.
 std::vector<int> marked(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
-// The PTX of a loop, each line with the anchor of the letter and its number. `pair_of` numbers the operations
-// that have a partner on another side, where there is one.
+// Returns the PTX of a loop, each line with the anchor of the letter and its number. `pair_of` numbers the
+// operations that have a partner in another column, if there is one.
 std::string lines(const analysis::KernelAnalysis& kernel, const std::string& ptx, char letter,
                   const analysis::Mainloop& loop, const std::map<int, int>* pair_of = nullptr);
 constexpr std::string_view colours_explained =
@@ -34,7 +34,7 @@ constexpr std::string_view colours_explained =
     "<span class=order>order</span> <span class=memory>memory</span>.";
 std::string role_of(const analysis::KernelAnalysis& kernel, const analysis::Mainloop& loop);
 
-// The whole page; `body` is HTML, and the others are text.
+// Returns the whole page; `body` is HTML, and the other parameters are text.
 std::string page(const std::string& title, const std::string& heading, const std::string& body);
 
 }  // namespace ptxbuilder::command

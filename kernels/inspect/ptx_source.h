@@ -9,21 +9,21 @@
 
 namespace ptxbuilder::command {
 
-// All code of a file, which is kept for it.
+// All code of a file; `file` keeps the text alive for it.
 struct CodeSource {
   std::shared_ptr<const std::string> file;
   std::vector<DeviceCode> all;
 };
 
 // `from` is a file with PTX or other device code (ptxbuilder/compile/device_code.h), "-" for PTX on standard
-// input, or "kernel:NAME bm=128 ...", a kernel with fields, whose PTX is made. Throws Error where the file
-// cannot be read or is broken, and for a kernel, field or value that is not there.
+// input, or "kernel:NAME bm=128 ...", a kernel with fields, whose PTX is generated. Throws Error if the file
+// cannot be read or is broken, and if a kernel, field or value does not exist.
 CodeSource code_source(const std::string& from);
 
-// The PTX among it that has `kernel`, which may be empty: see choose_code().
+// Returns the PTX among it that contains `kernel`, which may be empty: see choose_code().
 std::string ptx_source(const std::string& from, const std::string& kernel = "");
 
-// The help of a command calls it this.
+// The help of a command uses this name for such a word.
 extern const char* const ptx_source_help;
 
 }  // namespace ptxbuilder::command

@@ -1,4 +1,4 @@
-// A warning ahead of ptxas, of a role that cannot have the registers that it needs.
+// Warns before ptxas runs about a role that cannot get the registers that it needs.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace ptxbuilder::command {
 
-// The warning, with the numbers and the line; "" where all roles fit, as far as an estimate can tell.
+// Returns the warning, with the numbers and the line; "" if all roles fit, as far as an estimate can tell.
 std::string register_warning(const std::string& ptx, const Signature& signature);
 
-// Prints it to standard error where there is one, for CompilerOptions::generated.
+// Prints the warning, if any, to standard error, for CompilerOptions::generated.
 void warn_of_registers(const std::string& ptx, const Signature& signature);
 
 }  // namespace ptxbuilder::command

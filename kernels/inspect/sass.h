@@ -1,5 +1,5 @@
-// The machine code of a cubin's kernel, by nvdisasm. No other header that knows the library may be included
-// with it, since the syntax tree of PTX has the name of its `ptx()`.
+// The machine code of a cubin's kernel, from nvdisasm. Do not include this header with another one that uses
+// the library, since the syntax tree of PTX contains the name of its `ptx()`.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ptxbuilder::command {
 
-// This has what the cubin says of registers and stack. `nvdisasm` is a file, or "" to look for it. An empty
-// name means the only kernel. Throws Error that lists the kernels where that does not choose one.
+// Returns what the cubin says of registers and stack. `nvdisasm` is a file, or "" to look for it. An empty
+// name means the only kernel. Throws Error that lists the kernels if the name does not choose one.
 analysis::SassKernel sass_of(const std::string& cubin, const std::string& kernel, const std::string& nvdisasm,
                              bool ptx_lines = false);
 
