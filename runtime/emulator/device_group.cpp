@@ -77,8 +77,8 @@ DeviceGroup::Running DeviceGroup::begin(uint32_t device) {
   grid.reports = &reports_;
   grid.shadow = &shadow_;
   const uint32_t threads = queued.launch.block.x * queued.launch.block.y * queued.launch.block.z;
-  // This is what ptxas gives each thread of a kernel that uses setmaxnreg: an even share of the SM's for
-  // whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
+  // Like ptxas, this gives each thread of a kernel that uses setmaxnreg an even share of the SM's registers
+  // for whole warpgroups, in eights, but no more than the most that a setmaxnreg asks for.
   const uint32_t most = kernel.threads_most ? kernel.threads_most : threads, group = 128;
   const uint32_t share =
       hopper::sm_registers / kernel.ctas_least / ((most + group - 1) / group * group) / 8 * 8;
@@ -122,7 +122,7 @@ void DeviceGroup::run_one(uint32_t device, std::chrono::steady_clock::time_point
   end(running);
 }
 
-// Any launch may communicate with those of other devices, also one that does not within its own.
+// Any launch may communicate with launches of other devices, even if its own CTAs do not communicate.
 void DeviceGroup::run_together(std::chrono::steady_clock::time_point deadline) {
   if (options.exploration)
     throw Error("launches of several devices are queued at once, and an exploration runs those of one");

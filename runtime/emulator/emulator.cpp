@@ -257,7 +257,7 @@ class EmulatorDevice : public Emulator {
     return std::chrono::steady_clock::now() + std::chrono::hours(24);
   }
 
-  // A capture has recorded this on its stream, with how to do it.
+  // A capture has recorded this operation on its stream, with the function that performs it.
   using Actions = std::vector<std::function<void()>>;
   class RecordedGraph;
 
@@ -270,7 +270,7 @@ class EmulatorDevice : public Emulator {
     action();
   }
 
-  // This is what a kernel has that the emulator lacks: it is reported when it is executed, if ever.
+  // Features of a kernel that the emulator lacks: they are reported when they are executed, if ever.
   static std::string refused(const Kernel& kernel) {
     constexpr size_t kMost = 20;
     if (kernel.refused.empty()) return {};
@@ -285,7 +285,7 @@ class EmulatorDevice : public Emulator {
     return text;
   }
 
-  // A launch copies as many bytes as the PTX says from where the caller says.
+  // A launch copies the number of bytes that the PTX declares from the caller's address.
   static void check_parameters(const LoadedProgram& program) {
     const std::vector<Parameter>& said = program.signature.parameters;
     const std::vector<Variable>& there = program.kernel.parameters;
@@ -346,7 +346,7 @@ bool EmulatorDevice::is_capturing(Stream stream) {
 }
 
 std::unique_ptr<Graph> EmulatorDevice::capture(const std::function<void(Stream)>& work) {
-  char stream = 0;  // whose address is no other stream's meanwhile
+  char stream = 0;  // its address is unique among streams meanwhile
   auto end = [&] {
     const std::lock_guard lock(mutex_);
     return captures_.extract(&stream);

@@ -44,7 +44,7 @@ Entry entry(const ptx_text::Module& module, const ptx_text::Function& f) {
   return e;
 }
 
-// A launch has to know these, as names and values.
+// The properties that a launch must know, as names and values.
 std::vector<std::pair<std::string, std::string>> asks(const Entry& e) {
   auto text = [](const std::optional<Dim3>& d) {
     return d ? fmt::format("{} x {} x {}", d->x, d->y, d->z) : "any";

@@ -51,7 +51,7 @@ bool Exploration::begin() {
       is_complete_ = true;
       return false;
     }
-    // A schedule that others stand for takes time as well.
+    // A schedule that is equivalent to others takes time as well.
     if (explored_ < (most_ + 1) / 2 && runs_ < 8 * most_) return true;
     mode_ = Mode::directed;
     planned_.push_back({});
@@ -65,7 +65,7 @@ bool Exploration::begin() {
 
 void Exploration::end() { ++explored_; }
 
-// Goes back to the last choice that has another side, and takes that.
+// Goes back to the last choice with an untried alternative, and takes that.
 bool Exploration::advance() {
   for (; !nodes_.empty(); nodes_.pop_back()) {
     Node& n = nodes_.back();
@@ -180,14 +180,14 @@ void Exploration::done(const Footprint& footprint, std::span<const uint64_t> beg
   Node& node = nodes_[picked_];
   node.footprint = footprint;
   const size_t process = number_of(last_);
-  // A sleeper wakes up where the step touches what it is about to.
+  // A sleeper wakes up if the step touches what the sleeper is about to touch.
   std::vector<Sleeper> asleep;
   for (const auto* list : {&node.asleep, &node.tried})
     for (const Sleeper& s : *list)
       if (s.process != last_ && !s.next.clashes(footprint)) asleep.push_back(s);
   asleep_ = std::move(asleep);
 
-  std::vector<size_t> earlier;  // steps that it clashes with
+  std::vector<size_t> earlier;  // steps with which it clashes
   for (const auto& [place, writes] : footprint.places()) {
     const Place& p = places_[place];
     if (p.write) earlier.push_back(p.write - 1);
@@ -226,8 +226,8 @@ bool Exploration::is_behind(const std::vector<uint32_t>& clock, const Step& earl
   return earlier.process < clock.size() && clock[earlier.process] >= earlier.number;
 }
 
-// The last step is to be tried ahead of an earlier one, and so is what it needs of the steps between: one of
-// those that can begin is wanted where the earlier one was picked.
+// The last step must be tried before an earlier one, and so must the steps between that it needs: one of
+// those that can begin is wanted at the point where the earlier one was picked.
 void Exploration::reverse(size_t earlier) {
   const Step &first = steps_[earlier], &last = steps_.back();
   if (mode_ == Mode::directed) return want(first.node, names_[last.process]);
@@ -252,7 +252,7 @@ void Exploration::reverse(size_t earlier) {
   want(first.node, wanted);
 }
 
-// The process is to be tried in that place; where it cannot go on there, all are that can.
+// The process must be tried at that point; if it cannot go on there, all that can are tried.
 void Exploration::want(size_t node, uint64_t process) {
   Node& n = nodes_[node];
   const auto at = std::ranges::find(n.processes, process);

@@ -1,6 +1,6 @@
-// libcuda.so.1 on the emulator, for programs that launch exported kernels and have no GPU: as much of the
-// driver as they call, and its memory, streams, events and graphs. What is queued is done when the call
-// returns. As on a GPU, nothing works any more once a kernel has gone wrong.
+// libcuda.so.1 on the emulator, for programs that launch exported kernels and have no GPU: the parts of the
+// driver that they call, and its memory, streams, events and graphs. Queued work is done when the call
+// returns. As on a GPU, nothing works any more once a kernel has failed.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ struct PtxModule {
   std::map<std::string, PtxKernel> functions = {};
 };
 
-// They serve to the end of the process, as the driver does, whose threads may still call then.
+// They live until the process ends, like the driver, whose threads may still call then.
 std::recursive_mutex& mutex = *new std::recursive_mutex;
 std::string &last_kernel = *new std::string, &fatal_report = *new std::string;
 Status fatal = Status::success;
@@ -49,7 +49,7 @@ Status failed(Status status, std::string words) {
   return status;
 }
 
-// Does it, unless a kernel went wrong before. Errors that say nothing of their kind become `refused`.
+// Runs it, unless a kernel failed before. Errors without a status of their own become `refused`.
 template <class Body>
 Status guarded(Body&& body, Status refused = Status::invalid_value) {
   const std::lock_guard lock(mutex);
@@ -139,7 +139,7 @@ runtime::Launch launch_of(const LaunchConfig& config, const runtime::Entry& entr
   return launch;
 }
 
-// Pointers to each parameter, whose bytes "extra" has, one after the other.
+// Returns pointers to each parameter, whose bytes are stored one after the other in "extra".
 std::vector<void*> unpacked(const runtime::Entry& entry, void** extra) {
   constexpr auto pointer_follows = uintptr_t{1};
   std::vector<void*> parameters;
@@ -180,7 +180,7 @@ Status run(PtxKernel& f, const LaunchConfig& config, void** parameters, void** e
   });
 }
 
-// The graph into which what is queued on a stream goes meanwhile.
+// The graph that receives what is queued on a stream meanwhile.
 GraphHandle* captured = nullptr;
 cu::Stream captured_stream = nullptr;
 bool is_captured(cu::Stream stream) { return captured && stream == captured_stream; }
@@ -214,13 +214,13 @@ Status launched(PtxKernel& f, const LaunchConfig& config, void** parameters, voi
     captured->capture({GraphNodeType::kernel, {}, kept(f, config, parameters, extra), {}});
   });
 }
-// Does it, or puts it into the graph.
+// Runs the operation, or adds it to the graph.
 Status queued(cu::Stream stream, GraphNodeType type, std::function<Status()> operation) {
   if (!is_captured(stream)) return operation();
   return guarded([&] { captured->capture({type, std::move(operation), {}, {}}); });
 }
 
-// One represents all: none has anything to remember.
+// One object represents all, since none has a state.
 template <class Handle>
 Handle handle() {
   return reinterpret_cast<Handle>(16);
@@ -231,15 +231,15 @@ Handle handle() {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// The name of the kernel that was launched last: which of an export's it was.
+// The name of the kernel that was launched last: it identifies the kernel of an export.
 const char* ptxbuilder_last_kernel() { return last_kernel.c_str(); }
 
-// A name without a version is that of the newest.
+// A name without a version refers to the newest version.
 Status cuGetProcAddress_v2(const char* symbol, void** address, int, uint64_t, int* found) {
   return guarded(
       [&] {
         Dl_info own;
-        void* self = dladdr(reinterpret_cast<void*>(&settled), &own)  // which nobody else can be
+        void* self = dladdr(reinterpret_cast<void*>(&settled), &own)  // which cannot be any other
                          ? dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD)
                          : nullptr;
         *address = nullptr;

@@ -1,5 +1,5 @@
-/* DLPack's exchange interface of C (version 1.3), by which a tensor's type hands out tensors without Python:
- * the capsule "dlpack_exchange_api" that its attribute `__dlpack_c_exchange_api__` is. A DLTensor is a
+/* DLPack's C exchange interface (version 1.3), through which a tensor's type exports tensors without Python:
+ * its attribute `__dlpack_c_exchange_api__` is the capsule "dlpack_exchange_api". A DLTensor is a
  * ptxb_tensor. */
 #ifndef PTXBUILDER_PYTHON_EXCHANGE_H
 #define PTXBUILDER_PYTHON_EXCHANGE_H
@@ -21,7 +21,7 @@ typedef struct managed_tensor { /* DLManagedTensorVersioned */
 typedef struct exchange_api { /* DLPackExchangeAPI */
   exchange_version version;
   struct exchange_api* older;
-  /* As `prototype`, uninitialized, in the framework's own memory of its current stream. */
+  /* Like `prototype`, uninitialized, in the framework's own memory of its current stream. */
   int (*allocate)(ptxb_tensor* prototype, managed_tensor** out, void* context,
                   void (*set_error)(void* context, const char* kind, const char* message));
   int (*managed_of)(void* object, managed_tensor** out);

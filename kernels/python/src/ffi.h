@@ -1,8 +1,8 @@
-/* XLA's foreign function interface in C, as far as the handlers use it: what version 0.1 has in common with
- * all since, xla/ffi/api/c_api.h. A handler that declares a newer version is refused by older frameworks, and
- * no newer part is used. tests/python/layouts.c holds it against the header.
+/* The part of XLA's foreign function interface in C that the handlers use: what version 0.1 has in common
+ * with all later ones, xla/ffi/api/c_api.h. Older frameworks reject a handler that declares a newer version,
+ * and no newer part is used. tests/python/layouts.c compares this file with the header.
  *
- * Functions give NULL or an error's words. */
+ * Functions return NULL or an error's text. */
 #ifndef PTXBUILDER_PYTHON_FFI_H
 #define PTXBUILDER_PYTHON_FFI_H
 
@@ -102,21 +102,21 @@ enum { FFI_METADATA = 1, FFI_ARRAY = 1, FFI_STRING = 4, FFI_COMMAND_BUFFER = 1 }
 enum { FFI_INVALID_ARGUMENT = 3, FFI_RESOURCE_EXHAUSTED = 8, FFI_INTERNAL = 13, FFI_EXECUTE = 3 };
 enum { FFI_S64 = 5, FFI_F32 = 11 };
 
-/* Attributes by name: a text, or an array whose number of elements its `size` says. */
+/* Attributes by name: a text, or an array of `size` elements. */
 const char* ffi_text_of(const ffi_call* call, const char* name, const ffi_text** found);
 const char* ffi_array_of(const ffi_call* call, const char* name, int dtype, const ffi_array** found);
 
 ptxb_tensor ffi_tensor_of(const ffi_buffer* buffer);
 
-/* This is where the call is to run. */
+/* The device and stream on which the call runs. */
 typedef struct ffi_target {
   int device; /* a GPU's number, or EMULATOR */
   void* stream;
 } ffi_target;
 
-/* Answers what XLA asks a handler, and calls `run` where it is to execute: on the stream that XLA gives, or
- * by the emulator. Where it `may_be_captured`, a call launches the same for the same addresses and
- * attributes, and neither waits nor allocates. */
+/* Answers XLA's requests to a handler, and calls `run` if the handler must execute: on the stream that XLA
+ * passes, or on the emulator. If it `may_be_captured`, a call launches the same kernels for the same
+ * addresses and attributes, and neither waits nor allocates. */
 typedef const char* ffi_run(const ffi_call* call, const ffi_target* to);
 void* ffi_on_cpu(const ffi_call* call, ffi_run* run);
 void* ffi_on_cuda(const ffi_call* call, ffi_run* run, bool may_be_captured);

@@ -1,7 +1,7 @@
-/* Python and XLA share this, which is without Python: devices that are opened once and kept for ever, kernels
- * loaded on each, and work on memory of the host, which is copied to a device and back.
+/* Code that Python and XLA share, and that does not use Python: devices that are opened once and never
+ * closed, kernels loaded on each, and work on memory of the host, which is copied to a device and back.
  *
- * Functions give NULL or an error's words, which are valid until the thread's next call. */
+ * Functions return NULL or an error's text, which is valid until the thread's next call. */
 #ifndef PTXBUILDER_PYTHON_HOST_H
 #define PTXBUILDER_PYTHON_HOST_H
 
@@ -12,7 +12,7 @@
 enum { ON_CPU = 1, ON_CUDA = 2, ON_PINNED = 3, ON_MANAGED = 13 }; /* DLDeviceType */
 enum { EMULATOR = -1, MOST_GPUS = 64 }; /* devices are numbered: a GPU's number, or EMULATOR */
 enum { MOST_RANK = 8, MOST_OPERANDS = 64 };
-enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work that is waited for */
+enum { LONGEST_WAIT = 600000, LONGEST_EMULATION = 604800000 }; /* ms, for work for which the host waits */
 
 enum { MOST_ROW_TENSORS = 12 };
 typedef struct operation {
@@ -23,7 +23,7 @@ typedef struct operation {
     ptxb_convolution convolution;
     ptxb_attention attention;
     struct {
-      ptxb_rows rows; /* whose tensors are these, filled in when it is called */
+      ptxb_rows rows; /* its tensors are these, filled in when it is called */
       const ptxb_tensor* row_tensors[MOST_ROW_TENSORS];
       unsigned long rows_written; /* a bit for each tensor that is written */
     };
@@ -33,8 +33,8 @@ typedef struct operation {
 
 /* Bits of a call, as Python and XLA's attributes pass them. */
 enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, GATE = 16 };
-/* The operands of a product other than A, B and D, as product.def has them and in its order. XLA's flags have
- * the bit HAS_OPERAND << i for each that is there. */
+/* The operands of a product other than A, B and D, as product.def lists them and in its order. XLA's flags
+ * contain the bit HAS_OPERAND << i for each operand that is given. */
 enum {
 #define PTXBUILDER_MATRIX(name, ...) OPERAND_##name,
 #define PTXBUILDER_VECTOR PTXBUILDER_MATRIX
@@ -91,7 +91,7 @@ enum {
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */
 void swapped(ptxb_tensor* t, int first, int second, int64_t* shape, int64_t* strides);
 
-/* Says where the product has each of them; NULL for none. */
+/* Sets the pointer to each operand in the product; NULL for operands that are not given. */
 static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
   const ptxb_tensor** const places[OPERANDS] = {
 #define PTXBUILDER_MATRIX(name, ...) &p->name,
@@ -103,31 +103,31 @@ static inline const ptxb_tensor** place_of(ptxb_matmul* p, int operand) {
 
 const char* host_device(int number, ptxb_device** device);
 
-/* `path` and `kernel` as ptxb_load() takes them, `waived` as ptxb_ir_options, "" for nothing. The same words
- * give the same program. */
+/* `path` and `kernel` are those of ptxb_load(), `waived` that of ptxb_ir_options, "" for nothing. The same
+ * words return the same program. */
 typedef struct host_program host_program;
 const char* host_program_of(const char* path, const char* kernel, const char* waived, host_program** program);
-/* Loads it on the device where that has not been done. */
+/* Loads the program on the device unless it is already loaded. */
 const char* host_kernel(host_program* program, int device, ptxb_kernel** kernel);
 
-/* `bytes` is what its workspace takes. */
+/* `bytes` gets the size of its workspace. */
 const char* host_workspace(int device, const operation* o, size_t* bytes);
-/* It gives what ptxb_contraction_explain() says of a contraction. */
+/* Returns the text of ptxb_contraction_explain() for a contraction. */
 const char* host_explain(int device, const operation* o, const char** text);
-/* Queues it on memory of the device. */
+/* Queues the work on memory of the device. */
 const char* host_run(int device, const operation* o, void* workspace, size_t bytes, void* stream);
 /* These are for this rank's part of a product or a norm of several. */
 const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* bytes);
 const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream);
 const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, size_t* bytes);
 const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream);
-/* It is asked now and then while work of this thread on memory of the host waits or runs on the emulator,
- * which ends where it gives nonzero. NULL for nothing. */
+/* The function is called now and then while this thread's work on memory of the host waits or runs on the
+ * emulator, and the work ends if it returns nonzero. NULL for no function. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);
-/* Runs it on memory of the host: what it reads is copied to the device, and what it writes back. */
+/* Runs the work on memory of the host: inputs are copied to the device, and outputs are copied back. */
 const char* host_run_staged(int device, const operation* o);
 
-/* Copies memory of the device to the host when the stream has come so far, for which it waits. */
+/* Waits until the stream reaches this point, and copies memory of the device to the host. */
 const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes);
 /* Queues a launch on memory of the device. */
 const char* host_launch(host_program* program, int device, const uint32_t* grid,
@@ -137,12 +137,12 @@ const char* host_launch(host_program* program, int device, const uint32_t* grid,
 const char* host_launch_staged(host_program* program, int device, const uint32_t* grid,
                                ptxb_argument* arguments, size_t count, const bool* written);
 
-/* NULL where it is PTXB_OK, else what the library says, kept: its own text is gone with the thread's next
- * call, such as the one that frees memory. */
+/* Returns NULL for PTXB_OK, otherwise a copy of the library's text: its own is invalid after the thread's
+ * next call, such as the one that frees memory. */
 const char* said(int status);
-/* The ptxb_status of the thread's last error; PTXB_INVALID_ARGUMENT of words that are not the library's. */
+/* The ptxb_status of the thread's last error; PTXB_INVALID_ARGUMENT if the text is not the library's. */
 int host_status(const char* error);
-/* One text of several, for messages; cut where it gets too long. */
+/* Joins several texts into one, for messages; truncates it if it gets too long. */
 const char* host_words(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,8 +1,8 @@
-/* Tensors of Python as the library takes them, and where the framework wants its work done.
+/* Python tensors in the form that the library accepts, and the device and stream of the framework's work.
  *
- * A tensor is an object whose type has DLPack's exchange interface, as PyTorch's has, or else a tuple
+ * A tensor is an object whose type has DLPack's exchange interface, like PyTorch's, or else a tuple
  * (address, code, bits, shape, strides in elements or None, DLPack's device type, device id, whether it is
- * read-only). Functions that give false have set an exception. */
+ * read-only). Functions that return false have set an exception. */
 #ifndef PTXBUILDER_PYTHON_OPERAND_H
 #define PTXBUILDER_PYTHON_OPERAND_H
 
@@ -20,34 +20,34 @@ typedef struct operand {
   int64_t shape[MOST_RANK], strides[MOST_RANK]; /* of a tuple, and of a view with dimensions swapped */
 } operand;
 
-/* NULL, with a ValueError, or what else host_status() makes of the error: MemoryError or RuntimeError. */
+/* Returns NULL, with the exception for host_status(): ValueError, MemoryError or RuntimeError. */
 PyObject* fail(const char* error);
 
 bool read_tensor(PyObject* from, operand* to, const char* name);
-/* As read_tensor(), and `*place` is the tensor; NULL for None. */
+/* Like read_tensor(), and sets `*place` to the tensor, or to NULL for None. */
 bool read_optional(PyObject* from, operand* to, const char* name, const ptxb_tensor** place);
-/* Sets what tells PyTorch of tensors that were written: its function of a tuple of them. */
+/* Sets PyTorch's function that takes a tuple of the tensors that were written. */
 void tell_of_writes(PyObject* function);
-/* Tells it, unless the tensor is empty. Nothing of an operand that came as a tuple. */
+/* Calls it, unless the tensor is empty or came as a tuple. */
 bool note_written(PyObject* tensor, const operand* o);
 bool swap_dimensions(operand* o, const char* name, int first, int second);
 
 typedef struct target {
   int device;
   void* stream;
-  bool is_staged; /* operands lie on the host, and are copied to the device and back */
+  bool is_staged; /* operands are on the host, and are copied to the device and back */
 } target;
 
-/* `device` is what the caller asks for and `stream` likewise, or None: then the operand's GPU, and the
+/* `device` and `stream` are those that the caller requests, or None: then the operand's GPU, and the
  * current stream of its framework. */
 bool choose_target(PyObject* device, PyObject* stream, const operand* first, const char* name, target* to);
 bool check_staged(const operand* o, const char* name);
 
-/* Makes a tensor in the framework's own memory, on its current stream. NULL with an exception. */
+/* Creates a tensor in the framework's own memory, on its current stream. NULL with an exception. */
 managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, int64_t* shape);
 
-/* Between them Python's lock is let go, and work on memory of the host leaves off where a signal's
- * handler raises, as Ctrl-C's. What that raised stays; else the error is raised, where it is not NULL. */
+/* Between these two calls Python's lock is released, and work on memory of the host stops if a signal's
+ * handler raises, as for Ctrl-C. That exception is kept; otherwise the error is raised, unless it is NULL. */
 typedef struct unlocked {
   PyThreadState* state;
   int64_t asked_last; /* ns */
@@ -55,10 +55,10 @@ typedef struct unlocked {
 void unlock(unlocked* u);
 bool lock_again(unlocked* u, const char* error);
 
-/* Runs it without Python's lock; a workspace is the framework's of `like`. */
+/* Runs the work without Python's lock; the framework of `like` allocates the workspace. */
 bool run_operation(const operation* o, const operand* like, const target* to);
 
-/* Compiles it, and gives the bytes of its workspace. */
+/* Compiles the work, and returns the bytes of its workspace. */
 PyObject* workspace_bytes(PyObject* device, const operation* o);
 
 #endif

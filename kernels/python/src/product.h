@@ -11,17 +11,17 @@ typedef struct product {
 
 typedef struct product_numbers {
   double alpha, beta;
-  long activation, flags; /* ptxb_activation; TF32 and the like */
+  long activation, flags; /* ptxb_activation; TF32 and other flags */
 } product_numbers;
 
-/* Queues the product of A and B, which are read already, and gives `out`, or where that is None, a new tensor
- * of the type. NotImplemented for batches that are not the same of both, or of A alone; NULL with an
- * exception. `operands` are OPERANDS objects, and each may be None. `device` and `stream` as
- * choose_target() takes them. */
+/* Queues the product of A and B, which are already read, and returns `out`, or if that is None, a new tensor
+ * of the type. NotImplemented unless both have the same batches, or only A has any; NULL with an
+ * exception. `operands` are OPERANDS objects, and each may be None. `device` and `stream` are those of
+ * choose_target(). */
 PyObject* run_product(product* p, PyObject* out, PyObject* const* operands, const product_numbers* numbers,
                       ptxb_dtype type, PyObject* device, PyObject* stream);
 
-/* NotImplemented, without an exception. */
+/* Returns NotImplemented, without an exception. */
 PyObject* not_taken(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* Handlers of XLA's foreign function interface: operations and any kernel, on a GPU and, by the emulator, on
- * the CPU. jax.ffi.register_ffi_target() takes them.
+/* Handlers of XLA's foreign function interface: operations and any kernel, on a GPU and, with the emulator,
+ * on the CPU. jax.ffi.register_ffi_target() registers them.
  *
  * "matmul": arguments A, B and, as the flags say, operands in the order of product.def; result D and, where
  * one of these is written, that, which is the argument's memory. Attributes `scale` = float32 [alpha, beta]
@@ -17,13 +17,13 @@
  * [tensors, those that are given, those that are written, those that are updated], the last three a bit for
  * each tensor; an updated one is an argument and, in its memory, a result.
  *
- * All have one result more, of uint8, where the library asks for a workspace.
+ * All have one more result, of uint8, if the library needs a workspace.
  *
  * "kernel": attributes `program`, the path and the kernel's name with a line feed between them, `grid`, int64
  * of three numbers or none, and `arguments`, int64 in pairs: an xla_argument and its value.
  *
- * "kernel_waits": the same with scalars that are known when it runs. On a GPU these are copied to the host,
- * for which it waits until the stream comes to them, so that XLA may not capture it. */
+ * "kernel_waits": the same with scalars that are known only when it runs. On a GPU these are copied to the
+ * host, and the call waits until the stream reaches the copies, so that XLA may not capture it. */
 #ifndef PTXBUILDER_PYTHON_XLA_H
 #define PTXBUILDER_PYTHON_XLA_H
 
@@ -32,7 +32,7 @@ enum xla_argument {
   XLA_RESULT = 1,
   XLA_BITS = 2,    /* of a scalar */
   XLA_INTEGER = 3, /* an integer, for a parameter that holds it */
-  XLA_STRUCT = 4,  /* of so many fields, which follow */
+  XLA_STRUCT = 4,  /* of this number of fields, which follow */
   XLA_BITS_AT = 5, /* a scalar's, in the call's argument of that number */
   XLA_INTEGER_AT = 6
 };

@@ -1,4 +1,4 @@
-// A CTA that exits leaves no copies under way, and no warpgroup that has shared its registers in part.
+// A CTA must not exit with copies in flight, or after only a part of a warpgroup has executed setmaxnreg.
 #include <fmt/format.h>
 
 #include "runtime/emulator/checks/checks.h"

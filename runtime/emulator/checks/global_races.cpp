@@ -1,5 +1,5 @@
-// Races in global memory: between CTAs of a launch, between warps of one, between lanes of a warp, and with
-// the launch ahead where the two may overlap; and copies of the async proxy that read what threads have
+// Races in global memory: between CTAs of a launch, between warps of one CTA, between lanes of a warp, and
+// with the previous launch if the two may overlap; and copies of the async proxy that read what threads have
 // written without a fence.proxy.async.
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ class GlobalRaces final : public Observer {
     auto standing = [&](const GlobalDeed& earlier, bool wrote) {
       return this->standing(w.causality.knowledge(), me, deed, earlier, wrote);
     };
-    std::vector<std::byte> stored;  // empty where it is not known
+    std::vector<std::byte> stored;  // empty if it is not known
     bool meets_own = false;
     const Address end = a.address + a.bytes;
     for (Address from = a.address; from < end;) {
@@ -105,7 +105,7 @@ class GlobalRaces final : public Observer {
     return fenced && (*fenced)[by.local] >= earlier.time ? Standing::over : Standing::unfenced;
   }
 
-  // The launch is one ahead on the same device.
+  // The launch is an earlier one on the same device.
   bool is_prior(const GlobalActor& by) const {
     return by.launch != cluster_.grid.id && by.device == cluster_.grid.device;
   }
@@ -115,7 +115,7 @@ class GlobalRaces final : public Observer {
            (scope == Scope::gpu && by.device == me.device);
   }
 
-  // Lanes of a warp are threads as others: what they do is ordered where they meet or learn of it.
+  // Lanes of a warp are threads like others: their accesses are ordered if they meet or learn of them.
   void log_lanes(const Warp& w, const Allocation& allocation, const GlobalAccess& a, bool meets_own) {
     const LaneOrder& order = w.causality.lanes();
     const LoggedAccess now{a.address,
@@ -149,7 +149,7 @@ class GlobalRaces final : public Observer {
       for (int lane = now.first_lane(at); lane <= now.last_lane(at); ++lane)
         for (int other = earlier.first_lane(at); other <= earlier.last_lane(at); ++other) {
           if (lane == other || order.knows(lane, other, earlier.stamp)) continue;
-          if (a.writes && earlier.writes) {  // what is there already is no race
+          if (a.writes && earlier.writes) {  // writing the value that is already there is not a race
             if (stored.empty()) {
               stored.resize(a.bytes);
               if (!a.values(stored.data())) stored.clear();
@@ -170,7 +170,7 @@ class GlobalRaces final : public Observer {
     return false;
   }
 
-  // Memory that is allocated holds anything: a sum begins with zeros that somebody has written.
+  // Newly allocated memory is undefined: a sum must begin with zeros that someone has written.
   static void require_written(const Warp& w, const Allocation& allocation, const GlobalAccess& a,
                               Address from, Address end) {
     if (const auto offset = allocation.first_unwritten(from - allocation.address, end - from))
@@ -200,7 +200,7 @@ class GlobalRaces final : public Observer {
                       "stands between",
                       a.what, where, earlier),
           lane);
-    // A store of what is there already is no race.
+    // A store of the value that is already there is not a race.
     if (!stored.empty() && clash.earlier_wrote && !is_prior && is_the_same(allocation, a, clash, stored))
       return w.note(
           fmt::format("{} {} what stands there already, and nothing orders it after the other write: {}",
@@ -216,7 +216,7 @@ class GlobalRaces final : public Observer {
            lane);
   }
 
-  // True where the word gets what it has, or will have once an earlier copy is done.
+  // Returns true if the word gets the value that it has, or will have once an earlier copy is done.
   bool is_the_same(const Allocation& allocation, const GlobalAccess& a, const GlobalClash& clash,
                    const std::vector<std::byte>& stored) const {
     const Address from = std::max(a.address, clash.address),
@@ -231,7 +231,7 @@ class GlobalRaces final : public Observer {
 
   const Cluster& cluster_;
   GlobalShadow& shadow_;
-  std::vector<const GlobalActor*> actors_;  // by actor of the cluster; null where it has none yet
+  std::vector<const GlobalActor*> actors_;  // by actor of the cluster; null before its first access
   std::vector<LaneLog> lanes_;              // by actor of the cluster
 };
 

@@ -1,4 +1,4 @@
-// The rules of registers that wgmma and tcgen05.ld hold on to (PTX ISA, wgmma.mma_async, wgmma.fence,
+// The rules of registers that wgmma and tcgen05.ld still use (PTX ISA, wgmma.mma_async, wgmma.fence,
 // tcgen05.wait).
 #include <fmt/format.h>
 
@@ -78,8 +78,8 @@ class MatrixRegisterRules final : public Observer {
 
   static size_t number(Register r) { return static_cast<size_t>(r.at) / 128; }
 
-  // This is how many wgmma.fences there were when another instruction last touched a register, by CTA, warp
-  // and register.
+  // The number of wgmma.fences when another instruction last touched a register, by CTA, warp and
+  // register.
   std::vector<std::vector<std::vector<uint32_t>>> touched_;
 };
 

@@ -24,8 +24,8 @@ class MbarrierRules final : public Observer {
                          "stands between",
                          name_for(w, m), init),
              lane);
-    // libcu++'s memcpy_async does without the fence where a CTA copies to itself, and so do Triton's copies
-    // of tensors.
+    // libcu++'s memcpy_async omits the fence if a CTA copies to itself, and so do Triton's copies of
+    // tensors.
     if (by == SignalledBy::copy && m.cta == &w.cta && !published && !fenced)
       w.note(fmt::format("a copy is to signal mbarrier {}, but no fence.mbarrier_init or fence.proxy.async "
                          "follows its init at line {}",
@@ -45,7 +45,7 @@ class MbarrierRules final : public Observer {
     if (&w.cta == m.cta) known_phase(w, m, lane) = m.phase;
   }
 
-  // It waits for the first phase that it does not know to be over, or for the one before.
+  // It waits for the first phase that it does not know to be over, or for the previous one.
   void mbarrier_wait(Warp& w, const Mbarrier& m, const MbarrierWait& wait) override {
     Seen& seen = seen_of(m);
     seen.waited = true;
@@ -91,7 +91,7 @@ class MbarrierRules final : public Observer {
             "the CTA exits with mbarrier {} in the midst of phase {}: initialised for {} arrivals, it has "
             "got {}",
             cta.name(offset), m->phase, m->count, m->count - m->pending);
-        // A pipeline may end so; but where more warps arrive than a phase takes, the count is likely to be
+        // A pipeline may end like this; but if more warps arrive than a phase takes, the count is probably
         // wrong.
         if (arriving_warps(*m) > m->count)
           last.find(Fault::arrival_count,

@@ -1,4 +1,4 @@
-// Calls, and the functions that they reach: those of the module by name or address, and those that the
+// Calls, and the functions that they reach: functions of the module by name or address, and those that the
 // emulator provides.
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ void Decoder::index_functions() {
   }
 }
 
-// This is the function that an .alias names; else the name itself.
+// Returns the function that an .alias names, or the name itself.
 std::string Decoder::function_named(const std::string& name) const {
   const auto alias = aliases_.find(name);
   return alias == aliases_.end() ? name : alias->second;
@@ -32,7 +32,7 @@ std::string Decoder::function_named(const std::string& name) const {
 
 namespace {
 
-// The names that the instructions of a body call, and whether one of them is alloca.
+// Returns the names that the instructions of a body call, and whether one of them is alloca.
 std::set<std::string> callees_of(const ptx_text::Function& f, bool& allocates) {
   std::set<std::string> callees;
   std::vector<const std::vector<ptx_text::Statement>*> bodies{&f.body};
@@ -56,7 +56,7 @@ std::set<std::string> callees_of(const ptx_text::Function& f, bool& allocates) {
 
 }  // namespace
 
-// This says whether some function may run within itself, is called by its address, or asks for room on the
+// Returns whether some function may be recursive, is called through its address, or allocates memory on the
 // stack.
 bool Decoder::needs_frames() const {
   std::unordered_map<std::string, std::vector<std::string>> callers;
@@ -83,7 +83,7 @@ bool Decoder::needs_frames() const {
   return done < functions_.size();
 }
 
-// The number of a function's routine, which it has or gets.
+// Returns the number of a function's routine, which is created if needed.
 uint32_t Decoder::want(const std::string& function) {
   const auto [at, fresh] = routine_numbers_.try_emplace(function, static_cast<uint32_t>(wanted_.size()));
   if (fresh) wanted_.push_back(functions_.at(function));
@@ -128,7 +128,7 @@ std::vector<CallValue> Decoder::passed_values(Decode& d, const ptx_text::Operand
 
 namespace {
 
-// This is what a function that the emulator provides takes and gives.
+// The parameters and results of a function that the emulator provides.
 struct Provided {
   std::string_view name;
   std::vector<CallValue> arguments, results;
@@ -187,7 +187,7 @@ uint32_t Decoder::add_call_by_address(Decode& d, const ptx_text::Operand& callee
   return static_cast<uint32_t>(calls_.size() - 1);
 }
 
-// Compares what a call passes with what the function takes.
+// Compares the arguments or results of a call with those of the function.
 void Decoder::check_call(const CallSite& call, const char* what, const std::vector<CallValue>& given,
                          const std::vector<CallValue>& taken) {
   if (given.size() != taken.size())
@@ -203,7 +203,7 @@ void Decoder::link_calls() {
   for (size_t k = 0; k < calls_.size(); ++k) {
     const CallSite& site = calls_[k];
     const Call& call = kernel_.calls[k];
-    if (site.callee.empty()) continue;  // which function its register names is known when it runs
+    if (site.callee.empty()) continue;  // the function in its register is known only at run time
     const Provided* p = functions_.at(site.callee)->has_body ? nullptr : provided(site.callee);
     const Routine& routine = kernel_.routines[call.routine];
     check_call(site, "arguments", call.arguments, p ? p->arguments : routine.parameters);

@@ -9,7 +9,7 @@ namespace {
 
 class PostDominators {
  public:
-  // The exit is block number `blocks.size()`; every block reaches it or loops for ever.
+  // The exit is block number `blocks.size()`; every block reaches it or loops forever.
   explicit PostDominators(const std::vector<Block>& blocks)
       : exit_(static_cast<uint32_t>(blocks.size())),
         predecessors_(exit_ + 1),
@@ -39,7 +39,7 @@ class PostDominators {
     }
   }
 
-  // The block's immediate post-dominator; none where it is the exit, or where the block never gets there.
+  // Returns the block's immediate post-dominator; nothing for the exit, or if the block never reaches it.
   uint32_t of(uint32_t block) const { return parent_[block] == exit_ ? none : parent_[block]; }
 
   static constexpr uint32_t none = ~0u;

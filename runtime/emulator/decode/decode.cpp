@@ -237,7 +237,7 @@ uint32_t Decode::label(const ptx_text::Operand& o) const {
 }
 
 AddressOperand Decode::address(const ptx_text::Operand& o, size_t part, Space* of_symbol) {
-  // Addresses wrap, as they do in a register.
+  // Addresses wrap around, as they do in a register.
   auto sum = [](int64_t a, uint64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + b); };
   const ptx_text::Operand* inside = &o;
   if (o.kind == ptx_text::Operand::Kind::address) {

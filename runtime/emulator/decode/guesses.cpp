@@ -1,7 +1,7 @@
 // Plain loads that only guess. A loop of compare and swap may begin with a plain load of the word that others
-// swap, as CUDA's guide has it: what comes of a wrong guess is thrown away, since the swap then stores
-// nothing. Such a load does not race. It is one whose value goes nowhere but into swaps that compare it with
-// the word, and into tests whether they found it there.
+// swap, as in CUDA's guide: the result of a wrong guess is discarded, since the swap then stores nothing.
+// Such a load does not race. Its value is used only in swaps that compare it with the word, and in tests
+// whether they found it there.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -27,7 +27,7 @@ bool is_plain_load(std::string_view opcode) {
 
 bool is_swap(std::string_view opcode) { return opcode.starts_with("atom.") && has(opcode, ".cas."); }
 
-// These registers hold the value of the load, what is computed of it, or what a swap has found.
+// These registers hold the value of the load, values computed from it, or the value that a swap has found.
 struct Carriers {
   std::set<int32_t> copies, computed, found;
 
@@ -37,7 +37,7 @@ struct Carriers {
       for (auto* set : {&copies, &computed, &found}) set->erase(r.at);
     if (into) into->insert(r.at);
   }
-  // This is what holds where two ways meet; true where that differs from what held on this one.
+  // Joins the states of two paths that meet; returns true if the result differs from this state.
   bool join(const Carriers& other) {
     const size_t before = copies.size() + computed.size() - found.size();
     copies.insert(other.copies.begin(), other.copies.end());
@@ -47,10 +47,10 @@ struct Carriers {
   }
 };
 
-// This follows what one load has brought through a routine.
+// Follows the value of one load through a routine.
 class Guess {
  public:
-  // `compared` and `fresh` are those registers of a swap that decide whether it stores, and what.
+  // `compared` and `fresh` are the registers of a swap that decide whether it stores, and what it stores.
   struct Swap {
     Register compared, fresh;
   };
@@ -82,7 +82,7 @@ class Guess {
   }
 
  private:
-  // Goes over one instruction; false where the value decides something there.
+  // Processes one instruction; returns false if the value decides something there.
   bool step(Carriers& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];
     const std::string_view opcode = opcodes_[pc];
@@ -118,7 +118,7 @@ class Guess {
     } else if (opcode.starts_with("mov.") && sources.size() == 1 && state.found.contains(sources[0].at)) {
       into = &state.found;
     } else if (opcode.starts_with("call")) {
-      return false;  // what it is given is not named by the instruction
+      return false;  // the instruction does not name what is passed to it
     }
     if (into == &state.copies && pc != load_ && !state.copies.contains(sources[0].at)) into = &state.computed;
     for (Register r : use.writes) state.write(r, guard == no_register, into);
@@ -135,7 +135,7 @@ class Guess {
 
 }  // namespace
 
-// The registers whose values get into those that swaps compare, by moves alone.
+// Finds the registers whose values reach the compared registers of swaps, only through moves.
 std::set<int32_t> Decoder::compared_by_swaps() const {
   std::set<int32_t> met;
   std::unordered_multimap<int32_t, int32_t> moves;  // by where they go
@@ -174,7 +174,7 @@ void Decoder::find_guesses() {
     };
     return Guess::Swap{at(2), at(3)};
   };
-  size_t steps = 1 << 22;  // beyond which the loads that are left count as others
+  size_t steps = 1 << 22;  // after this many, the remaining loads count as ordinary ones
   for (const Routine& routine : kernel_.routines) {
     const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, routine.entry, routine.end);
     for (uint32_t pc = routine.entry; pc < routine.end; ++pc)

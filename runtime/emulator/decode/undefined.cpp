@@ -18,7 +18,7 @@ class Defined {
     const uint64_t bit = uint64_t{1} << (n % 64);
     words_[n / 64] = defined ? words_[n / 64] | bit : words_[n / 64] & ~bit;
   }
-  // Keeps what `other` has as well; true where that is less.
+  // Keeps only what `other` has as well; returns true if that removes something.
   bool meet(const Defined& other) {
     bool less = false;
     for (size_t w = 0; w < words_.size(); ++w) {
@@ -47,8 +47,8 @@ void Decoder::number_registers() {
   for (const Instruction& i : kernel_.code) number(i.guard);
 }
 
-// The registers that an instruction of the routine may read while they are undefined. A register is defined
-// where all paths from the entry write it a defined value.
+// Returns the registers that an instruction of the routine may read while they are undefined. A register is
+// defined if all paths from the entry write a defined value to it.
 std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
   const std::vector<Block> blocks = basic_blocks(kernel_.code, jumps_, routine.entry, routine.end);
   std::unordered_map<int32_t, size_t> numbers;  // by Register::at, of those that the routine names
@@ -62,7 +62,7 @@ std::vector<Register> Decoder::read_undefined(const Routine& routine) const {
     number(kernel_.code[pc].guard);
   }
   auto is_defined = [&](const Defined& state, Register r) { return r.at < 0 || state[numbers.at(r.at)]; };
-  // This gives what holds after an instruction, from what holds before it.
+  // Returns the state after an instruction, from the state before it.
   auto step = [&](Defined& state, uint32_t pc) {
     const RegisterUse& use = kernel_.uses[pc];
     auto defined = [&](Register r) { return is_defined(state, r); };

@@ -1,4 +1,4 @@
-// This is what ptxas refuses of a module before it looks at instructions, and the parser takes: a kernel that
+// Checks that ptxas makes on a module before it examines instructions, and the parser does not: a kernel that
 // could not be built is not run.
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ void check_function_directive(const Directive& d) {
       ptx_text::fail(d.at, fmt::format("{} is {}, and takes numbers from 1 on", name, d.tokens[k]));
 }
 
-// Braces nest as the extents do, with no more values than they say.
+// Braces must nest like the extents, with no more values than the extents allow.
 void check_values(const ptx_text::Operand& o, const std::string& name, std::span<const std::string> extents) {
   const bool braces = o.kind == ptx_text::Operand::Kind::vector;
   if (braces == extents.empty())

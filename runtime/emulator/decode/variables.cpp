@@ -14,7 +14,7 @@ namespace ptxbuilder::runtime::emulator {
 
 namespace {
 
-// More than any declaration can mean; products of extents stay far from 64 bits.
+// A bound above any meaningful declaration; products of extents stay far from 64 bits.
 constexpr uint64_t most_bytes = uint64_t{1} << 40;
 
 std::optional<int64_t> number_in(std::string_view text) {
@@ -24,7 +24,7 @@ std::optional<int64_t> number_in(std::string_view text) {
   return ptx_text::integer_value(o);
 }
 
-// Bytes of one element of a declared type, which is no vector.
+// Returns the bytes of one element of a declared type, which must not be a vector.
 uint64_t scalar_bytes(const ptx_text::Declaration& d) {
   uint64_t size = 0;
   for (const std::string& q : d.qualifiers)
@@ -55,7 +55,7 @@ uint64_t Decoder::size_of(const ptx_text::Declaration& d, const ptx_text::Declar
 }
 
 uint32_t Decoder::align_of(const ptx_text::Declaration& d, const ptx_text::Declarator& name) {
-  // After .ptr, .align is that of what it points to.
+  // After .ptr, .align is the alignment of the memory to which the parameter points.
   if (auto said = d.after(".align"); !said.empty() && !d.has(".ptr")) {
     const uint32_t align = to_number(said);
     if (!std::has_single_bit(align))
@@ -85,7 +85,7 @@ void Decoder::variables() {
 
 namespace {
 
-// The elements of an initialiser in order, through all its braces.
+// Returns the elements of an initialiser in order, through all its braces.
 void write_values(const ptx_text::Operand& o, const std::function<void(const ptx_text::Operand&)>& write) {
   if (o.kind != ptx_text::Operand::Kind::vector) return write(o);
   for (const ptx_text::Operand& part : o.parts) write_values(part, write);
@@ -184,7 +184,7 @@ void Decoder::declare_registers(const ptx_text::Declaration& d, size_t scope) {
   }
 }
 
-// A register of .v2 or .v4 is as many registers: %v.x or %v.r, %v.y or %v.g, and so on.
+// A register of .v2 or .v4 becomes several registers: %v.x or %v.r, %v.y or %v.g, and so on.
 void Decoder::declare_vectors(const ptx_text::Declaration& d, size_t scope, size_t parts) {
   has_vectors_ = true;
   const Range range{0, static_cast<uint8_t>(scalar_bytes(d)), false};
