@@ -1,6 +1,6 @@
 // Races in shared memory, and accesses of the async proxy that no fence orders after those of the generic
-// one: of threads and of asynchronous operations by the shadow of each CTA (machine/shadow.h), and of the
-// lanes of one warp by their marks.
+// proxy: between threads and asynchronous operations with the shadow of each CTA (machine/shadow.h), and
+// between lanes of one warp with their marks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,8 +50,8 @@ class Races final : public Observer {
     return writes ? cta.shadow.write(made, begin, end - begin, k)
                   : cta.shadow.read(made, begin, end - begin, k);
   }
-  // Records an access of [begin, end). Returns the first clash that is one although some lanes of the other
-  // warp have released since; the others are recorded as accesses in order.
+  // Records an access of [begin, end). Returns the first clash that is real even though some lanes of the
+  // other warp have released since; the others are recorded as ordered accesses.
   std::optional<Clash> check(const Warp& w, Cta& cta, Access made, uint32_t begin, uint32_t end,
                              bool writes) {
     const auto clash = record(cta, made, begin, end, writes, w.causality.knowledge());
@@ -68,8 +68,8 @@ class Races final : public Observer {
   std::vector<LaneMarks> marks_;  // of each CTA
 };
 
-// This says whether the earlier access is over for one who knows `k` since each lane that made it has
-// released it since, by itself or by one that it had met, though not all lanes of its warp have.
+// Returns whether the earlier access is over for one who knows `k` because each lane that made it has
+// released it since, itself or through a lane that it had met, though not all lanes of its warp have.
 bool Races::released_since(const Clash& clash, const Cta& cta, const Knowledge& k) {
   if (clash.conflict != Conflict::unordered || k.told[clash.earlier.actor] < clash.earlier.time) return false;
   const ActorName& who = cta.cluster.actors[clash.earlier.actor];
@@ -104,7 +104,7 @@ std::optional<Clash> Races::without_released(Clash first, const Knowledge& known
   return clash;
 }
 
-// Threads that store what is there already, by threads too, do not race: a note says it.
+// Threads that store the value that other threads have stored do not race: a note reports them.
 void Races::settle(Warp& w, Clash clash, const SharedAccess& a) {
   std::vector<std::byte> stored(a.bytes);
   const bool is_known = a.values(stored.data());
@@ -154,7 +154,7 @@ bool one_writer(const LaneMark& m) {
   return std::bit_cast<uint32_t>(m.writers) == m.writers[0] * 0x01010101u;
 }
 
-// Looks for other lanes of the warp that have accessed bytes [from, to) of a word, which nothing has ordered.
+// Looks for other lanes of the warp with unordered accesses to bytes [from, to) of a word.
 void Races::check_lanes(const Warp& w, const SharedAccess& a, int lane, bool is_atomic, const LaneMark& m,
                         uint32_t at, uint32_t from, uint32_t to) {
   const LaneOrder& order = w.causality.lanes();
@@ -204,7 +204,7 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
           m.writers.fill(static_cast<uint8_t>(lane));
           continue;
         }
-        // Lanes that write parts of a word by one instruction are all known, else the last.
+        // If lanes write parts of a word with one instruction, all are known, otherwise the last.
         const bool joins = m.wrote == now && m.writer_warp == warp && m.wrote_pc == pc;
         const auto writers = m.writers;
         m = {now, pc, 0, 0, 0, is_atomic, warp, 0, {}};
@@ -212,7 +212,7 @@ void Races::lane_access(Warp& w, const SharedAccess& a, LaneAccess kind) {
           m.writers[b] = b >= from && b < to ? static_cast<uint8_t>(lane)
                          : joins             ? writers[b]
                                              : LaneMark::nobody;
-      } else if (to - from == 4) {  // of readers of parts of a word it is not known which
+      } else if (to - from == 4) {  // which lane read a part of a word is not known
         if (m.read != now || m.reader_warp != warp) m.readers = 0;
         m.read = now;
         m.read_pc = pc;

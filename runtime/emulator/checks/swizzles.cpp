@@ -1,5 +1,5 @@
-// A tile that a tensor copy has filled under one swizzle, and wgmma reads under another: the product is
-// likely wrong.
+// A tile that a tensor copy has filled with one swizzle, and wgmma reads with another: the product is
+// probably wrong.
 #include <fmt/format.h>
 
 #include "runtime/emulator/checks/checks.h"

@@ -1,5 +1,5 @@
-// Notes about tensor copies that hardly mean what they do: of tiles that lie outside of their tensor, by
-// multicast of different blocks, and of what has been sent before.
+// Notes about tensor copies that are probably mistakes: tiles outside of their tensor, multicasts of
+// different blocks, and tiles that have been sent before.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,7 +19,7 @@ Coordinates coordinates(const TileCopy& c) {
   return at;
 }
 
-// Outermost first, as a BlockIndex has them.
+// Outermost first, as in a BlockIndex.
 std::string in_words(const Coordinates& at, size_t rank) {
   return fmt::format("({})", fmt::join(at.rend() - static_cast<ptrdiff_t>(rank), at.rend(), ", "));
 }
@@ -70,7 +70,7 @@ class TileCopies final : public Observer {
     Address tensor = 0;
     Coordinates at = {};
   };
-  // The stage of an object of shared memory that an offset is in.
+  // Returns the stage of an object of shared memory that contains an offset.
   struct Stage {
     uint32_t begin, bytes;
   };
@@ -97,8 +97,8 @@ class TileCopies final : public Observer {
     while (at != sent.end() && at->first < offset + bytes) at = sent.erase(at);
   }
 
-  // A tile of several boxes may have some of them outside, but not all: where this one begins further out
-  // than the whole tile is long, the tile has nothing of the tensor.
+  // Some boxes of a tile may be outside of the tensor, but not all: if this box begins further out than the
+  // whole tile is long, the tile contains nothing of the tensor.
   static void check_place(Warp& w, const TileCopy& c) {
     const auto stage = stage_of(c.cta, c.offset);
     if (!stage) return;
@@ -162,7 +162,7 @@ class TileCopies final : public Observer {
     return differ_again || *first.in1 < *first.in2;
   }
 
-  std::vector<std::map<uint32_t, Sent>> sent_;  // of each CTA, by offset: what nothing has written since
+  std::vector<std::map<uint32_t, Sent>> sent_;  // of each CTA, by offset: unchanged since it was sent
   std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, Part>> parts_;  // by CTA and stage, and offset
 };
 

@@ -58,7 +58,7 @@ void Causality::publish(Scope scope) {
   global->published = {};
   published->global = std::make_shared<GlobalKnowledge>(*global);
   if (knowledge_.global) global->published = knowledge_.global->published;
-  // The wider fence covers all that the narrower has.
+  // The wider fence covers everything that the narrower one covers.
   for (size_t s = 0; s <= static_cast<size_t>(scope); ++s) global->published[s] = published;
   knowledge_.global = std::move(global);
   step();

@@ -20,7 +20,7 @@ bool GlobalKnowledge::covers(const GlobalKnowledge& other) const {
 GlobalKnowledge::Pointer GlobalKnowledge::join(const Pointer& a, const Pointer& b) {
   if (!b || a == b) return a;
   if (!a) return b;
-  if (a->covers(*b)) return a;  // as where a warp polls a word that nobody has stored to since
+  if (a->covers(*b)) return a;  // for example if a warp polls a word that has not changed
   auto both = std::make_shared<GlobalKnowledge>(*a);
   both->fenced.join(b->fenced);
   both->settled = std::max(both->settled, b->settled);

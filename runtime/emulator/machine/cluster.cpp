@@ -1,4 +1,4 @@
-// Schedules the warps and asynchronous operations of one cluster, as a seed chooses among all legal orders.
+// Schedules the warps and asynchronous operations of one cluster; a seed chooses among all legal orders.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -11,7 +11,7 @@ Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
       index(the_index),
       checks(the_grid.options.race_check),
       engine_(the_grid.seed * 0x9e3779b97f4a7c15 + the_grid.id * 0xd1342543de82ef95 + the_index) {
-  actors.push_back({});  // actor 0 is nobody
+  actors.push_back({});  // actor 0 is unused
   actors.push_back({ActorName::Kind::prior_launch, nullptr, 0});
   choose_policy();
   const Dim3 size = grid.launch.cluster, all = grid.launch.grid;
@@ -31,7 +31,7 @@ Cluster::Cluster(const Grid& the_grid, uint64_t the_index)
   add_checks(*this);
 }
 
-// Seed 0 is an even-handed schedule; the others each lean their own way, since a bug hides from most of them.
+// Seed 0 is an even-handed schedule; each other seed has its own bias, since most biases hide a given bug.
 void Cluster::choose_policy() {
   if (grid.seed == 0 || grid.options.exploration) {
     in_order_ = true;
@@ -39,7 +39,7 @@ void Cluster::choose_policy() {
   }
   constexpr uint32_t bursts[] = {1, 3, 16, 64, 400};
   constexpr double completions[] = {0, 0.02, 0.3, 1};  // 0: only when nothing else can run
-  constexpr uint64_t patiences[] = {500, 500, 50, 0};  // 0: lanes go their own ways
+  constexpr uint64_t patiences[] = {500, 500, 50, 0};  // 0: lanes never wait for each other
   burst_ = bursts[random(std::size(bursts))];
   patience_ = patiences[random(std::size(patiences))];
   completion_ = completions[random(std::size(completions))];
@@ -75,7 +75,7 @@ bool Cluster::pick(Choice& choice) {
         most = priority_[w];
       }
     choice = best;
-    // Nor does one that polls memory run for ever.
+    // A warp that polls memory does not run forever either.
     turns_ = best.warp == favourite_ ? turns_ + 1 : 0;
     favourite_ = best.warp;
     if (turns_ >= 16)
@@ -108,7 +108,7 @@ void Cluster::complete_one() {
   event.complete();
 }
 
-// Completes what a delayed instruction has started; false where there is nothing.
+// Completes something that a delayed instruction has started; returns false if there is nothing.
 bool Cluster::complete_delayed() {
   if (delayed_.empty()) return false;
   const Event event = std::move(delayed_.front());
@@ -119,7 +119,7 @@ bool Cluster::complete_delayed() {
   return true;
 }
 
-// Lets those who poll look once more, though nothing has changed: they may have a time limit. False where
+// Lets the pollers read once more, although nothing has changed: they may have a time limit. Returns false if
 // nobody polls.
 bool Cluster::wake_pollers() {
   bool any = false;
@@ -132,8 +132,8 @@ bool Cluster::wake_pollers() {
   return any;
 }
 
-// Lets those go on who sleep, since time passes while all others poll. They may sleep often on their way to
-// what ends a poll, but those who sleep between their own polls do not go on for ever. False where nobody
+// Lets the sleepers go on, since time passes while all others poll. They may sleep often before they end
+// a poll, but those that sleep between their own polls do not go on forever. Returns false if nobody
 // sleeps.
 bool Cluster::wake_sleepers() {
   constexpr int most = 64;
@@ -149,7 +149,7 @@ bool Cluster::wake_sleepers() {
   return any;
 }
 
-// Lets those go on who wait where they should meet others. False where nobody does.
+// Lets lanes go on that wait where they should meet others. Returns false if there are none.
 bool Cluster::part_meetings() {
   bool any = false;
   for (Warp* warp : all_)
@@ -161,7 +161,7 @@ bool Cluster::part_meetings() {
   return any;
 }
 
-// Lets one of those go on who are at an instruction that is delayed; false where nobody is.
+// Lets one of the fragments at a delayed instruction go on; returns false if there is none.
 bool Cluster::end_delay() {
   std::vector<Fragment*> held;
   for (Warp* warp : all_)
@@ -174,8 +174,8 @@ bool Cluster::end_delay() {
 
 Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes_on) {
   const uint64_t end = steps + budget;
-  size_t polls = 0;  // turns in a row that ended in one
-  // A wait for an mbarrier may have a limit of time, also while others read memory again and again.
+  size_t polls = 0;  // consecutive turns that ended in a poll
+  // A wait for an mbarrier may have a time limit, also while others poll memory.
   if (version != seen_version_) {
     seen_version_ = version;
     seen_at_ = steps;
@@ -213,8 +213,8 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
     if (part_meetings() || end_delay() || complete_delayed()) continue;
     if (stale_version_ != version) stale_rounds_ = 0;
     stale_version_ = version;
-    // Time passes ever faster where nobody sleeps, so that a limit of the kernel's own, of whatever length,
-    // is reached.
+    // Time passes ever faster if nobody sleeps, so that a time limit in the kernel, however long, is
+    // reached.
     const bool sleeps = std::ranges::any_of(all_, [](const Warp* warp) {
       return std::ranges::any_of(warp->fragments_, [](const Fragment& f) { return f.wait == Wait::sleep; });
     });
@@ -225,7 +225,7 @@ Cluster::Outcome Cluster::run(uint64_t budget, const std::function<bool()>& goes
       return Outcome::stalled;
     }
   }
-  // Nor does an operation wait for ever while a warp polls memory.
+  // An operation does not wait forever while a warp polls memory, either.
   if (!events.empty()) complete_one();
   return Outcome::running;
 }
@@ -372,7 +372,7 @@ std::string Cluster::picture() const {
       }
       text += fmt::format(", {}: {}", grid.kernel.place(at), grid.kernel.texts[at]);
     }
-  // Too many arrivals at one barrier are why threads wait at another.
+  // Too many arrivals at one barrier can be the reason why threads wait at another.
   for (const auto& cta : ctas)
     for (const auto& [offset, m] : cta->mbarriers)
       if (arriving_warps(*m) > m->count && std::find(named.begin(), named.end(), m.get()) == named.end())
@@ -382,7 +382,7 @@ std::string Cluster::picture() const {
 }
 
 void Cluster::deadlock() {
-  // Lanes that wait for something else than each other are no cause, but what they wait for is.
+  // Lanes that wait for something other than each other are not a cause, but what they wait for is.
   auto waits_elsewhere = [](const Fragment& f) {
     return f.wait == Wait::mbarrier || f.wait == Wait::wgmma || f.wait == Wait::bulk ||
            f.wait == Wait::copies || f.wait == Wait::registers || f.wait == Wait::sleep;
@@ -405,7 +405,7 @@ void Cluster::deadlock() {
                         warp->register_share.each, held, warp->cta.register_pool, grid.kernel.name,
                         picture()));
       }
-  // A barrier that lacks only bytes, with nothing left to bring them, is a wrong count of bytes.
+  // A barrier that lacks only bytes, with no copies left to bring them, has a wrong byte count.
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments_) {
       if (f.wait != Wait::mbarrier) continue;
@@ -423,7 +423,7 @@ void Cluster::deadlock() {
                                       m.tx > 0 ? "more were expected" : "less were expected", line,
                                       grid.kernel.name, picture()));
     }
-  // Where more warps arrive than a phase takes, phases complete too early for those that wait.
+  // If more warps arrive than a phase takes, phases complete too early for the waiters.
   for (const Warp* warp : all_)
     for (const Fragment& f : warp->fragments_) {
       if (f.wait != Wait::mbarrier) continue;

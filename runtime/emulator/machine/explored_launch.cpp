@@ -12,7 +12,7 @@
 namespace ptxbuilder::runtime::emulator {
 
 // A process is a fragment of a warp, named after its first lane, or an asynchronous operation. A step of a
-// fragment is one instruction that others may see, and all after it that nobody sees.
+// fragment is one instruction that others may observe, and all later ones that they cannot.
 class ExploredLaunch {
  public:
   ExploredLaunch(const Grid& grid, std::chrono::steady_clock::time_point deadline)
@@ -68,9 +68,9 @@ class ExploredLaunch {
     const Warp* warp;
     int lane;
   };
-  // These a process has read since it has changed something, and nothing has changed since.
+  // The values that a process has read since its last change, if they have not changed since.
   struct Poll {
-    std::map<uint64_t, uint64_t> watched;  // places, and how often they had been changed
+    std::map<uint64_t, uint64_t> watched;  // places, and how often they had changed
     std::map<uint32_t, Footprint> at;      // what each instruction has read
     bool waits = false;
   };
@@ -104,7 +104,7 @@ class ExploredLaunch {
                    uint64_t{warp.cta.rank} << 16 | warp.index << 5 | static_cast<uint32_t>(lane));
   }
 
-  // Lanes that wait where they should meet others do so until these need them, or nobody else can go on.
+  // Lanes wait for others that they should meet until the others need them, or nobody else can go on.
   bool can_go_on(const Warp& warp, const Fragment& f) const {
     if (f.wait == Wait::meeting) return f.until == 0;
     return f.wait != Wait::others && warp.runnable(f);
@@ -175,8 +175,8 @@ class ExploredLaunch {
     finish(move.process, pc);
   }
 
-  // The step has posted operations, numbered from `first` on: they touch what it has touched, at any time
-  // from now on.
+  // The step has posted operations, numbered from `first` on: they may touch what the step has touched, at
+  // any later time.
   void begin_operations(const Cluster& cluster, uint64_t first, const Footprint& footprint) {
     for (const Event& event : cluster.events)
       if (event.number >= first) {
@@ -185,7 +185,7 @@ class ExploredLaunch {
       }
   }
 
-  // These wait before a step, and have met others after it.
+  // These processes wait before a step, and have met others after it.
   void list_waiting(const Cluster& cluster) {
     for (const Warp* warp : cluster.all_)
       for (const Fragment& f : warp->fragments_)
@@ -200,7 +200,7 @@ class ExploredLaunch {
     waiting_.clear();
   }
 
-  // A reader of a value does not read it again by the same instruction where there is a newer one.
+  // A reader of a value does not read it again with the same instruction if there is a newer one.
   size_t choose(std::span<const uint64_t> stores, bool loads) {
     if (!loads) return exploration_.value(stores.size());
     uint64_t& last = last_read_.try_emplace(reader_, ~uint64_t{0}).first->second;
@@ -217,8 +217,8 @@ class ExploredLaunch {
     met_.clear();
   }
 
-  // A warp that reads again what it has read, by the same instruction, polls: it lets others go first until
-  // one of them changes something that it has read since it has changed something itself.
+  // A warp that repeats a read with the same instruction polls: it lets others go first until one of them
+  // changes something that the warp has read since its own last change.
   void note_poll(uint64_t process, uint32_t pc) {
     Poll& poll = polls_[process];
     if (record_.changes()) {
@@ -255,7 +255,7 @@ class ExploredLaunch {
     return at->second.waits;
   }
 
-  // Nobody can go on: lanes go on without those that they should meet, or those who poll look once more.
+  // Nobody can go on: lanes go on without those that they should meet, or pollers read once more.
   void unblock() {
     bool any = false;
     for (const auto& cluster : resident_) any |= cluster->part_meetings();
@@ -293,10 +293,10 @@ class ExploredLaunch {
   std::unordered_map<uint64_t, uint64_t> changes_;               // of places
   std::pair<uint64_t, uint32_t> reader_;                         // process and program counter of the step
   std::map<std::pair<uint64_t, uint32_t>, uint64_t> last_read_;  // the store that each has read
-  std::unordered_map<uint64_t, Footprint> operations_;           // that are under way, by process
+  std::unordered_map<uint64_t, Footprint> operations_;           // in flight, by process
   std::vector<uint64_t> begun_, met_;                            // by the step: see Exploration::done
   std::vector<Waiting> waiting_;
-  int idle_ = 0;  // rounds in which those who poll have found nothing new
+  int idle_ = 0;  // rounds in which the pollers have found nothing new
 };
 
 void run_explored(const Grid& grid, std::chrono::steady_clock::time_point deadline,

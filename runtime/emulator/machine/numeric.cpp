@@ -5,7 +5,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// `value` >= 0 to an integer, as `rounding` asks for a number whose sign is `negative`.
+// Rounds `value` >= 0 to an integer, as `rounding` requires for a number whose sign is `negative`.
 double round_magnitude(double value, Rounding rounding, bool negative) {
   double floor = std::floor(value), rest = value - floor;
   if (rest == 0) return value;

@@ -8,13 +8,13 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// A read that one instruction of a warp makes again and again, by the first of its lanes.
+// A read that one instruction of a warp repeats, for the first of its lanes.
 struct Poll {
   int lane = 32;
   uint64_t address = 0, value = 0, state = 0;
   std::string place = {};  // of the address
   uint32_t times = 0;      // in a row, with the warp in this state
-  uint64_t last = 0;       // as of Warp::executed()
+  uint64_t last = 0;       // in terms of Warp::executed()
   uint64_t period = 0;
 };
 
@@ -72,7 +72,7 @@ std::string describe_polls(const std::vector<const Residents*>& launches) {
   } catch (const EmulatorError&) {
     // The launch has run out of time, and this is what is reported.
   }
-  // A warp that has read no more for two passes of its loop has left it.
+  // A warp that has not read for two passes of its loop has left it.
   constexpr uint64_t burst = 1'000;
   struct Line {
     const Warp* warp;

@@ -33,14 +33,14 @@ std::optional<Clash> check_read(const Access& earlier, const Access& now, const 
   return Clash{Conflict::unordered, 0, earlier, false};
 }
 
-// A read that the reader itself knows to be over is no longer needed: who conflicts with it would conflict
-// with this one, if both cover the same bytes.
+// A read that the new reader knows to be over is not needed any more: an access that conflicts with it would
+// also conflict with the new read, if both cover the same bytes.
 bool is_covered(const Access& earlier, const Access& now, const Knowledge& k) {
   return (earlier.bytes & ~now.bytes) == 0 && k.seen[earlier.actor] >= earlier.time && !now.async &&
          !earlier.async;
 }
 
-// A read takes the place of its actor's last.
+// A read replaces the last read of its actor.
 void take_place(Access& earlier, const Access& now) {
   const uint8_t both = earlier.bytes | now.bytes;
   earlier = now;
@@ -74,8 +74,8 @@ void Shadow::share(uint32_t at) {
   if (cells_[at / 4] == is_own) cells_[at / 4] = histories_.intern(history(at));
 }
 
-// `step` makes the next of a history, and `own_step` changes one that a word has for itself, unless it says
-// false, since the word then has to share it.
+// `step` makes the next state of a history, and `own_step` changes the history of a single word, unless it
+// returns false, since the word must then share one.
 template <class Check, class Own>
 std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes, const Knowledge* by,
                                   Step& last, Check&& step, Own&& own_step) {
@@ -109,12 +109,12 @@ std::optional<Clash> Shadow::each(Access access, uint32_t offset, uint32_t bytes
     }
     cell = last.result;
     if (access.bytes != 15) continue;
-    // Whole words of the same state after it have the same result.
+    // Whole words that follow in the same state have the same result.
     const size_t more = run_of(&cells_[at / 4 + 1], (offset + bytes - at) / 4 - 1, last.state);
     std::fill_n(&cells_[at / 4 + 1], more, last.result);
     at += static_cast<uint32_t>(more) * 4;
   }
-  if (uninitialised) last = {};  // whoever reads more of it gets a report again
+  if (uninitialised) last = {};  // further reads of these bytes are reported again
   return std::nullopt;
 }
 

@@ -57,7 +57,7 @@ Share::Outcome Share::take_turns(EmulatorStatistics& statistics) {
       ++i;
     }
   }
-  // Whoever is not done may wait for one that has not begun.
+  // A CTA that is not done may wait for one that has not begun.
   if (!resident_.empty()) progress |= admit();
   return progress || resident_.empty() ? Outcome::running : polls ? Outcome::polling : Outcome::stalled;
 }

@@ -29,7 +29,7 @@ class Together {
 
   void run() {
     for (uint32_t device = 0; device < launches_.size(); ++device) begin(device);
-    // A warp that polls goes on when a store of another is seen, which a weak memory shows late but for sure.
+    // A warp that polls goes on when it sees another's store, which a weak memory shows late but certainly.
     constexpr int most_stalls = 8, most_polls = 20'000;
     int stalls = 0, polls = 0;
     while (std::ranges::any_of(launches_, [](const auto& l) { return l.share != nullptr; })) {
@@ -38,7 +38,7 @@ class Together {
       for (const uint32_t device : order_) {
         AtDevice& at = launches_[device];
         if (!at.share) continue;
-        if (device == late_ && engine_() % 64 != 0) {  // it has a turn now and then
+        if (device == late_ && engine_() % 64 != 0) {  // the late device gets a turn only now and then
           progress |= stalls == 0 && polls == 0;
           if (progress) continue;
         }
@@ -58,7 +58,7 @@ class Together {
     Grid* grid = nullptr;
     std::unique_ptr<Share> share;
     std::atomic<uint64_t> done = 0;
-    GlobalKnowledge::Pointer known;  // by the launches that are over
+    GlobalKnowledge::Pointer known;  // from the finished launches
   };
 
   void begin(uint32_t device) {
@@ -104,7 +104,7 @@ class Together {
   std::vector<uint32_t> order_ = std::vector<uint32_t>(launches_.size());
   std::mt19937_64 engine_;
   bool in_turn_;
-  uint32_t late_;  // no device's number: none is
+  uint32_t late_;  // not a device's number: none is late
   uint64_t clusters_ = 0;
   std::atomic<bool> cancelled_ = false;
 };

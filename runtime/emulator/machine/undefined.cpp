@@ -9,7 +9,7 @@
 namespace ptxbuilder::runtime::emulator {
 namespace {
 
-// The lanes in which a value decides a conjunction alone, by a zero, or a disjunction, by ones.
+// The lanes in which a value alone decides a conjunction, with a zero, or a disjunction, with ones.
 Lanes deciding(const Warp& w, Register r, uint8_t bytes, bool ones) {
   if (bytes == 0) return ones ? *w.at<uint32_t>(r) : ~*w.at<uint32_t>(r);
   Lanes lanes = 0;
@@ -58,8 +58,8 @@ void UndefinedValues::define(Register r, Lanes who) {
   if (const uint32_t n = warp_.grid().kernel.number(r); n != Kernel::no_number) undefined_[n] &= ~who;
 }
 
-// Something depends on the undefined value of a register in the lanes `who`. Memory that nothing has written
-// is reported when the CTA ends: who comes to write it, unordered after the read, is the better culprit.
+// Something depends on the undefined value of a register in the lanes `who`. A read of unwritten memory is
+// reported when the CTA ends: a later unordered write is the better culprit.
 void UndefinedValues::decided_by(Register r, Lanes who, const char* how) {
   const Kernel& kernel = warp_.grid().kernel;
   const Origin origin = origin_of(r);
@@ -146,7 +146,7 @@ void UndefinedValues::step(Lanes executing) {
   const Origin origin = from == no_register ? Origin{} : origin_of(from);
   for (Register r : use.writes) set(r, executing, result, origin);
   if (++followed_ < 4096) return;
-  // Once nothing but the doubtful registers is undefined, only they need be followed.
+  // Once only the doubtful registers are undefined, only they must be followed.
   followed_ = 0;
   size_t left = 0;
   for (Lanes n : undefined_) left += n != 0;
@@ -168,7 +168,7 @@ void UndefinedValues::load(std::span<const Register> data, const Place& place, u
   }
 }
 
-// A group of bytes counts as written if some of them are: padding travels with its neighbours.
+// A group of bytes counts as written if some of them are: padding moves with its neighbours.
 void UndefinedValues::load_element(Register r, Place place, uint32_t bytes, int lane) {
   const Lanes bit = Lanes{1} << lane;
   if (const Cta* owner = place.owner) {

@@ -1,4 +1,4 @@
-// One warp: running its fragments_, where they part and where they meet again.
+// One warp: runs its fragments_, which diverge and meet again.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -51,7 +51,7 @@ bool Warp::runnable(const Fragment& f) const {
       return executed_ >= f.until || cluster().steps >= f.until_step;
     case Wait::aligned:
     case Wait::lanes:
-      return false;  // whoever comes last takes them along
+      return false;  // the last arrival takes the others along
     case Wait::barrier:
       return cta.barriers[f.object].generation != f.generation;
     case Wait::others:
@@ -136,7 +136,7 @@ uint64_t Warp::run(size_t which, uint64_t budget) {
   return count;
 }
 
-// The instruction waits for all that can go on without it, but not for ever where others poll memory.
+// The instruction waits for all that can go on without it, but not forever if others poll memory.
 void Warp::delay() {
   constexpr uint64_t most_steps = 200'000;
   fragment().until_step = cluster().steps + most_steps;
@@ -192,7 +192,7 @@ void Warp::split_off(Lanes who, uint32_t at) {
   fragments_.push_back(std::move(other));
 }
 
-// The running fragment takes in the lanes of another, which is at the same place.
+// The running fragment absorbs the lanes of another, which is at the same place.
 void Warp::absorb(size_t other) {
   Fragment& f = fragments_[other];
   lanes |= f.lanes;
@@ -218,7 +218,7 @@ void Warp::branch(uint32_t target, Lanes taken) {
     fragment().meeting = open_meeting(reconverge, depth);
     look_ahead();
   }
-  if (cluster().random(2) == 0) {  // which side goes first is nobody's to rely on
+  if (cluster().random(2) == 0) {  // programs must not rely on which side goes first
     split_off(lanes & ~taken, pc);
     pc = target;
   } else {
@@ -234,7 +234,7 @@ int Warp::open_meeting(uint32_t at, uint32_t depth) {
   return static_cast<int>(free - meetings_.begin());
 }
 
-// Nobody of `who` comes to the meeting `from` and those around it up to `to` any more.
+// No lane of `who` will reach the meeting `from` and those around it up to `to` any more.
 void Warp::forgo(int from, int to, Lanes who) {
   if (from == to) return;
   for (int m = from; m >= 0 && m != to; m = meetings_[m].outer) meetings_[m].expected &= ~who;
@@ -315,7 +315,7 @@ void Warp::call(uint32_t routine, Lanes who) {
     if (kernel.frames_apart()) {
       if (std::any_of(stack.begin(), stack.end(), [&](const LaneFrame& f) { return f.routine == routine; }))
         frame.saved = saved_registers(*this, called, lane);
-      // A frame takes some bytes of the stack even where it has no variables.
+      // A frame takes some bytes of the stack even if it has no variables.
       const uint64_t base = (top_[k] + 63) / 64 * 64;
       reach(base + std::max(64u, called.frame_bytes), lane);
       at<uint64_t>(kernel.frame)[lane] = base;
@@ -353,7 +353,7 @@ void Warp::leave(Lanes who) {
   look_ahead();
 }
 
-// True where the running fragment goes on: all lanes that should meet here are there.
+// Returns true if the running fragment goes on: all lanes that should meet here have arrived.
 bool Warp::meet() {
   const int meeting = fragment().meeting;
   for (size_t k = fragments_.size(); k-- > 0;)
@@ -378,7 +378,7 @@ void Warp::exit(Lanes who) {
   for (Meeting& m : meetings_) m.expected &= ~who;
   if (lanes == 0) stop_ = true;
   settle();
-  // Lanes that waited for the ones that are gone look again.
+  // Lanes that waited for lanes that are gone check again.
   for (size_t k = 0; k < fragments_.size(); ++k)
     if (k != current_ && (fragments_[k].wait == Wait::lanes || fragments_[k].wait == Wait::aligned))
       fragments_[k].wait = Wait::none;
@@ -386,7 +386,7 @@ void Warp::exit(Lanes who) {
   cluster().changed();
 }
 
-// Lets those go on who waited only for lanes that do not come any more.
+// Lets lanes go on that waited only for lanes that will not arrive any more.
 void Warp::settle() {
   for (size_t k = 0; k < fragments_.size(); ++k) {
     Fragment& f = fragments_[k];
@@ -484,7 +484,7 @@ bool Warp::converge(Lanes executing, bool exited_too) {
   return false;
 }
 
-// Lanes that wait where they should meet others go on, since they are waited for elsewhere.
+// Lanes that wait where they should meet others go on, since others wait for them elsewhere.
 void Warp::call_for(Lanes who) {
   for (Fragment& f : fragments_)
     if (f.wait == Wait::meeting && (f.lanes & who)) f.until = 0;

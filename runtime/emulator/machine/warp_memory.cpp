@@ -1,4 +1,4 @@
-// A warp reaches memory here: address spaces, bounds, and who learns of an access.
+// Memory accesses of a warp: address spaces, bounds, and who learns of an access.
 #include <fmt/format.h>
 
 #include "runtime/emulator/machine/machine.h"
@@ -7,7 +7,7 @@ namespace ptxbuilder::runtime::emulator {
 
 namespace {
 
-// This says whether [address, address + bytes) is in [0, size), also where the sum would wrap.
+// Returns whether [address, address + bytes) is in [0, size), even if the sum would wrap.
 bool inside(uint64_t address, uint64_t bytes, uint64_t size) {
   return address <= size && bytes <= size - address;
 }
@@ -16,7 +16,7 @@ bool acquires(Order order) {
   return order == Order::both || order == Order::acquire || order == Order::older;
 }
 
-// An address just before a space wraps to a large one; -4 is a clearer way to show it.
+// An address just before a space wraps to a large number; -4 shows it more clearly.
 std::string shown(uint64_t address) {
   const auto wide = static_cast<int64_t>(address), narrow = int64_t{static_cast<int32_t>(address)};
   if (wide < 0) return std::to_string(wide);
@@ -82,7 +82,7 @@ std::byte* Warp::place(uint64_t address, uint32_t bytes, Space space, int lane, 
     }
     case Space::local: {
       if (in_window(address, local_window))
-        address -= local_window;  // LLVM's va_arg reads [generic] by ld.local
+        address -= local_window;  // LLVM's va_arg reads [generic] with ld.local
       const uint64_t size = top_[static_cast<size_t>(lane)];
       if (!inside(address, bytes, size))
         fail(Fault::out_of_bounds,
@@ -180,7 +180,7 @@ void Warp::order_before(Cta* owner, uint64_t at, Order order, Scope scope) {
 
 void Warp::order_before(const PassedOnPointer& passed, Order order, Scope scope) {
   if (!cluster().checks || !passed) return;
-  // A fence after a relaxed access acquires by its own scope.
+  // A fence after a relaxed access acquires with its own scope.
   const bool by_fence = !acquires(order);
   if (by_fence && !grid().kernel.names_semantics) return;
   for (const Scope s : kScopes) {
@@ -251,7 +251,7 @@ void Warp::touch_ordered(Cta& owner, uint32_t offset, uint32_t bytes, bool write
   causality.assuming({&word->passed.seen, &word->passed.told, &word->users}, [&] {
     touch({owner, offset, bytes, writes, lane, values});
   });
-  owner.shadow.forget_steps();  // they knew more than is known from here on
+  owner.shadow.forget_steps();  // the recorded steps relied on more knowledge
   word->used = true;
   word->users.raise(causality.actor(), causality.time());
   causality.step();

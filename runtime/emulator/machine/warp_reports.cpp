@@ -1,4 +1,4 @@
-// A warp reports faults and notes, and the place in the program that each names.
+// A warp's reports of faults and notes, with the place in the program of each.
 #include <fmt/format.h>
 
 #include <algorithm>
