@@ -42,7 +42,7 @@ def name_of(dtype):
 
 
 def check_kind(kinds, framework, give, required, **optional):
-    """Refuses what is none of the kinds, tensors of the first operand's framework, by its name; None among the optional is none."""
+    """Rejects operands that are not of the kinds, tensors of the first operand's framework, by name; None is allowed if optional."""
     for name, x in {**required, **optional}.items():
         if type(x).__name__ == "MaskedArray":  # numpy's, which is an array whose mask nothing here reads
             raise ValueError(f"{name}: a masked array, whose mask no kernel knows: give x.filled(0), or x.data")
@@ -51,7 +51,7 @@ def check_kind(kinds, framework, give, required, **optional):
 
 
 def check_number(name, x):
-    """Refuses a string, which float() would take, and what has no float(), in words."""
+    """Rejects a string, which float() would accept, and values without float(), with an explanation."""
     if not isinstance(x, (int, float)) and (isinstance(x, (str, bytes)) or not hasattr(x, "__float__")):
         raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it has to be a number")
 
@@ -63,7 +63,7 @@ def check_flags(**flags):
 
 
 def output_of(name):
-    """The type of a product whose operands are of the type of this name, unless it is said."""
+    """Returns the default type of a product whose operands are of the type of this name."""
     if name.startswith("float8"):
         return "bfloat16"
     return "int32" if name in ("int8", "uint8") else name
@@ -95,14 +95,14 @@ def device_of(device):
 
 
 def warn_of_work(multiply_adds):
-    """Warns of what takes the emulator more than some five minutes, which Ctrl-C ends."""
+    """Warns of work that takes the emulator more than about five minutes; Ctrl-C stops it."""
     if multiply_adds > 1 << 37:
         warnings.warn(f"{multiply_adds:.1e} multiply-adds take the emulator some {multiply_adds / 4e8 / 60:.0f} minutes: Ctrl-C ends the "
                       "call where it is not JAX's, and a GPU takes less than a second", RuntimeWarning, stacklevel=2)
 
 
 def host_tensor(x):
-    """A numpy array as the extension takes it."""
+    """Converts a numpy array to the extension's form."""
     if not hasattr(x, "ctypes"):
         raise ValueError(f"{type(x)} among numpy's arrays: give numpy.asarray(x)")
     if not x.dtype.isnative:
@@ -129,7 +129,7 @@ def _shortened(numbers):
 
 
 def untouched(*tensors):
-    """Gives for each (shape, type's name), or None, a compact tensor as the extension takes it, in memory that there is not."""
+    """Returns for each (shape, type's name), or None, a compact tensor in the extension's form, without real memory."""
     return [None if x is None else (index + 1 << 44, *CODES[x[1]], x[0], None, 0, 0, False)  # 16 TiB apart
             for index, x in enumerate(tensors)]
 

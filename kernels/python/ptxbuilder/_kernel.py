@@ -200,7 +200,7 @@ class Kernel:
         return [(path, self.kinds[path], x) for path in self.kinds if (x := _at(arguments, path, _nothing)) is not _nothing]
 
     def results(self, arguments):
-        """Gives what a call returns, of all its arguments."""
+        """Returns the arguments that a call returns, out of all its arguments."""
         results = tuple(_at(arguments, path) for path in (*self.outputs, *self.updates))
         return results[0] if len(results) == 1 else results or None
 
@@ -236,7 +236,7 @@ _nothing = object()
 
 
 def _tensors_in(parameters, owner=""):
-    """(name, parameter) of each tensor, those of structs as "p.x"."""
+    """Returns (name, parameter) of each tensor; names in structs are "p.x"."""
     for parameter in parameters:
         if parameter["kind"] == "struct":
             yield from _tensors_in(parameter["fields"], owner + parameter["name"] + ".")
@@ -245,7 +245,7 @@ def _tensors_in(parameters, owner=""):
 
 
 def _values(arguments):
-    """Gives the values of all arguments, with those of structs in their place."""
+    """Returns the values of all arguments, with the fields of structs in their place."""
     values = []
     for x in arguments.values():
         values += _values(x) if isinstance(x, dict) else [x]
@@ -261,17 +261,17 @@ def _at(arguments, path, otherwise=None):
 
 
 def is_number(x):
-    """Says whether it is a number of Python's, or a tensor without dimensions, which may be traced."""
+    """Returns whether it is a Python number, or a tensor without dimensions, which may be traced."""
     return isinstance(x, (int, float)) or getattr(x, "shape", None) == ()
 
 
 def has_gaps(x):
-    """Says whether elements do not follow each other as in C's arrays. JAX's always do."""
+    """Returns whether elements are not contiguous as in C arrays. JAX's arrays always are."""
     return not (x.is_contiguous() if hasattr(x, "is_contiguous") else x.flags.c_contiguous if hasattr(x, "flags") else True)
 
 
 def scalar_of(name, dtype, value):
-    """A number as the extension takes it: an integer, or the bits of a float."""
+    """Converts a number to the extension's form: an integer, or the bits of a float."""
     if hasattr(value, "shape") and value.shape == ():
         value = value.item()  # of numpy, and of a tensor that is a number
     kind = NAMES[dtype]

@@ -1,4 +1,4 @@
-"""JAX's arrays: XLA's foreign function interface, on a GPU and, by the emulator, on the CPU."""
+"""JAX's arrays: XLA's foreign function interface, on a GPU and, with the emulator, on the CPU."""
 from .attention import attention
 from .einsum import einsum
 from .kernel import call

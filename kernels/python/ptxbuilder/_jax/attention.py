@@ -19,7 +19,7 @@ def _flags_of(extras):
 
 
 def _call(q, k, v, extras, numbers, return_lse):
-    """A tuple of O and, where it is asked for, lse."""
+    """Returns a tuple of O and, if requested, lse."""
     *numbers, flags = numbers
     given = described(q, k, v, *extras)
     if traced_device() == _ext.EMULATOR:
@@ -96,7 +96,7 @@ def _function(there, numbers, return_lse):
         return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *given)
 
     def of_given(dsinks):
-        """The gradients of the extras that are given: integers have none."""
+        """Returns the gradients of the given extras: integers do not have any."""
         names = [name for name, is_given in zip(_attention.Extras._fields, there) if is_given]
         return [dsinks if name == "sinks" else None for name in names]
 

@@ -1,4 +1,4 @@
-"""Calls of the extension's handlers, by XLA's foreign function interface."""
+"""Calls of the extension's handlers, through XLA's foreign function interface."""
 import jax
 import jax.numpy as jnp
 import numpy
@@ -16,7 +16,7 @@ def device():
 
 
 def check_arrays(required, **optional):
-    """Refuses what is neither JAX's nor numpy's, which JAX takes as its own."""
+    """Rejects arrays that are neither JAX's nor numpy's, which JAX accepts like its own."""
     check_kind((jax.Array, numpy.ndarray, numpy.generic), "JAX", "jax.numpy.asarray(x)", required, **optional)
 
 
@@ -55,7 +55,7 @@ def alike(*operands):
 
 
 def struct_like(x, shape, dtype):
-    """Gives the struct of a result that varies as the operand does."""
+    """Returns the struct of a result that varies like the operand."""
     kind = jax.typeof(x)
     if not hasattr(kind, "manual_axis_type"):
         words = {"vma": kind.vma}

@@ -10,7 +10,7 @@ from .ffi import alike, check_arrays, refuse_device, struct_like
 
 
 def _check(name, parameter, x):
-    """Refuses what the library would refuse, when XLA is to run it."""
+    """Rejects at trace time what the library would reject when XLA runs it."""
     kind, dtype, rank = parameter["kind"].replace("_", " "), parameter["dtype"], len(parameter.get("box", x.shape))
     if name_of(jnp.result_type(x)) != NAMES[dtype]:  # JAX takes numpy's float64 as its float32
         raise ValueError(f"parameter '{name}' takes a {kind} of {dtype}, and is given an array of {x.dtype}: give "

@@ -109,7 +109,7 @@ def _(a, b, *beside, **words):
 
 
 def _with_batches(operands, dims, *, words, options):
-    """The rule of jax.vmap, whose dimension is one more of batches."""
+    """Implements the rule of jax.vmap, whose dimension becomes another one of batches."""
     size, = {x.shape[dim] for x, dim in zip(operands, dims) if dim is not None}
     operands = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(operands, dims)]
     (a, b, *beside), (of_a, of_b, *of_beside) = operands, (dim is not None for dim in dims)
@@ -169,7 +169,7 @@ ad.primitive_jvps[_product_p] = _moved
 
 
 def _transposed(dz, a, b, *beside, words, options):
-    """Gives what goes back to A or to B, whichever is not known. The rule of jax.jvp makes no others than these bare products."""
+    """Returns what goes back to A or to B, whichever is not known. The rule of jax.jvp makes no others than these bare products."""
     transpose_a, transpose_b = options.transpose_a, options.transpose_b
     is_a = ad.is_undefined_primal(a)
     unknown, known = (a.aval, b) if is_a else (b.aval, a)
@@ -334,7 +334,7 @@ def _gradients_of_groups(options, t, grads):
 
 
 def _gathered(a, rows):
-    """A copy of A's rows, where those that A does not have are zeros."""
+    """Copies A's rows; rows that A does not have are zeros."""
     return a.at[jnp.where(rows < 0, a.shape[0], rows)].get(mode="fill", fill_value=0)
 
 

@@ -43,7 +43,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
 
 
 def _seeds(q):
-    """Gives two functions: one makes a seed's tensor of words, and one draws it from PyTorch's default generator."""
+    """Returns two functions: one makes a seed's tensor of words, and one draws it from PyTorch's default generator."""
     return (lambda words: torch.tensor(words, dtype=torch.int32, device=q.device),
             lambda: torch.randint(-1 << 31, 1 << 31, (4,), dtype=torch.int32, device=q.device))
 
@@ -57,7 +57,7 @@ def _keep(ctx, inputs, output):
 
 
 def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
-    """Gives those of Q, K, V and the extras."""
+    """Returns the gradients of Q, K, V and the extras."""
     of_extras = dict.fromkeys(_attention.Extras._fields)
     if grad is None and grad_of_lse is None:
         return None, None, None, *of_extras.values()
@@ -69,7 +69,7 @@ def _gradients(ctx, call, grad, grad_of_lse, numbers, device):
 
 
 def _folded(info, dims, *tensors):
-    """The dimension of torch.func.vmap and that of batches as one."""
+    """Merges the dimension of torch.func.vmap with that of batches."""
     def folded(x, dim):
         if x is None:
             return None
@@ -142,7 +142,7 @@ library.define(f"attention(Tensor q, Tensor k, Tensor v, {_extras}, {_words}, in
 
 
 def _split(rest):
-    """The extras, and what comes after them."""
+    """Returns the extras, and the arguments after them."""
     count = len(_attention.Extras._fields)
     return _attention.Extras(*rest[:count]), rest[count:]
 

@@ -31,7 +31,7 @@ def take_over():
 
 @tensors.named("ptxbuilder::matmul")
 def matmul(a, b, out, operands, options):
-    """Does what the extension's eager_product() leaves."""
+    """Handles the cases that the extension's eager_product() does not."""
     if not is_compiling():
         take_over()
     operands, options = _product.alpha_as_given(operands, options,
@@ -340,7 +340,7 @@ def _(a, b, *values, d, **written):
 @register_flop_formula([torch.ops.ptxbuilder.matmul, torch.ops.ptxbuilder.matmul_with, torch.ops.ptxbuilder.matmul_amax,
                         torch.ops.ptxbuilder.matmul_out])
 def _(a, b, *values, out_shape=None, **words):
-    """Counts the product alone, as torch.utils.flop_counter counts those of PyTorch."""
+    """Counts only the product, as torch.utils.flop_counter counts those of PyTorch."""
     return 2 * math.prod(torch.broadcast_shapes(a[:-2], b[:-2])) * a[-2] * a[-1] * b[-1]
 
 
@@ -367,12 +367,12 @@ def _grouped(a, b, offs, out_dtype=None, device=None, a_rows=None, d_rows=None):
 
 
 def _rows_there(a, rows):
-    """Says which of the rows A has, and gives their numbers, each within A."""
+    """Returns which of the rows A has, and their numbers, each within A."""
     return ((rows >= 0) & (rows < a.shape[0]))[:, None], rows.clamp(0, max(a.shape[0] - 1, 0))
 
 
 def _gathered(a, rows):
-    """A copy of A's rows, where those that A does not have are zeros."""
+    """Copies A's rows; rows that A does not have are zeros."""
     if a.shape[0] == 0:
         return a.new_zeros((rows.shape[0], a.shape[1]))
     are, rows = _rows_there(a, rows)
@@ -380,7 +380,7 @@ def _gathered(a, rows):
 
 
 def _summed_by_row(a, rows, of_rows):
-    """Gives A's gradient from that of its rows, which may have been taken several times."""
+    """Returns A's gradient from that of its rows, which may have been used several times."""
     if a.shape[0] == 0:
         return torch.zeros_like(a)
     are, rows = _rows_there(a, rows)

@@ -66,7 +66,7 @@ def group_of(group):
 
 
 def is_direct(*tensors):
-    """Says whether a call needs nothing of PyTorch's dispatcher, which takes longer than the kernel of a small one."""
+    """Returns whether a call can skip PyTorch's dispatcher, which takes longer than the kernel of a small call."""
     is_seen = requires_grad(*tensors) or is_compiling() or is_watched() or has_transforms() is not None
     return not is_seen and all(is_plain(tensor) for tensor in tensors)
 
@@ -86,7 +86,7 @@ def check(a, b, scale):
 
 
 def result_of(a, n, ranks, scatters, out_dtype):
-    """It gives the shape and type of D."""
+    """Returns the shape and type of D."""
     if scatters and a.shape[0] % ranks:
         raise ValueError(f"A has {a.shape[0]} rows, which {ranks} ranks do not divide evenly")
     rows = a.shape[0] // ranks if scatters else a.shape[0] * ranks
@@ -100,7 +100,7 @@ def product_memory(a, b, d, dtype, d_dtype, ranks, scatters, device):
 
 
 def aligned(x):
-    """It gives x as TMA and wide accesses take it: at a multiple of 16 bytes."""
+    """Returns x in a form that TMA and wide accesses accept: at a multiple of 16 bytes."""
     return x.clone() if x.data_ptr() % 16 else x
 
 
@@ -123,7 +123,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group_name, scatters, gath
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
 def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
                      multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """It gives all ranks' A too, if it `keeps` that."""
+    """Returns all ranks' A too, if it `keeps` that."""
     gathered = a.new_empty((a.shape[0] * resolved(group_name).size() if keeps else 0, a.shape[1]))
     return multiply(a, b, scale, out_dtype, multiprocessors, group_name, False, gathered if keeps else None), gathered
 
@@ -148,7 +148,7 @@ def _(a, b, scale, out_dtype, multiprocessors, group_name):
 
 
 def own_product(a, d, scale, like):
-    """It gives A^T D in the order of `like`: else the gradient of a layer's weight would be copied."""
+    """Returns A^T D in the order of `like`: otherwise the gradient of a layer's weight would be copied."""
     alpha = 1.0 if scale is None else scale
     if like.stride(0) == 1 != like.stride(1):
         return matmul(d, a, transpose_a=True, alpha=alpha).t()

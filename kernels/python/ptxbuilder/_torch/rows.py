@@ -71,7 +71,7 @@ def _run(operation, given, numbers, wanted, device, extents=()):
 
 
 class _Rows(torch.autograd.Function):
-    """This returns all results that are kept for the gradient; the first one has a gradient."""
+    """Returns all results that are kept for the gradient; the first one has a gradient."""
 
     @staticmethod
     def forward(name, numbers, device, *given):

@@ -64,7 +64,7 @@ NO_BATCH = "{} is not known to torch.func.vmap: leave it out, or call outside of
 
 
 def is_wrapped(*tensors):
-    """Says whether one is torch.func's, as a batch of its vmap."""
+    """Returns whether a tensor belongs to torch.func, such as a batch of its vmap."""
     return (not is_compiling() and has_transforms() is not None
             and any(x is not None and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors))
 
@@ -121,12 +121,12 @@ def dtype_of(dtype):
 
 
 def is_watched():
-    """Says whether a mode or torch.jit.trace is to see what is called."""
+    """Returns whether a mode or torch.jit.trace must see the call."""
     return mode_count() > 0 or is_tracing()
 
 
 def named(name):
-    """Puts a range of this name about a function, where torch.profiler is at work."""
+    """Wraps a function in a range of this name if torch.profiler is active."""
     def by(function):
         @functools.wraps(function)
         def call(*arguments):
@@ -151,13 +151,13 @@ def tracing_state():
 
 
 def autocast_of(x):
-    """The type to which torch.autocast converts f32 on the tensor's device; None where it does not."""
+    """Returns the type to which torch.autocast converts f32 on the tensor's device; None if it does not."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind) else None
 
 
 def narrowed(x, dtype):
-    """Converts as torch.autocast does, but f32 alone, since types of fewer bits were chosen."""
+    """Converts like torch.autocast, but only f32, since types of fewer bits were chosen."""
     return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
 
