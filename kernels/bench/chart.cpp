@@ -149,7 +149,7 @@ std::vector<std::string> contenders_of(const Group& group) {
   return names;
 }
 
-// The contenders of `wanted` that took part; all that took part for none wanted.
+// Returns the contenders of `wanted` that took part; if `wanted` is empty, all that took part.
 Chart chart_of(const RunResult& run, const Group& group, const std::string& title,
                const std::vector<std::string>& wanted) {
   Chart chart;

@@ -97,7 +97,7 @@ GemmProblem chosen_types(const GemmWords& words, const ShapeSet& set) {
     // D follows A, unless this is the set's own.
     if (p.a != set.types.a)
       p.d = p.a == DType::s8 ? DType::s32 : p.a == DType::tf32 ? DType::f32 : is_fp8(p.a) ? DType::bf16 : p.a;
-    // cuBLASLt multiplies e5m2 by e4m3 alone.
+    // cuBLASLt multiplies e5m2 only with e4m3.
     if (p.a == DType::e5m2) p.b = DType::e4m3;
   }
   if (!words.d_type.empty())

@@ -32,8 +32,8 @@ Outcome list(const Options& options) {
   return Outcome::good;
 }
 
-// It keeps those that are named or were asked for by options of their own, and all but the steps where there
-// are no names.
+// Keeps the contenders that are named or were requested with options of their own; if there are no names, all
+// but the steps.
 Contenders chosen(Contenders all, const std::vector<std::string>& names) {
   auto wanted = [&](size_t i) {
     if (names.empty()) return !all[i]->is_step();

@@ -73,7 +73,7 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
-// The pages of each batch, without gaps; it gives how many there are of one.
+// Checks the pages of each batch, without gaps, and returns how many one batch has.
 int64_t columns_of(const Placed& table, int64_t batches) {
   if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
       (batches > 1 && table.stride(0) != table.extent(1)) ||

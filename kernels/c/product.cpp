@@ -79,7 +79,7 @@ kernels::ActivationUse use_of(const ptxb_matmul& p) {
   return static_cast<kernels::ActivationUse>(p.use);
 }
 
-// Reads elements without gaps, which have D's type where the row says so, or where D has 8 bits, are bf16.
+// Reads elements without gaps, which have D's type if the row says so, or bf16 if D has 8 bits.
 runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tensor* tensor,
                           const kernels::MatmulArguments& q, int gpu) {
   using enum kernels::OperandShape;

@@ -32,7 +32,7 @@
 using namespace ptxbuilder;
 using namespace ptxbuilder::c;
 
-// Shared by the handle of the device and those of its kernels.
+// The handle of the device and those of its kernels share this.
 struct Opened {
   explicit Opened(const char* name)
       : device(runtime::open_device(name, "sm_90a", {}, Where{})), ordinal(device->properties().ordinal) {}
@@ -43,7 +43,7 @@ struct Opened {
   }
 
   std::unique_ptr<runtime::Device> device;
-  const uint64_t number = next_number();  // no other has it, nor had it before
+  const uint64_t number = next_number();  // unique, now and in the past
   int ordinal;                            // of the GPU; below 0 for the emulator
 
   kernels::Matmul& product() {
@@ -122,7 +122,7 @@ struct ptxb_kernel {
 
 namespace {
 
-// Handles that were given back form a list, so that no tool takes them for leaks.
+// Freed handles form a list, so that no tool takes them for leaks.
 template <class Handle>
 constinit std::atomic<Handle*> last_given_back = nullptr;
 
@@ -193,7 +193,7 @@ uint64_t bits_of(const Parameter& parameter, const ptxb_argument& from) {
   return from.bits;
 }
 
-// Refuses an argument that sets more than its kind uses, since the rest would have no effect.
+// Rejects an argument that sets more than its kind uses, since the rest would have no effect.
 void check_form(const Parameter& parameter, const ptxb_argument& from) {
   const auto refuse = [&](const std::string& what) {
     throw Error(

@@ -64,7 +64,7 @@ int keep_error() noexcept {
     } catch (...) {
       return keep("an exception that is no std::exception", PTXB_INTERNAL);
     }
-  } catch (...) {  // there is no memory for the words
+  } catch (...) {  // there is not enough memory for the text
     last_error.clear();
     return PTXB_OUT_OF_MEMORY;
   }

@@ -55,7 +55,7 @@ struct Source {
   CodeSource code;
 };
 
-// As SASS where that is asked for, and where one of them is a cubin.
+// Compares SASS if requested, and if one of the files is a cubin.
 Comparison compare_codes(const Source& a, const std::string& kernel_a, const Source& b,
                          const std::string& kernel_b, const Options& o) {
   if (!o.sass) {

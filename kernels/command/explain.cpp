@@ -64,7 +64,7 @@ Json to_json(const KernelAnalysis& kernel) {
 
 std::string value_of(const Event& fact) { return fact.attributes[0].value; }
 
-// The kernel has none of these; --json has it too.
+// The kernel has none of these properties; --json contains them too.
 bool is_nothing(const std::string& value) {
   return value == "none" || value == "no" || value == "0" || value == "0 B" || value == "not said";
 }

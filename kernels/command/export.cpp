@@ -30,7 +30,7 @@ struct ExportOptions {
   bool ptx = false, with_ptx = false, no_cache = false, json = false;
 };
 
-// The parts between any of the separators, without those that are empty.
+// Returns the parts between any of the separators, without empty ones.
 std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
   std::vector<std::string> parts;
   for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
@@ -82,7 +82,7 @@ bool is_file(const std::string& words) {
   return fs::exists(words, none);
 }
 
-// Says what is wrong with the word after --shapes, as long as it names no file; "" means nothing.
+// Returns what is wrong with the word after --shapes, unless it names a file; "" means nothing.
 std::string complaint_of_shapes(const std::string& words, const std::string& form) {
   if (is_file(words)) return "";
   for (size_t begin = 0, end; begin <= words.size(); begin = end + 1) {

@@ -35,7 +35,7 @@ constexpr Otherwise kOtherwise[] = {
     {"tex", "textures and surfaces (tex, tld4, txq, suld, sust) have no rows; ptx(\"...\") writes them"},
 };
 
-// Tells those with `text` in the name; false where there is none.
+// Prints the entries with `text` in the name; returns false if there are none.
 bool tell_otherwise(std::string_view text, bool as_json) {
   Json all = Json::array();
   for (const Otherwise& other : kOtherwise)
@@ -48,7 +48,7 @@ bool tell_otherwise(std::string_view text, bool as_json) {
   return !all.empty();
 }
 
-// This says whether the emulator knows the instruction.
+// Returns whether the emulator supports the instruction.
 bool is_emulated(const isa::Row& row) {
   if (isa::example(row).empty())  // it has names, for which there is no kernel of its own
     return std::ranges::any_of(runtime::emulator::decode_table(),
@@ -152,14 +152,14 @@ std::string page(const isa::Row& row) {
   return text;
 }
 
-// This says whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
+// Returns whether a mnemonic begins with these words: "mbarrier", "cp.async.bulk".
 bool is_of(std::string_view key, std::string_view family) {
   return key.starts_with(family) &&
          (key.size() == family.size() || key.find_first_of(".:; ", family.size()) == family.size());
 }
 
-// Finds the row of an instruction with its operands, as "ld.global.b32 %r1, [%rd1+4];"; null where the text
-// is none.
+// Finds the row of an instruction with its operands, such as "ld.global.b32 %r1, [%rd1+4];"; null if the text
+// is not an instruction.
 const isa::Row* row_of_text(std::string text) {
   if (text.find(' ') == std::string::npos || isa::find_instruction(text)) return nullptr;
   if (!text.ends_with(';')) text += ';';
@@ -196,7 +196,7 @@ int run(const Options& options) {
   int found = 0, elsewhere = 0;
   if (options.asks_the_manual()) {
     const isa::Target* target = options.target.empty() ? nullptr : &isa::target(options.target, Where{});
-    bool by_words = false;  // where no name has the text as it is
+    bool by_words = false;  // if no name contains the text literally
     const auto is_asked = [&](std::string_view name, std::string_view mnemonic, std::string_view section,
                               isa::Targets targets) {
       if (!options.family.empty() && !is_of(mnemonic, options.family)) return false;

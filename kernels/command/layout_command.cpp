@@ -28,7 +28,7 @@ Json to_json(const IntTuple& tuple) {
 
 Json to_json(const XorSwizzle& s) { return {s.bits(), s.base(), s.shift()}; }
 
-// This gives what `make` makes of all entries of a layout, some of which may not fit 64 bits.
+// Returns the result of `make` for all entries of a layout, some of which may not fit 64 bits.
 auto of_all_entries(const LayoutValue& value, auto make) {
   try {
     return make(value);

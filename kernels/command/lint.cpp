@@ -129,7 +129,7 @@ void add_maps(const std::vector<LaunchParameter>& parameters, int number, Tensor
   }
 }
 
-// These are those of the launch file, or of a sidecar next to the PTX.
+// The values of the launch file, or of a sidecar next to the PTX.
 TensorMaps maps_of(const LintOptions& o, const std::string& kernel) {
   TensorMaps maps;
   if (!o.launch.empty()) {

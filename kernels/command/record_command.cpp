@@ -1,4 +1,4 @@
-// `ptxb record`: a program's launches as PTX and launch files, by libptxb_record.so.
+// `ptxb record`: records a program's launches as PTX and launch files, with libptxb_record.so.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ struct Options {
   uint64_t most = 10, megabytes = 256;
 };
 
-// It is next to this program where that is installed, or was built.
+// The library is next to this program if that is installed, or in the build folder.
 fs::path library() {
   constexpr const char* name = "libptxb_record.so";
   std::error_code none;
@@ -48,7 +48,7 @@ std::vector<std::string> caches() {
 
 void set(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 1); }
 
-// Does not return but by an Error: the program goes on in this process.
+// Returns only by throwing Error: otherwise the program continues in this process.
 int run(const Options& o) {
   std::string folders;
   for (const std::string& folder : o.ptx)

@@ -24,7 +24,7 @@ struct Options {
   double time_limit_seconds = 60;
   bool json = false;
 
-  // It says in words which part of the schedules a run has seen.
+  // Describes in words which part of the schedules a run has covered.
   std::string extent(const Simulation& s) const {
     const std::string buffers = fmt::format("buffers of seed {}", simulate.emulator.seed);
     if (!simulate.schedule.empty()) return fmt::format("schedule {}, {}", simulate.schedule, buffers);

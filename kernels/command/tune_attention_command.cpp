@@ -40,7 +40,7 @@ std::vector<AttentionProblem> problems_of(const Words& w) {
   std::vector<AttentionProblem> all;
   for (size_t i = 0; i < keys.size(); ++i) {
     p.queries = w.queries[i], p.keys = keys[i], p.batches = batches[i];
-    place(p);  // throws Error that names the rule, where there is a GPU or not
+    place(p);  // throws Error that names the rule, even without a GPU
     all.push_back(p);
   }
   return all;

@@ -22,7 +22,7 @@ struct Words {
 
 int run(const Words& w) {
   const GemmProblem problem = w.product.problem();
-  // Throws Error that says what does not go together, where there is a GPU or not.
+  // Throws Error that names incompatible options, even without a GPU.
   const kernels::GemmSize size = {problem.m, problem.n, problem.k, 1};
   choose(operation_of(problem), size, hopper::multiprocessors);
   if (w.device == "emulator")

@@ -39,8 +39,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// The word that is where a command or a kernel is wanted and is none, with the names nearest to it; empty
-// where something else is wrong, such as an option, after which a word is its value.
+// Returns the word in the place of a command or a kernel that is not one, with the names nearest to it; empty
+// if something else is wrong, such as an option, after which a word is its value.
 std::string unknown_name(const CLI::App& app, const CLI::App& used) {
   std::vector<std::string> names = command_names(used);
   const std::vector<std::string> left = app.remaining(true);
@@ -65,7 +65,7 @@ std::string usage(const CLI::App& app, const char* wrong) {
   return fmt::format("{}\nknown here: {}", unknown.empty() ? wrong : unknown, fmt::join(legal, " "));
 }
 
-// An option's numbers are these.
+// The numbers of an option.
 template <class T>
 struct Number {
   using Type = T;

@@ -26,7 +26,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The driver compiled the PTX when it was loaded: its messages, checked as those of ptxas are.
+// The driver compiled the PTX when it was loaded: its messages are checked like those of ptxas.
 void check_driver_log(Built& built, const runtime::LoadedKernel& loaded) {
   Compiled& c = built.compiled;
   Notes notes = parse_notes(loaded.log(), c.ptx);
@@ -136,7 +136,7 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
 // The first run of a profile has room for so many of a warp, unless it is said.
 constexpr uint32_t kFirstProfileEvents = 1024;
 
-// Comes before anything runs, so that a file that cannot be written costs no time.
+// Called before anything runs, so that a file that cannot be written costs no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
   if (options.profile.empty()) return;
   if (!runs) throw Error("a profile is of a run: give --verify or --bench beside --profile");
@@ -191,7 +191,7 @@ std::string write_sass(const Built& built, const ExecuteOptions& options) {
   return path;
 }
 
-// Tells where the stages of a kernel are kept.
+// Prints where the stages of a kernel are kept.
 void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json) {
   for (const std::string& file : kept.files) json["kept"].push_back(file);
   for (const std::string& missing : kept.missing) json["not_kept"].push_back(missing);
@@ -279,7 +279,7 @@ Outcome run_edited(Built built, const Built& original, const Ran& of_original, r
   return outcome_of(ran);
 }
 
-// This is for the emulator: all else that was asked for is done, and then the times are refused.
+// On the emulator, everything else that was requested is done first, and then the times are refused.
 Outcome execute_untimed(const Family& family, const Fields& fields, ExecuteOptions options) {
   options.run.bench = false;
   if (options.run.verify || !options.emit.empty())

@@ -207,7 +207,7 @@ Verdict Run::compare(const Tensor& output, double cost, const std::function<Expe
   double error2 = 0, norm2 = 0;
   size_t first_wrong = SIZE_MAX;
   parallel_for(v.checked, 16, "reference", [&](size_t n) {
-    // A sample holds the corners, where boxes are clipped, whatever the dice say.
+    // A sample contains the corners, where boxes are clipped, whatever else is drawn.
     size_t i = all || n == 0 ? n : n == 1 ? v.count - 1 : random_bits(stream, n) % v.count;
     double got = output[i];
     const Expected e = is_known ? references_[n] : expected(i);

@@ -35,14 +35,14 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Returns "" where there is no such file.
+// Returns "" if the file does not exist.
 std::string read(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return "";
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The texts of the C++ files, each read once; empty where a file is not there.
+// The texts of the C++ files, each read once; empty if a file does not exist.
 class Sources {
  public:
   explicit Sources(std::string folder) : folder_(std::move(folder)) {}
@@ -59,7 +59,7 @@ class Sources {
   std::map<std::string, std::vector<std::string>> files_;
 };
 
-// This is what a line of C++ came to.
+// The instructions and samples of a line of C++.
 struct Cost {
   int ptx = 0, sass = 0;
   uint64_t samples = 0;
@@ -173,7 +173,7 @@ class Annotator {
       if (is_product(i)) i.line = fits ? products_[n++].line : 0;
   }
 
-  // Samples come by order; the opcodes tell whether the profile is this kernel's.
+  // Samples are matched by order; the opcodes show whether the profile is of this kernel.
   void take_samples() try {
     const std::string csv = read(what_.ncu);
     if (csv.empty()) throw Error("it cannot be read, or is empty");
@@ -214,7 +214,7 @@ class Annotator {
     return text;
   }
 
-  // "gemm.cpp:14 the text"; without the text where the line is the same as before.
+  // "gemm.cpp:14 the text"; without the text if the line is the same as before.
   std::string margin(const SourceLine& at) {
     if (!at) return "";
     const bool same = at == last_source_;
@@ -261,7 +261,7 @@ class Annotator {
   std::vector<Product> products_;    // of the PTX
   std::vector<int> ptx_operations_;  // the lines of the PTX instructions
   std::optional<analysis::SassKernel> sass_;
-  std::vector<uint64_t> samples_;  // by SASS instruction; none without a profile
+  std::vector<uint64_t> samples_;  // by SASS instruction; empty without a profile
   std::map<Key, Cost> costs_;
   SourceLine last_source_;
 };

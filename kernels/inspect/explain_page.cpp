@@ -11,7 +11,7 @@ namespace {
 
 using namespace analysis;
 
-// Lines that the page shows are in loops, and links lead to these alone.
+// The page shows only lines in loops, and links go only to these.
 std::string line_of(const KernelAnalysis& kernel, int operation) {
   const uint32_t line = kernel.code.operations[at(operation)].at.line;
   const std::vector<Mainloop>& loops = kernel.portrait.loops;

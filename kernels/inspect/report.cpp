@@ -84,7 +84,7 @@ Json fields_of(const Fields& fields) {
   return json;
 }
 
-// It reads what `bench --json` printed of the same kernel with the same fields.
+// Reads what `bench --json` printed for the same kernel with the same fields.
 Json measured_in(const std::string& path, const Family& family, const Fields& fields) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: it cannot be read", path));

@@ -26,7 +26,7 @@ class EventPair {
     driver_.event_create(&start, runtime::cu::kEventDefault);
     driver_.event_create(&end, runtime::cu::kEventDefault);
   }
-  // Destroying does nothing after the device is lost, which is no matter.
+  // Destroying does nothing after the device is lost, which does not matter.
   ~EventPair() {
     (void)driver_.event_destroy.status(start);
     (void)driver_.event_destroy.status(end);

@@ -28,7 +28,7 @@ struct Method::Lane {
   double estimate = 0;  // microseconds
   bool times_itself = false;
   size_t launches = 0;                     // of a burst
-  std::unique_ptr<Burst> burst = nullptr;  // none where the contender times itself
+  std::unique_ptr<Burst> burst = nullptr;  // null if the contender times itself
 
   double run(const std::function<void()>& meanwhile) const {
     return burst ? burst->run(meanwhile) : contender->own_burst(launches, meanwhile).value();

@@ -33,7 +33,7 @@ std::string sharing_text(const GemmTile& t) {
                      t.cluster_n);
 }
 
-// This says how the tiles fall on the SMs.
+// Describes how the tiles are distributed over the SMs.
 std::string waves_text(const ChoiceReport& r, const GemmTile& t) {
   const kernels::GemmSize size = {r.problem.m, r.problem.n, r.problem.k, 1};
   const kernels::GemmGrid grid = gemm_grid(t, size.m, size.n, 1, r.multiprocessors);

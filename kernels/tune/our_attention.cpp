@@ -14,14 +14,14 @@ using kernels::AttentionOperation;
 using kernels::AttentionSize;
 using kernels::AttentionTile;
 
-// They say where each packed sequence begins, and where the last ends.
+// The offsets at which each packed sequence begins, and at which the last one ends.
 std::vector<uint32_t> offsets_of(const AttentionProblem& p) {
   std::vector<uint32_t> offsets = {0};
   for (int64_t length : p.lengths) offsets.push_back(offsets.back() + static_cast<uint32_t>(length));
   return offsets;
 }
 
-// Attention itself, held to one tile, by kernels that were compiled ahead.
+// Attention itself, restricted to one tile, with kernels that were compiled ahead.
 class Call {
  public:
   Call(const Gpu& gpu, AttentionKernels& kernels, const AttentionProblem& problem,
