@@ -123,7 +123,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
   if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
   const RoleRegisters registers = role_registers(o, t);
-  // Without work, CTAs that stay have ended already; others always have work unless only the device knows it.
+  // CTAs that stay have ended already if they lack work; others have work unless only the device knows it.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
     if (o.packed && !t.ahead)
       if_(w.exists(), body);

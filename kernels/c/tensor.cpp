@@ -58,7 +58,7 @@ bool has_gaps(const Placed& t) {
   return false;
 }
 
-// Where `fits` is false, the error names the rule.
+// The error names the rule if `fits` is false.
 template <class Fits>
 runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DType type, int gpu,
                                 const Fits& fits, const std::string& rule) {

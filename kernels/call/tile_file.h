@@ -23,8 +23,8 @@ std::string default_tile_file(const std::string& operation, const runtime::Devic
 // call it at any time.
 class TileFile {
  public:
-  // With "", results are only kept in this object. The file is read at the first lookup. `is_tile` may throw
-  // Error, which counts as false.
+  // Results are only kept in this object if `path` is "". The file is read at the first lookup. `is_tile` may
+  // throw Error, which counts as false.
   TileFile(std::string path, size_t words, std::function<bool(const std::string& tile)> is_tile)
       : path_(std::move(path)), words_(words), is_tile_(std::move(is_tile)) {}
 

@@ -335,7 +335,7 @@ int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   return std::min(room / (stage_bytes(o, t) + scale_bytes(o, t)), kMostStages);
 }
 
-// With block scales, nothing hides a tile's epilogue, because their sums leave no registers in which the
+// Nothing hides the epilogue of a tile with block scales, because their sums leave no registers in which the
 // result could wait: it waits in shared memory, at the cost of stages, and this number of stages is enough.
 constexpr int kFewStages = 3, kMostBuffers = 4;
 int most_buffers(const GemmOperation& o, const GemmTile& t) {

@@ -118,8 +118,8 @@ class Contraction::State {
     size_t copied_bytes = 0;
 
     Call call(const ContractionArguments& p) const {
-      // Without a workspace, when only its size is requested, copies get the lowest addresses, which memory
-      // never has.
+      // Copies get the lowest addresses, which memory never has, if only the size of the workspace is
+      // requested.
       const runtime::Address base = p.workspace.address ? p.workspace.address : kTma;
       std::array<runtime::View, 3> memory = {p.a.memory, p.b.memory, p.d.memory};
       Call call{product, {}, {}};

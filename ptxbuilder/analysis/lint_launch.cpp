@@ -140,8 +140,8 @@ bool come_as_one(const LintKernel& kernel, int i) {
 
 }  // namespace
 
-// Without these directives, ptxas 13.0 reports "unable to determine register count at entry" and drops
-// setmaxnreg. With only .maxntid, it does so if the kernel needs few registers, which only ptxas knows.
+// If these directives are missing, ptxas 13.0 reports "unable to determine register count at entry" and drops
+// setmaxnreg. It does so with only .maxntid too if the kernel needs few registers, which only ptxas knows.
 void check_register_bound(LintKernel& kernel, Report& report) {
   const bool is_bounded = directive(kernel, ".maxnreg") || kernel.code.cta_shape()[0] > 0;
   if (is_bounded) return;
