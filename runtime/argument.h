@@ -108,7 +108,7 @@ Argument structure(std::vector<Argument> fields);
 void check_rank(size_t rank);
 
 // `shape` is in elements and `strides` in bytes, of dimensions 1 to rank - 1; both innermost dimension first.
-// Without strides the tensor has no gaps. Throw Error unless the rank is 1 to 5 and there are rank - 1
+// The tensor has no gaps without strides. Throw Error unless the rank is 1 to 5 and there are rank - 1
 // strides.
 Argument tensor(View memory, DType dtype, std::span<const uint64_t> shape,
                 std::span<const uint64_t> strides = {});

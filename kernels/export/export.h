@@ -29,8 +29,8 @@ struct Export {
   std::string summary;
   // All have the same parameters. Without shapes, all but the last have a condition.
   std::vector<ExportedKernel> kernels;
-  // With shapes, a launch takes the kernel of the shape that is nearest: whose sum of |log2(a / b)| over the
-  // axes, which are launch rules ("M"), is least. The first of equals.
+  // A launch takes the kernel of the nearest shape if there are shapes: the first whose sum of |log2(a / b)|
+  // over the axes, which are launch rules ("M"), is least.
   std::vector<std::string> axes = {};
   std::vector<ExportedShape> shapes = {};
 };

@@ -164,7 +164,7 @@ struct TilePlan : GemmTile {
   // the CTAs that divide a tile each complete and store some of its panels.
   int panel_columns = 0;
   // Buffers of 8 KiB through which each consumer stores: two, or one if the stages leave no room for more.
-  // With block scales, up to four, which hold a tile's output while the next tile begins.
+  // There are up to four with block scales, which hold a tile's output while the next tile begins.
   int staging_buffers = 0;
   // A tile's sums wait in registers, rounded, to be stored during the next tile's products. This is set if
   // they fit in addition to the next sums and the registers of the epilogue, and if the warpgroups do not

@@ -217,7 +217,7 @@ struct Arrived {
   }
 };
 
-// By reading instruction, the arrivals ahead of it that free the bytes it reads.
+// Returns, for each reading instruction, the arrivals ahead of it that free the bytes it reads.
 std::map<int, std::set<int>> reads_of_freed(LintKernel& kernel, Stages& stages) {
   std::map<int, std::set<int>> late;
   std::map<int, const Use*> arrivals;

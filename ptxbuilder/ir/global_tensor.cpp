@@ -130,7 +130,7 @@ int divisor_of(const Index& index) {
 
 llvm::Value* tensor_address(llvm::Value* start, DType element, std::span<const Dimension> dimensions,
                             std::span<const std::optional<TensorCoordinate>> at) {
-  // With strides known only on the device, the elements of a line are added to their products before all are
+  // The elements of a line are added to the products of strides known only on the device before all are
   // scaled to bytes, which is one instruction; known strides are scaled to bytes at once.
   bool summed = false;
   for (size_t i = 0; i < dimensions.size(); ++i) summed = summed || (at[i] && !dimensions[i].stride.known());

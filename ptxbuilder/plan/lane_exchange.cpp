@@ -82,7 +82,7 @@ struct Group {
 
 class Planner {
  public:
-  // With `by_distance`, elements of a register with the same exclusive or of the two lanes are one group.
+  // Elements of a register with the same exclusive or of the two lanes are one group if `by_distance`.
   // Otherwise the elements at one place of the register are a group, in all lanes.
   explicit Planner(bool by_distance) : by_distance_(by_distance) {}
 

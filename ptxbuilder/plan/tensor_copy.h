@@ -63,7 +63,7 @@ class TensorCopy {
   // Copies a tile of `extents` elements, outermost first; the last dimension is contiguous in global
   // memory. The default swizzle is the widest that fits.
   //
-  // Without transforms, the tensor map describes the tensor as it is, and rows wider than the swizzle's span
+  // The tensor map describes the tensor as it is without transforms, and rows wider than the swizzle's span
   // arrive as panels, one after the other. With transforms, the map describes the transformed tensor, and the
   // tile is in shared memory in row-major order of the transformed dimensions. The last of these must be
   // contiguous and, with a swizzle, exactly as wide as its span. Throws Error that names the rule, the extent

@@ -73,7 +73,7 @@ std::optional<ThreadAccess::Split> ThreadAccess::make_split() const {
   return split;
 }
 
-// With a thread's part T and an access's part A that have no bit in common, T ^ A is the sum. Accesses that
+// T ^ A is the sum of a thread's part T and an access's part A that have no bit in common. Accesses that
 // are exchanged differ in a constant D, which has no bit of any other access or thread, so that the threads
 // that the exchange concerns have T + D in place of T.
 std::optional<ThreadAccess> ThreadAccess::exchanged(Exchange exchange) const {

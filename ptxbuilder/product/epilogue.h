@@ -49,7 +49,7 @@ inline RegisterTile<f32> silu_slope(const RegisterTile<f32>& x) {
 inline RegisterTile<f32> gelu_slope(const RegisterTile<f32>& x) {
   constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   const RegisterTile<f32> s = sigmoid((x + x * x * x * 0.044715) * kTwoRootTwoOverPi);
-  // Where x^2 is infinite, s (1 - s) has long been 0.
+  // s (1 - s) has long been 0 if x^2 is infinite.
   const RegisterTile<f32> square = min(x * x, 1e30F);
   return s + x * s * (1 - s) * (square * (3 * 0.044715 * kTwoRootTwoOverPi) + kTwoRootTwoOverPi);
 }

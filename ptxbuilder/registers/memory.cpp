@@ -273,7 +273,7 @@ void check_view(std::string_view what, const TileView& view, DType dtype, const 
                             extent.rows, extent.cols));
 }
 
-// Without a layout, this is strided with the widest vectors that divide the rows of a panel. Vectors of a
+// This is strided with the widest vectors that divide the rows of a panel if no layout is given. Vectors of a
 // transposed view are not within rows; its 16-bit elements use the layout that ldmatrix.trans loads.
 RegisterLayout layout_for(const TileView& view) {
   TileExtent extent = extent_of(view);

@@ -422,7 +422,7 @@ struct TileContext : Builder::Attachment {
   bool unpublished_barriers = false;
   Where barrier_where;
   ProductGroups products;
-  // By name, what each thread does at the end of its role or, without roles, at the end of the kernel.
+  // These name what each thread does at the end of its role or, without roles, at the end of the kernel.
   std::map<std::string, std::function<void()>> at_role_end;
   void end_role();
   int unions = 0;            // shared_union calls in progress

@@ -64,7 +64,7 @@ class Var<Stage> {
 
 class Pipeline;
 
-// With a Sender, a producer that is one thread sees the stages that it has filled, to send them on with TMA
+// A Sender shows a producer that is one thread the stages that it has filled, to send them on with TMA
 // stores. The stages come in the order of acquire(). Before it acquires a stage again, the thread must wait
 // with cp_async_bulk_wait_group_read until its stores have read the stage: no one else knows of the stores.
 class Sender {
@@ -88,7 +88,7 @@ class Producer {
   // tile of the pipeline into it once: `tma_load(sA[stage], ...)`, or parts whose rows the host knows and
   // that together fill the tile. Finishing the kernel throws Error when a load is missing.
   //
-  // With ThreadProducers, acquire() announces nothing: load_async() and store() fill tiles, in parts or
+  // acquire() of ThreadProducers announces nothing: load_async() and store() fill tiles, in parts or
   // whole, and so do copies of one thread, such as in elect(), which announce their bytes themselves. Then
   // all threads commit() the stage; finishing the kernel throws Error if they never do.
   Stage acquire(Where where = Where::here());

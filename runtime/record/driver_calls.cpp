@@ -433,7 +433,7 @@ void replace(const char* symbol, void** function, int version, uint64_t flags) {
   if (!function || !*function) return;
   constexpr uint64_t per_thread_stream = 2;
   const std::string name = symbol;
-  // Without a version, these names once meant other functions.
+  // These names once meant other functions without a version.
   const bool is_old = (name == "cuGetProcAddress" || name.starts_with("cuGraph")) && version < 12000;
   for (const char* suffix : {"_ptsz", "_v2", "", "WithFlags"}) {
     const bool is_of_thread = std::strcmp(suffix, "_ptsz") == 0;

@@ -405,7 +405,7 @@ TEST_CASE("messages about one C++ line collapse, with a count") {
   const std::string mismatch = "; error   : Arguments mismatch for instruction 'add'\n";
   const std::string in = "ptxas /dev/stdin, line ";
   CHECK(parse_notes(in + "16" + mismatch + in + "17" + mismatch, ptx).messages.size() == 1);
-  // Without C++ lines, errors on two PTX lines are two errors.
+  // Errors on two PTX lines are two errors without C++ lines.
   CHECK(parse_notes(in + "16" + mismatch + in + "17" + mismatch, "").messages.size() == 2);
   CHECK(parse_notes(in + "16" + mismatch + in + "16" + mismatch, "").messages.size() == 1);
 }

@@ -54,7 +54,7 @@ void SharedFile::unmap() {
 
 void SharedFile::resize(size_t bytes) {
   unmap();
-  // By way of nothing, so that the old pages are given back.
+  // The file is emptied first, so that the old pages are given back.
   if (ftruncate(descriptor_, 0) != 0 || ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0)
     throw Error(fmt::format("{} B of memory for a peer's matrices: {}", bytes, std::strerror(errno)));
   if (bytes == 0) return;

@@ -220,7 +220,7 @@ managed_tensor* allocate(const operand* like, ptxb_dtype dtype, int32_t ndim, in
   return out;
 }
 
-/* With memory of the device's own, for tensors that no framework speaks for; it is waited for. */
+/* Runs and waits, with memory of the device's own, for tensors that no framework manages. */
 static const char* run_with_own_workspace(const operation* o, size_t bytes, const target* to) {
   ptxb_device* on = NULL;
   void* workspace = NULL;

@@ -164,7 +164,7 @@ static void stage_convolution(staged* s, ptxb_convolution* p) {
   p->bias = stage(s, p->bias, false);
 }
 
-/* Where its gradient is asked for instead, nothing is written. */
+/* Nothing is written if its gradient is asked for instead. */
 static void stage_attention(staged* s, ptxb_attention* p, bool runs) {
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written) p->name = stage(s, p->name, runs && is_written);
 #include "kernels/attention/attention.def"
