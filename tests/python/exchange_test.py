@@ -116,10 +116,37 @@ with kit.refused("B: its memory is on device 1 of type 2, but the product's devi
 seen, launched_on, _ = change(lambda: _ext.product(a, b, d, 1.0, 0.0, 0, 0, 0, None, 99, *NONE))
 kit.check(seen["streams_asked"] == 0 and launched_on == 99, "a stream that is given", seen, launched_on)
 
+# Convolutions of images whose channels are last; with windows of one pixel their kernel is the product's above.
+x, w = framework.image(1 << 32, 8, 512, 8, 8, False), framework.image(2 << 32, 512, 512, 1, 1, False)
+
+
+def convolution(x=x, w=w, bias=None, stride=1, padding=0, dilation=1, groups=1, activation=None, precise=False, tf32=False, device=None):
+    return _ext.eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, None, precise, tf32, device)
+
+
+for taken in (convolution, lambda: convolution(stride=(1, 1), padding=(0, 0), dilation=(3, 1), precise=True)):
+    seen, _, given = change(taken)
+    kit.check(seen == {"launches": 1, "allocated": 1, "streams_asked": 1}, seen)
+    kit.check(framework.dims(given) == ((8, 512, 8, 8), (512 * 64, 1, 512 * 8, 512)), framework.dims(given))
+    given = None
+for what, call in (("channels first in memory", lambda: convolution(x=framework.image(1 << 32, 8, 512, 8, 8, True))),
+                   ("no images", lambda: convolution(x=framework.image(1 << 32, 0, 512, 8, 8, False))),
+                   ("a matrix", lambda: convolution(x=a)), ("other channels", lambda: convolution(w=framework.image(2 << 32, 512, 256, 1, 1, False))),
+                   ("filters above the image", lambda: convolution(w=framework.image(2 << 32, 512, 512, 9, 1, False))),
+                   ("a stride of 0", lambda: convolution(stride=0)), ("a stride that is a bool", lambda: convolution(stride=True)),
+                   ("three strides", lambda: convolution(stride=(1, 1, 1))), ("padding in words", lambda: convolution(padding="same")),
+                   ("padding below 0", lambda: convolution(padding=-1)), ("no group", lambda: convolution(groups=0)),
+                   ("an activation", lambda: convolution(activation="tanh")), ("a flag that is no bool", lambda: convolution(precise=1)),
+                   ("a bias of another type", lambda: convolution(bias=tensor(4, 1, 512))), ("a device", lambda: convolution(device="cuda")),
+                   ("a mode", lambda: (modes.__setitem__(0, 1), convolution(), modes.__setitem__(0, 0))[1])):
+    seen, _, given = change(call)
+    kit.check(given is NotImplemented and seen["launches"] == seen["allocated"] == 0, what, seen, given)
+
 # A call without a launch, which has no rows; the bound is loose, as others work here at the same time.
 none, none_out = tensor(1, 0), tensor(3, 0)
 kit.check(change(lambda: product(none, b, none_out))[0]["launches"] == 0)
-for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one without rows", lambda: product(none, b, none_out))):
+for name, call in (("a product on the mock", lambda: product(a, b, d)), ("one without rows", lambda: product(none, b, none_out)),
+                   ("a convolution", convolution)):
     times = []
     for _ in range(50):
         begin = time.perf_counter()

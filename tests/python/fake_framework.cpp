@@ -109,6 +109,27 @@ PyObject* make_tensor(PyObject*, PyObject* args) {
   return reinterpret_cast<PyObject*>(t);
 }
 
+// image(address, images, channels, lines, pixels, channels first in memory): of f16, on the first GPU.
+PyObject* make_image(PyObject*, PyObject* args) {
+  unsigned long long address;
+  long long n, c, h, w;
+  int channels_first;
+  if (!PyArg_ParseTuple(args, "KLLLLp", &address, &n, &c, &h, &w, &channels_first)) return nullptr;
+  Tensor* t = new_tensor();
+  const int64_t shape[] = {n, c, h, w}, last[] = {h * w * c, 1, w * c, c}, first[] = {c * h * w, h * w, w, 1};
+  std::memcpy(t->shape, shape, sizeof shape);
+  std::memcpy(t->strides, channels_first ? first : last, sizeof last);
+  t->tensor = {reinterpret_cast<void*>(address), {2, 0}, 4, {2, 16, 1}, t->shape, t->strides, 0};
+  return reinterpret_cast<PyObject*>(t);
+}
+
+// dims(tensor): the shape and the strides of four dimensions.
+PyObject* dims(PyObject*, PyObject* tensor) {
+  const ptxb_tensor& t = reinterpret_cast<Tensor*>(tensor)->tensor;
+  return Py_BuildValue("(LLLL)(LLLL)", t.shape[0], t.shape[1], t.shape[2], t.shape[3], t.strides[0],
+                       t.strides[1], t.strides[2], t.strides[3]);
+}
+
 // open(mock, sizes of a kernel's parameters): whoever opens libcuda.so.1 from now on gets the mock. Again,
 // for other sizes.
 PyObject* open_driver(PyObject*, PyObject* args) {
@@ -224,6 +245,8 @@ PyObject* parameters(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {{"open", open_driver, METH_VARARGS, nullptr},
                          {"tensor", make_tensor, METH_VARARGS, nullptr},
+                         {"image", make_image, METH_VARARGS, nullptr},
+                         {"dims", dims, METH_O, nullptr},
                          {"set_stream", set_stream, METH_O, nullptr},
                          {"seen", seen, METH_NOARGS, nullptr},
                          {"may_be_captured", may_be_captured, METH_O, nullptr},

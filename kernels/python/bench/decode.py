@@ -54,7 +54,7 @@ class Cache:
         self.k, self.v = (normal(pieces, rows, self.key_heads, self.columns) for _ in range(2))
         self.scale = {}
         if is_e4m3:
-            by = torch.linspace(0.01, 0.02, self.key_heads, device="cuda")
+            by = torch.linspace(0.015, 0.03, self.key_heads, device="cuda")  # e4m3 ends at 448, which 6 / 0.015 does not reach
             self.k, self.v = ((x / by[:, None].bfloat16()).to(torch.float8_e4m3fn) for x in (self.k, self.v))
             self.scale = {"k_scale": by, "v_scale": by}
         self.out = torch.empty_like(self.q)
@@ -78,6 +78,7 @@ class Cache:
 
     def check(self):
         got = self.ours().clone()
+        assert torch.isfinite(got).all(), "wrong: not finite"
         worst = 0.0
         for b in range(self.batches):
             k, v = self.of_batch(b)

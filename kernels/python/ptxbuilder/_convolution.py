@@ -1,7 +1,7 @@
 """Convolutions of images, for PyTorch's and numpy's tensors."""
 import math
 
-from . import _ext
+from . import _ext, _product
 from ._common import activation_of, check_flags, device_of, door_of, name_of, output_of, warn_of_work
 
 RESULTS = {"y": 0, "x": 1, "w": 2}  # ptxb_convolution_result
@@ -19,6 +19,10 @@ def conv2d(x, w, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activa
     are 1 to 8. `activation` is matmul()'s, and so are types, `out_dtype`, `precise`, `tf32` and `device`. Differentiable in x, w and the
     bias, of f16 and bf16. Raises ValueError that names the tensor and the rule.
     """
+    if not _product.is_traced():
+        y = _ext.eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, precise, tf32, device)
+        if y is not NotImplemented:
+            return y
     check_flags(precise=precise, tf32=tf32)
     activation_of(activation)
     door = door_of(x)

@@ -1,5 +1,5 @@
-/* ptxbuilder._ext: the product in PyTorch's eager mode, where everything is as usual. What is not goes the
- * way of ptxbuilder/_torch/product.py, to which NotImplemented leads. */
+/* ptxbuilder._ext: products and convolutions in PyTorch's eager mode, if nothing is unusual. NotImplemented
+ * leads all other calls to ptxbuilder/_torch/product.py and convolution.py. */
 #include <string.h>
 
 #include "kernels/python/src/methods.h"
@@ -17,7 +17,8 @@ static struct {
 PyDoc_STRVAR(use_words,
              "use_eager(tensor, parameter, mode_count, is_tracing, tracing_state, has_grad, has_autocast, "
              "forward_ad, profiler, activations, codes, written)\n\n"
-             "What eager_product() goes by; and what PyTorch is told of each tensor that was written. "
+             "What eager_product() and eager_convolution() go by; and what PyTorch is told of each tensor "
+             "that was written. "
              "tracing_state is the address of a function of C's that gives where a pointer is, which is NULL "
              "unless calls are traced; or 0.");
 static PyObject* ext_use_eager(PyObject* self, PyObject* args) {
@@ -78,6 +79,11 @@ static bool is_profiled(void) {
   return is != Py_False;
 }
 
+/* Says whether a mode of PyTorch, a trace, forward derivatives or the profiler has to know of the call. */
+static bool is_observed(void) {
+  return is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled();
+}
+
 /* Says whether one does of those that are not None. */
 static bool want_grad(PyObject* const* all, int count) {
   for (int i = 0; i < count; ++i)
@@ -125,6 +131,18 @@ static bool output_of(ptxb_dtype of, ptxb_dtype* to) {
   return false;
 }
 
+/* The type of a result: the one that the caller asks for, or the one that follows from the operands'. */
+static bool result_type(PyObject* asked, ptxb_dtype of, ptxb_dtype* to) {
+  if (asked == Py_None) return output_of(of, to);
+  const long code = number_of(eager.codes, asked);
+  to->code = (uint8_t)(code >> 8), to->bits = (uint8_t)code, to->lanes = 1;
+  return code >= 0;
+}
+
+static long activation_of(PyObject* word) {
+  return word == Py_None ? PTXB_NONE : number_of(eager.activations, word);
+}
+
 PyDoc_STRVAR(
     eager_words,
     "eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, "
@@ -160,14 +178,12 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   for (int i = 0; i < OPERANDS; ++i)
     if (operands[i] != Py_None && !is_plain(operands[i])) return not_taken();
   if (args[IS_BELOW] != Py_True) {
-    if (is_true(eager.mode_count) || is_tracing() || has_tangents() || is_profiled()) return not_taken();
+    if (is_observed()) return not_taken();
     if (is_true(eager.has_grad) && (want_grad(args, OUT + 1) || want_grad(operands, OPERANDS)))
       return not_taken();
   }
   product p;
-  long code = 0;
-  const long activation =
-      args[ACTIVATION] == Py_None ? PTXB_NONE : number_of(eager.activations, args[ACTIVATION]);
+  const long activation = activation_of(args[ACTIVATION]);
   static const int bits[FLAG_COUNT] = {TRANSPOSE_A, TRANSPOSE_B, PRECISE, TF32, GATE};
   const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT);
   if (activation < 0 || flags < 0 || !read_tensor(args[A], &p.a, "A") || !read_tensor(args[B], &p.b, "B"))
@@ -178,12 +194,7 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
       is_true(eager.has_autocast))
     return not_taken();
   ptxb_dtype type;
-  if (args[OUT_DTYPE] == Py_None) {
-    if (!output_of(p.a.tensor.dtype, &type)) return not_taken();
-  } else {
-    if ((code = number_of(eager.codes, args[OUT_DTYPE])) < 0) return not_taken();
-    type.code = (uint8_t)(code >> 8), type.bits = (uint8_t)code, type.lanes = 1;
-  }
+  if (!result_type(args[OUT_DTYPE], p.a.tensor.dtype, &type)) return not_taken();
   const bool has_c = operands[OPERAND_c] != Py_None;
   const product_numbers numbers = {is_number ? PyFloat_AsDouble(args[ALPHA]) : 1,
                                    args[BETA] == Py_None ? has_c : PyFloat_AsDouble(args[BETA]), activation,
@@ -193,7 +204,106 @@ static PyObject* ext_eager_product(PyObject* self, PyObject* const* args, Py_ssi
   return d ? d : not_taken();
 }
 
+/* Reads an int from `least` on, or a tuple of two, along lines and along pixels. */
+static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
+  const bool is_tuple = PyTuple_CheckExact(from);
+  if (is_tuple && PyTuple_Size(from) != 2) return false;
+  for (int i = 0; i < 2; ++i) {
+    PyObject* one = is_tuple ? PyTuple_GetItem(from, i) : from;
+    if (!PyLong_CheckExact(one)) return false;
+    to[i] = PyLong_AsLongLong(one); /* -1 with an exception is below the least */
+    if (to[i] < least) return false;
+  }
+  return true;
+}
+
+/* Moves the channels of an image to the end. Says whether the hardware takes it as it lies: channels are
+ * adjacent, and no pixel overlaps another. */
+static bool put_channels_last(operand* o, const char* name) {
+  if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;
+  const int64_t *shape = o->tensor.shape, *strides = o->tensor.strides, channels = shape[3];
+  if (channels != 1 && strides[3] != 1) return false;
+  for (int i = 0; i < 3; ++i)
+    if (shape[i] == 0 || (shape[i] != 1 && strides[i] < channels)) return false;
+  return channels > 0;
+}
+
+PyDoc_STRVAR(
+    convolution_words,
+    "eager_convolution(x, w, bias, stride, padding, dilation, groups, activation, out_dtype, precise, "
+    "tf32, device)\n\n"
+    "As conv2d(), of plain tensors on a GPU whose channels are last in memory, and that ask for no "
+    "gradient. NotImplemented for all else.");
+static PyObject* ext_eager_convolution(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  enum {
+    X,
+    W,
+    BIAS,
+    TENSORS,
+    STRIDE = TENSORS,
+    PADDING,
+    DILATION,
+    GROUPS,
+    ACTIVATION,
+    OUT_DTYPE,
+    FLAGS,
+    FLAG_COUNT = 2,
+    DEVICE = FLAGS + FLAG_COUNT,
+    ALL
+  };
+  if (count != ALL) return fail("eager_convolution() takes 12 arguments");
+  if (!eager.tensor || args[DEVICE] != Py_None) return not_taken();
+  for (int i = 0; i < TENSORS; ++i)
+    if (!is_plain(args[i]) && (i != BIAS || args[i] != Py_None)) return not_taken();
+  if (is_observed() || (is_true(eager.has_grad) && want_grad(args, TENSORS))) return not_taken();
+  operation call;
+  const ptxb_convolution init = PTXB_CONVOLUTION_INIT;
+  ptxb_convolution* p = &call.convolution;
+  call.kind = CONVOLUTION, *p = init;
+  operand x, w, bias, y;
+  static const int bits[FLAG_COUNT] = {PRECISE, TF32};
+  const long flags = flags_of(args + FLAGS, bits, FLAG_COUNT), activation = activation_of(args[ACTIVATION]);
+  ptxb_dtype type;
+  if (flags < 0 || activation < 0 || !read_pair(args[STRIDE], 1, p->step) ||
+      !read_pair(args[PADDING], 0, p->before) || !read_pair(args[DILATION], 1, p->spread) ||
+      !PyLong_CheckExact(args[GROUPS]) || (p->groups = PyLong_AsLongLong(args[GROUPS])) < 1 ||
+      !read_tensor(args[X], &x, "x") || !read_tensor(args[W], &w, "w") ||
+      !read_optional(args[BIAS], &bias, "bias", &p->bias) || !put_channels_last(&x, "x") ||
+      !put_channels_last(&w, "w") || !result_type(args[OUT_DTYPE], x.tensor.dtype, &type))
+    return not_taken();
+  if (x.tensor.dtype.code == PTXB_FLOAT && x.tensor.dtype.bits == 32 && is_true(eager.has_autocast))
+    return not_taken();
+  p->precise = !!(flags & PRECISE), p->tf32 = !!(flags & TF32), p->activation = (int32_t)activation;
+  int64_t shape[4] = {x.tensor.shape[0], 0, 0, w.tensor.shape[0]};
+  for (int d = 0; d < 2; ++d) {
+    p->behind[d] = p->before[d];
+    const int64_t room =
+        x.tensor.shape[1 + d] + 2 * p->before[d] - p->spread[d] * (w.tensor.shape[1 + d] - 1) - 1;
+    if (room < 0) return not_taken();
+    shape[1 + d] = room / p->step[d] + 1;
+  }
+  target to;
+  if (!choose_target(Py_None, Py_None, &x, "x", &to)) return not_taken();
+  managed_tensor* made = allocate(&x, type, 4, shape);
+  if (!made) return NULL;
+  y.tensor = made->tensor, y.api = x.api;
+  p->x = &x.tensor, p->w = &w.tensor, p->y = &y.tensor;
+  if (!run_operation(&call, &x, &to)) {
+    made->deleter(made);
+    return not_taken();
+  }
+  /* The result is given as [images, filters, lines, pixels], with its filters last in memory. */
+  const int64_t lying[4] = {shape[1] * shape[2] * shape[3], 1, shape[2] * shape[3], shape[3]},
+                seen[4] = {shape[0], shape[3], shape[1], shape[2]};
+  memcpy(made->tensor.shape, seen, sizeof seen), memcpy(made->tensor.strides, lying, sizeof lying);
+  void* object = NULL;
+  return x.api->object_of(made, &object) ? NULL : object;
+}
+
 PyMethodDef eager_methods[] = {
     {"use_eager", ext_use_eager, METH_VARARGS, use_words},
     {"eager_product", (PyCFunction)(void (*)(void))ext_eager_product, METH_FASTCALL, eager_words},
+    {"eager_convolution", (PyCFunction)(void (*)(void))ext_eager_convolution, METH_FASTCALL,
+     convolution_words},
     {NULL, NULL, 0, NULL}};
