@@ -217,7 +217,7 @@ static bool read_pair(PyObject* from, int64_t least, int64_t* to) {
   return true;
 }
 
-/* Moves the channels of an image to the end. Says whether the hardware takes it as it lies: channels are
+/* Moves the channels of an image to the end. Says whether the hardware takes it in this order: channels are
  * adjacent, and no pixel overlaps another. */
 static bool put_channels_last(operand* o, const char* name) {
   if (o->tensor.ndim != 4 || !swap_dimensions(o, name, 1, 2) || !swap_dimensions(o, name, 2, 3)) return false;
