@@ -19,6 +19,10 @@ constexpr int kBytesOfPart = 112 << 10;  // the tiles of each of two CTAs
 constexpr double kBytesOfUs = 22000;     // keys and values that a multiprocessor loads
 constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
 constexpr double kPartUs = 0.13;         // time to add a part
+// Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
+// are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, and 62.0 with two.
+constexpr int kAdjacentBytes = 256;
+constexpr double kNarrow = 1.13;
 
 constexpr double kLaunchUs = 3;
 constexpr double kMaskNs = 400;       // for a tile's first block, if keys end within it
@@ -159,7 +163,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
     const int64_t piece = up(s.heads / teams * of_head, parts);
     const int64_t of_longest = up(longest, piece) + (piece < longest && longest % piece != 0);
     // The CTAs of a multiprocessor share its memory bandwidth.
-    const double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
+    double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
+    if (teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
     const double us =
         shares * static_cast<double>(piece) * block_us + static_cast<double>(of_longest) * kPartUs;
     if (us < least) least = us, best = {teams, parts};

@@ -83,6 +83,14 @@ std::array<int32_t, 5> read_coordinates(Warp& w, const TensorBox& box, const Map
                     "multiples of 16 B",
                     c[0], bytes),
         lane);
+  // The manual does not say this either, and an H100 stops in the same way.
+  for (size_t d = 0; m.im2col && d + 2 < m.rank; ++d)
+    if (c[d + 1] < m.lower[d])
+      w.fail(Fault::operand,
+             fmt::format("the first pixel is at {} along dimension {}, ahead of the map's lower corner, {}: "
+                         "an H100 stops there as at an illegal instruction",
+                         c[d + 1], d + 1, m.lower[d]),
+             lane);
   return c;
 }
 
