@@ -212,14 +212,55 @@ std::vector<ProfileFormat::Role> read_roles(const Reader& in, const std::string&
   return all;
 }
 
+constexpr std::array<std::string_view, 7> kEvents = {"begin",    "end",      "span_begin", "span_end",
+                                                     "mark_u32", "mark_s32", "mark_f32"};
+
+Json write(const ProfileFormat& profile) {
+  Json sites = Json::array();
+  for (const ProfileFormat::Site& site : profile.sites) {
+    Json events = Json::array();
+    for (const ProfileFormat::Event& e : site) {
+      events.push_back(
+          {{"kind", kEvents[static_cast<size_t>(e.kind)]}, {"name", e.name}, {"clock", e.clock}});
+      if (ProfileFormat::has_value(e.kind)) events.back()["value"] = e.value;
+    }
+    sites.push_back(std::move(events));
+  }
+  return {{"records", profile.records},
+          {"names", profile.names},
+          {"roles", write_roles(profile.roles)},
+          {"sites", sites}};
+}
+
+ProfileFormat::Event read_event(const Json& json, const std::string& path, size_t names) {
+  const Reader in(json, path);
+  ProfileFormat::Event event{in.get_enum<ProfileFormat::Kind>("kind", kEvents),
+                             in.get_unsigned<uint32_t>("name"), in.get_unsigned<uint32_t>("clock")};
+  if (ProfileFormat::has_value(event.kind)) event.value = in.get_unsigned<uint32_t>("value");
+  if (event.name >= names || event.clock >= profile_format::kWords || event.value >= profile_format::kWords)
+    throw Error(
+        fmt::format("{}: name {}, clock {} and value {}, where there are {} names and a record has {} words",
+                    path, event.name, event.clock, event.value, names, profile_format::kWords));
+  return event;
+}
+
 std::optional<ProfileFormat> read_profile(const Json& json, const std::string& file_name) {
   if (!json.contains("profile")) return std::nullopt;
   const std::string path = file_name + ".profile";
   const Reader in(json.at("profile"), path);
   ProfileFormat profile;
-  profile.events = in.get_unsigned<uint32_t>("events");
+  profile.records = in.get_unsigned<uint32_t>("records");
   profile.names = in.get<std::vector<std::string>>("names");
   profile.roles = read_roles(in, path);
+  const Json& sites = in.at("sites");
+  if (!sites.is_array()) throw Error(fmt::format("{}.sites: expected a list", path));
+  for (size_t i = 0; i < sites.size(); ++i) {
+    if (!sites[i].is_array()) throw Error(fmt::format("{}.sites[{}]: expected a list", path, i));
+    ProfileFormat::Site& site = profile.sites.emplace_back();
+    for (size_t e = 0; e < sites[i].size(); ++e)
+      site.push_back(
+          read_event(sites[i][e], fmt::format("{}.sites[{}][{}]", path, i, e), profile.names.size()));
+  }
   return profile;
 }
 
@@ -335,10 +376,7 @@ std::string to_json(const Signature& s) {
   for (const auto& [name, value] : s.configuration) json["configuration"][name] = value;
   if (s.overlaps) json["overlaps"] = true;
   if (s.cooperative) json["cooperative"] = true;
-  if (s.profile) {
-    json["profile"] = {
-        {"events", s.profile->events}, {"names", s.profile->names}, {"roles", write_roles(s.profile->roles)}};
-  }
+  if (s.profile) json["profile"] = write(*s.profile);
   if (s.report) json["report"] = write(*s.report);
   if (s.registers) json["registers"] = *s.registers;
   if (s.spill_bytes) json["spill_bytes"] = *s.spill_bytes;

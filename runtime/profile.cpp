@@ -15,7 +15,7 @@ namespace ptxbuilder::runtime {
 namespace {
 
 using namespace profile_format;
-using Recorded = profile_format::Event;  // not the runtime's own Event
+using Kind = ProfileFormat::Kind;
 
 const ProfileFormat& format_of(const Signature& signature) {
   if (!signature.profile)
@@ -26,14 +26,14 @@ const ProfileFormat& format_of(const Signature& signature) {
 
 uint32_t warps_of(const Signature& signature) { return (signature.threads + 31) / 32; }
 
-uint64_t units(const Signature& signature, uint64_t ctas) {
-  return kCalibrationUnits + ctas * warps_of(signature) * warp_units(format_of(signature).events);
+uint64_t records_of(const Signature& signature, uint64_t ctas) {
+  return kCalibrationRecords + ctas * warps_of(signature) * warp_records(format_of(signature).records);
 }
 
 template <class T>
-T at(std::span<const std::byte> memory, uint64_t unit) {
+T at(std::span<const std::byte> memory, uint64_t record) {
   T value;
-  std::memcpy(&value, memory.data() + unit * kUnitBytes, sizeof value);
+  std::memcpy(&value, memory.data() + record * kRecordBytes, sizeof value);
   return value;
 }
 
@@ -100,21 +100,30 @@ class Unwrapped {
   uint64_t clock_;
 };
 
-// The clocks that recording takes: for an event, and in an empty region.
+// The clocks that recording takes: to read a clock, and to write a record.
 struct Cost {
-  double event = 0, empty_region = 0;
+  double clock = 0, record = 0;
 
   explicit Cost(std::span<const std::byte> memory) {
-    std::vector<double> periods, insides;
-    constexpr uint64_t kEach = kCalibrationTogether;
-    const auto clock = [&](uint64_t event) { return at<Recorded>(memory, event).clock; };
-    for (uint64_t i = kEach; i < kCalibrationUnits; i += 2)  // the first ones fill caches
-      insides.push_back(clock(i + 1) - clock(i));
-    for (uint64_t i = kEach; i + kEach < kCalibrationUnits; i += kEach)
-      periods.push_back(clock(i + kEach) - clock(i));
-    event = middle(periods) / kEach;
-    empty_region = middle(insides);
+    std::vector<double> reads, writes;
+    constexpr uint64_t kFirst = kCalibrationRecords / 4;  // those ahead of it fill caches
+    for (uint64_t i = kFirst; i + 1 < kCalibrationRecords; ++i) {
+      const auto record = at<Record>(memory, i), next = at<Record>(memory, i + 1);
+      for (uint32_t word = 0; word + 1 < kWords; ++word)
+        reads.push_back(record.words[word + 1] - record.words[word]);
+      writes.push_back(next.words[0] - record.words[kWords - 1]);
+    }
+    clock = middle(reads);
+    record = std::max(0.0, middle(writes) - clock);
   }
+};
+
+// An event out of a record.
+struct Timed {
+  ProfileFormat::Event event;
+  uint64_t clock;
+  uint32_t value;
+  bool reads, writes;  // the first at its clock, and the last of its record
 };
 
 // Makes a track's regions and marks from its events.
@@ -123,48 +132,45 @@ class TrackReader {
   TrackReader(Profile::Track& track, double period, const Cost& cost)
       : track_(track), period_(period), cost_(cost) {}
 
-  // `value` is the value of a mark.
-  void take(const Recorded& event, double time, uint32_t value) {
-    const uint32_t name = event.name - 1u;
-    switch (event.kind) {
-      case EventKind::begin:
-        ++seen_;
-        open_.push_back({track_.regions.size(), seen_});
+  void take(const Timed& timed, double time) {
+    const uint32_t name = timed.event.name;
+    if (timed.reads) spent_ += cost_.clock;
+    switch (timed.event.kind) {
+      case Kind::begin:
+        open_.push_back({track_.regions.size(), spent_});
         track_.regions.push_back({name, static_cast<int>(open_.size()) - 1, time, time, 0, false});
-        return;
-      case EventKind::end:
+        break;
+      case Kind::end:
         end(name, time);
-        ++seen_;
-        return;
-      case EventKind::mark_u32:
-        return mark(name, time, value);
-      case EventKind::mark_s32:
-        return mark(name, time, static_cast<int32_t>(value));
-      case EventKind::mark_f32:
-        return mark(name, time, std::bit_cast<float>(value));
-      case EventKind::span_begin:
-      case EventKind::span_end:
-        ++seen_;
-        return;
+        break;
+      case Kind::mark_u32:
+        track_.marks.push_back({name, time, static_cast<double>(timed.value)});
+        break;
+      case Kind::mark_s32:
+        track_.marks.push_back({name, time, static_cast<double>(static_cast<int32_t>(timed.value))});
+        break;
+      case Kind::mark_f32:
+        track_.marks.push_back({name, time, std::bit_cast<float>(timed.value)});
+        break;
+      case Kind::span_begin:
+      case Kind::span_end:
+        break;
     }
+    if (timed.writes) spent_ += cost_.record;
   }
 
   // Ends the regions that are still open when the warp ends.
   void finish() {
     while (!open_.empty()) close(track_.end, false);
+    track_.recording = period_ * spent_;
   }
 
  private:
   struct Open {
     size_t region;
-    uint64_t seen;     // events before its content
+    double spent;      // on recording, before its content
     double inner = 0;  // the net time of the regions directly in it
   };
-
-  void mark(uint32_t name, double time, double value) {
-    ++seen_;
-    track_.marks.push_back({name, time, value});
-  }
 
   // An end whose begin was lost, or was recorded by diverged lanes, ends nothing.
   void end(uint32_t name, double time) {
@@ -181,10 +187,9 @@ class TrackReader {
     Profile::Region& region = track_.regions[open.region];
     region.end = std::max(time, region.begin);
     region.ended = ended;
-    const double cost = cost_.empty_region + static_cast<double>(seen_ - open.seen) * cost_.event;
     // A region is at least as long as the regions in it, even if recording took less than usual.
     const double whole = region.end - region.begin;
-    region.net = std::clamp(whole - period_ * cost, std::min(open.inner, whole), whole);
+    region.net = std::clamp(whole - period_ * (spent_ - open.spent), std::min(open.inner, whole), whole);
     if (!open_.empty()) open_.back().inner += region.net;
   }
 
@@ -192,7 +197,7 @@ class TrackReader {
   const double period_;
   const Cost& cost_;
   std::vector<Open> open_;
-  uint64_t seen_ = 0;
+  double spent_ = 0;  // on recording so far, in clocks
 };
 
 // One end of a span of a CTA. A name and a number distinguish spans.
@@ -230,16 +235,16 @@ bool is_role(const Profile& profile, const Profile::Track& track, const Profile:
          profile.names[region.name] == profile.roles[static_cast<size_t>(track.role)];
 }
 
-uint32_t units_lost(uint32_t counted, uint32_t room) { return counted > room ? counted - room : 0; }
+uint32_t records_lost(uint32_t counted, uint32_t room) { return counted > room ? counted - room : 0; }
 
-// The room for the events of one of `warps` in 4 GB.
-uint64_t most_events(uint64_t warps) {
-  constexpr uint64_t kMostUnits = (uint64_t{4} << 30) / kUnitBytes;
-  uint64_t events = kMostEvents;
-  while (events > kLeastEvents &&
-         kCalibrationUnits + warps * warp_units(static_cast<uint32_t>(events)) > kMostUnits)
-    events -= events / 8;
-  return events;
+// The room for the records of one of `warps` in 4 GB.
+uint64_t most_records(uint64_t warps) {
+  constexpr uint64_t kMost = (uint64_t{4} << 30) / kRecordBytes;
+  uint64_t records = kMostRecords;
+  while (records > kLeastRecords &&
+         kCalibrationRecords + warps * warp_records(static_cast<uint32_t>(records)) > kMost)
+    records -= records / 8;
+  return records;
 }
 
 std::string in_words(double nanoseconds) {
@@ -252,8 +257,8 @@ std::string in_words(double nanoseconds) {
 Profile decode_profile(const Signature& signature, std::span<const std::byte> memory) {
   const ProfileFormat& format = format_of(signature);
   const uint32_t warps = warps_of(signature);
-  const uint64_t part = warp_units(format.events), all = memory.size() / kUnitBytes;
-  if (all < kCalibrationUnits)
+  const uint64_t part = warp_records(format.records), all = memory.size() / kRecordBytes;
+  if (all < kCalibrationRecords)
     throw Error(fmt::format("profile: memory of {} B, which is less than any profile has", memory.size()));
   const auto refuse = [&](const std::string& what) {
     throw Error(
@@ -262,13 +267,13 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   Profile profile;
   profile.kernel = signature.kernel;
   profile.names = format.names;
-  profile.room = format.events;
+  profile.room = format.records;
   for (const ProfileFormat::Role& role : format.roles) profile.roles.push_back(role.name);
 
   std::vector<Header> headers;
   std::vector<uint64_t> indices;
-  for (uint64_t i = 0; kCalibrationUnits + (i + 1) * part <= all; ++i) {
-    const auto header = at<Header>(memory, kCalibrationUnits + i * part);
+  for (uint64_t i = 0; kCalibrationRecords + (i + 1) * part <= all; ++i) {
+    const auto header = at<Header>(memory, kCalibrationRecords + i * part);
     if (header.started > 1) refuse(fmt::format("warp {} has started {} times", i, header.started));
     if (header.started == 0) continue;  // the grid is smaller
     if (header.last_clock == 0) {
@@ -281,7 +286,7 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
   const Clocks clocks(headers);
   const Cost cost(memory);
   profile.clock_period = clocks.period;
-  profile.event_cost = clocks.period * cost.event;
+  profile.event_cost = clocks.period * (cost.clock + cost.record / kWords);
   double first = 0, last = 0;
   uint64_t wanted = 0;
   std::vector<SpanEnd> ends;
@@ -296,56 +301,54 @@ Profile decode_profile(const Signature& signature, std::span<const std::byte> me
         clocks.time(h.sm, h.first_clock),
         clocks.time(h.sm, h.last_clock),
         0,
-        units_lost(h.events, format.events) + units_lost(h.apart, apart_events(format.events)),
+        records_lost(h.records, format.records) + records_lost(h.apart, apart_records(format.records)),
+        0,
         {},
         {}};
     for (size_t r = 0; r < format.roles.size(); ++r)
       if (warp >= format.roles[r].first_warp && warp - format.roles[r].first_warp < format.roles[r].warps)
         track.role = static_cast<int>(r);
-    struct Timed {
-      Recorded event;
-      uint64_t clock;
-      uint32_t value;
-    };
     std::vector<Timed> events;
-    const uint64_t first_unit = kCalibrationUnits + indices[n] * part + kHeaderUnits;
+    const uint64_t first_record = kCalibrationRecords + indices[n] * part + kHeaderRecords;
     auto read = [&](uint64_t from, uint32_t count) {
       Unwrapped clock(h.first_clock);
-      for (uint32_t e = 0; e < count; ++e) {
-        const auto event = at<Recorded>(memory, from + e);
-        if (event.kind < EventKind::begin || event.kind > EventKind::mark_f32 || event.name == 0 ||
-            event.name > format.names.size())
-          refuse(fmt::format("event {} of warp {} is of kind {} and name {}", events.size(), indices[n],
-                             static_cast<int>(event.kind), event.name));
-        if (e + units_of(event.kind) > count) return;  // the event did not fit completely
-        Timed timed{event, clock.next(event.clock), 0};
-        if (has_value(event.kind)) timed.value = at<Recorded>(memory, from + ++e).clock;
-        events.push_back(timed);
+      for (uint32_t i = 0; i < count; ++i) {
+        const auto record = at<Record>(memory, from + i);
+        if (record.site == 0 || record.site > format.sites.size())
+          refuse(fmt::format("record {} of warp {} is of site {}, and there are {}", i, indices[n],
+                             record.site, format.sites.size()));
+        const ProfileFormat::Site& site = format.sites[record.site - 1];
+        for (size_t e = 0; e < site.size(); ++e) {
+          const bool reads = e == 0 || site[e].clock != site[e - 1].clock;
+          events.push_back({site[e], reads ? clock.next(record.words[site[e].clock]) : events.back().clock,
+                            record.words[site[e].value], reads, e + 1 == site.size()});
+        }
       }
     };
-    read(first_unit, std::min(h.events, format.events));
-    read(first_unit + format.events + kUnitsTogether, std::min(h.apart, apart_events(format.events)));
+    read(first_record, std::min(h.records, format.records));
+    read(first_record + format.records, std::min(h.apart, apart_records(format.records)));
     std::stable_sort(events.begin(), events.end(),
                      [](const Timed& a, const Timed& b) { return a.clock < b.clock; });
     track.recorded = static_cast<uint32_t>(events.size());
     TrackReader reader(track, clocks.period, cost);
     for (const Timed& e : events) {
       const double time = clocks.time(h.sm, e.clock);
-      reader.take(e.event, time, e.value);
-      if (e.event.kind == EventKind::span_begin || e.event.kind == EventKind::span_end)
-        ends.push_back({track.cta, e.event.name - 1u, e.value, time, e.event.kind == EventKind::span_begin});
+      reader.take(e, time);
+      if (e.event.kind == Kind::span_begin || e.event.kind == Kind::span_end)
+        ends.push_back({track.cta, e.event.name, e.value, time, e.event.kind == Kind::span_begin});
     }
     reader.finish();
     first = n == 0 ? track.begin : std::min(first, track.begin);
     last = n == 0 ? track.end : std::max(last, track.end);
     profile.recorded += track.recorded;
     profile.lost += track.lost;
-    // Events of diverged lanes have a quarter of the room.
-    if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.events}, 4 * uint64_t{h.apart}});
+    // Records of diverged lanes have a quarter of the room.
+    if (track.lost > 0) wanted = std::max({wanted, uint64_t{h.records}, 4 * uint64_t{h.apart}});
     profile.tracks.push_back(std::move(track));
   }
   // Loops that wait have a different number of iterations in each run.
-  profile.wanted = static_cast<uint32_t>(std::min(2 * wanted, most_events((all - kCalibrationUnits) / part)));
+  profile.wanted =
+      static_cast<uint32_t>(std::min(2 * wanted, most_records((all - kCalibrationRecords) / part)));
   for (Profile::Track& track : profile.tracks) {
     track.begin -= first, track.end -= first;
     for (Profile::Region& region : track.regions) region.begin -= first, region.end -= first;
@@ -380,7 +383,7 @@ std::vector<Profile::Row> Profile::rows() const {
     if (!has_role) {
       double inner = 0;
       for (const Region& region : track.regions) inner += region.depth == 0 ? region.net : 0;
-      add("", std::max(inner, track.end - track.begin - event_cost * track.recorded));
+      add("", std::max(inner, track.end - track.begin - track.recording));
     }
     std::vector<std::string> paths;
     for (const Region& region : track.regions) {
@@ -428,7 +431,8 @@ std::string Profile::summary() const {
       "is {:.3f} ns\n",
       kernel, in_words(time), tracks.size(), recorded, event_cost, clock_period);
   if (lost)
-    text += fmt::format("{} events are lost: a warp has room for {}, and some had more\n", lost, room);
+    text +=
+        fmt::format("{} records of events are lost: a warp has room for {}, and some had more\n", lost, room);
   if (unfinished) text += fmt::format("{} warps did not come to their end, and are left out\n", unfinished);
   if (std::any_of(names.begin(), names.end(), [](const std::string& n) { return n.ends_with(kCompletion); }))
     text += fmt::format("regions that end in \"{}\" are waits that the kernel has in this build alone\n",
@@ -458,14 +462,14 @@ std::string Profile::summary() const {
 ProfileBuffer::ProfileBuffer(Device& device, const Signature& signature, Dim3 grid, Where where)
     : signature_(signature) {
   CallersLine line(where);
-  const uint64_t ctas = uint64_t{grid.x} * grid.y * grid.z, all = units(signature, ctas);
+  const uint64_t ctas = uint64_t{grid.x} * grid.y * grid.z, all = records_of(signature, ctas);
   if (all > UINT32_MAX)
     throw Error(fmt::format(
-        "profile: {} CTAs of {} warps with room for {} events each take {:.1f} GB; a buffer "
-        "has {:.1f} GB at most: take fewer events",
-        ctas, warps_of(signature), signature.profile->events, static_cast<double>(all) * kUnitBytes * 1e-9,
-        static_cast<double>(UINT32_MAX) * kUnitBytes * 1e-9));
-  buffer_ = Buffer(device, all * kUnitBytes);
+        "profile: {} CTAs of {} warps with room for {} records each take {:.1f} GB; a buffer "
+        "has {:.1f} GB at most: take fewer records",
+        ctas, warps_of(signature), signature.profile->records, static_cast<double>(all) * kRecordBytes * 1e-9,
+        static_cast<double>(UINT32_MAX) * kRecordBytes * 1e-9));
+  buffer_ = Buffer(device, all * kRecordBytes);
   buffer_.fill(0);
 }
 

@@ -36,7 +36,8 @@ struct Profile {
     uint32_t sm, cta, warp;  // a CTA's number counts along x, y and z; a warp's is that in its CTA
     int role;                // in `roles`; -1 if the kernel has no roles
     double begin, end;
-    uint32_t recorded, lost;      // events; a lost mark counts twice
+    uint32_t recorded, lost;      // events, and records of several events
+    double recording;             // the time that recording took
     std::vector<Region> regions;  // by their begin
     std::vector<Mark> marks;
   };
@@ -51,12 +52,13 @@ struct Profile {
   std::string kernel;
   std::vector<std::string> names, roles;
   std::vector<Track> tracks;
-  std::vector<Span> spans;                    // by their begin
-  double time = 0;                            // of the kernel, to the end of its last warp
-  double clock_period = 0;                    // of the clocks, in nanoseconds
-  double event_cost = 0;                      // the time that recording one event takes
-  uint64_t recorded = 0, lost = 0, room = 0;  // events; `room` is per warp
-  // The room with which another run should lose no events, at most what 4 GB hold; 0 if no events were lost.
+  std::vector<Span> spans;      // by their begin
+  double time = 0;              // of the kernel, to the end of its last warp
+  double clock_period = 0;      // of the clocks, in nanoseconds
+  double event_cost = 0;        // the time that an event with a time of its own takes, in a full record
+  uint64_t recorded = 0;        // events
+  uint64_t lost = 0, room = 0;  // records of events; `room` is per warp
+  // The room with which another run should lose no records, at most what 4 GB hold; 0 if none was lost.
   uint32_t wanted = 0;
   uint64_t unfinished = 0;  // warps that did not finish; they have no track
 
@@ -71,7 +73,7 @@ struct Profile {
 class ProfileBuffer {
  public:
   // The buffer serves launches on `grid` or a smaller grid. Throws Error if the kernel is not profiled, or if
-  // its warps have more room for events than can be addressed.
+  // its warps have more room for records than can be addressed.
   ProfileBuffer(Device& device, const Signature& signature, Dim3 grid, Where where = Where::here());
 
   operator Argument() const;  // NOLINT: an argument of a launch

@@ -134,7 +134,7 @@ Json to_json(const runtime::Profile& p, const std::string& file) {
 }
 
 // The first run of a profile has room for so many of a warp, unless it is said.
-constexpr uint32_t kFirstProfileEvents = 1024;
+constexpr uint32_t kFirstProfileRecords = 512;
 
 // Called before anything runs, so that a file that cannot be written costs no time.
 void check_profile(const ExecuteOptions& options, bool runs) {
@@ -144,15 +144,16 @@ void check_profile(const ExecuteOptions& options, bool runs) {
     throw Error(fmt::format("{}: cannot be written", options.profile));
 }
 
-// Writes and prints the profile of the last launch. Where events of it are lost and the room was not said, it
-// gives the room for another run instead.
+// Writes and prints the profile of the last launch. Where records of it are lost and the room was not said,
+// it gives the room for another run instead.
 uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json) {
   if (options.profile.empty()) return 0;
   const runtime::Profile profile = run.profile();
-  if (!options.profile_events && profile.wanted > profile.room) {
+  if (!options.profile_records && profile.wanted > profile.room) {
     if (!options.json)
-      fmt::print("  a warp had room for {} events, which are too few: once more, with room for {}\n",
-                 profile.room, profile.wanted);
+      fmt::print(
+          "  a warp had room for {} records of events, which are too few: once more, with room for {}\n",
+          profile.room, profile.wanted);
     return profile.wanted;
   }
   std::ofstream file(options.profile, std::ios::binary);
@@ -163,7 +164,7 @@ uint32_t tell_profile(const Run& run, const ExecuteOptions& options, Json& json)
   if (options.json) return 0;
   fmt::print("  wrote {}{}\n{}", options.profile, is_picture ? "" : ", for ui.perfetto.dev",
              profile.summary());
-  if (profile.lost) fmt::print("--profile-events N gives a warp more room\n");
+  if (profile.lost) fmt::print("--profile-records N gives a warp more room\n");
   return 0;
 }
 
@@ -204,7 +205,7 @@ void tell_kept(const KeptStages& kept, const ExecuteOptions& options, Json& json
 struct Ran {
   std::optional<Verdict> verdict;
   std::optional<Timing> timing;
-  uint32_t wanted_events = 0;  // of a profile that lacked room
+  uint32_t wanted_records = 0;  // of a profile that lacked room
 };
 
 // Loads and runs what was built, prints, and adds to `json`.
@@ -315,7 +316,7 @@ Built build(const Family& family, const Fields& fields, const Compiler& tools, c
   std::optional<ProfileScope> profiled;
   if (!options.profile.empty())
     profiled.emplace(
-        options.profile_events.value_or(kFirstProfileEvents),
+        options.profile_records.value_or(kFirstProfileRecords),
         options.profile_all ? ProfileScope::Detail::instructions : ProfileScope::Detail::regions);
   std::optional<WatchdogScope> watched;
   if (options.watchdog) watched.emplace(options.watchdog);
@@ -414,9 +415,9 @@ Outcome execute(const Family& family, const Fields& fields, const ExecuteOptions
     json["device"] = {{"name", p.name}, {"driver", p.driver}};
     if (!options.json) fmt::print("  device {}, {}\n", p.name, p.driver);
     ran = run_built(built, *device, family, fields, options, json);
-    if (ran.wanted_events) {
+    if (ran.wanted_records) {
       ExecuteOptions again = options;
-      again.profile_events = ran.wanted_events;
+      again.profile_records = ran.wanted_records;
       built = build(family, fields, tools, again, for_gpu);
       json["compile"] = to_json(built);
       json.erase("printed");

@@ -75,9 +75,9 @@ void add_run_options(const Arguments& app, RunWords& words) {
                                     "time the kernel's regions by its own clock, warp by warp: a summary, "
                                     "and a trace for Perfetto, or a picture where FILE ends in .svg")
                              .shown_as("FILE");
-  app.option("--profile-events", words.options.profile_events,
-             "that a warp has room for; else as many as a first run has")
-      .from(profile_format::kLeastEvents, profile_format::kMostEvents)
+  app.option("--profile-records", words.options.profile_records,
+             "of up to three times of events each, that a warp has room for; else as many as a first run has")
+      .from(profile_format::kLeastRecords, profile_format::kMostRecords)
       .shown_as("N");
   app.flag("--profile-all", words.options.profile_all,
            "each wait, copy in bulk and group of products is a region too, of its instruction's name")

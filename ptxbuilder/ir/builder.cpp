@@ -527,6 +527,13 @@ void Builder::emit_at(const Place& place, const std::function<void()>& emission)
   marker->eraseFromParent();
 }
 
+bool Builder::is_at(const Place& place) const {
+  const State& s = state();
+  const auto* marker = *std::static_pointer_cast<llvm::Instruction*>(place);
+  return marker->getParent() == s.ir.GetInsertBlock() &&
+         std::next(marker->getIterator()) == s.ir.GetInsertPoint();
+}
+
 bool Builder::known_at(Value value, const Place& place) const {
   auto* instruction = llvm::dyn_cast<llvm::Instruction>(value.handle());
   if (!instruction) return true;

@@ -129,6 +129,8 @@ class Builder {
   using Place = std::shared_ptr<void>;
   Place remember_place();
   void emit_at(const Place& place, const std::function<void()>& emission);
+  // Returns whether no code has been emitted since the place was remembered.
+  bool is_at(const Place& place) const;
   // Returns whether the code that is emitted at the place may use the value.
   bool known_at(Value value, const Place& place) const;
 

@@ -15,15 +15,18 @@ namespace {
 
 using namespace profile_format;
 using detail::TileContext;
+using Event = ProfileFormat::Event;
+using Kind = ProfileFormat::Kind;
 
-// The innermost scope requests this; without a scope, no events.
+// The innermost scope requests this; without a scope, no records.
 struct Asked {
-  uint32_t events = 0;
+  uint32_t records = 0;
   ProfileScope::Detail detail{};
 };
 constinit thread_local Asked asked;
 
-constexpr uint32_t kSlotBytes = 4;  // of a warp in shared memory: the events of diverged lanes
+constexpr uint32_t kIdle = uint32_t{1} << 31;  // no warp writes as many records
+constexpr uint32_t kSlotBytes = 4;             // of a warp in shared memory: the records of diverged lanes
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) throw Error(fmt::format("{}: its name is empty", what));
@@ -51,53 +54,54 @@ namespace detail {
 
 class Profiling {
  public:
-  explicit Profiling(uint32_t events) { format_.events = events; }
+  explicit Profiling(uint32_t records) { format_.records = records; }
 
-  void record(EventKind kind, uint8_t name, u32 payload = 0);
+  void record(Kind kind, uint32_t name, u32 value = 0);
   void record(Builder::When when, const isa::Row& row);
-  uint8_t number_of(std::string_view what, std::string_view name);
+  uint32_t number_of(std::string_view name);
   void begin_role(std::string name, int first_warpgroup, int warpgroups);
   void end_role();
-  void name_role(std::string name) { format_.roles.back().name = format_.names[role_ - 1] = std::move(name); }
-  void write_noted();
+  void name_role(std::string name) { format_.roles.back().name = format_.names[role_] = std::move(name); }
+  void write_full();
   void end();
 
  private:
   smem slot();
-  u32 get(llvm::Value*& variable);
-  void set(llvm::Value*& variable, u32 value);
-  gmem unit(u32 index) const {
-    return Builder::current().own_parameter(kParameter) + u64(index) * kUnitBytes;
-  }
-  uint8_t add_name(std::string_view what, std::string name);
-  void note(EventKind kind, uint8_t name, u32 payload);
-  uint32_t units_noted() const;
+  template <class T>
+  T get(llvm::Value*& variable);
+  template <class T>
+  void set(llvm::Value*& variable, T value);
+  uint32_t add_name(std::string name);
+  uint32_t number_of(const ProfileFormat::Site& site);
+  void note(Kind kind, uint32_t name, u32 value);
+  void write_noted();
+  void write(uint32_t site, std::span<llvm::Value* const> words);
   void complete(std::string_view what, const std::function<void()>& wait);
-  void write_apart(EventKind kind, uint8_t name, u32 payload);
+  void write_apart(Kind kind, uint32_t name, u32 value);
   void start();
   void calibrate();
 
   ProfileFormat format_;
-  std::map<std::string, uint8_t, std::less<>> numbers_;  // of regions and marks
-  uint8_t role_ = 0;                                     // the number of the role that is being emitted
-  bool completes_ = false;                               // a wait of its own is being emitted
-  // Variables of a thread, which start() sets: the unit of its warp's next event; the unit after the last, or
-  // 0 in lanes that do not record; and the unit of the warp's first event from diverged lanes.
-  llvm::Value *next_ = nullptr, *end_ = nullptr, *apart_ = nullptr;
+  std::map<std::string, uint32_t, std::less<>> names_;  // the numbers of those of regions and marks
+  std::map<ProfileFormat::Site, uint32_t> sites_;       // their numbers
+  uint32_t role_ = 0;                                   // the number of the role that is being emitted
+  bool completes_ = false;                              // a wait of its own is being emitted
+  // Variables of a thread, which start() sets: the address of its warp's first record, and the index of the
+  // next, which is never below kIdle in lanes that do not record.
+  llvm::Value *first_ = nullptr, *next_ = nullptr;
   std::optional<uint32_t> slots_;  // in shared memory, for diverged lanes
 
-  // An event of one body that is noted but not yet written.
+  // The record of one body that is noted but not yet written.
   struct Noted {
-    EventKind kind;
-    uint8_t name;
-    llvm::Value *payload, *clock;
+    ProfileFormat::Site site;
+    std::vector<llvm::Value*> words;
+    uint32_t body = 0;
+    Builder::Place last;  // after its last clock
   };
-  std::vector<Noted> noted_;
-  uint32_t body_ = 0;  // of the noted events
-  Builder::Place last_noted_;
+  Noted noted_;
 };
 
-// Returns the address of the event count of diverged lanes, in shared memory allocated for the first event.
+// Returns the address of the record count of diverged lanes, in shared memory allocated for the first record.
 smem Profiling::slot() {
   Builder& builder = Builder::current();
   constexpr int kMostWarps = hopper::cta_threads / 32;
@@ -105,55 +109,57 @@ smem Profiling::slot() {
   return builder.shared_base() + ((tid_x() >> 5) * kSlotBytes + *slots_);
 }
 
-u32 Profiling::get(llvm::Value*& variable) {
+template <class T>
+T Profiling::get(llvm::Value*& variable) {
   Builder& builder = Builder::current();
-  if (!variable) variable = builder.declare_variable(Class::u32);
-  return u32(builder.load_variable(variable, Class::u32));
+  if (!variable) variable = builder.declare_variable(T::cls);
+  return T(builder.load_variable(variable, T::cls));
 }
 
-void Profiling::set(llvm::Value*& variable, u32 value) {
+template <class T>
+void Profiling::set(llvm::Value*& variable, T value) {
   Builder& builder = Builder::current();
-  if (!variable) variable = builder.declare_variable(Class::u32);
+  if (!variable) variable = builder.declare_variable(T::cls);
   builder.store_variable(variable, value.handle());
 }
 
-uint8_t Profiling::add_name(std::string_view what, std::string name) {
-  if (format_.names.size() == kMostNames)
-    throw Error(
-        fmt::format("{}: the kernel has {} names of roles, regions and marks, which is the most that an "
-                    "event can tell apart; '{}' is one more",
-                    what, kMostNames, name));
+uint32_t Profiling::add_name(std::string name) {
   format_.names.push_back(std::move(name));
-  return static_cast<uint8_t>(format_.names.size());
+  return static_cast<uint32_t>(format_.names.size() - 1);
 }
 
-uint8_t Profiling::number_of(std::string_view what, std::string_view name) {
-  auto known = numbers_.find(name);
-  if (known == numbers_.end())
-    known = numbers_.emplace(std::string(name), add_name(what, std::string(name))).first;
+uint32_t Profiling::number_of(std::string_view name) {
+  auto known = names_.find(name);
+  if (known == names_.end()) known = names_.emplace(std::string(name), add_name(std::string(name))).first;
+  return known->second;
+}
+
+uint32_t Profiling::number_of(const ProfileFormat::Site& site) {
+  const auto [known, is_new] = sites_.try_emplace(site, static_cast<uint32_t>(sites_.size() + 1));
+  if (is_new) format_.sites.push_back(site);
   return known->second;
 }
 
 void Profiling::begin_role(std::string name, int first_warpgroup, int warpgroups) {
-  role_ = add_name("role", name);
+  role_ = add_name(name);
   constexpr uint32_t kWarps = hopper::warpgroup_threads / 32;
   format_.roles.push_back({std::move(name), static_cast<uint32_t>(first_warpgroup) * kWarps,
                            static_cast<uint32_t>(warpgroups) * kWarps});
-  record(EventKind::begin, role_);
+  record(Kind::begin, role_);
 }
 
 // The role of a warp ends when all of its lanes are done, including an elected one.
 void Profiling::end_role() {
   bar_warp_sync(0xffffffff);
-  record(EventKind::end, role_);
+  record(Kind::end, role_);
 }
 
 // Lanes of a warp may diverge at any time, so the code itself fixes which lane records if whole warps or one
-// lane reach it. That lane is the same everywhere, so it can count events in a register.
-void Profiling::record(EventKind kind, uint8_t name, u32 payload) {
-  if (lanes_that_come() != Lanes::some) return note(kind, name, payload);
+// lane reach it. That lane is the same everywhere, so it can count records in a register.
+void Profiling::record(Kind kind, uint32_t name, u32 value) {
+  if (lanes_that_come() != Lanes::some) return note(kind, name, value);
   const u32 together = instruction<"activemask.b32">();
-  if_((together & instruction<"mov.u32 %lanemask_lt">()) == 0, [&] { write_apart(kind, name, payload); });
+  if_((together & instruction<"mov.u32 %lanemask_lt">()) == 0, [&] { write_apart(kind, name, value); });
   bar_warp_sync(together);
 }
 
@@ -168,83 +174,104 @@ void Profiling::record(Builder::When when, const isa::Row& row) {
   const std::string_view word = row.mnemonic();
   const bool before = when == Builder::When::before;
   const auto is = [&](std::string_view timed) { return word.starts_with(timed); };
-  if (is("wgmma.fence") && before) return record(EventKind::begin, number_of("profile", "wgmma group"));
+  if (is("wgmma.fence") && before) return record(Kind::begin, number_of("wgmma group"));
   if (is("wgmma.commit_group") && !before) {
-    record(EventKind::end, number_of("profile", "wgmma group"));
+    record(Kind::end, number_of("wgmma group"));
     return complete("wgmma", [] { wgmma_wait_group(0); });
   }
   if (is("cp.async.bulk.commit_group"))
     return before ? void() : complete("store", [] { cp_async_bulk_wait_group(0); });
   const auto* const timed = std::find_if(kTimed.begin(), kTimed.end(), is);
-  if (timed != kTimed.end()) record(before ? EventKind::begin : EventKind::end, number_of("profile", *timed));
+  if (timed != kTimed.end()) record(before ? Kind::begin : Kind::end, number_of(*timed));
 }
 
 // A wait right after the issue, which only this build has, shows when the work is done.
 void Profiling::complete(std::string_view what, const std::function<void()>& wait) {
-  const uint8_t number = number_of("profile", fmt::format("{}{}", what, kCompletion));
-  record(EventKind::begin, number);
+  const uint32_t number = number_of(fmt::format("{}{}", what, kCompletion));
+  record(Kind::begin, number);
   completes_ = true;
   wait();
   completes_ = false;
-  record(EventKind::end, number);
+  record(Kind::end, number);
 }
 
 namespace {
 
-void write_units(gmem to, EventKind kind, uint8_t name, u32 payload, u32 clock, pred fits) {
-  const u32 what(uint32_t{name} << 8 | static_cast<uint32_t>(kind));
-  instruction<"st.global.v2.u32">.when(fits)(to, {what, clock});
-  if (has_value(kind)) instruction<"st.global.v2.u32">.when(fits)(to + kUnitBytes, {u32(0), payload});
+u64 bits(gmem address) { return u64(detail::convert(Class::gmem, Class::u64, address.handle())); }
+gmem address(u64 bits) { return gmem(detail::convert(Class::u64, Class::gmem, bits.handle())); }
+
+// This is one instruction, which ptxas would otherwise split to compute half of it an iteration earlier.
+gmem record_at(u64 first, u32 index) {
+  return address(instruction<"mad.wide.u32">(index, u32(kRecordBytes), first));
+}
+
+void store_record(gmem to, uint32_t site, std::span<llvm::Value* const> words, pred fits) {
+  const auto word = [&](size_t i) { return i < words.size() ? u32(words[i]) : u32(0); };
+  static_assert(kWords == 3);
+  instruction<"st.global.v4.u32">.when(fits)(to, {u32(site), word(0), word(1), word(2)});
 }
 
 }  // namespace
 
-// A warp that multiplies has no time to lose between its products. So only the clock is read here, and noted
-// events are written together: after the issue of the next products, or at the start or end of a body in
-// which other events are noted. Between such places, all code of a body runs equally often.
-void Profiling::note(EventKind kind, uint8_t name, u32 payload) {
+// A warp that multiplies has no time to lose between its products, so a step of it issues as few instructions
+// as possible. An event right after another has no clock of its own, and a record is written when it is full:
+// after the issue of the next products, or where another event follows. Otherwise it is written at the end of
+// the events of a body, since all code of a body between them runs equally often.
+void Profiling::note(Kind kind, uint32_t name, u32 value) {
   Builder& builder = Builder::current();
-  if (!noted_.empty() && (body_ != body_now() || units_noted() + units_of(kind) > kUnitsTogether))
-    write_noted();
-  if (!noted_.empty()) builder.emit_at(last_noted_, [] {});
-  body_ = body_now();
-  noted_.push_back({kind, name, payload.handle(), instruction<"mov.u32 %clock">().handle()});
-  last_noted_ = builder.remember_place();
+  const bool is_here = !noted_.site.empty() && noted_.body == body_now();
+  const bool shares = is_here && builder.is_at(noted_.last);
+  const size_t more = (shares ? 0 : 1) + (ProfileFormat::has_value(kind) ? 1 : 0);
+  const bool fits = is_here && noted_.words.size() + more <= kWords;
+  if (!fits) write_noted();
+  if (fits) builder.emit_at(noted_.last, [] {});
+  noted_.body = body_now();
+  uint32_t clock = 0;
+  if (fits && shares) {
+    clock = noted_.site.back().clock;
+  } else {
+    clock = static_cast<uint32_t>(noted_.words.size());
+    noted_.words.push_back(instruction<"mov.u32 %clock">().handle());
+  }
+  noted_.site.push_back({kind, name, clock});
+  if (ProfileFormat::has_value(kind)) {
+    noted_.site.back().value = static_cast<uint32_t>(noted_.words.size());
+    noted_.words.push_back(value.handle());
+  }
+  noted_.last = builder.remember_place();
 }
 
-uint32_t Profiling::units_noted() const {
-  uint32_t units = 0;
-  for (const Noted& n : noted_) units += units_of(n.kind);
-  return units;
+void Profiling::write_full() {
+  if (noted_.words.size() == kWords) write_noted();
 }
 
 void Profiling::write_noted() {
-  if (noted_.empty()) return;
-  Builder& builder = Builder::current();
-  const auto write = [&] {
-    const u32 next = get(next_);
-    set(next_, next + units_noted());
-    const pred fit = next < get(end_);
-    gmem to = unit(next);
-    for (const Noted& n : noted_) {
-      write_units(to, n.kind, n.name, u32(n.payload), u32(n.clock), fit);
-      to = to + units_of(n.kind) * kUnitBytes;
-    }
-  };
-  const bool here = body_ == body_now();
-  builder.emit_at(last_noted_, here ? [] {} : std::function<void()>(write));
-  if (here) write();
-  noted_.clear();
+  if (noted_.site.empty()) return;
+  const auto write_it = [&] { write(number_of(noted_.site), noted_.words); };
+  const bool is_here = noted_.body == body_now();
+  Builder::current().emit_at(noted_.last, is_here ? [] {} : std::function<void()>(write_it));
+  if (is_here) write_it();
+  noted_ = {};
+}
+
+void Profiling::write(uint32_t site, std::span<llvm::Value* const> words) {
+  const u32 next = get<u32>(next_);
+  set(next_, next + 1);
+  store_record(record_at(get<u64>(first_), next), site, words, next < format_.records);
 }
 
 // Diverged lanes may run this at the same time.
-void Profiling::write_apart(EventKind kind, uint8_t name, u32 payload) {
+void Profiling::write_apart(Kind kind, uint32_t name, u32 value) {
+  const bool has_value = ProfileFormat::has_value(kind);
   std::optional<u32> clock;
-  if (kind == EventKind::end) clock = instruction<"mov.u32 %clock">();
-  const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), units_of(kind));
-  const gmem to = unit(get(apart_) + count);
+  if (kind == Kind::end) clock = instruction<"mov.u32 %clock">();
+  const u32 count = instruction<"atom.relaxed.cta.shared::cta.add.u32">(slot(), 1);
+  const gmem to = record_at(get<u64>(first_), count + format_.records);
   if (!clock) clock = instruction<"mov.u32 %clock">();
-  write_units(to, kind, name, payload, *clock, count + units_of(kind) <= apart_events(format_.events));
+  std::vector<llvm::Value*> words = {clock->handle()};
+  if (has_value) words.push_back(value.handle());
+  store_record(to, number_of({{kind, name, 0, has_value ? 1u : 0}}), words,
+               count < apart_records(format_.records));
 }
 
 // Emits at the kernel's entry, where there is no control flow yet. The lane that records for its warp is the
@@ -254,18 +281,15 @@ void Profiling::start() {
   const uint32_t threads = builder.signature().threads, warps = (threads + 31) / 32;
   builder.emit_at_entry([&] {
     const u32 warp = tid_x() >> 5, cta = ctaid_x() + nctaid_x() * (ctaid_y() + nctaid_y() * ctaid_z());
-    const u32 header = kCalibrationUnits + (cta * warps + warp) * warp_units(format_.events);
-    const u32 first = header + kHeaderUnits, end = first + format_.events;
+    const u32 before = kCalibrationRecords + (cta * warps + warp) * warp_records(format_.records);
+    const gmem header = builder.own_parameter(kParameter) + u64(before) * kRecordBytes;
     const pred leads = elect_sync(lanes_of_warp(threads));
-    set(next_, first);
-    set(end_, select(leads, end, u32(0)));
-    if (slots_) {
-      set(apart_, end + kUnitsTogether);
-      instruction<"st.shared.u32">.when(leads)(slot(), u32(0));
-    }
-    instruction<"st.global.v2.u32">.when(leads)(unit(header), {u32(1), smid()});
+    set(first_, bits(header) + sizeof(Header));
+    set(next_, select(leads, u32(0), u32(kIdle)));
+    if (slots_) instruction<"st.shared.u32">.when(leads)(slot(), u32(0));
+    instruction<"st.global.v2.u32">.when(leads)(header, {u32(1), smid()});
     const u64 clock = clock64(), nanoseconds = globaltimer();
-    const gmem clocks = unit(header) + offsetof(Header, first_clock);
+    const gmem clocks = header + offsetof(Header, first_clock);
     instruction<"st.global.v2.u64">.when(leads)(clocks, {clock, nanoseconds});
     instruction<"st.global.v2.u64">.when(leads)(clocks + 16, {u64(0), u64(0)});
     meet_warp(threads);
@@ -276,43 +300,45 @@ void Profiling::end() {
   Builder& builder = Builder::current();
   meet_warp(builder.signature().threads);
   write_noted();
-  const u32 end = get(end_);
-  if_(end != 0, [&] {
+  const u32 records = get<u32>(next_);
+  if_(records < kIdle, [&] {
     const u64 clock = clock64(), nanoseconds = globaltimer();
-    const u32 first = end - format_.events;
-    const gmem header = unit(first - kHeaderUnits);
+    const gmem header = address(get<u64>(first_) - sizeof(Header));
     instruction<"st.global.v2.u64">(header + offsetof(Header, last_clock), {clock, nanoseconds});
     const u32 apart = slots_ ? instruction<"ld.shared.u32">(slot()) : u32(0);
-    instruction<"st.global.v2.u32">(header + offsetof(Header, events), {get(next_) - first, apart});
+    instruction<"st.global.v2.u32">(header + offsetof(Header, records), {records, apart});
   });
   calibrate();
   start();
   builder.signature().profile = format_;
 }
 
-// The grid's first warp measures the cost of an event when it has finished the kernel. Its events have enough
-// room for those that it records here, so the condition is one that only whole warps can pass.
+// The grid's first warp measures the cost of recording when it has finished the kernel. Its own room is large
+// enough for these records, so the condition is one that only whole warps can pass.
 void Profiling::calibrate() {
-  const auto empty_regions = [&] {
-    set(next_, u32(0));
-    set(end_, select(get(end_) != 0, u32(kCalibrationUnits), u32(0)));
-    for_(0, u32(kCalibrationUnits / kCalibrationTogether), [&](u32) {
-      for (uint32_t i = 0; i < kCalibrationTogether; ++i)
-        record(i % 2 ? EventKind::end : EventKind::begin, 0);
-      write_noted();
+  constexpr uint32_t kTogether = 8;  // so that most of them do not include the loop
+  const auto record_nothing = [&] {
+    set(first_, bits(Builder::current().own_parameter(kParameter)));
+    set(next_, select(get<u32>(next_) < kIdle, u32(0), u32(kIdle)));
+    for_(0, u32(kCalibrationRecords / kTogether), [&](u32) {
+      for (uint32_t i = 0; i < kTogether; ++i) {
+        std::array<llvm::Value*, kWords> clocks;
+        for (llvm::Value*& clock : clocks) clock = instruction<"mov.u32 %clock">().handle();
+        write(0, clocks);
+      }
     });
   };
-  if_(tid_x() < 32, [&] { if_((ctaid_x() | ctaid_y() | ctaid_z()) == 0, empty_regions); });
+  if_(tid_x() < 32, [&] { if_((ctaid_x() | ctaid_y() | ctaid_z()) == 0, record_nothing); });
 }
 
 std::shared_ptr<Profiling> begin_profiling(Builder& builder) {
-  if (asked.events == 0) return nullptr;
+  if (asked.records == 0) return nullptr;
   add_own_pointer(builder, kParameter, "where the kernel records its profile");
-  auto profiling = std::make_shared<Profiling>(asked.events);
+  auto profiling = std::make_shared<Profiling>(asked.records);
   builder.on_instruction([p = profiling.get(), all = asked.detail == ProfileScope::Detail::instructions](
                              Builder::When when, const isa::Row& row, std::span<const Argument>) {
     if (all) p->record(when, row);
-    if (when == Builder::When::behind && row.mnemonic().starts_with("wgmma.commit_group")) p->write_noted();
+    if (when == Builder::When::behind && row.mnemonic().starts_with("wgmma.commit_group")) p->write_full();
   });
   return profiling;
 }
@@ -329,62 +355,62 @@ void in_region(std::string_view name, const std::function<void()>& body, Where w
   Builder& builder = Builder::current();
   builder.check_current();
   Profiling* const profiling = TileContext::of(builder).profiling.get();
-  const uint8_t number = profiling ? profiling->number_of("region", name) : 0;
-  auto record = [&](EventKind kind) {
+  const uint32_t number = profiling ? profiling->number_of(name) : 0;
+  auto record = [&](Kind kind) {
     if (!profiling) return;
     const AtLine at_the_call(where);
     profiling->record(kind, number);
   };
-  record(EventKind::begin);
+  record(Kind::begin);
   builder.run_body("region", line, body);
-  record(EventKind::end);
+  record(Kind::end);
 }
 
 namespace {
 
-void record_value(std::string_view what, std::string_view name, EventKind kind, u32 bits) {
+void record_value(std::string_view what, std::string_view name, Kind kind, u32 bits) {
   check_name(what, name);
   Builder& builder = Builder::current();
   builder.check_current();
   Profiling* const profiling = TileContext::of(builder).profiling.get();
-  if (profiling) profiling->record(kind, profiling->number_of(what, name), bits);
+  if (profiling) profiling->record(kind, profiling->number_of(name), bits);
 }
 
 }  // namespace
 
 }  // namespace detail
 
-ProfileScope::ProfileScope(uint32_t events, Detail detail, Where where)
-    : outer_events_(asked.events), outer_detail_(asked.detail) {
+ProfileScope::ProfileScope(uint32_t records, Detail detail, Where where)
+    : outer_records_(asked.records), outer_detail_(asked.detail) {
   CallersLine line(where);
-  if (events < kLeastEvents || events > kMostEvents)
-    throw Error(fmt::format("ProfileScope: room for {} events of a warp; it is {} to {}", events,
-                            kLeastEvents, kMostEvents));
-  asked = {events, detail};
+  if (records < kLeastRecords || records > kMostRecords)
+    throw Error(fmt::format("ProfileScope: room for {} records of a warp; it is {} to {}", records,
+                            kLeastRecords, kMostRecords));
+  asked = {records, detail};
 }
 
-ProfileScope::~ProfileScope() { asked = {outer_events_, outer_detail_}; }
+ProfileScope::~ProfileScope() { asked = {outer_records_, outer_detail_}; }
 
 void mark(std::string_view name, u32 value, Where where) {
   AtLine line(where);
-  detail::record_value("mark", name, EventKind::mark_u32, value);
+  detail::record_value("mark", name, Kind::mark_u32, value);
 }
 void mark(std::string_view name, s32 value, Where where) {
   AtLine line(where);
-  detail::record_value("mark", name, EventKind::mark_s32, u32(value));
+  detail::record_value("mark", name, Kind::mark_s32, u32(value));
 }
 void mark(std::string_view name, f32 value, Where where) {
   AtLine line(where);
-  detail::record_value("mark", name, EventKind::mark_f32, bit_cast<u32>(value));
+  detail::record_value("mark", name, Kind::mark_f32, bit_cast<u32>(value));
 }
 
 void begin_span(std::string_view name, u32 number, Where where) {
   AtLine line(where);
-  detail::record_value("begin_span", name, EventKind::span_begin, number);
+  detail::record_value("begin_span", name, Kind::span_begin, number);
 }
 void end_span(std::string_view name, u32 number, Where where) {
   AtLine line(where);
-  detail::record_value("end_span", name, EventKind::span_end, number);
+  detail::record_value("end_span", name, Kind::span_end, number);
 }
 
 void name_role(std::string name, Where where) {

@@ -26,19 +26,21 @@ namespace ptxbuilder {
 // Kernel on a front end's function is never profiled.
 class ProfileScope {
  public:
-  // A warp has room for `events` events, of 8 bytes each in global memory; an event with a value
-  // counts as two. Events beyond are only counted. Throws Error unless `events` is 32 to 2^20. With
+  // A warp has room for `records` records, of 16 bytes each in global memory; one holds the times of up to
+  // three events, where events right after one another have one time, and a value takes the room of a time.
+  // Records beyond are only counted. Throws Error unless `records` is 32 to 2^20. With
   // Detail::instructions, each wait, bulk copy and group of products is a region too, named after its
   // instruction, such as "wgmma.wait_group", and the kernel waits for products and stores right after their
   // issue, to show when they are done. Such a profile takes more time and more events.
   enum class Detail : uint8_t { regions, instructions };
-  explicit ProfileScope(uint32_t events = 1024, Detail detail = Detail::regions, Where where = Where::here());
+  explicit ProfileScope(uint32_t records = 1024, Detail detail = Detail::regions,
+                        Where where = Where::here());
   ~ProfileScope();
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
-  uint32_t outer_events_;
+  uint32_t outer_records_;
   Detail outer_detail_;
 };
 
@@ -57,8 +59,7 @@ void end_profiling(Profiling& profiling);
 }  // namespace detail
 
 // Runs `body`, and returns what it returns. If the kernel is profiled, one lane of each warp that runs this
-// records when the body begins and ends; regions may contain others. A kernel has up to 255 names of roles,
-// regions and marks. Throws Error when the name is empty, and for one name too many.
+// records when the body begins and ends; regions may contain others. Throws Error when the name is empty.
 template <std::invocable<> Body>
 auto region(std::string_view name, Body&& body, Where where = Where::here()) -> std::invoke_result_t<Body> {
   using Result = std::invoke_result_t<Body>;

@@ -81,10 +81,10 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
   CHECK(contains(none, "all warps "));
   CHECK(contains(none, "no regions: region(\"name\", ...) in the kernel makes them"));
   const Ran full = run("gemm_warp_specialized --m 128 --n 256 --k 1024" + kRun + folder.str("trace") +
-                       " --profile-events 32");
+                       " --profile-records 32");
   CHECK(full.code == 0);
-  CHECK(contains(full, "events are lost: a warp has room for 32"));
-  CHECK(contains(full, "--profile-events N gives a warp more room"));
+  CHECK(contains(full, "records of events are lost: a warp has room for 32"));
+  CHECK(contains(full, "--profile-records N gives a warp more room"));
 }
 
 TEST_CASE("where the first run has more events than room, a second has room for all") {
@@ -92,7 +92,8 @@ TEST_CASE("where the first run has more events than room, a second has room for 
   const Ran ran =
       run("gemm_pingpong --m 128 --n 128 --k 8192 --seed 1 --profile-all" + kRun + folder.str("trace"));
   CHECK(ran.code == 0);
-  CHECK(contains(ran, "a warp had room for 1024 events, which are too few: once more, with room for "));
+  CHECK(contains(ran,
+                 "a warp had room for 512 records of events, which are too few: once more, with room for "));
   CHECK_FALSE(contains(ran, "lost"));
   CHECK(contains(ran, "verified"));
   CHECK(
@@ -140,9 +141,9 @@ TEST_CASE("a profile that cannot be had is refused before anything runs") {
   const Ran idle = run("saxpy --emit " + folder.str("emitted") + kRun + folder.str("trace"));
   CHECK(idle.code == 1);
   CHECK(contains(idle, "a profile is of a run: give --verify or --bench beside --profile"));
-  const Ran few = run("saxpy --profile-events 31" + kRun + folder.str("trace"));
+  const Ran few = run("saxpy --profile-records 31" + kRun + folder.str("trace"));
   CHECK(few.code == 2);
-  CHECK(contains(few, "--profile-events"));
+  CHECK(contains(few, "--profile-records"));
   const Ran edited = run("ptxb run saxpy --ptx x.ptx" + kRun + folder.str("trace"));
   CHECK(edited.code == 2);
   CHECK(contains(edited, "--profile excludes --ptx"));

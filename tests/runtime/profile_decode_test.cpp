@@ -16,51 +16,83 @@ namespace {
 using namespace profile_format;
 using runtime::Profile;
 
-constexpr uint32_t kEvents = 40, kUnits = warp_units(kEvents);
+using Kind = ProfileFormat::Kind;
+
+constexpr uint32_t kRecords = 40, kEach = warp_records(kRecords);
 constexpr double kPeriod = 0.5;         // of a clock, in nanoseconds
 constexpr uint64_t kTick = 1000;        // of the shared time
 constexpr uint64_t kStart = 7'000'123;  // of the kernel, in shared time
+
+constexpr uint32_t kRole = 0, kWait = 1, kInner = 2, kValue = 3;
+
+// The sites of a kernel, by number. Records of one to three times are held to the same regions.
+enum Site : uint32_t {
+  role_begins = 1,
+  wait_begins,
+  inner,
+  inner_and_mark,
+  inner_ends,
+  both_end,
+  span_begins,
+  span_ends,
+  three_times
+};
 
 Signature signature() {
   Signature s;
   s.kernel = "known";
   s.threads = 64;
-  s.profile = ProfileFormat{kEvents, {"role", "wait", "inner", "value"}, {{"role", 0, 1}}};
+  s.profile = ProfileFormat{
+      kRecords,
+      {"role", "wait", "inner", "value"},
+      {{"role", 0, 1}},
+      {{{Kind::begin, kRole, 0}},
+       {{Kind::begin, kWait, 0}},
+       {{Kind::begin, kInner, 0}, {Kind::end, kInner, 1}},
+       {{Kind::begin, kInner, 0}, {Kind::mark_f32, kValue, 1, 2}},
+       {{Kind::end, kInner, 0}},
+       {{Kind::end, kWait, 0}, {Kind::end, kRole, 1}},
+       {{Kind::span_begin, kValue, 0, 1}},
+       {{Kind::span_end, kValue, 0, 1}},
+       // The second region begins at the time when the first ends.
+       {{Kind::begin, kInner, 0}, {Kind::end, kInner, 1}, {Kind::begin, kInner, 1}, {Kind::end, kInner, 2}}}};
   return s;
 }
 
 // Memory as two CTAs of two warps write it, each on a multiprocessor whose clock began at another time.
 class Memory {
  public:
-  explicit Memory(size_t warps) : bytes_((kCalibrationUnits + warps * kUnits) * kUnitBytes) {
-    // An event costs 10 clocks, 4 of them in an empty region.
-    for (uint32_t i = 0; i < kCalibrationUnits; ++i)
-      put(i, profile_format::Event{i % 2 ? EventKind::end : EventKind::begin, 0, 0, i / 2 * 20 + i % 2 * 4});
+  explicit Memory(size_t warps) : bytes_((kCalibrationRecords + warps * kEach) * kRecordBytes) {
+    // To read a clock takes 4 clocks, and to write a record 6.
+    for (uint32_t i = 0; i < kCalibrationRecords; ++i) put(i, Record{0, {i * 18, i * 18 + 4, i * 18 + 8}});
   }
 
   // `begin` and `end` are nanoseconds from the kernel's start.
   void warp(size_t i, uint32_t sm, uint64_t begin, uint64_t end) {
-    Header h{1, sm, 0, 0, clock(sm, begin), shared(begin), clock(sm, end), shared(end), {}};
-    put(kCalibrationUnits + i * kUnits, h);
+    put(kCalibrationRecords + i * kEach,
+        Header{1, sm, 0, 0, clock(sm, begin), shared(begin), clock(sm, end), shared(end)});
   }
-  void event(size_t warp, EventKind kind, uint8_t name, uint32_t sm, uint64_t time, uint32_t value = 0) {
-    auto header = get<Header>(kCalibrationUnits + warp * kUnits);
-    const size_t to = kCalibrationUnits + warp * kUnits + kHeaderUnits + header.events;
-    put(to, profile_format::Event{kind, name, 0, static_cast<uint32_t>(clock(sm, time))});
-    if (has_value(kind)) put(to + 1, profile_format::Event{{}, 0, 0, value});
-    header.events += units_of(kind);
-    put(kCalibrationUnits + warp * kUnits, header);
+  // Adds a record with times and, in the word after them, a value.
+  void record(size_t warp, Site site, uint32_t sm, const std::vector<uint64_t>& times,
+              std::optional<uint32_t> value = {}) {
+    auto header = get<Header>(kCalibrationRecords + warp * kEach);
+    Record r{site, {}};
+    for (size_t i = 0; i < times.size(); ++i) r.words[i] = static_cast<uint32_t>(clock(sm, times[i]));
+    if (value) r.words[times.size()] = *value;
+    put(kCalibrationRecords + warp * kEach + kHeaderRecords + header.records, r);
+    ++header.records;
+    put(kCalibrationRecords + warp * kEach, header);
   }
   std::vector<std::byte>& bytes() { return bytes_; }
 
   template <class T>
-  void put(size_t unit, const T& value) {
-    std::memcpy(bytes_.data() + unit * kUnitBytes, &value, sizeof value);
+  void put(size_t record, const T& value) {
+    std::memcpy(bytes_.data() + record * kRecordBytes, &value, sizeof value);
   }
   template <class T>
-  T get(size_t unit) const {
+  T get(size_t record) const {
     T value;
-    std::memcpy(&value, bytes_.data() + unit * kUnitBytes, sizeof value);
+    std::memcpy(&value, bytes_.data() + record * kRecordBytes, sizeof value);
     return value;
   }
 
@@ -82,17 +114,14 @@ Memory known() {
   for (size_t i = 0; i < 4; ++i) m.warp(i, i < 2 ? 3 : 90, spans[i].first, spans[i].second);
   for (const size_t warp : {0, 2}) {
     const uint32_t sm = warp ? 90 : 3;
-    m.event(warp, EventKind::begin, 1, sm, 401'000);
-    m.event(warp, EventKind::begin, 2, sm, 402'000);
-    m.event(warp, EventKind::begin, 3, sm, 402'100);
-    m.event(warp, EventKind::mark_f32, 4, sm, 402'150, 0x3fc00000);
-    m.event(warp, EventKind::end, 3, sm, 402'400);
-    m.event(warp, EventKind::begin, 3, sm, 402'500);
-    m.event(warp, EventKind::end, 3, sm, 402'600);
-    m.event(warp, EventKind::end, 2, sm, 403'000);
-    m.event(warp, EventKind::end, 1, sm, 3'900'000);
+    m.record(warp, role_begins, sm, {401'000});
+    m.record(warp, wait_begins, sm, {402'000});
+    m.record(warp, inner_and_mark, sm, {402'100, 402'150}, 0x3fc00000);
+    m.record(warp, inner_ends, sm, {402'400});
+    m.record(warp, inner, sm, {402'500, 402'600});
+    m.record(warp, both_end, sm, {403'000, 3'900'000});
   }
-  m.event(3, EventKind::begin, 2, 90, 405'000);
+  m.record(3, wait_begins, 90, {405'000});
   return m;
 }
 
@@ -156,7 +185,7 @@ TEST_CASE(
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   REQUIRE(p.tracks.size() == 4);
   CHECK(about(p.clock_period, kPeriod, 0.001 * kPeriod));
-  CHECK(about(p.event_cost, 10 * kPeriod, 0.02));
+  CHECK(about(p.event_cost, 6 * kPeriod, 0.02));
   CHECK(about(p.time, 5e6, 4000));
   CHECK(p.tracks[0].role == 0);
   CHECK(p.tracks[1].role == -1);
@@ -170,8 +199,9 @@ TEST_CASE(
     REQUIRE(regions.size() == 4);
     CHECK(regions[2].depth == 2);
     CHECK(about(regions[2].end - regions[2].begin, 300, 1));
-    CHECK(about(regions[2].net, 300 - kPeriod * (4 + 10), 1));       // an empty region's, and a mark's
-    CHECK(about(regions[1].net, 1000 - kPeriod * (4 + 5 * 10), 2));  // and those of two regions in it
+    CHECK(about(regions[2].net, 300 - kPeriod * (2 * 4 + 6), 1));  // the mark's record is in it
+    CHECK(about(regions[3].net, 100 - kPeriod * 4, 1));
+    CHECK(about(regions[1].net, 1000 - kPeriod * (6 * 4 + 4 * 6), 2));  // and all of both in that around them
     CHECK(p.tracks[track].marks.at(0).value == 1.5);
   }
   CHECK_FALSE(p.tracks[3].regions.at(0).ended);
@@ -196,15 +226,15 @@ TEST_CASE(
 TEST_CASE(
     "spans end in other warps than they began in, and those that are open at once lie on several tracks") {
   Memory m = known();
-  const auto span = [&](size_t warp, EventKind kind, uint64_t time, uint32_t number) {
-    m.event(warp, kind, 4, warp < 2 ? 3 : 90, time, number);
+  const auto span = [&](size_t warp, Site site, uint64_t time, uint32_t number) {
+    m.record(warp, site, warp < 2 ? 3 : 90, {time}, number);
   };
-  span(1, EventKind::span_begin, 500'000, 7);
-  span(1, EventKind::span_begin, 500'100, 8);
-  span(0, EventKind::span_end, 3'950'000, 7);  // of the first warp, which records in order
-  span(1, EventKind::span_end, 500'400, 8);
-  span(1, EventKind::span_end, 500'500, 8);  // an end that was recorded already
-  span(2, EventKind::span_begin, 3'950'000, 7);
+  span(1, span_begins, 500'000, 7);
+  span(1, span_begins, 500'100, 8);
+  span(0, span_ends, 3'950'000, 7);  // of the first warp, which records in order
+  span(1, span_ends, 500'400, 8);
+  span(1, span_ends, 500'500, 8);  // an end that was recorded already
+  span(2, span_begins, 3'950'000, 7);
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   REQUIRE(p.spans.size() == 3);
   CHECK(p.spans[0].number == 7);
@@ -227,22 +257,52 @@ TEST_CASE(
   CHECK(trace.find("CTA 1, value 2") == std::string::npos);
 }
 
+TEST_CASE("regions right after one another share a time, and a record that is lost is counted") {
+  Memory m(1);
+  m.warp(0, 3, 0, 900'000);
+  for (uint32_t i = 0; i < kRecords; ++i) {
+    const uint64_t at = 1000 * (i + 1);
+    m.record(0, three_times, 3, {at, at + 100, at + 300});
+  }
+  auto header = m.get<Header>(kCalibrationRecords);
+  header.records += 2;
+  m.put(kCalibrationRecords, header);
+  const Profile p = runtime::decode_profile(signature(), m.bytes());
+  REQUIRE(p.tracks.size() == 1);
+  const Profile::Track& track = p.tracks[0];
+  CHECK(track.lost == 2);
+  CHECK(p.wanted == 2 * (kRecords + 2));
+  CHECK(track.recorded == 4 * kRecords);
+  CHECK(about(track.recording, kPeriod * kRecords * (3 * 4 + 6), 1));
+  REQUIRE(track.regions.size() == 2 * kRecords);
+  for (uint32_t i = 0; i < 2 * kRecords; i += 2) {
+    const auto &first = track.regions[i], &second = track.regions[i + 1];
+    CHECK(first.depth == 0);
+    CHECK(first.end == second.begin);
+    CHECK(about(first.net, 100 - kPeriod * 4, 1));
+    CHECK(about(second.net, 200 - kPeriod * 4, 1));
+  }
+}
+
 TEST_CASE("memory that is no profile is refused, and a warp that did not end is left out") {
   Memory m = known();
-  auto header = m.get<Header>(kCalibrationUnits + kUnits);
+  auto header = m.get<Header>(kCalibrationRecords + kEach);
   header.last_clock = 0;
-  m.put(kCalibrationUnits + kUnits, header);
+  m.put(kCalibrationRecords + kEach, header);
   const Profile p = runtime::decode_profile(signature(), m.bytes());
   CHECK(p.tracks.size() == 3);
   CHECK(p.unfinished == 1);
   CHECK(p.summary().find("1 warps did not come to their end") != std::string::npos);
   const auto refused = [&] { return error_of([&] { runtime::decode_profile(signature(), m.bytes()); }); };
-  auto event = m.get<profile_format::Event>(kCalibrationUnits + kHeaderUnits);
-  event.name = 5;
-  m.put(kCalibrationUnits + kHeaderUnits, event);
-  CHECK(refused().find("event 0 of warp 0 is of kind 1 and name 5") != std::string::npos);
+  const auto record = m.get<Record>(kCalibrationRecords + kHeaderRecords);
+  for (const uint32_t site : {0, 10}) {
+    m.put(kCalibrationRecords + kHeaderRecords, Record{site, {}});
+    CHECK(refused().find(fmt::format("record 0 of warp 0 is of site {}, and there are 9", site)) !=
+          std::string::npos);
+  }
+  m.put(kCalibrationRecords + kHeaderRecords, record);
   header.started = 9;
-  m.put(kCalibrationUnits + kUnits, header);
+  m.put(kCalibrationRecords + kEach, header);
   CHECK(refused().find("warp 1 has started 9 times") != std::string::npos);
   m.bytes().resize(100);
   CHECK(refused().find("memory of 100 B") != std::string::npos);

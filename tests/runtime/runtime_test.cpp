@@ -626,15 +626,31 @@ TEST_CASE("broken sidecars are refused with the member's name") {
   check_broken("\"shared\": [", "\"configuration\": 1, \"shared\": [",
                "scale.json.configuration: expected an object");
   check_broken("\"shared\": [", "\"profile\": 1, \"shared\": [", "scale.json.profile: expected an object");
-  check_broken("\"shared\": [", "\"profile\": {\"events\": 64, \"names\": [], \"roles\": 1}, \"shared\": [",
+  check_broken("\"shared\": [", "\"profile\": {\"records\": 64, \"names\": [], \"roles\": 1}, \"shared\": [",
                "scale.json.profile.roles: expected a list");
+  const auto check_sites = [&](const std::string& sites, const std::string& text) {
+    check_broken("\"shared\": [",
+                 "\"profile\": {\"records\": 64, \"names\": [\"a\"], \"roles\": [], \"sites\": " + sites +
+                     "}, \"shared\": [",
+                 "scale.json.profile.sites" + text);
+  };
+  check_sites("1", ": expected a list");
+  check_sites("[[], 1]", "[1]: expected a list");
+  check_sites(R"([[{"kind": "start", "name": 0, "clock": 0}]])",
+              "[0][0].kind: 'start' is not one of begin, end");
+  check_sites(R"([[{"kind": "begin", "name": 1, "clock": 2}]])",
+              "[0][0]: name 1, clock 2 and value 0, where there are 1 names and a record has 3 words");
+  check_sites(R"([[{"kind": "mark_u32", "name": 0, "clock": 0, "value": 3}]])",
+              "[0][0]: name 0, clock 0 and value 3");
 }
 
 TEST_CASE("the page of sidecars has each member and each word of them") {
   Signature all = example();
   all.threads_y = 2, all.grid = {"1", "1", "1"}, all.configuration = {{"bm", "128"}};
   all.overlaps = all.cooperative = true;
-  all.profile = ProfileFormat{64, {"wait"}, {{"loads", 0, 4}}};
+  using Kind = ProfileFormat::Kind;
+  all.profile = ProfileFormat{
+      64, {"wait", "tile"}, {{"loads", 0, 4}}, {{{Kind::begin, 0, 0}, {Kind::mark_s32, 1, 0, 2}}}};
   CHECK(signature_from_json(to_json(all), "all.json").profile == all.profile);
   all.registers = all.spill_bytes = all.stack_bytes = 0;
   all.parameters[0].meaning = "what is scaled";
