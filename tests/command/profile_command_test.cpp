@@ -80,7 +80,7 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
   CHECK(contains(none, "wrote " + folder.str("trace") + ", for ui.perfetto.dev"));
   CHECK(contains(none, "all warps "));
   CHECK(contains(none, "no regions: region(\"name\", ...) in the kernel makes them"));
-  const Ran full = run("gemm_warp_specialized --m 128 --n 256 --k 1024" + kRun + folder.str("trace") +
+  const Ran full = run("gemm_warp_specialized --m 128 --n 256 --k 4096" + kRun + folder.str("trace") +
                        " --profile-records 32");
   CHECK(full.code == 0);
   CHECK(contains(full, "records of events are lost: a warp has room for 32"));
@@ -90,7 +90,7 @@ TEST_CASE("a kernel without regions has its warps' time, and a full buffer says 
 TEST_CASE("where the first run has more events than room, a second has room for all") {
   const Folder folder;
   const Ran ran =
-      run("gemm_pingpong --m 128 --n 128 --k 12288 --seed 1 --profile-all" + kRun + folder.str("trace"));
+      run("gemm_pingpong --m 128 --n 128 --k 8192 --seed 1 --profile-all" + kRun + folder.str("trace"));
   CHECK(ran.code == 0);
   CHECK(contains(ran,
                  "a warp had room for 512 records of events, which are too few: once more, with room for "));
