@@ -6,9 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "kernels/call/operand.h"
+#include "kernels/call/kept_forms.h"
 #include "kernels/call/permuted_copy.h"
-#include "kernels/call/prepared_calls.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -23,6 +22,17 @@ TensorForm form_of(const ContractionTensor& x) {
     stride = stride_of(std::max<int64_t>(x.extents[i], 1), stride);
   }
   return form;
+}
+
+// Returns the number of elements from the first to the last, including everything in between.
+__int128 reach_of(const ContractionTensor& x) {
+  const TensorForm form = form_of(x);
+  __int128 last = 0;
+  for (size_t i = 0; i < form.extents.size(); ++i) {
+    if (form.extents[i] == 0) return 0;
+    last += static_cast<__int128>(form.extents[i] - 1) * form.strides[i];
+  }
+  return last + 1;
 }
 
 size_t index_of(ContractionOperand which) { return static_cast<size_t>(which); }
@@ -51,7 +61,7 @@ auto words_of(const ContractionArguments& p) {
     for (const ContractionTensor* x : {&p.a, &p.b, &p.d}) {
       const size_t rank = x->extents.size();
       take(at, static_cast<uint64_t>(x->type) << 16 | rank << 8 | uint64_t{x->strides.empty()});
-      take(at + 1, x->memory.bytes), take(at + 2, x->memory.address % kTma);
+      take(at + 1, x->memory.bytes), take(at + 2, form_address(0, x->memory.address));
       for (size_t i = 0; i < kMostRank; ++i) {
         take(at + 3 + i, i < rank ? static_cast<uint64_t>(x->extents[i]) : 0);
         take(at + 3 + kMostRank + i, i < x->strides.size() ? static_cast<uint64_t>(x->strides[i]) : 0);
@@ -71,115 +81,104 @@ class Contraction::State {
   void run(const ContractionArguments& p, Where where) {
     const std::shared_ptr<const Known> known = found(p, where);
     if (known->form.is_empty) return;
-    const Call call = known->call(p);
-    const size_t bytes = known->copied_bytes + matmul_.workspace_bytes(call.product, where);
+    const MatmulArguments product = known->product_of(p);
+    const size_t bytes = known->copied_bytes + matmul_.workspace_bytes(product, where);
     if (!is_sound_workspace(p.workspace, bytes, {p.a.memory, p.b.memory, p.d.memory})) {
       const std::array<Operand, 3> operands = {all_of("A", p.a), all_of("B", p.b), all_of("D", p.d)};
       const std::array<const Operand*, 3> others = {&operands[0], &operands[1], &operands[2]};
       check_workspace("contraction", p.workspace, bytes, others, where);
     }
-    for (const PermutedCopy& copy : call.first) copier_(copy, p.stream);
-    matmul_(call.product, where);
-    for (const PermutedCopy& copy : call.behind) copier_(copy, p.stream);
+    const Addresses addresses = addresses_of(p);
+    for (const PermutedCopy& copy : known->first) copier_(addresses.moved(copy), p.stream);
+    matmul_(product, where);
+    for (const PermutedCopy& copy : known->behind) copier_(addresses.moved(copy), p.stream);
   }
   size_t workspace_bytes(const ContractionArguments& p, Where where) {
     const std::shared_ptr<const Known> known = found(p, where);
     if (known->form.is_empty) return 0;
-    return known->copied_bytes + matmul_.workspace_bytes(known->call(p).product, where);
+    return known->copied_bytes + matmul_.workspace_bytes(known->product_of(p), where);
   }
   std::string explain(const ContractionArguments& p, Where where) {
     const std::shared_ptr<const Known> known = found(p, where);
     if (known->form.is_empty) return "nothing is to be done";
-    return fmt::format("{}; tile {}", known->form.text, text(matmul_.tile(known->call(p).product, where)));
+    return fmt::format("{}; tile {}", known->form.text, text(matmul_.tile(known->product_of(p), where)));
   }
   void tune(const ContractionArguments& p, Where where) {
     const std::shared_ptr<const Known> known = found(p, where);
-    if (!known->form.is_empty) matmul_.tune(known->call(p).product, where);
+    if (!known->form.is_empty) matmul_.tune(known->product_of(p), where);
   }
 
  private:
-  // The product and the copies of one call, with the call's addresses.
-  struct Call {
-    MatmulArguments product;
-    std::vector<PermutedCopy> first, behind;
-  };
+  using Addresses = CallAddresses<4>;  // of A, B, D, and the workspace
+  static constexpr size_t kWorkspace = 3;
+
+  // If only the size of the workspace is requested, copies get the lowest addresses, which memory never has.
+  static Addresses addresses_of(const ContractionArguments& p) {
+    return {{p.a.memory.address, p.b.memory.address, p.d.memory.address,
+             p.workspace.address ? p.workspace.address : kTma}};
+  }
 
   // All that is known of a call apart from its addresses, alpha, workspace and stream.
   struct Known {
-    // The memory that a copy uses in the workspace, and the tensor that it copies.
-    struct Copy {
-      PermutedCopy copy;
-      size_t tensor, offset;
-    };
-
     ContractionForm form;
     MatmulArguments product;
-    std::vector<Copy> copies;
+    std::vector<PermutedCopy> first, behind;  // before the product, and after it
     size_t copied_bytes = 0;
 
-    Call call(const ContractionArguments& p) const {
-      // Copies get the lowest addresses, which memory never has, if only the size of the workspace is
-      // requested.
-      const runtime::Address base = p.workspace.address ? p.workspace.address : kTma;
-      std::array<runtime::View, 3> memory = {p.a.memory, p.b.memory, p.d.memory};
-      Call call{product, {}, {}};
-      for (const Copy& known : copies) {
-        PermutedCopy one = known.copy;
-        runtime::View& own = memory[known.tensor];
-        const runtime::View near = {base + known.offset, one.to.bytes};
-        const bool is_read = known.tensor != index_of(ContractionOperand::d);
-        one.from = is_read ? own : near, one.to = is_read ? near : own;
-        own = near;
-        (is_read ? call.first : call.behind).push_back(std::move(one));
-      }
-      MatmulArguments& q = call.product;
-      const size_t a = form.exchanged ? 1 : 0;
-      q.a.memory = memory[a], q.b.memory = memory[1 - a], q.d.memory = memory[2];
+    MatmulArguments product_of(const ContractionArguments& p) const {
+      const Addresses addresses = addresses_of(p);
+      MatmulArguments q = product;
+      for (DeviceMatrix* x : {&q.a, &q.b, &q.d}) x->memory = addresses(x->memory);
       q.modes = form.is_plain() ? nullptr : &form.modes;
       q.alpha = p.alpha, q.fast_accumulation = p.fast_accumulation;
-      q.workspace = {p.workspace.address ? base + copied_bytes : 0,
+      q.workspace = {p.workspace.address ? p.workspace.address + copied_bytes : 0,
                      p.workspace.bytes - std::min(p.workspace.bytes, copied_bytes)};
       q.stream = p.stream;
-      return call;
+      return q;
     }
   };
 
   std::shared_ptr<const Known> found(const ContractionArguments& p, Where where) {
-    const bool keeps = has_words(p);
-    if (keeps)
-      if (const std::shared_ptr<const Known>* known = known_.find(words_of(p))) return *known;
-    const uint64_t number = known_.number();
-    std::shared_ptr<const Known> made = make(p, where);
-    const Call call = made->call(p);
-    for (const auto* copies : {&call.first, &call.behind})
-      for (const PermutedCopy& copy : *copies) copier_.prepare(copy);
-    if (keeps) known_.add(words_of(p), made, number);
-    return made;
+    return known_.get(has_words(p), words_of(p), [&] {
+      Known made = make(p, where);
+      for (const auto* copies : {&made.first, &made.behind})
+        for (const PermutedCopy& copy : *copies) copier_.prepare(copy);
+      return made;
+    });
   }
 
-  static std::shared_ptr<const Known> make(const ContractionArguments& p, Where where) {
+  static Known make(const ContractionArguments& p, Where where) {
     const std::array<const ContractionTensor*, 3> given = {&p.a, &p.b, &p.d};
-    auto known = std::make_shared<Known>();
-    known->form = contraction(p.subscripts, {form_of(p.a), form_of(p.b), form_of(p.d)}, p.alpha == 0, where);
-    const ContractionForm& f = known->form;
+    Known known;
+    known.form = contraction(p.subscripts, {form_of(p.a), form_of(p.b), form_of(p.d)}, p.alpha == 0, where);
+    const ContractionForm& f = known.form;
     if (f.is_empty) return known;
-    for (size_t i = 0; i < 3; ++i) check_bytes(*given[i], "ABD"[i], where);
+    std::array<runtime::View, 3> memory;
+    for (size_t i = 0; i < 3; ++i) {
+      check_bytes(*given[i], "ABD"[i], where);
+      memory[i] = {form_address(i, given[i]->memory.address), given[i]->memory.bytes};
+    }
     for (const ContractionCopy& copy : f.copies) {
       const size_t i = index_of(copy.operand),
                    bytes = static_cast<size_t>(copy.elements) * size_of(given[i]->type);
-      PermutedCopy one{size_of(given[i]->type), {}, {0, bytes}, {0, bytes}};
+      const runtime::View near = {form_address(kWorkspace, kTma) + known.copied_bytes, bytes};
       const bool is_read = copy.operand != ContractionOperand::d;
+      PermutedCopy& one = (is_read ? known.first : known.behind).emplace_back();
+      one.element_bytes = size_of(given[i]->type);
+      one.from = is_read ? memory[i] : near, one.to = is_read ? near : memory[i];
       for (const ContractionCopy::Mode& mode : copy.modes)
         one.modes.push_back(is_read ? PermutedCopy::Mode{mode.extent, mode.given, mode.near}
                                     : PermutedCopy::Mode{mode.extent, mode.near, mode.given});
-      known->copies.push_back({std::move(one), i, known->copied_bytes});
-      known->copied_bytes += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
+      memory[i] = near;
+      known.copied_bytes += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
     }
-    MatmulArguments& q = known->product;
+    MatmulArguments& q = known.product;
+    const size_t a = f.exchanged ? 1 : 0;
+    q.a.memory = memory[a], q.b.memory = memory[1 - a], q.d.memory = memory[2];
     q.m = f.modes.m.extent(), q.n = f.modes.n.extent(), q.k = f.modes.k.extent(),
     q.batches = f.modes.batch.extent();
     q.a_k_major = f.a_k_major, q.b_k_major = f.b_k_major;
-    q.a.type = given[f.exchanged ? 1 : 0]->type, q.b.type = given[f.exchanged ? 0 : 1]->type;
+    q.a.type = given[a]->type, q.b.type = given[1 - a]->type;
     q.d.type = p.d.type;
     if (!f.is_plain()) return known;
     // These are the strides of the rows of a stored matrix, and of its batches.
@@ -193,22 +192,13 @@ class Contraction::State {
     return known;
   }
 
-  // Returns an operand that extends from the first element to the last, including everything in between.
   static Operand all_of(const char* name, const ContractionTensor& x) {
-    const TensorForm form = form_of(x);
-    int64_t last = 0;
-    for (size_t i = 0; i < form.extents.size(); ++i) last += (form.extents[i] - 1) * form.strides[i];
-    return one_row(name, x.type, x.memory, last + 1);
+    return one_row(name, x.type, x.memory, static_cast<int64_t>(reach_of(x)));
   }
   // Copies are made before the product checks its own operands.
   static void check_bytes(const ContractionTensor& x, char name, Where where) {
-    const TensorForm form = form_of(x);
-    __int128 last = 0;
-    for (size_t i = 0; i < form.extents.size(); ++i) {
-      if (form.extents[i] == 0) return;
-      last += static_cast<__int128>(form.extents[i] - 1) * form.strides[i];
-    }
-    const __int128 bytes = (last + 1) * size_of(x.type);
+    const __int128 bytes = reach_of(x) * size_of(x.type);
+    if (bytes == 0) return;
     if (bytes > static_cast<__int128>(x.memory.bytes))
       throw Error(where, fmt::format("contraction: {} takes {} B, and its memory has {} B", name,
                                      static_cast<uint64_t>(bytes), x.memory.bytes));
@@ -219,7 +209,7 @@ class Contraction::State {
 
   PermutedCopier copier_;
   Matmul matmul_;
-  ByForm<kFormWords, std::shared_ptr<const Known>> known_;
+  KeptForms<kFormWords, Known> known_;
 };
 
 Contraction::Contraction(runtime::Device& device, MatmulOptions options)

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/call/operand.h"
-#include "kernels/call/prepared_calls.h"
+#include "kernels/call/kept_forms.h"
 #include "kernels/gemm/convolution_form.h"
 
 namespace ptxbuilder::kernels {
@@ -16,20 +15,10 @@ runtime::View behind(runtime::View memory, size_t bytes) {
   return {memory.address + bytes, memory.bytes - std::min<uint64_t>(memory.bytes, bytes)};
 }
 
-// A form is kept with addresses that identify their tensor: the address of each tensor begins at a multiple
-// of 2^44, and addresses relative to the workspace are smaller than all of these.
-constexpr int kOwnerBits = 44;
-
-std::array<runtime::Address, 4> addresses_of(const ConvolutionArguments& p) {
-  return {p.x.memory.address, p.w.memory.address, p.y.memory.address, p.bias.address};
-}
-runtime::Address kept_address(size_t owner, runtime::Address address) {
-  return address == 0 ? 0 : (static_cast<uint64_t>(owner) + 1) << kOwnerBits | address % kTma;
-}
-ConvolutionArguments with_kept_addresses(ConvolutionArguments p) {
-  size_t owner = 0;
-  for (runtime::View* memory : {&p.x.memory, &p.w.memory, &p.y.memory, &p.bias})
-    memory->address = kept_address(owner++, memory->address);
+ConvolutionArguments with_form_addresses(ConvolutionArguments p) {
+  size_t memory = 0;
+  for (runtime::View* view : {&p.x.memory, &p.w.memory, &p.y.memory, &p.bias})
+    view->address = form_address(memory++, view->address);
   return p;
 }
 
@@ -54,12 +43,12 @@ auto words_of(const ConvolutionArguments& p) {
     const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
     add(static_cast<uint64_t>(p.result) << 32 | static_cast<uint64_t>(p.activation) << 16 |
         p.fast_accumulation);
-    add(p.groups), add(p.bias.bytes), add(kept_address(3, p.bias.address));
+    add(p.groups), add(p.bias.bytes), add(form_address(0, p.bias.address));
     for (const ConvolutionArguments::Along* along : {&p.along_h, &p.along_w})
       add(along->step), add(along->before), add(along->behind), add(along->spread);
     for (const ContractionTensor* t : {&p.x, &p.w, &p.y}) {
       add(static_cast<uint64_t>(t->type) << 1 | uint64_t{t->strides.empty()});
-      add(t->memory.bytes), add(kept_address(0, t->memory.address));
+      add(t->memory.bytes), add(form_address(0, t->memory.address));
       for (size_t i = 0; i < kImageRank; ++i) add(t->extents[i]), add(t->strides.empty() ? 0 : t->strides[i]);
     }
   };
@@ -76,110 +65,88 @@ class Convolution::State {
         matmul_(device, std::move(options)) {}
 
   void run(const ConvolutionArguments& p, Where where) {
-    ConvolutionForm form = form_of(p, where);
-    check_workspace(p, bytes_of(form, where), where);
+    const Form form = form_of(p, where);
+    check_workspace(p, bytes_of(*form, p, where), where);
     const ContractionTensor& result = result_of(p);
-    if (form.fills) {
+    if (form->fills) {
       size_t bytes = static_cast<size_t>(size_of(result.type));
       for (const int64_t extent : result.extents) bytes *= static_cast<size_t>(extent);
       device_.queue_fill(result.memory.address, 0, bytes, p.stream);
     }
-    for (ConvolutionProduct& one : form.products) {
-      for (PackedPixels& copy : one.ahead) {
-        copy.to = placed(copy.to, p.workspace);
-        packer_(copy, p.stream);
-      }
-      matmul_(product_of(one, p.workspace, p.stream), where);
-      if (!one.behind) continue;
-      one.behind->from = placed(one.behind->from, p.workspace);
-      copier_(*one.behind, p.stream);
+    const Addresses addresses = addresses_of(p, p.workspace.address);
+    for (const ConvolutionProduct& one : form->products) {
+      for (const PackedPixels& copy : one.ahead) packer_(addresses.moved(copy), p.stream);
+      matmul_(product_of(one, p, p.workspace), where);
+      if (one.behind) copier_(addresses.moved(*one.behind), p.stream);
     }
   }
   size_t workspace_bytes(const ConvolutionArguments& p, Where where) {
-    const ConvolutionForm form = form_of(p, where);
-    for (const ConvolutionProduct& one : form.products) {
+    const Form form = form_of(p, where);
+    for (const ConvolutionProduct& one : form->products) {
       for (const PackedPixels& copy : one.ahead) packer_.prepare(copy);
       if (one.behind) copier_.prepare(*one.behind);
     }
-    return bytes_of(form, where);
+    return bytes_of(*form, p, where);
   }
   std::string explain(const ConvolutionArguments& p, Where where) {
-    const ConvolutionForm form = form_of(p, where);
-    if (form.products.empty()) return form.fills ? "the result is zero" : "nothing is to be done";
-    const ConvolutionProduct& first = form.products.front();
-    const MatmulArguments q = product_of(first, {}, {});
-    const size_t bytes = bytes_of(form, where);
-    return fmt::format("{} products, the first of {} x {} x {}{}, tile {}{}{}", form.products.size(), q.m,
+    const Form form = form_of(p, where);
+    if (form->products.empty()) return form->fills ? "the result is zero" : "nothing is to be done";
+    const ConvolutionProduct& first = form->products.front();
+    const MatmulArguments q = product_of(first, p, kNowhere);
+    const size_t bytes = bytes_of(*form, p, where);
+    return fmt::format("{} products, the first of {} x {} x {}{}, tile {}{}{}", form->products.size(), q.m,
                        q.n, q.k,
                        !first.modes                              ? ""
                        : first.modes->windows_of == WindowsOf::a ? " with windows of A"
                                                                  : " with windows of B",
-                       text(matmul_.tile(q, where)), form.fills ? ", behind zeros" : "",
+                       text(matmul_.tile(q, where)), form->fills ? ", behind zeros" : "",
                        bytes == 0 ? "" : fmt::format(", workspace {} B", bytes));
   }
   void tune(const ConvolutionArguments& p, Where where) {
-    const ConvolutionForm form = form_of(p, where);
-    check_workspace(p, bytes_of(form, where), where);
-    for (const ConvolutionProduct& one : form.products)
-      matmul_.tune(product_of(one, p.workspace, p.stream), where);
+    const Form form = form_of(p, where);
+    check_workspace(p, bytes_of(*form, p, where), where);
+    for (const ConvolutionProduct& one : form->products) matmul_.tune(product_of(one, p, p.workspace), where);
   }
 
  private:
-  // Returns the form of a call, which is found once for calls that differ only in addresses.
-  ConvolutionForm form_of(const ConvolutionArguments& p, Where where) {
-    if (!has_words(p) || !is_plainly_apart(p)) return convolution_form(p, where);
-    const ConvolutionForm* known = known_.find(words_of(p));
-    if (!known) {
-      const uint64_t number = known_.number();
-      static_cast<void>(convolution_form(p, where));  // for errors that name the caller's addresses
-      ConvolutionForm kept = convolution_form(with_kept_addresses(p), where);
-      for (ConvolutionProduct& one : kept.products)
-        if (one.modes) one.modes->number = next_number_of_calls();
-      known_.add(words_of(p), kept, number);
-      return moved(std::move(kept), p);
-    }
-    return moved(*known, p);
+  using Form = std::shared_ptr<const ConvolutionForm>;
+  using Addresses = CallAddresses<5>;  // by ConvolutionMemory
+  // The workspace where only its size is requested has an address that memory never has.
+  static constexpr runtime::View kNowhere = {kTma, 0};
+
+  static Addresses addresses_of(const ConvolutionArguments& p, runtime::Address workspace) {
+    return {{p.x.memory.address, p.w.memory.address, p.y.memory.address, p.bias.address, workspace}};
   }
-  // Returns the kept form with the call's addresses.
-  static ConvolutionForm moved(ConvolutionForm form, const ConvolutionArguments& p) {
-    const std::array<runtime::Address, 4> own = addresses_of(p);
-    const auto move = [&](runtime::View& memory) {
-      const uint64_t owner = memory.address >> kOwnerBits;
-      if (owner != 0) memory.address += own[owner - 1] - kept_address(owner - 1, own[owner - 1]);
-    };
-    for (ConvolutionProduct& one : form.products) {
-      move(one.product.a.memory), move(one.product.b.memory), move(one.product.d.memory),
-          move(one.product.bias);
-      for (PackedPixels& copy : one.ahead) move(copy.from), move(copy.to);
-      if (one.behind) move(one.behind->from), move(one.behind->to);
-    }
-    return form;
+  Form form_of(const ConvolutionArguments& p, Where where) {
+    const bool keeps = has_words(p) && is_plainly_apart(p);
+    return known_.get(keeps, words_of(p), [&] {
+      static_cast<void>(convolution_form(p, where));  // for errors that name the caller's addresses
+      ConvolutionForm form = convolution_form(with_form_addresses(p), where);
+      for (ConvolutionProduct& one : form.products)
+        if (one.modes && keeps) one.modes->number = next_number_of_calls();
+      return form;
+    });
   }
   static const ContractionTensor& result_of(const ConvolutionArguments& p) {
     return p.result == ConvolutionResult::y ? p.y : p.result == ConvolutionResult::x ? p.x : p.w;
   }
-  // A place in the workspace is given in bytes from the workspace's start.
-  static runtime::View placed(runtime::View near, runtime::View workspace) {
-    return {workspace.address + near.address, near.bytes};
-  }
   // A product uses the part of the workspace that the copies leave.
-  static MatmulArguments product_of(const ConvolutionProduct& one, runtime::View workspace,
-                                    runtime::Stream stream) {
+  static MatmulArguments product_of(const ConvolutionProduct& one, const ConvolutionArguments& p,
+                                    runtime::View workspace) {
+    const Addresses addresses = addresses_of(p, workspace.address);
     MatmulArguments q = one.product;
     if (one.modes) q.modes = &*one.modes;
-    if (one.a_is_near) q.a.memory = placed(q.a.memory, workspace);
-    if (one.b_is_near) q.b.memory = placed(q.b.memory, workspace);
-    if (one.d_is_near) q.d.memory = placed(q.d.memory, workspace);
+    for (runtime::View* memory : {&q.a.memory, &q.b.memory, &q.d.memory, &q.bias})
+      *memory = addresses(*memory);
     q.workspace = behind(workspace, one.scratch);
-    q.stream = stream;
+    q.stream = p.stream;
     return q;
   }
-  // Products run one after the other, so that each reuses what the previous one has left. If only the size is
-  // requested, the workspace has an address that memory never has.
-  size_t bytes_of(const ConvolutionForm& form, Where where) {
+  // Products run one after the other, so that each reuses what the previous one has left.
+  size_t bytes_of(const ConvolutionForm& form, const ConvolutionArguments& p, Where where) {
     size_t most = 0;
     for (const ConvolutionProduct& one : form.products)
-      most = std::max(most, one.scratch + matmul_.workspace_bytes(product_of(one, {kTma, 0}, {}), where));
+      most = std::max(most, one.scratch + matmul_.workspace_bytes(product_of(one, p, kNowhere), where));
     return most;
   }
   static void check_workspace(const ConvolutionArguments& p, size_t bytes, Where where) {
@@ -199,7 +166,7 @@ class Convolution::State {
   PixelPacker packer_;
   PermutedCopier copier_;
   Matmul matmul_;
-  ByForm<kConvolutionWords, ConvolutionForm> known_;
+  KeptForms<kConvolutionWords, ConvolutionForm> known_;
 };
 
 Convolution::Convolution(runtime::Device& device, MatmulOptions options)

@@ -7,7 +7,7 @@
 #include <array>
 #include <numeric>
 
-#include "kernels/call/operand.h"
+#include "kernels/call/kept_forms.h"
 
 namespace ptxbuilder::kernels {
 namespace {
@@ -224,7 +224,8 @@ class ConvolutionFormer {
 
   // Gives copied data a place of its own in the workspace.
   static runtime::View near(ConvolutionProduct& one, size_t bytes) {
-    const runtime::View place = {one.scratch, bytes};
+    const auto workspace = static_cast<size_t>(ConvolutionMemory::workspace);
+    const runtime::View place = {form_address(workspace, kTma) + one.scratch, bytes};
     one.scratch += static_cast<size_t>(round_up(static_cast<int64_t>(bytes), kPartAlignment));
     return place;
   }
@@ -278,7 +279,6 @@ class ConvolutionFormer {
     q.a.memory = pack_x(one, of, modes);
     PackedPixels& filters_copy = one.ahead.emplace_back(packed(w_, 0, of.packed, of.filter_width));
     q.b.memory = filters_copy.to = near(one, filters_copy.bytes());
-    one.a_is_near = one.b_is_near = true;
     const int64_t line = of.filter_width * of.packed;
     modes.m.add({.extent = modes.windows.all(), .d = flat(y_)});
     modes.n.add({.extent = filters(), .b = line * modes.windows.h.taps, .d = 1});
@@ -367,7 +367,6 @@ class ConvolutionFormer {
     modes.k.add({.extent = h.windows.taps, .b = h.period * w_.strides[kLine]});
     take(one, modes);
     if (is_whole) return;
-    one.d_is_near = true;
     one.product.d.memory =
         near(one, static_cast<size_t>(modes.windows.all() * channels() * size_of(x_.type)));
     PermutedCopy copy{size_of(x_.type), {{channels(), 1, 1}}, one.product.d.memory, {}};
@@ -390,7 +389,6 @@ class ConvolutionFormer {
     q.b.memory = pack_x(one, of, modes);
     const int64_t taps = modes.windows.h.taps, line = of.filter_width * of.packed;
     q.d.memory = near(one, static_cast<size_t>(filters() * taps * line * size_of(w_.type)));
-    one.b_is_near = one.d_is_near = true;
     modes.k.add({.extent = modes.windows.all(), .a = flat(y_)});
     modes.m.add({.extent = filters(), .a = 1, .d = taps * line});
     modes.n.add({.extent = of.reach, .b = 1, .d = 1});

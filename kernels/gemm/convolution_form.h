@@ -10,14 +10,16 @@
 
 namespace ptxbuilder::kernels {
 
-// A product has copies before it and after it. Tensors that are copied, or that the product writes, have
-// addresses in the workspace, relative to its start, and together take `scratch` bytes.
+// The memories of a convolution, by which a form has its addresses.
+enum class ConvolutionMemory : uint8_t { x, w, y, bias, workspace };
+
+// A product has copies before it and after it. Tensors that are copied, or that the product writes, are in
+// the workspace, from its start on, and together take `scratch` bytes.
 struct ConvolutionProduct {
   MatmulArguments product;            // without workspace, stream and modes
   std::optional<ProductModes> modes;  // empty for a product of matrices
   std::vector<PackedPixels> ahead = {};
   std::optional<PermutedCopy> behind = {};
-  bool a_is_near = false, b_is_near = false, d_is_near = false;  // in the workspace
   size_t scratch = 0;
 };
 
@@ -26,7 +28,8 @@ struct ConvolutionForm {
   std::vector<ConvolutionProduct> products;  // in order; empty if there is nothing to do
 };
 
-// Throws Error like Convolution. The memory is not accessed, so it need not exist.
+// Returns the form of a call with the addresses of `arguments`, and those of a form for the workspace. Throws
+// Error like Convolution. The memory is not accessed, so it need not exist.
 ConvolutionForm convolution_form(const ConvolutionArguments& arguments, Where where);
 
 }  // namespace ptxbuilder::kernels

@@ -1,0 +1,57 @@
+// Forms of calls that become products and copies: each is found once for calls that differ only in addresses
+// and in what their words leave out, and every call puts its own addresses in.
+#pragma once
+
+#include <array>
+
+#include "kernels/call/operand.h"
+#include "kernels/call/prepared_calls.h"
+
+namespace ptxbuilder::kernels {
+
+// An address of a form says which memory of the call it is in: those in memory i begin at this, which is
+// beyond the size of any memory, and is as aligned as the call's own address.
+constexpr int kOwnerBits = 44;
+constexpr runtime::Address form_address(size_t memory, runtime::Address own) {
+  return own == 0 ? 0 : (static_cast<uint64_t>(memory) + 1) << kOwnerBits | own % kTma;
+}
+
+// The addresses of one call, by memory.
+template <size_t count>
+struct CallAddresses {
+  std::array<runtime::Address, count> own;
+
+  // Returns a form's memory as it is in the call.
+  runtime::View operator()(runtime::View memory) const {
+    const uint64_t owner = memory.address >> kOwnerBits;
+    if (owner != 0) memory.address += own[owner - 1] - form_address(owner - 1, own[owner - 1]);
+    return memory;
+  }
+  // Returns a copy with both of its sides as they are in the call.
+  template <class Copy>
+  Copy moved(Copy copy) const {
+    copy.from = (*this)(copy.from), copy.to = (*this)(copy.to);
+    return copy;
+  }
+};
+
+template <size_t words, class Form>
+class KeptForms {
+ public:
+  // Returns what make() finds for a call; it is kept if the call has words, in the format of ByForm. Throws
+  // what make() throws.
+  template <class WordsOf, class Make>
+  std::shared_ptr<const Form> get(bool has_words, const WordsOf& words_of, const Make& make) {
+    if (has_words)
+      if (const std::shared_ptr<const Form>* known = known_.find(words_of)) return *known;
+    const uint64_t number = known_.number();
+    auto made = std::make_shared<const Form>(make());
+    if (has_words) known_.add(words_of, made, number);
+    return made;
+  }
+
+ private:
+  ByForm<words, std::shared_ptr<const Form>> known_;
+};
+
+}  // namespace ptxbuilder::kernels
