@@ -12,7 +12,7 @@
 namespace ptxbuilder::kernels {
 namespace {
 
-constexpr size_t kZeros = 512;  // bytes: a row of K or V if there are no keys
+constexpr size_t kZeros = 1152;  // bytes: the widest row of K or V, if there are no keys
 
 // `together` is heads_together(); `ordered` is the number of rows of the blocks that an AttentionOrder
 // orders, or 0; `division` has no teams if nothing is divided.
@@ -87,7 +87,7 @@ class Attention::State final : public CallEngine<AttentionTraits> {
                           {.teams = 0}};
     if (tile.split) {
       more.division = key_division(a.operation, a.size, tile, multiprocessors_);
-      more.part_bytes = AttentionParts::bytes(a.size.queries, more.division.ctas(), a.operation.value_depth);
+      more.part_bytes = AttentionParts::bytes(a.operation, a.size.queries, more.division.ctas());
     }
     if (more.ordered > 0) order_kernel();
     return more;
@@ -159,7 +159,9 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     };
     heads(a.q, from_q, o.heads_in_rows);
     for (const auto& [t, own] : {std::pair(&a.k, from_k), {&a.v, from_v}})
-      if (o.gathers())
+      if (t == &a.v && o.has_latent_values())
+        continue;
+      else if (o.gathers())
         pointer(source_of(*t, own), t->memory, t->type);
       else
         heads(*t, own, 1);

@@ -34,7 +34,7 @@ struct DeviceHeads {
 // i + offset + right, inclusive; a negative `left` or `right` means no limit. `causal` means right = 0. If a
 // query sees no key, its row of O is 0 and its lse is -inf.
 //
-// Sizes may have any value, also 0, with at most 256 columns and V no wider than Q.
+// Sizes may have any value, also 0, with at most 256 columns and V no wider than Q; but see latent values.
 //
 // Sinks: each head of Q has an f32 that takes part in the softmax like the score of a key without a value.
 // lse includes it. If a query sees no key, its lse is the sink.
@@ -58,6 +58,10 @@ struct DeviceHeads {
 // times v_scale. Both scales are f32 on the device, either one number or one for each head of K, or both are
 // left out. Packed sequences cannot have such caches.
 //
+// Latent values (multi-head latent attention with absorbed weights): K of more than 256 columns, of one head,
+// whose first `value_depth` columns, 256, 384 or 512, are also its values, 64 fewer than it has columns. V is
+// left out. Such calls have masks, lengths and pages of a multiple of 8 rows, but no other options.
+//
 // NaN and infinity: a NaN or an infinity in Q makes only its own row NaN, in K every row that sees it, and in
 // V one column of these rows; from V it may also reach rows that do not see it, whose weights for it are 0. A
 // score of -inf among others hides its key.
@@ -71,7 +75,7 @@ struct AttentionArguments {
   std::optional<DType> cache_type = {};           // of K and V: e4m3; unset: the type of Q
   int64_t batches = 1, heads = 1, key_heads = 0;  // 0: the same as heads
   int64_t depth = 128, value_depth = 0;           // columns of Q and K, and of V and O; 0: `depth`
-  DeviceHeads q, k, v, o;
+  DeviceHeads q, k, v, o;                         // v without memory: see latent values
   runtime::View lse = {};  // f32 [batch, head, query]; packed [head, row of Q]; no memory: not wanted
   // The numbers, sizes and flags of attention.def, which says what they mean.
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) float name = 0;

@@ -91,6 +91,25 @@ void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where wher
     refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
 
+// Refuses values that are the first columns of keys where they cannot be: keys of more columns than others.
+void check_latent(const AttentionArguments& p, int64_t key_heads, int64_t columns, Where where) {
+  if (p.depth <= AttentionOperation::kMostColumns) return;
+  AttentionOperation o;
+  o.type = p.type, o.depth = static_cast<int>(p.depth), o.value_depth = static_cast<int>(columns);
+  o.packed = p.packed(), o.e4m3 = p.key_type() == DType::e4m3, o.sinks = p.sinks.address != 0;
+#define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) o.name = p.name > 0;
+#include "kernels/attention/attention.def"
+  o.page = static_cast<int>(p.page);
+  if (const std::string what = why_not_latent(o); !what.empty()) refuse(where, what);
+  if (p.v.memory.address != 0)
+    refuse(where, fmt::format("V, and keys of {} columns, whose first {} are the values: leave V out",
+                              p.depth, columns));
+  if (key_heads != 1 && p.heads > 0)
+    refuse(where,
+           fmt::format("{} heads of keys of {} columns; such keys have one head, which all heads share",
+                       key_heads, p.depth));
+}
+
 // The first key that query 0 sees, and the key after its last; each is unset if there is no limit.
 struct Limits {
   std::optional<int64_t> first, end;
@@ -116,6 +135,7 @@ void take_heads_as_rows(PlacedAttention& a, const Limits& l) {
   const int64_t end = std::clamp<int64_t>(l.end.value_or(a.size.keys), 0, a.size.keys),
                 first = std::clamp<int64_t>(l.first.value_or(0), 0, end);
   for (Operand* t : {&a.k, &a.v}) {
+    if (t == &a.v && a.operation.has_latent_values()) continue;
     const auto skipped = static_cast<uint64_t>(first * t->outer[kRows].stride * t->element_bytes());
     if (first < end) t->memory.address += skipped, t->memory.bytes -= skipped;
     t->outer[kRows].extent = end - first;
@@ -161,12 +181,14 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
     refuse(where, fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(p.type)));
   const int64_t key_heads = p.key_heads != 0 ? p.key_heads : p.heads,
                 columns = p.value_depth != 0 ? p.value_depth : p.depth;
-  check_range("depth", p.depth, 1, 256, where);
+  check_range("depth", p.depth, 1,
+              AttentionOperation::kMostLatentColumns + AttentionOperation::kRotaryColumns, where);
   if (columns < 1 || columns > p.depth)
     refuse(where, fmt::format("V of {} columns (value_depth) and Q of {}; V has 1 to as many as Q: give V in "
                               "parts of its columns, whose results stand side by side, or widen Q and K by "
                               "columns of zeros and say the scale",
                               columns, p.depth));
+  check_latent(p, key_heads, columns, where);
   for (const auto& [name, value] : {std::pair("batches", p.batches),
                                     {"heads", p.heads},
                                     {"key_heads", key_heads},
@@ -194,10 +216,12 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   a.q = heads_operand("Q", p.q, p.type, p.depth, query_rows, p.heads, batches);
   const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0 ? p.pages : batches;
   a.k = heads_operand("K", p.k, p.key_type(), p.depth, rows, key_heads, pieces);
-  a.v = heads_operand("V", p.v, p.key_type(), columns, rows, key_heads, pieces);
+  const bool is_latent = p.depth > AttentionOperation::kMostColumns;
+  if (!is_latent) a.v = heads_operand("V", p.v, p.key_type(), columns, rows, key_heads, pieces);
   a.o = heads_operand("O", p.o, p.type, columns, query_rows, p.heads, batches);
   place_rows(p, query_rows, batches, a);
-#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) check_memory(kName, a.name, where);
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
+  if (size_t{from_##name} != size_t{from_v} || !is_latent) check_memory(kName, a.name, where);
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) check_row(kName, a.name, where);
 #include "kernels/attention/attention.def"
   a.size = {p.queries, p.keys, p.heads, p.batches, key_heads > 0 ? p.heads / key_heads : 1};

@@ -37,7 +37,7 @@ struct PlacedAttention {
   std::vector<Operand*> read() { return {&q, &k, &v}; }
   std::vector<Operand*> written() { return {&o}; }
   bool pads_written() const { return true; }
-  bool is_tunable() const { return true; }
+  bool is_tunable() const { return !operation.has_latent_values(); }  // they have one tile
 };
 
 // Returns whether a number of attention.def is in its range.

@@ -189,6 +189,8 @@ void run(const command::Fields& f, command::Run& run) {
                                  {columns, o.packed ? keys : pages.rows(), heads / group, pieces}),
                   out = run.output(o.type, by_head(columns)),
                   lse = run.output(DType::f32, {rows, heads, batches});
+  if (o.has_latent_values())
+    for (size_t i = 0; i < v.count(); ++i) v.set(i, k[i / columns * depth + i % columns]);
   command::Tensor query_offsets = run.output(DType::u32, {all.size() + 1}),
                   key_offsets = run.output(DType::u32, {all.size() + 1}),
                   order = run.output(
@@ -199,7 +201,8 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionSize sizes = attention_size(f);
 
   std::vector<runtime::Argument> arguments = {q.tensor()};
-  for (command::Tensor* t : {&k, &v}) arguments.push_back(o.gathers() ? t->pointer() : t->tensor());
+  for (command::Tensor* t : {&k, &v})
+    if (t == &k || !o.has_latent_values()) arguments.push_back(o.gathers() ? t->pointer() : t->tensor());
   if (!o.packed) arguments.push_back(out.tensor());
   arguments.push_back(lse.pointer());
   arguments.push_back(number(size("queries") * in_rows));
@@ -262,11 +265,10 @@ void run(const command::Fields& f, command::Run& run) {
         fmt::format("attention: teams = {}, of {} heads, of which each has as many: take a divisor of these",
                     teams, heads / in_rows));
   command::Tensor parts = run.output(
-      DType::f32,
-      {tile(f).split ? AttentionParts::bytes(static_cast<int64_t>(size("queries") * in_rows),
-                                             static_cast<int64_t>(teams * size("parts")), o.value_depth) /
-                           4
-                     : 1});
+      DType::f32, {tile(f).split ? AttentionParts::bytes(o, static_cast<int64_t>(size("queries") * in_rows),
+                                                         static_cast<int64_t>(teams * size("parts"))) /
+                                       4
+                                 : 1});
   if (tile(f).split) {
     arguments.push_back(number(teams));
     arguments.push_back(number(size("parts")));
@@ -305,9 +307,9 @@ void run(const command::Fields& f, command::Run& run) {
       const auto [first, end] = reference.seen(s, i);
       pairs += static_cast<double>(end - first);
     }
-  const auto bytes =
-      static_cast<double>((q.count() + out.count()) * static_cast<size_t>(size_of(o.type)) +
-                          (k.count() + v.count()) * static_cast<size_t>(size_of(o.key_type())));
+  const auto bytes = static_cast<double>((q.count() + out.count()) * static_cast<size_t>(size_of(o.type)) +
+                                         (k.count() + (o.has_latent_values() ? 0 : v.count())) *
+                                             static_cast<size_t>(size_of(o.key_type())));
   run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), bytes);
 }
 
@@ -322,7 +324,10 @@ const command::Registration registration({
          {"heads", 4, "of Q, of a batch"},
          {"batches", 1, "of all tensors; packed, sequences"},
          {"group", 1, "heads of Q that share one of K and V"},
-         {"depth", 128, "columns of Q and K: a multiple of 16 up to 256", 16},
+         {"depth", 128,
+          "columns of Q and K: a multiple of 16 up to 256, or 576, 448 or 320 if values are all of a key but "
+          "64",
+          16},
          {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},
          {"causal", 0, "whether a query sees only the keys up to its own, the last query all", 1, 1, kYesNo},
          {"window", 0, "how many keys a query sees at most, up to its own; 0 for all", 1, 0},

@@ -15,10 +15,11 @@ constexpr int64_t kFewOverCaches = 256;    // 16 queries of 16 heads that share 
 constexpr int kMostStages = 4, kMostCacheStages = 8;
 
 // These constants describe the division of keys among CTAs.
-constexpr int kBytesOfPart = 112 << 10;  // the tiles of each of two CTAs
-constexpr double kBytesOfUs = 22000;     // keys and values that a multiprocessor loads
-constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
-constexpr double kPartUs = 0.13;         // time to add a part
+constexpr int kBytesOfPart = 112 << 10;   // the tiles of each of two CTAs
+constexpr double kBytesOfUs = 22000;      // keys and values that a multiprocessor loads
+constexpr double kAlone = 1.09;           // one CTA of a multiprocessor takes longer than half of two
+constexpr double kPartUs = 0.13;          // time to add a part
+constexpr double kPartBytesOfUs = 50000;  // an estimate of how fast a CTA stores and adds large parts
 // Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
 // are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, and 62.0 with two.
 constexpr int kAdjacentBytes = 256;
@@ -132,8 +133,12 @@ std::optional<AttentionTile> usable(const Measured& row, const AttentionOperatio
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
 
+// Returns the columns of a key and its value in memory.
+int columns_of_keys(const AttentionOperation& o) {
+  return o.depth + (o.has_latent_values() ? 0 : o.value_depth);
+}
 double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
-  return static_cast<double>(s.keys) * (o.depth + o.value_depth) * size_of(o.key_type());
+  return static_cast<double>(s.keys) * columns_of_keys(o) * size_of(o.key_type());
 }
 
 }  // namespace
@@ -155,7 +160,10 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
   const Blocks of_rows = blocks_of(o, s, t);
   const auto longest = std::max<int64_t>(static_cast<int64_t>(of_rows.most), 1),
              of_head = std::max<int64_t>(static_cast<int64_t>(of_rows.all) * s.batches, 1);
-  const double block_us = t.bn * (o.depth + o.value_depth) * size_of(o.key_type()) / kBytesOfUs;
+  const double block_us = t.bn * columns_of_keys(o) * size_of(o.key_type()) / kBytesOfUs;
+  double part_us = kPartUs;
+  if (o.has_latent_values())
+    part_us += static_cast<double>(std::min<int64_t>(s.queries, t.bm()) * o.value_depth * 4) / kPartBytesOfUs;
   KeyDivision best;
   double least = INFINITY;
   for (int64_t ctas = 1; ctas <= int64_t{multiprocessors} * ctas_at_once(o, t); ++ctas) {
@@ -166,7 +174,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
     double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
     if (teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
     const double us =
-        shares * static_cast<double>(piece) * block_us + static_cast<double>(of_longest) * kPartUs;
+        shares * static_cast<double>(piece) * block_us + static_cast<double>(of_longest) * part_us;
     if (us < least) least = us, best = {teams, parts};
   }
   return best;
@@ -178,6 +186,11 @@ namespace {
 // idle, or for any queries whose keys have lengths; nullopt for others.
 std::optional<AttentionTile> choose_few(const AttentionOperation& o, const AttentionSize& s,
                                         int multiprocessors) {
+  if (o.has_latent_values()) {
+    AttentionTile t = {.consumers = 1, .bn = 64, .stages = kMostStages, .split = true};
+    while (t.stages > 2 && !legal(o, t)) --t.stages;
+    return t;
+  }
   const bool is_few = s.queries <= (o.lengths ? kFewOverCaches : kFew) && !o.packed && !o.dropout;
   if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
   AttentionTile t = {

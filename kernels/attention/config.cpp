@@ -89,24 +89,53 @@ AttentionTile parse_attention_tile(const std::string& whole) {
 }
 
 int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
-  return t.split && o.value_depth <= 128 && !o.fills_by_threads() ? 2 : 1;
+  return t.split && o.depth <= AttentionOperation::kMostColumns && o.value_depth <= 128 &&
+                 !o.fills_by_threads()
+             ? 2
+             : 1;
 }
 
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
+  if (o.has_latent_values())  // queries, keys, the weights of one block, and three numbers of each row
+    return (t.bm() * o.depth + t.stages * t.bn * o.depth + t.bm() * t.bn) * size_of(o.type) + 3 * t.bm() * 4;
   return (t.query_places * t.bm() * o.depth +
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
              size_of(o.type) +
          t.cache_stages * t.bn * (o.depth + o.value_depth);
 }
 
+std::string why_not_latent(const AttentionOperation& o) {
+  if (!o.has_latent_values()) return "";
+  const int latent = o.depth - AttentionOperation::kRotaryColumns;
+  if (o.value_depth != latent || latent % 128 != 0 || latent > AttentionOperation::kMostLatentColumns)
+    return fmt::format(
+        "Q and K of {} columns, and V of {}; keys of more than {} columns have their values as "
+        "the first 256, 384 or 512, and {} more",
+        o.depth, o.value_depth, AttentionOperation::kMostColumns, AttentionOperation::kRotaryColumns);
+  for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
+                                 {o.e4m3, "keys of e4m3"},
+                                 {o.sinks, "sinks"},
+                                 {o.has_step(), "softcap or dropout"}})
+    if (is) return fmt::format("{}, and values that are the first columns of keys; leave them out", what);
+  if (o.gathers())
+    return fmt::format(
+        "pages of {} rows, and values that are the first columns of keys; such pages have "
+        "multiples of 8 rows",
+        o.page);
+  return "";
+}
+
 void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   const auto refuse = [&](const std::string& what) {
     throw Error(where, fmt::format("attention {}: {}", text(t), what));
   };
+  if (const std::string what = why_not_latent(o); !what.empty()) refuse(what);
+  if (o.has_latent_values() && (t.consumers != 1 || t.bn != 64 || !t.split || t.more_values > 0))
+    refuse("latent values; they take blocks of 64 queries and 64 keys that CTAs divide: say 64x64_2_split");
   if (o.type != DType::f16 && o.type != DType::bf16)
     refuse(fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(o.type)));
   for (const int depth : {o.depth, o.value_depth})
-    if (depth < 16 || depth > 256 || depth % 16 != 0)
+    if (!o.has_latent_values() && (depth < 16 || depth > 256 || depth % 16 != 0))
       refuse(fmt::format("heads of {} columns; a multiple of 16 up to 256", depth));
   if (o.value_depth > o.depth)
     refuse(fmt::format("V of {} columns and Q of {}; V has no more than Q, through whose place O leaves",

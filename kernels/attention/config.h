@@ -15,7 +15,7 @@ struct AttentionOperation {
   DType type = DType::f16;  // of Q, K, V and O; or bf16
   bool e4m3 = false;        // K and V are of this type, and have scales
   // Columns of Q and K, and of V and O: multiples of 16 up to 256. O must not be wider than Q, since O is
-  // stored through the place of Q.
+  // stored through the place of Q. Wider Q and K have latent values: see has_latent_values().
   int depth = 128, value_depth = 128;
   bool causal = false;  // query i sees only the keys below i + visible,
   bool window = false;  // or from i + hidden on; the launch passes both numbers
@@ -38,6 +38,13 @@ struct AttentionOperation {
   int heads_in_rows = 1;
 
   bool operator==(const AttentionOperation&) const = default;
+
+  // Returns whether the values are the first columns of the keys, which is called multi-head latent attention
+  // (MLA) with absorbed weights: a key is a latent vector of `value_depth` columns, 256, 384 or 512, that is
+  // also its value, and 64 columns with the rotary embedding. All heads share one key.
+  bool has_latent_values() const { return depth > kMostColumns; }
+  static constexpr int kMostColumns = 256;  // of keys that are not their values too
+  static constexpr int kRotaryColumns = 64, kMostLatentColumns = 512;
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
   bool gathers() const { return page % 8 != 0; }
@@ -88,7 +95,7 @@ struct AttentionTile {
   bool split = false;
   bool overlaps = true;  // may be launched before the previous launch has ended (see Kernel::overlaps)
 
-  int bm() const { return consumers * 64; }
+  int bm() const { return consumers * 64; }  // with latent values, two warpgroups share a consumer's rows
   bool stays() const { return ahead || split; }
   int value_stages() const { return stages + more_values; }
   // Returns the rows of keys that one copy loads: those of a block, or the part of them that is in one page.
@@ -111,6 +118,10 @@ int ctas_at_once(const AttentionOperation& operation, const AttentionTile& tile)
 
 // Returns the bytes of the tiles of a CTA.
 int tile_bytes(const AttentionOperation& operation, const AttentionTile& tile);
+
+// Returns why values cannot be the first columns of keys that are too wide for other values; "" if they can,
+// or if the keys are not so wide.
+std::string why_not_latent(const AttentionOperation& operation);
 
 // Throws Error that says which settings do not go together, and what to change.
 void check(const AttentionOperation& operation, const AttentionTile& tile, Where where = Where::here());

@@ -2,6 +2,7 @@
 // their softmax, and the sums of the weighted values.
 #pragma once
 
+#include "kernels/attention/block.h"
 #include "kernels/attention/dropout.h"
 #include "kernels/attention/log_sum.h"
 #include "kernels/attention/parts.h"
@@ -40,7 +41,7 @@ class AttentionConsumer {
         shrink_(RegisterTile<f32>(f32(1), by_row())),
         leaving_(values_.none()) {
     if (roles.turns) turn_ = roles.turns->of(wg);
-    if (t.split) parts_.emplace(o, sizes, p);
+    if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
     if (o.e4m3) key_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
   }
 
@@ -94,7 +95,7 @@ class AttentionConsumer {
 
     region("sums", [] { wgmma_wait(0); });
     const RegisterTile<T> weights = region("products", [&] {
-      if (t_.lazy) shrink_sums();
+      if (t_.lazy) rescale(sums_, shrink_.value());
       return astype<T>(load<f32>(scores_));
     });
     const Partial<f32, Reduction::add> total = softmax_.total();
@@ -199,15 +200,7 @@ class AttentionConsumer {
       all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
     }
     if (!hides) return all;
-    // The limits include what a thread adds to its columns: the rest is constants, which need no registers.
-    const s32 first = block + column.value(0), end = s32(w.keys) - first;
-    const RegisterTile<s32> beyond =
-        RegisterTile<s32>::of(layout(), [&](int i) { return s32(layout().col(0, i)); });
-    const RegisterTile<s32> last =
-        w.visible ? min(row + (*w.visible - first), end) : RegisterTile<s32>(end, by_row());
-    all = select(beyond < last, all, -INFINITY);
-    if (w.hidden) all = select(beyond < row + (*w.hidden - first), -INFINITY, all);
-    return all;
+    return hide_keys(all, w, block, row, column);
   }
 
   // Returns the sinks of a consumer's rows, scaled like the scores that the softmax takes.
@@ -250,13 +243,6 @@ class AttentionConsumer {
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
-  // This is called while no product runs, and rescales the sums if some row of the warp needs it.
-  void shrink_sums() {
-    const RegisterTile<f32> by = shrink_.value();
-    pred some(false);
-    for (int i = 0; i < by.count(); ++i) some = some | (by.value(i) != f32(1));
-    if_(instruction<"vote.sync.any.pred">(some, 0xffffffffu), [&] { store(sums_, load<f32>(sums_) * by); });
-  }
   // Adds the products of a block's weights and its values to the sums.
   void multiply_values(const RegisterTile<T>& weights, pred first) {
     if (!t_.lazy) store(sums_, load<f32>(sums_) * shrink_.value());
@@ -272,7 +258,7 @@ class AttentionConsumer {
             const std::optional<Dropout>& dropout) {
     region("sums", [] { wgmma_wait(0); });
     const Stage key = region("products", [&] {
-      if (t_.lazy) shrink_sums();
+      if (t_.lazy) rescale(sums_, shrink_.value());
       const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
       const Stage next = next_keys();
       multiply_keys(next);
@@ -325,10 +311,7 @@ class AttentionConsumer {
     sync_warpgroup();
     elect([&] {
       const TensorMap O = p_.template get<TensorMap>("O");
-      if (o_.heads_in_rows > 1)
-        store_heads(O, out, w);
-      else
-        tma_store(O, out, 0, row_of(w), w.head, w.batch);
+      store_rows_of_heads(o_, O, out, 0, row_of(w), w);
       cp_async_bulk_commit_group();
     });
   }
@@ -356,29 +339,12 @@ class AttentionConsumer {
   // Clears the values after the last key, which may hold anything, in the block that is taken first: a weight
   // of 0 does not hide a NaN.
   void clear_behind(const AttentionWork& w, const KeyBlocks& blocks) {
-    constexpr int kRows = 16;
     const u32 first = blocks.at(0) * t_.bn, keys = max(w.keys, first) - first;
     if_(keys < t_.bn, [&] {
-      const TileView V = roles_.V[values_.front().index()];
-      for_(keys / kRows, u32(t_.bn / kRows), [&](u32 i) {
-        const TileView some = V.rows(i * kRows, kRows);
-        const RegisterTile<T> values = load<T>(some);
-        const RegisterTile<u32> key = row_index(values.layout()) + i * kRows;
-        store(some, select(key < keys, values, T(0.f)));
-      });
+      clear_from<T>(roles_.V[values_.front().index()], keys);
       fence_proxy_async<Space::shared>();
       sync_warpgroup();
     });
-  }
-
-  // O is stored panel by panel, since the panels of a part of a tile are not adjacent.
-  void store_heads(TensorMap to, const TileView& out, const AttentionWork& w) {
-    const SharedTile& tile = out.whole();
-    const int columns = tile.panel_cols();
-    for (int c = 0; c < o_.value_depth; c += columns) {
-      const BoxOfHeads box(o_, tile, c, columns, row_of(w), w.head, w.batch);
-      tma_store(box.copy, to, box.at, out.cols(c, columns));
-    }
   }
 
   const AttentionOperation& o_;

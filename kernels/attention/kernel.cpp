@@ -3,6 +3,7 @@
 #include "kernels/attention/consumer.h"
 #include "kernels/attention/converter.h"
 #include "kernels/attention/gatherer.h"
+#include "kernels/attention/mla.h"
 #include "kernels/attention/producer.h"
 #include "kernels/attention/schedule.h"
 
@@ -36,7 +37,8 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   const std::string pages = o.page > 0 ? ": columns, rows of a page, heads, pages" : "";
   for (const auto& [name, meaning] :
        {std::pair<std::string, std::string>("K", "keys"), {"V", "values, a row for each key"}})
-    p.add(name, o.gathers() ? pointer : tensor_map, o.key_type(), meaning + pages);
+    if (name == "K" || !o.has_latent_values())
+      p.add(name, o.gathers() ? pointer : tensor_map, o.key_type(), meaning + pages);
   if (!o.packed) p.add("O", tensor_map, o.type, "softmax(scale Q K^T) V, a row for each query");
   if (o.lse)
     p.add("lse", pointer, DType::f32,
@@ -109,6 +111,8 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     throw Error(
         where,
         "attention: heads in the rows of a block, and a score of the author's, which is told one head");
+  if (o.has_latent_values() && score.function)
+    throw Error(where, "attention: values that are the first columns of keys, and a score of the author's");
   Kernel k("attention");
   k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
   const Parameters p = declare(k, o, t, score, where);
@@ -117,8 +121,13 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   if (t.overlaps) k.overlaps();
   k.builder().hold_at_once(static_cast<uint32_t>(ctas_at_once(o, t)));
   const AttentionSizes sizes(o, t, p);
-  const AttentionRoles roles(k, o, t);
   std::optional<WorkQueue> queue;
+  if (o.has_latent_values()) {
+    queue.emplace(k, latent_readers());
+    add_latent_roles(k, o, t, sizes, queue, p);
+    return k;
+  }
+  const AttentionRoles roles(k, o, t);
   // All threads that load, convert or multiply read the queue.
   const int fillers = fillers_of(o) * (o.e4m3 + o.gathers());
   if (t.stays()) queue.emplace(k, !o.gathers() + t.split + 4 * (t.consumers + fillers));
@@ -132,7 +141,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   };
 
   const auto load_queries = [&] {
-    QueryLoader queries(o, t, roles, sizes, p);
+    QueryLoader queries(o, t, roles.Q, roles.loaded, roles.multiplied, sizes, p);
     griddepcontrol_wait();
     AttentionSchedule(t, sizes, queue, pred(true)).each([&](u32, const AttentionWork& w) {
       queries.load(w);
@@ -144,7 +153,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
       if (o.gathers()) return t.split ? void() : load_queries();
       const AttentionSchedule schedule(t, sizes, queue, pred(true));
       AttentionProducer producer(o, t, roles, sizes, p);
-      QueryLoader queries(o, t, roles, sizes, p);
+      QueryLoader queries(o, t, roles.Q, roles.loaded, roles.multiplied, sizes, p);
       const auto begin = [&](const AttentionWork& w) {
         producer.begin(w);
         if (!t.split) queries.load(w);

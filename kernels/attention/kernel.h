@@ -43,7 +43,8 @@ struct AttentionScore {
   }
 };
 
-// Parameters, in order: tensor maps Q, K, V and, unless packed, O (columns, rows, heads, batches); f32 *lse,
+// Parameters, in order: tensor maps Q, K, V, unless V is the first columns of K, and, unless packed, O
+// (columns, rows, heads, batches); f32 *lse,
 // if it is wanted, with a number for each query of each head of each batch; u32 queries and keys, heads (of Q
 // in a batch), batches, and group (heads of Q that share one of K and V); f32 scale, above 0; then, if the
 // operation has them, s32 visible, u32 together (see heads_together()), s32 hidden, an f32 for each step of

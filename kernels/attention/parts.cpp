@@ -11,19 +11,18 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that occurs nowhere else would do
-constexpr int kPartsOfCta = 2;
-constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
-constexpr int kVector = 4;      // adjacent columns of a thread
+constexpr int kRowNumbers = 2;                  // of a row: its greatest score, and its sum of weights
+constexpr int kVector = 4;                      // adjacent columns of a thread
 constexpr int kValuesInFlight = 96,
               kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
 
 }  // namespace
 
-AttentionParts::AttentionParts(const AttentionOperation& o, const AttentionSizes& sizes, const Parameters& p)
+AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory)
     : sizes_(sizes),
-      columns_(o.value_depth),
+      columns_(columns),
       most_rows_(min(sizes.queries, kConsumerRows)),
-      values_(p.get<gptr<f32>>("part_sums")),
+      values_(memory),
       numbers_(values_),
       marks_(values_) {
   const u64 rows = u64(nctaid_x() * kPartsOfCta) * u64(most_rows_);
@@ -31,10 +30,10 @@ AttentionParts::AttentionParts(const AttentionOperation& o, const AttentionSizes
   marks_ = gmem(numbers_ + rows * uint64_t{kRowNumbers});
 }
 
-size_t AttentionParts::bytes(int64_t queries, int64_t ctas, int value_depth) {
+size_t AttentionParts::bytes(int64_t queries, int64_t ctas, int columns) {
   const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows));
   return static_cast<size_t>(ctas * kPartsOfCta) *
-         (rows * static_cast<size_t>(value_depth + kRowNumbers) * sizeof(float) + sizeof kMark);
+         (rows * static_cast<size_t>(columns + kRowNumbers) * sizeof(float) + sizeof kMark);
 }
 
 GlobalTensor<f32, 2> AttentionParts::values_of(const AttentionWork& w, u32 n) const {

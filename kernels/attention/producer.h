@@ -14,14 +14,17 @@ inline u32 batch_of_tensors(const AttentionSizes& sizes, const AttentionWork& w)
 
 class QueryLoader {
  public:
-  QueryLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionRoles& roles,
-              const AttentionSizes& sizes, const Parameters& p)
+  // `loaded` and `multiplied` have a barrier for each stage of `places`.
+  QueryLoader(const AttentionOperation& o, const AttentionTile& t, const SharedTile& places,
+              const Barriers& loaded, const Barriers& multiplied, const AttentionSizes& sizes,
+              const Parameters& p)
       : o_(o),
         t_(t),
-        roles_(roles),
+        places_(places),
+        loaded_(loaded),
         sizes_(sizes),
         Q_(p.get<TensorMap>("Q")),
-        multiplied_(roles.multiplied, FirstWait::passes),
+        multiplied_(multiplied, FirstWait::passes),
         place_(0) {}
 
   void load(const AttentionWork& w) {
@@ -30,7 +33,7 @@ class QueryLoader {
       const u32 at = place + wg;
       if (t_.stays()) multiplied_.wait(at);
       const u32 row = w.first_query + w.row + wg * kConsumerRows;
-      const LoadView to = roles_.Q[at].expecting(roles_.loaded[at]);
+      const LoadView to = places_[at].expecting(loaded_[at]);
       if (o_.heads_in_rows > 1)
         load_heads(to, row, w);
       else
@@ -41,33 +44,64 @@ class QueryLoader {
 
  private:
   void load_heads(const LoadView& to, u32 row, const AttentionWork& w) const {
-    const BoxOfHeads box(o_, roles_.Q, 0, o_.depth, row, w.head, w.batch);
+    const BoxOfHeads box(o_, places_, 0, o_.depth, row, w.head, w.batch);
     tma_load(box.copy, to, Q_, box.at);
   }
 
   const AttentionOperation& o_;
   const AttentionTile& t_;
-  const AttentionRoles& roles_;
+  const SharedTile& places_;
+  const Barriers& loaded_;
   const AttentionSizes& sizes_;
   TensorMap Q_;
   Phases multiplied_;
   Var<u32> place_;  // of the first consumer's queries
 };
 
+// Loads columns of a block of keys, or of their values, from one piece of memory or from pages.
+class BlockLoader {
+ public:
+  BlockLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionSizes& sizes,
+              const Parameters& p)
+      : o_(o), t_(t), sizes_(sizes) {
+    if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
+  }
+
+  void load(const TileView& tile, TensorMap from, u32 column, const AttentionWork& w, u32 block) const {
+    const u32 head = w.head / sizes_.group, first = block * t_.bn;
+    if (o_.page == 0)
+      return tma_load(tile, from, column, w.first_key + first, head, batch_of_tensors(sizes_, w));
+    const int rows = t_.copy_rows(o_.page);
+    for (int row = 0; row < t_.bn; row += rows) {
+      const u32 key = first + row;
+      tma_load(tile.rows(row, rows), from, column, key % o_.page, head, page_of(w, key));
+    }
+  }
+
+ private:
+  // Returns the page of a key; if there is no such key, the page of the last key, whose rows are hidden.
+  u32 page_of(const AttentionWork& w, u32 key) const {
+    const u32 last = max(w.keys, 1) - 1, pages = ceil_div(sizes_.keys, o_.page);
+    return (*block_table_)[w.batch * pages + min(key, last) / o_.page];
+  }
+
+  const AttentionOperation& o_;
+  const AttentionTile& t_;
+  const AttentionSizes& sizes_;
+  std::optional<gptr<u32>> block_table_;
+};
+
 class AttentionProducer {
  public:
   AttentionProducer(const AttentionOperation& o, const AttentionTile& t, const AttentionRoles& roles,
                     const AttentionSizes& sizes, const Parameters& p)
-      : o_(o),
-        t_(t),
+      : t_(t),
         roles_(roles),
-        sizes_(sizes),
+        blocks_(o, t, sizes, p),
         K_(p.get<TensorMap>("K")),
         V_(p.get<TensorMap>("V")),
         keys_(roles.loaded_keys().producer()),
-        values_(roles.loaded_values().producer()) {
-    if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
-  }
+        values_(roles.loaded_values().producer()) {}
 
   // Loads the block of keys that is taken first.
   void begin(const AttentionWork& w) { load_keys(w, KeyBlocks(t_, w).at(0)); }
@@ -91,30 +125,13 @@ class AttentionProducer {
   void load(const SharedTile& tiles, Producer& ring, TensorMap from, const AttentionWork& w,
             u32 block) const {
     const Stage to = region("wait", [&] { return ring.acquire(); });
-    region("load", [&] {
-      const TileView tile = tiles[to];
-      const u32 head = w.head / sizes_.group, first = block * t_.bn;
-      if (o_.page == 0)
-        return tma_load(tile, from, 0, w.first_key + first, head, batch_of_tensors(sizes_, w));
-      const int rows = t_.copy_rows(o_.page);
-      for (int row = 0; row < t_.bn; row += rows) {
-        const u32 key = first + row;
-        tma_load(tile.rows(row, rows), from, 0, key % o_.page, head, page_of(w, key));
-      }
-    });
-  }
-  // Returns the page of a key; if there is no such key, the page of the last key, whose rows are hidden.
-  u32 page_of(const AttentionWork& w, u32 key) const {
-    const u32 last = max(w.keys, 1) - 1, pages = ceil_div(sizes_.keys, o_.page);
-    return (*block_table_)[w.batch * pages + min(key, last) / o_.page];
+    region("load", [&] { blocks_.load(tiles[to], from, 0, w, block); });
   }
 
-  const AttentionOperation& o_;
   const AttentionTile& t_;
   const AttentionRoles& roles_;
-  const AttentionSizes& sizes_;
+  const BlockLoader blocks_;
   TensorMap K_, V_;
-  std::optional<gptr<u32>> block_table_;
   Producer keys_, values_;
 };
 

@@ -17,7 +17,8 @@ class Softmax {
   // `scale` turns scores into exponents of two, and is positive. `lazy` lets weights be up to 2^8, so that
   // the earlier sums are seldom rescaled.
   Softmax(const RegisterLayout& scores, f32 scale, bool lazy)
-      : scale_(scale),
+      : layout_(scores),
+        scale_(scale),
         lazy_(lazy),
         most_(RegisterTile<f32>(f32(0), scores.reduced_rows())),
         total_(partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores))) {}
@@ -37,9 +38,21 @@ class Softmax {
     RegisterTile<f32> most = max(reduce_rows(Reduction::max, scores), before);
     if (lazy_) most = select((most - before) * scale_ > f32(8), most, before);
     most_ = most;
-    const RegisterTile<f32> shrink = exp2((before - reference(hidden)) * scale_, Approx::yes);
-    total_ = total_.value() * shrink;
-    return shrink;
+    return shrink(before, hidden);
+  }
+
+  // Forgets all scores: the blocks that follow are added, also the first.
+  void clear() {
+    most_ = RegisterTile<f32>(f32(-INFINITY), layout_.reduced_rows());
+    total_ = partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), layout_));
+  }
+
+  // Takes the reference of another softmax of the same rows, which has added a block; returns what add()
+  // does.
+  RegisterTile<f32> follow(const RegisterTile<f32>& most) {
+    const RegisterTile<f32> before = most_.value();
+    most_ = most;
+    return shrink(before, true);
   }
 
   // Returns the weights of the last block, or of some of its columns; each must be requested only once.
@@ -64,12 +77,19 @@ class Softmax {
   }
 
  private:
+  // Returns by how much the new reference makes what was summed before smaller.
+  RegisterTile<f32> shrink(const RegisterTile<f32>& before, bool hidden) {
+    const RegisterTile<f32> by = exp2((before - reference(hidden)) * scale_, Approx::yes);
+    total_ = total_.value() * by;
+    return by;
+  }
   // -inf cannot be a reference: if a row has seen no key yet, each of its weights is exp2(-inf).
   RegisterTile<f32> reference(bool hidden) const {
     const RegisterTile<f32> most = most_.value();
     return hidden ? select(most == -INFINITY, f32(0), most) : most;
   }
 
+  RegisterLayout layout_;  // of scores
   f32 scale_;
   bool lazy_;
   Var<RegisterTile<f32>> most_;

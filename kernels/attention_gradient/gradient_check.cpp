@@ -42,6 +42,9 @@ MovedOperands PlacedAttentionGradient::moved() {
 
 PlacedAttentionGradient checked(const AttentionGradientArguments& p, Where where) {
   const PlacedAttention a = checked(p, false, where);
+  if (p.depth > AttentionOperation::kMostColumns)
+    refuse(where, fmt::format("K of {} columns, whose first are the values: such attention has no gradient",
+                              p.depth));
   PlacedAttentionGradient g;
   g.q = a.q, g.k = a.k, g.v = a.v, g.o = a.o, g.lse = a.lse, g.size = a.size;
   g.query_offsets = a.query_offsets, g.key_offsets = a.key_offsets;

@@ -1,0 +1,60 @@
+// These are steps that a consumer makes with a block of keys, and with the rows of O in the end.
+#pragma once
+
+#include "kernels/attention/roles.h"
+#include "kernels/attention/work.h"
+#include "ptxbuilder/ir/instruction.h"
+#include "ptxbuilder/product/accumulator.h"
+#include "ptxbuilder/registers/memory.h"
+#include "ptxbuilder/tile/tma.h"
+
+namespace ptxbuilder::kernels {
+
+// Replaces the scores of keys that a query does not see with -inf. The scores are of the keys from `block`
+// on; `row` is the query of each row, and `column` counts from the first score.
+inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const AttentionWork& w, s32 block,
+                                   const RegisterTile<s32>& row, const RegisterTile<s32>& column) {
+  // The limits include what a thread adds to its columns: the rest is constants, which need no registers.
+  const s32 first = block + column.value(0), end = s32(w.keys) - first;
+  const RegisterTile<s32> beyond =
+      RegisterTile<s32>::of(scores.layout(), [&](int i) { return s32(scores.layout().col(0, i)); });
+  const RegisterTile<s32> last =
+      w.visible ? min(row + (*w.visible - first), end) : RegisterTile<s32>(end, row.layout());
+  const RegisterTile<f32> seen = select(beyond < last, scores, -INFINITY);
+  return w.hidden ? select(beyond < row + (*w.hidden - first), -INFINITY, seen) : seen;
+}
+
+// Multiplies the sums by the factors of their rows, if one of them is not 1 in this warp. This branches, so
+// it is called while no product runs.
+inline void rescale(Accumulator& sums, const RegisterTile<f32>& by) {
+  pred some(false);
+  for (int i = 0; i < by.count(); ++i) some = some | (by.value(i) != f32(1));
+  if_(instruction<"vote.sync.any.pred">(some, 0xffffffffu), [&] { store(sums, load<f32>(sums) * by); });
+}
+
+// Clears the rows of a tile of values from row `keys` on, which may hold anything: a weight of 0 does not
+// hide a NaN. All threads of a warpgroup call it.
+template <class T>
+void clear_from(const TileView& values, u32 keys) {
+  constexpr int kRows = 16;
+  for_(keys / kRows, u32(values.row_count() / kRows), [&](u32 i) {
+    const TileView some = values.rows(i * kRows, kRows);
+    const RegisterTile<T> all = load<T>(some);
+    const RegisterTile<u32> key = row_index(all.layout()) + i * kRows;
+    store(some, select(key < keys, all, T(0.f)));
+  });
+}
+
+// One thread stores a consumer's rows of O, from a column of O on.
+inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const TileView& out, int column,
+                                u32 row, const AttentionWork& w) {
+  if (o.heads_in_rows == 1) return tma_store(to, out, column, row, w.head, w.batch);
+  // They are stored panel by panel, since the panels of a part of a tile are not adjacent.
+  const int columns = out.whole().panel_cols();
+  for (int c = 0; c < out.tile().cols(); c += columns) {
+    const BoxOfHeads box(o, out.whole(), column + c, columns, row, w.head, w.batch);
+    tma_store(box.copy, to, box.at, out.cols(c, columns));
+  }
+}
+
+}  // namespace ptxbuilder::kernels

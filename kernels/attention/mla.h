@@ -1,0 +1,25 @@
+// Attention whose values are the first columns of its keys: multi-head latent attention with absorbed
+// weights (DeepSeek-AI, DeepSeek-V2, 2024).
+#pragma once
+
+#include <array>
+
+#include "kernels/attention/queue.h"
+
+namespace ptxbuilder::kernels {
+
+// A CTA takes 64 rows of queries, and loads each block of keys once: the rows of a block are keys, and its
+// first columns are their values. Two warpgroups each hold half of the columns of O. They take the scores of
+// blocks in turn: the one whose block it is computes the scores and the weights, and passes the weights to
+// the other in shared memory, so that each multiplies all weights by its own columns of the values. While one
+// computes weights, the other's products run.
+constexpr int kLatentConsumers = 2;
+
+// Adds the roles to the kernel, whose parameters are attention()'s; `queue` has latent_readers() readers.
+void add_latent_roles(Kernel& kernel, const AttentionOperation& operation, const AttentionTile& tile,
+                      const AttentionSizes& sizes, const std::optional<WorkQueue>& queue,
+                      const Parameters& parameters);
+// The loaders of keys and of queries read the queue by a thread, and consumers by their warps.
+constexpr int latent_readers() { return 2 + 4 * kLatentConsumers; }
+
+}  // namespace ptxbuilder::kernels
