@@ -59,7 +59,7 @@ struct DeviceHeads {
 // left out. Packed sequences cannot have such caches.
 //
 // Latent values (multi-head latent attention with absorbed weights): K of more than 256 columns, of one head,
-// whose first `value_depth` columns, 256, 384 or 512, are also its values, 64 fewer than it has columns. V is
+// whose first `value_depth` columns, 256 or 512, are also its values, 64 fewer than it has columns. V is
 // left out. Such calls have masks, lengths and pages of a multiple of 8 rows, but no other options.
 //
 // NaN and infinity: a NaN or an infinity in Q makes only its own row NaN, in K every row that sees it, and in

@@ -325,7 +325,7 @@ const command::Registration registration({
          {"batches", 1, "of all tensors; packed, sequences"},
          {"group", 1, "heads of Q that share one of K and V"},
          {"depth", 128,
-          "columns of Q and K: a multiple of 16 up to 256, or 576, 448 or 320 if values are all of a key but "
+          "columns of Q and K: a multiple of 16 up to 256, or 576 or 320 if values are all of a key but "
           "64",
           16},
          {"value_depth", 0, "columns of V and O, no more than of Q; 0 for as many", 16, 0},

@@ -46,7 +46,7 @@ void clear_from(const TileView& values, u32 keys) {
 }
 
 // One thread stores a consumer's rows of O, from a column of O on.
-inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const TileView& out, int column,
+inline void store_rows_of_heads(const AttentionOperation& o, TensorMap to, const TileView& out, u32 column,
                                 u32 row, const AttentionWork& w) {
   if (o.heads_in_rows == 1) return tma_store(to, out, column, row, w.head, w.batch);
   // They are stored panel by panel, since the panels of a part of a tile are not adjacent.

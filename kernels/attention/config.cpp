@@ -107,10 +107,10 @@ int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
 std::string why_not_latent(const AttentionOperation& o) {
   if (!o.has_latent_values()) return "";
   const int latent = o.depth - AttentionOperation::kRotaryColumns;
-  if (o.value_depth != latent || latent % 128 != 0 || latent > AttentionOperation::kMostLatentColumns)
+  if (o.value_depth != latent || (latent != 256 && latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
         "Q and K of {} columns, and V of {}; keys of more than {} columns have their values as "
-        "the first 256, 384 or 512, and {} more",
+        "the first 256 or 512, and {} more",
         o.depth, o.value_depth, AttentionOperation::kMostColumns, AttentionOperation::kRotaryColumns);
   for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
                                  {o.e4m3, "keys of e4m3"},

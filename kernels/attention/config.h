@@ -40,7 +40,7 @@ struct AttentionOperation {
   bool operator==(const AttentionOperation&) const = default;
 
   // Returns whether the values are the first columns of the keys, which is called multi-head latent attention
-  // (MLA) with absorbed weights: a key is a latent vector of `value_depth` columns, 256, 384 or 512, that is
+  // (MLA) with absorbed weights: a key is a latent vector of `value_depth` columns, 256 or 512, that is
   // also its value, and 64 columns with the rotary embedding. All heads share one key.
   bool has_latent_values() const { return depth > kMostColumns; }
   static constexpr int kMostColumns = 256;  // of keys that are not their values too

@@ -77,9 +77,9 @@ bool is_plain(const AttentionArguments& p) {
   const runtime::View& w = p.workspace;
   const bool is_latent = p.depth > AttentionOperation::kMostColumns;
   bool plain = p.score.empty() && w.address % kTma == 0 && (w.address != 0 || w.bytes == 0);
-#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) \
-  plain &=                                                 \
-      (p.name.memory.address != 0) != (size_t{from_##name} == size_t{from_v} && is_latent) && p.name.memory.address % kTma == 0;
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written)                                         \
+  plain &= (p.name.memory.address != 0) != (size_t{from_##name} == size_t{from_v} && is_latent) && \
+           p.name.memory.address % kTma == 0;
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) plain &= p.name.address % 4 == 0;
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) plain &= is_number(p.name, below);
 #include "kernels/attention/attention.def"

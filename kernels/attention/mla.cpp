@@ -24,46 +24,51 @@ enum Piece : int { kHalves = kLatentConsumers, kRotary = kHalves, kPieces };
 // Pieces are loaded and multiplied in the order in which they become free.
 constexpr std::array kOrder = {int{kRotary}, 0, 1};
 
-struct PieceRing {
-  PieceRing(Kernel& k, const AttentionOperation& o, const AttentionTile& t, int piece)
+struct PieceTile {
+  PieceTile(Kernel& k, const AttentionOperation& o, const AttentionTile& t, int piece)
       : first(piece == kRotary ? o.value_depth : piece * (o.value_depth / kHalves)),
         columns(piece == kRotary ? o.depth - o.value_depth : o.value_depth / kHalves),
-        tile(k.shared(o.type, {t.bn, columns}, Swizzle128B, t.stages, "K")),
-        ring(k, t.stages, {tile}, kLatentConsumers) {}
+        tile(k.shared(o.type, {t.bn, columns}, Swizzle128B, t.stages, "K")) {}
 
   int first, columns;  // of the keys
   SharedTile tile;
-  Pipeline ring;
 };
 
 struct LatentRoles {
   LatentRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
       : Q(k.shared(o.type, {kConsumerRows, o.depth}, Swizzle128B, 1, "Q")),
         weights(k.shared(o.type, {kConsumerRows, t.bn}, Swizzle128B, 1, "weights")),
+        pieces{PieceTile{k, o, t, 0}, PieceTile{k, o, t, 1}, PieceTile{k, o, t, kRotary}},
         numbers(k.shared<f32>({1 + kLatentConsumers, kConsumerRows}, Swizzle::none, 1, "numbers of rows")),
         loaded(k, {1}, {"queries"}),
         multiplied(k, {4 * kLatentConsumers}, {"queries multiplied"}),
         passed(k, std::vector<int>(kLatentConsumers, 4), {"weights"}),
         all(k.named_barrier(128 * kLatentConsumers)),
-        pieces{PieceRing{k, o, t, 0}, PieceRing{k, o, t, 1}, PieceRing{k, o, t, kRotary}} {}
+        rings{ring(k, t, 0), ring(k, t, 1), ring(k, t, kRotary)} {}
 
   SharedTile Q;        // O is stored through it
   SharedTile weights;  // of one block
+  std::array<PieceTile, kPieces> pieces;
   // The references of the softmax with which the weights were computed, and what each consumer has summed.
   SharedTile numbers;
   Barriers loaded, multiplied;  // the queries are loaded; they are no longer needed
   Barriers passed;              // each consumer has passed the weights of its block
   NamedBarrier all;             // of all consumers
-  std::array<PieceRing, kPieces> pieces;
+  std::array<Pipeline, kPieces> rings;
 
-  sptr<f32> number(int which) const { return sptr<f32>(numbers[0].address()) + which * kConsumerRows; }
+  sptr<f32> numbers_of(u32 which) const { return sptr<f32>(numbers[0].address()) + which * kConsumerRows; }
+
+ private:
+  Pipeline ring(Kernel& k, const AttentionTile& t, size_t piece) const {
+    return {k, t.stages, {pieces[piece].tile}, kLatentConsumers};
+  }
 };
 
 template <class T>
 class LatentConsumer {
  public:
   LatentConsumer(const AttentionOperation& o, const AttentionTile& t, const LatentRoles& roles,
-                 const AttentionSizes& sizes, const Parameters& p, int number)
+                 const AttentionSizes& sizes, const Parameters& p, u32 number)
       : o_(o),
         t_(t),
         roles_(roles),
@@ -73,16 +78,15 @@ class LatentConsumer {
         columns_(roles.pieces[0].columns),
         loaded_(roles.loaded),
         passed_(roles.passed),
-        rings_{roles.pieces[0].ring.consumer(), roles.pieces[1].ring.consumer(),
-               roles.pieces[kRotary].ring.consumer()},
+        rings_{roles.rings[0].consumer(), roles.rings[1].consumer(), roles.rings[kRotary].consumer()},
         scores_(kConsumerRows, t.bn),
         sums_(kConsumerRows, columns_),
         exponent_(p.get<f32>("scale") * kLog2E),
         softmax_(scores_.layout(), exponent_, t.lazy),
-        parts_(number == 0 ? first_parts() : AttentionParts(columns_, sizes, first_parts().end())) {}
+        parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number) {}
 
-  // Multiplies all blocks of keys, and stores this consumer's columns of O. The first consumer has the blocks
-  // 0, 2, ..., and the second one the others.
+  // Multiplies all blocks of keys, and stores this consumer's columns of O. Consumer 0 has the blocks 0, 2
+  // and so on, and consumer 1 the others.
   void run(const AttentionWork& w) {
     const KeyBlocks blocks(t_, w);
     const u32 count = blocks.count();
@@ -90,166 +94,179 @@ class LatentConsumer {
     region("wait for queries", [&] { loaded_.wait(0); });
     store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
     softmax_.clear();
-    if (number_ == 0) {
-      take_first(w, blocks);
-      for_(2, count, 2, [&](u32 i) { take_after_other(w, blocks.at(i)); });
-    } else {
-      for_(1, count, 2, [&](u32 i) { take_before_other(w, blocks.at(i)); });
-    }
-    if_((count & 1) == u32(number_), [&] {  // the last block is the other's
-      rescale(sums_, wait_for_other());
-      const Stage stage = multiply_other();
-      wgmma_wait(0);
-      give_back(stage);
-    });
+    const auto take_last_of_other = [&](int number) {
+      rescale(sums_, wait_for_other(number));
+      const Stage stage = multiply_other(number);
+      region("sums", [] { wgmma_wait(0); });
+      give_back(number, stage);
+    };
+    if_(
+        number_ == 0u,
+        [&] {
+          take_first(w, blocks);
+          for_(2, count, 2, [&](u32 i) { take_after_other(w, blocks.at(i)); });
+          if_((count & 1) == 0u, [&] { take_last_of_other(0); });
+        },
+        [&] {
+          for_(1, count, 2, [&](u32 i) { take_before_other(w, blocks.at(i)); });
+          if_((count & 1) == 1u, [&] { take_last_of_other(1); });
+        });
     finish(w);
   }
 
  private:
-  AttentionParts first_parts() const { return {columns_, sizes_, p_.get<gptr<f32>>("part_sums")}; }
-  RegisterLayout by_row() const { return scores_.layout().reduced_rows(); }
-  Consumer& own() { return rings_[static_cast<size_t>(number_)]; }
-  TileView values(const Stage& stage) const {
-    return roles_.pieces[static_cast<size_t>(number_)].tile[stage.index()];
+  // The functions that get the consumer's number are generated once for each.
+  Consumer& ring(int piece) { return rings_[static_cast<size_t>(piece)]; }
+  TileView keys(int piece, const Stage& stage) const {
+    return roles_.pieces[static_cast<size_t>(piece)].tile[stage.index()];
   }
   // Only one consumer needs a piece last, and gives it back for both.
-  void give_back(const Stage& stage) { own().give_back(stage, pred(true)); }
+  void give_back(int piece, const Stage& stage) { ring(piece).give_back(stage, pred(true)); }
+  RegisterLayout by_row() const { return scores_.layout().reduced_rows(); }
 
-  // Issues the products of the queries and the next block. Returns the stages of this consumer's own columns
-  // of the values, and of the rotary columns.
-  std::pair<Stage, Stage> multiply_keys() {
-    std::optional<Stage> values, rotary;
+  // Issues the products of the queries and the next block. Returns the stages of the consumer's own half, and
+  // of the rotary columns.
+  std::pair<Stage, Stage> multiply_queries(int number) {
+    std::optional<Stage> half, rotary;
     scores_.zero();
     for (const int piece : kOrder) {
-      const PieceRing& of = roles_.pieces[static_cast<size_t>(piece)];
-      Consumer& ring = rings_[static_cast<size_t>(piece)];
-      const bool keeps = piece == number_ || piece == kRotary;
-      const Stage stage = region("wait for keys", [&] { return keeps ? ring.wait() : ring.front(); });
-      const TileView Q = roles_.Q[0].cols(of.first, of.columns), K = of.tile[stage.index()];
+      const PieceTile& of = roles_.pieces[static_cast<size_t>(piece)];
+      const bool keeps = piece == number || piece == kRotary;
+      const Stage stage =
+          region("wait for keys", [&] { return keeps ? ring(piece).wait() : ring(piece).front(); });
+      const TileView Q = roles_.Q[0].cols(of.first, of.columns), K = keys(piece, stage);
       wgmma_group([&] { mma(scores_, Q, K); });
-      if (!keeps) ring.skip(1);
-      if (piece == number_) values = stage;
+      if (!keeps) ring(piece).skip(1);
+      if (piece == number) half = stage;
       if (piece == kRotary) rotary = stage;
     }
-    return {*values, *rotary};
+    return {*half, *rotary};
   }
 
   // Waits for the weights of the other's block. Returns the factor of what was summed before.
-  RegisterTile<f32> wait_for_other() {
-    region("wait for weights", [&] { passed_.wait(1 - number_); });
-    const sptr<f32> from = roles_.number(0);
-    const RegisterTile<u32> row = row_index(by_row());
-    return softmax_.follow(RegisterTile<f32>::of(by_row(), [&](int i) { return f32(from[row.value(i)]); }));
+  RegisterTile<f32> wait_for_other(int number) {
+    region("wait for weights", [&] { passed_.wait(1 - number); });
+    return softmax_.follow(numbers(0));
   }
-  // Issues the product of these weights and the values. Returns the stage of the values.
-  Stage multiply_other() {
+  // Takes the other's block: only its half of the values is needed.
+  Stage skip_to_other(int number) {
     for (const int piece : kOrder)
-      if (piece != number_) rings_[static_cast<size_t>(piece)].skip(1);
-    const Stage stage = own().wait();
-    const TileView weights = roles_.weights[0], V = values(stage);
+      if (piece != number) ring(piece).skip(1);
+    return ring(number).wait();
+  }
+  // Issues the product of the other's weights and the values.
+  void multiply_passed(int number, const Stage& stage) {
+    const TileView weights = roles_.weights[0], V = keys(number, stage);
     wgmma_group([&] { mma(sums_, weights, V.transposed()); });
+  }
+  Stage multiply_other(int number) {
+    const Stage stage = skip_to_other(number);
+    multiply_passed(number, stage);
     return stage;
   }
 
-  // Computes the weights of the own block of keys, from its scores, and passes them to the other. All weights
-  // that were passed before have been multiplied. Returns the weights and the factor of what was summed.
-  std::pair<RegisterTile<T>, RegisterTile<f32>> weights(const AttentionWork& w, u32 block,
-                                                        const std::function<void()>& wait) {
+  // The weights of a block, and the factor of what was summed before.
+  struct Weights {
+    RegisterTile<T> of_values;
+    RegisterTile<f32> shrink;
+  };
+  // Computes the weights of the own block of keys from its scores, and passes them to the other. `wait` has
+  // to wait until the weights that the other passed have been multiplied, whose place they take.
+  Weights pass_weights(const AttentionWork& w, u32 block, int number, const std::function<void()>& wait) {
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + w.row) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(scores_.layout()));
     const RegisterTile<f32> scores = hide_keys(load<f32>(scores_), w, s32(block * t_.bn), row, column);
     const RegisterTile<f32> shrink = softmax_.add(scores, true);
     const RegisterTile<T> weights = astype<T>(softmax_.weights(scores, true));
     wait();
-    sync_warpgroup();  // before, warps may still read the other's weights and references
+    sync_warpgroup();  // other warps have read the other's weights and numbers too
     store(roles_.weights[0], weights);
     store_numbers(0, softmax_.most());
     fence_proxy_async<Space::shared>();
     bar_warp_sync(0xffffffff);
-    mbarrier_arrive.when(laneid() == 0)(roles_.passed[number_]);
+    mbarrier_arrive.when(laneid() == 0)(roles_.passed[number]);
     return {weights, shrink};
   }
-  void store_numbers(int which, const RegisterTile<f32>& numbers) const {
-    const sptr<f32> to = roles_.number(which);
+
+  // Numbers of the rows in shared memory.
+  RegisterTile<f32> numbers(int which) const {
+    const RegisterTile<u32> row = row_index(by_row());
+    return RegisterTile<f32>::of(by_row(),
+                                 [&](int i) { return f32(roles_.numbers_of(which)[row.value(i)]); });
+  }
+  void store_numbers(u32 which, const RegisterTile<f32>& numbers) const {
     const RegisterTile<u32> row = row_index(by_row());
     for (int i = 0; i < row.count(); ++i)
-      if_(laneid() % 4 == 0, [&] { to[row.value(i)] = numbers.value(i); });
+      if_(laneid() % 4 == 0, [&] { roles_.numbers_of(which)[row.value(i)] = numbers.value(i); });
   }
 
   // Adds the product of the own weights and the values.
-  void add_own(const RegisterTile<T>& weights, const RegisterTile<f32>& shrink, const Stage& stage) {
+  void add_own(int number, const Weights& weights, const Stage& stage) {
     region("products", [&] {
-      rescale(sums_, shrink);
-      const TileView V = values(stage);
-      wgmma_group([&] { mma(sums_, weights, V.transposed()); });
+      rescale(sums_, weights.shrink);
+      const TileView V = keys(number, stage);
+      wgmma_group([&] { mma(sums_, weights.of_values, V.transposed()); });
       wgmma_wait(0);
     });
-    give_back(stage);
+    give_back(number, stage);
   }
 
   void take_first(const AttentionWork& w, const KeyBlocks& blocks) {
-    const auto [stage, rotary] = multiply_keys();
-    wgmma_wait(0);
-    rings_[kRotary].give_back(rotary, pred(true));
-    // No value after the last key may be NaN, in either half.
-    const u32 first = blocks.at(0) * t_.bn, keys = max(w.keys, first) - first;
-    if_(keys < t_.bn, [&] {
-      for (int half = 0; half < kHalves; ++half)
-        clear_from<T>(roles_.pieces[static_cast<size_t>(half)].tile[stage.index()], keys);
+    const auto [half, rotary] = multiply_queries(0);
+    region("scores", [] { wgmma_wait(0); });
+    give_back(kRotary, rotary);
+    // Both halves of the values after the last key are cleared, ahead of the weights that let them be read.
+    const u32 first = blocks.at(0) * t_.bn, keys_here = max(w.keys, first) - first;
+    if_(keys_here < t_.bn, [&] {
+      for (int piece = 0; piece < kHalves; ++piece) clear_from<T>(keys(piece, half), keys_here);
       fence_proxy_async<Space::shared>();
     });
-    const auto [own, shrink] = weights(w, blocks.at(0), [] {});
-    add_own(own, shrink, stage);
+    const Weights own = region("softmax", [&] { return pass_weights(w, blocks.at(0), 0, [] {}); });
+    add_own(0, own, half);
   }
 
-  // The first consumer multiplies the other's weights ahead of its own scores, whose keys arrive meanwhile.
+  // Consumer 0 multiplies the other's weights ahead of its own scores, whose keys arrive meanwhile.
   void take_after_other(const AttentionWork& w, u32 block) {
-    rescale(sums_, wait_for_other());
-    const Stage other = multiply_other();
-    const auto [stage, rotary] = multiply_keys();
-    wgmma_wait(kPieces);
-    give_back(other);
+    rescale(sums_, wait_for_other(0));
+    const Stage other = multiply_other(0);
+    const auto [half, rotary] = multiply_queries(0);
+    region("sums", [] { wgmma_wait(kPieces); });
+    give_back(0, other);
     region("scores", [] { wgmma_wait(0); });
-    rings_[kRotary].give_back(rotary, pred(true));
-    const auto [own, shrink] = region("softmax", [&] { return weights(w, block, [] {}); });
-    add_own(own, shrink, stage);
+    give_back(kRotary, rotary);
+    const Weights own = region("softmax", [&] { return pass_weights(w, block, 0, [] {}); });
+    add_own(0, own, half);
   }
 
-  // The second consumer multiplies the first one's weights under its own softmax.
+  // Consumer 1 multiplies the other's weights under its own softmax.
   void take_before_other(const AttentionWork& w, u32 block) {
-    for (const int piece : kOrder)
-      if (piece != number_) rings_[static_cast<size_t>(piece)].skip(1);
-    const Stage other = own().wait();
-    const auto [stage, rotary] = multiply_keys();
-    const RegisterTile<f32> shrink_before = wait_for_other();
-    store(sums_, load<f32>(sums_) * shrink_before);  // no branch, at which ptxas would wait for the scores
-    const TileView passed = roles_.weights[0], V = values(other);
-    wgmma_group([&] { mma(sums_, passed, V.transposed()); });
+    const Stage other = skip_to_other(1);
+    const auto [half, rotary] = multiply_queries(1);
+    const RegisterTile<f32> shrink = wait_for_other(1);
+    store(sums_, load<f32>(sums_) * shrink);  // no branch, at which ptxas would wait for the scores
+    multiply_passed(1, other);
     region("scores", [] { wgmma_wait(1); });
-    rings_[kRotary].give_back(rotary, pred(true));
-    const auto [own, shrink] = region("softmax", [&] {
-      return weights(w, block, [&] {
+    give_back(kRotary, rotary);
+    const Weights own = region("softmax", [&] {
+      return pass_weights(w, block, 1, [&] {
         wgmma_wait(0);
-        give_back(other);
+        give_back(1, other);
       });
     });
-    add_own(own, shrink, stage);
+    add_own(1, own, half);
   }
 
   void finish(const AttentionWork& w) {
-    store_numbers(1 + number_, complete(softmax_.total()));
+    store_numbers(number_ + 1, complete(softmax_.total()));
     roles_.all.sync();  // after that, no one multiplies the queries
-    const RegisterTile<u32> row = row_index(by_row());
-    const RegisterTile<f32> total = RegisterTile<f32>::of(by_row(), [&](int i) {
-      return f32(roles_.number(1)[row.value(i)]) + f32(roles_.number(2)[row.value(i)]);
-    });
-    const RegisterTile<f32> most = softmax_.most();
+    const RegisterTile<f32> most = softmax_.most(), total = numbers(1) + numbers(2);
     region("store", [&] {
       if_(
           w.part->count == 1,
           [&] {
-            if (o_.lse && number_ == 0)
-              store_log_sum(o_, sizes_, p_, w, w.row, softmax_.log_sum(most, total));
+            if (o_.lse)
+              if_(number_ == 0u,
+                  [&] { store_log_sum(o_, sizes_, p_, w, w.row, softmax_.log_sum(most, total)); });
             store(place(), astype<T>(load<f32>(sums_) * inverse_of(total)));
             send(w);
           },
@@ -276,9 +293,9 @@ class LatentConsumer {
     parts_.give(w, most, total, sums_);
     if_(w.part->number == w.part->count - 1, [&] {
       parts_.complete(w, exponent_, [&](u32 first, const AttentionParts::Sums& sums) {
-        if (o_.lse && number_ == 0)
+        if (o_.lse)
           store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first, softmax_.log_sum(sums.most, sums.total),
-                                 [&](u32 row) { return parts_.is_first_of(row); });
+                                 [&](u32 row) { return parts_.is_first_of(row) & (number_ == 0u); });
         store(place().rows(first, parts_.rows_at_once()), astype<T>(sums.values * inverse_of(sums.total)));
       });
       send(w);
@@ -290,7 +307,8 @@ class LatentConsumer {
   const LatentRoles& roles_;
   const AttentionSizes& sizes_;
   const Parameters& p_;
-  int number_, columns_;
+  u32 number_;
+  int columns_;  // of its half
   Phases loaded_, passed_;
   std::array<Consumer, kPieces> rings_;
   Accumulator scores_, sums_;
@@ -314,13 +332,13 @@ void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTil
     elect([&] {
       const BlockLoader blocks(o, t, sizes, p);
       const TensorMap K = p.get<TensorMap>("K");
-      std::array<Producer, kPieces> rings = {roles.pieces[0].ring.producer(), roles.pieces[1].ring.producer(),
-                                             roles.pieces[kRotary].ring.producer()};
+      std::array<Producer, kPieces> rings = {roles.rings[0].producer(), roles.rings[1].producer(),
+                                             roles.rings[kRotary].producer()};
       each([&](const AttentionWork& w) {
         const KeyBlocks all(t, w);
         for_(0, all.count(), [&](u32 i) {
           for (const int piece : kOrder) {
-            const PieceRing& of = roles.pieces[static_cast<size_t>(piece)];
+            const PieceTile& of = roles.pieces[static_cast<size_t>(piece)];
             const Stage to = region("wait", [&] { return rings[static_cast<size_t>(piece)].acquire(); });
             region("load", [&] { blocks.load(of.tile[to], K, of.first, w, all.at(i)); });
           }
@@ -337,22 +355,23 @@ void add_latent_roles(Kernel& k, const AttentionOperation& o, const AttentionTil
       each([&](const AttentionWork& w) { queries.load(w); });
     });
   });
-  const auto consume = [&]<class T>(std::type_identity<T>, int number) {
-    k.warpgroups(1, kConsumerRegisters, [&](u32) {
-      name_role("consumer");
-      griddepcontrol_wait();
-      LatentConsumer<T> consumer(o, t, roles, sizes, p, number);
-      AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
-        consumer.run(w);
-      });
+  const auto consume = [&]<class T>(std::type_identity<T>, u32 number) {
+    name_role("consumer");
+    griddepcontrol_wait();
+    LatentConsumer<T> consumer(o, t, roles, sizes, p, number);
+    AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
+      consumer.run(w);
     });
   };
-  for (int number = 0; number < kLatentConsumers; ++number) {
-    if (o.type == DType::f16)
-      consume(std::type_identity<f16>(), number);
-    else
-      consume(std::type_identity<bf16>(), number);
-  }
+  k.warpgroups(
+      kLatentConsumers, kConsumerRegisters,
+      [&](u32 number) {
+        if (o.type == DType::f16)
+          consume(std::type_identity<f16>(), number);
+        else
+          consume(std::type_identity<bf16>(), number);
+      },
+      Kernel::WarpIndex::of_role);
 }
 
 }  // namespace ptxbuilder::kernels

@@ -11,21 +11,24 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that occurs nowhere else would do
-constexpr int kRowNumbers = 2;                  // of a row: its greatest score, and its sum of weights
-constexpr int kVector = 4;                      // adjacent columns of a thread
+constexpr int kPartsOfCta = 2;
+constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
+constexpr int kVector = 4;      // adjacent columns of a thread
 constexpr int kValuesInFlight = 96,
               kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
 
 }  // namespace
 
-AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory)
+AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number)
     : sizes_(sizes),
       columns_(columns),
       most_rows_(min(sizes.queries, kConsumerRows)),
       values_(memory),
       numbers_(values_),
       marks_(values_) {
-  const u64 rows = u64(nctaid_x() * kPartsOfCta) * u64(most_rows_);
+  const u64 places = u64(nctaid_x() * kPartsOfCta), rows = places * u64(most_rows_);
+  const u64 row_words = rows * static_cast<uint64_t>(columns_ + kRowNumbers);
+  values_ = values_ + u64(number) * (row_words + places * uint64_t{sizeof kMark / sizeof(float)});
   numbers_ = values_ + rows * static_cast<uint64_t>(columns_);
   marks_ = gmem(numbers_ + rows * uint64_t{kRowNumbers});
 }

@@ -17,11 +17,10 @@ namespace ptxbuilder::kernels {
 //
 // The memory belongs to the launch: two launches that overlap need two. It may hold anything before. A 64-bit
 // mark, which memory does not hold by chance, shows that a part is present, and goes when it is taken.
-//
-// Warpgroups that hold columns of the same rows have memory of their own, one after the other.
 class AttentionParts {
  public:
-  AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory);
+  // Several warpgroups that hold columns of the same rows are numbered from 0 on.
+  AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number = 0);
 
   // Returns the bytes of memory for `ctas` CTAs; a head has `queries`.
   static size_t bytes(int64_t queries, int64_t ctas, int columns);  // of one warpgroup's columns
@@ -30,8 +29,6 @@ class AttentionParts {
     return o.has_latent_values() ? 2 * bytes(queries, ctas, o.value_depth / 2)
                                  : bytes(queries, ctas, o.value_depth);
   }
-  // Returns where this memory ends.
-  gptr<f32> end() const { return gptr<f32>(mark_of(nctaid_x() * kPartsOfCta)); }
 
   // The sums of rows of queries: the greatest score of each row, the sum of its weights relative to the
   // weight of that score, and the sums of values times weights.
@@ -63,7 +60,6 @@ class AttentionParts {
   void wait(const AttentionWork& w) const;
 
   const AttentionSizes& sizes_;
-  static constexpr int kPartsOfCta = 2;
   int columns_;
   u32 most_rows_;  // of a block
   gptr<f32> values_, numbers_;

@@ -19,7 +19,7 @@ inline Swizzle widest_swizzle(int columns, int element_bytes = 2) {
 // The rows of a consumer as a box of the tensor of Q or O, if heads are rows: batches, groups of such heads,
 // queries, these heads, and columns from `column` on.
 struct BoxOfHeads {
-  BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, int column, int columns, u32 row, u32 head,
+  BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, u32 column, int columns, u32 row, u32 head,
              u32 batch)
       : copy(o.type, {1, 1, kConsumerRows / o.heads_in_rows, o.heads_in_rows, columns}, {}, tile.swizzle()),
         at({ds(batch, 1), ds(head, 1), ds(row / o.heads_in_rows, kConsumerRows / o.heads_in_rows),
