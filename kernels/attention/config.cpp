@@ -109,9 +109,9 @@ std::string why_not_latent(const AttentionOperation& o) {
   const int latent = o.depth - AttentionOperation::kRotaryColumns;
   if (o.value_depth != latent || (latent != 256 && latent != AttentionOperation::kMostLatentColumns))
     return fmt::format(
-        "Q and K of {} columns, and V of {}; keys of more than {} columns have their values as "
-        "the first 256 or 512, and {} more",
-        o.depth, o.value_depth, AttentionOperation::kMostColumns, AttentionOperation::kRotaryColumns);
+        "Q and K of {} columns, and V of {}; Q and K have up to {}, or 576 or 320 of which the "
+        "first 512 or 256 are the values",
+        o.depth, o.value_depth, AttentionOperation::kMostColumns);
   for (const auto& [is, what] : {std::pair(o.packed, "packed sequences"),
                                  {o.e4m3, "keys of e4m3"},
                                  {o.sinks, "sinks"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
 
 #include "kernels/c/grown.h"
 #include "kernels/c/tensor.h"
@@ -131,13 +132,16 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const ptxb_attention a = grown(given, PTXB_ATTENTION_INIT, kFirst, "ptxb_attention", "PTXB_ATTENTION_INIT");
   if (a.reserved != 0) throw Error(fmt::format("reserved = {}; it is 0", a.reserved));
   const bool packed = a.query_offsets || a.key_offsets;
-  const Heads q("Q", a.q, packed, gpu), k("K", a.k, packed, gpu), v("V", a.v, packed, gpu),
-      o("O", a.o, packed, gpu);
+  const Heads q("Q", a.q, packed, gpu), k("K", a.k, packed, gpu), o("O", a.o, packed, gpu);
+  std::optional<Heads> v;
+  // The values of keys that are too wide for other values are their first columns.
+  const bool is_latent = k.columns > kernels::AttentionOperation::kMostColumns;
+  if (a.v || !is_latent) v.emplace("V", a.v, packed, gpu);
   kernels::AttentionArguments p;
   p.type = q.type;
-  const bool is_cache = k.type == DType::e4m3 && v.type == DType::e4m3;
+  const bool is_cache = k.type == DType::e4m3 && (!v || v->type == DType::e4m3);
   if (is_cache) p.cache_type = k.type;
-  for (const Heads* t : {&k, &v, &o})
+  for (const Heads* t : {&k, v ? &*v : &k, &o})
     if (t->type != q.type && (t == &o || !is_cache))
       throw Error(fmt::format("{}: of {}, and Q of {}; they are of one type, or K and V of e4m3", t->name,
                               name(t->type), name(q.type)));
@@ -148,7 +152,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
 #include "kernels/attention/attention.def"
   if (!packed) p.queries = q.rows;
   if (!packed && !a.block_table) p.keys = k.rows;
-  p.depth = q.columns, p.value_depth = v.columns;
+  p.depth = q.columns, p.value_depth = is_latent ? o.columns : v->columns;
   const auto expect = [&](const Heads& t, int64_t batches, int64_t rows, int64_t heads, int64_t columns) {
     if (t.batches != batches || t.rows != rows || t.heads != heads || t.columns != columns)
       throw Error(
@@ -158,9 +162,9 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   };
   const int64_t pieces = a.block_table ? k.batches : q.batches;
   expect(k, pieces, k.rows, k.heads, q.columns);
-  expect(v, pieces, k.rows, k.heads, v.columns);
-  expect(o, q.batches, q.rows, q.heads, v.columns);
-  p.q = q.place, p.k = k.place, p.v = v.place, p.o = o.place;
+  if (v) expect(*v, pieces, k.rows, k.heads, v->columns), p.v = v->place;
+  expect(o, q.batches, q.rows, q.heads, p.value_depth);
+  p.q = q.place, p.k = k.place, p.o = o.place;
   if (packed) {
     const Placed offsets("query_offsets", a.query_offsets, gpu);
     p.batches = offsets.rank() == 1 ? offsets.extent(0) - 1 : -1;

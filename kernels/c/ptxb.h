@@ -317,6 +317,10 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * K and V may be of float8 (e4m3), and K times `k_scale` and V times `v_scale` are then what is attended to.
  * None of these has a gradient.
  *
+ * Latent values (multi-head latent attention with absorbed weights): K has one head of 576 columns, whose
+ * first 512 are its values too, or 320 and 256, and V is NULL. There are then no packed sequences, float8,
+ * softcap, sinks and dropout, pages have a multiple of 8 rows, and nothing has a gradient.
+ *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
  * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
  * is dropped hangs on the seed, the offset, and where a weight is. */

@@ -542,7 +542,7 @@ TEST_CASE("what is refused") {
     CHECK_ERROR(attention().workspace_bytes(p), words);
   };
   refused([](auto& p) { p.type = DType::f32; }, "they are of f16 or bf16");
-  refused([](auto& p) { p.depth = 257; }, "depth = 257; 1 to 256");
+  refused([](auto& p) { p.depth = 257; }, "Q and K of 257 columns, and V of ");
   refused([](auto& p) { p.value_depth = 17; },
           "V of 17 columns (value_depth) and Q of 16; V has 1 to as many as Q");
   refused([](auto& p) { p.queries = -1; }, "queries = -1; 0 to");

@@ -1062,6 +1062,45 @@ static void check_attention(int packed, int is_emulator) {
   discard(&lse), discard(&offsets), discard(&workspace);
 }
 
+/* Keys that are their own values: queries of zeros weigh all keys alike, so that O is the mean of the first
+ * columns. */
+static void check_latent(void) {
+  enum { KEYS = 40, HEADS = 4, COLUMNS = 320, VALUES = 256 };
+  Matrix q, k, o, workspace;
+  int64_t q_shape[4] = {1, 1, HEADS, COLUMNS}, k_shape[4] = {1, KEYS, 1, COLUMNS},
+          o_shape[4] = {1, 1, HEADS, VALUES};
+  make(&q, bf16, HEADS, COLUMNS, COLUMNS, 1, 0);
+  make(&k, bf16, KEYS, COLUMNS, COLUMNS, 1, 0);
+  make(&o, bf16, HEADS, VALUES, VALUES, 1, 0);
+  for (int64_t row = 0; row < KEYS; ++row)
+    for (int64_t column = 0; column < COLUMNS; ++column) {
+      const uint16_t bits = bf16_of((float)(row + column % 4)), zero = 0;
+      memcpy(at(&k, row, column), &bits, sizeof bits);
+      if (row < HEADS) memcpy(at(&q, row, column), &zero, sizeof zero);
+    }
+  Matrix* all[] = {&q, &k, &o};
+  int64_t* shapes[] = {q_shape, k_shape, o_shape};
+  for (int i = 0; i < 3; ++i) {
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = 4, all[i]->tensor.shape = shapes[i], all[i]->tensor.strides = NULL;
+  }
+  ptxb_attention p = PTXB_ATTENTION_INIT;
+  size_t bytes = 0;
+  p.q = &q.tensor, p.k = &k.tensor, p.o = &o.tensor;
+  OK(ptxb_attention_workspace(device, &p, &bytes));
+  make(&workspace, (ptxb_dtype){PTXB_INT, 32, 1}, 1, (int64_t)bytes / 4 + 1, 1, 1, 0);
+  OK(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
+  int wrong = 0;
+  for (int64_t i = 0; i < HEADS * VALUES; ++i)
+    wrong += !is_near(f32_of(((uint16_t*)o.host)[i]), (KEYS - 1) / 2.0 + i % 4);
+  CHECK(wrong == 0);
+  p.v = &k.tensor;
+  REFUSED(ptxb_attention_run(device, &p, workspace.tensor.data, bytes, PTXB_OWN_STREAM), "leave V out");
+  for (int i = 0; i < 3; ++i) discard(all[i]);
+  discard(&workspace);
+}
+
 static void check_ir_options(void) {
   ptxb_kernel* kernel = NULL;
   ptxb_ir_options options = PTXB_IR_OPTIONS_INIT;
@@ -1375,6 +1414,7 @@ int main(int count, char** words) {
   check_memory();
   check_attention(0, count < 2);
   check_attention(1, count < 2);
+  check_latent();
   check_repeated(seed);
   check_epilogues(seed);
   check_block_scales();

@@ -77,4 +77,31 @@ for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")
 
+# The rows of a cache are keys, and their first columns are the values.
+for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20})):
+    c = reference.Caches(random, queries, page, columns=320, heads=6, key_heads=1)
+    q, kv = c.q.astype(BF16), c.k.astype(BF16)
+    exact = dict(words, window=(words["window"], 0)) if "window" in words else words
+    keys = kv.astype(np.float64)
+    expected, expected_lse = reference.decoded(q.astype(np.float64), keys, keys[..., :256], c.lengths, c.table, scale=0.1, **exact)
+    o, lse = pb.mla_decode(q, kv[:, :, 0], c.lengths, c.table, scale=0.1, return_lse=True, device="emulator", **words)
+    check(o, expected, 2**-6, "mla", page, queries, words)
+    check(lse, expected_lse, 1e-4, "mla", page, queries, words)
+    if queries == 1:  # without its dimension, and with one of heads
+        out = np.empty_like(o[:, 0])
+        found = pb.mla_decode(q[:, 0], kv, c.lengths, c.table, scale=0.1, out=out, device="emulator")
+        kit.check(found is out and np.array_equal(out, o[:, 0]), "mla", page)
+for words, text in ((dict(scale=None), "scale: None; it follows"), (dict(q=q[..., :256]), "kv_cache and q: of 320 and 256 columns"),
+                    (dict(kv_cache=kv[..., :192], q=q[..., :192]), "kv_cache and q: of 192 and 192 columns"),
+                    (dict(kv_cache=np.concatenate([kv, kv], 2)), "kv_cache: of shape"), (dict(seq_lens=None), "seq_lens: None"),
+                    (dict(kv_cache=kv.astype(E4M3)), "K: of e4m3"), (dict(q=q[0, 0]), "q: 2 dimensions"),
+                    (dict(kv_cache=kv[:, :12]), "pages of 12 rows, and values that are the first columns of keys"),
+                    (dict(max_seq_len=5, block_table=None), "there is no block_table: the kv_cache says")):
+    with kit.refused(text):
+        pb.mla_decode(**{"q": q, "kv_cache": kv, "seq_lens": c.lengths, "block_table": c.table, "scale": 1.0, "device": "emulator",
+                         **words})
+with kit.refused("V: None"):
+    pb.attention(q, kv, None, device="emulator")
+kit.check(pb.mla_decode(q[:0], kv, c.lengths[:0], c.table[:0], scale=1.0, device="emulator").shape == (0, 3, 6, 256), "no sequences")
+
 kit.end()

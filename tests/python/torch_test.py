@@ -242,6 +242,18 @@ with kit.refused("attention over such caches has no gradient", kind=Exception):
     pb.decode(cached[0].clone().requires_grad_(), *eights, *cached[3:], device="emulator").float().sum().backward()
 with kit.refused("attention over caches has no gradient", kind=Exception):
     pb.decode(cached[0].requires_grad_(), *cached[1:], device="emulator").float().sum().backward()
+caches = reference.Caches(np.random.default_rng(6), 2, 16, columns=320, heads=6, key_heads=1)
+latent = [torch.from_numpy(x).to(BF16) for x in (caches.q, caches.k)] + [torch.from_numpy(x) for x in (caches.lengths, caches.table)]
+keys = latent[1].double().numpy()
+exact, exact_lse = reference.decoded(latent[0].double().numpy(), keys, keys[..., :256], caches.lengths, caches.table, scale=0.1)
+for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
+    o, lse = way(*latent, scale=0.1, return_lse=True, device="emulator")
+    check(o, torch.from_numpy(exact), 2**-6, "mla_decode")
+    check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of mla_decode")
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], *[None] * 5, *latent[2:], None, None, 0.1, 0.0, 0.0, 0, 0, -1, -1,
+                                                           pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
+with kit.refused("mla_decode has no gradient, and is given a tensor that requires one"):
+    pb.mla_decode(latent[0].clone().requires_grad_(), *latent[1:], scale=0.1, device="emulator")
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
                   (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 9, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))

@@ -50,6 +50,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
     Q's gradient. Raises ValueError that names the operand and the rule.
     """
+    if v is None:
+        raise ValueError("V: None; keys that are their own values are for mla_decode()")
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
                          dropout, block_table is not None)
     has_extras = (query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
@@ -79,12 +81,7 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
-    if seq_lens is None:
-        raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
-    if max_seq_len is not None and block_table is None:
-        raise ValueError("max_seq_len is of pages, and there is no block_table: the cache says how many keys there may be")
-    if max_seq_len is not None and (isinstance(max_seq_len, bool) or not hasattr(max_seq_len, "__index__") or max_seq_len < 1):
-        raise ValueError(f"max_seq_len: {max_seq_len!r} is no number from 1 on")
+    _check_lengths(seq_lens, block_table, max_seq_len, "cache")
     if q.ndim not in (3, 4):
         raise ValueError(f"q: {q.ndim} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
     if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
@@ -99,6 +96,55 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     if not is_one:
         return found
     return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
+
+
+def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, max_seq_len=None, return_lse=False, out=None,
+               device=None):
+    """O of multi-head latent attention with absorbed weights, over a cache whose rows are keys and values; with `return_lse`, (O, lse).
+
+    q is [batch, heads, 576], or [batch, queries, heads, 576], of the last tokens of each sequence: 512 columns for the latent vectors
+    and 64 with the rotary embedding. `kv_cache` is [batch, keys, 576], or with a `block_table`, int32 [batch, n], [page, row, 576],
+    where a page has a multiple of 8 rows; a dimension of 1 ahead of the columns may be there. All heads share these keys, and the values
+    are their first 512 columns. O is as q with 512 columns, lse float32 [batch, heads], or [batch, heads, queries]. Columns may also be
+    320 with values of 256.
+
+    `seq_lens`, int32 [batch] on the device, and `max_seq_len` are as of decode(): rows after a sequence's last key may hold anything,
+    a sequence of 0 keys gives zeros, and a captured CUDA graph stays valid when lengths and tables change. `scale` has to be given, as
+    it follows from the columns before the weights were absorbed: for DeepSeek 1 / sqrt(192), and what its rotary embedding adds. Without
+    `causal`, each query sees all keys of its sequence. `window` is as of decode(). There is no gradient.
+    """
+    _check_lengths(seq_lens, block_table, max_seq_len, "kv_cache")
+    if q.ndim not in (3, 4):
+        raise ValueError(f"q: {q.ndim} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
+    if kv_cache.ndim == 3:
+        kv_cache = kv_cache[:, :, None]
+    if kv_cache.ndim != 4 or kv_cache.shape[2] != 1:
+        raise ValueError(f"kv_cache: of shape {tuple(kv_cache.shape)}; it is [batch, keys, columns], or with a block_table "
+                         "[page, row, columns]")
+    if kv_cache.shape[3] not in (320, 576) or q.shape[-1] != kv_cache.shape[3]:
+        raise ValueError(f"kv_cache and q: of {kv_cache.shape[3]} and {q.shape[-1]} columns; both have 576, or both 320")
+    if scale is None:
+        raise ValueError("scale: None; it follows from the columns before the weights were absorbed, such as 1 / sqrt(192)")
+    if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
+        kv_cache, block_table, max_seq_len = kv_cache[:0], None, None
+    is_one = q.ndim == 3
+    numbers = numbers_of(causal, scale, None if window is None else (window, 0 if causal else -1), max_keys=max_seq_len,
+                         has_pages=block_table is not None)
+    extras = Extras(key_lengths=seq_lens, block_table=block_table)
+    found = door_of(q).attention(q[:, None] if is_one else q, kv_cache, None, extras, numbers, return_lse,
+                                 out[:, None] if is_one and out is not None else out, device)
+    if not is_one:
+        return found
+    return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
+
+
+def _check_lengths(seq_lens, block_table, max_seq_len, cache):
+    if seq_lens is None:
+        raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
+    if max_seq_len is not None and block_table is None:
+        raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {cache} says how many keys there may be")
+    if max_seq_len is not None and (isinstance(max_seq_len, bool) or not hasattr(max_seq_len, "__index__") or max_seq_len < 1):
+        raise ValueError(f"max_seq_len: {max_seq_len!r} is no number from 1 on")
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
@@ -146,6 +192,16 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     if not given:  # the most common, in less of the host's time
         return (*_UNSAID, flags)
     return (*(type(unsaid)(given.get(name, unsaid)) for name, unsaid in _ext.ATTENTION_NUMBERS.items()), flags)
+
+
+def operands_of(q, k, v):
+    """The operands by name, with which errors begin; without V where keys are their own values."""
+    return {"Q": q, "K": k} if v is None else {"Q": q, "K": k, "V": v}
+
+
+def shape_of_values(k, v):
+    """The shape of V; where V is None, it is the first columns of K, whose shape is `k`."""
+    return (*k[:-1], k[-1] - 64) if v is None else tuple(v.shape)
 
 
 def shapes_of(q, v, flags):
@@ -203,19 +259,20 @@ def check_packed(q, k, query_offsets, key_offsets, numbers):
 
 def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
     """One attention of tensors of any strides; `kit` says how tensors are made and passed."""
-    shape, lse_shape = shapes_of(q.shape, v.shape, numbers[-1])
-    if out is None and not kit.IS_ALLOCATED:
+    v_shape = shape_of_values(k.shape, v)
+    shape, lse_shape = shapes_of(q.shape, v_shape, numbers[-1])
+    if out is None and not (kit.IS_ALLOCATED and v is not None):
         out = kit.empty(q, shape, name_of(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
-        warn_of_work(multiply_adds(q.shape, k.shape, v.shape, numbers))
+        warn_of_work(multiply_adds(q.shape, k.shape, v_shape, numbers))
     if numbers[-1] & _ext.PACKED and kit.is_on_host(extras.query_offsets) and kit.is_on_host(extras.key_offsets):
         check_packed(q, k, extras.query_offsets, extras.key_offsets, numbers)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, *extras))
 
     def call(q, k, v):
-        return _ext.attention(tensor(q), tensor(k), tensor(v), given, *rest, *numbers, device, stream)
+        return _ext.attention(tensor(q), tensor(k), None if v is None else tensor(v), given, *rest, *numbers, device, stream)
 
     made = as_they_lie(call, kit.compact, q, k, v)
     out = made if out is None else out

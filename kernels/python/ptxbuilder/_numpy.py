@@ -77,7 +77,7 @@ def conv2d(x, w, bias, words):
 
 def attention(q, k, v, extras, numbers, return_lse, out, device):
     extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: numpy.array(words, numpy.int32))
-    _check({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
+    _check(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
     return _attention.run(_kit, q, k, v, extras, numbers, return_lse, out, device)
 
 

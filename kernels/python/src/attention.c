@@ -20,15 +20,19 @@ enum {
   ATTENTION_ARGUMENTS
 };
 
+/* O is made then, and V is the first columns of K. */
+static bool may_be_none(int argument) { return argument == AT_o || argument == AT_v; }
+
 /* `runs` says that O and lse are written, and not read for a gradient. */
 static bool read_attention(attention* t, PyObject* const* args, bool runs) {
   const ptxb_attention init = PTXB_ATTENTION_INIT;
   ptxb_attention* a = &t->call.attention;
   t->call.kind = ATTENTION, *a = init;
   t->o.is_read_only = false; /* of one that is to be made */
-#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written)                                                \
-  a->name = &t->name.tensor;                                                                              \
-  if ((args[AT_##name] != Py_None || AT_##name != AT_o) && !read_tensor(args[AT_##name], &t->name, word)) \
+#define PTXBUILDER_ATTENTION_HEADS(name, word, is_written)       \
+  a->name = &t->name.tensor;                                     \
+  if ((args[AT_##name] != Py_None || !may_be_none(AT_##name)) && \
+      !read_tensor(args[AT_##name], &t->name, word))             \
     return false;
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) \
   if (!read_optional(args[AT_##name], &t->name, word, &a->name)) return false;
@@ -38,6 +42,7 @@ static bool read_attention(attention* t, PyObject* const* args, bool runs) {
 #define PTXBUILDER_ATTENTION_FLAG(name, BIT, meaning) a->name = !!(PyLong_AsLong(args[AT_flags]) & BIT);
 #include "kernels/attention/attention.def"
   if (PyErr_Occurred()) return false;
+  if (args[AT_v] == Py_None) a->v = NULL;
 #define PTXBUILDER_ATTENTION_TENSOR(name, word, is_written)    \
   if (runs && is_written && a->name && t->name.is_read_only) { \
     fail(word ": it is read-only");                            \
@@ -48,15 +53,16 @@ static bool read_attention(attention* t, PyObject* const* args, bool runs) {
 }
 
 static bool lay(attention* t, bool is_heads_first) {
-  return !is_heads_first || (swap_dimensions(&t->q, "Q", 1, 2) && swap_dimensions(&t->k, "K", 1, 2) &&
-                             swap_dimensions(&t->v, "V", 1, 2) && swap_dimensions(&t->o, "O", 1, 2));
+  return !is_heads_first ||
+         (swap_dimensions(&t->q, "Q", 1, 2) && swap_dimensions(&t->k, "K", 1, 2) &&
+          (!t->call.attention.v || swap_dimensions(&t->v, "V", 1, 2)) && swap_dimensions(&t->o, "O", 1, 2));
 }
 
 /* A new O, of Q's shape with V's columns. */
 static managed_tensor* allocate_result(attention* t) {
   const int32_t ndim = t->q.tensor.ndim;
   int64_t shape[4];
-  if (!t->q.api || ndim < 3 || ndim > 4 || t->v.tensor.ndim != ndim) {
+  if (!t->q.api || !t->call.attention.v || ndim < 3 || ndim > 4 || t->v.tensor.ndim != ndim) {
     fail("O: it has to be given");
     return NULL;
   }

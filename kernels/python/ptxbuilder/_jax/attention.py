@@ -126,6 +126,8 @@ def _jitted(q, k, v, extras, numbers, return_lse):
 def attention(q, k, v, extras, numbers, return_lse, out, device):
     if out is not None:
         raise ValueError("out: JAX's arrays are not written; leave it out")
+    if v is None:
+        raise ValueError("mla_decode: tensors of PyTorch, numpy or CuPy are needed, and these are JAX's")
     refuse_device(device)
     extras = _attention.seeded(extras, _attention.dropout_of(numbers), lambda words: jnp.array(words, jnp.int32))
     query_offsets, key_offsets, *_ = extras

@@ -15,14 +15,16 @@ from .tensors import (NO_OUT, PLACES, PLAIN, applied, autocast_of, check_meta, c
 def attention(q, k, v, extras, numbers, return_lse, out, device):
     dtype = autocast_of(q) if out is None and isinstance(q, torch.Tensor) and q.dtype == torch.float32 else None
     if dtype is not None:
-        q, k, v = (narrowed(x, dtype) for x in (q, k, v))
+        q, k, v = (x if x is None else narrowed(x, dtype) for x in (q, k, v))
     if torch.are_deterministic_algorithms_enabled():
         numbers = (*numbers[:-1], numbers[-1] | _ext.DETERMINISTIC)
     if _attention.dropout_of(numbers) != 0 or extras.dropout_seed is not None:
         extras = _attention.seeded(extras, _attention.dropout_of(numbers), *_seeds(q))
-    if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or type(v) not in PLAIN or is_watched()
+    if v is None and requires_grad(q, k):
+        raise ValueError("mla_decode has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
+    if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or not is_plain(v) or is_watched()
             or not is_plain(out) or (extras is not _attention.NO_EXTRAS and not all(is_plain(x) for x in extras))):
-        check_operands({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
+        check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         if out is not None:
             raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
         keeps = torch.is_grad_enabled() and requires_grad(q, k, v, extras.sinks)  # lse, for the gradient
@@ -38,7 +40,7 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
     try:
         return _attention.run(tensors, q, k, v, extras, numbers, return_lse, out, device)
     except Exception:
-        check_operands({"Q": q, "K": k, "V": v}, **extras._asdict(), out=out)
+        check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         raise
 
 
@@ -137,7 +139,7 @@ class _Gradient(torch.autograd.Function):
 _words = ", ".join(f"{'Scalar' if isinstance(unsaid, float) else 'SymInt'} {name}"
                    for name, unsaid in _ext.ATTENTION_NUMBERS.items())
 _extras = ", ".join(f"Tensor? {name}" for name in _attention.Extras._fields)
-library.define(f"attention(Tensor q, Tensor k, Tensor v, {_extras}, {_words}, int flags, "
+library.define(f"attention(Tensor q, Tensor k, Tensor? v, {_extras}, {_words}, int flags, "
                "bool return_lse, str? device) -> (Tensor, Tensor)")
 
 
@@ -161,12 +163,13 @@ for _place in PLACES:
 def _(q, k, v, *rest):
     extras, (*_, flags, return_lse, _) = _split(rest)
     check_meta(q, k, v, *extras)
-    shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
+    shape, lse_shape = _attention.shapes_of(q.shape, _attention.shape_of_values(k.shape, v), flags)
     return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
 
 
 @register_flop_formula(torch.ops.ptxbuilder.attention)
 def _(q, k, v, *rest, out_shape=None):
+    v = (k[-1] - 64,) if v is None else v
     return 2 * _attention.multiply_adds(q, k, v, _split(rest)[1][:-2])
 
 

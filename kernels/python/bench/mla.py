@@ -1,0 +1,152 @@
+"""Multi-head latent attention with absorbed weights over a cache of 576 columns, against products of PyTorch's, its attention over expanded
+keys and, where they are here, FlashInfer and FlashMLA: in turns, L2 cold. decode.py runs it as the set "mla".
+
+TB/s of the cache's rows, read once, their part of the rate of a kernel of ours that only reads, and TFLOP/s of both products.
+"""
+import torch
+
+import ptxbuilder as pb
+import timing
+
+# Sequences, keys of each, heads, queries of each.
+SHAPES = [(batches, keys, heads, queries)
+          for batches in (1, 16, 64, 128) for keys in (4096, 16384) for heads in (16, 128) for queries in (1, 2)]
+PAGES = (64, 0)
+LATENT, COLUMNS, SCALE = 512, 576, 192**-0.5
+WORDS = ("ours", "matmuls", "sdpa", "flashinfer", "flashmla")
+
+
+class Cache:
+    """Queries and a cache of one shape, in pages where these are asked for; `lengths` are the keys of each sequence."""
+
+    def __init__(self, batches, keys, heads, queries, page, seed, ragged=False):
+        self.batches, self.keys, self.heads, self.queries, self.page = batches, keys, heads, queries, page
+        random = torch.Generator(device="cuda").manual_seed(seed)
+        lengths = [keys] * batches
+        if ragged:
+            part = torch.rand(batches, generator=torch.Generator().manual_seed(seed)) ** 4  # few are long
+            lengths = [max(queries, int(x)) for x in (part * keys).tolist()]
+        self.lengths = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+        of_batch = -(-keys // page) if page else 1
+        self.table = None
+        if page:
+            self.table = torch.randperm(of_batch * batches, device="cuda", generator=random).to(torch.int32).view(batches, of_batch)
+        self.q = torch.randn(batches, queries, heads, COLUMNS, device="cuda", generator=random, dtype=torch.bfloat16)
+        self.kv = torch.randn(of_batch * batches, page or keys, COLUMNS, device="cuda", generator=random, dtype=torch.bfloat16)
+        self.out = self.q.new_empty(*self.q.shape[:-1], LATENT)
+        self.bytes = 2 * COLUMNS * sum(lengths)
+        self.operations = 2 * queries * heads * (COLUMNS + LATENT) * sum(lengths)
+
+    def ours(self):
+        return pb.mla_decode(self.q, self.kv, self.lengths, self.table, scale=SCALE, out=self.out)
+
+    def matmuls(self):
+        q = self.q.flatten(1, 2)
+        scores = torch.bmm(q, self.kv.transpose(1, 2))
+        weights = torch.softmax(scores.float() * SCALE, -1).to(q.dtype)
+        return torch.bmm(weights, self.kv[..., :LATENT])
+
+    def sdpa(self):
+        k = self.kv[:, None].expand(-1, self.heads, -1, -1)
+        return torch.nn.functional.scaled_dot_product_attention(self.q.transpose(1, 2), k, k[..., :LATENT], scale=SCALE)
+
+    def check(self):
+        got = self.ours().clone()
+        worst = 0.0
+        for b in range(self.batches):
+            count = int(self.lengths[b])
+            rows = self.kv[b] if self.table is None else self.kv[self.table[b].long()].flatten(0, 1)
+            rows = rows[:count].double()
+            scores = torch.einsum("qhc,kc->qhk", self.q[b].double(), rows) * SCALE
+            hidden = torch.arange(count, device="cuda") > torch.arange(self.queries, device="cuda")[:, None] + count - self.queries
+            weights = torch.softmax(scores.masked_fill(hidden[:, None], -torch.inf), -1)
+            expected, magnitude = weights @ rows[:, :LATENT], weights @ rows[:, :LATENT].abs()
+            error = (got[b].double() - expected).abs()
+            worst = max(worst, float((error / (expected.abs() + magnitude)).max()) * 256)
+        assert worst < 1.1, f"wrong: {worst:.3g} of what rounding to bf16 explains"
+        assert torch.equal(got, self.ours()), "a second run gives other bits"
+
+
+def flashinfer_of(caches):
+    """A call of FlashInfer, planned once for each cache; raises where it has none."""
+    import flashinfer
+
+    plans = {}
+    for cache in caches:
+        page = cache.page or cache.keys
+        table = cache.table if cache.page else torch.arange(cache.batches, dtype=torch.int32, device="cuda")[:, None]
+        used = -(-cache.lengths // page)
+        starts = torch.cat([used.new_zeros(1), used.cumsum(0)]).to(torch.int32)
+        wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
+        wrapper.plan(torch.arange(cache.batches + 1, dtype=torch.int32, device="cuda") * cache.queries, starts,
+                     table[torch.arange(table.shape[1], device="cuda") < used[:, None]], cache.lengths, cache.heads, LATENT,
+                     COLUMNS - LATENT, page, True, SCALE, cache.q.dtype, cache.kv.dtype)
+        plans[id(cache)] = wrapper
+
+    def run(cache):
+        q = cache.q.flatten(0, 1)
+        return plans[id(cache)].run(q[..., :LATENT], q[..., LATENT:], cache.kv[..., :LATENT], cache.kv[..., LATENT:])
+    return run
+
+
+def flashmla_of(caches):
+    """A call of FlashMLA, planned once for each cache; raises where it has none."""
+    import flash_mla
+
+    plans = {id(cache): flash_mla.get_mla_metadata(cache.lengths, cache.queries * cache.heads, 1) for cache in caches}
+    return lambda cache: flash_mla.flash_mla_with_kvcache(cache.q, cache.kv[:, :, None], cache.table, cache.lengths, LATENT,
+                                                          *plans[id(cache)], SCALE, True)
+
+
+def measure(shape, page, ragged, rounds, checks):
+    bytes_of_one = 2 * COLUMNS * shape[0] * shape[1]
+    caches = [Cache(*shape, page, seed, ragged) for seed in range(max(2, min(6, (256 << 20) // bytes_of_one)))]
+    if checks:
+        caches[0].check()
+
+    def turned(function):
+        at = iter(range(1 << 62))
+        return lambda: function(caches[next(at) % len(caches)])
+
+    makers = {"ours": lambda: Cache.ours, "flashinfer": lambda: flashinfer_of(caches)}
+    if page:
+        makers["flashmla"] = lambda: flashmla_of(caches)
+    elif not ragged and shape[3] == 1:
+        makers.update(matmuls=lambda: Cache.matmuls, sdpa=lambda: Cache.sdpa)
+    calls = {}
+    for name, make in makers.items():
+        try:
+            call = turned(make())
+            call()
+            torch.cuda.synchronize()
+            calls[name] = call
+        except Exception as error:
+            if name == "ours":
+                raise
+            if not isinstance(error, ImportError):
+                print(f"left out: {name}, {shape}, page {page}: {error!r:.120}")
+            torch.cuda.empty_cache()
+    matrices = [torch.empty(max(cache.bytes // 2 // 4096, 1), 4096, device="cuda", dtype=torch.bfloat16).normal_() for cache in caches]
+    at = iter(range(1 << 62))
+    calls["stream"] = lambda: pb.rms_scale(matrices[next(at) % len(matrices)])
+    took = timing.queued(calls, rounds, burst=16)
+    mean = sum(cache.bytes for cache in caches) / len(caches)  # ragged ones differ
+    operations = sum(cache.operations for cache in caches) / len(caches)
+    rate = {name: mean / us / 1e6 for name, us in took.items()}
+    peers = [rate[name] for name in WORDS[1:] if name in rate]
+    words = [":".join(map(str, shape)), page, "ragged" if ragged else "", f"{mean / 1e6:.0f}", f"{took['ours']:.1f}",
+             *(f"{rate[name]:.2f}" if name in rate else "" for name in WORDS), f"{rate['ours'] / rate['stream']:.3f}",
+             f"{operations / took['ours'] / 1e6:.0f}", f"{rate['ours'] / max(peers):.3f}" if peers else ""]
+    print("| " + " | ".join(map(str, words)) + " |", flush=True)
+
+
+def main(rounds, checks):
+    words = ("sequences:keys:heads:queries", "page", "", "MB", "us", *WORDS, "of the stream", "TFLOP/s", "over the best")
+    print("| " + " | ".join(words) + " |\n|" + "---|" * len(words))
+    for page in PAGES:
+        for shape in SHAPES:
+            measure(shape, page, False, rounds, checks)
+            torch.cuda.empty_cache()
+    for heads in (16, 128):
+        measure((64, 16384, heads, 1), PAGES[0], True, rounds, checks)
+        torch.cuda.empty_cache()

@@ -1,0 +1,161 @@
+// Attention whose values are the first columns of its keys (multi-head latent attention with absorbed
+// weights): lengths, pages, heads and queries, in blocks that CTAs divide. Each call is held against float64
+// on poisoned memory, twice, and gives the same bits.
+//
+//   mla_test [--device=emulator|cuda|auto] [--count=N] [--seed=S] [--only=INDEX]
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "cache_kit.h"
+#include "error_kit.h"
+#include "kernels/attention_gradient/attention_gradient.h"
+#include "options.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::mla_test {
+using kernels::Attention;
+using kernels::AttentionArguments;
+
+namespace {
+
+const size_t& count = test::option<size_t>("count", 6);
+const uint64_t& seed = test::option<uint64_t>("seed", 1);
+const int64_t& only = test::option<int64_t>("only", -1);
+
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+
+// On the emulator a few CTAs divide the keys, so that each has parts of several sequences.
+Attention& attention() {
+  static Attention attention = [] {
+    kernels::AttentionOptions options;
+    if (device().wants_ptx()) options.multiprocessors = 5;
+    return Attention(device(), options);
+  }();
+  return attention;
+}
+
+CacheCase sized(int64_t queries, int64_t keys, int64_t heads, int64_t page, std::vector<int64_t> lengths) {
+  CacheCase c;
+  c.p.type = DType::bf16;
+  c.p.queries = queries, c.p.keys = keys, c.p.heads = heads, c.p.key_heads = 1, c.p.page = page;
+  c.p.depth = 320, c.p.value_depth = 256;
+  c.p.causal = true, c.p.scale = 0.07F;
+  c.lengths = std::move(lengths);
+  return c;
+}
+
+void check_case(const CacheCase& c) {
+  CAPTURE(text(c));
+  CacheTrial trial(device(), c);
+  check_trial(trial, attention(), c.data);
+}
+
+}  // namespace
+
+TEST_CASE("lengths from nothing on, in one piece and in pages") {
+  for (const int64_t page : {0, 8, 64, 128}) {
+    CacheCase c = sized(1, 200, 16, page, {0, 1, 63, 64, 65, 128, 199, 200});
+    c.data = static_cast<uint64_t>(page + 1);
+    check_case(c);
+  }
+}
+
+TEST_CASE("keys of 576 columns") {
+  CacheCase c = sized(2, 330, 16, 64, {330, 0, 65});
+  c.p.depth = 576, c.p.value_depth = 512;
+  check_case(c);
+  c.p.queries = 1, c.p.heads = 128;
+  check_case(c);
+}
+
+TEST_CASE("lengths and tables that change between calls of one form") {
+  CacheTrial trial(device(), sized(2, 260, 16, 64, {260, 3, 90}));
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{260, 3, 90}, {5, 260, 199}, {0, 64, 1}, {1, 0, 2}}) {
+    trial.lay(lengths);
+    check_trial(trial, attention(), static_cast<uint64_t>(lengths[0] + 7));
+  }
+}
+
+// There are more sequences than a warp has lanes, and a piece of the line ends anywhere.
+TEST_CASE("many sequences of few and of many keys") {
+  std::mt19937_64 random(seed * 31);
+  std::uniform_real_distribution<double> any;
+  CacheCase c = sized(1, 700, 8, 64, {});
+  for (int64_t b = 0; b < 35; ++b)
+    c.lengths.push_back(std::lround(std::pow(any(random), b % 9 == 0 ? 1 : 6) * 700));
+  check_case(c);
+}
+
+// With one query and without lengths, all heads are rows of one block, whatever their number.
+TEST_CASE("caches without lengths") {
+  for (const auto& [queries, heads] : {std::pair<int64_t, int64_t>{1, 20}, {1, 70}, {3, 12}}) {
+    CacheCase c = sized(queries, 150, heads, 0, {150, 150});
+    c.has_lengths = false;
+    check_case(c);
+  }
+}
+
+TEST_CASE("random calls of latent keys") {
+  for (size_t i = 0; i < count; ++i) {
+    std::mt19937_64 random(seed * 1000 + i);
+    if (only >= 0 && static_cast<size_t>(only) != i) continue;
+    const auto any = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    const auto one_of = [&](std::initializer_list<int64_t> all) {
+      return all.begin()[any(0, static_cast<int64_t>(all.size()) - 1)];
+    };
+    const int64_t batches = any(1, 4), keys = any(1, 400);
+    CacheCase c = sized(one_of({1, 1, 2, 3, 5, 30}), keys, one_of({1, 3, 8, 16, 16, 40, 64, 128}),
+                        one_of({0, 8, 16, 24, 64, 64, 128}), {});
+    for (int64_t b = 0; b < batches; ++b) c.lengths.push_back(any(0, keys));
+    c.p.type = any(0, 2) == 0 ? DType::f16 : DType::bf16;
+    if (any(0, 3) == 0) c.p.depth = 576, c.p.value_depth = 512;
+    c.p.causal = any(0, 2) != 0;
+    c.p.left = any(0, 2) == 0 ? any(0, 150) : -1;
+    c.p.scale = any(0, 1) == 0 ? 0.2F : 0;
+    c.data = seed * 77 + i;
+    CAPTURE(i);
+    check_case(c);
+  }
+}
+
+TEST_CASE("what of latent keys is refused") {
+  CacheTrial trial(device(), sized(1, 100, 4, 16, {50, 100}));
+  const auto refused = [&](auto&& change, const char* words) {
+    AttentionArguments p = trial.arguments();
+    change(p);
+    CHECK_ERROR(attention()(p), words);
+  };
+  refused([](auto& p) { p.value_depth = 192; },
+          "Q and K of 320 columns, and V of 192; Q and K have up to 256");
+  refused([](auto& p) { p.depth = 448, p.value_depth = 384; }, "Q and K of 448 columns, and V of 384");
+  refused([](auto& p) { p.v = p.k; },
+          "V, and keys of 320 columns, whose first 256 are the values: leave V out");
+  refused([](auto& p) { p.key_heads = 2; }, "2 heads of keys of 320 columns");
+  refused([](auto& p) { p.page = 12; }, "pages of 12 rows, and values that are the first columns of keys");
+  refused([](auto& p) { p.softcap = 1; }, "softcap or dropout, and values that are the first columns");
+  refused([](auto& p) { p.sinks = p.lse; }, "sinks, and values that are the first columns of keys");
+  refused([](auto& p) { p.cache_type = DType::e4m3; }, "keys of e4m3, and values that are the first columns");
+  refused([](auto& p) { p.depth = 600; }, "depth = 600; 1 to 576");
+  // Other keys have values of their own.
+  refused([](auto& p) { p.depth = p.value_depth = 256; }, "V: ");
+  kernels::AttentionGradient gradient(device());
+  kernels::AttentionGradientArguments g;
+  static_cast<AttentionArguments&>(g) = trial.arguments();
+  CHECK_ERROR(gradient(g), "K of 320 columns, whose first are the values: such attention has no gradient");
+}
+
+// A NaN in a query makes only its own row NaN, also in what a CTA takes next.
+TEST_CASE("the next work after a row that is NaN") {
+  CacheTrial trial(device(), sized(1, 500, 16, 64, {500, 500, 300, 60}));
+  trial.poison_query(0);
+  check_trial(trial, attention(), 3);
+}
+
+}  // namespace ptxbuilder::test::mla_test

@@ -1,0 +1,262 @@
+// Tests of attention over caches share these trials: each call is held against float64 on poisoned memory,
+// and a second run has to give the same bits.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <span>
+
+#include "attention_kit.h"
+#include "kernels/attention/attention.h"
+#include "runtime/emulator/emulator.h"
+
+namespace ptxbuilder::test {
+
+// `lengths` are of the batches, and at most p.keys; p.page is 0 for caches in one piece.
+struct CacheCase {
+  kernels::AttentionArguments p;
+  std::vector<int64_t> lengths;
+  uint64_t data = 1;
+  bool has_sinks = false;
+  bool has_lengths = true;                        // without them, all are p.keys
+  std::vector<float> k_scale = {}, v_scale = {};  // of K and V of e4m3; or none
+};
+
+inline std::string text(const CacheCase& c) {
+  const kernels::AttentionArguments& p = c.p;
+  return fmt::format(
+      "{} and {} heads {} on {} queries {} keys {} depth {} {} page {} causal {} left {} softcap {} sinks {} "
+      "scales {} lengths {}",
+      name(p.type), name(p.key_type()), p.heads, p.key_heads, p.queries, p.keys, p.depth, p.value_depth,
+      p.page, p.causal, p.left, p.softcap, c.has_sinks, fmt::join(c.k_scale, ","), fmt::join(c.lengths, ","));
+}
+
+// A case in memory.
+class CacheTrial {
+ public:
+  CacheTrial(runtime::Device& device, const CacheCase& the_case)
+      : c_(the_case),
+        device_(device),
+        columns_(c_.p.value_depth != 0 ? c_.p.value_depth : c_.p.depth),
+        batches_(static_cast<int64_t>(c_.lengths.size())),
+        rows_(c_.p.page > 0 ? c_.p.page : c_.p.keys),
+        of_batch_(c_.p.page > 0 ? (c_.p.keys + c_.p.page - 1) / c_.p.page : 1),
+        pieces_(of_batch_ * batches_ + (c_.p.page > 0 ? 3 : 0)),
+        more_(device_, c_.has_sinks, 0, c_.p.heads, c_.data),
+        random_(c_.data) {
+    kernels::AttentionArguments& p = c_.p;
+    p.batches = batches_;
+    more_.give(p);
+    const int64_t row =
+        p.key_heads * (p.depth + (is_latent() ? 0 : columns_));  // K and V of a key side by side
+    cache_.resize(static_cast<size_t>(pieces_ * rows_ * row));
+    p.k.row_stride = p.v.row_stride = row;
+    p.k.head_stride = p.depth, p.v.head_stride = columns_;
+    p.k.batch_stride = p.v.batch_stride = rows_ * row;
+    const size_t element = static_cast<size_t>(size_of(p.key_type()));
+    cache_memory_ = runtime::Buffer(device_, cache_.size() * element);
+    p.k.memory = cache_memory_;
+    const auto of_keys = static_cast<size_t>(p.key_heads * p.depth) * element;
+    if (!is_latent()) p.v.memory = cache_memory_.part(of_keys, cache_memory_.bytes() - of_keys);
+    if (p.page > 0) p.pages = pieces_;
+    q_ = normal(static_cast<size_t>(batches_ * p.queries * p.heads * p.depth));
+    q_memory_ = runtime::Buffer::of(device_, q_);
+    p.q.memory = q_memory_;
+    o_memory_ = runtime::Buffer(device_, static_cast<size_t>(batches_ * p.queries * p.heads * columns_) * 2);
+    p.o.memory = o_memory_;
+    lse_memory_ = runtime::Buffer(device_, static_cast<size_t>(batches_ * p.heads * p.queries) * 4);
+    p.lse = lse_memory_;
+    if (!c_.k_scale.empty()) {
+      p.k_scale = k_scale_memory_ = runtime::Buffer::of(device_, c_.k_scale);
+      p.v_scale = v_scale_memory_ = runtime::Buffer::of(device_, c_.v_scale);
+      p.scales = static_cast<int64_t>(c_.k_scale.size());
+    }
+    lengths_memory_ = runtime::Buffer(device_, c_.lengths.size() * 4);
+    if (c_.has_lengths) p.key_lengths = lengths_memory_;
+    table_.resize(static_cast<size_t>(of_batch_ * batches_));
+    table_memory_ = runtime::Buffer(device_, table_.size() * 4);
+    if (p.page > 0) p.block_table = table_memory_;
+    lay(c_.lengths);
+  }
+
+  runtime::Device& device() const { return device_; }
+  const kernels::AttentionArguments& arguments() const { return c_.p; }
+
+  // Makes the first head of a batch's first query NaN.
+  void poison_query(int64_t batch) {
+    q_[static_cast<size_t>(batch * c_.p.queries * c_.p.heads * c_.p.depth)] = 0x7fff;
+    q_memory_.copy_in(std::as_bytes(std::span(q_)));
+  }
+
+  // Other lengths, in other pages, with other keys and values: what no batch has is NaN.
+  void lay(const std::vector<int64_t>& lengths) {
+    c_.lengths = lengths;
+    const kernels::AttentionArguments& p = c_.p;
+    std::vector<uint32_t> all(static_cast<size_t>(pieces_));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
+    if (p.page > 0) std::shuffle(all.begin(), all.end(), random_);
+    std::copy_n(all.begin(), table_.size(), table_.begin());
+    std::ranges::fill(cache_, uint16_t{0x7fff});  // NaN, also in its low byte
+    std::normal_distribution<double> normal;
+    for (int64_t b = 0; b < batches_; ++b)
+      for (int64_t key = 0; key < lengths[static_cast<size_t>(b)]; ++key)
+        for (int64_t i = 0; i < p.k.row_stride; ++i)
+          cache_[place(b, key) + static_cast<size_t>(i)] =
+              static_cast<uint16_t>(encode(p.key_type(), normal(random_)));
+    const std::vector<uint8_t> bytes(cache_.begin(), cache_.end());
+    cache_memory_.copy_in(p.key_type() == DType::e4m3 ? std::as_bytes(std::span(bytes))
+                                                      : std::as_bytes(std::span(cache_)));
+    table_memory_.copy_in(std::as_bytes(std::span(table_)));
+    std::vector<uint32_t> numbers(lengths.begin(), lengths.end());
+    lengths_memory_.copy_in(std::as_bytes(std::span(numbers)));
+  }
+
+  std::vector<std::byte> run(kernels::Attention& attention) {
+    o_memory_.fill(0xff);
+    lse_memory_.fill(0xff);
+    kernels::AttentionArguments p = c_.p;
+    runtime::Buffer workspace(device_, std::max<size_t>(attention.workspace_bytes(p), 16));
+    workspace.fill(0xff);
+    p.workspace = workspace;
+    attention(p);
+    device_.synchronize();
+    std::vector<std::byte> all(o_memory_.bytes() + lse_memory_.bytes());
+    o_memory_.copy_out(std::span(all).first(o_memory_.bytes()));
+    lse_memory_.copy_out(std::span(all).subspan(o_memory_.bytes()));
+    return all;
+  }
+
+  // "" where O and lse are right.
+  std::string wrong(const std::vector<std::byte>& got) const {
+    const kernels::AttentionArguments& p = c_.p;
+    for (int64_t b = 0; b < batches_; ++b)
+      for (int64_t i = 0; i < p.queries; ++i)
+        for (int64_t h = 0; h < p.heads; ++h) {
+          const Row row = expected(b, i, h);
+          for (int64_t column = 0; column < columns_; ++column) {
+            uint16_t bits = 0;
+            std::memcpy(&bits, got.data() + (((b * p.queries + i) * p.heads + h) * columns_ + column) * 2, 2);
+            const double value = decode(p.type, bits), e = row.values[static_cast<size_t>(column)];
+            const double u = unit_roundoff(p.type),
+                         most = u * std::abs(e) * 1.01 +
+                                row.magnitudes[static_cast<size_t>(column)] * (u + 4 * row.error + 1e-5) +
+                                row.errors[static_cast<size_t>(column)] + 0x1p-24;
+            if (!(std::isnan(e) ? std::isnan(value) : std::abs(value - e) <= most))
+              return fmt::format("O of batch {}, query {}, head {}, column {}: {} is not {} (within {})", b,
+                                 i, h, column, value, e, most);
+          }
+          float log_sum = 0;
+          std::memcpy(&log_sum, got.data() + o_memory_.bytes() + ((b * p.heads + h) * p.queries + i) * 4, 4);
+          const auto l = static_cast<double>(log_sum);
+          if (!(l == row.log_sum || (std::isnan(row.log_sum) && std::isnan(l)) ||
+                std::abs(l - row.log_sum) <= 2 * row.error + 1e-5 * (1 + std::abs(row.log_sum))))
+            return fmt::format("lse of batch {}, head {}, query {}: {} is not {}", b, h, i, l, row.log_sum);
+        }
+    return "";
+  }
+
+ private:
+  struct Row {
+    std::vector<double> values, magnitudes, errors;
+    double error = 0, log_sum = -INFINITY;
+  };
+
+  // Keys that are too wide for other values have them as their first columns.
+  bool is_latent() const { return c_.p.depth > kernels::AttentionOperation::kMostColumns; }
+  std::vector<uint16_t> normal(size_t elements) {
+    std::vector<uint16_t> all(elements);
+    std::normal_distribution<double> normal;
+    for (uint16_t& x : all) x = static_cast<uint16_t>(encode(c_.p.type, normal(random_)));
+    return all;
+  }
+  size_t place(int64_t batch, int64_t key) const {
+    const int64_t piece =
+        c_.p.page > 0 ? int64_t{table_[static_cast<size_t>(batch * of_batch_ + key / rows_)]} : batch;
+    return static_cast<size_t>((piece * rows_ + key % rows_) * c_.p.k.row_stride);
+  }
+
+  static double scale_of(const std::vector<float>& scales, int64_t head) {
+    if (scales.empty()) return 1;
+    return static_cast<double>(scales.size() == 1 ? scales[0] : scales[static_cast<size_t>(head)]);
+  }
+
+  Row expected(int64_t b, int64_t i, int64_t h) const {
+    const kernels::AttentionArguments& p = c_.p;
+    const int64_t keys = c_.lengths[static_cast<size_t>(b)], own = i + keys - p.queries,
+                  shared = h / (p.heads / p.key_heads);
+    const size_t q = static_cast<size_t>(((b * p.queries + i) * p.heads + h) * p.depth);
+    Row row = {std::vector<double>(static_cast<size_t>(columns_)),
+               std::vector<double>(static_cast<size_t>(columns_)),
+               std::vector<double>(static_cast<size_t>(columns_))};
+    const double scale =
+                     p.scale > 0 ? static_cast<double>(p.scale) : 1 / std::sqrt(static_cast<double>(p.depth)),
+                 cap = static_cast<double>(p.softcap);
+    std::vector<std::pair<int64_t, double>> scores;
+    for (int64_t j = 0; j < keys; ++j) {
+      if ((p.causal && j > own) || (p.left >= 0 && j < own - p.left)) continue;
+      double score = 0, magnitude = 0;
+      for (int64_t l = 0; l < p.depth; ++l) {
+        const double term =
+            decode(p.type, q_[q + static_cast<size_t>(l)]) * scale_of(c_.k_scale, shared) *
+            decode(p.key_type(), cache_[place(b, j) + static_cast<size_t>(shared * p.depth + l)]);
+        score += term, magnitude += std::abs(term);
+      }
+      score *= scale;
+      double error = 0x1p-20 * scale * magnitude;
+      if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * cap;
+      row.error = std::max(row.error, error);
+      scores.emplace_back(j, score);
+    }
+    if (std::ranges::any_of(scores, [](const auto& one) { return std::isnan(one.second); })) {
+      std::ranges::fill(row.values, NAN);
+      row.log_sum = NAN;
+      return row;
+    }
+    double most = more_.sink(h);
+    for (const auto& [key, score] : scores) most = std::max(most, score);
+    if (std::isinf(most)) return row;
+    double sum = std::exp(more_.sink(h) - most);
+    for (auto& [key, score] : scores) sum += score = std::exp(score - most);
+    const int64_t of_values = is_latent() ? 0 : p.key_heads * p.depth + shared * columns_;
+    for (const auto& [key, weight] : scores)
+      for (int64_t column = 0; column < columns_; ++column) {
+        const double v =
+            scale_of(c_.v_scale, shared) *
+            decode(p.key_type(), cache_[place(b, key) + static_cast<size_t>(of_values + column)]);
+        const auto at = static_cast<size_t>(column);
+        if (p.type == DType::f16) row.errors[at] += 0x1p-25 / sum * std::abs(v);
+        row.values[at] += weight / sum * v;
+        row.magnitudes[at] += std::abs(weight / sum * v);
+      }
+    row.log_sum = most + std::log(sum);
+    return row;
+  }
+
+  CacheCase c_;
+  runtime::Device& device_;
+  int64_t columns_, batches_, rows_, of_batch_,
+      pieces_;  // of K and V: rows of a piece, and how many there are
+  SinksAndDropout more_;
+  std::mt19937_64 random_;
+  std::vector<uint16_t> q_, cache_;
+  std::vector<uint32_t> table_;
+  runtime::Buffer q_memory_, cache_memory_, o_memory_, lse_memory_, lengths_memory_, table_memory_,
+      k_scale_memory_, v_scale_memory_;
+};
+
+// Runs a trial twice, in other orders of the emulator's threads.
+inline void check_trial(CacheTrial& trial, kernels::Attention& attention, uint64_t data) {
+  auto* emulator = dynamic_cast<runtime::Emulator*>(&trial.device());
+  if (emulator) emulator->seed(2 * data);
+  const std::vector<std::byte> first = trial.run(attention);
+  const std::string problem = trial.wrong(first);
+  CHECK_MESSAGE(problem.empty(), problem);
+  if (emulator) emulator->seed(2 * data + 1);
+  CHECK_MESSAGE(trial.run(attention) == first, "a second run gives other bits");
+}
+
+}  // namespace ptxbuilder::test
