@@ -144,7 +144,7 @@ TEST_CASE("what of latent keys is refused") {
   refused([](auto& p) { p.cache_type = DType::e4m3; }, "keys of e4m3, and values that are the first columns");
   refused([](auto& p) { p.depth = 600; }, "depth = 600; 1 to 576");
   // Other keys have values of their own.
-  refused([](auto& p) { p.depth = p.value_depth = 256; }, "V: ");
+  refused([](auto& p) { p.depth = p.value_depth = 256; }, "V of bf16: 16 x 256 elements");
   kernels::AttentionGradient gradient(device());
   kernels::AttentionGradientArguments g;
   static_cast<AttentionArguments&>(g) = trial.arguments();

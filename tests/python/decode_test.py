@@ -94,7 +94,7 @@ for page, queries, words in ((0, 1, {}), (16, 2, {}), (64, 3, {"window": 20})):
 for words, text in ((dict(scale=None), "scale: None; it follows"), (dict(q=q[..., :256]), "kv_cache and q: of 320 and 256 columns"),
                     (dict(kv_cache=kv[..., :192], q=q[..., :192]), "kv_cache and q: of 192 and 192 columns"),
                     (dict(kv_cache=np.concatenate([kv, kv], 2)), "kv_cache: of shape"), (dict(seq_lens=None), "seq_lens: None"),
-                    (dict(kv_cache=kv.astype(E4M3)), "K: of e4m3"), (dict(q=q[0, 0]), "q: 2 dimensions"),
+                    (dict(kv_cache=kv.astype(E4M3)), "keys of e4m3, and values"), (dict(q=q[0, 0]), "q: 2 dimensions"),
                     (dict(kv_cache=kv[:, :12]), "pages of 12 rows, and values that are the first columns of keys"),
                     (dict(max_seq_len=5, block_table=None), "there is no block_table: the kv_cache says")):
     with kit.refused(text):
