@@ -15,11 +15,13 @@ constexpr int64_t kFewOverCaches = 256;    // 16 queries of 16 heads that share 
 constexpr int kMostStages = 4, kMostCacheStages = 8;
 
 // These constants describe the division of keys among CTAs.
-constexpr int kBytesOfPart = 112 << 10;   // the tiles of each of two CTAs
-constexpr double kBytesOfUs = 22000;      // keys and values that a multiprocessor loads
-constexpr double kAlone = 1.09;           // one CTA of a multiprocessor takes longer than half of two
-constexpr double kPartUs = 0.13;          // time to add a part
-constexpr double kPartBytesOfUs = 50000;  // an estimate of how fast a CTA stores and adds large parts
+constexpr int kBytesOfPart = 112 << 10;  // the tiles of each of two CTAs
+constexpr double kBytesOfUs = 22000;     // keys and values that a multiprocessor loads
+constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
+constexpr double kPartUs = 0.13;         // time to add a part
+// These are estimates for latent values, whose parts are large, and whose keys are seldom loaded by so many
+// CTAs that memory limits each.
+constexpr double kPartBytesOfUs = 90000, kLatentBlockUs = 1.4;
 // Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
 // are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, and 62.0 with two.
 constexpr int kAdjacentBytes = 256;
@@ -170,11 +172,15 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
     const int64_t teams = std::gcd(s.heads, ctas), parts = ctas / teams;
     const int64_t piece = up(s.heads / teams * of_head, parts);
     const int64_t of_longest = up(longest, piece) + (piece < longest && longest % piece != 0);
+    const double us_of_block =
+        o.has_latent_values()
+            ? std::max(block_us * static_cast<double>(ctas) / multiprocessors, kLatentBlockUs)
+            : block_us;
     // The CTAs of a multiprocessor share its memory bandwidth.
     double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
-    if (teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
+    if (s.heads > s.group && teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
     const double us =
-        shares * static_cast<double>(piece) * block_us + static_cast<double>(of_longest) * part_us;
+        shares * static_cast<double>(piece) * us_of_block + static_cast<double>(of_longest) * part_us;
     if (us < least) least = us, best = {teams, parts};
   }
   return best;

@@ -179,7 +179,7 @@ class LatentConsumer {
     const RegisterTile<f32> shrink = softmax_.add(scores, true);
     const RegisterTile<T> weights = astype<T>(softmax_.weights(scores, true));
     wait();
-    sync_warpgroup();  // other warps have read the other's weights and numbers too
+    bar_warp_sync(0xffffffff);  // a warp multiplies its own rows of weights, and reads their numbers
     store(roles_.weights[0], weights);
     store_numbers(0, softmax_.most());
     fence_proxy_async<Space::shared>();
@@ -215,11 +215,12 @@ class LatentConsumer {
     const auto [half, rotary] = multiply_queries(0);
     region("scores", [] { wgmma_wait(0); });
     give_back(kRotary, rotary);
-    // Both halves of the values after the last key are cleared, ahead of the weights that let them be read.
+    // Both halves of the values after the last key are cleared, ahead of the weights that let them be read:
+    // every thread's fence comes after this barrier.
     const u32 first = blocks.at(0) * t_.bn, keys_here = max(w.keys, first) - first;
     if_(keys_here < t_.bn, [&] {
       for (int piece = 0; piece < kHalves; ++piece) clear_from<T>(keys(piece, half), keys_here);
-      fence_proxy_async<Space::shared>();
+      sync_warpgroup();
     });
     const Weights own = region("softmax", [&] { return pass_weights(w, blocks.at(0), 0, [] {}); });
     add_own(0, own, half);

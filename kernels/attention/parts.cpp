@@ -39,13 +39,13 @@ size_t AttentionParts::bytes(int64_t queries, int64_t ctas, int columns) {
          (rows * static_cast<size_t>(columns + kRowNumbers) * sizeof(float) + sizeof kMark);
 }
 
-GlobalTensor<f32, 2> AttentionParts::values_of(const AttentionWork& w, u32 n) const {
+GlobalTensor<f32, 2> AttentionParts::values_of(u32 n, u32 rows) const {
   const u64 row = u64(n) * u64(most_rows_);
-  return GlobalTensor(values_ + row * static_cast<uint64_t>(columns_), {rows(w), columns_});
+  return GlobalTensor(values_ + row * static_cast<uint64_t>(columns_), {rows, columns_});
 }
-GlobalTensor<f32, 1> AttentionParts::numbers_of(const AttentionWork& w, u32 n, int which) const {
+GlobalTensor<f32, 1> AttentionParts::numbers_of(u32 n, u32 rows, int which) const {
   const u64 row = u64(n * kRowNumbers + which) * u64(most_rows_);
-  return GlobalTensor(numbers_ + row, {rows(w)});
+  return GlobalTensor(numbers_ + row, {rows});
 }
 // The CTAs of a team have consecutive parts, one each.
 u32 AttentionParts::place_of(const AttentionWork& w, u32 part) const {
@@ -57,9 +57,9 @@ gmem AttentionParts::mark_of(u32 n) const { return marks_ + u64(n) * uint64_t{si
 void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
                           const RegisterTile<f32>& total, const Accumulator& values) const {
   const u32 own = place_of(w, w.part->number);
-  store(values_of(w, own).tile(0, 0), load<f32>(values));
-  store(numbers_of(w, own, 0).as_col().tile(0, 0), most);
-  store(numbers_of(w, own, 1).as_col().tile(0, 0), total);
+  store(values_of(own, rows(w)).tile(0, 0), load<f32>(values));
+  store(numbers_of(own, rows(w), 0).as_col().tile(0, 0), most);
+  store(numbers_of(own, rows(w), 1).as_col().tile(0, 0), total);
   sync_warpgroup();
   // The CTA that stores the last part also takes it, and its mark like the marks of the others.
   if_((tid_x() & 127) == 0, [&] { st_release_gpu_global_u64(mark_of(own), u64(kMark)); });
@@ -106,11 +106,13 @@ void AttentionParts::complete(const AttentionWork& w, f32 exponent,
     for_(0, parts, at_once, [&](u32 begin) {
       std::vector<Sums> some;
       for (int i = 0; i < at_once; ++i) {
-        const u32 n = place_of(w, min(begin + i, parts - 1));
-        const auto number = [&](int which) {
-          return load<f32>(numbers_of(w, n, which).as_col().tile(row, 0), by_row);
+        // A part after the last has no rows: nothing is loaded, and it weighs nothing.
+        const u32 n = place_of(w, begin + i), there = select(begin + i < parts, rows(w), u32(0));
+        const auto number = [&](int which, float none) {
+          return load<f32>(numbers_of(n, there, which).as_col().tile(row, 0), by_row, f32(none));
         };
-        some.push_back({number(0), number(1), load<f32>(values_of(w, n).tile(row, 0), layout)});
+        some.push_back(
+            {number(0, -INFINITY), number(1, 0), load<f32>(values_of(n, there).tile(row, 0), layout)});
       }
       const RegisterTile<f32> before = most.value();
       RegisterTile<f32> greatest = before;
@@ -123,7 +125,7 @@ void AttentionParts::complete(const AttentionWork& w, f32 exponent,
       RegisterTile<f32> sum = total.value() * weight(before), products = values.value() * weight(before);
       for (int i = 0; i < at_once; ++i) {
         const Sums& one = some[static_cast<size_t>(i)];
-        const RegisterTile<f32> factor = weight(one.most) * select(begin + i < parts, f32(1), f32(0));
+        const RegisterTile<f32> factor = weight(one.most);
         sum = sum + one.total * factor;
         products = products + one.values * factor;
       }

@@ -52,8 +52,8 @@ class AttentionParts {
   bool has_whole_rows() const;
   u32 rows(const AttentionWork& w) const { return min(sizes_.queries - w.row, kConsumerRows); }
   // Place `n` holds the sums of rows, and numbers, one for each row.
-  GlobalTensor<f32, 2> values_of(const AttentionWork& w, u32 n) const;
-  GlobalTensor<f32, 1> numbers_of(const AttentionWork& w, u32 n, int which) const;
+  GlobalTensor<f32, 2> values_of(u32 n, u32 rows) const;
+  GlobalTensor<f32, 1> numbers_of(u32 n, u32 rows, int which) const;
   gmem mark_of(u32 n) const;
   // Returns the place of a part of the same block of queries.
   u32 place_of(const AttentionWork& w, u32 part) const;

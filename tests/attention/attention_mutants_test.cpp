@@ -103,6 +103,25 @@ Subject caches_in_small_pages() {
            {"parts", 2}}};
 }
 
+// Two sequences of seven blocks and four, whose keys are their own values; two CTAs share them.
+Subject latent() {
+  return {"attention",
+          {{"queries", 2},
+           {"keys", 400},
+           {"depth", 320},
+           {"value_depth", 256},
+           {"heads", 4},
+           {"group", 4},
+           {"heads_in_rows", 4},
+           {"batches", 2},
+           {"consumers", 1},
+           {"bn", 64},
+           {"causal", 1},
+           {"lengths", 1},
+           {"page", 16},
+           {"parts", 2}}};
+}
+
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
@@ -253,7 +272,7 @@ TEST_CASE("mutants of caches, whose keys CTAs divide") {
        {"one key too many is left", "setp.lt.u32", 5, becomes("setp.le.u32"), {}},
        {"no proxy fence behind what is cleared", "fence.proxy", 7, drop, {proxy_fence}},
        {"a page of half the number", "shr.u32", 6, set_operand(2, 5), {}},
-       {"a part is added twice", "setp.lt.u32", 8, becomes("setp.le.u32"), {}},
+       {"a part after the last is added", "setp.lt.u32", 8, becomes("setp.le.u32"), {race, uninitialised}},
        {"a part is left out", "setp.lt.u32", 7, set_operand(2, 1), {}},
        {"a part begins at the first key of its neighbour", "st.shared.b32", 12, set_operand(1, 0), {}},
        {"a CTA counts the blocks of one lane", "redux.sync.add", 0, copy_first, {}},
@@ -294,6 +313,49 @@ TEST_CASE("mutants of caches in small pages") {
        {"no proxy fence ahead of the product of what was copied", "fence.proxy", 7, drop, {proxy_fence}},
        {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
        {"a page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
+}
+
+TEST_CASE("mutants of keys that are their own values") {
+  using enum Fault;
+  const char *wait = "mbarrier.try_wait", *arrive = "mbarrier.arrive.shared", *products = "wgmma.wait_group";
+  check_each(
+      latent(),
+      {{"keys are multiplied before they have come", wait, 16, do_not_wait, {race, uninitialised}},
+       {"consumer 1 reads the weights before they are passed", wait, 12, do_not_wait, {race, uninitialised}},
+       {"consumer 0 reads the weights before they are passed", wait, 18, do_not_wait, {race, uninitialised}},
+       {"the weights are not passed", arrive, 7, drop, {deadlock}},
+       {"no proxy fence ahead of the product of passed weights", "fence.proxy", 9, drop, {proxy_fence}},
+       {"no proxy fence ahead of the first weights", "fence.proxy", 10, drop, {proxy_fence}},
+       {"values behind the last key are not cleared", "setp.gt.u32", 6, becomes("setp.ne.u32"), {}},
+       {"values are multiplied before all warps have cleared them", "bar.sync", 2, drop, {race, proxy_fence}},
+       {"weights are passed into the place of those that are multiplied",
+        products,
+        2,
+        set_operand(0, 1),
+        {race, matrix_registers}},
+       {"values are handed back under their product", products, 7, set_operand(0, 4), {race}},
+       {"scores are read under their product", products, 1, set_operand(0, 2), {race, matrix_registers}},
+       {"a half is handed back for one consumer alone",
+        arrive,
+        4,
+        set_operand(2, 1),
+        {deadlock, arrival_count}},
+       {"O is written where the other multiplies queries", "bar.sync", 3, drop, {race, uninitialised}},
+       {"a row is divided by what one consumer has summed", "add.rn.f32", 100, copy_first, {}},
+       {"consumer 1 takes another reference than the weights have",
+        "ld.shared.b32",
+        17,
+        [](Instruction& i) {
+          i.opcode = "mov.b32";
+          i.operands[1] = number(0);
+          return true;
+        },
+        {}},
+       {"queries are loaded while their place holds O",
+        "cp.async.bulk.wait_group.read",
+        0,
+        drop,
+        {race, early_exit}}});
 }
 
 }  // namespace ptxbuilder::test::attention_mutants_test
