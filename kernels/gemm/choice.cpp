@@ -30,8 +30,9 @@ std::string layout(const GemmOperation& o) {
   return std::string(o.b_k_major ? "T" : "N") + (o.a_k_major ? "N" : "T");
 }
 
-// Returns tiles for any size, in every useful shape.
-std::vector<GemmTile> menu() {
+// Returns tiles for any size, in every useful shape; with packed weights also few columns for three
+// warpgroups, which convert at the same time.
+std::vector<GemmTile> menu(bool packed) {
   std::vector<GemmTile> all;
   for (bool swapped : {false, true})
     for (int bn = 8; bn <= 320; bn += bn < 256 ? 8 : 16) {
@@ -50,7 +51,7 @@ std::vector<GemmTile> menu() {
       add(128, 2, false, 1);
       if (bn >= 64 && bn <= 192) add(64, 2, true, 1);
       if (bn >= 64 && bn <= 192) add(128, 2, true, 1);
-      if (bn >= 96 && bn <= 240) add(192, 3, false, 1);
+      if ((packed && bn <= 128) || (bn >= 96 && bn <= 240)) add(192, 3, false, 1);
       if (bn >= 64 && bn <= 192) add(256, 2, false, 1);
     }
   return all;
@@ -134,13 +135,14 @@ std::vector<Candidate> candidates(const GemmOperation& o, const GemmSize& size, 
     if (deeper) all.push_back({*deeper, predict(o, size, *deeper, multiprocessors)});
   };
   std::map<bool, int> narrowest;  // number of columns that the operation allows, by whether rows run along n
-  for (GemmTile t : menu()) {
+  for (GemmTile t : menu(o.packed.is_packed())) {
     if (!narrowest.contains(t.swapped) && plan_of(o, t).plan) narrowest[t.swapped] = t.bn;
     if (!narrowest.contains(t.swapped)) continue;
     const int unit = narrowest[t.swapped];
     if (t.bn > unit && t.bn - unit >= columns_of(t, size)) continue;  // wider than the output
     add(t);
-    if (t.consumers == 1 && t.ctas_per_sm == 1 && !o.has_block_scales()) {  // half as many barriers
+    if (t.consumers == 1 && t.ctas_per_sm == 1 && !o.has_block_scales() &&
+        !o.packed.is_packed()) {  // half as many barriers
       GemmTile deep = t;
       deep.bk = 256 / size_of(o.a);
       add(deep);
@@ -190,6 +192,7 @@ std::vector<Candidate> shortlist(const GemmOperation& o, const GemmSize& size, i
 }
 
 std::optional<TilePlan> tuned(const GemmOperation& o, const GemmSize& size) {
+  if (o.packed.is_packed()) return std::nullopt;
   for (const Row& row : kTuned)
     if (row.a == o.a && o.a == o.b && row.d == o.d && layout(o) == row.layout && row.m == size.m &&
         row.n == size.n && row.k == size.k)

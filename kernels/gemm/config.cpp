@@ -115,6 +115,22 @@ std::string refusal_of_windows(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
+std::string refusal_of_packed(const GemmOperation& o) {
+  if (!o.packed.is_packed()) return "";
+  if (std::string refusal = refusal_of(o.packed); !refusal.empty()) return refusal;
+  if (!is_half(o.a))
+    return fmt::format("gemm: packed weights with A of {}; it is f16 or bf16, to which they are converted",
+                       name(o.a));
+  if (o.batched || o.group_ends)
+    return "gemm: packed weights with batches or groups; take the products one by one";
+  if (o.gathers()) return "gemm: packed weights with a_rows; gather the rows of A ahead";
+  if (o.has_modes() || o.windows != WindowsOf::none)
+    return "gemm: packed weights with modes or windows; they are those of a matrix";
+  if (o.gates())
+    return "gemm: packed weights with a gate, whose pairs are rows of a tile: apply the gate afterwards";
+  return "";
+}
+
 std::string refusal_of(const GemmOperation& o) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
   if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
@@ -159,6 +175,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (std::string refusal = refusal_of_gather(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scatter(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_scales(o); !refusal.empty()) return refusal;
+  if (std::string refusal = refusal_of_packed(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_modes(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_windows(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
@@ -206,6 +223,23 @@ std::string refusal_of_scales(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
+// Returns what part of the tile cannot be combined with packed weights.
+std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
+  if (!o.packed.is_packed()) return "";
+  if (!t.swapped) return "rows along m, with packed weights, which are rows of a tile: swap them";
+  if (t.pingpong) return "ping-pong with packed weights, which warpgroups convert side by side: take none";
+  if (t.bk != kPackedDepth)
+    return fmt::format("depth {} with packed weights; a stage has a block, {} of k", t.bk, kPackedDepth);
+  if (t.warpgroup_rows() != kPackedColumns)
+    return fmt::format("{} rows of a warpgroup, with packed weights; it has {}: take more consumers",
+                       t.warpgroup_rows(), kPackedColumns);
+  if (t.cluster_n > 1)
+    return fmt::format("packed weights loaded by {} CTAs; each loads its own: take no cluster along columns",
+                       t.cluster_n);
+  if (divides_columns(t)) return fmt::format("{} columns with packed weights; one wgmma takes them", t.bn);
+  return "";
+}
+
 std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   auto refuse = [&](const std::string& what) { return "gemm " + text(t) + ": " + what; };
   if (t.consumers < 1 || t.consumers > 3)
@@ -247,6 +281,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     "of the narrowest swizzle",
                     t.bn));
   if (std::string refusal = refusal_of_scales(o, t); !refusal.empty()) return refuse(refusal);
+  if (std::string refusal = refusal_of_packed(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_gather(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_boxes(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_windows(o, t); !refusal.empty()) return refuse(refusal);
@@ -255,7 +290,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                                                              : 0)) /
                         128;
   // A consumer needs this many other registers, and more if it adds up sums with other CTAs.
-  const int beside = t.split_last > 1 ? 80 : o.has_block_scales() ? 32 : 40;
+  const int beside = t.split_last > 1 ? 80 : o.packed.is_packed() ? 72 : o.has_block_scales() ? 32 : 40;
   const int room = role_registers(t.consumers, o.group_ends, o.gathers()).consumer - beside;
   if (registers > room)
     return refuse(
@@ -327,7 +362,11 @@ int scale_bytes(const GemmOperation& o, const GemmTile& t) {
   return scales.of_a.bytes() + scales.of_b.bytes();
 }
 
-int stage_bytes(const GemmOperation& o, const GemmTile& t) { return (t.bm + t.bn) * t.bk * size_of(o.a); }
+int stage_bytes(const GemmOperation& o, const GemmTile& t) {
+  if (o.packed.is_packed())
+    return t.bm / kPackedColumns * block_of(o.packed).bytes + t.bn * t.bk * size_of(o.a);
+  return (t.bm + t.bn) * t.bk * size_of(o.a);
+}
 
 int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   const int room = (hopper::shared_bytes + hopper::reserved_shared_bytes) / t.ctas_per_sm -
@@ -464,13 +503,13 @@ ScaleTiles scale_tiles(const GemmOperation& o, const GemmTile& t) {
 Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   if (std::string refusal = refusal_of(operation); !refusal.empty()) return {std::nullopt, refusal};
   TilePlan t{given};
-  if (t.bk == 0) t.bk = 128 / size_of(operation.a);
+  if (t.bk == 0) t.bk = operation.packed.is_packed() ? kPackedDepth : 128 / size_of(operation.a);
   // A second sum of an element would read what the first one stored, or differ from it in
   // its last bits. A tile that was moved would begin within a block of scales. Threads that
   // store a row of D twice would race. A tile that was moved would extend across the ends of
-  // modes.
+  // modes. A tile that was moved would begin within a block of packed weights.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
-      operation.scatters() || operation.d_has_modes())
+      operation.scatters() || operation.d_has_modes() || operation.packed.is_packed())
     t.inside = false;
   if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
   t.stage_bytes = stage_bytes(operation, t);

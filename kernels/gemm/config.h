@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/gemm/packed_weights.h"
 #include "kernels/gemm/product_operand.h"
 #include "ptxbuilder/dtype.h"
 #include "ptxbuilder/error.h"
@@ -44,8 +45,8 @@ enum class WindowsOf : uint8_t { none, a, b };
 // of k. With a_rows, A[m,k] is A[a_rows[m],k], or 0 if A has no such row; with d_rows, D[m,n] is
 // D[d_rows[m],n], which is not stored if D has no such row. With block scales, A[m,k] is multiplied by
 // the factor of row m, and B[n,k] by the factor of row n or of its 128 rows, for the 128 values of k
-// that contain k. D and C are row-major. A is stored as m rows of k (k-major) or k rows of m; B as n
-// rows of k or k rows of n.
+// that contain k. With packed weights, B[n,k] is a weight less its zero, times its scale. D and C are
+// row-major. A is stored as m rows of k (k-major) or k rows of m; B as n rows of k or k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // other layouts are only for 16-bit types
@@ -72,6 +73,8 @@ struct GemmOperation {
   uint8_t m_modes = 1, n_modes = 1, k_modes = 1, batch_modes = 1;
   uint8_t m_box = 0, n_box = 0;
   WindowsOf windows = WindowsOf::none;
+  // Packed weights as B, which are converted to A's type, exactly; `b` is that type too.
+  PackedForm packed = {};
 
   bool has_modes() const { return k_modes > 1 || d_has_modes(); }
   // Returns whether D is not a plain matrix.
@@ -84,8 +87,11 @@ struct GemmOperation {
   }
   // Returns whether the sum of every 128 values of k is multiplied by factors of its own.
   bool has_block_scales() const { return a_scales_1x128; }
-  // Returns whether the sum of every 128 values of k is added to separate f32 sums.
-  bool promotes() const { return is_fp8(a) && (!fast_accumulation || has_block_scales()); }
+  // Returns whether the sum of every 128 values of k, or of a group of weights, is added to separate f32
+  // sums.
+  bool promotes() const {
+    return packed.has_scales() || (is_fp8(a) && (!fast_accumulation || has_block_scales()));
+  }
   // Returns whether a CTA loads rows of A one by one instead of using TMA.
   bool gathers() const { return a_rows; }
   // Returns whether threads store rows of D one by one.
@@ -159,7 +165,7 @@ GemmTile parse_tile(const std::string& text);
 // A plan is a tile that suits its operation, with bk and stages chosen, and the values that follow from them.
 // The kernel, the model and the launch read it.
 struct TilePlan : GemmTile {
-  int stage_bytes = 0;
+  int stage_bytes = 0;  // of A and B, or of weights with their scales and zeros
   // The columns of a panel in the epilogue (StoreOptions); 0 if the number does not matter. With split_last,
   // the CTAs that divide a tile each complete and store some of its panels.
   int panel_columns = 0;

@@ -9,6 +9,7 @@
 #include "kernels/gemm/choice.h"
 #include "kernels/gemm/kernel.h"
 #include "kernels/gemm/model.h"
+#include "kernels/gemm/packed_draw.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/gemm/scheduler.h"
@@ -21,6 +22,12 @@ const std::vector<std::string> kInputs = {"bf16", "f16", "tf32", "e4m3", "e5m2",
 const std::vector<std::string> kOutputs = {"bf16", "f16", "f32", "s32", "e4m3", "e5m2"};
 const std::vector<std::string> kActivations(activation_words.begin(), activation_words.end());
 const std::vector<std::string> kUses = {"value", "slope", "gate"};
+const std::vector<std::string> kWeights = {
+    "no",
+#define PTXBUILDER_WEIGHT(word, ...) #word,
+#include "kernels/gemm/weight.def"
+};
+const std::vector<std::string> kScales = {"f32", "f16", "bf16"};
 const std::vector<std::string> kSwitch = {"no", "yes"};
 
 GemmOperation operation(const command::Fields& f) {
@@ -44,6 +51,11 @@ GemmOperation operation(const command::Fields& f) {
 #include "kernels/gemm/product.def"
   if (o.has_block_scales()) o.fast_accumulation = false;
   o.batched = f["batches"] > 1 && !o.group_ends;
+  o.packed.type = static_cast<WeightType>(f["packed"]);
+  if (o.packed.is_packed()) {
+    o.packed.group = static_cast<uint8_t>(std::min<int64_t>(f["packed_group"], UINT8_MAX));
+    o.packed.scales = *dtype_from_name(f.word("packed_scales"));
+  }
   o.groups_of_k = f["groups_of_k"] != 0;
   if (o.groups_of_k && !o.group_ends)
     throw command::UsageError("field groups_of_k = yes without group_ends, which says where they end");
@@ -113,7 +125,7 @@ std::string rows_that_need_gaps(const command::Fields& f) {
       text += fmt::format("{}{} of {} B in {}", text.empty() ? "" : ", ", row, bytes, matrix);
   };
   add("A", o.a_k_major ? "k" : "m", o.a);
-  add("B", o.b_k_major ? "k" : "n", o.b);
+  if (!o.packed.is_packed()) add("B", o.b_k_major ? "k" : "n", o.b);
   if (const int64_t bytes = o.d_columns(f["n"]) * size_of(o.d); bytes % hopper::bulk_unit != 0)
     text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
   if (text.empty()) return "";
@@ -302,7 +314,10 @@ void run(const command::Fields& f, command::Run& run) {
   };
   const bool of_rows = o.grouped_rows(), of_k = o.grouped_k();
   command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m, false) : shape(m, k, false));
-  command::Tensor b = run.normal(o.b, o.b_k_major ? shape(k, n, of_rows) : shape(n, k, of_rows));
+  std::optional<PackedDraw> weights;
+  if (o.packed.is_packed()) weights.emplace(draw_packed(o.packed, run, n, k));
+  command::Tensor b =
+      weights ? weights->numbers : run.normal(o.b, o.b_k_major ? shape(k, n, of_rows) : shape(n, k, of_rows));
   const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
   Operands operands(o, run, m, n, k, batches);
   command::Tensor d = run.output(o.d, shape(columns, m, of_k));
@@ -315,7 +330,9 @@ void run(const command::Fields& f, command::Run& run) {
   std::vector<runtime::Argument> arguments = {of_k          ? ragged(a)
                                               : o.gathers() ? a.pointer()
                                                             : a.tensor(),
-                                              of_k ? ragged(b) : b.tensor(),
+                                              of_k      ? ragged(b)
+                                              : weights ? weights->packed.pointer()
+                                                        : b.tensor(),
                                               o.scatters() ? d.pointer()
                                               : of_rows    ? ragged(d)
                                                            : d.tensor(),
@@ -389,8 +406,10 @@ void run(const command::Fields& f, command::Run& run) {
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
   // The m or k of groups is the total over all groups.
   const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
+  const double bytes_of_b =
+      weights ? 4 * static_cast<double>(weights->packed.count()) : dn * dk * (of_k ? 1 : db) * size_of(o.a);
   run.measure(2 * dm * dn * dk * products,
-              (dm * dk * products + dn * dk * (of_k ? 1 : db)) * size_of(o.a) +
+              dm * dk * products * size_of(o.a) + bytes_of_b +
                   dm * static_cast<double>(columns) * size_of(o.d) * (of_rows ? 1 : db));
 }
 
@@ -407,6 +426,9 @@ const command::Registration registration({
                {"d", 0, "type of D", 1, 1, kOutputs},
                {"a_major", 0, "along what A is contiguous", 1, 1, {"k", "m"}},
                {"b_major", 0, "along what B is contiguous", 1, 1, {"k", "n"}},
+               {"packed", 0, "B has packed weights of a type", 1, 1, kWeights},
+               {"packed_group", 128, "of k that have a packed scale; 0 for none", 32, 0},
+               {"packed_scales", 0, "type of the packed scales", 1, 1, kScales},
                {"promote", 0, "sums of 8-bit floats to f32 every 128 of k", 1, 1, kSwitch},
                {"alpha", 0, "a factor of the product", 1, 1, kSwitch},
                {"beta", 0, "add a factor of C", 1, 1, kSwitch},

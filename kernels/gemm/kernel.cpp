@@ -5,6 +5,7 @@
 #include "kernels/gemm/gathered_operand.h"
 #include "kernels/gemm/mainloop.h"
 #include "kernels/gemm/mode_axis.h"
+#include "kernels/gemm/packed_operand.h"
 #include "kernels/gemm/parameters.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
@@ -62,17 +63,18 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.configure("tile", text(t));
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
-  std::optional<TensorMap> A;
+  std::optional<TensorMap> A, B;
   if (!o.gathers()) A = p.get<TensorMap>("A");
-  TensorMap B = p.get<TensorMap>("B");
+  if (!o.packed.is_packed()) B = p.get<TensorMap>("B");
   u32 M = p.get<u32>("M"), N = p.get<u32>("N"), K = p.get<u32>("K");
   std::optional<u32> batches;
   if (o.batched) batches = p.get<u32>("batches");
   if (o.group_ends) batches = p.get<u32>("groups");
 
   // Otherwise their first use would have to wait for them.
-  std::vector<TensorMap> maps = {B};
-  if (A) maps.insert(maps.begin(), *A);
+  std::vector<TensorMap> maps;
+  for (const std::optional<TensorMap>& map : {A, B})
+    if (map) maps.push_back(*map);
   if (!o.scatters()) maps.push_back(p.get<TensorMap>("D"));
   for (const ProductOperandRow& row : product_operands)
     if (row.role == OperandRole::block_factor && o.has(row.operand))
@@ -86,12 +88,17 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     return o.windows == operand ? std::optional<WindowAxis>(p) : std::nullopt;
   };
   const auto staged_a = [&](int extent) {
-    return staged_operand(k, "A", A, o.a, o.a_k_major, extent, t, o.m_box, windows(WindowsOf::a));
+    return staged_operand(k, "A", A, o.a, o.a_k_major, extent, t, o.m_box, windows(WindowsOf::a),
+                          o.packed.is_packed() ? part_depth(o.packed) : 0);
   };
   const auto staged_b = [&](int extent) {
     return staged_operand(k, "B", B, o.b, o.b_k_major, extent, t, o.n_box, windows(WindowsOf::b));
   };
-  const StagedOperand X = t.swapped ? staged_b(t.bm) : staged_a(t.bm);
+  std::optional<PackedOperand> weights;
+  if (o.packed.is_packed()) weights.emplace(k, o, t, p);
+  const StagedOperand X = weights     ? StagedOperand{std::nullopt, true, t.bm, weights->tile(), 0}
+                          : t.swapped ? staged_b(t.bm)
+                                      : staged_a(t.bm);
   const StagedOperand Y = t.swapped ? staged_a(t.bn) : staged_b(t.bn);
   std::optional<BlockScales> scales;
   std::vector<SharedTile> staged = {X.tile, Y.tile};
@@ -144,6 +151,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
             in_one(rows.has_value(), [&] {
               const std::vector<u32>&of_x = t.swapped ? from.of_b : from.of_a,
                     &of_y = t.swapped ? from.of_a : from.of_b;
+              if (weights) weights->load(s, kt, from.x);
               if (X.map) X.load(s, ClusterAxis::y, X.at_k(axes.k, depth), from.at_x, of_x);
               if (Y.map) Y.load(s, ClusterAxis::x, Y.at_k(axes.k, depth), from.at_y, of_y);
               if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
@@ -163,7 +171,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     name_role("consumer");
     griddepcontrol_wait();
-    Mainloop mainloop(o, t, X, Y, pipe, scheduler, scales);
+    Mainloop mainloop(o, t, X, Y, pipe, scheduler, scales, weights);
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {

@@ -32,15 +32,16 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 // returns each stage late; if two share them, the other one keeps them busy.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler,
-                   const std::optional<BlockScales>& scales)
+                   const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights)
     : tile_(t),
       x_(x),
       y_(y),
       scales_(scales),
+      weights_(weights),
       depth_(scheduler.depth()),
       promotes_(o.promotes()),
       may_be_empty_(t.split_k > 1 || o.grouped_k()),
-      late_((t.consumers == 1 || t.pingpong) && !promotes_ && t.stages > 1),
+      late_((t.consumers == 1 || t.pingpong) && !promotes_ && !weights && t.stages > 1),
       acc_(scales ? hopper::wgmma_rows : t.warpgroup_rows(), scales ? fresh_columns(t) : t.bn,
            accumulator_type(o.a)),
       ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler, o.group_ends))),
@@ -55,8 +56,33 @@ void Mainloop::take_turns(const Turns& turns, u32 index) {
 }
 
 void Mainloop::multiply(const Stage& s, u32 row) {
+  if (weights_) return multiply_packed(s, row);
   if (promotes_) acc_.zero();
   wgmma_group([&] { mma(acc_, x_.view(s, row, acc_.m()), y_.view(s, 0, acc_.n())); });
+}
+
+// The weights of a part are converted while the products of the part before it run. The scales are read ahead
+// of the products, for which the lanes of a warp meet, so that no lane reads them after another has returned
+// the stage.
+void Mainloop::multiply_packed(const Stage& s, u32 row) {
+  for (int part = 0; part < weights_->parts(); ++part) {
+    const int in_group = part % weights_->parts_of_group();
+    const bool is_last = promotes_ && in_group + 1 == weights_->parts_of_group();
+    if (promotes_ && in_group == 0) acc_.zero();
+    std::optional<RegisterTile<f32>> scales;
+    if (is_last) scales.emplace(weights_->scales(s, row, part));
+    weights_->multiply(s, row, part, acc_, y_.part(s, part * weights_->depth(), weights_->depth()));
+    if (!is_last) continue;
+    wgmma_wait(0);
+    add_scaled(*scales);
+  }
+}
+
+void Mainloop::add_scaled(const RegisterTile<f32>& scales) {
+  for (int col = 0; col < acc_.n(); col += 8) {
+    const TilePart part = {0, col, acc_.m(), 8};
+    store(*total_, fma(load<f32>(acc_, part), scales, load<f32>(*total_, part)), part);
+  }
 }
 
 void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
@@ -67,7 +93,7 @@ void Mainloop::step(u32 row, const std::function<void()>& meanwhile) {
     wgmma_wait(0);
   });
   ring_.release(s);
-  if (promotes_) add(*total_, acc_);
+  if (promotes_ && !weights_) add(*total_, acc_);
 }
 
 void Mainloop::late_step(u32 row, u32 kt, u32 first) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/gemm/block_scales.h"
+#include "kernels/gemm/packed_operand.h"
 #include "kernels/gemm/scheduler.h"
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/accumulator.h"
@@ -12,10 +13,10 @@ namespace ptxbuilder::kernels {
 class Mainloop {
  public:
   // The role of a warpgroup that multiplies `x`'s rows with all of `y` constructs this; `scales` are present
-  // if the operation has block scales.
+  // if the operation has block scales, and `weights` if `x` is packed.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
-           const std::optional<BlockScales>& scales);
+           const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights);
 
   // Makes warpgroups in ping-pong multiply one after the other; this is number `index` of them.
   void take_turns(const Turns& turns, u32 index);
@@ -26,6 +27,8 @@ class Mainloop {
 
  private:
   void multiply(const Stage& stage, u32 row);
+  void multiply_packed(const Stage& stage, u32 row);
+  void add_scaled(const RegisterTile<f32>& scales);
   void step(u32 row, const std::function<void()>& meanwhile);
   void late_step(u32 row, u32 kt, u32 first);
   void scaled_step(const Work& work, u32 row, u32 kt);
@@ -33,6 +36,7 @@ class Mainloop {
   const GemmTile& tile_;
   const StagedOperand &x_, &y_;
   const std::optional<BlockScales>& scales_;
+  const std::optional<PackedOperand>& weights_;
   u32 depth_;  // stages of a tile
   bool promotes_;
   bool may_be_empty_;  // whether work may have no stages
@@ -40,7 +44,7 @@ class Mainloop {
   Accumulator acc_;
   Consumer ring_;
   RegisterTile<f32> zeros_;
-  std::optional<Accumulator> total_;  // sums of what the tensor core adds up, 128 of k at a time
+  std::optional<Accumulator> total_;  // sums of what the tensor core adds up, 128 of k or a group at a time
   std::optional<WarpgroupTurn> turn_;
 };
 

@@ -69,6 +69,7 @@ void check_operation(const GemmOperation& operation, Where where) {
   smallest.bm = std::max<int>(64, operation.m_box);
   smallest.bn = std::max<int>(32, operation.n_box);
   smallest.consumers = smallest.bm / 64;
+  smallest.swapped = operation.packed.is_packed();
   checked(operation, smallest, where);
 }
 
@@ -197,7 +198,10 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       pointer(source_of(o.a, from_a, p), o.a.memory, o.a.type);
     else
       read(o.a, kinds.a, from_a, WindowsOf::a);
-    read(o.b, kinds.b, from_b, WindowsOf::b);
+    if (operation.packed.is_packed())
+      pointer(source_of(o.b, from_b, p), o.b.memory, DType::u32);
+    else
+      read(o.b, kinds.b, from_b, WindowsOf::b);
     const size_t source_of_d = source_of(o.d, from_d, p);
     const int64_t by_tma = operation.d_by_threads ? columns_by_tma(o.d) : o.d.columns;
     if (operation.scatters()) {

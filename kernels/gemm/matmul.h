@@ -69,6 +69,12 @@ struct DeviceMatrix {
 // and B both have scales. They multiply the sum of every 128 values of k, which is added to sums of f32
 // whatever fast_accumulation is. Scales whose lines are not at multiples of 16 bytes are copied like A.
 //
+// Packed weights: with `packed`, B is `packed_bytes(packed, n, k)` bytes that pack_weights() made, at a
+// multiple of 16, and A is bf16 or f16, into whose type weights are converted exactly. The sum of a group of
+// k is multiplied by its scale, and added to sums of f32. b.type and b_k_major do not matter. Without groups,
+// the scales of columns are column_scales. Not with batches, groups, a_rows, a gate or modes, and not with k
+// = 0 or alpha = 0.
+//
 // Modes: if these are given, A, B and D are tensors with the layout that the modes describe; `contraction.h`
 // finds modes for a contraction by name. m, n, k and batches are the products of the modes' extents, and only
 // alpha can be combined with modes. A tensor with a stride that TMA does not take is copied, like a matrix.
@@ -98,6 +104,7 @@ struct MatmulArguments {
   Activation activation = Activation::none;
   ActivationUse use = ActivationUse::value;
   bool groups_of_k = false;
+  PackedForm packed = {};               // how B is packed, if it is
   const ProductModes* modes = nullptr;  // read during the call
   // The operands of product.def. Matrices have m rows of n: C is read with a beta, and inputs, whose batches
   // have no gaps between them, with ActivationUse::slope. Vectors have no gaps between their elements, and

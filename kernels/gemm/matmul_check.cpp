@@ -161,7 +161,7 @@ std::vector<const Operand*> PlacedProduct::operands() const {
 MovedOperands PlacedProduct::moved() {
   MovedOperands all;
   if (has_product && !a.aligned_for_tma()) all.add(a, from_a, true);
-  if (has_product && !b.aligned_for_tma()) all.add(b, from_b, true);
+  if (has_product && !operation.packed.is_packed() && !b.aligned_for_tma()) all.add(b, from_b, true);
   Operand& c = others[ProductOperand::c];
   if (operation.has(ProductOperand::c) && !batches_touch(c)) all.add(c, from(ProductOperand::c), true);
   for (const ProductOperandRow& row : product_operands)
@@ -212,6 +212,8 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.d = p.d.type;
   o.a_k_major = p.a_k_major;
   o.b_k_major = p.b_k_major;
+  o.packed = p.packed;
+  if (o.packed.is_packed()) o.b = o.a, o.b_k_major = true;
   const bool fp8 = is_fp8(p.a.type);
   o.fast_accumulation = !fp8 || p.fast_accumulation;
   o.alpha = product && p.alpha != 1;
@@ -242,6 +244,18 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
     else
       check_row(kName, x, where);
   }
+}
+
+// Returns B as it is packed.
+Operand packed_operand(const MatmulArguments& p, Where where) {
+  if (const std::string refusal = refusal_of(p.packed); !refusal.empty()) throw Error(where, refusal);
+  if (p.k == 0 || p.alpha == 0)
+    throw Error(where,
+                fmt::format("matmul: k = {} and alpha = {} with packed weights; neither is 0", p.k, p.alpha));
+  if (p.b.memory.address % kTma != 0)
+    throw Error(where, fmt::format("matmul: packed weights at {:#x}; they are at a multiple of {} B",
+                                   p.b.memory.address, kTma));
+  return one_row("B", DType::u8, p.b.memory, packed_bytes(p.packed, p.n, p.k));
 }
 
 constexpr int kUsualTile = 128, kStageBytes = 128;
@@ -395,7 +409,9 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
                 of_d = operation.grouped_rows() ? 1 : p.batches;
   const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
   o.a = matrix_operand("A", p.a, p.a_k_major ? rows_of_a : p.k, p.a_k_major ? p.k : rows_of_a, of_a);
-  o.b = matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, of_b);
+  o.b = operation.packed.is_packed()
+            ? packed_operand(p, where)
+            : matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);

@@ -60,6 +60,10 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
   return ctas > 1 ? 1.04 : t.bn <= 192 ? 0.93 : 0.96;
 }
 
+// A warpgroup converts a block of packed weights in this many clocks, in which other warpgroups may multiply,
+// and adds up the sums of a group in this many for each column.
+constexpr double kConvertClocks = 160, kGroupClocks = 0.6;
+
 // On average, half of a round is idle if the number of tiles is unknown, and less than half if CTAs divide
 // the last tiles.
 constexpr double kOpenRound = 0.5, kOpenDivided = 0.1;
@@ -78,6 +82,8 @@ class Model {
     depth_ = static_cast<double>(size.k);
     batches_ = static_cast<double>(size.batches);
     element_ = size_of(o.a);
+    of_row_ =
+        o.packed.is_packed() ? block_of(o.packed).bytes / double(kPackedColumns * kPackedDepth) : element_;
     across_ = ceil_div(tiles_along(rows_of(t, size), t.bm), t.cluster_m) * t.cluster_m;
     along_ = ceil_div(tiles_along(columns_of(t, size), t.bn), t.cluster_n) * t.cluster_n;
     tiles_ = across_ * along_ * batches_ * t.split_k;
@@ -93,7 +99,7 @@ class Model {
     rounds_ = rounds * (ctas_ > multiprocessors ? t.ctas_per_sm : 1);
     rows_k_major_ = t.swapped ? o.b_k_major : o.a_k_major;
     columns_k_major_ = t.swapped ? o.a_k_major : o.b_k_major;
-    rows_aligned_ = aligned(rows_k_major_, rows_of(t, size), size.k);
+    rows_aligned_ = o.packed.is_packed() ? 128 : aligned(rows_k_major_, rows_of(t, size), size.k);
     columns_aligned_ = aligned(columns_k_major_, columns_of(t, size), size.k);
   }
 
@@ -120,7 +126,7 @@ class Model {
   }
   double lines_of_row() const { return t_.bk * element_ / 128; }
   // Rows of 128 bytes of each operand that a CTA requests by TMA in a step.
-  double rows_asked() const { return t_.bm / double(t_.cluster_n) * lines_of_row(); }
+  double rows_asked() const { return t_.bm / double(t_.cluster_n) * t_.bk * of_row_ / 128; }
   double columns_asked() const { return t_.bn / double(t_.cluster_m) * lines_of_row(); }
   // Lines of 128 bytes are in pieces in shared memory if the columns' operand is not k-major and the tile's
   // columns are no multiple of 128 bytes: the widest swizzle is narrower then. (Rows are a multiple of 64.)
@@ -131,20 +137,31 @@ class Model {
   }
   // The number of wgmmas, each of 64 rows and 32 bytes of k, in a step.
   double instructions() const { return t_.bm / 64.0 * t_.bk * element_ / 32; }
-  // The bytes of shared memory that the wgmmas of a step read from both operands.
-  double shared() const { return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn) * 32; }
+  // The bytes of shared memory that the wgmmas of a step read from both operands, or that packed weights
+  // have.
+  double shared() const {
+    if (o_.packed.is_packed()) return instructions() * t_.bn * 32 + t_.bm * t_.bk * of_row_;
+    return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn) * 32;
+  }
+
+  // The clocks in which the warpgroups of a step convert packed weights and add up the sums of groups.
+  double converting() const {
+    if (!o_.packed.is_packed()) return 0;
+    const double groups = o_.packed.has_scales() ? block_of(o_.packed).groups : 0;
+    return t_.bm / kPackedColumns * (kConvertClocks + groups * kGroupClocks * t_.bn);
+  }
 
   // The clocks of one step of one CTA.
   double step() const {
     const double tensor = instructions() * t_.bn / 2;
-    const double written = (t_.bm + t_.bn) * t_.bk * element_ * c_.written;
+    const double written = (t_.bm * of_row_ + t_.bn * element_) * t_.bk * c_.written;
     const int ctas = t_.cluster_m * t_.cluster_n;
     const double multiplying = std::max(tensor, (shared() + written) / c_.shared_bytes) +
                                (t_.pingpong         ? c_.pingpong_clocks
                                 : t_.consumers == 1 ? c_.single_clocks
                                 : t_.consumers == 2 ? c_.step_clocks
                                                     : c_.third_clocks) +
-                               (o_.has_block_scales() ? c_.scale_clocks * t_.bn : 0) +
+                               (o_.has_block_scales() ? c_.scale_clocks * t_.bn : 0) + converting() +
                                (ctas > 2   ? c_.large_cluster_step_clocks
                                 : ctas > 1 ? c_.cluster_step_clocks
                                            : 0);
@@ -250,13 +267,13 @@ class Model {
   // Everything is read at least once. A wave of tiles reads the rows and columns of its block of the output;
   // what an earlier wave has read may still be in L2.
   double memory_bytes() const {
-    const double once = ((rows_ + columns_) * depth_ + others_of_b_) * element_;
+    const double once = (rows_ * of_row_ + columns_ * element_) * depth_ + others_of_b_ * element_;
     const double wave = ctas_ / t_.split_k, group = t_.raster.group;
     const double high = t_.raster.columns ? std::min(across_, std::max(1.0, wave / std::min(group, along_)))
                                           : std::min({across_, group, wave}),
                  wide = std::min(along_, std::max(1.0, wave / high));
     const double waves = across_ * along_ / (high * wide);
-    const double all = waves * (high * t_.bm + wide * t_.bn) * depth_ * element_;
+    const double all = waves * (high * t_.bm * of_row_ + wide * t_.bn * element_) * depth_;
     return batches_ *
            (once + c_.reread * std::max(0.0, all - once) + c_.stored * rows_ * columns_ * size_of(o_.d));
   }
@@ -320,8 +337,9 @@ class Model {
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
   double others_of_b_ = 0;  // elements of the matrices of all groups but one
-  double rows_, columns_, depth_, batches_, element_, across_, along_, tiles_, places_, ctas_, steps_,
-      rounds_, rows_aligned_, columns_aligned_;
+  // `of_row_` is the bytes of an element of the rows' operand.
+  double rows_, columns_, depth_, batches_, element_, of_row_, across_, along_, tiles_, places_, ctas_,
+      steps_, rounds_, rows_aligned_, columns_aligned_;
 };
 
 }  // namespace

@@ -24,7 +24,10 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
     add("A", pointer, o.a, "rows of K, of which the product's are");
   else
     add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
-  add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
+  if (o.packed.is_packed())
+    add("B", pointer, DType::u32, "packed weights of N columns by K");
+  else
+    add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
   if (o.scatters())
     add("D", pointer, o.d, "rows of N, some of which become the product's");
   else

@@ -100,10 +100,10 @@ std::string product_text(const GemmOperation& o, const GemmSize& size) {
   modes("m", o.m_modes, o.m_box), modes("n", o.n_modes, o.n_box);
   modes("k", o.k_modes, 0), modes("batch", o.batch_modes, 0);
   if (o.windows != WindowsOf::none) add(true, o.windows == WindowsOf::a ? "windows_of_a" : "windows_of_b");
-  return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), name(o.b), name(o.d),
-                     o.b_k_major ? "T" : "N", o.a_k_major ? "N" : "T",
-                     o.fast_accumulation ? "fast" : "promoted", epilogue.empty() ? "plain" : epilogue, size.m,
-                     size.n, size.k, size.batches);
+  const std::string b = o.packed.is_packed() ? text(o.packed) : std::string(name(o.b));
+  return fmt::format("{} {} {} {}{} {} {} {} {} {} {}", name(o.a), b, name(o.d), o.b_k_major ? "T" : "N",
+                     o.a_k_major ? "N" : "T", o.fast_accumulation ? "fast" : "promoted",
+                     epilogue.empty() ? "plain" : epilogue, size.m, size.n, size.k, size.batches);
 }
 
 std::string default_product_tiles(const runtime::DeviceProperties& device, int multiprocessors) {

@@ -68,6 +68,10 @@ inline auto words_of(const MatmulArguments& p) {
   if (given(p.name, 1)) add(p.name.bytes);
 #include "kernels/gemm/product.def"
     add(p.workspace.bytes);
+    static_assert(3 + product_matrices + 3 <= sizeof types);
+    for (const auto value :
+         {static_cast<uint8_t>(p.packed.type), p.packed.group, static_cast<uint8_t>(p.packed.scales)})
+      types = types << 8 | value;
     add(types);
     const auto pack = [&](auto value) { small = small << 8 | static_cast<uint8_t>(value); };
     pack(p.activation), pack(p.use);

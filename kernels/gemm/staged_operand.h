@@ -47,16 +47,20 @@ struct StagedOperand {
     if (k_major) return count == extent ? tile[s] : tile[s].rows(first, count);
     return (count == extent ? tile[s] : tile[s].cols(first, count)).transposed();
   }
+  // Returns a view of the whole extent, with `depth` of k, beginning at `first`.
+  TileView part(const Stage& s, int first, int depth) const {
+    return k_major ? tile[s].cols(first, depth) : tile[s].rows(first, depth).transposed();
+  }
 };
 
-// Returns the operand with its tile, which this declares in the kernel.
+// Returns the operand with its tile, which this declares in the kernel. It may be read in
+// parts of `part` along k.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
                                     bool k_major, int extent, const GemmTile& t, int box = 0,
-                                    std::optional<WindowAxis> windows = std::nullopt) {
+                                    std::optional<WindowAxis> windows = std::nullopt, int part = 0) {
   TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
-  return {map,    k_major,
-          extent, k.shared(type, shape, widest_swizzle(shape.cols * size_of(type)), t.stages, name),
-          box,    windows};
+  const Swizzle swizzle = widest_swizzle((k_major && part != 0 ? part : shape.cols) * size_of(type));
+  return {map, k_major, extent, k.shared(type, shape, swizzle, t.stages, name), box, windows};
 }
 
 }  // namespace ptxbuilder::kernels
