@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernels/c/grown.h"
+#include "kernels/c/packed.h"
 #include "kernels/c/tensor.h"
 
 namespace ptxbuilder::c {
@@ -139,7 +140,16 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
   };
   if (p.a_rows) q.rows_of_a = a.rows;
   expect(a, p.a_rows ? a.rows : q.m, q.k, "[m,k]", false);
-  expect(b, q.k, q.n, "[k,n]", grouped_rows);
+  if (p.packed_form != 0) {
+    q.packed = packed_form_of(p.packed_form);
+    const int64_t lines = (q.n + kernels::kPackedColumns - 1) / kernels::kPackedColumns;
+    expect(b, lines, lines > 0 ? packed_bytes(q.packed, q.n, q.k) / lines : b.columns, "[n/64,bytes]", false);
+    if (b.type != DType::u8 || !b.along_columns() || (b.rows > 1 && b.row_stride != b.columns))
+      throw Error(fmt::format("B: {} with strides of {} and {}; packed weights are uint8 without gaps",
+                              name(b.type), b.row_stride, b.column_stride));
+  } else {
+    expect(b, q.k, q.n, "[k,n]", grouped_rows);
+  }
   // A matrix of a single row or column has both orders, and groups of k take one of them.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();
   q.b_k_major = q.groups_of_k ? !b.along_columns() : b.along_rows();
@@ -148,7 +158,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
       throw Error(fmt::format("{}: its strides are {} and {}, and one of them has to be 1", x->name,
                               x->row_stride, x->column_stride));
   q.a = a.as_lines(q.a_k_major);
-  q.b = b.as_lines(!q.b_k_major);
+  q.b = b.as_lines(q.packed.is_packed() || !q.b_k_major);
   auto output = [&](const Matrix& x) {
     if (!x.along_columns())
       throw Error(
@@ -222,7 +232,7 @@ bool LastProduct::is_of(const ptxb_matmul& p, uint64_t device) const {
   // The bytes between the pointers, without the padding after them.
   constexpr size_t kScalars =
       offsetof(ptxb_matmul, precise) + sizeof(ptxb_matmul::precise) - offsetof(ptxb_matmul, alpha);
-  bool same = device_ == device && p.use == scalars_.use &&
+  bool same = device_ == device && p.use == scalars_.use && p.packed_form == scalars_.packed_form &&
               std::memcmp(&p.alpha, &scalars_.alpha, kScalars) == 0 && a_.is_of(p.a) && b_.is_of(p.b) &&
               d_.is_of(p.d);
   each_operand(p, [&](const kernels::ProductOperandRow& row, const ptxb_tensor* t) {

@@ -139,6 +139,14 @@ typedef enum ptxb_use {
   PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B, beta 0 */
 } ptxb_use;
 
+/* How the weights of a packed B were given, a byte each. */
+typedef enum ptxb_packed_type {
+  PTXB_PACKED_INT4 = 1,  /* int8 from -8 to 7 */
+  PTXB_PACKED_UINT4 = 2, /* uint8 from 0 to 15, with zeros */
+  PTXB_PACKED_INT8 = 3,  /* int8 */
+  PTXB_PACKED_E4M3 = 4   /* float8_e4m3fn, without NaN */
+} ptxb_packed_type;
+
 /* D = activation(alpha A B + beta C + bias + row_bias), rounded once. A is [m,k], B [k,n], C and D [m,n],
  * each with the same number of batches in front or none; bias is [n], the same for each row, and row_bias
  * [m], the same for each column.
@@ -177,6 +185,11 @@ typedef enum ptxb_use {
  * either product stays. Of how many rows the product has, a_rows or else A says. Not with batches, groups of
  * k and C.
  *
+ * Packed weights: with a `packed_form`, of ptxb_packed_form(), B is what ptxb_pack() made of [n,k] weights,
+ * uint8 [n/64,bytes], the quotient rounded up, at a multiple of 16 bytes and without gaps, where n is D's. A
+ * is of f16 or bf16, weights are converted to its type exactly, and the sum of each group of k is multiplied
+ * by its scale in f32. Not with batches, groups, a_rows, PTXB_GATE, and k or alpha of 0.
+ *
  * Block scales, of 8-bit floats: each 128 of k of a row of A counts times a factor of its own, and of B those
  * of a column, or blocks of 128 of k by 128 columns. The factors are float32 without gaps: a_scales_1x128
  * [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns lie side by side, or b_scales_128x128
@@ -201,12 +214,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor* b_scales_128x128; /* float32, [n/128,k/128]; or NULL */
   const ptxb_tensor* b_scales_1x128;   /* float32, [k/128,n]; or NULL */
   const ptxb_tensor *a_rows, *d_rows;  /* int32 [m], or NULL */
+  int64_t packed_form;                 /* of ptxb_packed_form(); 0: B is a matrix */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                    \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                                 \
   }
 
 /* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel
@@ -224,6 +238,24 @@ PTXB_API int ptxb_matmul_run(ptxb_device* device, const ptxb_matmul* product, vo
  * touched; the host waits for the stream. Call it before ptxb_matmul_workspace(), which may have more to say
  * afterwards, and not in a capture. PTXB_ERROR on the emulator. */
 PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, void* stream);
+
+/* ---- Packed weights ---- */
+
+/* The form of packed weights, for a product and for the functions below. A group of k of each column has a
+ * scale, of float32, float16 or bfloat16, and with PTXB_PACKED_UINT4 a zero that is subtracted from its
+ * weights: groups of 32, 64 or 128, or 0 for all of k, which has no scale but the product's column_scales. */
+PTXB_API int ptxb_packed_form(int32_t type, int32_t group, ptxb_dtype scales, int64_t* form);
+
+/* The bytes that weights of n columns and k rows take. */
+PTXB_API int ptxb_packed_bytes(int64_t form, int64_t n, int64_t k, size_t* bytes);
+
+/* Packs weights [n,k], scales [n,groups] and zeros, uint8 [n,groups], all in the host's memory without gaps;
+ * `groups` is k/group, rounded up, or 1. Of a form that has no scales or zeros these are not read. */
+PTXB_API int ptxb_pack(int64_t form, int64_t n, int64_t k, const void* weights, const void* scales,
+                       const void* zeros, void* packed);
+/* The reverse of it. */
+PTXB_API int ptxb_unpack(int64_t form, int64_t n, int64_t k, const void* packed, void* weights, void* scales,
+                         void* zeros);
 
 /* ---- Contractions by name ---- */
 

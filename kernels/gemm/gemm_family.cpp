@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 #include "kernels/family/command_line.h"
 #include "kernels/family/family.h"
@@ -303,6 +304,21 @@ struct Operands {
   }
 };
 
+// Returns packed weights, whose numbers `numbers` gets on the host.
+command::Tensor draw_weights(const PackedForm& form, command::Run& run, command::Tensor& numbers) {
+  // A seed is drawn as any other data is, from which the host goes on by itself.
+  std::mt19937_64 random(run.normal(DType::f32, {1}).bits(0));
+  std::normal_distribution<double> normal;
+  const PackedDraw draw =
+      draw_packed(form, static_cast<int64_t>(numbers.shape()[1]), static_cast<int64_t>(numbers.shape()[0]),
+                  [&] { return normal(random); });
+  command::Tensor packed = run.output(DType::u32, {draw.packed.size()});
+  for (size_t i = 0; i < draw.packed.size(); ++i) packed.set(i, draw.packed[i]);
+  for (size_t i = 0; i < draw.numbers.size(); ++i) numbers.set(i, double{draw.numbers[i]});
+  packed.to_device();
+  return packed;
+}
+
 void run(const command::Fields& f, command::Run& run) {
   const GemmOperation o = operation(f);
   size_t m = static_cast<size_t>(f["m"]), n = static_cast<size_t>(f["n"]), k = static_cast<size_t>(f["k"]);
@@ -314,10 +330,11 @@ void run(const command::Fields& f, command::Run& run) {
   };
   const bool of_rows = o.grouped_rows(), of_k = o.grouped_k();
   command::Tensor a = run.normal(o.a, o.a_k_major ? shape(k, m, false) : shape(m, k, false));
-  std::optional<PackedDraw> weights;
-  if (o.packed.is_packed()) weights.emplace(draw_packed(o.packed, run, n, k));
-  command::Tensor b =
-      weights ? weights->numbers : run.normal(o.b, o.b_k_major ? shape(k, n, of_rows) : shape(n, k, of_rows));
+  std::optional<command::Tensor> packed;
+  command::Tensor b = o.packed.is_packed()
+                          ? run.output(DType::f32, {k, n})
+                          : run.normal(o.b, o.b_k_major ? shape(k, n, of_rows) : shape(n, k, of_rows));
+  if (o.packed.is_packed()) packed.emplace(draw_weights(o.packed, run, b));
   const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
   Operands operands(o, run, m, n, k, batches);
   command::Tensor d = run.output(o.d, shape(columns, m, of_k));
@@ -330,9 +347,9 @@ void run(const command::Fields& f, command::Run& run) {
   std::vector<runtime::Argument> arguments = {of_k          ? ragged(a)
                                               : o.gathers() ? a.pointer()
                                                             : a.tensor(),
-                                              of_k      ? ragged(b)
-                                              : weights ? weights->packed.pointer()
-                                                        : b.tensor(),
+                                              of_k     ? ragged(b)
+                                              : packed ? packed->pointer()
+                                                       : b.tensor(),
                                               o.scatters() ? d.pointer()
                                               : of_rows    ? ragged(d)
                                                            : d.tensor(),
@@ -407,7 +424,7 @@ void run(const command::Fields& f, command::Run& run) {
   // The m or k of groups is the total over all groups.
   const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
   const double bytes_of_b =
-      weights ? 4 * static_cast<double>(weights->packed.count()) : dn * dk * (of_k ? 1 : db) * size_of(o.a);
+      packed ? 4 * static_cast<double>(packed->count()) : dn * dk * (of_k ? 1 : db) * size_of(o.a);
   run.measure(2 * dm * dn * dk * products,
               dm * dk * products * size_of(o.a) + bytes_of_b +
                   dm * static_cast<double>(columns) * size_of(o.d) * (of_rows ? 1 : db));

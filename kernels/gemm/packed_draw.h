@@ -1,52 +1,48 @@
-// This draws packed weights for a run, and the numbers that a product takes, to check it against.
+// This draws packed weights, and the numbers that a product takes, to check it against.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <vector>
 
-#include "kernels/family/run.h"
 #include "kernels/gemm/packed_weights.h"
 
 namespace ptxbuilder::kernels {
 
 struct PackedDraw {
-  command::Tensor packed, numbers;  // n rows of k numbers
+  std::vector<uint32_t> packed;
+  std::vector<float> numbers;  // n rows of k
 };
 
-inline PackedDraw draw_packed(const PackedForm& form, command::Run& run, size_t n, size_t k) {
-  const size_t groups = form.group == 0 ? 1 : (k + form.group - 1) / form.group;
-  const auto bytes_of = [](const command::Tensor& x, size_t size) {
-    std::vector<std::byte> bytes(x.count() * size);
-    for (size_t i = 0; i < x.count(); ++i) {
-      const uint32_t bits = x.bits(i);
-      std::memcpy(&bytes[i * size], &bits, size);
-    }
-    return bytes;
+// `normal` returns N(0,1) numbers.
+inline PackedDraw draw_packed(const PackedForm& form, int64_t n, int64_t k,
+                              const std::function<double()>& normal) {
+  const WeightRow& row = form.row();
+  const auto integer = [&](double middle, double spread, int least, int greatest) {
+    return static_cast<std::byte>(
+        std::clamp(static_cast<int>(std::lround(middle + spread * normal())), least, greatest));
   };
-  const auto bytes = [&](size_t rows) { return bytes_of(run.normal(DType::s8, {rows, n}), 1); };
-  const bool is_float = form.type == WeightType::e4m3;
-  std::vector<std::byte> weights = is_float ? bytes_of(run.normal(DType::e4m3, {k, n}), 1) : bytes(k), scales,
-                         zeros;
-  for (std::byte& one : weights)
-    if (form.row().bits == 4)
-      one = static_cast<std::byte>(static_cast<int>(one & std::byte{0xf}) + form.row().least);
-  if (form.has_scales())
-    scales = bytes_of(run.normal(form.scales, {groups, n}), static_cast<size_t>(size_of(form.scales)));
-  if (form.has_zeros()) zeros = bytes(groups);
-  for (std::byte& one : zeros) one &= std::byte{0xf};
+  const auto weight = [&] {
+    if (form.type == WeightType::e4m3) return static_cast<std::byte>(encode(DType::e4m3, normal()));
+    return integer((row.least + row.greatest) / 2.0, (row.greatest - row.least) / 4.0, row.least,
+                   row.greatest);
+  };
+  const int64_t groups = packed_groups(form, k);
+  std::vector<std::byte> weights, scales, zeros;
+  for (int64_t i = 0; i < n * k; ++i) weights.push_back(weight());
+  if (form.has_scales()) scales.resize(static_cast<size_t>(n * groups * size_of(form.scales)));
+  for (size_t at = 0; at < scales.size(); at += static_cast<size_t>(size_of(form.scales)))
+    write_element(&scales[at], form.scales, normal());
+  for (int64_t i = 0; form.has_zeros() && i < n * groups; ++i)
+    zeros.push_back(integer(row.greatest / 2.0, row.greatest / 4.0, 0, row.greatest));
   const PlainWeights<const std::byte> plain = {weights, scales, zeros};
-  const auto columns = static_cast<int64_t>(n), depth = static_cast<int64_t>(k);
-  std::vector<std::byte> packed(static_cast<size_t>(packed_bytes(form, columns, depth)));
-  pack_weights(form, columns, depth, plain, packed);
-  PackedDraw draw = {run.output(DType::u32, {packed.size() / 4}), run.output(DType::f32, {k, n})};
-  for (size_t i = 0; i < draw.packed.count(); ++i) {
-    uint32_t word;
-    std::memcpy(&word, &packed[4 * i], sizeof word);
-    draw.packed.set(i, word);
-  }
-  draw.packed.to_device();
-  for (size_t i = 0; run.verifies() && i < n * k; ++i)
-    draw.numbers.set(i,
-                     number_at(form, depth, plain, static_cast<int64_t>(i / k), static_cast<int64_t>(i % k)));
+  PackedDraw draw;
+  draw.packed.resize(static_cast<size_t>(packed_bytes(form, n, k)) / sizeof(uint32_t));
+  pack_weights(form, n, k, plain, std::as_writable_bytes(std::span(draw.packed)));
+  for (int64_t column = 0; column < n; ++column)
+    for (int64_t at = 0; at < k; ++at)
+      draw.numbers.push_back(static_cast<float>(number_at(form, k, plain, column, at)));
   return draw;
 }
 

@@ -32,7 +32,7 @@ class Places {
         n_(n),
         k_(k),
         blocks_along_k_(parts_in(k, kPackedDepth)),
-        groups_(form.group == 0 ? 1 : parts_in(k, form.group)) {
+        groups_(packed_groups(form, k)) {
     if (n < 0 || k < 0)
       throw Error(fmt::format("packed weights: n = {} and k = {}; both are at least 0", n, k));
     if (static_cast<__int128>(parts_in(n, kPackedColumns)) * blocks_along_k_ * block_.bytes >= kMostPacked)
@@ -116,8 +116,8 @@ double number_at(const PackedForm& form, int64_t k, const PlainWeights<const std
   const DType type = form.type == WeightType::e4m3 ? DType::e4m3
                      : form.row().least < 0        ? DType::s8
                                                    : DType::u8;
-  const int64_t groups = form.group == 0 ? 1 : parts_in(k, form.group);
-  const auto group = static_cast<size_t>(column * groups + (form.group == 0 ? 0 : at / form.group));
+  const auto group =
+      static_cast<size_t>(column * packed_groups(form, k) + (form.group == 0 ? 0 : at / form.group));
   const double zero = form.has_zeros() ? static_cast<double>(of.zeros[group]) : 0;
   const double scale =
       form.has_scales()

@@ -86,6 +86,11 @@ constexpr PackedPlace place_of(int bits, int column, int k) {
   return {(word / 4 * 128 + thread) * 4 + word % 4, bits * (of_operand % pairs) + 16 * second};
 }
 
+// Returns the number of groups of k; there is one of all of k if the form has none.
+constexpr int64_t packed_groups(const PackedForm& form, int64_t k) {
+  return form.group == 0 ? (k > 0 ? 1 : 0) : (k + form.group - 1) / form.group;
+}
+
 // Returns the bytes that weights of n columns and k rows take; each of the functions below throws Error for a
 // form that breaks a rule, or spans of other sizes.
 int64_t packed_bytes(const PackedForm& form, int64_t n, int64_t k);
@@ -95,7 +100,7 @@ int64_t packed_bytes(const PackedForm& form, int64_t n, int64_t k);
 template <class Byte>
 struct PlainWeights {
   std::span<Byte> weights;        // n lines of k
-  std::span<Byte> scales, zeros;  // n lines of k / group, rounded up
+  std::span<Byte> scales, zeros;  // n lines of packed_groups()
 };
 
 // Returns the number that a product takes: a weight less its zero, times its scale.

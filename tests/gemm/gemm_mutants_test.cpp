@@ -244,4 +244,28 @@ TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
                {"rows take the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
+// Packed weights with scales and zeros of two groups in a block, of which there are two along k and along n.
+TEST_CASE("emulator: gemm with packed weights and its mutants") {
+  const Subject subject("gemm", {{"m", 13},
+                                 {"n", 72},
+                                 {"k", 200},
+                                 {"packed", 2},
+                                 {"packed_group", 64},
+                                 {"swapped", 1},
+                                 {"bm", 64},
+                                 {"bn", 16},
+                                 {"consumers", 1},
+                                 {"sms", 1}});
+  const char *const scale = "ld.shared.b32", *const zero = "ld.shared.b16", *const words = "ld.shared.v4";
+  check_wrong(subject,
+              {{"a scale is that of the next group", scale, 0, add_to(1, 256), {}},
+               {"a scale is that of the next row", scale, 1, add_to(1, 4), {}},
+               {"a zero is that of the next group", zero, 0, add_to(1, 128), {}},
+               {"a zero is that of the next row", zero, 1, add_to(1, 2), {}},
+               {"nibbles are in another order", "shr.u32", 10, set_operand(2, 8), {}},
+               {"a part takes the weights of the one before", words, 1, add_to(1, -2048), {}},
+               {"blocks are those of other columns", "min.u32", 1, take_neighbour, {}},
+               {"sums of a group are read while they are added", "wgmma.wait_group", 0, add_to(0, 1), {}}});
+}
+
 }  // namespace ptxbuilder::test::gemm_mutants_test

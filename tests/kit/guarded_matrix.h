@@ -55,10 +55,16 @@ class GuardedMatrix {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) { set(at, value); });
   }
-  void fill_row(const std::vector<int64_t>& values) {
+  // These are the elements row by row.
+  template <class Number>
+  void fill_row(const std::vector<Number>& values) {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     size_t i = 0;
     each([&](size_t at) { set(at, static_cast<double>(values[i++])); });
+  }
+  void fill_bits(const std::vector<uint32_t>& words) {
+    size_t i = 0;
+    each([&](size_t at) { std::memcpy(&bytes_[at], &words[i++], sizeof(uint32_t)); });
   }
   void poison() {  // a NaN in every floating type
     each([&](size_t at) { std::memset(&bytes_[at], 0xff, static_cast<size_t>(size_of(type_))); });

@@ -67,6 +67,17 @@ inline void draw_epilogue(Draw& draw, MatmulCase& c) {
       static_cast<float>(std::ldexp(draw.of({1.0, -1.0, 1.375}), static_cast<int>(draw.between(-10, 6))));
 }
 
+// Weights that are packed, of any form, where the rest of the product allows it.
+inline void draw_packed_form(Draw& draw, MatmulCase& c) {
+  using kernels::WeightType;
+  if (size_of(c.a) != 2 || c.size.batches > 1 || c.group_ends || c.a_rows ||
+      c.use == kernels::ActivationUse::gate || !draw.chance(4))
+    return;
+  c.packed = {draw.of({WeightType::int4, WeightType::uint4, WeightType::int8, WeightType::e4m3}),
+              draw.of<uint8_t>({0, 32, 64, 128}), draw.of({DType::f32, DType::f16, DType::bf16})};
+  c.b_k_major = true;
+}
+
 inline MatmulCase draw_product(Draw& draw) {
   MatmulCase c;
   c.a = c.b = draw.of({DType::bf16, DType::bf16, DType::f16, DType::f16, DType::tf32, DType::e4m3,
@@ -103,6 +114,7 @@ inline MatmulCase draw_product(Draw& draw) {
     c.a_scales_1x128 = true;
     (draw.chance(3) ? c.b_scales_1x128 : c.b_scales_128x128) = true;
   }
+  draw_packed_form(draw, c);
   c.seed = draw.bits();
   return c;
 }

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "guarded_matrix.h"
 #include "kernels/gemm/matmul_check.h"
+#include "kernels/gemm/packed_draw.h"
 #include "kernels/gemm/reference.h"
 
 namespace ptxbuilder::test {
@@ -25,6 +27,7 @@ struct MatmulCase {
 #define PTXBUILDER_MATRIX(name, ...) Lie name##_lie = {};
 #include "kernels/gemm/product.def"
   bool groups_of_k = false;
+  kernels::PackedForm packed = {};
   int64_t rows_of_a = 0;  // with a_rows
   float d_scale_is = 1, amax_was = 0;
   Lie a_lie, b_lie, d_lie;
@@ -42,7 +45,7 @@ inline kernels::MatmulArguments arguments_without_memory(const MatmulCase& c) {
   p.a_k_major = c.a_k_major, p.b_k_major = c.b_k_major;
   p.alpha = c.alpha, p.beta = c.beta;
   p.activation = c.activation, p.use = c.use;
-  p.groups_of_k = c.groups_of_k;
+  p.groups_of_k = c.groups_of_k, p.packed = c.packed;
   p.rows_of_a = c.a_rows ? c.rows_of_a : 0;
   p.rows_of_d = c.d_rows ? c.size.m + kMoreRows : 0;
   p.fast_accumulation = c.fast_accumulation;
@@ -65,15 +68,19 @@ class MatmulTrial {
            : c.a_k_major ? c.size.m
                          : c.size.k,
            c.a_k_major ? c.size.k : c.size.m, c.group_ends ? 1 : c.size.batches, c.a_lie),
-        b_(device, c.b, c.b_k_major ? c.size.n : c.size.k, c.b_k_major ? c.size.k : c.size.n,
-           operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
+        b_(device, c.packed.is_packed() ? DType::f32 : c.b, c.b_k_major ? c.size.n : c.size.k,
+           c.b_k_major ? c.size.k : c.size.n, operation_.grouped_k() ? 1 : c.size.batches, c.b_lie),
         d_(device, c.d, c.size.m + (c.d_rows ? kMoreRows : 0), operation_.d_columns(c.size.n), batches_of_d(),
            c.d_lie) {
 #define PTXBUILDER_VECTOR(name, ...) add_operand(kernels::ProductOperand::name, {});
 #define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
 #include "kernels/gemm/product.def"
     std::mt19937_64 random(c.seed);
-    for (GuardedMatrix* x : {&a_, &b_}) x->fill_normal(random);
+    a_.fill_normal(random);
+    if (c.packed.is_packed())
+      fill_packed(random);
+    else
+      b_.fill_normal(random);
     d_.poison();
     for (GuardedMatrix* x : {&a_, &b_, &d_}) x->to_device();
     for (const kernels::ProductOperandRow& row : kernels::product_operands) {
@@ -98,7 +105,7 @@ class MatmulTrial {
 
   kernels::MatmulArguments arguments() const {
     kernels::MatmulArguments p = arguments_without_memory(case_);
-    p.a = a_.on_device(), p.b = b_.on_device(), p.d = out().on_device();
+    p.a = a_.on_device(), p.b = (packed_ ? *packed_ : b_).on_device(), p.d = out().on_device();
 #define PTXBUILDER_VECTOR(name, ...) \
   if (case_.name) p.name = of(kernels::ProductOperand::name).on_device().memory;
 #define PTXBUILDER_MATRIX(name, ...) p.name = of(kernels::ProductOperand::name).on_device();
@@ -185,6 +192,16 @@ class MatmulTrial {
     }
   };
 
+  // B has the numbers that the weights stand for, on the host alone.
+  void fill_packed(std::mt19937_64& random) {
+    std::normal_distribution<double> normal;
+    const kernels::PackedDraw draw =
+        draw_packed(case_.packed, case_.size.n, case_.size.k, [&] { return normal(random); });
+    b_.fill_row(draw.numbers);
+    packed_.emplace(device_, DType::u32, 1, static_cast<int64_t>(draw.packed.size()), 1, Lie{});
+    packed_->fill_bits(draw.packed);
+    packed_->to_device();
+  }
   int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
   // Groups of any sizes, many of them 0; what is after the last of them is in none.
   void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
@@ -382,6 +399,7 @@ class MatmulTrial {
   MatmulCase case_;
   kernels::GemmOperation operation_;
   GuardedMatrix a_, b_, d_;
+  std::optional<GuardedMatrix> packed_;
   std::vector<GuardedMatrix> operands_;  // by ProductOperand
   runtime::Buffer workspace_;
 };
@@ -403,6 +421,7 @@ inline std::string text(const MatmulCase& c) {
                      uses[static_cast<int>(c.use)]);
   if (c.use == kernels::ActivationUse::slope) s += " of " + text(c.inputs_lie);
   if (c.groups_of_k) s += " of k";
+  if (c.packed.is_packed()) s += ", packed " + kernels::text(c.packed);
   if (c.amax) s += fmt::format(", which was {}", c.amax_was);
   if (c.d_scale) s += fmt::format(", D times {}", c.d_scale_is);
   return s;

@@ -30,7 +30,10 @@ inline Change add_to(size_t operand, int64_t by) {
   return [=](Instruction& i) {
     Operand& o = i.operands.at(operand);
     if (o.kind == Operand::Kind::address) {
-      o.parts[0] = {Operand::Kind::binary, "+", {o.parts[0], number(by)}, {}};
+      Operand& at = o.parts[0];  // an address has one offset
+      const int64_t offset =
+          at.kind == Operand::Kind::binary ? ptx_text::integer_value(at.parts[1]).value() : 0;
+      at = {Operand::Kind::binary, "+", {offset != 0 ? at.parts[0] : at, number(offset + by)}, {}};
     } else {
       auto value = ptx_text::integer_value(o);
       REQUIRE(value);

@@ -1,0 +1,12 @@
+// Packed weights of the C interface.
+#pragma once
+
+#include "kernels/gemm/packed_weights.h"
+
+namespace ptxbuilder::c {
+
+// A form is a number: type | group << 8 | DLPack's code << 16 and bits << 24 of the scales. Throws Error for
+// a number that is none.
+kernels::PackedForm packed_form_of(int64_t form);
+
+}  // namespace ptxbuilder::c

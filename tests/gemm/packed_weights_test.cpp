@@ -1,0 +1,189 @@
+// Packed weights: they unpack as they were, every form multiplies as its numbers do, and what is refused has
+// a twin that is taken.
+//
+//   packed_weights_test [--device=emulator|cuda|auto]
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "error_kit.h"
+#include "kernels/gemm/packed_draw.h"
+#include "matmul_kit.h"
+#include "options.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::packed_weights_test {
+using kernels::MatmulArguments;
+using kernels::PackedForm;
+using kernels::WeightType;
+
+namespace {
+
+std::vector<PackedForm> forms() {
+  std::vector<PackedForm> all;
+  for (size_t type = 1; type <= kernels::weight_rows.size(); ++type) {
+    all.push_back({static_cast<WeightType>(type), 0, DType::f32});
+    for (const uint8_t group : {32, 64, 128})
+      for (const DType scales : {DType::f32, DType::f16, DType::bf16})
+        all.push_back({static_cast<WeightType>(type), group, scales});
+  }
+  return all;
+}
+
+// Plain weights of a form, every number of which is legal.
+struct Plain {
+  std::vector<std::byte> weights, scales, zeros;
+
+  Plain(const PackedForm& form, int64_t n, int64_t k) {
+    std::mt19937 random(7);
+    const int64_t groups = kernels::packed_groups(form, k);
+    const kernels::WeightRow& row = form.row();
+    for (int64_t i = 0; i < n * k; ++i)
+      weights.push_back(static_cast<std::byte>(
+          form.type == WeightType::e4m3 ? random() % 0x7f | random() % 2 << 7
+                                        : random() % (1U << row.bits) + static_cast<uint32_t>(row.least)));
+    if (form.has_scales()) scales.resize(static_cast<size_t>(n * groups * size_of(form.scales)));
+    for (std::byte& one : scales) one = static_cast<std::byte>(random());
+    if (form.has_zeros()) zeros.resize(static_cast<size_t>(n * groups));
+    for (std::byte& one : zeros) one = static_cast<std::byte>(random() % 16);
+  }
+  kernels::PlainWeights<const std::byte> read() const { return {weights, scales, zeros}; }
+};
+
+std::vector<std::byte> packed(const PackedForm& form, int64_t n, int64_t k, const Plain& plain) {
+  std::vector<std::byte> bytes(static_cast<size_t>(kernels::packed_bytes(form, n, k)), std::byte{0xff});
+  pack_weights(form, n, k, plain.read(), bytes);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("weights unpack as they were packed, of every form and size") {
+  for (const PackedForm& form : forms())
+    for (const auto& [n, k] : {std::pair{1, 1}, {64, 128}, {70, 300}, {129, 96}, {0, 8}, {3, 0}}) {
+      const Plain plain(form, n, k);
+      const std::vector<std::byte> bytes = packed(form, n, k, plain);
+      Plain back(form, n, k);
+      for (std::vector<std::byte>* x : {&back.weights, &back.scales, &back.zeros})
+        std::ranges::fill(*x, std::byte{0xee});
+      unpack_weights(form, n, k, bytes, {back.weights, back.scales, back.zeros});
+      CHECK_MESSAGE(
+          (back.weights == plain.weights && back.scales == plain.scales && back.zeros == plain.zeros),
+          fmt::format("{} {} x {}", text(form), n, k));
+    }
+}
+
+TEST_CASE("each weight of a block has bits of its own") {
+  for (const int bits : {4, 8}) {
+    std::set<std::pair<int, int>> seen;
+    for (int column = 0; column < kernels::kPackedColumns; ++column)
+      for (int k = 0; k < kernels::kPackedDepth; ++k) {
+        const auto [word, shift] = kernels::place_of(bits, column, k);
+        CHECK(word < kernels::kPackedColumns * kernels::kPackedDepth * bits / 32);
+        CHECK((shift % bits == 0 && shift <= 32 - bits));
+        seen.insert({word, shift});
+      }
+    CHECK(seen.size() == kernels::kPackedColumns * kernels::kPackedDepth);
+  }
+}
+
+TEST_CASE("numbers that a type does not have are not packed") {
+  const auto said = [](const PackedForm& form, const std::function<void(Plain&)>& change, int64_t n = 2,
+                       int64_t k = 160) {
+    Plain plain(form, 2, 160);
+    change(plain);
+    return error_of([&] { (void)packed(form, n, k, plain); });
+  };
+  const auto same = [](Plain&) {};
+  const PackedForm int4 = {WeightType::int4, 128, DType::f16}, uint4 = {WeightType::uint4, 32, DType::f32},
+                   e4m3 = {WeightType::e4m3, 0, DType::f32};
+  for (const PackedForm& form : {int4, uint4, e4m3}) CHECK(said(form, same) == "");
+  CHECK(said(int4, [](Plain& x) {
+          x.weights[161] = std::byte{8};
+        }).starts_with("packed weights: weight 1 of column 1 is 8; int4 has -8 to 7"));
+  CHECK(said(uint4, [](Plain& x) {
+          x.weights[0] = std::byte{16};
+        }).starts_with("packed weights: weight 0 of column 0 is 16"));
+  CHECK(said(uint4, [](Plain& x) {
+          x.zeros[6] = std::byte{16};
+        }).starts_with("packed weights: zero 1 of column 1 is 16; uint4 has 0 to 15"));
+  CHECK(said(e4m3, [](Plain& x) {
+          x.weights[3] = std::byte{0xff};
+        }).starts_with("packed weights: weight 3 of column 0 is NaN"));
+  CHECK(said(int4, [](Plain& x) {
+          x.scales.pop_back();
+        }).starts_with("packed weights: 7 B of scales; there are 8"));
+  CHECK(said(int4, same, 1).starts_with("packed weights: 320 B of weights; there are 160"));
+  CHECK(said(int4, same, -1).starts_with("packed weights: n = -1"));
+  CHECK(error_of([] {
+          (void)kernels::packed_bytes({WeightType::int4, 48, DType::f32}, 8, 8);
+        }).starts_with("packed weights: groups of 48 of k"));
+  CHECK(error_of([] {
+          (void)kernels::packed_bytes({WeightType::int4, 64, DType::e4m3}, 8, 8);
+        }).starts_with("packed weights: scales of e4m3"));
+  CHECK(error_of([] { (void)kernels::packed_bytes({}, 8, 8); }).starts_with("packed weights: type 0"));
+  CHECK(error_of([&] {
+          (void)kernels::packed_bytes(int4, int64_t{1} << 20, int64_t{1} << 20);
+        }).starts_with("packed weights: n = 1048576 and k = 1048576, which take more"));
+}
+
+// All are of one Matmul, whose known calls differ in nothing but the form. The tile is the model's.
+TEST_CASE("a product with packed weights is that of the numbers that they stand for") {
+  const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  kernels::Matmul matmul(*device);
+  uint64_t seed = 1;
+  for (const PackedForm& form : forms())
+    for (const auto& [m, n, k] : {std::tuple{1, 72, 200}, {24, 130, 300}}) {
+      MatmulCase c;
+      c.a = c.b = m == 1 || form.scales == DType::f16 ? DType::f16 : DType::bf16;
+      c.d = DType::f32;  // of which f16 would not hold all
+      c.size = {m, n, k, 1};
+      c.packed = form;
+      c.column_scales = form.group == 0;
+      c.a_k_major = m == 1;
+      c.seed = ++seed;
+      MatmulTrial trial(*device, c);
+      const std::string problem = trial.wrong(trial.run(matmul));
+      CHECK_MESSAGE(problem.empty(), fmt::format("{}: {}", text(c), problem));
+    }
+}
+
+TEST_CASE("what does not go together with packed weights is refused, and what does is taken") {
+  const std::unique_ptr<runtime::Device> device = runtime::open_device("emulator");
+  kernels::Matmul matmul(*device);
+  const auto said = [&](const std::function<void(MatmulArguments&)>& change) {
+    MatmulCase c;
+    c.size = {16, 64, 128, 1};
+    c.packed = {WeightType::int4, 128, DType::f32};
+    MatmulArguments p = arguments_without_memory(c);
+    constexpr size_t kApart = 1 << 20;
+    runtime::Address next = kApart;
+    for (runtime::View* x : {&p.a.memory, &p.b.memory, &p.d.memory}) *x = {next += kApart, kApart};
+    change(p);
+    return error_of([&] { (void)matmul.workspace_bytes(p); });
+  };
+  CHECK(said([](MatmulArguments&) {}) == "");
+  CHECK(said([](MatmulArguments& p) { p.b_k_major = false, p.b.type = DType::e4m3; }) == "");
+  CHECK(said([](MatmulArguments& p) { p.activation = kernels::Activation::silu; }) == "");
+  CHECK(said([](MatmulArguments& p) { p.b.memory.address += 16; }) == "");
+  const auto refused = [&](const std::function<void(MatmulArguments&)>& change, const char* rule) {
+    const std::string error = said(change);
+    CHECK_MESSAGE(error.find(rule) != std::string::npos, error);
+  };
+  refused([](MatmulArguments& p) { p.b.memory.address += 8; }, "packed weights at");
+  refused([](MatmulArguments& p) { p.b.memory.bytes = 100; }, "B");
+  refused([](MatmulArguments& p) { p.k = 0; }, "k = 0 and alpha = 1 with packed weights");
+  refused([](MatmulArguments& p) { p.alpha = 0; }, "alpha = 0 with packed weights");
+  refused([](MatmulArguments& p) { p.batches = 2, p.m = 8; }, "packed weights with batches or groups");
+  refused([](MatmulArguments& p) { p.a_rows = {64, 64}, p.rows_of_a = 8; }, "packed weights with a_rows");
+  refused([](MatmulArguments& p) { p.packed.group = 16; }, "groups of 16 of k");
+  refused([](MatmulArguments& p) { p.packed.type = static_cast<WeightType>(9); }, "type 9 is none");
+  refused([](MatmulArguments& p) { p.a.type = DType::e4m3; }, "packed weights with A of e4m3");
+  refused(
+      [](MatmulArguments& p) {
+        p.activation = kernels::Activation::silu, p.use = kernels::ActivationUse::gate;
+      },
+      "packed weights with a gate");
+}
+
+}  // namespace ptxbuilder::test::packed_weights_test
