@@ -12,6 +12,7 @@ from ._attention import attention, decode, dropout_mask, mla_decode
 from ._convolution import conv2d
 from ._einsum import einsum, einsum_explained
 from ._kernel import Kernel, load
+from ._packed import PackedWeights, pack_weights, packed_mm, unpack_weights
 from ._product import grouped_mm, matmul, scaled_mm
 from ._rows import (append, cross_entropy, cumsum, embedding, layer_norm, quantize_128x1, quantize_1x128, rms_norm, rms_scale, rotary,
                     softmax, top_k, transpose)
@@ -22,10 +23,11 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "all_gather_matmul", "all_reduce_rms_norm", "append", "attention", "conv2d", "cross_entropy", "cumsum",
-           "decode", "dropout_mask", "einsum", "einsum_explained", "embedding", "grouped_mm", "layer_norm", "load", "matmul",
-           "matmul_reduce_scatter", "mla_decode", "quantize_128x1", "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary",
-           "scaled_dot_product_attention", "scaled_mm", "softmax", "top_k", "transpose", "warm_up"]
+__all__ = ["Kernel", "Linear", "PackedWeights", "all_gather_matmul", "all_reduce_rms_norm", "append", "attention", "conv2d",
+           "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum", "einsum_explained", "embedding", "grouped_mm", "layer_norm",
+           "load", "matmul", "matmul_reduce_scatter", "mla_decode", "pack_weights", "packed_mm", "quantize_128x1", "quantize_1x128",
+           "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm", "softmax", "top_k", "transpose",
+           "unpack_weights", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
 
 

@@ -1,7 +1,7 @@
 # The types of what is public. Tensors are of any framework's class, T; numpy's types of elements are not followed.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import torch  # type: ignore[import-not-found, unused-ignore]  # where there is none, Linear is of any type
 
@@ -32,6 +32,16 @@ def grouped_mm(mat_a: T, mat_b: T, offs: T | None = None, bias: T | None = None,
 def scaled_mm(mat_a: T, mat_b: T, scale_a: T, scale_recipe_a: Any, scale_b: T, scale_recipe_b: Any, swizzle_a: Any = None,
               swizzle_b: Any = None, bias: T | None = None, output_dtype: Any = "bf16", contraction_dim: Sequence[int] = (),
               use_fast_accum: bool = False, *, device: Any = None) -> T: ...
+class PackedWeights(NamedTuple):
+    data: Any
+    scale_b: Any
+    shape: tuple[int, int]
+    form: int
+def pack_weights(w: T, scales: T | None = None, zeros: T | None = None, *, type: Literal["int4", "uint4", "int8", "e4m3"] | None = None,
+                 group: int | None = None) -> PackedWeights: ...
+def unpack_weights(packed: PackedWeights) -> tuple[Any, Any, Any]: ...
+def packed_mm(a: T, b: PackedWeights, bias: T | None = None, c: T | None = None, *, alpha: float = 1.0, beta: float | None = None,
+              activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, device: Any = None) -> T: ...
 def conv2d(x: T, w: T, bias: T | None = None, stride: int | tuple[int, int] = 1,
            padding: int | tuple[int, int] | Literal["same", "valid"] = 0, dilation: int | tuple[int, int] = 1, groups: int = 1, *,
            activation: str | None = None, out_dtype: Any = None, precise: bool = False, tf32: bool = False, device: Any = None) -> T: ...

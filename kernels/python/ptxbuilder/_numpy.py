@@ -3,7 +3,7 @@ import sys
 
 import numpy
 
-from . import _attention, _convolution, _einsum, _product, _rows
+from . import _attention, _convolution, _einsum, _packed, _product, _rows
 from ._common import check_kind
 from ._common import host_tensor as tensor
 
@@ -73,6 +73,30 @@ def einsum(letters, a, b, out, words):
 def conv2d(x, w, bias, words):
     _check({"x": x, "w": w}, bias=bias)
     return _convolution.run(_kit, x, w, bias, words)
+
+
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
+    _check({"A": a, "B": b.data}, bias=bias, C=c, out=out)
+    return _packed.run(_kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device)
+
+
+class packed_kit:
+    """Arrays are where they are packed."""
+    @staticmethod
+    def empty(shape, name):
+        return numpy.empty(shape, dtype_of(name))
+
+    @staticmethod
+    def on_host(x):
+        return tensor(compact(x))
+
+    @staticmethod
+    def back(x, like):
+        return x
+
+    @staticmethod
+    def floats(x):
+        return x.astype(numpy.float32)
 
 
 def attention(q, k, v, extras, numbers, return_lse, out, device):

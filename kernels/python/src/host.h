@@ -33,6 +33,8 @@ typedef struct operation {
 
 /* Bits of a call, as Python and XLA's attributes pass them. */
 enum { TF32 = 1, PRECISE = 2, TRANSPOSE_A = 4, TRANSPOSE_B = 8, GATE = 16 };
+/* The bits from this one on are a product's packed_form. */
+enum { PACKED_FORM = 32 };
 /* The operands of a product other than A, B and D, as product.def lists them and in its order. XLA's flags
  * contain the bit HAS_OPERAND << i for each operand that is given. */
 enum {

@@ -55,32 +55,39 @@ static const struct {
   const char* name;
   long value;
 } numbers[] = {
-    NUMBER(EMULATOR),        NUMBER(TF32),          NUMBER(PRECISE),          NUMBER(TRANSPOSE_A),
-    NUMBER(TRANSPOSE_B),     NUMBER(GATE),          NUMBER(HAS_OPERAND),      NUMBER(CAUSAL),
-    NUMBER(TOP_LEFT),        NUMBER(HEADS_FIRST),   NUMBER(HAS_LSE),          NUMBER(PACKED),
-    NUMBER(DETERMINISTIC),   NUMBER(HAS_SINKS),     NUMBER(HAS_DROPOUT_SEED), NUMBER(HAS_KEY_LENGTHS),
-    NUMBER(HAS_BLOCK_TABLE), NUMBER(HAS_K_SCALE),   NUMBER(HAS_V_SCALE),      NUMBER(XLA_ARGUMENT),
-    NUMBER(XLA_RESULT),      NUMBER(XLA_BITS),      NUMBER(XLA_INTEGER),      NUMBER(XLA_STRUCT),
-    NUMBER(XLA_BITS_AT),     NUMBER(XLA_INTEGER_AT)};
+    NUMBER(EMULATOR),        NUMBER(TF32),           NUMBER(PRECISE),          NUMBER(TRANSPOSE_A),
+    NUMBER(TRANSPOSE_B),     NUMBER(GATE),           NUMBER(HAS_OPERAND),      NUMBER(CAUSAL),
+    NUMBER(TOP_LEFT),        NUMBER(HEADS_FIRST),    NUMBER(HAS_LSE),          NUMBER(PACKED),
+    NUMBER(DETERMINISTIC),   NUMBER(HAS_SINKS),      NUMBER(HAS_DROPOUT_SEED), NUMBER(HAS_KEY_LENGTHS),
+    NUMBER(HAS_BLOCK_TABLE), NUMBER(HAS_K_SCALE),    NUMBER(HAS_V_SCALE),      NUMBER(XLA_ARGUMENT),
+    NUMBER(XLA_RESULT),      NUMBER(XLA_BITS),       NUMBER(XLA_INTEGER),      NUMBER(XLA_STRUCT),
+    NUMBER(XLA_BITS_AT),     NUMBER(XLA_INTEGER_AT), NUMBER(PACKED_FORM)};
+
+typedef struct word {
+  const char* text;
+  long value;
+} word;
+static PyObject* numbers_of(const word* all, size_t count) {
+  PyObject* numbers = PyDict_New();
+  for (size_t i = 0; numbers && i < count; ++i) {
+    PyObject* value = PyLong_FromLong(all[i].value);
+    if (!value || PyDict_SetItemString(numbers, all[i].text, value)) Py_CLEAR(numbers);
+    Py_XDECREF(value);
+  }
+  return numbers;
+}
 
 /* {"relu": PTXB_RELU, ...}, as the library has them. */
-static PyObject* activations(void) {
-  static const struct {
-    const char* word;
-    long value;
-  } all[] = {
+static const word activations[] = {
 #define PTXBUILDER_ACTIVATION(word, WORD, ...) {#word, PTXB_##WORD},
 #include "kernels/gemm/activation.def"
 #undef PTXBUILDER_ACTIVATION
-  };
-  PyObject* numbers_of = PyDict_New();
-  for (size_t i = 0; numbers_of && i < sizeof all / sizeof *all; ++i) {
-    PyObject* value = PyLong_FromLong(all[i].value);
-    if (!value || PyDict_SetItemString(numbers_of, all[i].word, value)) Py_CLEAR(numbers_of);
-    Py_XDECREF(value);
-  }
-  return numbers_of;
-}
+};
+/* {"int4": PTXB_PACKED_INT4, ...}, the types of packed weights. */
+static const word packed_types[] = {
+#define PTXBUILDER_WEIGHT(word, WORD, ...) {#word, PTXB_PACKED_##WORD},
+#include "kernels/gemm/weight.def"
+};
 
 /* (word, label, type, shape, role) of each operand of a product, as product.def has them. */
 static PyObject* operands(void) {
@@ -121,7 +128,11 @@ static int fill(PyObject* module) {
   int status = PyModule_AddIntConstant(module, "VERSION", ptxb_version());
   for (size_t i = 0; !status && i < sizeof numbers / sizeof *numbers; ++i)
     status = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
-  if (!status) status = add(module, "ACTIVATIONS", activations());
+  if (!status)
+    status = add(module, "ACTIVATIONS", numbers_of(activations, sizeof activations / sizeof *activations));
+  if (!status)
+    status =
+        add(module, "PACKED_TYPES", numbers_of(packed_types, sizeof packed_types / sizeof *packed_types));
   if (!status) status = add(module, "OPERANDS", operands());
   if (!status) status = add(module, "ATTENTION_NUMBERS", attention_numbers());
   if (!status) status = PyModule_AddFunctions(module, methods);
@@ -131,6 +142,7 @@ static int fill(PyObject* module) {
   if (!status) status = PyModule_AddFunctions(module, contraction_methods);
   if (!status) status = PyModule_AddFunctions(module, convolution_methods);
   if (!status) status = PyModule_AddFunctions(module, launch_methods);
+  if (!status) status = PyModule_AddFunctions(module, packed_methods);
   if (!status) status = PyModule_AddFunctions(module, rows_methods);
   if (!status) status = PyModule_AddFunctions(module, ranks_methods);
   if (!status) status = add(module, "ROWS", PyUnicode_FromString(ptxb_rows_table()));

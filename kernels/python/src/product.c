@@ -37,7 +37,7 @@ static bool read_product(product* p, PyObject* const* operands, const product_nu
   memcpy(m, &init, sizeof init); /* of an assignment gcc makes `rep stos`, which takes 15 ns to begin */
   m->alpha = (float)numbers->alpha, m->beta = (float)numbers->beta;
   m->activation = (int32_t)numbers->activation;
-  m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE);
+  m->tf32 = !!(flags & TF32), m->precise = !!(flags & PRECISE), m->packed_form = flags >> PACKED_FORM;
   m->a = &p->a.tensor, m->b = &p->b.tensor, m->d = &p->d.tensor;
   m->use = flags & GATE ? PTXB_GATE : PTXB_VALUE;
   return read_operands(p, operands) &&

@@ -3,7 +3,8 @@ from .attention import attention
 from .convolution import conv2d
 from .einsum import einsum
 from .kernel import call
+from .packed import packed_kit, packed_mm
 from .product import matmul, take_over
 from .rows import rows
 
-__all__ = ["attention", "call", "conv2d", "einsum", "matmul", "rows", "take_over"]
+__all__ = ["attention", "call", "conv2d", "einsum", "matmul", "packed_kit", "packed_mm", "rows", "take_over"]

@@ -1,0 +1,147 @@
+"""Weights of 4 or 8 bits, which are packed ahead, and products with them."""
+import math
+from typing import Any, NamedTuple
+
+from . import _ext
+from ._common import CODES, activation_of, check_number, device_of, door_of, name_of, warn_of_work
+from ._product import Operands
+
+_DEPTHS = (128, 64, 32)  # of groups
+_TYPES = {"int8": "int8", "uint8": "uint4", "float8_e4m3fn": "e4m3"}  # of weights, unless said
+_BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3fn"}
+_SCALES = ("float32", "float16", "bfloat16")
+
+
+class PackedWeights(NamedTuple):
+    """A matrix B [k, n] for packed_mm(), as pack_weights() gives it."""
+    data: Any  # uint8 [n/64, bytes], the quotient rounded up
+    scale_b: Any  # float32 [n] where all of k has one scale, else None: those of groups are in the data
+    shape: tuple  # (k, n)
+    form: int  # the library's number for the type, the group and the type of scales
+
+
+def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
+    """Packs the weights of a layer, [n, k] as torch.nn.Linear has them, for packed_mm(): in the order in which tensor cores take them.
+
+    `w` has a byte for each weight: int8 from -8 to 7 with `type` "int4", uint8 from 0 to 15 ("uint4"), int8 ("int8", unless said) or
+    float8_e4m3fn ("e4m3", without NaN). Each `group` of 32, 64 or 128 of k has a scale of float32, float16 or bfloat16, [n, groups], where
+    `groups` is k/group rounded up; with one scale for a column, [n] or [n, 1], all of k is a group. `zeros`, of uint4 alone, are uint8
+    [n, groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be anywhere; the CPU packs them, once for all products.
+    """
+    kit = _kit_of(w)
+    if w.ndim != 2:
+        raise ValueError(f"w: {w.ndim} dimensions; weights are [n, k]")
+    n, k = w.shape
+    type = _TYPES.get(name_of(w.dtype)) if type is None else type
+    if type not in _ext.PACKED_TYPES or name_of(w.dtype) != _BYTES[type]:
+        raise ValueError(f"w: {type!r} of {name_of(w.dtype)}; it is "
+                         f"{', '.join(f'{word!r} of {name}' for word, name in _BYTES.items())}")
+    if (zeros is not None) != (type == "uint4"):
+        raise ValueError(f"zeros: {'some' if zeros is not None else 'none'} with {type}; uint4 alone has them")
+    if scales is None or name_of(scales.dtype) not in _SCALES:
+        raise ValueError(f"scales: {scales if scales is None else name_of(scales.dtype)}; they are of {', '.join(_SCALES)}")
+    scales = scales[:, None] if scales.ndim == 1 else scales
+    group = group_of(k, scales, group)
+    form = _ext.packed_form(_ext.PACKED_TYPES[type], group, _code("float32" if group == 0 else name_of(scales.dtype)))
+    groups = -(-k // group) if group else 1
+    for name, x in (("scales", scales), ("zeros", zeros)):
+        if x is not None and tuple(x.shape) != (n, groups):
+            raise ValueError(f"{name}: {tuple(x.shape)}; with groups of {group or k} of k they are {(n, groups)}")
+    if zeros is not None and name_of(zeros.dtype) != "uint8":
+        raise ValueError(f"zeros: {name_of(zeros.dtype)}; they are of uint8")
+    lines = -(-n // 64)
+    data = kit.empty((lines, _ext.packed_bytes(form, n, k) // max(lines, 1)), "uint8")
+    given = (w, None if group == 0 else scales, zeros)
+    _ext.pack(form, n, k, *(None if x is None else kit.on_host(x) for x in given), kit.on_host(data))
+    return PackedWeights(kit.back(data, w), kit.floats(scales.reshape(n)) if group == 0 else None, (k, n), form)
+
+
+def unpack_weights(packed):
+    """The reverse of pack_weights(): (w, scales, zeros), and None where there are no zeros."""
+    kit, (k, n) = _kit_of(packed.data), packed.shape
+    word, group, scales = describe(packed.form)
+    groups = -(-k // group) if group else 1
+    w = kit.empty((n, k), _BYTES[word])
+    made = kit.empty((n, groups), scales) if group else None
+    zeros = kit.empty((n, groups), "uint8") if word == "uint4" else None
+    _ext.unpack(packed.form, n, k, *(None if x is None else kit.on_host(x) for x in (w, made, zeros, packed.data)))
+    w, made, zeros = (None if x is None else kit.back(x, packed.data) for x in (w, made, zeros))
+    return w, packed.scale_b.reshape(n, 1) if group == 0 else made, zeros
+
+
+def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, device=None):
+    """activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, the result [.., n].
+
+    Weights become numbers of A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that nothing is
+    rounded but the result. What `bias`, `c` and the others are, matmul() says; it is of torch.compile too. There is no gradient.
+    """
+    if not isinstance(b, PackedWeights):
+        raise ValueError(f"B: an object of {type(b)}; it is what pack_weights() gives")
+    check_number("alpha", alpha)
+    beta = beta if beta is not None else 1.0 if c is not None else 0.0
+    check_number("beta", beta)
+    activation_of(activation)  # which says what is wrong
+    return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device)
+
+
+def _door_of(x):
+    door = door_of(x)
+    if not hasattr(door, "packed_mm"):
+        raise ValueError(f"packed weights: {type(x)}; they are of PyTorch and numpy")
+    return door
+
+
+def _kit_of(x):
+    return _door_of(x).packed_kit
+
+
+def group_of(k, scales, group):
+    """The group that a number of scales means; 0 for all of k."""
+    count = scales.shape[1] if scales.ndim == 2 else 0
+    if group is None:
+        group = 0 if count == 1 else next((depth for depth in _DEPTHS if -(-k // depth) == count), None)
+    if group not in (0, *_DEPTHS):
+        raise ValueError(f"group: {group} with scales {tuple(scales.shape)} of k = {k}; it is 32, 64 or 128, or 0 for all of k, and has "
+                         "a scale each")
+    return group
+
+
+def _code(name):
+    code, bits = CODES[name]
+    return code << 8 | bits
+
+
+def describe(form):
+    """(type, group, the name of the scales' type) of a form."""
+    word = next(word for word, number in _ext.PACKED_TYPES.items() if number == form & 0xff)
+    return word, form >> 8 & 0xff, next(name for name in _SCALES if _code(name) == (form >> 16 & 0xff) << 8 | form >> 24 & 0xff)
+
+
+def result_of(a, b, out_dtype):
+    """The shape and the name of the type of a product's result."""
+    k, n = b.shape
+    if a.ndim < 1 or a.shape[-1] != k:
+        raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension is to be {k}")
+    if name_of(a.dtype) not in ("float16", "bfloat16"):
+        raise ValueError(f"A: {name_of(a.dtype)}; with packed weights it is of float16 or bfloat16")
+    return (*a.shape[:-1], n), name_of(a.dtype if out_dtype is None else out_dtype)
+
+
+def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
+    """One product of tensors of a framework, whose `kit` says how they are made and passed."""
+    shape, name = result_of(a, b, out_dtype)
+    rows, (k, n) = math.prod(shape[:-1]), b.shape
+    if out is not None and (tuple(out.shape) != shape or out_dtype is not None and name_of(out.dtype) != name):
+        raise ValueError(f"D: {name_of(out.dtype)} {tuple(out.shape)}; the product is {name} {shape}")
+    if c is not None and tuple(c.shape) != shape:
+        raise ValueError(f"C: its shape is {tuple(c.shape)}, and that of the product is {shape}")
+    made = kit.empty(a, (rows, n), name) if out is None else kit.view(out, (rows, n))
+    if device_of(device) == _ext.EMULATOR:
+        warn_of_work(rows * n * k)
+    operands = Operands(c=None if c is None else c.reshape(rows, n), bias=bias, scale_b=b.scale_b)
+    _ext.product(kit.tensor(kit.compact(a).reshape(rows, k)), kit.tensor(b.data), kit.tensor(made), alpha, beta,
+                 activation_of(activation), b.form << _ext.PACKED_FORM, 0, device_of(device), None,
+                 *(None if x is None else kit.tensor(kit.compact(x)) for x in operands))
+    return made.reshape(shape) if out is None else out
+
+

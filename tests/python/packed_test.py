@@ -1,0 +1,123 @@
+"""Packed weights of numpy, and of PyTorch where this Python has it, on the emulator: packed and unpacked, multiplied against float64 in
+every form, traced and compiled, and what is refused."""
+import importlib.util
+
+import kit
+
+kit.use("numpy")
+import numpy as np  # noqa: E402
+
+import ptxbuilder as pb  # noqa: E402
+
+random = np.random.default_rng(1)
+
+
+def plain(type, n, k, group, scales):
+    """(w, scales, zeros) of a type, and the numbers that they stand for."""
+    groups = -(-k // group) if group else 1
+    low, high = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128)}[type]
+    w = random.integers(low, high, (n, k)).astype(np.uint8 if type == "uint4" else np.int8)
+    s = random.standard_normal((n, groups)).astype(scales)
+    z = random.integers(0, 16, (n, groups)).astype(np.uint8) if type == "uint4" else None
+    by_k = np.arange(k) // group if group else np.zeros(k, int)
+    return (w, s, z), (w.astype(float) - (0.0 if z is None else z[:, by_k])) * s.astype(float)[:, by_k]
+
+
+def off(got, exact):
+    return np.linalg.norm(np.asarray(got, float) - exact) / np.linalg.norm(exact)
+
+
+CASES = [("int4", 72, 200, 32, np.float16), ("int4", 64, 128, 128, np.float32), ("uint4", 130, 96, 64, np.float16),
+         ("uint4", 8, 140, 0, np.float32), ("int8", 40, 264, 128, np.float16), ("int8", 70, 72, 0, np.float32)]
+for case in CASES:
+    type, n, k, group, scales = case
+    (w, s, z), exact = plain(*case)
+    packed = pb.pack_weights(w, s, z, type=type, group=group)
+    kit.check(packed.shape == (k, n) and packed.data.shape[0] == -(-n // 64) and packed.data.dtype == np.uint8, case, packed.data.shape)
+    back = pb.unpack_weights(packed)
+    kit.check(np.array_equal(back[0], w) and np.array_equal(back[1], s) and (z is None or np.array_equal(back[2], z)), case)
+    for shape in ((3, k), (k,), (2, 5, k)):
+        a = random.standard_normal(shape).astype(np.float16)
+        bias, c = random.standard_normal(n).astype(np.float32), random.standard_normal((*shape[:-1], n)).astype(np.float32)
+        d = pb.packed_mm(a, packed, bias, c, alpha=0.5, beta=2.0, activation="relu", out_dtype="f32", device="emulator")
+        wanted = np.maximum(0.5 * (a.astype(float) @ exact.T) + bias + 2.0 * c, 0)
+        kit.check(d.shape == wanted.shape and d.dtype == np.float32 and off(d, wanted) < 1e-5, case, shape, off(d, wanted))
+    out = np.zeros((3, n), np.float16)
+    a = random.standard_normal((3, k)).astype(np.float16) / 64
+    kit.check(pb.packed_mm(a, packed, out=out, device="emulator") is out and off(out, a.astype(float) @ exact.T) < 2**-9, case)
+
+(w, s, z), exact = plain("uint4", 72, 200, 64, np.float16)
+packed, a = pb.pack_weights(w, s, z), np.ones((2, 200), np.float16)
+kit.check(off(pb.packed_mm(a, packed, out_dtype="f32", device="emulator"), a @ exact.T) < 1e-5, "the type and the group are found")
+int8, one = w.astype(np.int8), s[:, :1]
+for text, call in {
+        "weights are [n, k]": lambda: pb.pack_weights(w[0], s, z),
+        "uint4 alone has them": lambda: pb.pack_weights(int8, one, z),
+        "zeros: none with uint4": lambda: pb.pack_weights(w, s),
+        "w: 'int4' of uint8": lambda: pb.pack_weights(w, s, type="int4"),
+        "w: 'int3'": lambda: pb.pack_weights(int8, one, type="int3"),
+        "scales: None": lambda: pb.pack_weights(int8),
+        "scales: float64": lambda: pb.pack_weights(int8, one.astype(float)),
+        "group: None with scales (72, 3)": lambda: pb.pack_weights(int8, s[:, :3]),
+        "group: 48": lambda: pb.pack_weights(w, s, z, group=48),
+        "scales: (71, 4); with groups of 64 of k they are (72, 4)": lambda: pb.pack_weights(w, s[:71], z),
+        "zeros: (72, 3)": lambda: pb.pack_weights(w, s, z[:, :3]),
+        "zeros: int8": lambda: pb.pack_weights(w, s, z.astype(np.int8)),
+        "weight 1 of column 0 is 9; int4 has -8 to 7": lambda: pb.pack_weights(np.full((8, 32), [0, 9] * 16, np.int8), one[:8], type="int4"),
+        "it is what pack_weights() gives": lambda: pb.packed_mm(a, w, device="emulator"),
+        "its last dimension is to be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
+        "A: float32": lambda: pb.packed_mm(a.astype(np.float32), packed, device="emulator"),
+        "D: float16 (2, 71)": lambda: pb.packed_mm(a, packed, out=np.zeros((2, 71), np.float16), device="emulator"),
+        "C: its shape is (72,)": lambda: pb.packed_mm(a, packed, c=np.zeros(72, np.float16), device="emulator"),
+        "alpha = 0": lambda: pb.packed_mm(a, packed, alpha=0.0, device="emulator"),
+        "activation 'tan' is none": lambda: pb.packed_mm(a, packed, activation="tan", device="emulator"),
+        "B: 1 batches of 2 x": lambda: pb.packed_mm(a, packed._replace(data=packed.data[:, :-1].copy()), device="emulator"),
+        "packed_form": lambda: pb.packed_mm(a, packed._replace(form=77), device="emulator")}.items():
+    with kit.refused(text):
+        call()
+
+if importlib.util.find_spec("torch"):
+    import torch
+
+    def of_torch(type, n, k, group, scales, dtype):
+        groups = -(-k // group) if group else 1
+        if type == "e4m3":
+            w = torch.randn(n, k).to(torch.float8_e4m3fn)
+        else:
+            w = torch.randint(-8, 8, (n, k), dtype=torch.int8)
+        s = torch.randn(n, groups).to(scales)
+        by_k = torch.arange(k) // group if group else torch.zeros(k, dtype=torch.long)
+        return pb.pack_weights(w, s, type=type, group=group), w, s, w.double() * s.double()[:, by_k], torch.randn(6, k).to(dtype)
+
+    torch.manual_seed(3)
+    for case in (("int4", 72, 200, 128, torch.bfloat16, torch.bfloat16), ("e4m3", 64, 136, 64, torch.float32, torch.bfloat16),
+                 ("e4m3", 72, 136, 0, torch.float32, torch.float16), ("int4", 40, 72, 32, torch.float16, torch.float16)):
+        packed, w, s, exact, a = of_torch(*case)
+        back = pb.unpack_weights(packed)
+        kit.check(torch.equal(back[0].view(torch.uint8), w.view(torch.uint8)) and torch.equal(back[1], s) and back[2] is None, case)
+        bias = torch.randn(case[1]).to(a.dtype)
+        wanted = torch.nn.functional.silu(a.double() @ exact.T + bias.double())
+
+        def product(a, packed, bias):
+            return pb.packed_mm(a, packed, bias, activation="silu", device="emulator")
+
+        ways = (product, torch.compile(product, fullgraph=True, backend="aot_eager"))
+        for way in ways:
+            d = way(a, packed, bias)
+            error = ((d.double() - wanted).norm() / wanted.norm()).item()
+            kit.check(d.dtype == a.dtype and d.shape == wanted.shape and error < 2**-8, case, way, error)
+        kit.check(torch.equal(ways[0](a.T.contiguous().T, packed, bias), d), case, "of other strides")
+        kit.check(torch.equal(ways[0](a.reshape(2, 3, -1), packed, bias), d.reshape(2, 3, -1)), case, "of batches")
+        with torch.autocast("cpu", dtype=a.dtype):
+            kit.check(torch.equal(product(a.float(), packed, bias.float()), d), case, "under autocast")
+    torch.library.opcheck(torch.ops.ptxbuilder.packed_mm, (a, packed.data, packed.scale_b, case[1], packed.form))
+    with torch._subclasses.FakeTensorMode():
+        fake = torch.ops.ptxbuilder.packed_mm(torch.empty(2, 7, 72, dtype=torch.float16), torch.empty(1, 10, dtype=torch.uint8), None, 40,
+                                              packed.form, None, None, 1.0, 0.0, None, torch.float32)
+        kit.check(tuple(fake.shape) == (2, 7, 40) and fake.dtype == torch.float32)
+    for text, call in {"has no gradient": lambda: product(a.clone().requires_grad_(), packed, bias),
+                       "its memory is on the CPU": lambda: torch.compile(pb.packed_mm, fullgraph=True, backend="eager")(a, packed),
+                       "its last dimension is to be": lambda: ways[1](a[:, :8], packed, bias)}.items():
+        with kit.refused(text, kind=Exception):
+            call()
+kit.end()
