@@ -416,6 +416,68 @@ static void check_block_scales(void) {
 
 /* Rows in groups, each by a matrix of its own, where the first, of no rows, does not count; and the same
  * rows of A and D as k in groups. */
+/* Weights less zeros, times scales, that are powers of two, so that sums are exact. */
+static void check_packed(unsigned seed) {
+  enum { M = 8, N = 72, K = 160, GROUPS = 3, LINES = 2 };
+  static uint8_t weights[N * K], zeros[N * GROUPS], back[N * K];
+  static float scales[N * GROUPS];
+  for (int i = 0; i < N * K; ++i) weights[i] = (uint8_t)((unsigned)i * 7 % 16);
+  for (int i = 0; i < N * GROUPS; ++i) zeros[i] = (uint8_t)(i % 5), scales[i] = (float)(1 << i % 3);
+  int64_t form, other;
+  OK(ptxb_packed_form(PTXB_PACKED_UINT4, 64, f32, &form));
+  OK(ptxb_packed_form(PTXB_PACKED_INT8, 0, f32, &other));
+  REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 48, f32, &form), "groups of 48 of k");
+  REFUSED(ptxb_packed_form(9, 64, f32, &form), "type 9 is none");
+  REFUSED(ptxb_packed_form(PTXB_PACKED_UINT4, 64, e4m3, &form), "packed weights: scales of");
+  size_t bytes;
+  OK(ptxb_packed_bytes(form, N, K, &bytes));
+  REFUSED(ptxb_packed_bytes(3, N, K, &bytes), "packed_form 0x3 is none");
+  void* const packed = malloc(bytes);
+  OK(ptxb_pack(form, N, K, weights, scales, zeros, packed));
+  REFUSED(ptxb_pack(form, N, K, weights, scales, NULL, packed), "zeros is NULL");
+  OK(ptxb_unpack(form, N, K, packed, back, scales, zeros));
+  CHECK(memcmp(back, weights, sizeof back) == 0);
+  Matrix a, d;
+  make(&a, bf16, M, K, K, 1, 0);
+  make(&d, f32, M, N, N, 1, 0);
+  fill(&a, &seed);
+  int64_t shape[2] = {LINES, (int64_t)bytes / LINES};
+  ptxb_tensor b = {.ndim = 2, .dtype = {PTXB_UINT, 8, 1}, .shape = shape};
+  OK(ptxb_allocate(device, bytes, &b.data));
+  OK(ptxb_copy_in(device, b.data, packed, bytes));
+  ptxb_matmul p = PTXB_MATMUL_INIT;
+  p.a = &a.tensor, p.b = &b, p.d = &d.tensor, p.packed_form = form;
+  void* workspace = NULL;
+  size_t workspace_bytes;
+  OK(ptxb_matmul_workspace(device, &p, &workspace_bytes));
+  if (workspace_bytes > 0) OK(ptxb_allocate(device, workspace_bytes, &workspace));
+  OK(ptxb_matmul_run(device, &p, workspace, workspace_bytes, PTXB_OWN_STREAM));
+  OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+  OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+  int wrong = 0;
+  for (int64_t i = 0; i < M; ++i)
+    for (int64_t j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < K; ++k) {
+        const int64_t group = j * GROUPS + k / 64;
+        sum += value(&a, i, k) * (float)(weights[j * K + k] - zeros[group]) * scales[group];
+      }
+      wrong += value(&d, i, j) != sum;
+    }
+  CHECK(wrong == 0);
+  p.packed_form = other; /* of a known product */
+  REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL), "B: 1 batches of 2 x");
+  p.packed_form = form, b.dtype.bits = 16;
+  REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL),
+          "packed weights are uint8 without gaps");
+  b.dtype.bits = 8, shape[1] -= 16;
+  REFUSED(ptxb_matmul_run(device, &p, workspace, workspace_bytes, NULL), "[n/64,bytes]");
+  OK(ptxb_free(device, b.data));
+  OK(ptxb_free(device, workspace));
+  discard(&a), discard(&d);
+  free(packed);
+}
+
 static void check_groups(unsigned seed) {
   enum { M = 40, N = 24, K = 16, GROUPS = 3 };
   static const int32_t ends[GROUPS] = {0, 13, 33};
@@ -1418,6 +1480,7 @@ int main(int count, char** words) {
   check_repeated(seed);
   check_epilogues(seed);
   check_block_scales();
+  check_packed(seed);
   check_groups(seed);
   check_rows(seed);
   check_append();
