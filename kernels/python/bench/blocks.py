@@ -43,21 +43,6 @@ def drawn(draw):
     return (int(2**draw.uniform(6, 13)) // 16 * 16, *(int(2**draw.uniform(10, 13.5)) // 128 * 128 for _ in range(2)))
 
 
-def captured(call, count=4):
-    call()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            call()
-    return graph, count
-
-
-def times_of(calls, rounds):
-    graphs = {name: captured(call) for name, call in calls.items()}
-    times = timing.device({name: graph.replay for name, (graph, _) in graphs.items()}, rounds=rounds)
-    return {name: us / graphs[name][1] for name, us in times.items()}
-
-
 def error_of(d, exact):
     return ((d.double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
 
@@ -135,7 +120,7 @@ for shape in NAMED + [drawn(draw) for _ in range(given.drawn)]:
         scaled = (a, b, of_a, ScalingType.BlockWise1x128, of_b, getattr(ScalingType, recipe))
         calls = {"ours": lambda: pb.scaled_mm(*scaled, output_dtype=torch.bfloat16),
                  "torch": lambda: scaled_mm(*scaled, output_dtype=torch.bfloat16)}
-        took = times_of(calls, given.rounds)
+        took = timing.graphs(calls, given.rounds)
         speed = {word: 2e-6 * m * n * k / us for word, us in took.items()}
         ratios[recipe].append(took["torch"] / took["ours"])
         rows.append((recipe[9:], "x".join(map(str, shape)), f"{took['ours']:.1f}", f"{speed['ours']:.0f}", f"{speed['torch']:.0f}",
@@ -148,5 +133,5 @@ for recipe, all_of in ratios.items():
 for groups, m, n, k in GROUPS:
     words, exact = grouped(groups, m, n, k)
     words["offs"] = torch.arange(m // groups, m + 1, m // groups, dtype=torch.int32, device=DEVICE)
-    us = times_of({"ours": lambda: pb.matmul(**words)}, given.rounds)["ours"]
+    us = timing.graphs({"ours": lambda: pb.matmul(**words)}, given.rounds)["ours"]
     print(f"{groups} groups of {m // groups} rows, {n} x {k}: {us:.1f} us, {2e-6 * m * n * k / us:.0f} TFLOP/s")

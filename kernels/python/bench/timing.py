@@ -47,6 +47,22 @@ def device(calls, rounds=11, least_ms=4.0):
     return {name: statistics.median(x) for name, x in times.items()}
 
 
+def graphs(calls, rounds=11, count=4):
+    """Microseconds of the GPU per call, by name: `count` calls in a captured graph, so that the GPU alone counts. A list has one call for
+    each in turn, such as of other operands, which L2 does not hold."""
+    made = {}
+    for name, call in calls.items():
+        each = call if isinstance(call, list) else [call] * count
+        for one in each:
+            one()
+        made[name] = torch.cuda.CUDAGraph(), len(each)
+        with torch.cuda.graph(made[name][0]):
+            for one in each:
+                one()
+    times = device({name: graph.replay for name, (graph, _) in made.items()}, rounds=rounds)
+    return {name: us / made[name][1] for name, us in times.items()}
+
+
 def queued(calls, rounds=9, burst=12, sleep=8_000_000):
     """Microseconds of the GPU per call, by name: bursts in turns, queued while the GPU is held up."""
     times = {name: [] for name in calls}
