@@ -21,17 +21,25 @@ struct Float16 {
   static constexpr float e4m3_scale = is_f16 ? 0x1p8F : 0x1p120F;
 };
 
+// Returns (word & mask) | bits as one instruction (PTX ISA, lop3), which ptxas would take two for, as it
+// takes one constant at a time.
+u32 with_bits(u32 word, uint32_t mask, uint32_t bits) {
+  constexpr int kAndOr = 0xea;
+  return u32(instruction<"lop3.b32">(word, u32(mask), u32(bits), kAndOr));
+}
+
 // Returns 4 bits of each half of the word as floats, with the integers from 0 on added to Float16::one.
 template <class T>
 u32 float_of_nibbles(u32 word, int pair) {
-  return ((word >> (4 * pair)) & (0xf * kBoth)) | Float16<T>::bits * kBoth;
+  return with_bits(word >> (4 * pair), 0xf * kBoth, Float16<T>::bits * kBoth);
 }
 
 // Returns two pairs of floats for four bytes, pair by pair: bytes 0 and 2 are the first. f16 is as with
 // nibbles.
 std::vector<u32> f16_of_bytes(u32 word) {
   constexpr uint32_t kBits = Float16<f16>::bits * kBoth;
-  return {(word & (0xff * kBoth)) | kBits, ((word >> 8) & (0xff * kBoth)) | kBits};
+  const u32 first = with_bits(word, 0xff * kBoth, kBits);
+  return {first, with_bits(word >> 8, 0xff * kBoth, kBits)};
 }
 // Returns the bytes of both that the selector names (PTX ISA, prmt).
 u32 permuted(u32 low, u32 high, uint32_t selector) {
