@@ -139,7 +139,7 @@ typedef enum ptxb_use {
   PTXB_GATE = 2   /* D[m,j] = f(x[m,2j]) x[m,2j+1], of half as many columns as B, beta 0 */
 } ptxb_use;
 
-/* How the weights of a packed B were given, a byte each. */
+/* The types of weights that are packed, from a byte each. */
 typedef enum ptxb_packed_type {
   PTXB_PACKED_INT4 = 1,  /* int8 from -8 to 7 */
   PTXB_PACKED_UINT4 = 2, /* uint8 from 0 to 15, with zeros */
@@ -241,19 +241,19 @@ PTXB_API int ptxb_matmul_tune(ptxb_device* device, const ptxb_matmul* product, v
 
 /* ---- Packed weights ---- */
 
-/* The form of packed weights, for a product and for the functions below. A group of k of each column has a
- * scale, of float32, float16 or bfloat16, and with PTXB_PACKED_UINT4 a zero that is subtracted from its
+/* Gives the form of packed weights, for a product and for the functions below. A group of k of each column
+ * has a scale, of float32, float16 or bfloat16, and with PTXB_PACKED_UINT4 a zero that is subtracted from its
  * weights: groups of 32, 64 or 128, or 0 for all of k, which has no scale but the product's column_scales. */
 PTXB_API int ptxb_packed_form(int32_t type, int32_t group, ptxb_dtype scales, int64_t* form);
 
-/* The bytes that weights of n columns and k rows take. */
+/* Gives the bytes that weights of n columns and k rows take. */
 PTXB_API int ptxb_packed_bytes(int64_t form, int64_t n, int64_t k, size_t* bytes);
 
 /* Packs weights [n,k], scales [n,groups] and zeros, uint8 [n,groups], all in the host's memory without gaps;
  * `groups` is k/group, rounded up, or 1. Of a form that has no scales or zeros these are not read. */
 PTXB_API int ptxb_pack(int64_t form, int64_t n, int64_t k, const void* weights, const void* scales,
                        const void* zeros, void* packed);
-/* The reverse of it. */
+/* Does the reverse. */
 PTXB_API int ptxb_unpack(int64_t form, int64_t n, int64_t k, const void* packed, void* weights, void* scales,
                          void* zeros);
 

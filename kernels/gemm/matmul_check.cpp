@@ -212,8 +212,7 @@ GemmOperation operation_of(const MatmulArguments& p) {
   o.d = p.d.type;
   o.a_k_major = p.a_k_major;
   o.b_k_major = p.b_k_major;
-  o.packed = p.packed;
-  if (o.packed.is_packed()) o.b = o.a, o.b_k_major = true;
+  if (p.packed.is_packed()) o.packed = p.packed, o.b = o.a, o.b_k_major = true;
   const bool fp8 = is_fp8(p.a.type);
   o.fast_accumulation = !fp8 || p.fast_accumulation;
   o.alpha = product && p.alpha != 1;
@@ -255,7 +254,7 @@ Operand packed_operand(const MatmulArguments& p, Where where) {
   if (p.b.memory.address % kTma != 0)
     throw Error(where, fmt::format("matmul: packed weights at {:#x}; they are at a multiple of {} B",
                                    p.b.memory.address, kTma));
-  return one_row("B", DType::u8, p.b.memory, packed_bytes(p.packed, p.n, p.k));
+  return one_row("B", DType::u32, p.b.memory, packed_bytes(p.packed, p.n, p.k) / 4);
 }
 
 constexpr int kUsualTile = 128, kStageBytes = 128;

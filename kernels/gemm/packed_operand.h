@@ -12,7 +12,7 @@
 
 namespace ptxbuilder::kernels {
 
-// The k of a part of a stage: all of it has one scale.
+// A part of a stage has so much of k, with one scale.
 constexpr int part_depth(const PackedForm& form) { return form.group == 32 ? 32 : 64; }
 
 class PackedOperand {

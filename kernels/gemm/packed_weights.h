@@ -33,8 +33,9 @@ inline constexpr std::array weight_rows = {
 #include "kernels/gemm/weight.def"
 };
 
-// How a B is packed. Each `group` values of k of a column of B have a scale, of the type `scales`, and with
-// uint4 a zero: 32, 64 or 128 of k, or 0 for all of k. With 0 there is no scale: a product has column_scales.
+// This says how a B is packed. Each `group` values of k of a column of B have a scale, of the type `scales`,
+// and with uint4 a zero: 32, 64 or 128 of k, or 0 for all of k. With 0 there is no scale: a product has
+// column_scales.
 struct PackedForm {
   WeightType type = WeightType::none;
   uint8_t group = 0;
@@ -47,17 +48,17 @@ struct PackedForm {
   bool operator==(const PackedForm&) const = default;
 };
 
-// The rule that a form breaks; "" if there is none.
+// Returns the rule that a form breaks, or "" if it breaks none.
 std::string refusal_of(const PackedForm& form);
-// "int4_128_f32": the type, the group and the type of scales; "int8" without groups.
+// Returns the type, the group and the type of scales, as "int4_128_f32", or "int8" without groups.
 std::string text(const PackedForm& form);
 
 // Weights are packed in blocks of 64 columns of B, which are wgmma's rows, by 128 of k. The blocks of 64
-// columns follow each other along k. What a block has beyond B is zeros.
+// columns follow each other along k. Beyond B a block has bits of 0.
 inline constexpr int kPackedColumns = 64, kPackedDepth = 128;
 
-// The parts of a block, in bytes from its beginning: the weights, then a scale for each column, group by
-// group, and then likewise the zeros, 16 bits each.
+// These are the parts of a block, in bytes from its beginning: the weights, then a scale for each column,
+// group by group, and then likewise the zeros, 16 bits each.
 struct PackedBlock {
   int scales, zeros, bytes;
   int groups;  // of a block along k; 1 where they are longer
@@ -95,8 +96,8 @@ constexpr int64_t packed_groups(const PackedForm& form, int64_t k) {
 // form that breaks a rule, or spans of other sizes.
 int64_t packed_bytes(const PackedForm& form, int64_t n, int64_t k);
 
-// The numbers of weights before they are packed, without gaps: a byte for each weight, scales of their type,
-// and a byte for each zero. `scales` and `zeros` are empty if the form has none.
+// These are the numbers of weights before they are packed, without gaps: a byte for each weight, scales of
+// their type, and a byte for each zero. `scales` and `zeros` are empty if the form has none.
 template <class Byte>
 struct PlainWeights {
   std::span<Byte> weights;        // n lines of k
@@ -110,7 +111,7 @@ double number_at(const PackedForm& form, int64_t k, const PlainWeights<const std
 // Packs weights. Throws Error for weights and zeros that the type does not have, and for NaN of e4m3.
 void pack_weights(const PackedForm& form, int64_t n, int64_t k, const PlainWeights<const std::byte>& from,
                   std::span<std::byte> to);
-// The reverse of it.
+// Does the reverse.
 void unpack_weights(const PackedForm& form, int64_t n, int64_t k, std::span<const std::byte> from,
                     const PlainWeights<std::byte>& to);
 

@@ -244,7 +244,8 @@ TEST_CASE("emulator: gemm with scales of blocks and its mutants") {
                {"rows take the scales of others", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
-// Packed weights with scales and zeros of two groups in a block, of which there are two along k and along n.
+// Packed weights have scales and zeros of two groups in a block; there are two blocks along k and two along
+// n.
 TEST_CASE("emulator: gemm with packed weights and its mutants") {
   const Subject subject("gemm", {{"m", 13},
                                  {"n", 72},

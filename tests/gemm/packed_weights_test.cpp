@@ -4,8 +4,6 @@
 //   packed_weights_test [--device=emulator|cuda|auto]
 #include <doctest/doctest.h>
 
-#include <set>
-
 #include "error_kit.h"
 #include "kernels/gemm/packed_draw.h"
 #include "matmul_kit.h"
@@ -30,7 +28,7 @@ std::vector<PackedForm> forms() {
   return all;
 }
 
-// Plain weights of a form, every number of which is legal.
+// These are plain weights of a form, and every number is legal.
 struct Plain {
   std::vector<std::byte> weights, scales, zeros;
 
@@ -73,18 +71,20 @@ TEST_CASE("weights unpack as they were packed, of every form and size") {
     }
 }
 
-TEST_CASE("each weight of a block has bits of its own") {
-  for (const int bits : {4, 8}) {
-    std::set<std::pair<int, int>> seen;
-    for (int column = 0; column < kernels::kPackedColumns; ++column)
-      for (int k = 0; k < kernels::kPackedDepth; ++k) {
-        const auto [word, shift] = kernels::place_of(bits, column, k);
-        CHECK(word < kernels::kPackedColumns * kernels::kPackedDepth * bits / 32);
-        CHECK((shift % bits == 0 && shift <= 32 - bits));
-        seen.insert({word, shift});
+// A thread's values of wgmma's operand, in their order, are in words that follow each other four at a time.
+TEST_CASE("each thread finds its weights where wgmma takes them") {
+  const RegisterLayout layout = wgmma_layout(kernels::kPackedColumns, kernels::kPackedDepth);
+  for (const int bits : {4, 8})
+    for (int thread = 0; thread < RegisterLayout::kThreads; ++thread)
+      for (int value = 0; value < layout.values(); ++value) {
+        const auto [word, shift] =
+            kernels::place_of(bits, layout.row(thread, value), layout.col(thread, value));
+        const int pairs = 16 / bits, own = value / 2 / pairs;
+        const bool is_there = word == (own / 4 * RegisterLayout::kThreads + thread) * 4 + own % 4 &&
+                              shift == bits * (value / 2 % pairs) + 16 * (value % 2);
+        if (!is_there)
+          CHECK_MESSAGE(is_there, fmt::format("{} bits, thread {}, value {}", bits, thread, value));
       }
-    CHECK(seen.size() == kernels::kPackedColumns * kernels::kPackedDepth);
-  }
 }
 
 TEST_CASE("numbers that a type does not have are not packed") {
@@ -136,7 +136,7 @@ TEST_CASE("a product with packed weights is that of the numbers that they stand 
     for (const auto& [m, n, k] : {std::tuple{1, 72, 200}, {24, 130, 300}}) {
       MatmulCase c;
       c.a = c.b = m == 1 || form.scales == DType::f16 ? DType::f16 : DType::bf16;
-      c.d = DType::f32;  // of which f16 would not hold all
+      c.d = DType::f32;  // since f16 would not hold all
       c.size = {m, n, k, 1};
       c.packed = form;
       c.column_scales = form.group == 0;

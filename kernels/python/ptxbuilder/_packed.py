@@ -6,8 +6,8 @@ from . import _ext
 from ._common import CODES, activation_of, check_number, device_of, door_of, name_of, warn_of_work
 from ._product import Operands
 
-_DEPTHS = (128, 64, 32)  # of groups
-_TYPES = {"int8": "int8", "uint8": "uint4", "float8_e4m3fn": "e4m3"}  # of weights, unless said
+_DEPTHS = (128, 64, 32)
+_TYPES = {"int8": "int8", "uint8": "uint4", "float8_e4m3fn": "e4m3"}
 _BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3fn"}
 _SCALES = ("float32", "float16", "bfloat16")
 
@@ -96,7 +96,7 @@ def _kit_of(x):
 
 
 def group_of(k, scales, group):
-    """The group that a number of scales means; 0 for all of k."""
+    """Gives the group that a number of scales means, 0 for all of k."""
     count = scales.shape[1] if scales.ndim == 2 else 0
     if group is None:
         group = 0 if count == 1 else next((depth for depth in _DEPTHS if -(-k // depth) == count), None)
@@ -112,13 +112,13 @@ def _code(name):
 
 
 def describe(form):
-    """(type, group, the name of the scales' type) of a form."""
+    """Gives (type, group, the name of the scales' type) of a form."""
     word = next(word for word, number in _ext.PACKED_TYPES.items() if number == form & 0xff)
     return word, form >> 8 & 0xff, next(name for name in _SCALES if _code(name) == (form >> 16 & 0xff) << 8 | form >> 24 & 0xff)
 
 
 def result_of(a, b, out_dtype):
-    """The shape and the name of the type of a product's result."""
+    """Gives the shape and the name of the type of a product's result."""
     k, n = b.shape
     if a.ndim < 1 or a.shape[-1] != k:
         raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension is to be {k}")
