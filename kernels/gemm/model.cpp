@@ -63,7 +63,7 @@ double times_with_scales(const GemmOperation& o, const GemmTile& t) {
 // A warpgroup converts a block of packed weights in this many clocks, in which other warpgroups may multiply;
 // if there is none, its products add this many. It adds up the sums of a group in so many clocks for each
 // column. These numbers are counts of instructions, and not measured.
-constexpr double kConvertClocks = 110, kConvertAlone = 250, kGroupClocks = 0.6;
+constexpr double kConvertClocks = 110, kConvertAlone = 350, kGroupClocks = 0.6;
 
 // On average, half of a round is idle if the number of tiles is unknown, and less than half if CTAs divide
 // the last tiles.
@@ -150,7 +150,7 @@ class Model {
     if (!o_.packed.is_packed()) return 0;
     const double groups = o_.packed.has_scales() ? block_of(o_.packed).groups : 0;
     return t_.bm / kPackedColumns * (kConvertClocks + groups * kGroupClocks * t_.bn) +
-           (t_.consumers * t_.ctas_per_sm == 1 ? kConvertAlone : 0);
+           (t_.consumers == 1 && ctas_ <= multiprocessors_ ? kConvertAlone : 0);
   }
 
   // The clocks of one step of one CTA.

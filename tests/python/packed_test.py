@@ -63,7 +63,8 @@ for text, call in {
         "scales: (71, 4); with groups of 64 of k they are (72, 4)": lambda: pb.pack_weights(w, s[:71], z),
         "zeros: (72, 3)": lambda: pb.pack_weights(w, s, z[:, :3]),
         "zeros: int8": lambda: pb.pack_weights(w, s, z.astype(np.int8)),
-        "weight 1 of column 0 is 9; int4 has -8 to 7": lambda: pb.pack_weights(np.full((8, 32), [0, 9] * 16, np.int8), one[:8], type="int4"),
+        "weight 1 of column 0 is 9; int4 has -8 to 7":
+            lambda: pb.pack_weights(np.full((8, 32), [0, 9] * 16, np.int8), one[:8], type="int4"),
         "it is what pack_weights() gives": lambda: pb.packed_mm(a, w, device="emulator"),
         "its last dimension is to be 200": lambda: pb.packed_mm(a[:, :100], packed, device="emulator"),
         "A: float32": lambda: pb.packed_mm(a.astype(np.float32), packed, device="emulator"),

@@ -1,5 +1,5 @@
-"""pb.packed_mm against torch._weight_int4pack_mm, torch.matmul of bf16 and, where it is to be had, Marlin: rows of bf16 with packed weights,
-in turns, as captured graphs, whose weights are three times what L2 holds.
+"""pb.packed_mm against torch._weight_int4pack_mm, torch.matmul of bf16 and, where it is to be had, Marlin: rows of bf16 with packed
+weights, in turns, as captured graphs, whose weights are three times what L2 holds.
 
   mixed.py [--m M,M,..] [--types TYPE_GROUP,..] [--rounds N] [--random N] [--small]
 
@@ -120,7 +120,8 @@ for type, group in ((x.split("_")[0], int(x.split("_")[1])) for x in words.types
             took = timing.graphs(calls, words.rounds)
             best = min(us for name, us in took.items() if name != "ours")
             speeds.setdefault((f"{type}_{group}", m), []).append(best / took["ours"])
-            rows.append((f"{type}_{group}", m, f"{n} x {k}", *(f"{took[x]:.1f}" if x in took else "-" for x in ("ours", "torch int4", "marlin", "bf16")),
+            rows.append((f"{type}_{group}", m, f"{n} x {k}",
+                         *(f"{took[x]:.1f}" if x in took else "-" for x in ("ours", "torch int4", "marlin", "bf16")),
                          f"{packed.data.numel() / took['ours'] * 1e-6:.2f}", f"{best / took['ours']:.2f}",
                          f"{error_of(calls['ours'][0](), a.double() @ numbers.t()):.0e}"))
             print(*rows[-1], flush=True)

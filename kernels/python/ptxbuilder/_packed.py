@@ -1,4 +1,5 @@
 """Weights of 4 or 8 bits, which are packed ahead, and products with them."""
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -10,6 +11,9 @@ _DEPTHS = (128, 64, 32)
 _TYPES = {"int8": "int8", "uint8": "uint4", "float8_e4m3fn": "e4m3"}
 _BYTES = {"int4": "int8", "uint4": "uint8", "int8": "int8", "e4m3": "float8_e4m3fn"}
 _SCALES = ("float32", "float16", "bfloat16")
+_C, _BIAS, _SCALE_B = (Operands._fields.index(word) for word in ("c", "bias", "scale_b"))
+_NOTHING = [None] * len(Operands._fields)
+_name_of = functools.cache(name_of)  # each call asks for two
 
 
 class PackedWeights(NamedTuple):
@@ -122,26 +126,30 @@ def result_of(a, b, out_dtype):
     k, n = b.shape
     if a.ndim < 1 or a.shape[-1] != k:
         raise ValueError(f"B: packed weights of {k} rows, and A is {tuple(a.shape)}: its last dimension is to be {k}")
-    if name_of(a.dtype) not in ("float16", "bfloat16"):
-        raise ValueError(f"A: {name_of(a.dtype)}; with packed weights it is of float16 or bfloat16")
-    return (*a.shape[:-1], n), name_of(a.dtype if out_dtype is None else out_dtype)
+    name = _name_of(a.dtype)
+    if name not in ("float16", "bfloat16"):
+        raise ValueError(f"A: {name}; with packed weights it is of float16 or bfloat16")
+    return (*a.shape[:-1], n), name if out_dtype is None else _name_of(out_dtype)
 
 
 def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
     """One product of tensors of a framework, whose `kit` says how they are made and passed."""
     shape, name = result_of(a, b, out_dtype)
-    rows, (k, n) = math.prod(shape[:-1]), b.shape
+    is_matrix = len(shape) == 2
+    folded = shape if is_matrix else (math.prod(shape[:-1]), shape[-1])
     if out is not None and (tuple(out.shape) != shape or out_dtype is not None and name_of(out.dtype) != name):
         raise ValueError(f"D: {name_of(out.dtype)} {tuple(out.shape)}; the product is {name} {shape}")
     if c is not None and tuple(c.shape) != shape:
         raise ValueError(f"C: its shape is {tuple(c.shape)}, and that of the product is {shape}")
-    made = kit.empty(a, (rows, n), name) if out is None else kit.view(out, (rows, n))
-    if device_of(device) == _ext.EMULATOR:
-        warn_of_work(rows * n * k)
-    operands = Operands(c=None if c is None else c.reshape(rows, n), bias=bias, scale_b=b.scale_b)
-    _ext.product(kit.tensor(kit.compact(a).reshape(rows, k)), kit.tensor(b.data), kit.tensor(made), alpha, beta,
-                 activation_of(activation), b.form << _ext.PACKED_FORM, 0, device_of(device), None,
-                 *(None if x is None else kit.tensor(kit.compact(x)) for x in operands))
-    return made.reshape(shape) if out is None else out
-
-
+    number = device_of(device)
+    if number == _ext.EMULATOR:
+        warn_of_work(math.prod(shape) * b.shape[0])
+    made = kit.empty(a, folded, name) if out is None else kit.view(out, folded)
+    given = _NOTHING.copy()
+    for at, x in ((_C, c if c is None or is_matrix else c.reshape(folded)), (_BIAS, bias), (_SCALE_B, b.scale_b)):
+        if x is not None:
+            given[at] = kit.tensor(kit.compact(x))
+    rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])
+    _ext.product(kit.tensor(rows), kit.tensor(b.data), kit.tensor(made), alpha, beta, activation_of(activation),
+                 b.form << _ext.PACKED_FORM, 0, number, None, *given)
+    return out if out is not None else made if is_matrix else made.reshape(shape)

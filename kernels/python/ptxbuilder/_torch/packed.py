@@ -5,8 +5,8 @@ from torch import library as operators
 from .. import _packed
 from .._packed import PackedWeights
 from . import tensors
-from .tensors import (DTYPES, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, is_compiling, is_plain, is_watched, library,
-                      narrowed, place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, is_compiling, is_plain, is_watched,
+                      library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int form, Tensor? bias=None, Tensor? c=None, float alpha=1, "
                "float beta=0, str? activation=None, ScalarType? out_dtype=None, str? device=None) -> Tensor")
@@ -44,11 +44,13 @@ library.impl("packed_mm", _differentiated, "Autograd")
 
 @tensors.named("ptxbuilder::packed_mm")
 def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
-    dtype = autocast_of(a)
-    if dtype is not None:
-        a, bias, c = (narrowed(x, dtype) for x in (a, bias, c))
-    is_traced = is_compiling() or is_watched() or not all(is_plain(x) for x in (a, b.data, bias, c, out))
-    check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)
+    is_traced = is_compiling() or is_watched() or not (is_plain(a) and is_plain(b.data) and is_plain(bias) and is_plain(c)
+                                                       and is_plain(out))
+    if is_traced:
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)
+    if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
+        dtype = autocast_of(a)
+        a, bias, c = (x if dtype is None else narrowed(x, dtype) for x in (a, bias, c))
     _refuse_gradient(a, bias, c)
     if is_traced:
         if out is not None:
@@ -57,8 +59,12 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
             _packed.result_of(a, b, out_dtype)  # which says so
         return torch.ops.ptxbuilder.packed_mm(a, b.data, b.scale_b, b.shape[1], b.form, bias, c, alpha, beta, activation,
                                               dtype_of(out_dtype), place_of(device, a, "A"))
-    refuse_negative(out=out)
-    return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device)
+    try:
+        refuse_negative(out=out)
+        return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device)
+    except Exception:
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)  # which knows more of what is wrong
+        raise
 
 
 class packed_kit:
