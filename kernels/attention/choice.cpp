@@ -172,6 +172,9 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
     const int64_t teams = std::gcd(s.heads, ctas), parts = ctas / teams;
     const int64_t piece = up(s.heads / teams * of_head, parts);
     const int64_t of_longest = up(longest, piece) + (piece < longest && longest % piece != 0);
+    const int64_t added = o.has_latent_values() && of_longest > kGroupOfParts
+                              ? kGroupOfParts + up(of_longest, kGroupOfParts)
+                              : of_longest;
     const double us_of_block =
         o.has_latent_values()
             ? std::max(block_us * static_cast<double>(ctas) / multiprocessors, kLatentBlockUs)
@@ -180,7 +183,7 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
     double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
     if (s.heads > s.group && teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;
     const double us =
-        shares * static_cast<double>(piece) * us_of_block + static_cast<double>(of_longest) * part_us;
+        shares * static_cast<double>(piece) * us_of_block + static_cast<double>(added) * part_us;
     if (us < least) least = us, best = {teams, parts};
   }
   return best;

@@ -67,6 +67,9 @@ struct AttentionOperation {
 // host knows how many blocks there are.
 inline bool takes_longest_first(const AttentionOperation& o) { return o.causal && !o.has_own_lengths(); }
 
+// So many parts of latent values, which are large, are added by one CTA (AttentionParts).
+constexpr int kGroupOfParts = 8;
+
 // The tile describes how the warpgroups of a CTA share the work.
 struct AttentionTile {
   int consumers = 2;    // warpgroups, of 64 queries each

@@ -83,7 +83,7 @@ class LatentConsumer {
         sums_(kConsumerRows, columns_),
         exponent_(p.get<f32>("scale") * kLog2E),
         softmax_(scores_.layout(), exponent_, t.lazy),
-        parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number) {}
+        parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number, kGroupOfParts) {}
 
   // Multiplies all blocks of keys, and stores this consumer's columns of O. Consumer 0 has the blocks 0, 2
   // and so on, and consumer 1 the others.
@@ -292,6 +292,7 @@ class LatentConsumer {
   }
   void store_parts(const AttentionWork& w, const RegisterTile<f32>& most, const RegisterTile<f32>& total) {
     parts_.give(w, most, total, sums_);
+    parts_.add_group(w, exponent_);
     if_(w.part->number == w.part->count - 1, [&] {
       parts_.complete(w, exponent_, [&](u32 first, const AttentionParts::Sums& sums) {
         if (o_.lse)

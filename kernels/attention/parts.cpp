@@ -11,32 +11,38 @@ namespace ptxbuilder::kernels {
 namespace {
 
 constexpr uint64_t kMark = 0x9e6c63d0876a9a47;  // any number that occurs nowhere else would do
-constexpr int kPartsOfCta = 2;
+constexpr uint64_t kMarkWords = sizeof kMark / sizeof(float);
 constexpr int kRowNumbers = 2;  // of a row: its greatest score, and its sum of weights
 constexpr int kVector = 4;      // adjacent columns of a thread
-constexpr int kValuesInFlight = 96,
-              kMostInFlight = 16;  // values of a thread, and parts, that are loaded at once
+// These are values of a thread, and parts, that are loaded at once. Consumers of latent values have registers
+// for fewer.
+constexpr int kValuesInFlight = 96, kValuesOfGroupInFlight = 64, kMostInFlight = 16;
 
 }  // namespace
 
-AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number)
+AttentionParts::AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number,
+                               int group)
     : sizes_(sizes),
       columns_(columns),
+      group_(group),
       most_rows_(min(sizes.queries, kConsumerRows)),
       values_(memory),
       numbers_(values_),
       marks_(values_) {
-  const u64 places = u64(nctaid_x() * kPartsOfCta), rows = places * u64(most_rows_);
-  const u64 row_words = rows * static_cast<uint64_t>(columns_ + kRowNumbers);
-  values_ = values_ + u64(number) * (row_words + places * uint64_t{sizeof kMark / sizeof(float)});
+  const u64 rows = u64(places()) * u64(most_rows_), marks = u64(places()) * uint64_t{group > 0 ? 2u : 1u};
+  const u64 words = rows * static_cast<uint64_t>(columns_ + kRowNumbers) + marks * kMarkWords;
+  values_ = values_ + u64(number) * words;
   numbers_ = values_ + rows * static_cast<uint64_t>(columns_);
   marks_ = gmem(numbers_ + rows * uint64_t{kRowNumbers});
 }
 
-size_t AttentionParts::bytes(int64_t queries, int64_t ctas, int columns) {
-  const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows));
-  return static_cast<size_t>(ctas * kPartsOfCta) *
-         (rows * static_cast<size_t>(columns + kRowNumbers) * sizeof(float) + sizeof kMark);
+size_t AttentionParts::bytes(const AttentionOperation& o, int64_t queries, int64_t ctas) {
+  // Two warpgroups have half of the columns of latent values, and groups of parts.
+  const int warpgroups = o.has_latent_values() ? 2 : 1, marks = warpgroups;
+  const auto rows = static_cast<size_t>(std::min<int64_t>(queries, kConsumerRows)),
+             columns = static_cast<size_t>(o.value_depth / warpgroups + kRowNumbers);
+  return static_cast<size_t>(ctas * kPartsOfCta * warpgroups) *
+         (rows * columns * sizeof(float) + static_cast<size_t>(marks) * sizeof kMark);
 }
 
 GlobalTensor<f32, 2> AttentionParts::values_of(u32 n, u32 rows) const {
@@ -60,18 +66,22 @@ void AttentionParts::give(const AttentionWork& w, const RegisterTile<f32>& most,
   store(values_of(own, rows(w)).tile(0, 0), load<f32>(values));
   store(numbers_of(own, rows(w), 0).as_col().tile(0, 0), most);
   store(numbers_of(own, rows(w), 1).as_col().tile(0, 0), total);
-  sync_warpgroup();
   // The CTA that stores the last part also takes it, and its mark like the marks of the others.
-  if_((tid_x() & 127) == 0, [&] { st_release_gpu_global_u64(mark_of(own), u64(kMark)); });
+  mark(own);
+}
+
+void AttentionParts::mark(u32 n) const {
+  sync_warpgroup();
+  if_((tid_x() & 127) == 0, [&] { st_release_gpu_global_u64(mark_of(n), u64(kMark)); });
 }
 
 // Each thread waits for one part.
-void AttentionParts::wait(const AttentionWork& w) const {
+void AttentionParts::wait(const AttentionWork& w, const Range& parts) const {
   Var<u32> part(tid_x() & 127);
-  while_([&] { return part.value() < w.part->count; },
+  while_([&] { return part.value() < parts.count; },
          [&] {
            constexpr AcquireForm form = {Scope::gpu, DType::u64};
-           const gmem given = mark_of(place_of(w, part));
+           const gmem given = mark_of(parts.first_mark + place_of(w, parts.number(part)));
            detail::wait_while(
                {.counter = given, .is_wide = true, .what = "the mark of another part of the keys"},
                [&] { return ld_acquire<form>(given) != u64(kMark); }, [] { nanosleep(20); });
@@ -94,20 +104,48 @@ pred AttentionParts::is_first_of(u32 row) const {
   return row * (columns_ / kVector) % 128 == (tid_x() & 127);
 }
 
+void AttentionParts::add_group(const AttentionWork& w, f32 exponent) const {
+  const u32 number = w.part->number, count = w.part->count;
+  const pred is_last = ((number + 1) % group_ == 0u) | (number + 1 == count);
+  if_((count > u32(group_)) & is_last, [&] {
+    const u32 first = number / group_ * group_, own = place_of(w, number);
+    const Range parts = {number + 1 - first, [&](u32 i) { return first + i; }, 0};
+    add(w, parts, exponent, [&](u32 row, const Sums& sums) {
+      sync_warpgroup();  // other threads have loaded the numbers of these rows
+      store(values_of(own, rows(w)).tile(row, 0), sums.values);
+      store(numbers_of(own, rows(w), 0).as_col().tile(row, 0), sums.most);
+      store(numbers_of(own, rows(w), 1).as_col().tile(row, 0), sums.total);
+    });
+    mark(own + places());
+  });
+}
+
 void AttentionParts::complete(const AttentionWork& w, f32 exponent,
                               const std::function<void(u32, const Sums&)>& body) const {
-  wait(w);
-  const u32 parts = w.part->count;
+  const u32 count = w.part->count;
+  if (group_ == 0) return add(w, {count, [](u32 i) { return i; }, 0}, exponent, body);
+  const pred has_groups = count > u32(group_);
+  const u32 step = select(has_groups, u32(group_), u32(1));
+  const Range parts = {(count + step - 1) / step, [&](u32 i) { return min(i * step + step, count) - 1; },
+                       select(has_groups, places(), u32(0))};
+  add(w, parts, exponent, body);
+}
+
+void AttentionParts::add(const AttentionWork& w, const Range& parts, f32 exponent,
+                         const std::function<void(u32, const Sums&)>& body) const {
+  wait(w, parts);
   const RegisterLayout layout = this->layout(), by_row = layout.reduced_rows();
-  const int at_once = std::clamp(kValuesInFlight * 128 / (layout.rows() * layout.cols()), 1, kMostInFlight);
+  const int values = group_ > 0 ? kValuesOfGroupInFlight : kValuesInFlight;
+  const int at_once = std::clamp(values * 128 / (layout.rows() * layout.cols()), 1, kMostInFlight);
   for_(0, rows(w), layout.rows(), [&](u32 row) {
     Var<RegisterTile<f32>> most(RegisterTile<f32>(f32(-INFINITY), by_row)),
         total(RegisterTile<f32>(f32(0), by_row)), values(RegisterTile<f32>(f32(0), layout));
-    for_(0, parts, at_once, [&](u32 begin) {
+    for_(0, parts.count, at_once, [&](u32 begin) {
       std::vector<Sums> some;
       for (int i = 0; i < at_once; ++i) {
         // A part after the last has no rows: nothing is loaded, and it weighs nothing.
-        const u32 n = place_of(w, begin + i), there = select(begin + i < parts, rows(w), u32(0));
+        const u32 n = place_of(w, parts.number(begin + i)),
+                  there = select(begin + i < parts.count, rows(w), u32(0));
         const auto number = [&](int which, float none) {
           return load<f32>(numbers_of(n, there, which).as_col().tile(row, 0), by_row, f32(none));
         };

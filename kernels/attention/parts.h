@@ -15,20 +15,18 @@ namespace ptxbuilder::kernels {
 // CTAs that begin before it, so that the grid may have any size. It stores at most two parts: one that is not
 // the first of a head's keys, and the first of another head's.
 //
+// With a `group`, the CTA of the last part of each group of so many adds these first, and the CTA of the last
+// part of all only what the groups have: large parts are then added by several CTAs.
+//
 // The memory belongs to the launch: two launches that overlap need two. It may hold anything before. A 64-bit
 // mark, which memory does not hold by chance, shows that a part is present, and goes when it is taken.
 class AttentionParts {
  public:
   // Several warpgroups that hold columns of the same rows are numbered from 0 on.
-  AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number = 0);
+  AttentionParts(int columns, const AttentionSizes& sizes, gptr<f32> memory, u32 number = 0, int group = 0);
 
   // Returns the bytes of memory for `ctas` CTAs; a head has `queries`.
-  static size_t bytes(int64_t queries, int64_t ctas, int columns);  // of one warpgroup's columns
-  // Returns this for all warpgroups of a kernel.
-  static size_t bytes(const AttentionOperation& o, int64_t queries, int64_t ctas) {
-    return o.has_latent_values() ? 2 * bytes(queries, ctas, o.value_depth / 2)
-                                 : bytes(queries, ctas, o.value_depth);
-  }
+  static size_t bytes(const AttentionOperation& o, int64_t queries, int64_t ctas);
 
   // The sums of rows of queries: the greatest score of each row, the sum of its weights relative to the
   // weight of that score, and the sums of values times weights.
@@ -39,8 +37,11 @@ class AttentionParts {
   // of the consumer call it, after wgmma_wait(0).
   void give(const AttentionWork& w, const RegisterTile<f32>& most, const RegisterTile<f32>& total,
             const Accumulator& values) const;
+  // With a group, the consumer of each part calls this after give(). `exponent` turns scores into exponents
+  // of two.
+  void add_group(const AttentionWork& w, f32 exponent) const;
   // The CTA of the last part calls this: it waits for the others, and runs `body` for some rows at a time,
-  // from row `first` of the block on. `exponent` turns scores into exponents of two.
+  // from row `first` of the block on.
   void complete(const AttentionWork& w, f32 exponent,
                 const std::function<void(u32 first, const Sums& sums)>& body) const;
   // complete() takes rows_at_once() rows at a time; is_first_of() finds the thread with a row's first column.
@@ -54,13 +55,25 @@ class AttentionParts {
   // Place `n` holds the sums of rows, and numbers, one for each row.
   GlobalTensor<f32, 2> values_of(u32 n, u32 rows) const;
   GlobalTensor<f32, 1> numbers_of(u32 n, u32 rows, int which) const;
+  // Groups have marks of their own, after those of all places.
+  u32 places() const { return nctaid_x() * kPartsOfCta; }
   gmem mark_of(u32 n) const;
   // Returns the place of a part of the same block of queries.
   u32 place_of(const AttentionWork& w, u32 part) const;
-  void wait(const AttentionWork& w) const;
+  // Some parts of a block of queries, in the order of their keys, and where their marks begin.
+  struct Range {
+    u32 count;
+    std::function<u32(u32 i)> number;
+    u32 first_mark;
+  };
+  void wait(const AttentionWork& w, const Range& parts) const;
+  void mark(u32 n) const;
+  void add(const AttentionWork& w, const Range& parts, f32 exponent,
+           const std::function<void(u32 first, const Sums& sums)>& body) const;
 
   const AttentionSizes& sizes_;
-  int columns_;
+  static constexpr int kPartsOfCta = 2;
+  int columns_, group_;
   u32 most_rows_;  // of a block
   gptr<f32> values_, numbers_;
   gmem marks_;

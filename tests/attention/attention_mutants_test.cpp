@@ -122,6 +122,23 @@ Subject latent() {
            {"parts", 2}}};
 }
 
+// The parts of a sequence of twenty blocks, one of each CTA, which three CTAs add, and then one of these.
+Subject groups_of_parts() {
+  return {"attention",
+          {{"queries", 1},
+           {"keys", 1280},
+           {"depth", 320},
+           {"value_depth", 256},
+           {"heads", 4},
+           {"group", 4},
+           {"heads_in_rows", 4},
+           {"consumers", 1},
+           {"bn", 64},
+           {"lengths", 1},
+           {"page", 64},
+           {"parts", 20}}};
+}
+
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
@@ -356,6 +373,21 @@ TEST_CASE("mutants of keys that are their own values") {
         0,
         drop,
         {race, early_exit}}});
+}
+
+TEST_CASE("mutants of groups of parts") {
+  using enum Fault;
+  check_each(
+      groups_of_parts(),
+      {{"a part is added to its group before it is there",
+        "setp.eq.b64",
+        0,
+        do_not_wait,
+        {race, uninitialised}},
+       {"a group is taken before it is added", "setp.eq.b64", 1, do_not_wait, {race, uninitialised}},
+       {"the mark of a group is not released", "st.release", 1, becomes("st.relaxed.gpu.global.u64"), {race}},
+       {"the mark of a group is set before all have left its sums", "bar.sync", 8, drop, {race}},
+       {"numbers are replaced before all have loaded them", "bar.sync", 7, drop, {race}}});
 }
 
 }  // namespace ptxbuilder::test::attention_mutants_test

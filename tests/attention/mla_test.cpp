@@ -9,6 +9,7 @@
 
 #include "cache_kit.h"
 #include "error_kit.h"
+#include "kernels/attention/parts.h"
 #include "kernels/attention_gradient/attention_gradient.h"
 #include "options.h"
 #include "runtime/open_device.h"
@@ -89,6 +90,26 @@ TEST_CASE("many sequences of few and of many keys") {
   for (int64_t b = 0; b < 35; ++b)
     c.lengths.push_back(std::lround(std::pow(any(random), b % 9 == 0 ? 1 : 6) * 700));
   check_case(c);
+}
+
+// Each CTA has one block of the sequence, and those of a group of parts are added by one of them.
+TEST_CASE("more parts than one CTA adds") {
+  kernels::AttentionOptions options;
+  if (device().wants_ptx()) options.multiprocessors = 40;
+  Attention many(device(), options);
+  for (const int64_t keys : {1900, 510, 570}) {
+    CacheCase c = sized(2, keys, 4, 64, {keys, 70});
+    c.data = static_cast<uint64_t>(keys);
+    CAPTURE(text(c));
+    CacheTrial trial(device(), c);
+    check_trial(trial, many, c.data);
+    if (device().wants_ptx() && keys == 1900) {
+      kernels::AttentionOperation o;
+      o.depth = 320, o.value_depth = 256;
+      CHECK(many.workspace_bytes(trial.arguments()) >
+            kernels::AttentionParts::bytes(o, 2 * 4, 2 * kernels::kGroupOfParts));
+    }
+  }
 }
 
 // With one query and without lengths, all heads are rows of one block, whatever their number.
