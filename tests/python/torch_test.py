@@ -649,7 +649,7 @@ with kit.refused("scale_a_1x128: a product whose gradient is asked for has none"
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
 # These are measured on a GPU, and here in small.
-for name in ("block", "attention", "groups", "gathered", "blocks", "convolution", "training"):
+for name in ("block", "attention", "groups", "gathered", "blocks", "mixed", "convolution", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])
 kit.end()
