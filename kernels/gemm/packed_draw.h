@@ -12,12 +12,12 @@ namespace ptxbuilder::kernels {
 
 struct PackedDraw {
   std::vector<uint32_t> packed;
-  std::vector<float> numbers;  // n rows of k
+  std::vector<float> numbers;  // n rows of k, if they are asked for
 };
 
-// `normal` returns N(0,1) numbers.
+// `normal` returns N(0,1) numbers; `numbers` says whether those that the weights stand for are asked for.
 inline PackedDraw draw_packed(const PackedForm& form, int64_t n, int64_t k,
-                              const std::function<double()>& normal) {
+                              const std::function<double()>& normal, bool numbers = true) {
   const WeightRow& row = form.row();
   const auto integer = [&](double middle, double spread, int least, int greatest) {
     return static_cast<std::byte>(
@@ -40,7 +40,7 @@ inline PackedDraw draw_packed(const PackedForm& form, int64_t n, int64_t k,
   PackedDraw draw;
   draw.packed.resize(static_cast<size_t>(packed_bytes(form, n, k)) / sizeof(uint32_t));
   pack_weights(form, n, k, plain, std::as_writable_bytes(std::span(draw.packed)));
-  for (int64_t column = 0; column < n; ++column)
+  for (int64_t column = 0; numbers && column < n; ++column)
     for (int64_t at = 0; at < k; ++at)
       draw.numbers.push_back(static_cast<float>(number_at(form, k, plain, column, at)));
   return draw;
