@@ -6,8 +6,9 @@ from .. import _convolution
 from .._common import name_of
 from . import tensors
 from .product import _FUNCTIONS
-from .tensors import (DTYPES, NO_BATCH, PLACES, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_dual,
-                      is_grad_enabled, is_plain, is_vmapped, is_watched, library, narrowed, place_of, requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, PLACES, applied, autocast_of, check_meta, check_operands, factor_of, has_transforms, in_unit,
+                      is_compiling, is_dual, is_grad_enabled, is_plain, is_vmapped, is_watched, library, narrowed, place_of, requires_grad,
+                      there)
 
 library.define("conv2d(Tensor x, Tensor w, Tensor? bias=None, int[] windows=[], int groups=1, str? activation=None, "
                "ScalarType? out_dtype=None, bool precise=False, bool tf32=False, str? device=None) -> Tensor")
@@ -61,9 +62,11 @@ def _gradients(ctx, grad):
     x, w = ctx.saved_tensors
     needs = ctx.needs_input_grad
 
+    factor, unit = factor_of(grad, x.dtype)
+
     def gradient(result, other, like):
-        return torch.ops.ptxbuilder.conv2d_gradient(result, other, grad.to(x.dtype), like.shape, like.dtype, ctx.windows, ctx.groups,
-                                                    ctx.device)
+        return in_unit(lambda dtype: torch.ops.ptxbuilder.conv2d_gradient(result, other, factor, like.shape, dtype, ctx.windows, ctx.groups,
+                                                                          ctx.device), unit, like.dtype)
 
     dx = gradient("x", w, x) if needs[0] else None
     dw = gradient("w", x, w) if needs[1] else None

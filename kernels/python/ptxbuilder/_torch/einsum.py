@@ -5,8 +5,9 @@ from torch import library as operators
 from .. import _einsum
 from .._common import name_of
 from . import tensors
-from .tensors import (DTYPES, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, has_transforms, is_compiling, is_dual,
-                      is_plain, is_vmapped, is_watched, library, narrowed, place_of, refuse_negative, requires_grad, there)
+from .tensors import (DTYPES, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, factor_of, has_transforms, in_unit,
+                      is_compiling, is_dual, is_plain, is_vmapped, is_watched, library, narrowed, place_of, refuse_negative, requires_grad,
+                      there)
 
 library.define("einsum(str subscripts, Tensor a, Tensor b, float alpha=1, ScalarType? out_dtype=None, bool precise=False, bool tf32=False, "
                "str? device=None) -> Tensor")
@@ -41,10 +42,14 @@ def _gradients(ctx, grad):
     a, b = ctx.saved_tensors
 
     def product(letters, x, y, like):
-        values = (_einsum.text_of(letters), x, y, ctx.alpha, like.dtype, ctx.precise, ctx.tf32, ctx.device)
-        return applied(_Einsum, *values) if has_transforms() is not None else torch.ops.ptxbuilder.einsum(*values)
+        def product_as(dtype):
+            values = (_einsum.text_of(letters), x, y, ctx.alpha, dtype, ctx.precise, ctx.tf32, ctx.device)
+            return applied(_Einsum, *values) if has_transforms() is not None else torch.ops.ptxbuilder.einsum(*values)
 
-    da, db = _einsum.gradients(product, _einsum.parsed(ctx.subscripts), a, b, grad.to(a.dtype), ctx.needs_input_grad[1:3])
+        return in_unit(product_as, unit, like.dtype)
+
+    factor, unit = factor_of(grad, a.dtype)
+    da, db = _einsum.gradients(product, _einsum.parsed(ctx.subscripts), a, b, factor, ctx.needs_input_grad[1:3])
     return None, da, db, None, None, None, None, None
 
 

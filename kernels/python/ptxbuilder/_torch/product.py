@@ -12,9 +12,9 @@ from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
 from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
 from . import tensors
-from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, has_transforms,
-                      is_compiling, is_dual, is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed, place_of, refuse_negative,
-                      requires_grad, there)
+from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, factor_of,
+                      has_transforms, in_unit, is_compiling, is_dual, is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed,
+                      place_of, refuse_negative, requires_grad, there)
 
 OUTPUTS = {dtype: DTYPES[output_of(name)] for name, dtype in DTYPES.items()}
 _CODES = {dtype: CODES[name][0] << 8 | CODES[name][1] for name, dtype in DTYPES.items()}
@@ -180,13 +180,13 @@ def _gradients(ctx, d_output):
         """Gives it laid out as `like`, a layer's weight with its columns side by side say: else the gradient would be copied once more."""
         if like.stride(-2) == 1 != like.stride(-1):
             return turned(product(y, x, turned(like, True), not transpose_y, not transpose_x), True)
-        d = _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, precise=precise, tf32=tf32,
-                            device=device)
-        return d.sum_to_size(like.shape)  # what was broadcast
+        return in_unit(lambda dtype: _product.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y, alpha=alpha, out_dtype=dtype,
+                                                     precise=precise, tf32=tf32, device=device).sum_to_size(like.shape),
+                       unit, like.dtype)  # summed over what was broadcast
 
     dz = d_output if output is None else d_output * (output > 0)
     da = db = d_bias = dc = None
-    factor = dz.to(b.dtype)
+    factor, unit = factor_of(dz, b.dtype)
     if isinstance(alpha, torch.SymFloat):  # known when the graph runs, not here where the way back is traced
         factor, alpha = factor * alpha, 1.0
     needs = ctx.needs_input_grad  # of what was given: an operation's defaults are not
@@ -400,12 +400,12 @@ def _gradients_of_groups(ctx, grad):
     a, b, offs, a_rows, d_rows = ctx.saved_tensors
 
     def product(x, y, like):
-        return torch.ops.ptxbuilder.grouped_mm(x, y, offs, like.dtype, ctx.device)
+        return in_unit(lambda dtype: torch.ops.ptxbuilder.grouped_mm(x, y, offs, dtype, ctx.device), unit, like.dtype)
 
     needs = ctx.needs_input_grad
-    grad = grad if d_rows is None else _gathered(grad, d_rows)
+    factor, unit = factor_of(grad if d_rows is None else _gathered(grad, d_rows), a.dtype)
     rows = a if a_rows is None or not needs[1] else _gathered(a, a_rows)
-    da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, grad.to(a.dtype), needs)
+    da, db = _product.gradients_of_groups(product, lambda x: x.transpose(-1, -2), rows, b, factor, needs)
     if a_rows is not None and da is not None:
         da = _summed_by_row(a, a_rows, da)
     return da, db, None, None, None, None, None

@@ -161,6 +161,21 @@ def narrowed(x, dtype):
     return x.to(dtype) if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
 
 
+def factor_of(grad, dtype):
+    """Gives an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings f32 into the range of f16."""
+    if dtype != torch.float16 or grad.dtype.itemsize <= 2 or grad.numel() == 0:
+        return grad.to(dtype), None
+    most = grad.detach().abs().amax().float()
+    # Where an element is infinite or no number, all stay as they are.
+    unit = torch.exp2(torch.log2(most).floor().nan_to_num(14, posinf=14).clamp(-100, 127) - 14)
+    return (grad / unit).to(dtype), unit
+
+
+def in_unit(product, unit, dtype):
+    """Gives product(dtype) in the unit of a factor_of(), rounded once."""
+    return product(dtype) if unit is None else (product(torch.float32) * unit).to(dtype)
+
+
 def is_plain(x):
     return x is None or type(x) in PLAIN
 
