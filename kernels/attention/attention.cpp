@@ -189,10 +189,15 @@ class Attention::State final : public CallEngine<AttentionTraits> {
           number(t->outer[d].stride * t->element_bytes() / PageGatherer::kUnitBytes);
       }
     }
+    if (o.promotes) number(p.promote);
+    const bool has_scales = p.k_scale.address != 0;
+    const auto scale = [&](AttentionSource own, runtime::View given) {
+      pointer(has_scales ? own : from_none, has_scales ? given : one_, DType::f32);
+    };
+    if (o.e4m3_products) scale(from_q_scale, p.q_scale);
     if (o.e4m3) {
-      const bool has_scales = p.k_scale.address != 0;
-      pointer(has_scales ? from_k_scale : from_none, has_scales ? p.k_scale : one_, DType::f32);
-      pointer(has_scales ? from_v_scale : from_none, has_scales ? p.v_scale : one_, DType::f32);
+      scale(from_k_scale, p.k_scale);
+      scale(from_v_scale, p.v_scale);
       number(has_scales ? p.scales : 1);
     }
     if (plan.tile.split) {

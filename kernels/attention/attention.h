@@ -54,9 +54,15 @@ struct DeviceHeads {
 // head, column], and the table, which requires lengths, maps each `page` keys of a batch to a page. A page
 // that does not exist reads as zeros. Pages are meant for few queries: blocks have 64 rows.
 //
-// Caches of e4m3: with `cache_type`, K and V are of that type, and queries attend to K times k_scale and V
+// K and V of e4m3: with `cache_type`, they are of that type, and queries attend to K times k_scale and V
 // times v_scale. Both scales are f32 on the device, either one number or one for each head of K, or both are
-// left out. Packed sequences cannot have such caches.
+// left out. Packed sequences cannot have such caches, unless Q is of e4m3 too.
+//
+// Q of e4m3: with `query_type`, Q is of that type, which K and V then have as well, and so have the weights
+// that V is multiplied by, whose rounding is most of the error: up to 2^-4 of each. `q_scale` is as k_scale,
+// and given or left out with it. The tensor cores keep some 14 bits of a sum of such products: with `promote`
+// above 0, sums go to others in f32 after so many keys, or a block of them if a block has more. Such calls
+// have no lengths of keys or pages.
 //
 // Latent values (multi-head latent attention with absorbed weights): K of more than 256 columns, of one head,
 // whose first `value_depth` columns, 256 or 512, are also its values, 64 fewer than it has columns. V is
@@ -71,8 +77,9 @@ struct DeviceHeads {
 //
 // Aliasing: O, lse and the workspace must overlap nothing. Q, K and V may overlap in any way.
 struct AttentionArguments {
-  DType type = DType::f16;                        // of Q, K, V and O; or bf16
-  std::optional<DType> cache_type = {};           // of K and V: e4m3; unset: the type of Q
+  DType type = DType::f16;                        // of O, and of Q, K and V unless they are of e4m3; or bf16
+  std::optional<DType> cache_type = {};           // of K and V: e4m3; unset: `type`
+  std::optional<DType> query_type = {};           // of Q, with K and V of e4m3: e4m3; unset: `type`
   int64_t batches = 1, heads = 1, key_heads = 0;  // 0: the same as heads
   int64_t depth = 128, value_depth = 0;           // columns of Q and K, and of V and O; 0: `depth`
   DeviceHeads q, k, v, o;                         // v without memory: see latent values
@@ -89,6 +96,7 @@ struct AttentionArguments {
   runtime::View key_lengths = {};             // u32 [batch]; no memory: each batch has `keys`
   runtime::View block_table = {};             // u32 [batch, ceil(keys / page)]
   runtime::View k_scale = {}, v_scale = {};   // f32 [scales], with K and V of e4m3; or neither
+  runtime::View q_scale = {};                 // f32 [scales], with Q of e4m3 and the two others
   int64_t scales = 1;                         // 1, or the heads of K
   std::vector<runtime::Argument> score = {};  // the arguments that AttentionOptions::score declares, in order
   runtime::View workspace = {};

@@ -39,6 +39,7 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
                             p.page > 0 ? p.batches * ((p.keys + p.page - 1) / p.page) : 0);
   if (p.k_scale.address != 0) a.k_scale = one_row("k_scale", DType::f32, p.k_scale, p.scales);
   if (p.v_scale.address != 0) a.v_scale = one_row("v_scale", DType::f32, p.v_scale, p.scales);
+  if (p.q_scale.address != 0) a.q_scale = one_row("q_scale", DType::f32, p.q_scale, p.scales);
   if (!p.packed()) return;
   const auto offsets = [&](const char* name, runtime::View view) {
     if (view.address == 0) view.bytes = 0;
@@ -72,12 +73,42 @@ void check_pages(const AttentionArguments& p, Where where) {
            "packed sequences, and key_lengths or a block_table: key_offsets say where packed keys lie");
 }
 
-// Refuses unsupported types of K and V, and unsupported scales.
-void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where where) {
+// Refuses unsupported types of Q, K and V, and unsupported scales.
+void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
   const bool has_k = p.k_scale.address != 0, has_v = p.v_scale.address != 0;
   if (has_k != has_v)
     refuse(where, fmt::format("{0}_scale, and no {1}_scale; both or neither: {1}_scale may be 1",
                               has_k ? "k" : "v", has_k ? "v" : "k"));
+  const bool has_products = p.query_type.has_value();
+  if (has_products && (p.query_type != DType::e4m3 || p.cache_type != DType::e4m3))
+    refuse(where,
+           fmt::format("Q of {}, K and V of {}, and O of {}; Q, K and V are all of e4m3, or Q is of the "
+                       "type of O",
+                       name(*p.query_type), name(p.key_type()), name(p.type)));
+  const bool has_q = p.q_scale.address != 0;
+  if (!has_products && has_q)
+    refuse(where, fmt::format("q_scale, beside Q of {}; it is a scale of e4m3", name(p.type)));
+  if (has_products && has_q != has_k)
+    refuse(where, fmt::format("{}, and no {}; Q, K and V of e4m3 have all three scales or none: one may be 1",
+                              has_q ? "q_scale" : "k_scale and v_scale", has_q ? "k_scale" : "q_scale"));
+  check_range("promote", p.promote, 0, kMostExtent, where);
+  if (!has_products && p.promote != 0)
+    refuse(where, fmt::format("promote = {}, and Q of {}; only sums of products of e4m3 are promoted",
+                              p.promote, name(p.type)));
+  if (const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth; p.promote > 0 && columns > 128)
+    refuse(where,
+           fmt::format("promote = {}, and V of {} columns; 128 at most, of which a thread holds two sums",
+                       p.promote, columns));
+  if (const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth;
+      has_products && p.packed() && (columns + 15) / 16 % 2 != 0)
+    refuse(where,
+           fmt::format(
+               "packed sequences of e4m3, and V of {} columns; {} at least, or another number whose next "
+               "multiple of 16 is one of 32: widen V by columns of zeros",
+               columns, (columns + 31) / 32 * 32 - 15));
+  if (has_products && p.key_lengths.address != 0)
+    refuse(where,
+           "key_lengths, and Q of e4m3, which has none: convert Q to f16 or bf16; K and V may stay of e4m3");
   if (p.key_type() == p.type) {
     if (has_k) refuse(where, fmt::format("k_scale, beside K of {}; scales are of e4m3", name(p.type)));
     return;
@@ -85,8 +116,8 @@ void check_cache_type(const AttentionArguments& p, int64_t key_heads, Where wher
   if (p.cache_type != DType::e4m3)
     refuse(where, fmt::format("K and V of {}, and Q of {}; they are of that type, or of e4m3",
                               name(*p.cache_type), name(p.type)));
-  if (p.packed())
-    refuse(where, "packed sequences, and K of e4m3; caches of it are [batch, row, head, column]");
+  if (p.packed() && !has_products)
+    refuse(where, "packed sequences, and K of e4m3 but not Q; such caches are [batch, row, head, column]");
   if (p.scales != 1 && p.scales != key_heads)
     refuse(where, fmt::format("{} scales of K and V; one, or one for each of {} heads", p.scales, key_heads));
 }
@@ -178,7 +209,8 @@ MovedOperands PlacedAttention::moved() {
 
 PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where where) {
   if (p.type != DType::f16 && p.type != DType::bf16)
-    refuse(where, fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(p.type)));
+    refuse(where, fmt::format("O of {}; it is of f16 or bf16, as are Q, K and V unless they are of e4m3",
+                              name(p.type)));
   const int64_t key_heads = p.key_heads != 0 ? p.key_heads : p.heads,
                 columns = p.value_depth != 0 ? p.value_depth : p.depth;
   check_range("depth", p.depth, 1,
@@ -208,12 +240,12 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   if (p.dropout > 0 && p.dropout_seed.address == 0)
     refuse(where, fmt::format("dropout = {}, and no dropout_seed, which says what is dropped", p.dropout));
   check_pages(p, where);
-  check_cache_type(p, key_heads, where);
+  check_types(p, key_heads, where);
   const bool packed = p.packed();
   const int64_t query_rows = packed ? p.query_rows : p.queries, key_rows = packed ? p.key_rows : p.keys,
                 batches = packed ? 1 : p.batches;
   PlacedAttention a;
-  a.q = heads_operand("Q", p.q, p.type, p.depth, query_rows, p.heads, batches);
+  a.q = heads_operand("Q", p.q, p.query_type.value_or(p.type), p.depth, query_rows, p.heads, batches);
   const int64_t rows = p.page > 0 ? p.page : key_rows, pieces = p.page > 0 ? p.pages : batches;
   a.k = heads_operand("K", p.k, p.key_type(), p.depth, rows, key_heads, pieces);
   const bool is_latent = p.depth > AttentionOperation::kMostColumns;
@@ -238,6 +270,8 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
 
   a.operation.type = p.type;
   a.operation.e4m3 = p.key_type() == DType::e4m3;
+  a.operation.e4m3_products = p.query_type.has_value();
+  a.operation.promotes = p.promote > 0;
   const auto multiple = [unit = a.operation.e4m3 ? 32 : 16](int64_t columns) {
     return static_cast<int>((columns + unit - 1) / unit * unit);
   };

@@ -29,7 +29,9 @@ AttentionOperation operation(const command::Fields& f) {
 #include "kernels/attention/attention.def"
   o.sinks = f["sinks"] != 0;
   o.packed = f["packed"] != 0;
-  o.e4m3 = f["e4m3"] != 0;
+  o.e4m3_products = f["e4m3_products"] != 0;
+  o.e4m3 = f["e4m3"] != 0 || o.e4m3_products;
+  o.promotes = f["promote"] != 0;
   o.lengths = f["lengths"] != 0;
   o.page = static_cast<int>(f["page"]);
   o.heads_in_rows = f.small("heads_in_rows");
@@ -182,7 +184,7 @@ void run(const command::Fields& f, command::Run& run) {
     return in_rows == 1 ? Shape{columns, rows, heads, batches}
                         : Shape{columns, in_rows, rows, heads / in_rows, batches};
   };
-  command::Tensor q = run.normal(o.type, by_head(depth)),
+  command::Tensor q = run.normal(o.product_type(), by_head(depth)),
                   k = run.normal(o.key_type(),
                                  {depth, o.packed ? keys : pages.rows(), heads / group, pieces}),
                   v = run.normal(o.key_type(),
@@ -248,12 +250,17 @@ void run(const command::Fields& f, command::Run& run) {
   }
   // Each head has its own scales, which are not powers of two.
   command::Tensor k_scale = run.output(DType::f32, {heads / group}),
-                  v_scale = run.output(DType::f32, {heads / group});
+                  v_scale = run.output(DType::f32, {heads / group}),
+                  q_scale = run.output(DType::f32, {heads / group});
   for (size_t i = 0; i < heads / group; ++i)
     k_scale.set(i, o.e4m3 ? 0.7 + 0.6 * static_cast<double>(i % 3) : 1),
-        v_scale.set(i, o.e4m3 ? 1.3 - 0.9 * static_cast<double>(i % 2) : 1);
+        v_scale.set(i, o.e4m3 ? 1.3 - 0.9 * static_cast<double>(i % 2) : 1),
+        q_scale.set(i, o.e4m3_products ? 1.1 - 0.2 * static_cast<double>(i % 5) : 1);
   k_scale.to_device();
   v_scale.to_device();
+  q_scale.to_device();
+  if (o.promotes) arguments.push_back(number(size("promote")));
+  if (o.e4m3_products) arguments.push_back(q_scale.pointer());
   if (o.e4m3) {
     arguments.push_back(k_scale.pointer());
     arguments.push_back(v_scale.pointer());
@@ -294,7 +301,7 @@ void run(const command::Fields& f, command::Run& run) {
   }
   run.launch(arguments);
 
-  const AttentionReference reference({q, k, v, k_scale, v_scale}, all, pages, f, scale,
+  const AttentionReference reference({q, k, v, k_scale, v_scale, q_scale}, o.type, all, pages, f, scale,
                                      o.sinks ? &sinks : nullptr, dropout);
   const double cost = static_cast<double>(f["keys"] * f["depth"]);
   run.check(
@@ -307,7 +314,8 @@ void run(const command::Fields& f, command::Run& run) {
       const auto [first, end] = reference.seen(s, i);
       pairs += static_cast<double>(end - first);
     }
-  const auto bytes = static_cast<double>((q.count() + out.count()) * static_cast<size_t>(size_of(o.type)) +
+  const auto bytes = static_cast<double>(q.count() * static_cast<size_t>(size_of(o.product_type())) +
+                                         out.count() * static_cast<size_t>(size_of(o.type)) +
                                          (k.count() + (o.has_latent_values() ? 0 : v.count())) *
                                              static_cast<size_t>(size_of(o.key_type())));
   run.measure(2 * pairs * static_cast<double>((depth + columns) * heads), bytes);
@@ -339,8 +347,10 @@ const command::Registration registration({
          {"packed", 0, "whether sequences of many lengths lie behind each other", 1, 1, kYesNo},
          {"lengths", 0, "whether each batch has its own number of keys, ever fewer", 1, 1, kYesNo},
          {"page", 0, "rows of a page of K and V; 0 for none", 1, 0},
-         {"type", 0, "of Q, K, V and O", 1, 1, kTypes},
+         {"type", 0, "of Q, K, V and O, unless some are of e4m3", 1, 1, kTypes},
          {"e4m3", 0, "whether K and V are of this type, and have scales of heads", 1, 1, kYesNo},
+         {"e4m3_products", 0, "whether Q is of e4m3 too, with K and V, and products take it", 1, 1, kYesNo},
+         {"promote", 0, "with e4m3_products, keys after which sums go to others in f32; 0 for never", 1, 0},
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys of a block", 16},
          {"stages", 2, "of the rings of keys and values"},

@@ -49,9 +49,11 @@ const std::vector<Measured>& measured() {
 
 bool is_masked(const AttentionOperation& o) { return o.causal || o.window || o.has_own_lengths(); }
 
-// Returns whether the row is for heads at least as wide as these, and is masked if and only if these are.
+// Returns whether the row is for heads at least as wide as these, and is masked, or has products of e4m3, if
+// and only if these are and have.
 bool is_for(const Measured& row, const AttentionOperation& o) {
-  return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o);
+  return row.depth >= o.depth && row.value_depth >= o.value_depth && row.masked == is_masked(o) &&
+         (row.tile.cache_stages > 0) == o.e4m3_products;
 }
 
 // Returns the row of the tile itself, or else the row of the most similar tile.
@@ -104,14 +106,17 @@ bool legal(const AttentionOperation& o, const AttentionTile& t) {
   }
 }
 
-// Scores are f32, and their weights half as wide; the other registers were measured with ptxas 13.0.
+// Scores are f32, and their weights of the products' type; the other registers were measured with ptxas 13.0.
 bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   const bool masked = is_masked(o);
-  const int taken = t.bn * 3 / 4 + o.value_depth / 2, more = (o.window || o.has_step()) && masked ? 8 : 0;
+  const int taken = t.bn / 2 + t.bn * size_of(o.product_type()) / 8 + o.value_depth / 2 * (1 + o.promotes),
+            more = (o.window || o.has_step()) && masked && !o.e4m3_products ? 8 : 0;
   // Warpgroups that fill rings leave the consumer fewer registers, and limit a product to 128 columns.
-  if (o.fills_by_threads() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
-  if (t.consumers == 3) return taken <= 132 - (t.ahead && (masked || o.has_step()) ? 8 : 0);
-  return taken <= 200 - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
+  if (o.fills_keys() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
+  // A warpgroup that transposes values leaves the consumers fewer (kernel.cpp).
+  const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.ahead ? 28 : 16;
+  if (t.consumers == 3) return taken <= 132 - for_transposer - (t.ahead && (masked || o.has_step()) ? 8 : 0);
+  return taken <= 200 - for_transposer - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
 }
 
 // Adds stages if there is room: persistent CTAs load the keys of the next queries ahead of time.
@@ -200,10 +205,11 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
     while (t.stages > 2 && !legal(o, t)) --t.stages;
     return t;
   }
+  if (o.e4m3_products) return std::nullopt;
   const bool is_few = s.queries <= (o.lengths ? kFewOverCaches : kFew) && !o.packed && !o.dropout;
   if (!o.lengths && !is_few && !o.e4m3) return std::nullopt;
   AttentionTile t = {
-      .consumers = 1, .bn = o.value_depth > (o.fills_by_threads() ? 64 : 128) ? 64 : 128, .split = is_few};
+      .consumers = 1, .bn = o.value_depth > (o.fills_values() ? 64 : 128) ? 64 : 128, .split = is_few};
   if (o.e4m3) t.cache_stages = 2;
   const auto fits = [&] {
     return legal(o, t) && (ctas_at_once(o, t) == 1 || tile_bytes(o, t) <= kBytesOfPart);
@@ -226,10 +232,11 @@ std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, con
   const bool few = s.queries <= kFew || (s.queries + 127) / 128 * s.heads * s.batches < kFew;
   std::vector<AttentionTile> all;
   for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
-    for (int bn = o.value_depth > 128 ? 48 : 64; bn <= 256; bn += 16)
+    for (int bn = o.e4m3_products ? 32 : o.value_depth > 128 ? 48 : 64; bn <= 256; bn += 16)
       for (const bool ahead : {false, true})
         for (const auto& [turns, late] : {std::pair(false, false), {true, false}, {true, true}}) {
           AttentionTile t = {.consumers = consumers, .bn = bn, .ahead = ahead, .turns = turns, .late = late};
+          if (o.e4m3_products) t.cache_stages = 2;
           t.whole = may_be_whole(o, s, t);
           if (ahead) deepen(o, t);
           if (legal(o, t) && fits_registers(o, t)) all.push_back(t);

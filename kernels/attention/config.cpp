@@ -89,8 +89,7 @@ AttentionTile parse_attention_tile(const std::string& whole) {
 }
 
 int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
-  return t.split && o.depth <= AttentionOperation::kMostColumns && o.value_depth <= 128 &&
-                 !o.fills_by_threads()
+  return t.split && o.depth <= AttentionOperation::kMostColumns && o.value_depth <= 128 && !o.fills_values()
              ? 2
              : 1;
 }
@@ -98,10 +97,12 @@ int ctas_at_once(const AttentionOperation& o, const AttentionTile& t) {
 int tile_bytes(const AttentionOperation& o, const AttentionTile& t) {
   if (o.has_latent_values())  // queries, keys, the weights of one block, and three numbers of each row
     return (t.bm() * o.depth + t.stages * t.bn * o.depth + t.bm() * t.bn) * size_of(o.type) + 3 * t.bm() * 4;
+  const int of_cache = o.converts() ? o.depth + o.value_depth : o.value_depth;
   return (t.query_places * t.bm() * o.depth +
           t.bn * (t.stages * o.depth + t.value_stages() * o.value_depth)) *
-             size_of(o.type) +
-         t.cache_stages * t.bn * (o.depth + o.value_depth);
+             size_of(o.product_type()) +
+         t.cache_stages * t.bn * of_cache +
+         (o.e4m3_products ? t.bm() * o.value_depth * size_of(o.type) : 0);  // the place of O
 }
 
 std::string why_not_latent(const AttentionOperation& o) {
@@ -142,12 +143,32 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
                        o.value_depth, o.depth));
   if (o.e4m3 && (o.depth % 32 != 0 || o.value_depth % 32 != 0))
     refuse(fmt::format("K of e4m3 with {} columns, and V with {}; multiples of 32", o.depth, o.value_depth));
-  if (o.e4m3 && o.packed) refuse("packed sequences of K and V of e4m3; leave one of the two out");
+  if (o.converts() && o.packed)
+    refuse("packed sequences of K and V of e4m3, and Q of another type; leave one of the two out");
+  if (o.e4m3_products && !o.e4m3)
+    refuse("Q of e4m3, and K and V of another type; they are of one type, or K and V alone are of e4m3");
+  if (o.promotes && !o.e4m3_products)
+    refuse("promotion of sums, and Q of another type than e4m3, whose sums are of f32 anyway");
+  if (o.promotes && o.value_depth > 128)
+    refuse(
+        fmt::format("promotion of sums, and V of {} columns; 128 at most, of which a thread holds both sums",
+                    o.value_depth));
+  if (o.e4m3_products && (o.lengths || t.split))
+    refuse(
+        "Q of e4m3, with lengths of keys, pages, or keys that CTAs divide (split): Q of f16 or bf16 takes "
+        "them, over K and V of e4m3");
+  if (o.e4m3_products && (t.bn % 32 != 0 || (t.bn % 64 != 0 && o.value_depth % 64 != 0)))
+    refuse(fmt::format(
+        "Q of e4m3, with blocks of {} keys and V of {} columns; the keys are a multiple of 64, or "
+        "of 32 if the columns are a multiple of 64: the four warps that transpose V share a block",
+        t.bn, o.value_depth));
   if (o.e4m3 != (t.cache_stages > 0) || t.cache_stages == 1)
     refuse(fmt::format("{} stages of a cache, and K and V of {}; two or more of e4m3, none of others",
                        t.cache_stages, name(o.key_type())));
-  if (o.e4m3 && (t.consumers > 1 || t.ahead))
-    refuse("K and V of e4m3, with several consumers or CTAs that begin the next queries (ahead)");
+  if (o.converts() && (t.consumers > 1 || t.ahead))
+    refuse(
+        "K and V of e4m3, and Q of another type, with several consumers or CTAs that begin the next queries "
+        "(ahead)");
   if (o.heads_in_rows < 1 || o.heads_in_rows > 64 || (o.heads_in_rows & (o.heads_in_rows - 1)) != 0)
     refuse(
         fmt::format("{} heads in the rows of a block; a power of two up to 64, which divides a consumer's 64",
@@ -167,12 +188,12 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (t.turns && t.consumers < 2) refuse("turns of one consumer; take two or three, or no turns");
   if (t.late && !t.turns) refuse("a turn that is passed late, and no turns; say turns too");
   if (t.stages < 2) refuse("one stage; two at least, since a block of V is read while the next arrives");
-  if (t.ahead && t.bn < 64)
+  if (t.lends(o) && t.bn < 64)
     refuse(
         fmt::format("CTAs that stay, with blocks of {} keys; 64 at least, since a consumer's 64 rows of O "
                     "leave through a stage of values",
                     t.bn));
-  if (t.ahead && t.places() > t.value_stages())
+  if (t.lends(o) && t.places() > t.value_stages())
     refuse(
         fmt::format("{} stages of values, and {} consumers, each of which sends O through one of its own: "
                     "take more stages, or blocks of {} keys",

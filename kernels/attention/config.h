@@ -12,8 +12,12 @@ namespace ptxbuilder::kernels {
 // O = softmax(scale Q K^T) V of each head, and the natural logarithm of the sums. If a query sees no key, its
 // row of O is 0, and its logarithm is -inf or the sink of its head.
 struct AttentionOperation {
-  DType type = DType::f16;  // of Q, K, V and O; or bf16
+  DType type = DType::f16;  // of O, and of Q, K and V unless they are of e4m3; or bf16
   bool e4m3 = false;        // K and V are of this type, and have scales
+  // Q is of e4m3 too, and weights are rounded to it: products take operands of 8 bits. Otherwise K and V of
+  // e4m3 are converted to the type of Q.
+  bool e4m3_products = false;
+  bool promotes = false;  // sums of products of e4m3 go to others in f32 after every so many keys
   // Columns of Q and K, and of V and O: multiples of 16 up to 256. O must not be wider than Q, since O is
   // stored through the place of Q. Wider Q and K have latent values: see has_latent_values().
   int depth = 128, value_depth = 128;
@@ -47,9 +51,12 @@ struct AttentionOperation {
   static constexpr int kRotaryColumns = 64, kMostLatentColumns = 512;
 
   DType key_type() const { return e4m3 ? DType::e4m3 : type; }
+  DType product_type() const { return e4m3_products ? DType::e4m3 : type; }
+  bool converts() const { return e4m3 && !e4m3_products; }
   bool gathers() const { return page % 8 != 0; }
-  // Returns whether threads fill the tiles from which keys and values are multiplied.
-  bool fills_by_threads() const { return e4m3 || gathers(); }
+  // Return whether threads fill the tiles from which keys, or values, are multiplied.
+  bool fills_keys() const { return converts() || gathers(); }
+  bool fills_values() const { return e4m3 || gathers(); }
 
   // Returns whether only the device knows how many keys a sequence has; masks then count from that number.
   bool has_own_lengths() const { return packed || lengths; }
@@ -77,7 +84,8 @@ struct AttentionTile {
   int stages = 2;       // of the rings of keys and of values
   int more_values = 0;  // additional stages of the ring of values
   // Keys and values of e4m3 are loaded into rings of this many stages, from which warpgroups convert them
-  // into the other rings; it is 0 if they are loaded in the type in which they are multiplied.
+  // into the other rings, or values alone, which a warpgroup transposes if products are of e4m3; it is 0 if
+  // they are loaded as they are multiplied.
   int cache_stages = 0;
   // The queries of each consumer have this many places; if CTAs stay, the next queries may be loaded while
   // the current ones are multiplied.
@@ -105,6 +113,8 @@ struct AttentionTile {
   int copy_rows(int page) const { return page > 0 ? std::gcd(page, bn) : bn; }
   // Returns the stages of values through which a CTA stores O: one for all consumers, or one for each.
   int places() const { return bn >= bm() ? 1 : consumers; }
+  // Returns whether the producer lends these stages. O of products of e4m3 has a place of its own.
+  bool lends(const AttentionOperation& o) const { return ahead && !o.e4m3_products; }
   bool operator==(const AttentionTile&) const = default;
 };
 

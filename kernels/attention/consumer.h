@@ -8,6 +8,7 @@
 #include "kernels/attention/parts.h"
 #include "kernels/attention/roles.h"
 #include "kernels/attention/softmax.h"
+#include "kernels/attention/transposer.h"
 #include "kernels/attention/work.h"
 #include "ptxbuilder/ir/global_tensor.h"
 #include "ptxbuilder/ir/instruction.h"
@@ -18,7 +19,8 @@
 
 namespace ptxbuilder::kernels {
 
-template <class T>
+// T is the type of O, and W the type of weights and values.
+template <class T, class W>
 class AttentionConsumer {
  public:
   AttentionConsumer(const AttentionOperation& o, const AttentionTile& t, const AttentionScore& score,
@@ -37,12 +39,16 @@ class AttentionConsumer {
         scores_(kConsumerRows, t.bn),
         sums_(kConsumerRows, o.value_depth),
         scale_(p.get<f32>("scale")),
-        softmax_(scores_.layout(), exponent(), t.lazy),
+        softmax_(scores_.layout(), exponents(), t.lazy, o.e4m3_products),
         shrink_(RegisterTile<f32>(f32(1), by_row())),
         leaving_(values_.none()) {
     if (roles.turns) turn_ = roles.turns->of(wg);
     if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
     if (o.e4m3) key_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
+    // One instruction takes no more registers than a thread has at the kernel's start, and four warpgroups
+    // have 128.
+    if (o.e4m3_products && o.value_depth > 128) sums_.set_wgmma_columns(o.value_depth / 2);
+    if (o.promotes) promoted_.emplace(kConsumerRows, o.value_depth), keys_in_sums_.emplace(u32(0));
   }
 
   // Computes the scores of the first block that is taken, and runs `product` under their softmax.
@@ -51,8 +57,9 @@ class AttentionConsumer {
       place_ = select(place_ < t_.consumers, place_ + t_.consumers, place_ - t_.consumers);
     if (o_.e4m3) {
       const u32 i = min(w.head / sizes_.group, p_.template get<u32>("scales") - 1);
-      *key_scale_ = p_.template get<gptr<f32>>("k_scale")[i];
-      *value_scale_ = p_.template get<gptr<f32>>("v_scale")[i];
+      const auto scale = [&](const char* name) { return f32(p_.template get<gptr<f32>>(name)[i]); };
+      *key_scale_ = o_.e4m3_products ? scale("q_scale") * scale("k_scale") : scale("k_scale");
+      *value_scale_ = scale("v_scale");
     }
     region("wait for queries", [&] { loaded_.wait(place_); });
     const Stage key = region("products", [&] {
@@ -71,7 +78,7 @@ class AttentionConsumer {
     const bool hides = !t_.whole;
     region("softmax", [&] {
       const RegisterTile<f32> scores = scores_of(w, blocks.at(0), hides);
-      softmax_.begin(scores, sinks_of(w));
+      softmax_.begin(scores, sinks_of(w, head_scales()));
       keep_weights(scores, hides, kept);
     });
     shrink_ = RegisterTile<f32>(f32(1), by_row());
@@ -82,7 +89,8 @@ class AttentionConsumer {
     const KeyBlocks blocks(t_, w);
     if (t_.stays()) keys_.unify(), values_.unify();
     if (t_.query_places > 1) place_ = warp_uniform(place_);
-    store(sums_, RegisterTile<f32>(f32(0), sums_.layout()));
+    clear(sums_);
+    if (promoted_) clear(*promoted_), *keys_in_sums_ = u32(0);
     if (o_.lengths) clear_behind(w, blocks);
     const std::optional<Dropout> dropout = dropout_of(w);
     const auto steps = [&](u32 from, u32 to, bool hides) {
@@ -94,12 +102,13 @@ class AttentionConsumer {
     if (o_.window || blocks.upwards) steps(to, blocks.count(), true);
 
     region("sums", [] { wgmma_wait(0); });
-    const RegisterTile<T> weights = region("products", [&] {
-      if (t_.lazy) rescale(sums_, shrink_.value());
-      return astype<T>(load<f32>(scores_));
+    const RegisterTile<W> weights = region("products", [&] {
+      if (t_.lazy) shrink_sums();
+      return rounded_weights();
     });
     const Partial<f32, Reduction::add> total = softmax_.total();
     const RegisterTile<f32> most = softmax_.most();
+    const HeadScales scales = head_scales();
     free_place(blocks.count() == 1);  // which no step has freed yet
     begin_next([&] { multiply_values(weights, blocks.count() == 1); });
     const auto wait = [&] {
@@ -115,10 +124,11 @@ class AttentionConsumer {
           region("store", [&] {
             const RegisterTile<f32> all = complete(total);
             const auto store_all = [&] {
-              store_rows(w, o_.sinks ? all + softmax_.of_sinks(most, *sinks_of(w)) : all, most, dropout);
+              store_rows(w, o_.sinks ? with_sinks(all, most, *sinks_of(w, scales), scales) : all, most,
+                         dropout, scales);
             };
             if (!parts_) return store_all();
-            if_(w.part->count == 1, store_all, [&] { store_parts(w, all, most); });
+            if_(w.part->count == 1, store_all, [&] { store_parts(w, all, most, scales); });
           });
         },
         wait);
@@ -132,7 +142,7 @@ class AttentionConsumer {
   // This is called after the last queries.
   void end() {
     free_place(pred(true));
-    if (!t_.stays()) cp_async_bulk_wait_group_read(0);
+    if (!t_.stays() || roles_.O) cp_async_bulk_wait_group_read(0);
   }
 
  private:
@@ -151,7 +161,7 @@ class AttentionConsumer {
   // Hands back the place through which the previous O is stored, once products have hidden how long the store
   // takes. The code must not branch: next to a branch ptxas would wait for the products (C7512).
   void free_place(pred now) {
-    if (!t_.ahead) return;
+    if (!t_.lends(o_)) return;
     cp_async_bulk_wait_group_read(0);
     bar_warp_sync(0xffffffff);  // the lane that stored is not always the one that hands it back
     if (t_.places() == 1)
@@ -160,10 +170,14 @@ class AttentionConsumer {
       values_.give_back(leaving_, now);
   }
 
-  // O is stored through this place: the place of the queries or, if the next queries already occupy it, a
-  // stage of values that the producer lends.
+  // O is stored through this place: one of its own, the place of the queries or, if the next queries already
+  // occupy it, a stage of values that the producer lends.
   void take_place() {
-    if (!t_.ahead) return;
+    if (roles_.O && t_.ahead) {  // the previous O has left it
+      cp_async_bulk_wait_group_read(0);
+      sync_warpgroup();
+    }
+    if (!t_.lends(o_)) return;
     const u32 before = t_.places() == 1 ? u32(0) : wg_;
     values_.skip(before);
     const Stage stage = values_.wait();
@@ -171,6 +185,7 @@ class AttentionConsumer {
     values_.skip(t_.places() - 1 - before);
   }
   TileView place() const {
+    if (roles_.O) return (*roles_.O)[wg_];
     if (!t_.ahead) return roles_.Q[wg_].cols(0, o_.value_depth);
     return roles_.V[leaving_.value()].rows(t_.places() == 1 ? wg_ * kConsumerRows : u32(0), kConsumerRows);
   }
@@ -178,42 +193,62 @@ class AttentionConsumer {
   RegisterLayout layout() const { return scores_.layout(); }
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
+  // Returns the factor of the scores of the current head.
+  f32 scale() const { return key_scale_ ? scale_ * key_scale_->value() : scale_; }
   // Returns the factor that turns the softmax's input into exponents of two.
   f32 exponent() const {
     if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
-    return score_.function ? f32(kLog2E) : scale_ * kLog2E;
+    return score_.function ? f32(kLog2E) : scale() * kLog2E;
+  }
+  // Returns the same as a function, since a head of e4m3 may have its own scales.
+  std::function<f32()> exponents() const {
+    if (o_.e4m3) return [this] { return exponent(); };
+    return [e = exponent()] { return e; };
+  }
+
+  // The factors of a head, which begin() replaces with those of the next one.
+  struct HeadScales {
+    f32 exponent;
+    std::optional<f32> values;
+  };
+  HeadScales head_scales() const {
+    return {softmax_.scale(), value_scale_ ? std::optional(value_scale_->value()) : std::nullopt};
   }
 
   // Returns the scores of block j: -inf for keys that a query does not see, if the block `hides` some.
   RegisterTile<f32> scores_of(const AttentionWork& w, u32 j, bool hides) const {
     RegisterTile<f32> all = load<f32>(scores_);
-    if (key_scale_) all = all * key_scale_->value();
     const s32 block = s32(j * t_.bn);
     const RegisterTile<s32> row = astype<s32>((row_index(by_row()) + row_of(w)) / u32(o_.heads_in_rows)),
                             column = astype<s32>(col_index(layout()));
     if (score_.function) {
       const u32 batch = min(w.batch, sizes_.batches - 1);  // idle CTAs begin work after the last batch
-      all = score_.function(all * scale_, {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
+      all = score_.function(all * scale(), {batch, w.head, row_of(w), u32(block), row, column + block}, p_);
     }
     if (o_.softcap) {  // with tanh.approx, which is accurate to 11 bits
       const f32 cap = p_.template get<f32>("softcap");
-      all = tanh(all * (score_.function ? f32(1) / cap : scale_ / cap), Approx::yes);
+      all = tanh(all * (score_.function ? f32(1) / cap : scale() / cap), Approx::yes);
     }
     if (!hides) return all;
     return hide_keys(all, w, block, row, column);
   }
 
   // Returns the sinks of a consumer's rows, scaled like the scores that the softmax takes.
-  std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w) const {
+  std::optional<RegisterTile<f32>> sinks_of(const AttentionWork& w, const HeadScales& scales) const {
     if (!o_.sinks) return std::nullopt;
-    return sinks_of(w, row_index(by_row()));
+    return sinks_of(w, row_index(by_row()), scales);
   }
-  RegisterTile<f32> sinks_of(const AttentionWork& w, const RegisterTile<u32>& row) const {
+  RegisterTile<f32> sinks_of(const AttentionWork& w, const RegisterTile<u32>& row,
+                             const HeadScales& scales) const {
     const u32 in_rows = o_.heads_in_rows;
-    const f32 scale = f32(kLog2E) / exponent();
+    const f32 scale = f32(kLog2E) / scales.exponent;
     return RegisterTile<f32>::of(row.layout(), [&](int i) {
       return f32(p_.template get<gptr<f32>>("sinks")[w.head * in_rows + row.value(i) % in_rows]) * scale;
     });
+  }
+  RegisterTile<f32> with_sinks(const RegisterTile<f32>& total, const RegisterTile<f32>& most,
+                               const RegisterTile<f32>& sinks, const HeadScales& scales) const {
+    return total + softmax_.of_sinks(most, sinks, scales.exponent);
   }
   std::optional<Dropout> dropout_of(const AttentionWork& w) const {
     return o_.dropout ? std::optional<Dropout>({p_, w.batch, w.head}) : std::nullopt;
@@ -243,13 +278,43 @@ class AttentionConsumer {
     const TileView Q = roles_.Q[place_], K = roles_.K[key.index()];
     wgmma_group([&] { mma(scores_, Q, K); });
   }
+  // This is called while no product runs.
+  void shrink_sums() {
+    rescale(sums_, shrink_.value());
+    if (promoted_) rescale(*promoted_, shrink_.value());
+  }
+  void multiply_sums(const RegisterTile<f32>& by) {
+    store(sums_, load<f32>(sums_) * by);
+    if (promoted_) store(*promoted_, load<f32>(*promoted_) * by);
+  }
+  static void clear(Accumulator& sums) { store(sums, RegisterTile<f32>(f32(0), sums.layout())); }
+  // Tensor cores keep some 14 bits of a sum of products of e4m3: this adds it to one in f32, and begins anew.
+  // It is called while no product runs.
+  void promote_sums() {
+    if (!promoted_) return;
+    if_(keys_in_sums_->value() >= p_.template get<u32>("promote"), [&] {
+      store(*promoted_, all_sums());
+      clear(sums_);
+      *keys_in_sums_ = u32(0);
+    });
+  }
+  RegisterTile<f32> all_sums() const {
+    const RegisterTile<f32> sums = load<f32>(sums_);
+    return promoted_ ? sums + load<f32>(*promoted_) : sums;
+  }
+  // Returns the weights as the product with values takes them.
+  RegisterTile<W> rounded_weights() const {
+    const RegisterTile<f32> weights = load<f32>(scores_);
+    return astype<W>(o_.e4m3_products ? in_transposed_order(weights) : weights);
+  }
   // Adds the products of a block's weights and its values to the sums.
-  void multiply_values(const RegisterTile<T>& weights, pred first) {
-    if (!t_.lazy) store(sums_, load<f32>(sums_) * shrink_.value());
+  void multiply_values(const RegisterTile<W>& weights, pred first) {
+    if (!t_.lazy) multiply_sums(shrink_.value());
     const Stage value = region("wait for values", [&] { return values_.wait(); });
     values_.release_previous(value, first);
+    if (promoted_) *keys_in_sums_ += t_.bn;
     const TileView V = roles_.V[value.index()];
-    wgmma_group([&] { mma(sums_, weights, V.transposed()); });
+    wgmma_group([&] { mma(sums_, weights, o_.e4m3_products ? V : V.transposed()); });
   }
 
   // Computes the scores of block j, and multiplies the previous block's weights with its values; this product
@@ -258,11 +323,12 @@ class AttentionConsumer {
             const std::optional<Dropout>& dropout) {
     region("sums", [] { wgmma_wait(0); });
     const Stage key = region("products", [&] {
-      if (t_.lazy) rescale(sums_, shrink_.value());
-      const RegisterTile<T> weights = astype<T>(load<f32>(scores_));
+      if (t_.lazy) shrink_sums();
+      promote_sums();
+      const RegisterTile<W> weights = rounded_weights();
       const Stage next = next_keys();
       multiply_keys(next);
-      const bool early = t_.ahead && t_.places() == t_.value_stages();  // the next values wait for it
+      const bool early = t_.lends(o_) && t_.places() == t_.value_stages();  // the next values wait for it
       if (early) free_place(first);
       multiply_values(weights, first);
       if (turn_ && !t_.late) turn_->pass();
@@ -282,15 +348,15 @@ class AttentionConsumer {
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
-                  const std::optional<Dropout>& dropout) {
+                  const std::optional<Dropout>& dropout, const HeadScales& scales) {
     // This is stored before O, since ptxas would spill a register for it afterwards.
-    if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total));
-    f32 factor = value_scale_ ? value_scale_->value() : f32(1);
+    if (o_.lse) store_log_sum(o_, sizes_, p_, w, row_of(w), softmax_.log_sum(most, total, scales.exponent));
+    f32 factor = scales.values.value_or(f32(1));
     if (dropout) factor = factor * dropout->factor();
     const RegisterTile<f32> one(factor, total.layout());
     const RegisterTile<f32> inverse = select(total == f32(0), f32(0), divide(one, total, Approx::yes));
     const TileView out = place();
-    store(out, astype<T>(load<f32>(sums_) * inverse));
+    store(out, astype<T>(all_sums() * inverse));
     if (o_.packed) {  // row by row, since a box would reach into the next sequence
       sync_warpgroup();
       const GlobalTensor O =
@@ -299,7 +365,8 @@ class AttentionConsumer {
                        {p_.template get<u64>("head_stride"), p_.template get<u64>("row_stride"), 1})
               .multiples_of(8);
       store(O(w.head, _, _).tile(w.first_query + row_of(w), 0), load<T>(out));
-      if (t_.ahead) fence_proxy_async<Space::shared>();  // values are the next to be loaded into this place
+      if (t_.lends(o_))
+        fence_proxy_async<Space::shared>();  // values are the next to be loaded into this place
       sync_warpgroup();
     } else {
       send(w, out);
@@ -317,18 +384,20 @@ class AttentionConsumer {
   }
 
   // Stores the sums of this CTA's part of the keys; the CTA of the last part completes O.
-  void store_parts(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most) {
+  void store_parts(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,
+                   const HeadScales& scales) {
     parts_->give(w, most, total, sums_);
     if_(w.part->number == w.part->count - 1, [&] {
       const TileView out = place();
-      parts_->complete(w, exponent(), [&](u32 first, const AttentionParts::Sums& sums) {
+      parts_->complete(w, scales.exponent, [&](u32 first, const AttentionParts::Sums& sums) {
         const RegisterTile<u32> row = row_index(sums.total.layout()) + first;
         const RegisterTile<f32> all =
-            o_.sinks ? sums.total + softmax_.of_sinks(sums.most, sinks_of(w, row)) : sums.total;
+            o_.sinks ? with_sinks(sums.total, sums.most, sinks_of(w, row, scales), scales) : sums.total;
         if (o_.lse)
-          store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first, softmax_.log_sum(sums.most, all),
+          store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first,
+                                 softmax_.log_sum(sums.most, all, scales.exponent),
                                  [&](u32 of_some) { return parts_->is_first_of(of_some); });
-        const RegisterTile<f32> one(value_scale_ ? value_scale_->value() : f32(1), all.layout());
+        const RegisterTile<f32> one(scales.values.value_or(f32(1)), all.layout());
         const RegisterTile<f32> inverse = select(all == f32(0), f32(0), divide(one, all, Approx::yes));
         store(out.rows(first, parts_->rows_at_once()), astype<T>(sums.values * inverse));
       });
@@ -358,10 +427,12 @@ class AttentionConsumer {
   Var<u32> place_;  // of the queries
   Consumer keys_, values_;
   std::optional<WarpgroupTurn> turn_;
-  Accumulator scores_, sums_;  // after its softmax, scores_ holds the weights
+  Accumulator scores_, sums_;             // after its softmax, scores_ holds the weights
+  std::optional<Accumulator> promoted_;   // the earlier sums, of all keys but the last ones
+  std::optional<Var<u32>> keys_in_sums_;  // after the last promotion
   f32 scale_;
-  Softmax softmax_;
   std::optional<Var<f32>> key_scale_, value_scale_;  // for K and V of e4m3: those of the current head
+  Softmax softmax_;
   std::optional<AttentionParts> parts_;
   Var<RegisterTile<f32>> shrink_;  // the sums' factor for the next weights
   Var<Stage> leaving_;             // the stage that O is stored through, until it is handed back

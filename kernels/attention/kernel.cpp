@@ -6,24 +6,28 @@
 #include "kernels/attention/mla.h"
 #include "kernels/attention/producer.h"
 #include "kernels/attention/schedule.h"
+#include "kernels/attention/transposer.h"
 
 namespace ptxbuilder::kernels {
 namespace {
 
-// The registers of a thread in each role.
+// The registers of a thread in each role; warpgroups that fill rings are fillers.
 struct RoleRegisters {
-  int producer, consumer;
+  int producer, consumer, filler = 96;
 };
-constexpr int kFillerRegisters = 96;
 constexpr char kGatherer[] = "gatherer";
 
 // Returns how many warpgroups gather keys and values, and how many convert them, if the operation needs that:
 // one for both, or one for each. More than four warpgroups in a CTA are too many, and four leave too few
-// registers for a product of more than 128 columns.
-int fillers_of(const AttentionOperation& o) { return (o.e4m3 && o.gathers()) || o.value_depth > 128 ? 1 : 2; }
+// registers for a product of more than 128 columns. One transposes values.
+int fillers_of(const AttentionOperation& o) {
+  return (o.e4m3 && o.gathers()) || o.value_depth > 128 || o.e4m3_products ? 1 : 2;
+}
 
 RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t) {
   if (ctas_at_once(o, t) == 2) return {40, 216};
+  if (o.e4m3_products && t.consumers > 1)  // five warpgroups begin with 480 registers, four with 512
+    return t.consumers == 3 ? RoleRegisters{24, 144, 24} : RoleRegisters{40, 216, 40};
   if (t.consumers == 1) return {40, 232};
   if (t.consumers == 3) return {32, 160};
   return t.ahead ? RoleRegisters{40, 232} : RoleRegisters{24, 240};
@@ -33,7 +37,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
                    const AttentionScore& score, Where where) {
   using enum Parameter::Kind;
   Parameters p;
-  p.add("Q", tensor_map, o.type, "queries: columns, rows, heads, batches");
+  p.add("Q", tensor_map, o.product_type(), "queries: columns, rows, heads, batches");
   const std::string pages = o.page > 0 ? ": columns, rows of a page, heads, pages" : "";
   for (const auto& [name, meaning] :
        {std::pair<std::string, std::string>("K", "keys"), {"V", "values, a row for each key"}})
@@ -79,6 +83,9 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
         p.add(name + "_" + what + "_stride", scalar, DType::u32, "in units of 16 bytes");
     }
   }
+  if (o.promotes)
+    p.add("promote", scalar, DType::u32, "keys after which sums of their values go to others in f32");
+  if (o.e4m3_products) p.add("q_scale", pointer, DType::f32, "what Q is multiplied by, as k_scale");
   if (o.e4m3) {
     p.add("k_scale", pointer, DType::f32, "what K is multiplied by: a number, or one of each of its heads");
     p.add("v_scale", pointer, DType::f32, "what V is multiplied by, as k_scale");
@@ -166,7 +173,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
           producer.finish(w);
           if (!t.ahead) return;
           begin(schedule.work(round + 1));
-          producer.lend();
+          if (t.lends(o)) producer.lend();
         };
         if_exists(w, load);
       });
@@ -181,36 +188,41 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     if (t.split) if_((warp_index() == 2) & (laneid() == 0), load_queries);
   });
 
+  const auto fill_rings = [&](const char* role, auto&&... rings) {
+    name_role(role);
+    griddepcontrol_wait();
+    AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
+      const KeyBlocks blocks(t, w);
+      if_exists(w, [&] { for_(0, blocks.count(), [&](u32 i) { (rings.fill(w, blocks.at(i)), ...); }); });
+    });
+    if (role == kGatherer) elect([] { griddepcontrol_launch_dependents(); });
+  };
   const auto fill = [&](const char* role, const auto& keys, const auto& values) {
-    const auto run = [&](auto&&... rings) {
-      name_role(role);
-      griddepcontrol_wait();
-      AttentionSchedule(t, sizes, queue, laneid() == 0).each([&](u32, const AttentionWork& w) {
-        const KeyBlocks blocks(t, w);
-        for_(0, blocks.count(), [&](u32 i) { (rings.fill(w, blocks.at(i)), ...); });
-      });
-      if (role == kGatherer) elect([] { griddepcontrol_launch_dependents(); });
-    };
     if (fillers_of(o) == 1) {
-      k.warpgroups(1, kFillerRegisters, [&](u32) { run(keys(), values()); });
+      k.warpgroups(1, registers.filler, [&](u32) { fill_rings(role, keys(), values()); });
     } else {
-      k.warpgroups(1, kFillerRegisters, [&](u32) { run(keys()); });
-      k.warpgroups(1, kFillerRegisters, [&](u32) { run(values()); });
+      k.warpgroups(1, registers.filler, [&](u32) { fill_rings(role, keys()); });
+      k.warpgroups(1, registers.filler, [&](u32) { fill_rings(role, values()); });
     }
   };
   if (o.gathers())
     fill(
         kGatherer, [&] { return PageGatherer(o, sizes, p, "K", roles.loaded_K(), roles.loaded_keys()); },
         [&] { return PageGatherer(o, sizes, p, "V", roles.loaded_V(), roles.loaded_values()); });
-  if (const std::optional<CacheRings>& cache = roles.cache)
+  const auto converter = [&](const CacheRing& from, const SharedTile& to, const Pipeline& ring) {
+    return CacheConverter(o.type, from.tile, from.ring, to, ring);
+  };
+  if (o.converts())
     fill(
-        "converter", [&] { return CacheConverter(o.type, cache->K, cache->keys, roles.K, roles.keys); },
-        [&] { return CacheConverter(o.type, cache->V, cache->values, roles.V, roles.values); });
+        "converter", [&] { return converter(*roles.key_cache, roles.K, roles.keys); },
+        [&] { return converter(*roles.value_cache, roles.V, roles.values); });
+  if (o.e4m3_products)
+    k.warpgroups(1, registers.filler, [&](u32) { fill_rings("transposer", ValueTransposer(roles)); });
 
-  const auto consume = [&]<class T>(std::type_identity<T>, u32 wg) {
+  const auto consume = [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>, u32 wg) {
     griddepcontrol_wait();
     const AttentionSchedule schedule(t, sizes, queue, laneid() == 0);
-    AttentionConsumer<T> consumer(o, t, score, roles, sizes, p, wg);
+    AttentionConsumer<T, W> consumer(o, t, score, roles, sizes, p, wg);
     if (t.ahead) consumer.begin(schedule.work(0));
     schedule.each([&](u32 round, const AttentionWork& w) {
       const auto run = [&] {
@@ -228,10 +240,16 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   };
   const auto consume_type = [&](u32 wg) {
     name_role("consumer");
+    const auto consume_into = [&]<class T>(std::type_identity<T> output) {
+      if (o.e4m3_products)
+        consume(output, std::type_identity<e4m3>(), wg);
+      else
+        consume(output, output, wg);
+    };
     if (o.type == DType::f16)
-      consume(std::type_identity<f16>(), wg);
+      consume_into(std::type_identity<f16>());
     else
-      consume(std::type_identity<bf16>(), wg);
+      consume_into(std::type_identity<bf16>());
   };
   // The index is read anew if the producer cannot hold it in a register; otherwise ptxas makes a slower loop.
   k.warpgroups(t.consumers, registers.consumer, consume_type,

@@ -82,7 +82,8 @@ class LatentConsumer {
         scores_(kConsumerRows, t.bn),
         sums_(kConsumerRows, columns_),
         exponent_(p.get<f32>("scale") * kLog2E),
-        softmax_(scores_.layout(), exponent_, t.lazy),
+        softmax_(
+            scores_.layout(), [e = exponent_] { return e; }, t.lazy),
         parts_(columns_, sizes, p.get<gptr<f32>>("part_sums"), number, kGroupOfParts) {}
 
   // Multiplies all blocks of keys, and stores this consumer's columns of O. Consumer 0 has the blocks 0, 2
@@ -267,7 +268,7 @@ class LatentConsumer {
           [&] {
             if (o_.lse)
               if_(number_ == 0u,
-                  [&] { store_log_sum(o_, sizes_, p_, w, w.row, softmax_.log_sum(most, total)); });
+                  [&] { store_log_sum(o_, sizes_, p_, w, w.row, softmax_.log_sum(most, total, exponent_)); });
             store(place(), astype<T>(load<f32>(sums_) * inverse_of(total)));
             send(w);
           },
@@ -296,7 +297,8 @@ class LatentConsumer {
     if_(w.part->number == w.part->count - 1, [&] {
       parts_.complete(w, exponent_, [&](u32 first, const AttentionParts::Sums& sums) {
         if (o_.lse)
-          store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first, softmax_.log_sum(sums.most, sums.total),
+          store_log_sum_of_heads(o_, sizes_, p_, w, w.row + first,
+                                 softmax_.log_sum(sums.most, sums.total, exponent_),
                                  [&](u32 row) { return parts_.is_first_of(row) & (number_ == 0u); });
         store(place().rows(first, parts_.rows_at_once()), astype<T>(sums.values * inverse_of(sums.total)));
       });

@@ -42,20 +42,23 @@ class AttentionPages {
 
 // Each head of K and V has a scale.
 struct AttentionTensors {
-  const command::Tensor &q, &k, &v, &k_scale, &v_scale;
+  const command::Tensor &q, &k, &v, &k_scale, &v_scale, &q_scale;
 };
 
 // This reference computes what a row of O and its lse should be, in float64.
 class AttentionReference {
  public:
-  AttentionReference(const AttentionTensors& tensors, std::vector<AttentionSequence> sequences,
-                     const AttentionPages& pages, const command::Fields& f, double scale,
-                     const command::Tensor* sinks, DropoutRule dropout)
+  AttentionReference(const AttentionTensors& tensors, DType output_type,
+                     std::vector<AttentionSequence> sequences, const AttentionPages& pages,
+                     const command::Fields& f, double scale, const command::Tensor* sinks,
+                     DropoutRule dropout)
       : q_(tensors.q),
         k_(tensors.k),
         v_(tensors.v),
         k_scale_(tensors.k_scale),
         v_scale_(tensors.v_scale),
+        q_scale_(tensors.q_scale),
+        output_type_(output_type),
         sequences_(std::move(sequences)),
         pages_(pages),
         f_(f),
@@ -74,22 +77,26 @@ class AttentionReference {
     return {first, end};
   }
 
-  // Weights are rounded to the type of V, and so is O; the rest is the error of scores and exp2 in f32.
+  // Weights are rounded to the type of Q, and O to its own; the rest is the error of scores and exp2 in f32.
   command::Expected output(size_t i) const {
     const size_t columns = v_.shape()[0];
     const Row& r = row(i / columns);
-    double sum = 0, magnitude = 0, values = 0;
+    double sum = 0, magnitude = 0, squares = 0, values = 0;
     for (size_t j = 0; j < r.weights.size(); ++j) {
       const double value = v_[r.places[j] * columns + i % columns] * r.value_scale,
                    term = r.weights[j] * value;
-      sum += term, magnitude += std::abs(term);
+      sum += term, magnitude += std::abs(term), squares += term * term;
       if (r.weights[j] != 0) values += std::abs(value);
     }
-    const double u = unit_roundoff(q_.dtype()),
-                 least =
-                     q_.dtype() == DType::f16 ? 0x1p-25 * r.greatest_weight : 0;  // half of its least number
-    return {sum,
-            u * std::abs(sum) * 1.01 + magnitude * (u + 4 * r.score_error + 1e-5) + least * values + 0x1p-24};
+    // Half of the least number of the weights' type; e4m3 holds them times 2^4 or more (softmax.h).
+    const double least = q_.dtype() == DType::f16    ? 0x1p-25 * r.greatest_weight
+                         : q_.dtype() == DType::e4m3 ? 0x1p-14 * r.greatest_weight
+                                                     : 0;
+    // Roundings of many weights to e4m3 do not all go the same way: 4 is 7 standard deviations.
+    const double rounded =
+        q_.dtype() == DType::e4m3 ? std::min(magnitude, 4 * std::sqrt(squares)) : magnitude;
+    return {sum, unit_roundoff(output_type_) * std::abs(sum) * 1.01 + unit_roundoff(q_.dtype()) * rounded +
+                     magnitude * (4 * r.score_error + lost_of_sums()) + least * values + 0x1p-24};
   }
   // `i` counts queries of heads, head by head.
   command::Expected log_sum(size_t i) const {
@@ -99,6 +106,12 @@ class AttentionReference {
   }
 
  private:
+  // Returns the share that the tensor core loses of sums of magnitudes: it keeps some 14 bits of those of
+  // e4m3, as `lost_share` of products says.
+  double lost_of_sums() const {
+    if (q_.dtype() != DType::e4m3) return 1e-5;
+    return f_["promote"] != 0 ? 0x1p-12 : 0x1p-10;
+  }
   // A query of a head holds its weight for each key that it sees, the rows of their values, how far rounding
   // in f32 may move their scores, and the logarithm of the sum by which the weights were divided.
   struct Row {
@@ -130,7 +143,7 @@ class AttentionReference {
     Row out;
     const size_t key_heads = k_.shape()[2], key_head = head / (heads / key_heads);
     out.value_scale = v_scale_[key_head];
-    const double key_scale = k_scale_[key_head];
+    const double key_scale = k_scale_[key_head] * q_scale_[key_head];
     const auto place = [&](size_t key) {
       if (f_["packed"] != 0) return key_head * k_.shape()[1] + s->first_key + key;
       const size_t page = pages_.page(batch, key / pages_.rows());
@@ -146,7 +159,7 @@ class AttentionReference {
         score += product, magnitude += std::abs(product);
       }
       score *= scale_;
-      double error = 0x1p-20 * scale_ * magnitude;
+      double error = (q_.dtype() == DType::e4m3 ? 0x1p-12 : 0x1p-20) * scale_ * magnitude;
       if (cap > 0) score = cap * std::tanh(score / cap), error += 0x1p-10 * std::abs(score);
       out.weights.push_back(score);
       out.score_error = std::max(out.score_error, error);
@@ -166,7 +179,8 @@ class AttentionReference {
     return out;
   }
 
-  const command::Tensor &q_, &k_, &v_, &k_scale_, &v_scale_;
+  const command::Tensor &q_, &k_, &v_, &k_scale_, &v_scale_, &q_scale_;
+  DType output_type_;
   std::vector<AttentionSequence> sequences_;
   AttentionPages pages_;
   const command::Fields& f_;

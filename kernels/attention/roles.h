@@ -21,7 +21,8 @@ inline Swizzle widest_swizzle(int columns, int element_bytes = 2) {
 struct BoxOfHeads {
   BoxOfHeads(const AttentionOperation& o, const SharedTile& tile, u32 column, int columns, u32 row, u32 head,
              u32 batch)
-      : copy(o.type, {1, 1, kConsumerRows / o.heads_in_rows, o.heads_in_rows, columns}, {}, tile.swizzle()),
+      : copy(tile.dtype(), {1, 1, kConsumerRows / o.heads_in_rows, o.heads_in_rows, columns}, {},
+             tile.swizzle()),
         at({ds(batch, 1), ds(head, 1), ds(row / o.heads_in_rows, kConsumerRows / o.heads_in_rows),
             ds(0, o.heads_in_rows), ds(column, columns)}) {}
 
@@ -35,48 +36,56 @@ inline Pipeline ring(Kernel& k, int stages, const SharedTile& tile, int consumer
   return {k, stages, {tile}, consumers};
 }
 
-// Keys and values of e4m3 are loaded into these rings, from which warpgroups convert them.
-struct CacheRings {
-  CacheRings(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
-      : K(tile(k, o.depth, t, "K of e4m3")),
-        V(tile(k, o.value_depth, t, "V of e4m3")),
-        keys(ring(k, t.cache_stages, K, 1, o.gathers())),
-        values(ring(k, t.cache_stages, V, 1, o.gathers())) {}
+// Keys or values of e4m3 are loaded into this ring, from which a warpgroup converts or transposes them.
+struct CacheRing {
+  CacheRing(Kernel& k, const AttentionOperation& o, const AttentionTile& t, int columns, const char* name)
+      : tile(k.shared(DType::e4m3, {t.bn, columns}, widest_swizzle(columns, 1), t.cache_stages, name)),
+        ring(kernels::ring(k, t.cache_stages, tile, 1, o.gathers())) {}
 
-  SharedTile K, V;
-  Pipeline keys, values;
-
- private:
-  static SharedTile tile(Kernel& k, int columns, const AttentionTile& t, const char* name) {
-    return k.shared(DType::e4m3, {t.bn, columns}, widest_swizzle(columns, 1), t.cache_stages, name);
-  }
+  SharedTile tile;
+  Pipeline ring;
 };
 
 struct AttentionRoles {
   AttentionRoles(Kernel& k, const AttentionOperation& o, const AttentionTile& t)
-      : Q(k.shared(o.type, {kConsumerRows, o.depth}, widest_swizzle(std::gcd(o.depth, o.value_depth)),
-                   t.consumers * t.query_places, "Q")),  // O is stored through a part of it, unless CTAs stay
-        K(k.shared(o.type, {t.bn, o.depth}, widest_swizzle(o.depth), t.stages, "K")),
-        V(k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(), "V")),
+      : Q(k.shared(o.product_type(), {kConsumerRows, o.depth}, query_swizzle(o), t.consumers * t.query_places,
+                   "Q")),
+        K(k.shared(o.product_type(), {t.bn, o.depth}, widest_swizzle(o.depth, size_of(o.product_type())),
+                   t.stages, "K")),
+        V(o.e4m3_products
+              ? k.shared(DType::e4m3, {o.value_depth, t.bn}, widest_swizzle(t.bn, 1), t.value_stages(), "V^T")
+              : k.shared(o.type, {t.bn, o.value_depth}, widest_swizzle(o.value_depth), t.value_stages(),
+                         "V")),
         loaded(k, std::vector<int>(static_cast<size_t>(Q.stages()), 1), {"queries"}),
         multiplied(k, std::vector<int>(static_cast<size_t>(Q.stages()), 4), {"queries multiplied"}),
-        keys(ring(k, t.stages, K, t.consumers, o.fills_by_threads())),
-        values(ring(k, t.value_stages(), V, t.consumers, o.fills_by_threads())) {
+        keys(ring(k, t.stages, K, t.consumers, o.fills_keys())),
+        values(ring(k, t.value_stages(), V, t.consumers, o.fills_values())) {
     if (t.turns) turns.emplace(k, t.consumers);
-    if (o.e4m3) cache.emplace(k, o, t);
+    if (o.converts()) key_cache.emplace(k, o, t, o.depth, "K of e4m3");
+    if (o.e4m3) value_cache.emplace(k, o, t, o.value_depth, "V of e4m3");
+    if (o.e4m3_products)
+      O.emplace(
+          k.shared(o.type, {kConsumerRows, o.value_depth}, widest_swizzle(o.value_depth), t.consumers, "O"));
   }
 
   SharedTile Q, K, V;           // Q has a stage for each consumer, then the second places
   Barriers loaded, multiplied;  // each consumer's queries are loaded; they are no longer needed
   Pipeline keys, values;
   std::optional<Turns> turns;
-  std::optional<CacheRings> cache;
+  std::optional<CacheRing> key_cache, value_cache;
+  std::optional<SharedTile> O;  // a place for each consumer, if Q and V are narrower than O
 
   // These hold the data that is loaded from memory.
-  const SharedTile& loaded_K() const { return cache ? cache->K : K; }
-  const SharedTile& loaded_V() const { return cache ? cache->V : V; }
-  const Pipeline& loaded_keys() const { return cache ? cache->keys : keys; }
-  const Pipeline& loaded_values() const { return cache ? cache->values : values; }
+  const SharedTile& loaded_K() const { return key_cache ? key_cache->tile : K; }
+  const SharedTile& loaded_V() const { return value_cache ? value_cache->tile : V; }
+  const Pipeline& loaded_keys() const { return key_cache ? key_cache->ring : keys; }
+  const Pipeline& loaded_values() const { return value_cache ? value_cache->ring : values; }
+
+ private:
+  // O is stored through a part of Q, unless CTAs stay or O has a place of its own.
+  static Swizzle query_swizzle(const AttentionOperation& o) {
+    return o.e4m3_products ? widest_swizzle(o.depth, 1) : widest_swizzle(std::gcd(o.depth, o.value_depth));
+  }
 };
 
 }  // namespace ptxbuilder::kernels

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -14,12 +15,16 @@ namespace ptxbuilder::kernels {
 // exp2 of the differences between the scores and that one.
 class Softmax {
  public:
-  // `scale` turns scores into exponents of two, and is positive. `lazy` lets weights be up to 2^8, so that
-  // the earlier sums are seldom rescaled.
-  Softmax(const RegisterLayout& scores, f32 scale, bool lazy)
+  // `scale` returns what turns scores into exponents of two, and is positive. `lazy` lets weights be up to
+  // 2^8, so that the earlier sums are seldom rescaled. For weights that are rounded to e4m3, `narrow` makes
+  // more of the type's exponents: the greatest score has a weight above 1, and 2^8 remains the limit.
+  Softmax(const RegisterLayout& scores, std::function<f32()> scale, bool lazy, bool narrow = false)
       : layout_(scores),
-        scale_(scale),
+        scale_(std::move(scale)),
         lazy_(lazy),
+        exponent_(!narrow ? 0
+                  : lazy  ? kMostExponent / 2
+                          : kMostExponent),
         most_(RegisterTile<f32>(f32(0), scores.reduced_rows())),
         total_(partial_rows<Reduction::add>(RegisterTile<f32>(f32(0), scores))) {}
 
@@ -36,7 +41,7 @@ class Softmax {
   RegisterTile<f32> add(const RegisterTile<f32>& scores, bool hidden) {
     const RegisterTile<f32> before = most_.value();
     RegisterTile<f32> most = max(reduce_rows(Reduction::max, scores), before);
-    if (lazy_) most = select((most - before) * scale_ > f32(8), most, before);
+    if (lazy_) most = select((most - before) * scale() > f32(kMostExponent - exponent_), most, before);
     most_ = most;
     return shrink(before, hidden);
   }
@@ -57,31 +62,39 @@ class Softmax {
 
   // Returns the weights of the last block, or of some of its columns; each must be requested only once.
   RegisterTile<f32> weights(const RegisterTile<f32>& scores, bool hidden) {
-    const RegisterTile<f32> p = exp2(fma(scores, scale_, -(reference(hidden) * scale_)), Approx::yes);
+    const f32 scale = this->scale();
+    const RegisterTile<f32> p = exp2(fma(scores, scale, raised(-(reference(hidden) * scale))), Approx::yes);
     total_ = total_.value() + partial_rows<Reduction::add>(p);
     return p;
   }
 
   Partial<f32, Reduction::add> total() const { return total_.value(); }
   RegisterTile<f32> most() const { return most_.value(); }
-  // Returns what a sink adds to the complete total.
-  RegisterTile<f32> of_sinks(const RegisterTile<f32>& most, const RegisterTile<f32>& sinks) const {
-    return exp2((sinks - select(most == -INFINITY, f32(0), most)) * scale_, Approx::yes);
+  f32 scale() const { return scale_(); }
+  // Returns what a sink adds to the complete total. Here and in log_sum(), `scale` is the one of that total.
+  RegisterTile<f32> of_sinks(const RegisterTile<f32>& most, const RegisterTile<f32>& sinks, f32 scale) const {
+    return exp2(raised((sinks - select(most == -INFINITY, f32(0), most)) * scale), Approx::yes);
   }
 
   // Returns the natural logarithm of the sum of exp of the scores, from most() and the complete total(); -inf
   // if there is no key.
-  RegisterTile<f32> log_sum(const RegisterTile<f32>& most, const RegisterTile<f32>& total) const {
+  RegisterTile<f32> log_sum(const RegisterTile<f32>& most, const RegisterTile<f32>& total, f32 scale) const {
     constexpr float kLn2 = 0.6931471805599453f;
-    return (most * scale_ + log2(total, Approx::yes)) * kLn2;
+    const RegisterTile<f32> exponent = most * scale + log2(total, Approx::yes);
+    return (exponent_ == 0 ? exponent : exponent - f32(exponent_)) * kLn2;
   }
 
  private:
   // Returns by how much the new reference makes what was summed before smaller.
   RegisterTile<f32> shrink(const RegisterTile<f32>& before, bool hidden) {
-    const RegisterTile<f32> by = exp2((before - reference(hidden)) * scale_, Approx::yes);
+    const RegisterTile<f32> by = exp2((before - reference(hidden)) * scale(), Approx::yes);
     total_ = total_.value() * by;
     return by;
+  }
+  static constexpr float kMostExponent = 8;  // of weights
+
+  RegisterTile<f32> raised(const RegisterTile<f32>& exponent) const {
+    return exponent_ == 0 ? exponent : exponent + f32(exponent_);
   }
   // -inf cannot be a reference: if a row has seen no key yet, each of its weights is exp2(-inf).
   RegisterTile<f32> reference(bool hidden) const {
@@ -90,8 +103,9 @@ class Softmax {
   }
 
   RegisterLayout layout_;  // of scores
-  f32 scale_;
+  std::function<f32()> scale_;
   bool lazy_;
+  float exponent_;  // of the weight of the greatest score
   Var<RegisterTile<f32>> most_;
   Var<Partial<f32, Reduction::add>> total_;
 };

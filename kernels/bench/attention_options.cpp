@@ -30,15 +30,17 @@ Options parse_attention_options(const std::vector<std::string>& words) {
       "Measures this project's attention beside that of other processes, interleaved and paired",
       "attention_bench");
   const command::Arguments& app = line.arguments();
-  app.option("--set", chosen.set,
-             "grid, or extra: shared keys, other widths, packed sequences that --seed draws")
+  app.option(
+         "--set", chosen.set,
+         "grid; extra: shared keys, other widths, packed sequences that --seed draws; or e4m3, next to bf16")
       .shown_as("NAME");
   app.option("--shapes", chosen.groups, "groups of the set, by comma; all unless given")
       .by_comma()
       .shown_as("GROUP,...");
-  app.option("--shape", chosen.shapes,
-             "a shape instead of the set's, with :causal, :left=N, :right=N and :bf16 behind it; may be "
-             "given again")
+  app.option(
+         "--shape", chosen.shapes,
+         "a shape instead of the set's, with :causal, :left=N, :right=N and :bf16 or :e4m3 behind it; may "
+         "be given again")
       .shown_as("bN_sN_hN_dN");
   add_method_options(app, chosen, options);
   app.option("--contenders", options.contenders,

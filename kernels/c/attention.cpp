@@ -95,7 +95,7 @@ runtime::View of_heads(const char* name, const ptxb_tensor* tensor, const Heads&
   return t.memory();
 }
 
-// The scales of K or V of e4m3 are one, or one for each head of K.
+// The scales of Q, K or V of e4m3 are one, or one for each head of K.
 runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k, int64_t& count, int gpu) {
   const Placed t(name, tensor, gpu);
   const int64_t given = t.rank() == 1 ? t.extent(0) : t.rank() == 0 ? 1 : -1;
@@ -103,7 +103,7 @@ runtime::View scales(const char* name, const ptxb_tensor* tensor, const Heads& k
       (given > 1 && t.stride(0) != 1))
     throw Error(fmt::format(
         "{}: [{}] of {}; it is of float32, [1] or [{}], one for each head of K, without gaps, and "
-        "k_scale and v_scale have as many",
+        "all scales have as many",
         name, fmt::join(t.tensor.shape, t.tensor.shape + t.rank(), ","), ptxbuilder::name(t.type), k.heads));
   count = given;
   return t.memory();
@@ -138,13 +138,16 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   const bool is_latent = k.columns > kernels::AttentionOperation::kMostColumns;
   if (a.v || !is_latent) v.emplace("V", a.v, packed, gpu);
   kernels::AttentionArguments p;
-  p.type = q.type;
+  const bool has_products = q.type == DType::e4m3;
+  p.type = has_products ? o.type : q.type;
+  if (has_products) p.query_type = q.type;
   const bool is_cache = k.type == DType::e4m3 && (!v || v->type == DType::e4m3);
   if (is_cache) p.cache_type = k.type;
   for (const Heads* t : {&k, v ? &*v : &k, &o})
-    if (t->type != q.type && (t == &o || !is_cache))
-      throw Error(fmt::format("{}: of {}, and Q of {}; they are of one type, or K and V of e4m3", t->name,
-                              name(t->type), name(q.type)));
+    if (t->type != p.type && (t == &o || !is_cache))
+      throw Error(
+          fmt::format("{}: of {}, and Q of {}; they are of one type, or K and V, or Q, K and V, of e4m3",
+                      t->name, name(t->type), name(q.type)));
   p.batches = q.batches, p.heads = q.heads, p.key_heads = k.heads;
 #define PTXBUILDER_ATTENTION_NUMBER(name, below, rule, meaning) p.name = a.name;
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) p.name = a.name;
@@ -178,6 +181,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
   int64_t count = 0;
   if (a.k_scale) p.k_scale = scales("k_scale", a.k_scale, k, count, gpu);
   if (a.v_scale) p.v_scale = scales("v_scale", a.v_scale, k, count, gpu);
+  if (a.q_scale) p.q_scale = scales("q_scale", a.q_scale, k, count, gpu);
   if (count > 0) p.scales = count;
   if (a.key_lengths) p.key_lengths = numbers("key_lengths", a.key_lengths, p.batches, gpu);
   if (a.block_table) {

@@ -353,6 +353,11 @@ PTXB_API int ptxb_convolution_run(ptxb_device* device, const ptxb_convolution* c
  * first 512 are its values too, or 320 and 256, and V is NULL. There are then no packed sequences, float8,
  * softcap, sinks and dropout, pages have a multiple of 8 rows, and nothing has a gradient.
  *
+ * Q, K and V may all be of e4m3, without caches, and O of f16 or bf16: products then take operands of 8 bits,
+ * also the weights, which are rounded to e4m3. `q_scale` is like the other two scales, and given or left out
+ * with them. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0, sums of
+ * values go to others in f32 after so many keys. These have no gradient either.
+ *
  * A sink is the score of a key without a value, which each query of its head sees; lse counts it. Dropout
  * drops that part of the weights, to the nearest 65536th, and lets the others grow by 1 / (1 - dropout): what
  * is dropped hangs on the seed, the offset, and where a weight is. */
@@ -375,12 +380,14 @@ typedef struct ptxb_attention {
   const ptxb_tensor* key_lengths;  /* int32 [batch]: keys that each batch has on the device, or NULL */
   const ptxb_tensor* block_table;  /* int32 [batch, n]: the pages of its keys, or NULL */
   const ptxb_tensor *k_scale, *v_scale; /* float32 [1] or [key heads], beside K and V of e4m3; or both NULL */
+  const ptxb_tensor* q_scale;           /* as many, beside Q of e4m3; or NULL with both */
+  int64_t promote;                      /* with Q of e4m3, keys after which sums go to f32; 0: never */
 } ptxb_attention;
 
 #define PTXB_ATTENTION_INIT                                                                                 \
   {                                                                                                         \
     sizeof(ptxb_attention), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, -1, -1, 0.0f, 0.0f, 0, 0, NULL, \
-        NULL, 0.0f, 0, NULL, NULL, NULL, NULL                                                               \
+        NULL, 0.0f, 0, NULL, NULL, NULL, NULL, NULL, 0                                                      \
   }
 
 /* These are as ptxb_matmul_workspace() and ptxb_matmul_run(). */

@@ -106,7 +106,9 @@ command::Command add(const command::Arguments& tune) {
   app.flag("--causal", p.causal, "a query sees the keys up to its own, the last one all");
   app.option("--left", p.left, "how many keys before its own a query sees; all unless given")
       .from(int64_t{0}, int64_t{1} << 30);
-  app.option("--dtype", w.dtype, "of Q, K, V and O").among({"f16", "bf16"}).with_default();
+  app.option("--dtype", w.dtype, "of Q, K, V and O, which is of bf16 if they are of e4m3")
+      .among({"f16", "bf16", "e4m3"})
+      .with_default();
   app.option("--tile", w.tiles, "another tile, such as 128x176_2_turns; may be said again");
   app.flag("--only", w.only, "of these tiles alone");
   add_tune_options(app, w.tune);

@@ -12,7 +12,7 @@ namespace ptxbuilder::bench {
 struct AttentionProblem {
   static constexpr char kKind[] = "attention";
 
-  DType type = DType::f16;  // of Q, K, V and O; or bf16
+  DType type = DType::f16;  // of Q, K, V and O; or bf16; or e4m3, and O is bf16 then
   int64_t batches = 1, queries = 0, keys = 0, heads = 1, key_heads = 1;
   int64_t depth = 128, value_depth = 128;  // columns of Q and K, and of V and O
   bool causal = false;
@@ -34,7 +34,8 @@ struct AttentionProblem {
             {"K", type, key_rows() * key_heads, depth, depth},
             {"V", type, key_rows() * key_heads, value_depth, value_depth}};
   }
-  Matrix output() const { return {"O", type, query_rows() * heads, value_depth, value_depth}; }
+  DType output_type() const { return type == DType::e4m3 ? DType::bf16 : type; }
+  Matrix output() const { return {"O", output_type(), query_rows() * heads, value_depth, value_depth}; }
 
   struct Set {
     runtime::View q, k, v, o;

@@ -40,6 +40,19 @@ std::vector<Case> grid(uint64_t) {
   return all;
 }
 
+std::vector<Case> of_e4m3(uint64_t) {
+  std::vector<Case> all;
+  for (int64_t depth : {64, 128, 256})
+    for (bool causal : {false, true})
+      for (int64_t length : {2048, 8192, 16384})
+        for (const DType type : {DType::bf16, DType::e4m3}) {
+          AttentionProblem p = problem(length, depth, causal);
+          p.type = type;
+          all.push_back(counted(fmt::format("d{}{}", depth, causal ? "-causal" : ""), p));
+        }
+  return all;
+}
+
 // Lengths whose logarithms are N(6, 1.2), up to kTokens in all.
 std::vector<int64_t> long_tailed(uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -106,7 +119,7 @@ bool parse_word(std::string_view word, AttentionProblem& p) {
   if (word.starts_with("right=")) return parse_number(word.substr(6), p.right, 0);
   const auto type = dtype_from_name(word);
   if (type) p.type = *type;
-  return type == DType::f16 || type == DType::bf16;
+  return type == DType::f16 || type == DType::bf16 || type == DType::e4m3;
 }
 
 }  // namespace
@@ -115,7 +128,9 @@ std::span<const AttentionSet> attention_sets() {
   static const std::vector<AttentionSet> all = {
       {"grid", "f16: 16384 tokens in lengths from 512, heads of 64, 128 and 256 columns, causal and not",
        grid},
-      {"extra", "shared keys, other widths, whole waves, packed sequences that the seed draws, bf16", extra}};
+      {"extra", "shared keys, other widths, whole waves, packed sequences that the seed draws, bf16", extra},
+      {"e4m3", "Q, K and V of e4m3, each next to the same of bf16: lengths from 2048, heads as of grid",
+       of_e4m3}};
   return all;
 }
 
@@ -140,7 +155,8 @@ AttentionProblem parse_attention(const std::string& text) {
   for (size_t i = 1; right && i < words.size(); ++i) right = parse_word(words[i], p);
   if (!right)
     throw Error(fmt::format(
-        "attention '{}' is not bN_sN_hN_dN with :causal, :left=N, :right=N, :f16 and :bf16 behind it, as "
+        "attention '{}' is not bN_sN_hN_dN with :causal, :left=N, :right=N, :f16, :bf16 and :e4m3 behind it, "
+        "as "
         "b1_s1024/4096_h32/4_d192/128:causal: batches, queries and keys, heads of Q and of K, columns of Q "
         "and of V",
         text));

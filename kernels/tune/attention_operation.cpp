@@ -9,7 +9,8 @@ using kernels::AttentionArguments;
 AttentionArguments arguments(const AttentionProblem& p, const AttentionProblem::Set& set,
                              runtime::View offsets) {
   AttentionArguments q;
-  q.type = p.type;
+  q.type = p.output_type();
+  if (p.type == DType::e4m3) q.query_type = q.cache_type = p.type;
   q.batches = p.batches, q.heads = p.heads, q.key_heads = p.key_heads;
   q.depth = p.depth, q.value_depth = p.value_depth;
   q.queries = p.queries, q.keys = p.keys;

@@ -30,7 +30,9 @@ def uploaded(problem, tensors):
     return [tuple(torch.from_numpy(np.array(t).view(np.int16)).cuda().view(dtype) for t in of_set) for of_set in tensors.sets]
 
 
-def refuse_windows(problem):
+def check_taken(problem):
+    if problem.type not in ("f16", "bf16"):
+        raise peer.Refused("it takes f16 and bf16 alone here")
     if problem.left >= 0 or (problem.right >= 0 and not problem.causal):
         raise peer.Refused("it takes no windows here")
 
@@ -40,7 +42,7 @@ class TorchCalls:
 
     def __init__(self, call_for, problem, tensors):
         from torch_graph import Graphed
-        refuse_windows(problem)
+        check_taken(problem)
         self.sets = uploaded(problem, tensors)
         self.call, self.configuration = call_for(problem, self.sets)
         self.burst = Graphed([functools.partial(self.call, *of_set) for of_set in self.sets]).burst
@@ -128,7 +130,7 @@ class PallasCalls:
         import concurrent.futures
 
         import ml_dtypes
-        refuse_windows(problem)
+        check_taken(problem)
         if problem.lengths or problem.depth % 64 or problem.depth != problem.value_depth or problem.queries != problem.keys:
             raise peer.Refused("it takes one length, and a multiple of 64 columns")
         self.events = events

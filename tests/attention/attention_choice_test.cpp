@@ -77,6 +77,9 @@ TEST_CASE("the choice is legal for every operation and size") {
     o.packed = between(0, 3) == 0;
     o.lengths = !o.packed && between(0, 2) == 0;
     o.page = o.lengths ? static_cast<int>(8 * between(0, 9)) : 0;
+    o.e4m3_products = o.e4m3 = !o.lengths && between(0, 2) == 0;
+    if (o.e4m3) o.depth = (o.depth + 31) / 32 * 32, o.value_depth = (o.value_depth + 31) / 32 * 32;
+    o.promotes = o.e4m3 && o.value_depth <= 128 && between(0, 1) == 0;
     o.causal = between(0, 1) == 0, o.window = between(0, 3) == 0, o.softcap = between(0, 3) == 0;
     AttentionSize s = {between(1, 1 << between(0, 14)), between(0, 1 << between(0, 14)), between(1, 64),
                        between(1, 8)};

@@ -139,6 +139,24 @@ Subject groups_of_parts() {
            {"parts", 20}}};
 }
 
+// Two blocks of queries of four heads, which share two with scales of their own, in a CTA that stays:
+// products of e4m3, whose sums are promoted after each block of keys.
+Subject products_of_e4m3() {
+  return {"attention",
+          {{"queries", 70},
+           {"keys", 200},
+           {"depth", 32},
+           {"heads", 4},
+           {"group", 2},
+           {"consumers", 1},
+           {"bn", 64},
+           {"e4m3_products", 1},
+           {"cache_stages", 2},
+           {"promote", 64},
+           {"ahead", 1},
+           {"sms", 1}}};
+}
+
 // a = b in place of a = b ^ c or a = b * c.
 bool copy_first(Instruction& i) {
   i.opcode = "mov.b32";
@@ -318,6 +336,33 @@ TEST_CASE("mutants of caches of e4m3") {
        {"no proxy fence ahead of the product of what was converted", "fence.proxy", 9, drop, {proxy_fence}},
        {"the scales of another head", "min.u32", 9, set_operand(2, 0), {}},
        {"one lane converts the bytes of its neighbour", "cvt.rn.f16x2.e4m3x2", 1, set_operand(1, 0), {}}});
+}
+
+TEST_CASE("mutants of products of e4m3") {
+  using enum Fault;
+  const char *wait = "mbarrier.try_wait", *bytes = "prmt.b32", *add = "add.rn.f32";
+  const auto exchange = [](Instruction& i) {
+    std::swap(i.operands.at(1), i.operands.at(2));
+    return true;
+  };
+  check_each(
+      products_of_e4m3(),
+      {{"values are transposed before they have come",
+        wait,
+        12,
+        do_not_wait,
+        {race, uninitialised, deadlock}},
+       {"values are transposed into the place of others", wait, 13, do_not_wait, {race, phase_skipped}},
+       {"values are multiplied before they are transposed", wait, 19, do_not_wait, {race, uninitialised}},
+       {"no proxy fence ahead of the product of what was transposed", "fence.proxy", 7, drop, {proxy_fence}},
+       {"the second eight of 16 keys come before the first", bytes, 0, exchange, {}},
+       {"all lanes store even columns first", "selp.b32", 8, set_operand(2, 0x6420), {}},
+       {"weights of two keys change places", "cvt.rn.satfinite.e4m3x2", 0, exchange, {}},
+       {"the scales of another head for the first queries", "min.u32", 0, set_operand(1, 1), {}},
+       {"the scales of another head for the next queries", "min.u32", 2, set_operand(2, 0), {}},
+       {"a promotion forgets those before it", add, 34, copy_first, {}},
+       {"promoted sums are left out of O", add, 118, copy_first, {}},
+       {"O is written before the one before it has left", "cp.async.bulk.wait_group.read", 0, drop, {race}}});
 }
 
 TEST_CASE("mutants of caches in small pages") {

@@ -570,8 +570,11 @@ TEST_CASE("attention's shapes are those of its sets, or read from words that say
     CHECK(std::get<AttentionProblem>(packed->problem).query_rows() == 16384);
   }
   CHECK_FALSE(extra[13].problem == attention_set("extra").cases(2)[13].problem);
-  CHECK_ERROR(attention_set("more"), "the sets are grid, extra");
-  for (const std::vector<Case>& cases : {grid, extra})  // each reads as it is written
+  CHECK_ERROR(attention_set("more"), "the sets are grid, extra, e4m3");
+  const std::vector<Case> of_e4m3 = attention_set("e4m3").cases(1);
+  CHECK(of_e4m3.size() == 36);
+  CHECK(std::get<AttentionProblem>(of_e4m3[1].problem).output().type == DType::bf16);
+  for (const std::vector<Case>& cases : {grid, extra, of_e4m3})  // each reads as it is written
     for (const Case& c : cases) {
       const auto& written = std::get<AttentionProblem>(c.problem);
       if (!written.packed()) CHECK(parse_attention(size_text(written)) == written);

@@ -1046,6 +1046,57 @@ static void check_sinks_and_dropout(const ptxb_attention* attention, int packed,
   for (int i = 0; i < 4; ++i) discard(all[i]);
 }
 
+/* Q, K and V of ones in e4m3: O is the scale of V's head, and lse is a logarithm of all keys with their
+ * score.
+ */
+static void check_attention_of_e4m3(void) {
+  enum { kWide = 32 };
+  Matrix q, k, v, o, lse, q_scale, k_scale, v_scale;
+  int64_t shape[4] = {2, kQueries, kHeads, kWide}, lse_shape[3] = {2, kHeads, kQueries}, heads = kHeads;
+  Matrix* all[] = {&q, &k, &v, &o};
+  for (int i = 0; i < 4; ++i) {
+    make(all[i], i < 3 ? e4m3 : bf16, kRows, kHeads * kWide, kHeads * kWide, 1, 0);
+    memset(all[i]->host, i < 3 ? 0x38 : 0xff, all[i]->bytes); /* 1 */
+    OK(ptxb_copy_in(device, all[i]->tensor.data, all[i]->host, all[i]->bytes));
+    all[i]->tensor.ndim = 4, all[i]->tensor.shape = shape, all[i]->tensor.strides = NULL;
+  }
+  make(&lse, f32, 1, kHeads * kRows, 1, 1, 0);
+  lse.tensor.ndim = 3, lse.tensor.shape = lse_shape, lse.tensor.strides = NULL;
+  Matrix* scales[] = {&q_scale, &k_scale, &v_scale};
+  for (int i = 0; i < 3; ++i) {
+    const float of_heads[kHeads] = {1, (float)(i + 2)};
+    make(scales[i], f32, 1, kHeads, kHeads, 1, 0);
+    OK(ptxb_copy_in(device, scales[i]->tensor.data, of_heads, sizeof of_heads));
+    scales[i]->tensor.ndim = 1, scales[i]->tensor.shape = &heads, scales[i]->tensor.strides = NULL;
+  }
+  ptxb_attention p = PTXB_ATTENTION_INIT;
+  p.q = &q.tensor, p.k = &k.tensor, p.v = &v.tensor, p.o = &o.tensor, p.lse = &lse.tensor;
+  p.q_scale = &q_scale.tensor, p.k_scale = &k_scale.tensor, p.v_scale = &v_scale.tensor;
+  p.scale = 0.125f, p.promote = 8;
+  OK(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM));
+  OK(ptxb_copy_out(device, o.host, o.tensor.data, o.bytes));
+  OK(ptxb_copy_out(device, lse.host, lse.tensor.data, lse.bytes));
+  int wrong = 0;
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t head = 0; head < kHeads; ++head) {
+      float logarithm;
+      memcpy(&logarithm, (char*)lse.host + ((row / kQueries * kHeads + head) * kQueries + row % kQueries) * 4,
+             sizeof logarithm);
+      wrong += !is_near(logarithm, kWide * 0.125 * (head ? 2 * 3 : 1) + log(kQueries));
+      for (int64_t column = 0; column < kWide; ++column)
+        wrong += !is_near(f32_of(((uint16_t*)o.host)[(row * kHeads + head) * kWide + column]), head ? 4 : 1);
+    }
+  CHECK(wrong == 0);
+  p.q_scale = NULL;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "k_scale and v_scale, and no q_scale");
+  p.q_scale = &q_scale.tensor, k.tensor.dtype = v.tensor.dtype = bf16;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "Q of e4m3, K and V of bf16");
+  p.q_scale = p.k_scale = p.v_scale = NULL, q.tensor.dtype = bf16;
+  REFUSED(ptxb_attention_run(device, &p, NULL, 0, PTXB_OWN_STREAM), "promote = 8, and Q of bf16");
+  for (int i = 0; i < 4; ++i) discard(all[i]);
+  discard(&lse), discard(&q_scale), discard(&k_scale), discard(&v_scale);
+}
+
 static void check_attention(int packed, int is_emulator) {
   Matrix q, k, v, o, lse, offsets, workspace;
   int64_t shape[4] = {2, kQueries, kHeads, kColumns}, lse_shape[3] = {2, kHeads, kQueries}, lengths = 3;
@@ -1477,6 +1528,7 @@ int main(int count, char** words) {
   check_attention(0, count < 2);
   check_attention(1, count < 2);
   check_latent();
+  check_attention_of_e4m3();
   check_repeated(seed);
   check_epilogues(seed);
   check_block_scales();

@@ -65,6 +65,34 @@ for i in range(4):
     check(o[rows], expected[0], 2**-6, i)
     check(lse[:, rows], expected_lse[0], 1e-4, i)
 
+# Q, K and V of e4m3: weights are rounded to it, by up to 2^-4 each, and not all the same way.
+E4M3 = ml_dtypes.float8_e4m3fn
+for scales, words in (None, {"causal": True}), ((0.5,), {"window": (20, 3)}), ((0.5, 3.0), {"promote": 32}), ((2.0, 0.7), {"softcap": 3.0}):
+    q, k, v = drawn(2, 40, 4, 64, dtype=E4M3), drawn(2, 56, 2, 64, dtype=E4M3), drawn(2, 56, 2, 64, dtype=E4M3)
+    by = np.ones(1, np.float32) if scales is None else np.array(scales, np.float32)
+    given = {} if scales is None else dict(q_scale=by[::-1].copy(), k_scale=by, v_scale=by + 1)
+    factors = (1, 1, 1) if scales is None else (np.repeat(by[::-1], 4 // len(by))[:, None], by[:, None], by[:, None] + 1)
+    q_exact, k_exact, v_exact = (wide(x) * factor for x, factor in zip((q, k, v), factors))
+    expected, expected_lse = reference.attention(q_exact, k_exact, v_exact, **{name: x for name, x in words.items() if name != "promote"})
+    o, lse = pb.attention(q, k, v, return_lse=True, device="emulator", **words, **given)
+    kit.check(o.dtype == BF16)
+    check(o / np.max(factors[2]), expected / np.max(factors[2]), 2**-4, "e4m3", scales)
+    check(lse, expected_lse, 1e-3, "e4m3", scales)
+    out = np.empty(q.shape, np.float16)
+    kit.check(pb.attention(q, k, v, out=out, device="emulator", **words, **given) is out, "e4m3 into f16")
+    check(out, wide(o), 2**-6 * np.max(abs(expected)), "e4m3 into f16", scales)
+by = np.ones(1, np.float32)
+for words, text in ((dict(k=drawn(2, 56, 2, 64)), "K and V, or Q, K and V, of e4m3"),
+                    (dict(q_scale=by), "q_scale, and no k_scale"), (dict(k_scale=by, v_scale=by), "k_scale and v_scale, and no q_scale"),
+                    (dict(q_scale=by[:0], k_scale=by, v_scale=by), "q_scale: [0] of f32; it is of float32, [1] or [2]"),
+                    (dict(q=drawn(2, 40, 4, 64), q_scale=by, k_scale=by, v_scale=by), "q_scale, beside Q of bf16"),
+                    (dict(q=drawn(2, 40, 4, 64), promote=32), "promote = 32, and Q of bf16"), (dict(promote=-5), "promote = -5; 0 to"),
+                    (dict(promote=1.5), "promote: 1.5; it is a number of keys"), (dict(key_lengths=np.full(2, 9, np.int32)), "key_lengths, and Q of"),
+                    (dict(out=np.empty(q.shape, np.float32)), "O of f32; it is of f16 or bf16")):
+    with kit.refused(text):
+        pb.attention(**{"q": q, "k": k, "v": v, "device": "emulator", **words})
+pb.warm_up("attention", [((1, 64, 2, 64), (1, 64, 1, 64))], "e4m3", "emulator", causal=True, promote=256)
+
 q, k, v = drawn(2, 16, 4, 64), drawn(2, 24, 2, 64), drawn(2, 24, 2, 64)
 for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2, 64)"), (dict(k=k[:, :23]), "V: [2, 24, 2, 64]"),
                     (dict(k=drawn(2, 24, 3, 64), v=drawn(2, 24, 3, 64)), "heads"), (dict(k=k.astype(np.float16)), "K: of f16, and Q of bf16"),

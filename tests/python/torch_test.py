@@ -223,7 +223,7 @@ out = torch.full((3, 40, 2, 70), 7.0, dtype=BF16)
 kit.check(attend(q, k, v, out=out[..., :64]).data_ptr() == out.data_ptr() and torch.equal(out[..., :64], expected)
           and (out[..., 64:] == 7).all())
 for return_lse in (False, True):
-    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 8, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, return_lse, None))
+    operators.opcheck(torch.ops.ptxbuilder.attention.default, (q, k, v, *[None] * 9, 0.0, 0.0, 0.0, -1, -1, 0, 0, 0, 0, return_lse, None))
 caches = reference.Caches(np.random.default_rng(5), 2, 16)
 cached = [torch.from_numpy(x).to(BF16) for x in (caches.q, caches.k, caches.v)] + [torch.from_numpy(x) for x in (caches.lengths, caches.table)]
 exact, exact_lse = reference.decoded(*(x.double().numpy() for x in cached[:3]), caches.lengths, caches.table)
@@ -238,6 +238,20 @@ exact = reference.decoded(cached[0].double().numpy(), *scaled, caches.lengths, c
 for way in (pb.decode, by_compiler(pb.decode)):
     o = way(cached[0], *eights, *cached[3:], k_scale=by, v_scale=by, device="emulator")
     check(o, torch.from_numpy(exact[0]), 2**-6, "decode of e4m3")
+# Q, K and V of e4m3 give O of bf16, eager and traced, and no gradient.
+narrow = [x.to(torch.float8_e4m3fn) for x in (q, k, v)]
+scales = dict(q_scale=by[1:], k_scale=by[:1], v_scale=by[1:])
+exact = reference.attention(*(x.double().numpy() * factor.item() for x, factor in zip(narrow, scales.values())), causal=True)
+for way in (attend, by_compiler(attend)):
+    for promote in (0, 16):
+        o, lse = way(*narrow, causal=True, return_lse=True, promote=promote, **scales)
+        kit.check(o.dtype == BF16, "O of e4m3")
+        check(o, torch.from_numpy(exact[0]), 2**-5, "attention of e4m3")
+        check(lse, torch.from_numpy(exact[1]), 1e-3, "lse of e4m3")
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (*narrow, *[None] * 9, 0.0, 0.0, 0.0, 0, 0, -1, -1, 0, 0, True, None),
+                  test_utils="test_faketensor")
+with kit.refused("their attention has no gradient", kind=Exception):
+    attend(*narrow, sinks=torch.zeros(q.shape[2], requires_grad=True)).float().sum().backward()
 with kit.refused("attention over such caches has no gradient", kind=Exception):
     pb.decode(cached[0].clone().requires_grad_(), *eights, *cached[3:], device="emulator").float().sum().backward()
 with kit.refused("attention over caches has no gradient", kind=Exception):
@@ -256,7 +270,7 @@ with kit.refused("mla_decode has no gradient, and is given a tensor that require
     pb.mla_decode(latent[0].clone().requires_grad_(), *latent[1:], scale=0.1, device="emulator")
 check_attention_gradients(attend, "cpu")
 operators.opcheck(torch.ops.ptxbuilder.attention_gradient.default,
-                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 9, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, None))
+                  (q, k, v, *attend(q, k, v, window=(-1, 0), return_lse=True), q, *[None] * 10, 0.0, 0.0, 0.0, 0, 0, -1, 0, 0, 0, None))
 trained = q.clone().requires_grad_()
 for way in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
     kit.check(torch.equal(way(trained, k, v).detach(), expected))

@@ -62,14 +62,16 @@ def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = N
               query_offsets: T | None = None, key_offsets: T | None = None, max_queries: int | None = None,
               max_keys: int | None = None, top_left: bool = False, deterministic: bool = False, sinks: T | None = None,
               dropout: float = 0.0, dropout_seed: T | int | tuple[int, int] | None = None, key_lengths: T | None = None,
-              block_table: T | None = None, k_scale: T | None = None, v_scale: T | None = None, device: Any = None) -> T: ...
+              block_table: T | None = None, k_scale: T | None = None, v_scale: T | None = None, q_scale: T | None = None,
+              promote: int = 0, device: Any = None) -> T: ...
 @overload
 def attention(q: T, k: T, v: T, *, causal: bool = False, scale: float | None = None, window: tuple[int, int] | None = None,
               softcap: float = 0.0, layout: Literal["bshd", "bhsd"] = "bshd", return_lse: Literal[True], out: T | None = None,
               query_offsets: T | None = None, key_offsets: T | None = None, max_queries: int | None = None,
               max_keys: int | None = None, top_left: bool = False, deterministic: bool = False, sinks: T | None = None,
               dropout: float = 0.0, dropout_seed: T | int | tuple[int, int] | None = None, key_lengths: T | None = None,
-              block_table: T | None = None, k_scale: T | None = None, v_scale: T | None = None, device: Any = None) -> tuple[T, T]: ...
+              block_table: T | None = None, k_scale: T | None = None, v_scale: T | None = None, q_scale: T | None = None,
+              promote: int = 0, device: Any = None) -> tuple[T, T]: ...
 @overload
 def decode(q: T, k_cache: T, v_cache: T, seq_lens: T, block_table: T | None = None, *, scale: float | None = None,
            window: int | None = None, softcap: float = 0.0, sinks: T | None = None, k_scale: T | None = None, v_scale: T | None = None,

@@ -7,8 +7,8 @@ from ._common import as_they_lie, check_flags, check_number, check_offsets, devi
 
 
 # The tensors other than Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
-Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale",
-                    defaults=(None,) * 8)
+Extras = namedtuple("Extras", "query_offsets key_offsets sinks dropout_seed key_lengths block_table k_scale v_scale q_scale",
+                    defaults=(None,) * 9)
 NO_EXTRAS = Extras()
 _UNSAID = tuple(_ext.ATTENTION_NUMBERS.values())
 _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
@@ -16,7 +16,8 @@ _DROPOUT = list(_ext.ATTENTION_NUMBERS).index("dropout")
 
 def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, layout="bshd", return_lse=False, out=None,
               query_offsets=None, key_offsets=None, max_queries=None, max_keys=None, top_left=False, deterministic=False,
-              sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, k_scale=None, v_scale=None, device=None):
+              sinks=None, dropout=0.0, dropout_seed=None, key_lengths=None, block_table=None, k_scale=None, v_scale=None, q_scale=None,
+              promote=0, device=None):
     """O = softmax(scale Q K^T) V of each head, as a tensor of Q's framework; with `return_lse`, (O, lse).
 
     Q is [batch, queries, heads, columns], K [batch, keys, key heads, columns], V [batch, keys, key heads, value columns];
@@ -46,6 +47,11 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words
     of those who serve.
 
+    Q, K and V may all be of float8_e4m3fn, without key_lengths: O is of bfloat16, or as `out`. Products then take operands of 8 bits, and the
+    softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale` are as many
+    factors, or all are left out. The tensor cores keep some 14 bits of a sum of such products: with `promote` above 0, sums of values go
+    to others in f32 after so many keys (V of up to 128 columns). This has no gradient.
+
     On the framework's current stream, as matmul(). O and lse are differentiable once in Q, K, V and sinks.
     Unless it is `deterministic`, as torch.use_deterministic_algorithms() makes it too, two runs may differ in the last bits of
     Q's gradient. Raises ValueError that names the operand and the rule.
@@ -53,10 +59,11 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     if v is None:
         raise ValueError("V: None; keys that are their own values are for mla_decode()")
     numbers = numbers_of(causal, scale, window, softcap, layout, top_left, query_offsets, key_offsets, max_queries, max_keys, deterministic,
-                         dropout, block_table is not None)
+                         dropout, block_table is not None, promote)
     has_extras = (query_offsets is not None or key_offsets is not None or sinks is not None or dropout_seed is not None
-                  or key_lengths is not None or block_table is not None or k_scale is not None or v_scale is not None)
-    extras = (Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table, k_scale, v_scale) if has_extras
+                  or key_lengths is not None or block_table is not None or k_scale is not None or v_scale is not None
+                  or q_scale is not None)
+    extras = (Extras(query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table, k_scale, v_scale, q_scale) if has_extras
               else NO_EXTRAS)
     return door_of(q).attention(q, k, v, extras, numbers, return_lse, out, device)
 
@@ -148,7 +155,7 @@ def _check_lengths(seq_lens, block_table, max_seq_len, cache):
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
-               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_pages=False):
+               key_offsets=None, max_queries=None, max_keys=None, deterministic=False, dropout=0.0, has_pages=False, promote=0):
     """All that is no tensor, as the extension takes it: the values of _ext.ATTENTION_NUMBERS, and the flags."""
     check_flags(causal=causal, top_left=top_left, deterministic=deterministic)
     given = {}
@@ -163,6 +170,10 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         if value != 0:
             check_number(name, value)
             given[name] = value
+    if promote != 0:
+        if isinstance(promote, (bool, str, float)):
+            raise ValueError(f"promote: {promote!r}; it is a number of keys, or 0")
+        given["promote"] = promote
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
     if layout != "bshd":
         if layout != "bhsd":
@@ -215,6 +226,12 @@ def shapes_of(q, v, flags):
     return (*q[:-1], v[-1]), tuple(lse)
 
 
+def result_type(q):
+    """The name of O's type for Q of a type, or of the name of one."""
+    name = name_of(q)
+    return "bfloat16" if name == "float8_e4m3fn" else name
+
+
 def seeded(extras, dropout, make, draw=None):
     """It gives the same with a tensor as the seed: `make` makes one of four words, and `draw` draws one where none is given."""
     seed = extras.dropout_seed
@@ -262,7 +279,7 @@ def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
     v_shape = shape_of_values(k.shape, v)
     shape, lse_shape = shapes_of(q.shape, v_shape, numbers[-1])
     if out is None and not (kit.IS_ALLOCATED and v is not None):
-        out = kit.empty(q, shape, name_of(q.dtype))
+        out = kit.empty(q, shape, result_type(q.dtype))
     lse = kit.empty(q, lse_shape, "float32") if return_lse else None
     tensor, device = kit.tensor, device_of(device)
     if device == _ext.EMULATOR:
@@ -309,7 +326,7 @@ def workspace_of(device, q, k, v, extras, numbers, return_lse):
     """The bytes that an attention of compact tensors, each (shape, type's name), takes; it is compiled."""
     shape, lse_shape = shapes_of(q[0], v[0], numbers[-1])
     lse = (lse_shape, "float32") if return_lse else None
-    return _ext.attention_workspace(device, *untouched(q, k, v, (shape, q[1]), lse, *extras), *numbers)
+    return _ext.attention_workspace(device, *untouched(q, k, v, (shape, result_type(q[1])), lse, *extras), *numbers)
 
 
 def dropout_mask(seed, batches, heads, queries, keys, dropout):

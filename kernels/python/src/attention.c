@@ -58,7 +58,7 @@ static bool lay(attention* t, bool is_heads_first) {
           (!t->call.attention.v || swap_dimensions(&t->v, "V", 1, 2)) && swap_dimensions(&t->o, "O", 1, 2));
 }
 
-/* A new O, of Q's shape with V's columns. */
+/* A new O, of Q's shape with V's columns, and of Q's type, or of bf16 with Q of e4m3. */
 static managed_tensor* allocate_result(attention* t) {
   const int32_t ndim = t->q.tensor.ndim;
   int64_t shape[4];
@@ -67,7 +67,8 @@ static managed_tensor* allocate_result(attention* t) {
     return NULL;
   }
   for (int i = 0; i < ndim; ++i) shape[i] = (i == ndim - 1 ? &t->v : &t->q)->tensor.shape[i];
-  managed_tensor* made = allocate(&t->q, t->q.tensor.dtype, ndim, shape);
+  const ptxb_dtype bf16 = {PTXB_BFLOAT, 16, 1}, type = t->q.tensor.dtype;
+  managed_tensor* made = allocate(&t->q, type.code == PTXB_E4M3 ? bf16 : type, ndim, shape);
   if (made) t->o.tensor = made->tensor, t->o.api = t->q.api;
   return made;
 }
@@ -82,7 +83,7 @@ static bool check_all_staged(const attention* t) {
 PyDoc_STRVAR(
     attention_words,
     "attention(q, k, v, out, lse, query_offsets, key_offsets, sinks, dropout_seed, key_lengths, block_table, "
-    "k_scale, v_scale, *numbers, flags, device, "
+    "k_scale, v_scale, q_scale, *numbers, flags, device, "
     "stream)\n\n"
     "Queues one attention, and gives `out`, or where that is None, a new tensor. The numbers are those "
     "of ATTENTION_NUMBERS.");
@@ -115,7 +116,7 @@ static PyObject* ext_attention(PyObject* self, PyObject* const* args, Py_ssize_t
 PyDoc_STRVAR(
     workspace_words,
     "attention_workspace(device, q, k, v, out, lse, query_offsets, key_offsets, sinks, dropout_seed, "
-    "key_lengths, block_table, k_scale, v_scale, *numbers, flags)\n\n"
+    "key_lengths, block_table, k_scale, v_scale, q_scale, *numbers, flags)\n\n"
     "Checks an attention, compiles its kernel, and gives the bytes of its workspace. Memory is not "
     "touched.");
 static PyObject* ext_attention_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -169,7 +170,7 @@ static bool lay_gradients(attention_gradient* t, bool is_heads_first) {
 
 PyDoc_STRVAR(gradient_doc,
              "attention_gradient(q, k, v, o, lse, query_offsets, key_offsets, sinks, dropout_seed, "
-             "key_lengths, block_table, k_scale, v_scale, *numbers, "
+             "key_lengths, block_table, k_scale, v_scale, q_scale, *numbers, "
              "flags, grad, dq, dk, dv, lse_grad, dsinks, device, stream)\n\n"
              "Queues the gradients of one attention, which are written into `dq`, `dk`, `dv` and `dsinks`.");
 static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -193,11 +194,12 @@ static PyObject* ext_attention_gradient(PyObject* self, PyObject* const* args, P
   Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(gradient_workspace_doc,
-             "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, sinks, "
-             "dropout_seed, key_lengths, block_table, k_scale, v_scale, *numbers, flags, grad, dq, dk, dv, "
-             "lse_grad, dsinks)\n\n"
-             "Checks it, compiles its kernels, and gives the bytes of its workspace. Memory is not touched.");
+PyDoc_STRVAR(
+    gradient_workspace_doc,
+    "attention_gradient_workspace(device, q, k, v, o, lse, query_offsets, key_offsets, sinks, "
+    "dropout_seed, key_lengths, block_table, k_scale, v_scale, q_scale, *numbers, flags, grad, dq, dk, dv, "
+    "lse_grad, dsinks)\n\n"
+    "Checks it, compiles its kernels, and gives the bytes of its workspace. Memory is not touched.");
 static PyObject* ext_attention_gradient_workspace(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 1 + ATTENTION_ARGUMENTS + GRADIENT_ARGUMENTS)

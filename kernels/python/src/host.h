@@ -87,7 +87,8 @@ enum {
   HAS_KEY_LENGTHS = 256,
   HAS_BLOCK_TABLE = 512,
   HAS_K_SCALE = 1024,
-  HAS_V_SCALE = 2048
+  HAS_V_SCALE = 2048,
+  HAS_Q_SCALE = 4096
 };
 
 /* The tensor with two dimensions swapped, in arrays of `shape` and `strides` that may be its own. */

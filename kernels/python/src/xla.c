@@ -136,9 +136,10 @@ static int64_t read_further(ptxb_attention* p, int64_t flags, const ptxb_tensor*
   if (flags & HAS_BLOCK_TABLE) p->block_table = &in[at++];
   if (flags & HAS_K_SCALE) p->k_scale = &in[at++];
   if (flags & HAS_V_SCALE) p->v_scale = &in[at++];
+  if (flags & HAS_Q_SCALE) p->q_scale = &in[at++];
   return at;
 }
-enum { MOST_FURTHER = 8 };
+enum { MOST_FURTHER = 9 };
 
 static const char* attention(const ffi_call* call, const ffi_target* to) {
   operation o = {.kind = ATTENTION};

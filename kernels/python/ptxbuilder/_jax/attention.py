@@ -7,7 +7,7 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import SymbolicZero
 
 from .. import _attention, _ext
-from .._common import name_of, warn_of_work
+from .._common import warn_of_work
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
@@ -26,7 +26,7 @@ def _call(q, k, v, extras, numbers, return_lse):
         warn_of_work(_attention.multiply_adds(q.shape, k.shape, v.shape, (*numbers, flags)))
     workspace = _attention.workspace_of(traced_device(), *given[:3], given[3:], (*numbers, flags), return_lse)
     shape, lse_shape = _attention.shapes_of(q.shape, v.shape, flags)
-    results = [(shape, name_of(q.dtype))] + [(lse_shape, "float32")] * return_lse
+    results = [(shape, _attention.result_type(q.dtype))] + [(lse_shape, "float32")] * return_lse
     flags |= _ext.HAS_LSE * return_lse | _flags_of(extras)
     operands = [x for x in (q, k, v, *extras) if x is not None]
     floats = [x for x in numbers if isinstance(x, float)]

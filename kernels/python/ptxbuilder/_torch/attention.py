@@ -164,7 +164,8 @@ def _(q, k, v, *rest):
     extras, (*_, flags, return_lse, _) = _split(rest)
     check_meta(q, k, v, *extras)
     shape, lse_shape = _attention.shapes_of(q.shape, _attention.shape_of_values(k.shape, v), flags)
-    return q.new_empty(shape), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
+    dtype = torch.bfloat16 if q.dtype == torch.float8_e4m3fn else q.dtype
+    return q.new_empty(shape, dtype=dtype), q.new_empty(lse_shape if return_lse else 0, dtype=torch.float32)
 
 
 @register_flop_formula(torch.ops.ptxbuilder.attention)

@@ -1,0 +1,237 @@
+// Attention with Q, K and V of e4m3: tiles, masks, scales, packed sequences, promoted sums, and what it
+// refuses. Each call is held against float64 on poisoned memory, twice, and gives the same bits.
+//
+//   attention_e4m3_test [--device=emulator|cuda|auto]
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "attention_trial.h"
+#include "error_kit.h"
+#include "options.h"
+#include "runtime/emulator/emulator.h"
+#include "runtime/open_device.h"
+
+namespace ptxbuilder::test::attention_e4m3_test {
+using kernels::Attention;
+using kernels::AttentionArguments;
+using kernels::AttentionOperation;
+using kernels::AttentionOptions;
+using kernels::AttentionSize;
+using kernels::AttentionTile;
+
+namespace {
+
+using attention_trial::Case;
+using attention_trial::Trial;
+
+runtime::Device& device() {
+  static const std::unique_ptr<runtime::Device> device = runtime::open_device(device_name);
+  return *device;
+}
+bool large() { return !device().wants_ptx(); }
+
+void check_case(Attention& attention, const Case& c) {
+  CAPTURE(text(c));
+  auto* emulator = dynamic_cast<runtime::Emulator*>(&device());
+  Trial trial(device(), c);
+  if (emulator) emulator->seed(2 * c.data);
+  const std::vector<std::byte> first = trial.run(attention);
+  const std::string problem = trial.wrong(first);
+  CHECK_MESSAGE(problem.empty(), problem);
+  if (emulator) emulator->seed(2 * c.data + 1);
+  CHECK_MESSAGE(trial.run(attention) == first, "a second run gives other bits");
+}
+void check_case(const Case& c) {
+  static Attention attention = [] {
+    AttentionOptions options;
+    if (!large()) options.choose = attention_trial::small_tile, options.multiprocessors = 2;
+    return Attention(device(), options);
+  }();
+  check_case(attention, c);
+}
+
+Case sized(int64_t queries, int64_t keys, int64_t heads = 1, int64_t depth = 32) {
+  Case c;
+  c.e4m3 = true;
+  c.p.queries = queries, c.p.keys = keys, c.p.heads = heads, c.p.depth = depth;
+  c.p.lse.bytes = 1;  // wanted
+  c.data = static_cast<uint64_t>(queries * 131 + keys * 7 + heads);
+  return c;
+}
+
+// Makes an Attention that uses one tile.
+Attention with_tile(const char* tile) {
+  AttentionOptions options;
+  options.multiprocessors = 2;
+  options.choose = [tile](const AttentionOperation&, const AttentionSize&, int) {
+    return kernels::parse_attention_tile(tile);
+  };
+  return Attention(device(), options);
+}
+
+}  // namespace
+
+TEST_CASE("tiles of every depth, whose blocks the four warps that transpose values share in every way") {
+  for (const auto& [depth, value_depth, tile] :
+       {std::tuple<int64_t, int64_t, const char*>{128, 128, "128x128_3_c2_ahead_turns"},
+        {128, 64, "128x160_2_c2_turns"},
+        {64, 64, "192x96_2_c3_turns"},
+        {64, 64, "64x224_2_c2_eager"},
+        {32, 32, "128x192_2_v3_c2_ahead_late"},
+        {96, 96, "64x64_4_c2_q2_ahead"},
+        {192, 128, "128x32_2_c2"},
+        {256, 256, "128x64_3_c2_turns"}}) {
+    CAPTURE(tile);
+    Attention attention = with_tile(tile);
+    for (const bool causal : {false, true}) {
+      Case c = sized(150, 270, 3, depth);
+      c.p.value_depth = value_depth, c.p.causal = causal, c.p.type = causal ? DType::bf16 : DType::f16;
+      check_case(attention, c);
+    }
+  }
+}
+
+TEST_CASE("sizes from nothing on, and about the ends of blocks") {
+  for (const int64_t queries : {0, 1, 63, 65, 129})
+    for (const int64_t keys : {0, 1, 31, 32, 33, 64, 65, 129}) check_case(sized(queries, keys, 2, 64));
+}
+
+TEST_CASE("masks, softcap, sinks, dropout and heads as rows") {
+  for (const auto& [left, right] :
+       {std::pair<int64_t, int64_t>{-1, 0}, {-1, 9}, {7, -1}, {20, 3}, {1000, 1000}})
+    for (const int64_t queries : {20, 90}) {
+      Case c = sized(queries, 100, 4);
+      c.p.left = left, c.p.right = right, c.p.key_heads = 2, c.p.batches = 2;
+      c.p.softcap = left < 0 ? 3.F : 0.F, c.has_sinks = right != 0, c.dropout = left == 7 ? 0.3F : 0.F;
+      check_case(c);
+    }
+}
+
+TEST_CASE("greatest scores that grow from block to block, beyond every limit of lazy sums") {
+  for (const float scale : {0.5F, 2.F, 8.F}) {
+    Case c = sized(70, 200, 2, 64);
+    c.p.scale = scale;
+    check_case(c);
+    c.p.keys = 195;  // sums that are not lazy
+    check_case(c);
+  }
+}
+
+TEST_CASE("scales of the tensors and of heads, which CTAs that stay change between heads") {
+  for (const int64_t heads : {3, 4})
+    for (const bool of_heads : {false, true}) {
+      Case c = sized(70, 100, 2 * heads);
+      c.p.key_heads = heads, c.has_sinks = of_heads;
+      for (int64_t i = 0; i < (of_heads ? heads : 1); ++i) {
+        const auto n = static_cast<float>(i);
+        c.q_scale.push_back(0.6F + 0.5F * n);
+        c.k_scale.push_back(1.4F - 0.3F * n);
+        c.v_scale.push_back(0.3F + n);
+      }
+      check_case(c);
+      c.p.softcap = 4;
+      check_case(c);
+    }
+}
+
+TEST_CASE("packed sequences, none among them") {
+  for (const int64_t heads : {3, 4}) {
+    Case c = sized(0, 0, heads, 59);
+    c.sequences = {{70, 30}, {3, 0}, {0, 9}, {20, 90}, {130, 130}};
+    c.p.causal = heads == 4;
+    check_case(c);
+    c.p.left = 20;
+    check_case(c);
+  }
+}
+
+// Equal scores have weights without rounding, so that only the sums' own rounding is left.
+TEST_CASE("promoted sums are those of f32") {
+  const int64_t keys = large() ? 16384 : 1000;
+  for (const int64_t promote : {1, 64, 100, 256}) {
+    Case c = sized(64, keys, 1, 64);
+    c.p.promote = promote, c.p.lse.bytes = 0;
+    Trial trial(device(), c);
+    AttentionArguments p = trial.arguments();
+    std::mt19937_64 random(7);
+    std::uniform_real_distribution<double> between(1, 2);
+    std::vector<uint8_t> values(static_cast<size_t>(keys * 64));
+    std::vector<double> means(64);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<uint8_t>(encode(DType::e4m3, between(random)));
+      means[i % 64] += decode(DType::e4m3, values[i]) / static_cast<double>(keys);
+    }
+    const runtime::Buffer zeros = runtime::Buffer::of(device(), std::vector<uint8_t>(64 * 64)),
+                          v = runtime::Buffer::of(device(), values);
+    p.q.memory = zeros, p.v.memory = v;
+    runtime::Buffer o(device(), 64 * 64 * 2);
+    p.o = {.memory = o};
+    Attention attention(device());
+    attention(p);
+    device().synchronize();
+    const auto got = o.copy_out<uint16_t>();
+    for (size_t i = 0; i < got.size(); ++i)
+      CHECK(std::abs(decode(DType::f16, got[i]) - means[i % 64]) <= 0x1p-11 * means[i % 64]);
+  }
+}
+
+TEST_CASE("what is refused, and what is not") {
+  Case c = sized(40, 50, 4, 64);
+  c.p.key_heads = 2, c.q_scale = c.k_scale = c.v_scale = {1.F, 2.F};
+  Trial trial(device(), c);
+  Attention attention(device());
+  const auto refused = [&](auto&& change, const char* words) {
+    AttentionArguments p = trial.arguments();
+    CHECK(attention.workspace_bytes(p) == 0);  // the same without the change is accepted
+    change(p);
+    CHECK_ERROR(attention(p), words);
+    CHECK_ERROR(attention.workspace_bytes(p), words);
+  };
+  refused([](auto& p) { p.type = DType::e4m3; }, "O of e4m3; it is of f16 or bf16");
+  refused([](auto& p) { p.query_type = DType::e5m2; }, "Q of e5m2, K and V of e4m3, and O of f16");
+  refused([](auto& p) { p.cache_type.reset(); },
+          "Q of e4m3, K and V of f16, and O of f16; Q, K and V are all");
+  refused([](auto& p) { p.query_type.reset(); }, "q_scale, beside Q of f16");
+  refused([](auto& p) { p.q_scale = {}; },
+          "k_scale and v_scale, and no q_scale; Q, K and V of e4m3 have all");
+  refused([](auto& p) { p.k_scale = p.v_scale = {}; }, "q_scale, and no k_scale");
+  refused([](auto& p) { p.scales = 3; }, "3 scales of K and V; one, or one for each of 2 heads");
+  refused([](auto& p) { p.promote = -1; }, "promote = -1; 0 to");
+  refused([](auto& p) { p.key_lengths = p.lse; }, "key_lengths, and Q of e4m3, which has none");
+  Case wide = sized(40, 50, 1, 160);
+  wide.p.promote = 64;
+  Trial of_wide(device(), wide);
+  CHECK_ERROR(attention(of_wide.arguments()), "promote = 64, and V of 160 columns; 128 at most");
+  Case narrow = sized(0, 0, 1, 48);
+  narrow.sequences = {{3, 3}};
+  Trial of_narrow(device(), narrow);
+  CHECK_ERROR(attention(of_narrow.arguments()), "packed sequences of e4m3, and V of 48 columns; 49 at least");
+  Case halves = sized(40, 50, 1, 64);
+  halves.e4m3 = false, halves.p.promote = 64;
+  Trial of_halves(device(), halves);
+  CHECK_ERROR(attention(of_halves.arguments()), "promote = 64, and Q of f16; only sums of products of e4m3");
+}
+
+TEST_CASE("tiles that do not suit products of e4m3") {
+  const auto refused = [](auto&& change, const char* tile, const char* words) {
+    AttentionOperation o = {.e4m3 = true, .e4m3_products = true, .depth = 96, .value_depth = 96};
+    check(o, kernels::parse_attention_tile("128x128_3_c2_ahead"));
+    change(o);
+    CHECK_ERROR(check(o, kernels::parse_attention_tile(tile)), words);
+  };
+  const auto as_it_is = [](auto&) {};
+  refused(as_it_is, "128x128_3_ahead", "0 stages of a cache, and K and V of e4m3");
+  refused(as_it_is, "128x96_3_c2_ahead",
+          "blocks of 96 keys and V of 96 columns; the keys are a multiple of 64");
+  refused(as_it_is, "64x64_3_c2_split", "with lengths of keys, pages, or keys that CTAs divide (split)");
+  refused(as_it_is, "192x256_3_c2_ahead", "tiles of ");
+  refused([](auto& o) { o.lengths = true; }, "64x64_3_c2", "with lengths of keys");
+  refused([](auto& o) { o.e4m3 = false; }, "128x128_3_ahead", "Q of e4m3, and K and V of another type");
+  refused([](auto& o) { o.promotes = true, o.depth = o.value_depth = 160; }, "64x64_3_c2",
+          "promotion of sums, and V of 160 columns");
+  refused([](auto& o) { o.promotes = true, o.e4m3 = o.e4m3_products = false; }, "64x64_3",
+          "promotion of sums, and Q of another type");
+}
+
+}  // namespace ptxbuilder::test::attention_e4m3_test
