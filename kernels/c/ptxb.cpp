@@ -66,8 +66,8 @@ struct Opened {
   }
 
   kernels::RankedProduct& ranked(kernels::RankedForm form) {
-    auto& product = form == kernels::RankedForm::all_gather ? all_gather_ : reduce_scatter_;
-    return *product.get([&] { return std::make_unique<kernels::RankedProduct>(*device, form); });
+    return *ranked_[static_cast<size_t>(form)].get(
+        [&] { return std::make_unique<kernels::RankedProduct>(*device, form); });
   }
 
   kernels::RankedNorm& ranked_norm() {
@@ -99,7 +99,7 @@ struct Opened {
   runtime::Lazy<kernels::Attention> attention_;
   runtime::Lazy<kernels::AttentionGradient> attention_gradient_;
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
-  runtime::Lazy<std::unique_ptr<kernels::RankedProduct>> all_gather_, reduce_scatter_;
+  std::array<runtime::Lazy<std::unique_ptr<kernels::RankedProduct>>, 3> ranked_;  // of each form
   runtime::Lazy<std::unique_ptr<kernels::RankedNorm>> ranked_norm_;
 };
 

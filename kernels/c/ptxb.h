@@ -452,9 +452,10 @@ PTXB_API const char* ptxb_rows_table(void);
 /* Each rank makes the same call for its own part, on a GPU that reaches the others' memory, and in the same
  * order as the others. With `scatters` 0, A has `rows` of this rank, [rows,k], and D is the product of all
  * ranks' rows, [ranks * rows, n], with B, [n,k]. With 1, A is [ranks * rows, k] and B [n,k], of a k of this
- * rank's own, and D has this rank's rows of the sum over all ranks, [rows, n]. All are of bf16 or all of f16,
- * or A and B of e4m3 and D of bf16 or f16, without gaps, and rows have multiples of 16 bytes. B of 16 bits
- * may have its columns side by side (strides 1 and n). */
+ * rank's own, and D has this rank's rows of the sum over all ranks, [rows, n]. With 2, A is [rows, k], of a k
+ * of this rank's own too, and D has all rows of the sum, [rows, n], the same bits on all ranks. All are of
+ * bf16 or all of f16, or A and B of e4m3 and D of bf16 or f16, without gaps, and rows have multiples of 16
+ * bytes. B of 16 bits may have its columns side by side (strides 1 and n). */
 typedef struct ptxb_ranked {
   size_t size; /* sizeof(ptxb_ranked) */
   const ptxb_tensor* a;
@@ -465,7 +466,7 @@ typedef struct ptxb_ranked {
   int32_t ranks, rank;
   int32_t scatters;
   int32_t reserved;            /* 0 */
-  const ptxb_tensor* gathered; /* It becomes all ranks' A, [ranks * rows, k], unless `scatters` is 1. */
+  const ptxb_tensor* gathered; /* It becomes all ranks' A, [ranks * rows, k], if `scatters` is 0. */
   const ptxb_tensor* scale;    /* It is one float32, by which this rank's products are multiplied. */
   int32_t multiprocessors;     /* The launch takes so many, on all ranks alike; 0 is all. */
   int32_t reserved_too;        /* 0 */

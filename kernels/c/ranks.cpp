@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstddef>
 
 #include "kernels/c/grown.h"
@@ -10,6 +11,8 @@
 
 namespace ptxbuilder::c {
 namespace {
+
+using kernels::RankedForm;
 
 // It is a matrix without gaps, row by row or, where that is allowed, column by column.
 struct Matrix : Placed {
@@ -56,25 +59,28 @@ RankedCall read_ranked(const ptxb_ranked& given_ranked, bool with_memory, int gp
   check_ranks(r.ranks);
   for (const int32_t reserved : {r.reserved, r.reserved_too})
     if (reserved != 0) throw Error(fmt::format("reserved: {}; it is 0", reserved));
-  if (r.scatters != 0 && r.scatters != 1) throw Error(fmt::format("scatters: {}; it is 0 or 1", r.scatters));
+  if (r.scatters < 0 || r.scatters > 2) throw Error(fmt::format("scatters: {}; it is 0, 1 or 2", r.scatters));
   const Matrix a("A", r.a, gpu), b("B", r.b, gpu, true), d("D", r.d, gpu);
   RankedCall call;
-  call.form = r.scatters ? kernels::RankedForm::reduce_scatter : kernels::RankedForm::all_gather;
+  call.form = std::array{RankedForm::all_gather, RankedForm::reduce_scatter,
+                         RankedForm::all_reduce}[static_cast<size_t>(r.scatters)];
+  const bool gathers = call.form == RankedForm::all_gather,
+             scatters = call.form == RankedForm::reduce_scatter;
   call.ranks = r.ranks;
   kernels::RankedArguments& p = call.arguments;
-  if (r.scatters && a.extent(0) % r.ranks != 0)
+  if (scatters && a.extent(0) % r.ranks != 0)
     throw Error(fmt::format("A: {} rows, which {} ranks do not divide evenly", a.extent(0), r.ranks));
   p.rank = r.rank, p.multiprocessors = r.multiprocessors;
-  p.rows = r.scatters ? a.extent(0) / r.ranks : a.extent(0);
+  p.rows = scatters ? a.extent(0) / r.ranks : a.extent(0);
   p.n = b.extent(0), p.k = a.extent(1), p.type = a.type, p.d_type = d.type;
   p.b_along_n = b.is_along_rows;
   const std::string of_a = fmt::format("A is {}", name(a.type));
   b.check(p.n, p.k, b.type == a.type, of_a.c_str());
-  d.check(r.scatters ? p.rows : p.rows * r.ranks, p.n,
+  d.check(gathers ? p.rows * r.ranks : p.rows, p.n,
           a.type == DType::e4m3 ? is_half(d.type) : d.type == a.type, of_a.c_str());
   if (r.gathered) {
     const Matrix gathered("gathered", r.gathered, gpu);
-    if (r.scatters) throw Error("gathered: a product whose sums are scattered gathers nothing");
+    if (!gathers) throw Error("gathered: a product whose sums are scattered or reduced gathers nothing");
     gathered.check(p.rows * r.ranks, p.k, gathered.type == a.type, of_a.c_str());
     p.kept = gathered.memory();
   }

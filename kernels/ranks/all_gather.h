@@ -7,15 +7,14 @@
 
 namespace ptxbuilder::kernels {
 
-// There is a launch for each rank, all at once. Rank r begins with its own rows of A; the CTA that loads them
-// for the first column of tiles sends them on to rank r + 1 by TMA from shared memory, and so do the ranks
-// after it, except the last: each row crosses each link once, and no CTA only communicates.
-//   A                   rows of K: this rank's
-//   gathered            ranks x rows of K: where the other ranks' rows arrive, and `next_gathered`
-//                       is the same of rank r + 1
+// There is a launch for each rank, all at once. Rank r multiplies its own rows of A first, then those of rank
+// r - 1, and so on down the ring, while all of its CTAs send its rows to the ranks r + 1, r + 2, ...: each
+// row leaves its rank once for each other rank, and no CTA only communicates. See RowCopies.
+//   A                   rows of K: this rank's, for TMA, and `own_rows` for copies in bulk
+//   gathered            ranks x rows of K: where the other ranks' rows arrive
 //   B                   N rows of K, or K rows of N
 //   D                   ranks x rows of N
-//   words               kExchangeBytes of this rank, of rank r + 1 and of rank r - 1; see Exchange
+//   memory_0, ...       the exchange memory of all ranks: their words, see Exchange, and then `gathered`
 //   rows, N, K, rank
 //   kept                ranks x rows of K: where all ranks' rows stay, if the tile says so
 //   scale               a number, if the tile says so

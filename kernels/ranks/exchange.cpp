@@ -14,29 +14,58 @@ u32 value_at(gptr<u32> word) {
 
 RankedCall::RankedCall(gptr<u32> own) : own_(own), number_(value_at(own + kCalls) + 1) {}
 
-// The last CTA resets the words to what the next call expects.
-void RankedCall::left() const {
+// The last thread resets the words to what the next call expects.
+void RankedCall::left(uint32_t threads_of_cta, const std::function<void()>& at_end) const {
   const u32 before = atom_acq_rel_gpu_global_add_u32(own_ + kLeft, u32(1));
-  if_(before == nctaid_x() - 1, [&] {
+  if_(before == nctaid_x() * threads_of_cta - 1, [&] {
+    if (at_end) at_end();
     Semaphore(own_ + kLeft).set(u32(0));
     Semaphore(own_ + kCalls).set(number_);
   });
 }
 
-Exchange::Exchange(gptr<u32> own, gptr<u32> next, gptr<u32> previous)
-    : own_(own), next_(next), previous_(previous), call_(own) {}
+gptr<u32> pointer_of(u32 number, const std::vector<gptr<u32>>& pointers) {
+  gptr<u32> found = pointers[0];
+  for (size_t i = 1; i < pointers.size(); ++i)
+    found = select(number == static_cast<uint32_t>(i), pointers[i], found);
+  return found;
+}
 
+Exchange::Exchange(std::vector<gptr<u32>> of_ranks, u32 rank)
+    : of_ranks_(std::move(of_ranks)), rank_(rank), own_(pointer_of(rank, of_ranks_)), call_(own_) {}
+
+// Each rank signals to itself too, so that no pointer depends on its number: one that does takes registers.
 void Exchange::open() const {
-  if_(ctaid_x() == 0, [&] { Semaphore(previous_ + kFree, Scope::sys).set(call_.number()); });
+  if_(ctaid_x() == 0, [&] {
+    std::vector<SemaphoreSignal> signals;
+    for (const gptr<u32>& words : of_ranks_)
+      signals.push_back({Semaphore(words + (rank_ + kFree), Scope::sys)});
+    semaphore_signal_parallel(signals);
+  });
 }
 
-void Exchange::wait_for_next() const { Semaphore(own_ + kFree, Scope::sys).wait(call_.number()); }
-
-void Exchange::signal(u32 block) const {
-  Semaphore(next_ + (block + kBlocks), Scope::sys).set(call_.number());
+void Exchange::wait_until_free(u32 rank) const {
+  Semaphore(own_ + (rank + kFree), Scope::sys).wait(call_.number());
 }
 
-void Exchange::wait(u32 block) const { Semaphore(own_ + (block + kBlocks), Scope::sys).wait(call_.number()); }
+void Exchange::signal(u32 signal) const {
+  if_(signal != kNoSignal, [&] {
+    const gptr<u32> words = pointer_of(signal / kMostWords, of_ranks_);
+    Semaphore(words + (signal % kMostWords + kBlocks), Scope::sys).signal();
+  });
+}
+
+void Exchange::wait(u32 block, u32 signals) const {
+  Semaphore(own_ + (block + kBlocks), Scope::sys).wait(signals);
+}
+
+void Exchange::take(u32 block) const { Semaphore(own_ + (block + kBlocks), Scope::sys).take(); }
+
+void Exchange::left(uint32_t threads_of_cta, const std::optional<Blocks>& waited) const {
+  call_.left(threads_of_cta, [&] {
+    if (waited) for_(0, waited->count, [&](u32 i) { own_[waited->first + i + kBlocks] = u32(0); });
+  });
+}
 
 PeerExchange::PeerExchange(gptr<u32> own, std::vector<gptr<u32>> of_ranks, u32 rank)
     : own_(own), of_ranks_(std::move(of_ranks)), rank_(rank), call_(own) {}
@@ -44,9 +73,7 @@ PeerExchange::PeerExchange(gptr<u32> own, std::vector<gptr<u32>> of_ranks, u32 r
 u32 PeerExchange::word_of(u32 rank) const { return rank * most_ctas() + ctaid_x() + kFirst; }
 
 void PeerExchange::signal(u32 thread) const {
-  gptr<u32> to = of_ranks_[0];
-  for (size_t i = 1; i < of_ranks_.size(); ++i)
-    to = select(thread == static_cast<uint32_t>(i), of_ranks_[i], to);
+  const gptr<u32> to = pointer_of(thread, of_ranks_);
   if_(thread < static_cast<uint32_t>(of_ranks_.size()),
       [&] { Semaphore(to + word_of(rank_), Scope::sys).set(call_.number()); });
 }

@@ -1,6 +1,8 @@
 // The signals that launches of several ranks exchange through memory that all of them reach.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "ptxbuilder/tile/semaphore.h"
@@ -10,7 +12,8 @@ namespace ptxbuilder::kernels {
 inline constexpr int kMostRanks = 64;
 
 // The memory of each rank begins with words of four bytes, which are zeros before its first call: the number
-// of calls that are done, the number of CTAs that have left the current call, and the signals of other ranks.
+// of calls that are done, the number of threads that have left the current call, and the signals of other
+// ranks.
 inline constexpr uint32_t kExchangeBytes = 256 * 1024;
 
 // A call of a rank has a number, beginning with 1, which the device counts, so that a recorded launch may be
@@ -21,8 +24,9 @@ class RankedCall {
   // words of this rank.
   explicit RankedCall(gptr<u32> own);
   u32 number() const { return number_; }
-  // One thread of each CTA signals that the CTA waits for nothing more.
-  void left() const;
+  // So many threads of each CTA signal that they wait for nothing more. The last of all of them runs
+  // `at_end`.
+  void left(uint32_t threads_of_cta = 1, const std::function<void()>& at_end = nullptr) const;
 
  private:
   static constexpr uint32_t kCalls = 0, kLeft = 1;  // These are numbers of words.
@@ -31,34 +35,51 @@ class RankedCall {
   u32 number_;
 };
 
-// Ranks form a ring, in which each sends to the next. There are more words: one with the call for which the
-// next rank's memory is free, and one for each block with the call in which its data arrived.
+// Ranks exchange data in blocks. There are more words: one for each rank with the number of calls for which
+// its memory was free, and one for each block with the number of signals that have come, which is zero again
+// at the end of a call.
 class Exchange {
  public:
-  // Each thread of the CTA constructs this, outside of roles. `own`, `next` and `previous` are the words of
-  // this rank and of its neighbours.
-  Exchange(gptr<u32> own, gptr<u32> next, gptr<u32> previous);
+  // Each thread of the CTA constructs this, outside of roles. `of_ranks` are the words of all ranks.
+  Exchange(std::vector<gptr<u32>> of_ranks, u32 rank);
 
   static constexpr uint32_t most_blocks() { return kExchangeBytes / 4 - kBlocks; }
 
-  // One thread of each CTA calls these. open() signals that this rank's memory is free for the previous rank,
-  // because this rank's earlier work no longer reads it; left() signals that the CTA waits for nothing more.
+  // One thread of each CTA calls this: it signals that this rank's memory is free for the other ranks,
+  // because this rank's earlier work no longer reads it.
   void open() const;
-  void left() const { call_.left(); }
-  // Waits until the next rank's memory is free.
-  void wait_for_next() const;
+  // Waits until the memory of a rank is free.
+  void wait_until_free(u32 rank) const;
 
-  // signal() reports that this thread's data of a block is at the next rank; wait() waits for the previous
-  // rank's. Whatever this thread and the copies known to it have stored is visible after wait().
-  void signal(u32 block) const;
-  void wait(u32 block) const;
+  // signal() reports that this thread's data of a block is at a rank, and signal_of() gives the number of
+  // that signal, or kNoSignal. wait() waits until so many signals of this rank's block have come; take()
+  // waits for one, and takes it away. Whatever the signalling threads and the copies known to them have
+  // stored is visible afterwards.
+  static constexpr uint32_t kNoSignal = ~0u;
+  static u32 signal_of(u32 to_rank, u32 block) { return to_rank * kMostWords + block; }
+  void signal(u32 signal) const;
+  void wait(u32 block, u32 signals) const;
+  void take(u32 block) const;
+
+  // So many threads of each CTA signal that they wait for nothing more. The signals of some blocks, which
+  // were waited for, are taken away once all threads have left.
+  struct Blocks {
+    u32 first, count;
+  };
+  void left(uint32_t threads_of_cta = 1, const std::optional<Blocks>& waited = {}) const;
 
  private:
-  static constexpr uint32_t kFree = 32, kBlocks = 64;  // These are numbers of words.
+  static constexpr uint32_t kMostWords = kExchangeBytes / 4;
+  static constexpr uint32_t kFree = kMostRanks, kBlocks = 2 * kMostRanks;  // These are numbers of words.
 
-  gptr<u32> own_, next_, previous_;
+  std::vector<gptr<u32>> of_ranks_;
+  u32 rank_;
+  gptr<u32> own_;
   RankedCall call_;
 };
+
+// Returns one of the pointers, by a number that the device knows.
+gptr<u32> pointer_of(u32 number, const std::vector<gptr<u32>>& pointers);
 
 // All ranks send to all. They have the same number of CTAs, and each CTA waits for those with its number.
 // There is one more word for each CTA of each rank: the last call whose data the CTA has sent. Since every

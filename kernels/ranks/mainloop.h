@@ -9,9 +9,10 @@
 
 namespace ptxbuilder::kernels {
 
+// `is_stored`, if given, is called once, when the previous tile was stored some steps ago.
 inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
                             const std::function<std::pair<TileView, TileView>(const Stage&)>& operands,
-                            DeferredStore& before) {
+                            DeferredStore& before, const std::function<void()>& is_stored = nullptr) {
   const auto step = [&](const std::function<void()>& meanwhile) {
     const Stage stage = region("wait", [&] { return ring.wait(); });
     region("wgmma", [&] {
@@ -27,8 +28,14 @@ inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
   for (int i = 0; i < shadows; ++i)
     if_(
         i < depth, [&] { step([&] { before.step(i); }); }, [&] { before.step(i); });
-  for_(u32(static_cast<uint32_t>(shadows)), max(depth, u32(static_cast<uint32_t>(shadows))),
-       [&](u32) { step([] {}); });
+  const u32 first = static_cast<uint32_t>(shadows), last = max(depth, first);
+  const auto steps = [&](u32 from, u32 to) { for_(from, to, [&](u32) { step([] {}); }); };
+  if (!is_stored) return steps(first, last);
+  constexpr uint32_t kStepsOfStore = 8;
+  const u32 stored = min(first + kStepsOfStore, last);
+  steps(first, stored);
+  is_stored();
+  steps(stored, last);
 }
 
 }  // namespace ptxbuilder::kernels

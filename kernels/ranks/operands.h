@@ -25,16 +25,27 @@ class RankedParameters : public Parameters {
   RankedParameters(Kernel& k, const RankedTile& t, const std::vector<Operand>& operands, Where where) {
     using enum Parameter::Kind;
     for (const Operand& one : operands) add(one.name, one.kind, one.type, "");
-    for (const char* words : {"words", "next_words", "previous_words"}) add(words, pointer, DType::u32, "");
+    for (int r = 0; r < t.ranks; ++r) add(memory_of(r), pointer, DType::u32, "");
     for (const char* number : {"rows", "N", "K", "rank"}) add(number, scalar, DType::u32, "");
-    if (t.keeps) add("kept", tensor_map, DType::u32, "");
+    if (t.to_all) add("M", scalar, DType::u32, ""), add("D_rows", pointer, t.d_type, "");
+    if (t.keeps) add("kept", pointer, DType::u32, "");
     if (t.is_scaled) add("scale", pointer, DType::f32, "");
     declare(k, where);
+    // The pointers of more ranks than a host has take registers that code outside of all loops must spill,
+    // and ptxas may spill a few where there is one consumer.
+    if (t.ranks > 16 || t.consumers() == 1)
+      for (const char* advisory : {"spills", "stack"}) k.waive(advisory);
+    for (int r = 0; r < t.ranks; ++r) memory_.push_back(get<gptr<u32>>(memory_of(r)));
   }
-  Exchange exchange() const {
-    return {get<gptr<u32>>("words"), get<gptr<u32>>("next_words"), get<gptr<u32>>("previous_words")};
-  }
+  // Returns the exchange memory of all ranks.
+  const std::vector<gptr<u32>>& memory() const { return memory_; }
+  Exchange exchange() const { return {memory_, number("rank")}; }
   u32 number(const char* name) const { return get<u32>(name); }
+
+ private:
+  static std::string memory_of(int rank) { return "memory_" + std::to_string(rank); }
+
+  std::vector<gptr<u32>> memory_;
 };
 
 // Returns the epilogue that multiplies products by their scale; empty if there is no scale.
@@ -53,8 +64,10 @@ inline void load_ranked_b(const RankedTile& t, const TileView& to, TensorMap b, 
   const u32 k = kt * t.bk();
   tma_load(to.multicast(ClusterAxis::x), b, t.b_along_n ? col : k, t.b_along_n ? k : col);
 }
-inline TileView ranked_b_operand(const RankedTile& t, const TileView& stage) {
-  return t.b_along_n ? stage.transposed() : stage;
+// Returns the operands of a warpgroup's products of a stage.
+inline std::pair<TileView, TileView> ranked_operands(const RankedTile& t, const SharedTile& a,
+                                                     const SharedTile& b, const Stage& s, u32 warpgroup) {
+  return {a[s].rows(warpgroup * 64, 64), t.b_along_n ? b[s].transposed() : b[s]};
 }
 
 }  // namespace ptxbuilder::kernels

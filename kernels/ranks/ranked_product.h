@@ -21,8 +21,6 @@ namespace ptxbuilder::kernels {
 // Either D = gathered A times B^T: A has `rows` of k, B n of k, and D ranks x `rows` of n. Or D = some of the
 // sums over ranks of A B^T: A has ranks x `rows` of k, B n of k, and D `rows` of n, those of this rank. Sums
 // sent between ranks are rounded to D's type. Each rank's products are multiplied by its `scale`.
-enum class RankedForm : uint8_t { all_gather, reduce_scatter };
-
 // Matrices are row-major and have no gaps.
 struct RankedArguments {
   int rank = 0;
@@ -54,11 +52,14 @@ class RankedProduct {
   // with Device::reach() in one process, or as memory that a process group shares. Throws Error that names
   // the rule and the value.
   void operator()(const RankedArguments& arguments, Where where = Where::here());
-  // This does the same with a tile of the caller's.
+  // This does the same with a tile of the caller's, instead of ranked_choice().
   void operator()(const RankedArguments& arguments, const RankedTile& tile, Where where = Where::here());
 
  private:
   runtime::LoadedKernel& kernel(const RankedTile& tile);
+  int multiprocessors_of(const RankedArguments& p) const {
+    return p.multiprocessors ? p.multiprocessors : multiprocessors_;
+  }
 
   runtime::Device& device_;
   RankedForm form_;

@@ -1483,6 +1483,16 @@ static void check_ranked(void) {
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "A: it has gaps");
   product.a = &wide.tensor, product.d = &x.tensor, product.scatters = 1;
   REFUSED(ptxb_ranked_memory(device, &product, &bytes), "gathered: a product whose sums are scattered");
+  product.scatters = 2;
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "D: 4 x 64; it has to be 8 x 64");
+  Matrix square;
+  make(&square, bf16, 8, 8, 8, 1, 0);
+  product.b = &wide.tensor, product.d = &square.tensor, product.gathered = NULL;
+  OK(ptxb_ranked_memory(device, &product, &bytes));
+  CHECK(bytes == 262144 + 2 * 8 * 8);
+  product.scatters = 3;
+  REFUSED(ptxb_ranked_memory(device, &product, &bytes), "scatters: 3; it is 0, 1 or 2");
+  discard(&square);
   discard(&turned);
   discard(&flat);
   ptxb_ranked_norm norm = PTXB_RANKED_NORM_INIT;

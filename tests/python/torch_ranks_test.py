@@ -63,10 +63,15 @@ def check_shape(pb, rank, rows, n, k, dtype):
     check_near(pb.all_gather_matmul(a, b.t(), **words), wanted, room, "all_gather_matmul", rows, n, k, dtype)
     a = drawn(RANKS * rows, k, dtype=dtype)
     part = a.double() @ b.double().t() * scale
-    wanted, sizes = summed(part).chunk(RANKS)[rank], summed(part.abs()).chunk(RANKS)[rank]
+    wanted = summed(part)
     # Each rank rounds a part of the sum, by half of eps at most.
-    room = sizes * rounding * RANKS / 2 + lost * summed(sizes_of(a)).chunk(RANKS)[rank]
-    check_near(pb.matmul_reduce_scatter(a, b.t(), **words), wanted, room, "matmul_reduce_scatter", rows, n, k, dtype)
+    room = summed(part.abs()) * rounding * RANKS / 2 + lost * summed(sizes_of(a))
+    check_near(pb.matmul_reduce_scatter(a, b.t(), **words), wanted.chunk(RANKS)[rank], room.chunk(RANKS)[rank], "matmul_reduce_scatter",
+               rows, n, k, dtype)
+    # All rows come to all ranks, whose number need not divide them.
+    d = pb.matmul_all_reduce(a[1:], b.t(), **words)
+    check_near(d, wanted[1:], room[1:], "matmul_all_reduce", rows, n, k, dtype)
+    kit.check(all(torch.equal(one, d) for one in gathered_of(d).chunk(RANKS)), "the same sums on all ranks", rows, n, k, dtype)
 
 
 def check_norm(pb, rows, columns, dtype):
@@ -98,6 +103,11 @@ def check_gradients_on_gpus(pb, rank):
         everywhere = gathered_of(dy).double()
         check(dh, everywhere @ w.double(), "of A, reduce-scatter")
         check(dw, everywhere.t() @ h.double(), "of B, reduce-scatter")
+        dd = gathered_of(dy)[:RANKS * rows]  # All ranks have the same loss.
+        dist.broadcast(dd, 0)
+        dh, dw = torch.autograd.grad(way(lambda h, w: pb.matmul_all_reduce(h, w.t()))(h, w), (h, w), dd)
+        check(dh, dd.double() @ w.double(), "of A, all-reduce")
+        check(dw, dd.double().t() @ h.double(), "of B, all-reduce")
         x, weight, factors = drawn(8, 4096).requires_grad_(), drawn(4096).requires_grad_(), [drawn(8, 4096) for _ in range(2)]
         found = torch.autograd.grad(way(lambda x, weight: pb.all_reduce_rms_norm(x, None, weight))(x, weight), (x, weight), factors)
         total, exact_weight = summed(x.detach().double()).requires_grad_(), weight.detach().double().requires_grad_()
@@ -110,7 +120,8 @@ def calls_of(pb):
     """It gives a call of each form, whose results repeat to the bit."""
     a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
     whole = drawn(RANKS * 100, 512)
-    return (lambda: pb.all_gather_matmul(a, b.t()), lambda: pb.matmul_reduce_scatter(whole, b.t()), lambda: pb.all_reduce_rms_norm(x, x)[0])
+    return (lambda: pb.all_gather_matmul(a, b.t()), lambda: pb.matmul_reduce_scatter(whole, b.t()),
+            lambda: pb.matmul_all_reduce(a, b.t()), lambda: pb.all_reduce_rms_norm(x, x)[0])
 
 
 def check_repetitions(pb, rank):
@@ -198,14 +209,21 @@ def check_gradients(rank, place):
         gathered = gather(a)
         return gathered @ b * scale, gathered if keeps else a.new_empty(0, a.shape[1])
 
-    @ranks.scatter_operation.register_kernel("cpu")
-    def _(a, b, scale, out_dtype, multiprocessors, group_name):
+    def whole_sum(a, b, scale):
         part = a @ b * scale
         dist.all_reduce(part)
-        return part.chunk(RANKS)[rank].clone()
+        return part
 
-    def turned_product(a, b, transpose_a, alpha):
-        return a.t() @ b * alpha
+    @ranks.scatter_operation.register_kernel("cpu")
+    def _(a, b, scale, out_dtype, multiprocessors, group_name):
+        return whole_sum(a, b, scale).chunk(RANKS)[rank].clone()
+
+    @ranks.product_reduce_operation.register_kernel("cpu")
+    def _(a, b, scale, out_dtype, multiprocessors, group_name):
+        return whole_sum(a, b, scale)
+
+    def turned_product(a, b, transpose_a=False, alpha=1):
+        return (a.t() if transpose_a else a) @ b * alpha
 
     ranks.matmul = turned_product
     rows, n, k = 6, 5, 7
@@ -220,13 +238,18 @@ def check_gradients(rank, place):
     def of_scatter(h, w):
         return ranks.scatter_operation(h, w.t(), scales[rank], None, 0, name)
 
+    def of_reduce(h, w):
+        return ranks.product_reduce_operation(h, w.t(), scales[rank], None, 0, name)
+
     for x in (xs, ws, hs):
         x.requires_grad_()
     whole = sum((xs.reshape(-1, k) @ w.t() * s * weight).sum() for w, s, weight in zip(ws, scales, weights))
     sums = sum(h @ w.t() * s for h, w, s in zip(hs, ws, scales)).chunk(RANKS)
     whole_of_sums = sum((d * weight[:rows]).sum() for d, weight in zip(sums, weights))
-    for function, left, total, weight in ((of_gather, xs, whole, weights[rank]), (of_scatter, hs, whole_of_sums, weights[rank][:rows])):
-        wanted = [x[rank] for x in torch.autograd.grad(total, (left, ws))]
+    same_on_all = (torch.cat(sums) * weights[0]).sum()
+    for function, left, total, weight in ((of_gather, xs, whole, weights[rank]), (of_scatter, hs, whole_of_sums, weights[rank][:rows]),
+                                          (of_reduce, hs, same_on_all, weights[0])):
+        wanted = [x[rank] for x in torch.autograd.grad(total, (left, ws), retain_graph=True)]
         for way in (function, torch.compile(function, backend="aot_eager", fullgraph=True)):
             for asks in ((True, True), (True, False), (False, True)):
                 mine = [x.detach()[rank].clone().requires_grad_(one) for x, one in zip((left, ws), asks)]
@@ -294,6 +317,7 @@ def check_without_gpus():
     kit.check(memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(200, 64)) == 262144 + 2 * 200 * 64, "bytes with all ranks' A")
     refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, (eight, eight)), "D: e4m3; A is e4m3")
     refusal(lambda: memory((100, 64), (48, 64), (200, 48), 2, False, gathered=(100, 64)), "gathered: 100 x 64; it has to be 200 x 64")
+    kit.check(memory((100, 64), (48, 64), (100, 48), 2, 2) == 262144 + 2 * 100 * 48, "bytes of sums that come to all")
     kit.check(memory((200, 64), (48, 64), (100, 48), 2, True) == 262144 + 2 * 200 * 48, "bytes of sums")
     refusal(lambda: memory((100, 64), (48, 64), (100, 48), 2, False), "D: 100 x 48; it has to be 200 x 48")
     refusal(lambda: memory((101, 64), (48, 64), (50, 48), 2, True), "A: 101 rows, which 2 ranks do not divide evenly")
@@ -317,6 +341,7 @@ def check_without_gpus():
         a, b = (torch.empty(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((100, 64), (64, 48)))
         kit.check(pb.all_gather_matmul(a, b).shape == (200, 48), "a gathered shape")
         kit.check(pb.matmul_reduce_scatter(a, b).shape == (50, 48), "a scattered shape")
+        kit.check(pb.matmul_all_reduce(a[:99], b).shape == (99, 48), "a reduced shape")
         refusal(lambda: pb.matmul_reduce_scatter(a[:99], b), "A has 99 rows, which 2 ranks do not divide evenly")
         y, total = pb.all_reduce_rms_norm(a, a, b[:, 0])
         kit.check(y.shape == total.shape == (100, 64) and total.dtype == torch.bfloat16, "the shapes of a norm")
@@ -325,7 +350,7 @@ def check_without_gpus():
         kit.check(pb.matmul_reduce_scatter(narrow, b.to(narrow.dtype)).dtype == torch.bfloat16, "the type of a sum")
         refusal(lambda: pb.all_gather_matmul(a, b, scale=torch.ones(1, device="cuda", requires_grad=True)), "scale: it has no gradient")
         kit.check(all(one.requires_grad for one in pb.all_reduce_rms_norm(a.requires_grad_())), "a norm whose gradient is asked for")
-        for call, rows in ((pb.all_gather_matmul, 200), (pb.matmul_reduce_scatter, 50)):
+        for call, rows in ((pb.all_gather_matmul, 200), (pb.matmul_reduce_scatter, 50), (pb.matmul_all_reduce, 100)):
             d = call(a, b.requires_grad_())
             kit.check(d.shape == (rows, 48) and d.requires_grad, "a product whose gradient is asked for", call)
     dist.destroy_process_group()

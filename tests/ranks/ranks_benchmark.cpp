@@ -2,19 +2,22 @@
 // float64 on drawn shapes, and give the same bits on repetition, with one rank late, with jitter, in two
 // streams and in graphs, and how long they take.
 //   ranks_benchmark [--device=cuda|emulator] [--ranks=2] [--draws=20] [--repeat=1000] [--seed=0] [--times]
-//                   [--crossed]
+//                   [--tiles] [--crossed]
 // The seed is of the emulator's schedules, and of what is drawn.
+// With --tiles, products are timed with each tile that may be chosen, next to the one that is.
 // Ranks begin with different streams where --crossed says so, which a device that runs one cooperative launch
 // after the other cannot do: it then ends with a time-out.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <iostream>
 #include <string_view>
 #include <thread>
 
+#include "kernels/ranks/choice.h"
 #include "ptxbuilder/tile/jitter.h"
 #include "tests/ranks/norm_kit.h"
 
@@ -31,7 +34,7 @@ struct Options {
   std::string device = "cuda";
   int ranks = 2, draws = 20, repeat = 1000;
   uint64_t seed = 0;
-  bool times = false, crossed = false;
+  bool times = false, tiles = false, crossed = false;
 };
 
 Options options_of(int argc, char** argv) {
@@ -51,6 +54,8 @@ Options options_of(int argc, char** argv) {
       o.seed = std::stoull(value("--seed="));
     else if (word == "--times")
       o.times = true;
+    else if (word == "--tiles")
+      o.tiles = true;
     else if (word == "--crossed")
       o.crossed = true;
     else
@@ -63,15 +68,20 @@ Options options_of(int argc, char** argv) {
 struct Calls {
   explicit Calls(RankedRun::Devices& all) : devices(all) {
     for (auto& device : devices) {
-      gathers.push_back(std::make_unique<kernels::RankedProduct>(*device, RankedForm::all_gather));
-      scatters.push_back(std::make_unique<kernels::RankedProduct>(*device, RankedForm::reduce_scatter));
+      for (size_t form = 0; form < products.size(); ++form)
+        products[form].push_back(
+            std::make_unique<kernels::RankedProduct>(*device, static_cast<RankedForm>(form)));
       norms.push_back(std::make_unique<kernels::RankedNorm>(*device));
     }
   }
   RankedRun::Devices& devices;
-  std::vector<std::unique_ptr<kernels::RankedProduct>> gathers, scatters;
+  std::array<std::vector<std::unique_ptr<kernels::RankedProduct>>, 3> products;  // of each form
   std::vector<std::unique_ptr<kernels::RankedNorm>> norms;
 };
+
+constexpr int kForms = 4, kNorm = 3;
+const char* const kNames[kForms] = {"all-gather and product", "product and reduce-scatter",
+                                    "product and all-reduce", "all-reduce, residual and norm"};
 
 // It has one call's operands on all ranks, whatever its form.
 struct Trial {
@@ -82,20 +92,30 @@ struct Trial {
   std::function<std::vector<std::vector<std::byte>>()> results;
 };
 
+// All tiles of a case have the same operands.
+Trial trial_of(Calls& calls, const RankedCase& c, std::shared_ptr<RankedRun> run,
+               std::optional<kernels::RankedTile> tile = {}) {
+  const auto form = static_cast<size_t>(c.form);
+  return {
+      fmt::format("{}, rows {} n {} k {} {}{}{}{}", kNames[form], c.rows, c.n, c.k, name(c.type),
+                  c.b_along_n ? ", B along n" : "", c.keeps ? ", A kept" : "", c.is_scaled ? ", scaled" : ""),
+      [&calls, run, form, tile](int rank, runtime::Stream stream, int multiprocessors) {
+        kernels::RankedArguments p = run->arguments(rank);
+        p.stream = stream, p.multiprocessors = multiprocessors;
+        kernels::RankedProduct& product = *calls.products[form][static_cast<size_t>(rank)];
+        tile ? product(p, *tile) : product(p);
+      },
+      [run] { run->poison(); },
+      [run, c] {
+        const bool is_wrong =
+            (c.keeps && !run->has_kept()) || (c.form == RankedForm::all_reduce && !run->is_same_on_all());
+        return is_wrong ? HUGE_VAL : run->worst(1000);
+      },
+      [run] { return run->results(); }};
+}
+
 Trial trial_of(Calls& calls, const RankedCase& c, uint64_t seed) {
-  auto run = std::make_shared<RankedRun>(calls.devices, c, seed);
-  const bool gathers = c.form == RankedForm::all_gather;
-  return {fmt::format("{} rows {} n {} k {} {}{}{}{}", gathers ? "all-gather" : "reduce-scatter", c.rows, c.n,
-                      c.k, name(c.type), c.b_along_n ? ", B along n" : "", c.keeps ? ", A kept" : "",
-                      c.is_scaled ? ", scaled" : ""),
-          [&calls, run, gathers](int rank, runtime::Stream stream, int multiprocessors) {
-            kernels::RankedArguments p = run->arguments(rank);
-            p.stream = stream, p.multiprocessors = multiprocessors;
-            (*(gathers ? calls.gathers : calls.scatters)[static_cast<size_t>(rank)])(p);
-          },
-          [run] { run->poison(); },
-          [run, c] { return c.keeps && !run->has_kept() ? HUGE_VAL : run->worst(1000); },
-          [run] { return run->results(); }};
+  return trial_of(calls, c, std::make_shared<RankedRun>(calls.devices, c, seed));
 }
 
 Trial trial_of(Calls& calls, const NormCase& c, uint64_t seed) {
@@ -110,24 +130,20 @@ Trial trial_of(Calls& calls, const NormCase& c, uint64_t seed) {
           [run] { return run->results(); }};
 }
 
-constexpr int kForms = 3;
-const char* const kNames[kForms] = {"all-gather and product", "product and reduce-scatter",
-                                    "all-reduce, residual and norm"};
-
 Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engine, int64_t most) {
   const auto draw = [&](int64_t unit, int64_t end) {
     return unit *
            (1 + static_cast<int64_t>(engine() % static_cast<uint64_t>(std::max<int64_t>(end / unit, 1))));
   };
-  if (form == 2) {
+  if (form == kNorm) {
     NormCase c{ranks, draw(1, most / 30), engine() % 4 ? draw(8, most * 4) : draw(1, most * 4)};
     if (number % 5 == 4) c.columns = draw(8, most * 87);  // Clusters share a row.
     c.type = std::array{DType::bf16, DType::f16, DType::f32}[static_cast<size_t>(number % 3)];
     c.has_residual = number % 2 == 0, c.has_weight = number % 4 < 2;
     return trial_of(calls, c, engine());
   }
-  // There are four kernels of a form, since each is compiled.
-  RankedCase c{form ? RankedForm::reduce_scatter : RankedForm::all_gather, ranks};
+  // There are few types, since each kernel is compiled.
+  RankedCase c{static_cast<RankedForm>(form), ranks};
   c.rows = draw(1, most), c.n = draw(8, most * 4 / 3), c.k = draw(16, most);
   const bool is_turned = number % 4 == 1;
   c.type = std::array{DType::bf16, DType::bf16, DType::f16, DType::e4m3}[static_cast<size_t>(number % 4)];
@@ -137,12 +153,12 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
 }
 
 Trial fixed(Calls& calls, int form, int ranks, int64_t most, uint64_t seed) {
-  if (form == 2) return trial_of(calls, NormCase{ranks, 8, 4096}, seed);
+  if (form == kNorm) return trial_of(calls, NormCase{ranks, 8, 4096}, seed);
   const auto size = [&](int64_t wanted) { return std::min(wanted, most); };
-  return trial_of(calls,
-                  RankedCase{form ? RankedForm::reduce_scatter : RankedForm::all_gather, ranks, size(520),
-                             size(1032) / 8 * 8, size(512) / 8 * 8},
-                  seed);
+  return trial_of(
+      calls,
+      RankedCase{static_cast<RankedForm>(form), ranks, size(520), size(1032) / 8 * 8, size(512) / 8 * 8},
+      seed);
 }
 
 class Run {
@@ -172,6 +188,7 @@ class Run {
         options_.ranks);
     for (const std::string& line : table) std::cout << line << "\n";
     if (options_.times) show_times();
+    if (options_.tiles) show_tiles();
     std::cout << (wrong_ ? "WRONG\n" : "all right\n");
     return wrong_ ? 1 : 0;
   }
@@ -319,16 +336,52 @@ class Run {
       std::cout << fmt::format("| {} | {:.1f} | {:.1f} |\n", t.name, time(t), time(recorded) / calls)
                 << std::flush;
     };
+    for (const RankedCase& c : timed_cases()) show(trial_of(calls_, c, 1));
+    for (const int64_t rows : {1, 8, 32, 128})
+      show(trial_of(calls_, NormCase{options_.ranks, rows, 4096}, 1));
+  }
+
+  // Products of layers of models, and some that were drawn.
+  std::vector<RankedCase> timed_cases() const {
     const int ranks = options_.ranks;
     struct Shape {
       int64_t m, n, k;
     };
-    for (const auto& [m, n, k] :
-         {Shape{4096, 8192, 8192}, {8192, 8192, 8192}, {16384, 4096, 4096}, {2048, 14336, 4096}}) {
-      show(trial_of(calls_, RankedCase{RankedForm::all_gather, ranks, m / ranks, n / ranks, k}, 1));
-      show(trial_of(calls_, RankedCase{RankedForm::reduce_scatter, ranks, m / ranks, n, k / ranks}, 1));
+    std::vector<RankedCase> cases;
+    for (const auto& [m, n, k] : {Shape{4096, 8192, 8192},
+                                  {8192, 8192, 8192},
+                                  {16384, 4096, 4096},
+                                  {2048, 14336, 4096},
+                                  {13952, 2240, 6016},
+                                  {1984, 3136, 6272},
+                                  {832, 1792, 8704},
+                                  {9856, 3456, 2304}}) {
+      cases.push_back({RankedForm::all_gather, ranks, m / ranks, n / ranks, k});
+      cases.push_back({RankedForm::reduce_scatter, ranks, m / ranks, n, k / ranks});
+      cases.push_back({RankedForm::all_reduce, ranks, m, n, k / ranks});
     }
-    for (const int64_t rows : {1, 8, 32, 128}) show(trial_of(calls_, NormCase{ranks, rows, 4096}, 1));
+    return cases;
+  }
+
+  void show_tiles() {
+    std::cout << "\n| product | chosen | us | fastest | us |\n|---|---|---|---|---|\n";
+    for (const RankedCase& c : timed_cases()) {
+      const auto run = std::make_shared<RankedRun>(devices_, c, 1);
+      kernels::RankedTile fixed, fastest;
+      fixed.ranks = c.ranks;
+      double least = HUGE_VAL;
+      for (const kernels::RankedTile& tile : kernels::ranked_tiles(c.form, fixed, c.rows, c.n))
+        if (const double us = time(trial_of(calls_, c, run, tile)); us < least) least = us, fastest = tile;
+      const auto words = [](const kernels::RankedTile& t) {
+        return fmt::format("{} x {} by {}", t.bm, t.bn, t.cluster);
+      };
+      const Trial chosen = trial_of(calls_, c, run);
+      std::cout << fmt::format("| {} | {} | {:.1f} | {} | {:.1f} |\n", chosen.name,
+                               words(kernels::ranked_choice(c.form, fixed, c.rows, c.n, c.k,
+                                                            devices_[0]->properties().multiprocessors)),
+                               time(chosen), words(fastest), least)
+                << std::flush;
+    }
   }
 
   Options options_;

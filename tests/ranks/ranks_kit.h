@@ -2,6 +2,7 @@
 // float64.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -56,11 +57,11 @@ class RankedRun {
       bits_.push_back(static_cast<uint16_t>(encode(c.type, (i - kNumbers / 2) * (2.0 / kNumbers))));
       numbers_.push_back(decode(c.type, bits_.back()));
     }
-    const bool gathers = c.form == RankedForm::all_gather;
+    const bool gathers = c.form == RankedForm::all_gather, scatters = c.form == RankedForm::reduce_scatter;
     const auto size = static_cast<size_t>(size_of(c.type));
     for (int r = 0; r < c.ranks; ++r) {
       runtime::Device& device = *devices[static_cast<size_t>(r)];
-      a_.push_back(draw((gathers ? 1 : c.ranks) * c.rows * c.k));
+      a_.push_back(draw((scatters ? c.ranks : 1) * c.rows * c.k));
       b_.push_back(draw(c.n * c.k));
       as_.push_back(stored(device, a_.back()));
       bs_.push_back(stored(device, b_.back()));
@@ -115,12 +116,17 @@ class RankedRun {
       const double sum = dot(static_cast<int>(row / case_.rows), row % case_.rows, rank);
       return {sum, rounding * std::abs(sum) + of_sums};
     }
+    const int64_t of_a = case_.form == RankedForm::reduce_scatter ? rank * case_.rows + row : row;
     Wanted w = {0, of_sums};
+    double sizes = 0;
     for (int i = 1; i <= case_.ranks; ++i) {
       const int r = (rank + i) % case_.ranks;
-      w.value += dot(r, rank * case_.rows + row, r);
-      w.room += rounding * std::abs(w.value);
+      const double part = dot(r, of_a, r);
+      w.value += part, sizes += std::abs(part);
+      if (case_.form == RankedForm::reduce_scatter) w.room += rounding * std::abs(w.value);
     }
+    // An all-reduce's tiles decide in which order its sums are added up.
+    if (case_.form == RankedForm::all_reduce) w.room += rounding * case_.ranks * sizes;
     return w;
   }
   // The greatest error beyond what rounding allows, as parts of that, of so many elements of each rank, or of
@@ -147,6 +153,11 @@ class RankedRun {
     for (const runtime::Buffer& kept : kept_)
       if (kept.copy_out<std::byte>() != all) return false;
     return true;
+  }
+  // Says whether all ranks have the same bits, as those of an all-reduce do.
+  bool is_same_on_all() const {
+    const std::vector<std::vector<std::byte>> all = results();
+    return std::ranges::all_of(all, [&](const auto& one) { return one == all[0]; });
   }
   std::vector<std::vector<std::byte>> results() const {
     std::vector<std::vector<std::byte>> all;

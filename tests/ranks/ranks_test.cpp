@@ -4,7 +4,9 @@
 
 #include "error_kit.h"
 #include "kernels/ranks/all_gather.h"
+#include "kernels/ranks/choice.h"
 #include "kernels/ranks/reduce_scatter.h"
+#include "ptxbuilder/isa/hopper.h"
 #include "tests/ranks/mutant_kit.h"
 #include "tests/ranks/ranks_kit.h"
 
@@ -14,13 +16,14 @@ namespace {
 kernels::RankedTile small_tile(int ranks, int cluster) {
   kernels::RankedTile tile;
   tile.ranks = ranks, tile.cluster = cluster;
-  tile.bm = 64, tile.bn = 32, tile.stages = 3, tile.group = 2;
+  tile.bm = 64, tile.bn = 32, tile.stages = 3, tile.group = 2, tile.piece_bytes = 2048;
   return tile;
 }
 
-// Two calls, one queued after the other, where the second finds the first one's data.
-void call_twice(const RankedCase& c, const kernels::RankedTile& tile, uint64_t seed,
-                const LoadOptions& options) {
+// Two calls, one queued after the other, where the second finds the first one's data. Without a tile, they
+// take the one that suits their size.
+void call_twice(const RankedCase& c, const std::optional<kernels::RankedTile>& tile, uint64_t seed,
+                const LoadOptions& options, int multiprocessors = 4) {
   auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
   std::vector<std::unique_ptr<kernels::RankedProduct>> products;
   for (auto& device : devices)
@@ -29,13 +32,17 @@ void call_twice(const RankedCase& c, const kernels::RankedTile& tile, uint64_t s
   for (int call = 0; call < 2; ++call)
     for (int r = 0; r < c.ranks; ++r) {
       kernels::RankedArguments p = run.arguments(r);
-      p.multiprocessors = 4;  // each CTA has several tiles
-      (*products[static_cast<size_t>(r)])(p, tile);
+      p.multiprocessors = multiprocessors;
+      kernels::RankedProduct& product = *products[static_cast<size_t>(r)];
+      tile ? product(p, *tile) : product(p);
     }
   run.synchronize();
   CHECK(run.worst() <= 1);
   if (c.keeps) CHECK(run.has_kept());
+  if (c.form == RankedForm::all_reduce) CHECK(run.is_same_on_all());
 }
+
+constexpr std::array kForms = {RankedForm::all_gather, RankedForm::reduce_scatter, RankedForm::all_reduce};
 
 struct Mutant : PtxMutant {
   RankedForm form;
@@ -52,7 +59,7 @@ TEST_CASE("products of ranks are right on every schedule") {
   std::mt19937_64 engine(53);
   int number = 0;  // Each form gets every type by it, and B of either order.
   for (const int ranks : {2, 3, 4})
-    for (const RankedForm form : {RankedForm::all_gather, RankedForm::reduce_scatter})
+    for (const RankedForm form : kForms)
       for (const int cluster : {1, 2}) {
         RankedCase c{form, ranks};
         c.rows = 1 + static_cast<int64_t>(engine() % 150);
@@ -77,30 +84,96 @@ TEST_CASE("products of ranks are right on every schedule") {
         CAPTURE(seed);
         kernels::RankedTile tile = small_tile(ranks, cluster);
         if (c.b_along_n) tile.bn = 64;  // Its rows have 128 bytes.
-        call_twice(c, tile, seed, uncached());
+        if (form == RankedForm::all_reduce) c.rows *= ranks, tile.rounds = 1 + number % 3;
+        // A CTA has several tiles, or one, or none.
+        call_twice(c, tile, seed, uncached(), (number + number / 4) % 2 == 0 ? 4 : 40);
       }
+}
+
+TEST_CASE("short products of ranks are right on twenty schedules") {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "short_ranks.ptx";
+  LoadOptions options = uncached();
+  options.ptx_file = file.string();
+  for (const RankedForm form : kForms)
+    for (const int ranks : {2, 3, 4}) {
+      RankedCase c{form, ranks, 70, 40, 40};
+      kernels::RankedTile tile = small_tile(ranks, ranks == 3 ? 2 : 1);
+      tile.keeps = c.keeps = form == RankedForm::all_gather && ranks == 3;
+      tile.to_all = form == RankedForm::all_reduce;
+      if (tile.to_all) c.rows = 150, c.n = 24, tile.rounds = 2;
+      std::ofstream(file) << ptx_of_form(form, tile);
+      for (uint64_t seed = 0; seed < (ranks == 2 ? 10 : 5); ++seed) {
+        CAPTURE(static_cast<int>(form));
+        CAPTURE(ranks);
+        CAPTURE(seed);
+        call_twice(c, tile, seed, options, seed % 2 ? 2 : 5);
+      }
+    }
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("a product of ranks has a tile that suits its size") {
+  const auto chosen = [](RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k) {
+    kernels::RankedTile fixed;
+    fixed.ranks = ranks;
+    return kernels::ranked_choice(form, fixed, rows, n, k, hopper::multiprocessors);
+  };
+  using enum RankedForm;
+  for (const RankedForm form : {all_gather, reduce_scatter}) {
+    CAPTURE(static_cast<int>(form));
+    const kernels::RankedTile large = chosen(form, 2, 4096, 8192, 8192);
+    CHECK(large.bm == 128);
+    CHECK(large.bn == 256);
+    CHECK(large.cluster == 2);
+    const kernels::RankedTile small = chosen(form, 2, 416, 896, 8704);
+    CHECK(small.bm * small.bn <= 128 * 128);
+  }
+  // 65408 words are fewer than the blocks of 64 x 64 of these sums, but not of 64 x 256.
+  const kernels::RankedTile many = chosen(reduce_scatter, 2, 16384, 16384, 64);
+  CHECK(kernels::ranked_blocks(reduce_scatter, many, 16384, 16384) <= kernels::Exchange::most_blocks());
+
+  // All tiles that it chooses are kernels.
+  std::mt19937_64 engine(55);
+  std::vector<std::pair<RankedForm, kernels::RankedTile>> known;
+  for (int i = 0; i < 100; ++i) {
+    const RankedForm form = engine() % 2 ? all_gather : reduce_scatter;
+    const auto size = [&] { return int64_t{1} << (4 + engine() % 11); };
+    const kernels::RankedTile t = chosen(form, 2 + static_cast<int>(engine() % 7), size(), size(), size());
+    if (std::ranges::find(known, std::pair(form, t)) != known.end()) continue;
+    known.emplace_back(form, t);
+    Kernel k = form == all_gather ? kernels::all_gather_product(t) : kernels::product_reduce_scatter(t);
+    k.finish();
+  }
+  CHECK(known.size() > 10);
+  for (const RankedForm form : {all_gather, reduce_scatter})
+    call_twice({form, 2, 100, 136, 72}, std::nullopt, 3, uncached());
 }
 
 TEST_CASE("what orders the ranks of a product is named where it is wrong") {
   using enum RankedForm;
-  const std::string written = "cp\\.async\\.bulk\\.wait_group 0;",
+  const std::string written = "cp\\.async\\.bulk\\.wait_group [01];",
                     not_waited = "cp.async.bulk.wait_group 60;";
   std::vector<Mutant> mutants = {
       {{"rows are signalled ahead of their coming", written, not_waited}, all_gather},
       {{"sums are signalled ahead of their coming", written, not_waited}, reduce_scatter},
-      {{"a stage is loaded anew before it was sent", "wait_group\\.read 1;", "wait_group.read 60;"},
-       all_gather}};
-  for (const RankedForm form : {all_gather, reduce_scatter}) {
-    mutants.push_back({{"a release of the GPU's scope", "st\\.release\\.sys", "st.release.gpu"}, form});
+      {{"sums are copied ahead of their coming", written, not_waited}, all_reduce},
+      {{"a piece is loaded anew before it was sent", "wait_group\\.read 1;", "wait_group.read 60;"},
+       all_gather},
+      {{"signals of the call before are there", "st\\.global\\.b32\\s+\\[%rd\\d+\\], 0;", ""}, all_gather}};
+  for (const RankedForm form : kForms) {
+    mutants.push_back({{"a release of the GPU's scope", "red\\.release\\.sys", "red.release.gpu"}, form});
     mutants.push_back({{"an acquire of the GPU's scope", "ld\\.acquire\\.sys", "ld.acquire.gpu"}, form});
     mutants.push_back({{"another rank's words", "_param_6\\]", "_param_5]"}, form});
-    // open() comes first, and says so of all calls to come.
-    mutants.push_back({{"memory is free that is still read",
-                        "(st\\.release\\.sys\\.global\\.u32 \\[%rd\\d+\\]), %r\\d+", "$1, 100", true},
-                       form});
+    // open() alone signals this way: it says so of all calls to come. An all-reduce then counts signals of
+    // the next call as this one's, so that its sums are wrong, but in order.
+    if (form != all_reduce)
+      mutants.push_back({{"memory is free that is still read",
+                          "(red\\.relaxed\\.sys\\.global\\.add\\.u32 \\[%rd\\d+\\]), 1", "$1, 100"},
+                         form});
   }
-  const kernels::RankedTile tile = small_tile(2, 1);
   for (const Mutant& m : mutants) {
+    kernels::RankedTile tile = small_tile(2, 1);
+    tile.to_all = m.form == all_reduce;
     const std::string what = m.what;
     CAPTURE(what);
     CAPTURE(static_cast<int>(m.form));

@@ -64,7 +64,7 @@ def time_in_graph(call):
 
 
 def times_of_products(pb, m, n, k):
-    """It gives the microseconds of the product alone, with NCCL, and of ours, for both forms."""
+    """It gives the microseconds of the product alone, with NCCL, and of ours, for each form."""
     a, b, gathered = drawn(m // RANKS, k), drawn(n // RANKS, k), drawn(m, k)
     d = a.new_empty(m, n // RANKS)
     gather = [time_of(lambda: torch.mm(gathered, b.t(), out=d)),
@@ -72,9 +72,12 @@ def times_of_products(pb, m, n, k):
               time_of(lambda: pb.all_gather_matmul(a, b.t()))]
     a, b = drawn(m, k // RANKS), drawn(n, k // RANKS)
     part, d = a.new_empty(m, n), a.new_empty(m // RANKS, n)
-    return gather, [time_of(lambda: torch.mm(a, b.t(), out=part)),
-                    time_of(lambda: (torch.mm(a, b.t(), out=part), dist.reduce_scatter_tensor(d, part))),
-                    time_of(lambda: pb.matmul_reduce_scatter(a, b.t()))]
+    alone = time_of(lambda: torch.mm(a, b.t(), out=part))
+    scatter = [alone, time_of(lambda: (torch.mm(a, b.t(), out=part), dist.reduce_scatter_tensor(d, part))),
+               time_of(lambda: pb.matmul_reduce_scatter(a, b.t()))]
+    reduce = [alone, time_of(lambda: (torch.mm(a, b.t(), out=part), dist.all_reduce(part))),
+              time_of(lambda: pb.matmul_all_reduce(a, b.t()))]
+    return gather, scatter, reduce
 
 
 def show(rank, name, alone, nccl, ours):
@@ -84,12 +87,13 @@ def show(rank, name, alone, nccl, ours):
 
 
 def show_products(pb, rank):
-    gains = [], []
+    forms = "all-gather", "reduce-scatter", "all-reduce"
+    gains = [], [], []
     for shape in SHAPES + ([] if given.quick else DRAWN):
-        for name, found, gain in zip(("all-gather", "reduce-scatter"), times_of_products(pb, *shape), gains):
+        for name, found, gain in zip(forms, times_of_products(pb, *shape), gains):
             gain.append(show(rank, f"{name} {' x '.join(map(str, shape))}", *found))
     lines = []
-    for name, gain in zip(("all-gather", "reduce-scatter"), gains):
+    for name, gain in zip(forms, gains):
         of_drawn = gain[len(SHAPES):] or gain
         mean = math.exp(sum(map(math.log, of_drawn)) / len(of_drawn))
         lines.append(f"{name}: {mean:.3f} of NCCL's in the mean over {len(of_drawn)}, the least of all {min(gain):.3f}")

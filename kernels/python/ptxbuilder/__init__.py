@@ -25,9 +25,9 @@ if "torch" in sys.modules:
 
 __all__ = ["Kernel", "Linear", "PackedWeights", "all_gather_matmul", "all_reduce_rms_norm", "append", "attention", "conv2d",
            "cross_entropy", "cumsum", "decode", "dropout_mask", "einsum", "einsum_explained", "embedding", "grouped_mm", "layer_norm",
-           "load", "matmul", "matmul_reduce_scatter", "mla_decode", "pack_weights", "packed_mm", "quantize_128x1", "quantize_1x128",
-           "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm", "softmax", "top_k", "transpose",
-           "unpack_weights", "warm_up"]
+           "load", "matmul", "matmul_all_reduce", "matmul_reduce_scatter", "mla_decode", "pack_weights", "packed_mm", "quantize_128x1",
+           "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary", "scaled_dot_product_attention", "scaled_mm", "softmax",
+           "top_k", "transpose", "unpack_weights", "warm_up"]
 __version__ = ".".join(str(_ext.VERSION // part % 100) for part in (10000, 100, 1))
 
 
@@ -37,7 +37,7 @@ def __getattr__(name):
         from ._jax.product import ragged_dot as found
     elif name == "Linear":
         from ._torch.linear import Linear as found
-    elif name in ("all_gather_matmul", "all_reduce_rms_norm", "matmul_reduce_scatter"):
+    elif name in ("all_gather_matmul", "all_reduce_rms_norm", "matmul_all_reduce", "matmul_reduce_scatter"):
         from ._torch import ranks
         found = getattr(ranks, name)
     elif name == "scaled_dot_product_attention":

@@ -38,7 +38,7 @@ static bool read_ranked(ranked* r, PyObject* tensors, PyObject* memory, PyObject
       !read_optional(PyTuple_GetItem(tensors, 4), &r->scale, "scale", &r->call.scale))
     return false;
   r->call.a = &r->a.tensor, r->call.b = &r->b.tensor, r->call.d = &r->d.tensor;
-  r->call.scatters = PyObject_IsTrue(scatters);
+  r->call.scatters = (int32_t)PyLong_AsLong(scatters);
   r->call.ranks = read_memory(memory, r->memory), r->call.memory = r->memory;
   return !PyErr_Occurred();
 }
@@ -63,7 +63,7 @@ PyDoc_STRVAR(ranked_words,
              "ranked(tensors, memory, bytes, rank, scatters, multiprocessors, device, stream)\n\n"
              "Queues this rank's part of a product of (A, B, D, gathered, scale): `memory` is a tuple of the "
              "addresses of all ranks' exchange "
-             "memory, each of so many bytes.");
+             "memory, each of so many bytes, and `scatters` is 0, 1 or 2, as that of ptxb_ranked.");
 static PyObject* ext_ranked(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   (void)self;
   if (count != 8) return fail("ranked() takes another number of arguments");

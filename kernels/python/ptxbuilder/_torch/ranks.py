@@ -73,6 +73,9 @@ def is_direct(*tensors):
 
 # ---- Products ----
 
+GATHERS, SCATTERS, REDUCES = range(3)  # These are numbers of the field `scatters` of ptxb_ranked.
+
+
 def check(a, b, scale):
     check_operands({"A": a, "B": b}, scale=scale)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
@@ -85,18 +88,19 @@ def check(a, b, scale):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
 
 
-def result_of(a, n, ranks, scatters, out_dtype):
+def result_of(a, n, ranks, form, out_dtype):
     """Returns the shape and type of D."""
-    if scatters and a.shape[0] % ranks:
-        raise ValueError(f"A has {a.shape[0]} rows, which {ranks} ranks do not divide evenly")
-    rows = a.shape[0] // ranks if scatters else a.shape[0] * ranks
+    rows = a.shape[0]
+    if form == SCATTERS and rows % ranks:
+        raise ValueError(f"A has {rows} rows, which {ranks} ranks do not divide evenly")
+    rows = {GATHERS: rows * ranks, SCATTERS: rows // ranks, REDUCES: rows}[form]
     return (rows, n), dtype_of(out_dtype) or (torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype)
 
 
 @functools.lru_cache(maxsize=256)
-def product_memory(a, b, d, dtype, d_dtype, ranks, scatters, device):
+def product_memory(a, b, d, dtype, d_dtype, ranks, form, device):
     tensors = untouched((a, name_of(dtype)), (b, name_of(dtype)), (d, name_of(d_dtype)), None, None)
-    return _ext.ranked_memory(tuple(tensors), ranks, scatters, device)
+    return _ext.ranked_memory(tuple(tensors), ranks, form, device)
 
 
 def aligned(x):
@@ -104,19 +108,18 @@ def aligned(x):
     return x.clone() if x.data_ptr() % 16 else x
 
 
-def multiply(a, b, scale, out_dtype, multiprocessors, group_name, scatters, gathered=None):
+def multiply(a, b, scale, out_dtype, multiprocessors, group_name, form, gathered=None):
     group = resolved(group_name)
     ranks = group.size()
-    shape, dtype = result_of(a, b.shape[1], ranks, scatters, out_dtype)
+    shape, dtype = result_of(a, b.shape[1], ranks, form, out_dtype)
     turned = b.t()
     if a.dtype.itemsize == 1 or not b.is_contiguous():  # Either order of 16-bit types is taken.
         turned = turned.contiguous()
     a, turned, d = aligned(a.contiguous()), aligned(turned), a.new_empty(shape, dtype=dtype)
     exchange = exchange_of(group_name, a.device, False)
-    bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, scatters, a.device.index)
+    bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, form, a.device.index)
     exchange.reserve(bytes, group, a.device)
-    _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), scatters, multiprocessors, None,
-                None)
+    _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), form, multiprocessors, None, None)
     return d
 
 
@@ -125,25 +128,37 @@ def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | Non
                      multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns all ranks' A too, if it `keeps` that."""
     gathered = a.new_empty((a.shape[0] * resolved(group_name).size() if keeps else 0, a.shape[1]))
-    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, False, gathered if keeps else None), gathered
+    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, GATHERS, gathered if keeps else None), gathered
 
 
 @torch.library.custom_op("ptxbuilder::matmul_reduce_scatter", mutates_args=(), device_types="cuda")
 def scatter_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
                       multiprocessors: int, group_name: str) -> torch.Tensor:
-    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, True)
+    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, SCATTERS)
+
+
+@torch.library.custom_op("ptxbuilder::matmul_all_reduce", mutates_args=(), device_types="cuda")
+def product_reduce_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
+                             multiprocessors: int, group_name: str) -> torch.Tensor:
+    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, REDUCES)
 
 
 @gather_operation.register_fake
 def _(a, b, scale, out_dtype, keeps, multiprocessors, group_name):
     ranks = resolved(group_name).size()
-    shape, dtype = result_of(a, b.shape[1], ranks, False, out_dtype)
+    shape, dtype = result_of(a, b.shape[1], ranks, GATHERS, out_dtype)
     return a.new_empty(shape, dtype=dtype), a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
 
 
 @scatter_operation.register_fake
 def _(a, b, scale, out_dtype, multiprocessors, group_name):
-    shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), True, out_dtype)
+    shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), SCATTERS, out_dtype)
+    return a.new_empty(shape, dtype=dtype)
+
+
+@product_reduce_operation.register_fake
+def _(a, b, scale, out_dtype, multiprocessors, group_name):
+    shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), REDUCES, out_dtype)
     return a.new_empty(shape, dtype=dtype)
 
 
@@ -182,8 +197,16 @@ def gradients_of_scatter(ctx, dd):
     return da if ctx.needs_input_grad[0] else None, own_product(a, gathered, scale, b) if wants_b else None, None, None, None, None
 
 
+def gradients_of_product_reduce(ctx, dd):
+    a, b, scale = ctx.saved_tensors
+    alpha = 1.0 if scale is None else scale
+    da = matmul(dd, b.t(), alpha=alpha) if ctx.needs_input_grad[0] else None
+    return da, own_product(a, dd, scale, b) if ctx.needs_input_grad[1] else None, None, None, None, None
+
+
 gather_operation.register_autograd(gradients_of_gather, setup_context=keep_of_gather)
 scatter_operation.register_autograd(gradients_of_scatter, setup_context=keep_of_scatter)
+product_reduce_operation.register_autograd(gradients_of_product_reduce, setup_context=keep_of_scatter)
 
 
 def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
@@ -201,7 +224,7 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, False)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, GATHERS)
     return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), multiprocessors, group.group_name)[0]
 
 
@@ -214,8 +237,22 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, True)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, SCATTERS)
     return scatter_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name)
+
+
+def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
+    """The sum over all ranks of A B, all of it on all ranks: [rows, n] of [rows, k] and [k, n], where each rank has k of its own.
+
+    Sums are as those of matmul_reduce_scatter(), and all ranks get the same bits; rows may be any number. What is summed is sent while the
+    rest is multiplied. Differentiable in A and B, for a loss that all ranks compute alike: nothing is exchanged. All else as
+    all_gather_matmul().
+    """
+    group = group_of(group)
+    check(a, b, scale)
+    if is_direct(a, b, scale):
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, REDUCES)
+    return product_reduce_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name)
 
 
 # ---- All-reduce with a residual and a norm ----

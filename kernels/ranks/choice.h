@@ -1,0 +1,19 @@
+// The tile of a product of ranks that suits its size.
+#pragma once
+
+#include <vector>
+
+#include "kernels/ranks/tile.h"
+
+namespace ptxbuilder::kernels {
+
+// Returns all tiles that may be chosen for a product. `fixed` gives the types and the number of ranks.
+std::vector<RankedTile> ranked_tiles(RankedForm form, const RankedTile& fixed, int64_t rows, int64_t n);
+
+// Returns the tile of these that takes the least time on a device with that many multiprocessors by a short
+// model: waves of tiles, each limited by tensor cores or by L2, and the bytes that cross NVLink. Returns
+// `fixed` if there are none, because the exchange memory has too few words.
+RankedTile ranked_choice(RankedForm form, const RankedTile& fixed, int64_t rows, int64_t n, int64_t k,
+                         int multiprocessors);
+
+}  // namespace ptxbuilder::kernels

@@ -1,0 +1,156 @@
+#include "kernels/ranks/row_copies.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr int kBuffers = 2;
+
+}  // namespace
+
+// The copies of one thread. While a piece is loaded, the piece before it is stored, and the one before that
+// is signalled, because it has arrived by then.
+class RowCopies::Copier {
+ public:
+  explicit Copier(const RowCopies& rows) : rows_(rows), phases_(rows.loaded_) {}
+
+  void copy(gmem from, gmem to, u32 bytes, u32 signal) {
+    const u32 buffer = count_ % static_cast<uint32_t>(kBuffers);
+    const smem place = rows_.buffers_[buffer].address(), loaded = rows_.loaded_[buffer];
+    region("wait", [&] { cp_async_bulk_wait_group_read(kBuffers - 1); });
+    mbarrier_arrive_expect_tx(loaded, bytes);
+    cp_async_bulk_load<BulkLoadForm{}>(place, from, bytes, loaded);
+    cp_async_bulk_wait_group(kBuffers - 1);
+    rows_.exchange_.signal(before_);
+    region("wait", [&] { phases_.wait(buffer); });
+    cp_async_bulk_store<BulkStoreForm{}>(to, place, bytes);
+    cp_async_bulk_commit_group();
+    before_ = last_.value();
+    last_ = signal;
+    count_ = count_ + 1;
+  }
+  // Waits until all pieces have arrived, and signals them.
+  void finish() {
+    cp_async_bulk_wait_group(0);
+    rows_.exchange_.signal(before_);
+    rows_.exchange_.signal(last_);
+    before_ = u32(Exchange::kNoSignal), last_ = u32(Exchange::kNoSignal);
+  }
+
+ private:
+  const RowCopies& rows_;
+  Phases phases_;
+  Var<u32> count_{u32(0)}, last_{u32(Exchange::kNoSignal)}, before_{u32(Exchange::kNoSignal)};
+};
+
+// A piece has no bytes if it is past the end of its rank's rows.
+struct RowCopies::Piece {
+  u32 block, row;  // the block's number among those of all ranks, and its first row in its rank
+  u64 offset;      // in the rows of its rank
+  u32 bytes;
+};
+
+RowCopies::RowCopies(Kernel& k, const RankedTile& t, const RankedParameters& p, const Exchange& exchange,
+                     const RankedOrder& order, const CopiedRows& rows)
+    : tile_(t),
+      exchange_(exchange),
+      order_(order),
+      of_(rows),
+      memory_(p.memory()),
+      rank_(p.number("rank")),
+      rows_(p.number("rows")),
+      first_block_(rows.computed ? rows.computed->first_block : u32(0)),
+      row_bytes_(u64(rows.row_elements) * static_cast<uint64_t>(size_of(rows.type))),
+      pieces_of_block_(pieces_of(u32(static_cast<uint32_t>(t.bm)))),
+      buffers_(k.shared<u8>({1, t.piece_bytes}, SwizzleNone, kBuffers, "pieces of rows")),
+      loaded_(k, std::vector<int>(kBuffers, 1), {"a piece of rows"}) {}
+
+u32 RowCopies::rows_of(u32 owner) const {
+  if (!of_.all_rows) return rows_;
+  const u32 first = min(owner * rows_, *of_.all_rows);
+  return min(*of_.all_rows - first, rows_);
+}
+
+u32 RowCopies::pieces_of(u32 rows) const {
+  const auto bytes = static_cast<uint64_t>(tile_.piece_bytes);
+  return u32((u64(rows) * row_bytes_ + (bytes - 1)) / bytes);
+}
+
+RowCopies::Piece RowCopies::piece(u32 owner, u32 first_block, u32 number) const {
+  const u32 block = first_block + number / pieces_of_block_, row = block * tile_.bm;
+  const u64 most = static_cast<uint64_t>(tile_.piece_bytes);
+  const u64 offset = u64(row) * row_bytes_ + u64(number % pieces_of_block_) * most,
+            end = u64(min(row + tile_.bm, rows_of(owner))) * row_bytes_;
+  return {owner * order_.blocks_of_rank() + block, row, offset,
+          u32(select(offset < end, min(end - offset, most), u64(0)))};
+}
+
+gmem RowCopies::gathered(u32 of_rank, u32 owner) const {
+  return gmem(pointer_of(of_rank, memory_)) +
+         (u64(owner) * (u64(rows_) * row_bytes_) + uint64_t{kExchangeBytes});
+}
+
+void RowCopies::wait(u32 block, u32 row) const {
+  const u32 owner = block / order_.blocks_of_rank(),
+            rows = min(rows_of(owner) - row, u32(static_cast<uint32_t>(tile_.bm)));
+  exchange_.wait(first_block_ + block, pieces_of(rows));
+  fence_proxy_async<Space::global>();  // TMA loads what TMA has stored.
+}
+
+void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
+  const auto ranks = static_cast<uint32_t>(tile_.ranks);
+  Var<u32> free_rank(rank_);  // the last rank whose memory is known to be free
+  for_(ctaid_x(), pieces * (ranks - 1), nctaid_x(), [&](u32 number) {
+    const Piece one = piece(rank_, first_block, number % pieces);
+    const u32 to = (rank_ + 1 + number / pieces) % ranks;
+    if_(one.bytes > 0, [&] {
+      if_(free_rank.value() != to, [&] { exchange_.wait_until_free(to); });
+      free_rank = to;
+      if (of_.computed) {
+        exchange_.wait(first_block_ + one.block, of_.computed->signals);
+        fence_proxy_async<Space::global>();
+      }
+      copier.copy(of_.own + one.offset, gathered(to, rank_) + one.offset, one.bytes,
+                  Exchange::signal_of(to, first_block_ + one.block));
+    });
+  });
+  copier.finish();  // otherwise each rank would wait for what the others owe it
+}
+
+void RowCopies::keep(Copier& copier, u32 first_block, u32 pieces) const {
+  const auto ranks = static_cast<uint32_t>(tile_.ranks);
+  const u32 sources = of_.computed ? ranks - 1 : ranks;  // What is computed is there.
+  for_(ctaid_x(), pieces * sources, nctaid_x(), [&](u32 number) {
+    const u32 owner = (rank_ + sources - number / pieces) % ranks;
+    const Piece one = piece(owner, first_block, number % pieces);
+    if_(one.bytes > 0, [&] {
+      if_(owner != rank_, [&] { wait(one.block, one.row); });
+      const gmem own = of_.own + one.offset, other = gathered(rank_, owner) + one.offset;
+      copier.copy(of_.computed ? other : select(owner == rank_, own, other),
+                  *of_.kept + (u64(owner) * (u64(rows_) * row_bytes_) + one.offset), one.bytes,
+                  u32(Exchange::kNoSignal));
+    });
+  });
+  copier.finish();
+}
+
+void RowCopies::run() const {
+  Copier copier(*this);
+  const auto rounds = static_cast<uint32_t>(tile_.rounds);
+  const auto of_round = [&](u32 round, const std::function<void(u32 first_block, u32 pieces)>& body) {
+    const u32 first = min(round * order_.blocks_of_round(), order_.blocks_of_rank()),
+              last = min(first + order_.blocks_of_round(), order_.blocks_of_rank());
+    body(first, (last - first) * pieces_of_block_);
+  };
+  for_(0, u32(of_.kept ? rounds + 1 : rounds), [&](u32 round) {
+    if_(round < rounds, [&] { of_round(round, [&](u32 first, u32 n) { send(copier, first, n); }); });
+    if (of_.kept)
+      if_(round > 0, [&] { of_round(round - 1, [&](u32 first, u32 n) { keep(copier, first, n); }); });
+  });
+}
+
+void RowCopies::left(uint32_t threads_of_cta) const {
+  exchange_.left(threads_of_cta, Exchange::Blocks{first_block_, order_.blocks_of_rank() *
+                                                                    static_cast<uint32_t>(tile_.ranks)});
+}
+
+}  // namespace ptxbuilder::kernels
