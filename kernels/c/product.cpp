@@ -101,7 +101,9 @@ runtime::View elements_of(const kernels::ProductOperandRow& row, const ptxb_tens
       return elements_of_lines(row.name, tensor, type, of, 1, q.n, batches, gpu);
     case rows_by_k:
     case columns_by_k:
-    case blocks: {
+    case blocks:
+    case row_blocks:
+    case column_blocks: {
       const auto [lines, length] = row.of_batch(q.m, q.n, q.k);
       return elements_of_lines(row.name, tensor, type, of, lines, length, batches, gpu);
     }
@@ -128,7 +130,7 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
         a.rank(), b.rank(), d.rank()));
   q.m = !p.d_rows ? d.rows : p.a_rows && p.a_rows->ndim > 0 ? p.a_rows->shape[0] : a.rows;
   if (p.d_rows) q.rows_of_d = d.rows;
-  q.n = gates ? b.columns : d.columns, q.k = a.columns;
+  q.n = gates ? b.columns : d.columns, q.k = p.a_metadata ? 2 * a.columns : a.columns;
   q.batches = grouped_rows ? b.batches : d.batches;
   if (gates && d.columns != q.n / 2)
     throw Error(fmt::format("D: {} columns, but a gate of B's {} has {}", d.columns, q.n, q.n / 2));
@@ -139,7 +141,8 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
                               x.batches, x.rows, x.columns, names, batches, rows, columns));
   };
   if (p.a_rows) q.rows_of_a = a.rows;
-  expect(a, p.a_rows ? a.rows : q.m, q.k, "[m,k]", false);
+  p.a_metadata ? expect(a, p.a_rows ? a.rows : q.m, q.k / 2, "[m,k/2]", false)
+               : expect(a, p.a_rows ? a.rows : q.m, q.k, "[m,k]", false);
   if (p.packed_form != 0) {
     q.packed = packed_form_of(p.packed_form);
     const int64_t lines = (q.n + kernels::kPackedColumns - 1) / kernels::kPackedColumns;
@@ -148,7 +151,8 @@ kernels::MatmulArguments read_arguments(const ptxb_matmul& p, int gpu) {
       throw Error(fmt::format("B: {} with strides of {} and {}; packed weights are uint8 without gaps",
                               name(b.type), b.row_stride, b.column_stride));
   } else {
-    expect(b, q.k, q.n, "[k,n]", grouped_rows);
+    p.b_metadata ? expect(b, q.k / 2, q.n, "[k/2,n]", grouped_rows)
+                 : expect(b, q.k, q.n, "[k,n]", grouped_rows);
   }
   // A matrix of a single row or column has both orders, and groups of k take one of them.
   q.a_k_major = q.groups_of_k ? !a.along_rows() : a.along_columns();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -22,6 +23,7 @@
 #include "kernels/c/rows.h"
 #include "kernels/c/tensor.h"
 #include "kernels/gemm/matmul.h"
+#include "ptxbuilder/plan/sparse_matrix.h"
 #include "ptxbuilder/sidecar.h"
 #include "ptxbuilder/version.h"
 #include "runtime/compile/load.h"
@@ -320,6 +322,33 @@ int ptxb_copy_out(ptxb_device* device, void* to, const void* from, size_t bytes)
   return status_of([&] {
     if (bytes > 0) (void)given(static_cast<char*>(to), "where to put the copy");
     opened_of(device).device->copy_out(to, address_of(from), bytes);
+  });
+}
+
+int ptxb_compress_2_4(ptxb_dtype type, const void* dense, int64_t rows, int64_t columns, int64_t stride,
+                      void* values, int32_t* metadata) {
+  return status_of([&] {
+    const SparseMatrix made =
+        compress_2_4(dtype_of(type, "compress_2_4"), dense, rows, columns, stride, Where{});
+    if (rows == 0 || columns == 0) return;
+    std::ranges::copy(made.values, &given(static_cast<std::byte*>(values), "where to put the values"));
+    std::ranges::copy(made.metadata, &given(metadata, "where to put the metadata"));
+  });
+}
+int ptxb_decompress_2_4(ptxb_dtype type, const void* values, const int32_t* metadata, int64_t rows,
+                        int64_t columns, void* dense) {
+  return status_of([&] {
+    SparseMatrix matrix = {dtype_of(type, "decompress_2_4"), rows, columns, {}, {}};
+    if (rows > 0 && columns > 0) {
+      const auto* from = &given(static_cast<const std::byte*>(values), "values");
+      const int32_t* words = &given(metadata, "metadata");
+      const MetadataShape shape = metadata_shape(rows, columns);
+      matrix.values.assign(from, from + rows * columns / 2 * size_of(matrix.type));
+      matrix.metadata.assign(words, words + shape.lines * shape.words);
+    }
+    const std::vector<std::byte> made = decompress_2_4(matrix, Where{});
+    if (!made.empty())
+      std::ranges::copy(made, &given(static_cast<std::byte*>(dense), "where to put the matrix"));
   });
 }
 

@@ -195,7 +195,14 @@ typedef enum ptxb_packed_type {
  * [k/128,m] and b_scales_1x128 [k/128,n], whose rows and columns lie side by side, or b_scales_128x128
  * [n/128,k/128], quotients rounded up, with batches in front as A's and B's, or with B's groups. A and B have
  * them both or neither. Sums of 128 of k then go to f32 sums of their own, whatever `precise` says. With
- * groups they are of groups of rows alone. */
+ * groups they are of groups of rows alone.
+ *
+ * Sparse matrices: with a_metadata, A is [m,k/2] and has two of each four elements of [m,k], as
+ * ptxb_compress_2_4() stores them, and with b_metadata B is [k/2,n], the transpose of what it stores of
+ * [n,k]. The metadata is int32 [k/64,128 m/64] of A and [k/64,128 n/64] of B, quotients rounded up, with
+ * batches in front as A's and B's, or with B's groups of rows. The other matrix is dense. k is a multiple of
+ * 4, elements have 8 or 16 bits, and are stored along k. Not with block scales, and of A not with
+ * groups and a_rows. */
 typedef struct ptxb_matmul {
   size_t size; /* sizeof(ptxb_matmul) */
   const ptxb_tensor *a, *b, *d;
@@ -215,12 +222,13 @@ typedef struct ptxb_matmul {
   const ptxb_tensor* b_scales_1x128;   /* float32, [k/128,n]; or NULL */
   const ptxb_tensor *a_rows, *d_rows;  /* int32 [m], or NULL */
   int64_t packed_form;                 /* of ptxb_packed_form(); 0: B is a matrix */
+  const ptxb_tensor *a_metadata, *b_metadata; /* int32 [k/64,128 m/64] and [k/64,128 n/64], or NULL */
 } ptxb_matmul;
 
 #define PTXB_MATMUL_INIT                                                                                    \
   {                                                                                                         \
     sizeof(ptxb_matmul), NULL, NULL, NULL, NULL, NULL, 1.0f, 0.0f, PTXB_NONE, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                                 \
+        NULL, NULL, PTXB_VALUE, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL                     \
   }
 
 /* The bytes of workspace that the product takes; 0 for most. The first call for a product compiles its kernel
@@ -256,6 +264,17 @@ PTXB_API int ptxb_pack(int64_t form, int64_t n, int64_t k, const void* weights, 
 /* Does the reverse. */
 PTXB_API int ptxb_unpack(int64_t form, int64_t n, int64_t k, const void* packed, void* weights, void* scales,
                          void* zeros);
+
+/* Stores two of each four elements of a row of a matrix of `type`, of 8 or 16 bits, in the host's memory. Its
+ * rows are `stride` elements apart; 0 for no gaps. `values` gets [rows,columns/2], and `metadata`, which says
+ * which elements they are, [columns/64,128 rows/64], quotients rounded up, both without gaps and in the
+ * host's memory. They are those that are not zero, and a group of four has two of them at most:
+ * PTXB_INVALID_ARGUMENT names the row and the columns of one that has more. */
+PTXB_API int ptxb_compress_2_4(ptxb_dtype type, const void* dense, int64_t rows, int64_t columns,
+                               int64_t stride, void* values, int32_t* metadata);
+/* Makes the dense matrix [rows,columns] of them again, without gaps. */
+PTXB_API int ptxb_decompress_2_4(ptxb_dtype type, const void* values, const int32_t* metadata, int64_t rows,
+                                 int64_t columns, void* dense);
 
 /* ---- Contractions by name ---- */
 

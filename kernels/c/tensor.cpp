@@ -11,6 +11,36 @@ static_assert(sizeof(ptxb_tensor) == 48 && offsetof(ptxb_tensor, byte_offset) ==
 
 std::string text(ptxb_dtype t) { return fmt::format("code {}, {} bits, {} lanes", t.code, t.bits, t.lanes); }
 
+int64_t elements(const Placed& t, size_t from, size_t to) {
+  int64_t count = 1;
+  for (size_t i = from; i < to; ++i) count *= t.extent(i);
+  return count;
+}
+
+bool has_gaps(const Placed& t) {
+  for (size_t i = 0; i < t.rank(); ++i)
+    if (t.extent(i) > 1 && t.stride(i) != elements(t, i + 1, t.rank())) return true;
+  return false;
+}
+
+// The error names the rule if `fits` is false.
+template <class Fits>
+runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DType type, int gpu,
+                                const Fits& fits, const std::string& rule) {
+  if (!tensor) return {};
+  const Placed t(name, tensor, gpu);
+  constexpr size_t kMostRank = 3;
+  if (t.type != type || t.rank() > kMostRank || !fits(t)) {
+    std::string shape;
+    for (size_t i = 0; i < t.rank(); ++i) shape += fmt::format("{}{}", i > 0 ? "," : "", t.extent(i));
+    throw Error(fmt::format("{}: [{}] of {}; it is {}", name, shape, ptxbuilder::name(t.type), rule));
+  }
+  if (has_gaps(t)) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
+  return t.memory();
+}
+
+}  // namespace
+
 DType dtype_of(ptxb_dtype t, const char* name) {
   auto key = [](int code, int bits, int lanes = 1) { return lanes << 16 | bits << 8 | code; };
   switch (key(t.code, t.bits, t.lanes)) {
@@ -45,36 +75,6 @@ DType dtype_of(ptxb_dtype t, const char* name) {
   }
   throw Error(fmt::format("{}: a tensor of a type that is not supported: {}", name, text(t)));
 }
-
-int64_t elements(const Placed& t, size_t from, size_t to) {
-  int64_t count = 1;
-  for (size_t i = from; i < to; ++i) count *= t.extent(i);
-  return count;
-}
-
-bool has_gaps(const Placed& t) {
-  for (size_t i = 0; i < t.rank(); ++i)
-    if (t.extent(i) > 1 && t.stride(i) != elements(t, i + 1, t.rank())) return true;
-  return false;
-}
-
-// The error names the rule if `fits` is false.
-template <class Fits>
-runtime::View elements_that_fit(const char* name, const ptxb_tensor* tensor, DType type, int gpu,
-                                const Fits& fits, const std::string& rule) {
-  if (!tensor) return {};
-  const Placed t(name, tensor, gpu);
-  constexpr size_t kMostRank = 3;
-  if (t.type != type || t.rank() > kMostRank || !fits(t)) {
-    std::string shape;
-    for (size_t i = 0; i < t.rank(); ++i) shape += fmt::format("{}{}", i > 0 ? "," : "", t.extent(i));
-    throw Error(fmt::format("{}: [{}] of {}; it is {}", name, shape, ptxbuilder::name(t.type), rule));
-  }
-  if (has_gaps(t)) throw Error(fmt::format("{}: it has gaps: make it contiguous", name));
-  return t.memory();
-}
-
-}  // namespace
 
 void refuse_null(const char* what) { throw Error(fmt::format("{} is NULL", what)); }
 

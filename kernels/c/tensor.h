@@ -15,6 +15,9 @@ T& given(T* pointer, const char* what) {
   return *pointer;
 }
 
+// Throws Error that begins with `name` for a type that is not supported.
+DType dtype_of(ptxb_dtype type, const char* name);
+
 inline runtime::Address address_of(const void* pointer) {
   return reinterpret_cast<runtime::Address>(pointer);
 }

@@ -201,7 +201,7 @@ std::optional<TilePlan> tuned(const GemmOperation& o, const GemmSize& size) {
 }
 
 Choice choice_of(const GemmOperation& o, const GemmSize& size, int multiprocessors) {
-  if (size.batches == 1 && !o.group_ends)
+  if (size.batches == 1 && !o.group_ends && !o.is_sparse())
     if (auto t = tuned(o, size)) return {*t, ChoiceSource::table};
   const std::vector<Candidate> first = shortlist(o, size, multiprocessors, 1);
   // If there is none, this throws the reason.

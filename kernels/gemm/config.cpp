@@ -131,6 +131,31 @@ std::string refusal_of_packed(const GemmOperation& o) {
   return "";
 }
 
+std::string refusal_of_sparse(const GemmOperation& o) {
+  if (!o.is_sparse()) return "";
+  const char* const which = o.a_metadata ? "A" : "B";
+  auto refuse = [&](const std::string& what) { return fmt::format("gemm: a sparse {} {}", which, what); };
+  if (o.a_metadata && o.b_metadata)
+    return "gemm: a sparse A and a sparse B; the tensor cores take one of them: give the other whole";
+  if (!can_be_sparse(o.a))
+    return refuse(fmt::format("of {}; it is of f16, bf16, e4m3, e5m2, s8 or u8", name(o.a)));
+  if (o.a_metadata ? !o.a_k_major : !o.b_k_major)
+    return refuse(fmt::format("stored along {}; of each four values along k two are stored: store it along k",
+                              o.a_metadata ? "m" : "n"));
+  if (o.a_metadata ? o.group_ends || o.gathers() : o.grouped_k())
+    return refuse(
+        "with groups or a_rows; its rows come in blocks of 64 that have metadata together: take groups of "
+        "rows with a sparse B");
+  if (o.packed.is_packed()) return refuse("with packed weights; take one of the two");
+  if (o.has_block_scales()) return refuse("with block scales; take scales of rows and columns");
+  if (o.has_modes() || o.windows != WindowsOf::none)
+    return refuse("with modes or windows, whose places in k are others: take a matrix");
+  if (o.b_metadata && o.gates())
+    return refuse(
+        "with a gate, whose columns would lie along the rows of a tile: take the activation afterwards");
+  return "";
+}
+
 std::string refusal_of(const GemmOperation& o) {
   const bool mixed = (is_fp8(o.a) && is_fp8(o.b)) || (is_int8(o.a) && is_int8(o.b));
   if (!is_half(o.a) && o.a != DType::tf32 && !is_fp8(o.a) && !is_int8(o.a))
@@ -178,6 +203,7 @@ std::string refusal_of(const GemmOperation& o) {
   if (std::string refusal = refusal_of_packed(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_modes(o); !refusal.empty()) return refusal;
   if (std::string refusal = refusal_of_windows(o); !refusal.empty()) return refusal;
+  if (std::string refusal = refusal_of_sparse(o); !refusal.empty()) return refusal;
   if (o.d == DType::s32 && o.has_epilogue())
     return "gemm: D of s32 with an epilogue, which computes in f32: take D of f32";
   return "";
@@ -240,6 +266,13 @@ std::string refusal_of_packed(const GemmOperation& o, const GemmTile& t) {
   return "";
 }
 
+// The tensor cores take the sparse matrix in the rows of a tile.
+std::string refusal_of_sparse(const GemmOperation& o, const GemmTile& t) {
+  if (o.a_metadata && t.swapped) return "rows along n, with a sparse A, which has the rows: take no swap";
+  if (o.b_metadata && !t.swapped) return "rows along m, with a sparse B, which has the rows: take a swap";
+  return "";
+}
+
 std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   auto refuse = [&](const std::string& what) { return "gemm " + text(t) + ": " + what; };
   if (t.consumers < 1 || t.consumers > 3)
@@ -282,6 +315,7 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
                     t.bn));
   if (std::string refusal = refusal_of_scales(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_packed(o, t); !refusal.empty()) return refuse(refusal);
+  if (std::string refusal = refusal_of_sparse(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_gather(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_boxes(o, t); !refusal.empty()) return refuse(refusal);
   if (std::string refusal = refusal_of_windows(o, t); !refusal.empty()) return refuse(refusal);
@@ -356,7 +390,11 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
 constexpr int kBuffer = 8192;   // of a consumer's epilogue
 constexpr int kScaleLine = 32;  // scales of 128 bytes
 
-int scale_bytes(const GemmOperation& o, const GemmTile& t) {
+// The bytes of a stage for what belongs to A and B.
+int bytes_beside(const GemmOperation& o, const GemmTile& t) {
+  if (o.is_sparse())
+    return (t.bm / kSparseBlock) * (t.bk / kSparseBlock) * kSparseBlockWords *
+           static_cast<int>(sizeof(uint32_t));
   if (!o.has_block_scales()) return 0;
   const ScaleTiles scales = scale_tiles(o, t);
   return scales.of_a.bytes() + scales.of_b.bytes();
@@ -365,13 +403,13 @@ int scale_bytes(const GemmOperation& o, const GemmTile& t) {
 int stage_bytes(const GemmOperation& o, const GemmTile& t) {
   if (o.packed.is_packed())
     return t.bm / kPackedColumns * block_of(o.packed).bytes + t.bn * t.bk * size_of(o.a);
-  return (t.bm + t.bn) * t.bk * size_of(o.a);
+  return ((o.is_sparse() ? t.bm / 2 : t.bm) + t.bn) * t.bk * size_of(o.a);
 }
 
 int stages_that_fit(const GemmOperation& o, const GemmTile& t, int buffers) {
   const int room = (hopper::shared_bytes + hopper::reserved_shared_bytes) / t.ctas_per_sm -
                    hopper::reserved_shared_bytes - kBarrierBytes - buffers * kBuffer * t.consumers;
-  return std::min(room / (stage_bytes(o, t) + scale_bytes(o, t)), kMostStages);
+  return std::min(room / (stage_bytes(o, t) + bytes_beside(o, t)), kMostStages);
 }
 
 // Nothing hides the epilogue of a tile with block scales, because their sums leave no registers in which the
@@ -507,9 +545,10 @@ Planned plan_of(const GemmOperation& operation, const GemmTile& given) {
   // A second sum of an element would read what the first one stored, or differ from it in
   // its last bits. A tile that was moved would begin within a block of scales. Threads that
   // store a row of D twice would race. A tile that was moved would extend across the ends of
-  // modes. A tile that was moved would begin within a block of packed weights.
+  // modes. A tile that was moved would begin within a block of packed weights, or of metadata.
   if (operation.beta || operation.user_epilogue || t.split_last > 1 || operation.has_block_scales() ||
-      operation.scatters() || operation.d_has_modes() || operation.packed.is_packed())
+      operation.scatters() || operation.d_has_modes() || operation.packed.is_packed() ||
+      operation.is_sparse())
     t.inside = false;
   if (std::string refusal = refusal_of(operation, t); !refusal.empty()) return {std::nullopt, refusal};
   t.stage_bytes = stage_bytes(operation, t);

@@ -45,8 +45,9 @@ enum class WindowsOf : uint8_t { none, a, b };
 // of k. With a_rows, A[m,k] is A[a_rows[m],k], or 0 if A has no such row; with d_rows, D[m,n] is
 // D[d_rows[m],n], which is not stored if D has no such row. With block scales, A[m,k] is multiplied by
 // the factor of row m, and B[n,k] by the factor of row n or of its 128 rows, for the 128 values of k
-// that contain k. With packed weights, B[n,k] is a weight less its zero, times its scale. D and C are
-// row-major. A is stored as m rows of k (k-major) or k rows of m; B as n rows of k or k rows of n.
+// that contain k. With packed weights, B[n,k] is a weight less its zero, times its scale. With metadata,
+// A[m,k] or B[n,k] is one of the values that are stored, or 0. D and C are row-major. A is stored as m rows
+// of k (k-major) or k rows of m; B as n rows of k or k rows of n.
 struct GemmOperation {
   DType a = DType::bf16, b = DType::bf16, d = DType::bf16;
   bool a_k_major = true, b_k_major = true;  // other layouts are only for 16-bit types
@@ -92,6 +93,8 @@ struct GemmOperation {
   bool promotes() const {
     return packed.has_scales() || (is_fp8(a) && (!fast_accumulation || has_block_scales()));
   }
+  // Returns whether A or B stores two of every four values along k, which takes rows of the tile.
+  bool is_sparse() const { return a_metadata || b_metadata; }
   // Returns whether a CTA loads rows of A one by one instead of using TMA.
   bool gathers() const { return a_rows; }
   // Returns whether threads store rows of D one by one.

@@ -109,6 +109,8 @@ class PanelEpilogue {
       case OperandShape::rows_by_k:
       case OperandShape::columns_by_k:
       case OperandShape::blocks:
+      case OperandShape::row_blocks:
+      case OperandShape::column_blocks:
         break;
     }
     return x;

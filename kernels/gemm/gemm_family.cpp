@@ -51,6 +51,9 @@ GemmOperation operation(const command::Fields& f) {
 #define PTXBUILDER_VECTOR(name, ...) o.name = f[#name] != 0;
 #include "kernels/gemm/product.def"
   if (o.has_block_scales()) o.fast_accumulation = false;
+  if (o.is_sparse() && f["k"] % kSparseGroup != 0)
+    throw command::UsageError(
+        fmt::format("field k = {} with a sparse matrix: it is a multiple of {}", f["k"], kSparseGroup));
   o.batched = f["batches"] > 1 && !o.group_ends;
   o.packed.type = static_cast<WeightType>(f["packed"]);
   if (o.packed.is_packed()) {
@@ -121,12 +124,12 @@ void choose_tile(command::Fields& f) {
 std::string rows_that_need_gaps(const command::Fields& f) {
   const GemmOperation o = operation(f);
   std::string text;
-  auto add = [&](const char* matrix, const char* row, DType type) {
-    if (const int64_t bytes = f[row] * size_of(type); bytes % hopper::bulk_unit != 0)
+  auto add = [&](const char* matrix, const char* row, DType type, bool is_sparse) {
+    if (const int64_t bytes = f[row] * size_of(type) / (is_sparse ? 2 : 1); bytes % hopper::bulk_unit != 0)
       text += fmt::format("{}{} of {} B in {}", text.empty() ? "" : ", ", row, bytes, matrix);
   };
-  add("A", o.a_k_major ? "k" : "m", o.a);
-  if (!o.packed.is_packed()) add("B", o.b_k_major ? "k" : "n", o.b);
+  add("A", o.a_k_major ? "k" : "m", o.a, o.a_metadata);
+  if (!o.packed.is_packed()) add("B", o.b_k_major ? "k" : "n", o.b, o.b_metadata);
   if (const int64_t bytes = o.d_columns(f["n"]) * size_of(o.d); bytes % hopper::bulk_unit != 0)
     text += fmt::format("{}n of {} B in D", text.empty() ? "" : ", ", bytes);
   if (text.empty()) return "";
@@ -174,15 +177,16 @@ struct Operands {
           row.count(static_cast<int64_t>(m), static_cast<int64_t>(n), static_cast<int64_t>(k),
                     static_cast<int64_t>(batches), o.grouped_rows()))};
       if (row.is_matrix()) shape = {n, m, o.grouped_rows() ? 1 : batches};
-      if (row.role == OperandRole::block_factor) {
+      if (comes_by_tma(row.role)) {
         shape = {scales_apart(lines.length), static_cast<uint64_t>(lines.lines)};
         if (o.batched || (o.grouped_rows() && row.is_by_batch(true))) shape.push_back(batches);
       }
       tensors[row.operand] = row.role == OperandRole::groups    ? ends(run)
                              : row.role == OperandRole::gather  ? rows_of_matrix(run)
                              : row.role == OperandRole::scatter ? any_order(run)
-                             : row.is_written()                 ? run.output(type, shape)
-                                                                : run.normal(type, shape);
+                             : row.is_written() || row.role == OperandRole::sparsity
+                                 ? run.output(type, shape)
+                                 : run.normal(type, shape);
     }
   }
 
@@ -246,8 +250,8 @@ struct Operands {
     for (const ProductOperandRow& row : product_operands) {
       if (!o.has(row.operand)) continue;
       if (row.role == OperandRole::residual) arguments.push_back(runtime::scalar(static_cast<float>(kBeta)));
-      arguments.push_back(row.role == OperandRole::block_factor ? tensors[row.operand]->tensor()
-                                                                : tensors[row.operand]->pointer());
+      arguments.push_back(comes_by_tma(row.role) ? tensors[row.operand]->tensor()
+                                                 : tensors[row.operand]->pointer());
       if (row.is_matrix()) arguments.push_back(runtime::scalar(static_cast<uint32_t>(n)));
     }
   }
@@ -290,6 +294,33 @@ struct Operands {
     for (const ProductOperandRow& operand : product_operands)
       if (operand.role == OperandRole::inputs && o.has(operand.operand)) inputs = value(operand, col);
     return output_of(o, x(col), inputs);
+  }
+  // Keeps the two greatest of each four values along k, and returns what a sparse matrix stores; sets its
+  // metadata.
+  command::Tensor stored(command::Run& run, command::Tensor& whole, ProductOperand metadata) {
+    const size_t rows = whole.count() / k, of_batch = static_cast<size_t>(whole.shape()[1]);
+    const auto size = static_cast<size_t>(size_of(whole.dtype()));
+    std::vector<std::byte> bytes(whole.count() * size);
+    for (size_t group = 0; group < whole.count(); group += kSparseGroup) {
+      std::array<size_t, kSparseGroup> order = {0, 1, 2, 3};
+      std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return std::abs(whole[group + i]); });
+      for (size_t i : {order[2], order[3]}) whole.set(group + i, 0);
+      for (size_t i : order) write_element(&bytes[(group + i) * size], whole.dtype(), whole[group + i]);
+    }
+    std::vector<uint64_t> shape = whole.shape();
+    shape[0] = k / 2;
+    command::Tensor values = run.output(whole.dtype(), shape);
+    size_t value = 0, word = 0;
+    for (size_t row = 0; row < rows; row += of_batch) {
+      const SparseMatrix part = compress_2_4(whole.dtype(), &bytes[row * k * size],
+                                             static_cast<int64_t>(of_batch), static_cast<int64_t>(k));
+      for (size_t i = 0; i < part.values.size(); i += size)
+        values.set(value++, read_element(&part.values[i], whole.dtype()));
+      for (const uint32_t one : part.metadata) tensors[metadata]->set(word++, static_cast<int32_t>(one));
+    }
+    values.to_device();
+    tensors[metadata]->to_device();
+    return values;
   }
   double last_factor() {
     double factor = 1;
@@ -338,6 +369,9 @@ void run(const command::Fields& f, command::Run& run) {
   if (o.packed.is_packed()) packed.emplace(draw_weights(o.packed, run, n, k, b));
   const size_t columns = static_cast<size_t>(o.d_columns(f["n"]));
   Operands operands(o, run, m, n, k, batches);
+  std::optional<command::Tensor> stored;
+  if (o.a_metadata) stored = operands.stored(run, a, ProductOperand::a_metadata);
+  if (o.b_metadata) stored = operands.stored(run, b, ProductOperand::b_metadata);
   command::Tensor d = run.output(o.d, shape(columns, m, of_k));
 
   auto ragged = [](const command::Tensor& x) {
@@ -345,12 +379,14 @@ void run(const command::Fields& f, command::Run& run) {
     return ragged_rows(x.tensor().memory, x.dtype(), row, row);
   };
   auto u32_of = [](size_t v) { return runtime::scalar(static_cast<uint32_t>(v)); };
-  std::vector<runtime::Argument> arguments = {of_k          ? ragged(a)
-                                              : o.gathers() ? a.pointer()
-                                                            : a.tensor(),
-                                              of_k     ? ragged(b)
-                                              : packed ? packed->pointer()
-                                                       : b.tensor(),
+  std::vector<runtime::Argument> arguments = {of_k           ? ragged(a)
+                                              : o.gathers()  ? a.pointer()
+                                              : o.a_metadata ? stored->tensor()
+                                                             : a.tensor(),
+                                              of_k           ? ragged(b)
+                                              : o.b_metadata ? stored->tensor()
+                                              : packed       ? packed->pointer()
+                                                             : b.tensor(),
                                               o.scatters() ? d.pointer()
                                               : of_rows    ? ragged(d)
                                                            : d.tensor(),
@@ -422,12 +458,13 @@ void run(const command::Fields& f, command::Run& run) {
         start);
   });
   double dm = static_cast<double>(m), dn = static_cast<double>(n), dk = static_cast<double>(k);
+  const double of_a = o.a_metadata ? 0.5 : 1, of_b = o.b_metadata ? 0.5 : 1;  // the shares that are stored
   // The m or k of groups is the total over all groups.
   const double db = static_cast<double>(batches), products = o.group_ends ? 1 : db;
   const double bytes_of_b =
-      packed ? 4 * static_cast<double>(packed->count()) : dn * dk * (of_k ? 1 : db) * size_of(o.a);
+      packed ? 4 * static_cast<double>(packed->count()) : of_b * dn * dk * (of_k ? 1 : db) * size_of(o.a);
   run.measure(2 * dm * dn * dk * products,
-              dm * dk * products * size_of(o.a) + bytes_of_b +
+              of_a * dm * dk * products * size_of(o.a) + bytes_of_b +
                   dm * static_cast<double>(columns) * size_of(o.d) * (of_rows ? 1 : db));
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/gemm/parameters.h"
 #include "kernels/gemm/ragged_rows.h"
 #include "kernels/gemm/scheduler.h"
+#include "kernels/gemm/sparse_metadata.h"
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/tile/pipeline.h"
 #include "ptxbuilder/tile/profile.h"
@@ -79,8 +80,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     if (map) maps.push_back(*map);
   if (!o.scatters()) maps.push_back(p.get<TensorMap>("D"));
   for (const ProductOperandRow& row : product_operands)
-    if (row.role == OperandRole::block_factor && o.has(row.operand))
-      maps.push_back(p.get<TensorMap>(row.shown));
+    if (comes_by_tma(row.role) && o.has(row.operand)) maps.push_back(p.get<TensorMap>(row.shown));
   if_(tid_x() == 0, [&] {
     for (TensorMap map : maps) prefetch_tensormap(map);
   });
@@ -91,10 +91,11 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   };
   const auto staged_a = [&](int extent) {
     return staged_operand(k, "A", A, o.a, o.a_k_major, extent, t, o.m_box, windows(WindowsOf::a),
-                          o.packed.is_packed() ? part_depth(o.packed) : 0);
+                          o.packed.is_packed() ? part_depth(o.packed) : 0, o.a_metadata);
   };
   const auto staged_b = [&](int extent) {
-    return staged_operand(k, "B", B, o.b, o.b_k_major, extent, t, o.n_box, windows(WindowsOf::b));
+    return staged_operand(k, "B", B, o.b, o.b_k_major, extent, t, o.n_box, windows(WindowsOf::b), 0,
+                          o.b_metadata);
   };
   std::optional<PackedOperand> weights;
   if (o.packed.is_packed()) weights.emplace(k, o, t, p);
@@ -108,6 +109,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
     scales.emplace(k, o, t, p);
     for (const SharedTile& tile : scales->tiles()) staged.push_back(tile);
   }
+  std::optional<SparseMetadata> metadata;
+  if (o.is_sparse()) staged.push_back(metadata.emplace(k, o, t, p).tile());
   const int readers = t.pingpong ? 1 : t.consumers;
   std::optional<Pipeline> ring_of_stages;
   if (o.gathers())
@@ -156,6 +159,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
               if (weights) weights->load(s, kt, from.x);
               if (X.map) X.load(s, ClusterAxis::y, X.at_k(axes.k, depth), from.at_x, of_x);
               if (Y.map) Y.load(s, ClusterAxis::x, Y.at_k(axes.k, depth), from.at_y, of_y);
+              if (metadata) metadata->load(s, depth, from.x, of_x);
               if (scales) scales->load(s, kt, work, batches, from.of_a, from.of_b);
             });
             if (!rows) return;
@@ -173,7 +177,7 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   k.warpgroups(t.consumers, registers.consumer, [&](u32 wg) {
     name_role("consumer");
     griddepcontrol_wait();
-    Mainloop mainloop(o, t, X, Y, pipe, scheduler, scales, weights);
+    Mainloop mainloop(o, t, X, Y, pipe, scheduler, scales, weights, metadata);
     GemmEpilogue epilogue(o, t, p, user, cluster, X);
     if (turns) mainloop.take_turns(*turns, wg);
     scheduler.each_work(t.pingpong ? Turn{wg, t.consumers} : Turn{0, 1}, [&](const Work& work) {

@@ -32,12 +32,14 @@ std::optional<u32> known_stages(const GemmTile& t, const TileScheduler& schedule
 // returns each stage late; if two share them, the other one keeps them busy.
 Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperand& x, const StagedOperand& y,
                    const Pipeline& pipe, const TileScheduler& scheduler,
-                   const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights)
+                   const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
+                   const std::optional<SparseMetadata>& metadata)
     : tile_(t),
       x_(x),
       y_(y),
       scales_(scales),
       weights_(weights),
+      metadata_(metadata),
       depth_(scheduler.depth()),
       promotes_(o.promotes()),
       may_be_empty_(t.split_k > 1 || o.grouped_k()),
@@ -58,7 +60,11 @@ void Mainloop::take_turns(const Turns& turns, u32 index) {
 void Mainloop::multiply(const Stage& s, u32 row) {
   if (weights_) return multiply_packed(s, row);
   if (promotes_) acc_.zero();
-  wgmma_group([&] { mma(acc_, x_.view(s, row, acc_.m()), y_.view(s, 0, acc_.n())); });
+  wgmma_group([&] {
+    const TileView y = y_.view(s, 0, acc_.n()), x = x_.view(s, row, acc_.m());
+    metadata_ ? mma(acc_, metadata_->of(x, s, row, acc_.m()), y) : mma(acc_, x, y);
+  });
+  if (metadata_) bar_warp_sync(0xffffffff);  // one lane releases the stage for all, which have read metadata
 }
 
 // The weights of a part are converted while the products of the part before it run. The scales are read ahead

@@ -4,6 +4,7 @@
 #include "kernels/gemm/block_scales.h"
 #include "kernels/gemm/packed_operand.h"
 #include "kernels/gemm/scheduler.h"
+#include "kernels/gemm/sparse_metadata.h"
 #include "kernels/gemm/staged_operand.h"
 #include "ptxbuilder/product/accumulator.h"
 #include "ptxbuilder/product/store.h"
@@ -13,10 +14,11 @@ namespace ptxbuilder::kernels {
 class Mainloop {
  public:
   // The role of a warpgroup that multiplies `x`'s rows with all of `y` constructs this; `scales` are present
-  // if the operation has block scales, and `weights` if `x` is packed.
+  // if the operation has block scales, and `weights` if `x` is packed, and `metadata` if it is sparse.
   Mainloop(const GemmOperation& operation, const GemmTile& tile, const StagedOperand& x,
            const StagedOperand& y, const Pipeline& pipe, const TileScheduler& scheduler,
-           const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights);
+           const std::optional<BlockScales>& scales, const std::optional<PackedOperand>& weights,
+           const std::optional<SparseMetadata>& metadata);
 
   // Makes warpgroups in ping-pong multiply one after the other; this is number `index` of them.
   void take_turns(const Turns& turns, u32 index);
@@ -37,6 +39,7 @@ class Mainloop {
   const StagedOperand &x_, &y_;
   const std::optional<BlockScales>& scales_;
   const std::optional<PackedOperand>& weights_;
+  const std::optional<SparseMetadata>& metadata_;
   u32 depth_;  // stages of a tile
   bool promotes_;
   bool may_be_empty_;  // whether work may have no stages

@@ -69,7 +69,7 @@ void check_operation(const GemmOperation& operation, Where where) {
   smallest.bm = std::max<int>(64, operation.m_box);
   smallest.bn = std::max<int>(32, operation.n_box);
   smallest.consumers = smallest.bm / 64;
-  smallest.swapped = operation.packed.is_packed();
+  smallest.swapped = operation.packed.is_packed() || operation.b_metadata;
   checked(operation, smallest, where);
 }
 
@@ -250,7 +250,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       if (row.role == OperandRole::residual) real(from_beta, p.beta);
       const Operand& x = o.others[row.operand];
       const size_t source = source_of(x, from(row.operand), p);
-      if (row.role == OperandRole::block_factor) {
+      if (comes_by_tma(row.role)) {
         const bool has_batches =
             operation.batched || (operation.grouped_rows() && row.is_by_batch(operation.grouped_rows()));
         arguments.add(source,

@@ -75,6 +75,12 @@ struct DeviceMatrix {
 // the scales of columns are column_scales. Not with batches, groups, a_rows, a gate or modes, and not with k
 // = 0 or alpha = 0.
 //
+// Sparse matrices: with a_metadata, A has m rows of the k / 2 values that compress_2_4() stores, and with
+// b_metadata B has n rows of them, k-major; k is a multiple of 4. Metadata is what compress_2_4() makes, an
+// s32 for each word, for each batch or, of B, each group of rows. One of A and B may be sparse: f16, bf16,
+// e4m3, e5m2, s8 or u8. A sparse A has no groups and no gathered rows, and a sparse B no gate; neither has
+// block scales.
+//
 // Modes: if these are given, A, B and D are tensors with the layout that the modes describe; `contraction.h`
 // finds modes for a contraction by name. m, n, k and batches are the products of the modes' extents, and only
 // alpha can be combined with modes. A tensor with a stride that TMA does not take is copied, like a matrix.

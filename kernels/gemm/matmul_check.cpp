@@ -41,11 +41,11 @@ void check_extent(const char* name, int64_t value, Where where) {
                                    name, value));
 }
 
-// TMA loads parts of the lines of block factors.
-Operand block_factors(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
+// TMA loads parts of the lines of block factors, and of metadata.
+Operand lines_by_k(const ProductOperandRow& row, const MatmulArguments& p, const GemmOperation& o) {
   const auto [lines, length] = row.of_batch(p.m, p.n, p.k);
-  return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = DType::f32}, lines, length,
-                        row.is_by_batch(o.grouped_rows()) ? p.batches : 1);
+  return matrix_operand(row.shown, {.memory = p.memory_of(row.operand), .type = o.type_of(row)}, lines,
+                        length, row.is_by_batch(o.grouped_rows()) ? p.batches : 1);
 }
 
 // Returns an operand as it is given. Elements without gaps are a row, whose type follows from D's.
@@ -56,7 +56,7 @@ Operand other_operand(const ProductOperandRow& row, const MatmulArguments& p, co
     return matrix_operand(row.shown, p.name, p.m, p.n, o.grouped_rows() ? 1 : p.batches);
 #include "kernels/gemm/product.def"
     default:
-      if (row.role == OperandRole::block_factor) return block_factors(row, p, o);
+      if (comes_by_tma(row.role)) return lines_by_k(row, p, o);
       return one_row(row.shown, o.type_of(row), p.memory_of(row.operand),
                      row.count(p.m, p.n, p.k, p.batches, o.grouped_rows()));
   }
@@ -165,8 +165,7 @@ MovedOperands PlacedProduct::moved() {
   Operand& c = others[ProductOperand::c];
   if (operation.has(ProductOperand::c) && !batches_touch(c)) all.add(c, from(ProductOperand::c), true);
   for (const ProductOperandRow& row : product_operands)
-    if (row.role == OperandRole::block_factor && operation.has(row.operand) &&
-        !others[row.operand].aligned_for_tma())
+    if (comes_by_tma(row.role) && operation.has(row.operand) && !others[row.operand].aligned_for_tma())
       all.add(others[row.operand], from(row.operand), true);
   if (columns_by_tma(d) < d.columns && !operation.d_by_threads) all.add(d, from_d, false);
   return all;
@@ -176,7 +175,7 @@ namespace {
 
 // Returns whether an operand has no effect if the sum is 0.
 constexpr bool is_of_sum(OperandRole role) {
-  return role == OperandRole::gather || role == OperandRole::block_factor || role == OperandRole::factor;
+  return role == OperandRole::gather || comes_by_tma(role) || role == OperandRole::factor;
 }
 
 }  // namespace
@@ -238,7 +237,7 @@ void place_others(PlacedProduct& o, const MatmulArguments& p, Where where) {
     Operand& x = o.others[row.operand] = other_operand(row, p, operation);
     if (row.is_matrix())
       check_matrix(row, p, operation, x, where);
-    else if (row.role == OperandRole::block_factor)
+    else if (comes_by_tma(row.role))
       check_memory(kName, x, where);
     else
       check_row(kName, x, where);
@@ -407,10 +406,17 @@ PlacedProduct checked(const MatmulArguments& p, Where where) {
   const int64_t of_a = operation.group_ends ? 1 : p.batches, of_b = operation.grouped_k() ? 1 : p.batches,
                 of_d = operation.grouped_rows() ? 1 : p.batches;
   const int64_t rows_of_a = p.a_rows.address != 0 ? p.rows_of_a : p.m;
-  o.a = matrix_operand("A", p.a, p.a_k_major ? rows_of_a : p.k, p.a_k_major ? p.k : rows_of_a, of_a);
+  const bool sparse_a = p.a_metadata.address != 0, sparse_b = p.b_metadata.address != 0;
+  if ((sparse_a || sparse_b) && p.k % kSparseGroup != 0)
+    throw Error(where,
+                fmt::format("matmul: k = {} with a sparse {}; of each {} values along k it stores two: add "
+                            "zeros to both operands",
+                            p.k, sparse_a ? "A" : "B", kSparseGroup));
+  const int64_t k_of_a = sparse_a ? p.k / 2 : p.k, k_of_b = sparse_b ? p.k / 2 : p.k;
+  o.a = matrix_operand("A", p.a, p.a_k_major ? rows_of_a : p.k, p.a_k_major ? k_of_a : rows_of_a, of_a);
   o.b = operation.packed.is_packed()
             ? packed_operand(p, where)
-            : matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? p.k : p.n, of_b);
+            : matrix_operand("B", p.b, p.b_k_major ? p.n : p.k, p.b_k_major ? k_of_b : p.n, of_b);
   if (operation.gates() && p.n % 2 != 0)
     throw Error(where, fmt::format("matmul: a gate of n = {} columns; they come in pairs", p.n));
   o.d = matrix_operand("D", p.d, operation.scatters() ? p.rows_of_d : p.m, operation.d_columns(p.n), of_d);

@@ -78,13 +78,14 @@ class Model {
     const GemmSize size = without_groups(o, given, t);
     if (o.grouped_rows())
       others_of_b_ = static_cast<double>((given.batches - 1) * given.n) * static_cast<double>(given.k);
+    stored_ = o.is_sparse() ? 0.5 : 1;
     rows_ = static_cast<double>(rows_of(t, size));
     columns_ = static_cast<double>(columns_of(t, size));
     depth_ = static_cast<double>(size.k);
     batches_ = static_cast<double>(size.batches);
     element_ = size_of(o.a);
-    of_row_ =
-        o.packed.is_packed() ? block_of(o.packed).bytes / double(kPackedColumns * kPackedDepth) : element_;
+    of_row_ = o.packed.is_packed() ? block_of(o.packed).bytes / double(kPackedColumns * kPackedDepth)
+                                   : stored_ * element_;
     across_ = ceil_div(tiles_along(rows_of(t, size), t.bm), t.cluster_m) * t.cluster_m;
     along_ = ceil_div(tiles_along(columns_of(t, size), t.bn), t.cluster_n) * t.cluster_n;
     tiles_ = across_ * along_ * batches_ * t.split_k;
@@ -136,13 +137,13 @@ class Model {
     return 1 + c_.narrow *
                    (128.0 / static_cast<double>(std::gcd(int64_t{t_.bn} * size_of(o_.a), int64_t{128})) - 1);
   }
-  // The number of wgmmas, each of 64 rows and 32 bytes of k, in a step.
-  double instructions() const { return t_.bm / 64.0 * t_.bk * element_ / 32; }
+  // The number of wgmmas, each of 64 rows and 32 bytes of the rows' stored k, in a step.
+  double instructions() const { return t_.bm / 64.0 * t_.bk * stored_ * element_ / 32; }
   // The bytes of shared memory that the wgmmas of a step read from both operands, or that packed weights
   // have.
   double shared() const {
     if (o_.packed.is_packed()) return instructions() * t_.bn * 32 + t_.bm * t_.bk * of_row_;
-    return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn) * 32;
+    return instructions() * ((divides_columns(t_) ? 128 : 64) + t_.bn / stored_) * 32;
   }
 
   // The clocks in which the warpgroups of a step convert packed weights and add up the sums of groups.
@@ -328,7 +329,7 @@ class Model {
 
   // Returns the energy in microjoules.
   double energy() const {
-    const double flops = 2 * rows_ * columns_ * depth_ * batches_ * element_ / 2;
+    const double flops = 2 * rows_ * columns_ * stored_ * depth_ * batches_ * element_ / 2;
     return 1e-6 * (flops * c_.flop_energy + tiles_ * steps_ * shared() * c_.shared_energy +
                    l2_bytes() * c_.l2_energy + memory_bytes() * c_.memory_energy);
   }
@@ -339,7 +340,8 @@ class Model {
   int multiprocessors_;
   bool rows_k_major_, columns_k_major_;
   double others_of_b_ = 0;  // elements of the matrices of all groups but one
-  // `of_row_` is the bytes of an element of the rows' operand.
+  double stored_;           // the share of the rows' operand that a sparse one stores
+  // `of_row_` is the bytes in memory of an element of the rows' operand, on average.
   double rows_, columns_, depth_, batches_, element_, of_row_, across_, along_, tiles_, places_, ctas_,
       steps_, rounds_, rows_aligned_, columns_aligned_;
 };

@@ -23,11 +23,17 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   if (o.a_rows)
     add("A", pointer, o.a, "rows of K, of which the product's are");
   else
-    add("A", tensor_map, DType::u32, o.a_k_major ? "M rows of K" : "K rows of M");
+    add("A", tensor_map, DType::u32,
+        !o.a_k_major   ? "K rows of M"
+        : o.a_metadata ? "M rows of the K / 2 that are stored"
+                       : "M rows of K");
   if (o.packed.is_packed())
     add("B", pointer, DType::u32, "packed weights of N columns by K");
   else
-    add("B", tensor_map, DType::u32, o.b_k_major ? "N rows of K" : "K rows of N");
+    add("B", tensor_map, DType::u32,
+        !o.b_k_major   ? "K rows of N"
+        : o.b_metadata ? "N rows of the K / 2 that are stored"
+                       : "N rows of K");
   if (o.scatters())
     add("D", pointer, o.d, "rows of N, some of which become the product's");
   else
@@ -74,7 +80,7 @@ GemmParameters::GemmParameters(Kernel& k, const GemmOperation& o, const TilePlan
   for (const ProductOperandRow& row : product_operands) {
     if (!o.has(row.operand)) continue;
     if (row.role == OperandRole::residual) add("beta", scalar, DType::f32, "a factor of C");
-    if (row.role == OperandRole::block_factor)
+    if (comes_by_tma(row.role))
       add(row.shown, tensor_map, DType::u32, row.meaning);
     else
       add(row.shown, pointer, o.type_of(row), row.meaning);

@@ -19,7 +19,7 @@ bool is_aligned(const MatmulArguments& p) {
            vectors = 0;
 #define PTXBUILDER_MATRIX(name, ...) matrices |= p.name.memory.address;
 #define PTXBUILDER_VECTOR(name, word, type, shape, role, ...) \
-  (OperandRole::role == OperandRole::block_factor ? matrices : vectors) |= p.name.address;
+  (comes_by_tma(OperandRole::role) ? matrices : vectors) |= p.name.address;
 #include "kernels/gemm/product.def"
   return matrices % kTma == 0 && vectors % kElement == 0;
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "ptxbuilder/error.h"
+#include "ptxbuilder/plan/sparse_matrix.h"
 
 namespace ptxbuilder::kernels {
 
@@ -22,7 +23,8 @@ enum class OperandType : uint8_t { f32, addend, s32 };
 // all batches, `elements` are whole matrices, and `groups` have a number for each group. If rows are grouped,
 // `rows` are those of one batch, and `columns` and `columns_of_all` belong to each group. `rows_by_k` and
 // `columns_by_k` have a line of numbers, one for each row or column, for every 128 values of k, and `blocks`
-// have a line of numbers, one for every 128 values of k, for every 128 columns.
+// have a line of numbers, one for every 128 values of k, for every 128 columns. `row_blocks` and
+// `column_blocks` have a line of metadata of a sparse A or B for every 64 values of k (metadata_shape()).
 enum class OperandShape : uint8_t {
   one,
   rows,
@@ -32,19 +34,23 @@ enum class OperandShape : uint8_t {
   groups,
   rows_by_k,
   columns_by_k,
-  blocks
+  blocks,
+  row_blocks,
+  column_blocks
 };
 inline constexpr int kScaleBlock = 128;
 
 // Roles are applied in this order. Groups determine the range of the sum, a gather the rows of A that it
-// takes, and a scatter the rows of D that receive it; block factors multiply the sum of every 128 values of k
-// before it is added up; factors multiply the sum; beta times the residual and then the addends are added;
-// the activation is applied, or its slope at the inputs; the greatest magnitude is written; and the result is
-// multiplied once more before it is rounded. Gradients reach all but the first four and the last two.
+// takes, a scatter the rows of D that receive it, and sparsity the values that are not zero; block factors
+// multiply the sum of every 128 values of k before it is added up; factors multiply the sum; beta times the
+// residual and then the addends are added; the activation is applied, or its slope at the inputs; the
+// greatest magnitude is written; and the result is multiplied once more before it is rounded. Gradients reach
+// all but the first five and the last two.
 enum class OperandRole : uint8_t {
   groups,
   gather,
   scatter,
+  sparsity,
   block_factor,
   factor,
   residual,
@@ -53,6 +59,10 @@ enum class OperandRole : uint8_t {
   greatest,
   result_factor
 };
+// Returns whether TMA loads boxes of the operand's lines with the stages.
+constexpr bool comes_by_tma(OperandRole role) {
+  return role == OperandRole::sparsity || role == OperandRole::block_factor;
+}
 
 // The operands of a product besides A, B and D; each is a row of product.def.
 enum class ProductOperand : uint8_t {
@@ -82,6 +92,8 @@ struct ProductOperandRow {
   // The elements of a batch in lines of equal length: one, except for matrices and shapes with several in k.
   struct Lines {
     int64_t lines, length;
+    Lines(int64_t lines, int64_t length) : lines(lines), length(length) {}
+    Lines(const MetadataShape& of) : Lines(of.lines, of.words) {}  // NOLINT
   };
   Lines of_batch(int64_t m, int64_t n, int64_t k) const {
     const auto blocks_of = [](int64_t extent) { return (extent + kScaleBlock - 1) / kScaleBlock; };
@@ -99,6 +111,10 @@ struct ProductOperandRow {
         return {blocks_of(k), n};
       case OperandShape::blocks:
         return {blocks_of(n), blocks_of(k)};
+      case OperandShape::row_blocks:
+        return metadata_shape(m, k);
+      case OperandShape::column_blocks:
+        return metadata_shape(n, k);
       case OperandShape::one:
       case OperandShape::groups:
         break;
@@ -113,7 +129,7 @@ struct ProductOperandRow {
   constexpr bool is_by_batch(bool grouped_rows = false) const {
     if (grouped_rows)
       return is_of_columns() || shape == OperandShape::groups || shape == OperandShape::columns_by_k ||
-             shape == OperandShape::blocks;
+             shape == OperandShape::blocks || shape == OperandShape::column_blocks;
     return shape != OperandShape::one && shape != OperandShape::columns_of_all;
   }
   // Returns the index of the element that applies to a row and column of a batch.
@@ -134,6 +150,8 @@ struct ProductOperandRow {
       case OperandShape::rows_by_k:
       case OperandShape::columns_by_k:
       case OperandShape::blocks:
+      case OperandShape::row_blocks:
+      case OperandShape::column_blocks:
         break;
     }
     return (own * m + row) * n + column;

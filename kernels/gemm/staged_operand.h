@@ -16,13 +16,14 @@ struct StagedOperand {
   SharedTile tile;
   int box;                                 // elements along the first of several modes; 0 for all
   std::optional<WindowAxis> windows = {};  // of pixels
+  bool is_sparse = false;                  // it stores half of its values along k
 
   // These return the coordinates of an element of the extent, or of k, along the modes of `axis`.
   std::vector<u32> at_extent(const ModeAxis& axis, u32 element) const {
     return windows && k_major ? windows->at(element) : axis.at(element);
   }
   std::vector<u32> at_k(const ModeAxis& axis, u32 element) const {
-    return windows && !k_major ? windows->at(element) : axis.at(element);
+    return windows && !k_major ? windows->at(element) : axis.at(is_sparse ? element / 2 : element);
   }
 
   // `shared_along`: the CTAs of the cluster that need the same data. `k` and `start` are coordinates along
@@ -57,10 +58,12 @@ struct StagedOperand {
 // parts of `part` along k.
 inline StagedOperand staged_operand(Kernel& k, const char* name, std::optional<TensorMap> map, DType type,
                                     bool k_major, int extent, const GemmTile& t, int box = 0,
-                                    std::optional<WindowAxis> windows = std::nullopt, int part = 0) {
-  TileShape shape = k_major ? TileShape{extent, t.bk} : TileShape{t.bk, extent};
+                                    std::optional<WindowAxis> windows = std::nullopt, int part = 0,
+                                    bool is_sparse = false) {
+  const int depth = is_sparse ? t.bk / 2 : t.bk;
+  TileShape shape = k_major ? TileShape{extent, depth} : TileShape{depth, extent};
   const Swizzle swizzle = widest_swizzle((k_major && part != 0 ? part : shape.cols) * size_of(type));
-  return {map, k_major, extent, k.shared(type, shape, swizzle, t.stages, name), box, windows};
+  return {map, k_major, extent, k.shared(type, shape, swizzle, t.stages, name), box, windows, is_sparse};
 }
 
 }  // namespace ptxbuilder::kernels

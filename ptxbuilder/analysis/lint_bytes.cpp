@@ -145,11 +145,11 @@ class Bytes {
     }
   }
 
-  // Records the reads of wgmma: 64 rows of A and n of B, 32 bytes of each.
+  // Records the reads of wgmma: 64 rows of A and n of B, 32 bytes of each, or 64 of B if A is sparse.
   void find_products(int i, ThreadValues& in) {
     const Operation& o = kernel_.operation(i);
-    constexpr int64_t kRows = 64, kBytesOfK = 32,
-                      kTransposed = 2;  // bytes of an element that may be transposed
+    constexpr int64_t kRows = 64, kTransposed = 2;  // bytes of an element that may be transposed
+    const bool is_sparse = o.has("sp");
     int64_t columns = 0;
     for (std::string_view word : o.words)
       if (word.starts_with("m64n"))
@@ -158,7 +158,9 @@ class Bytes {
           columns = columns * 10 + (digit - '0');
         }
     // A register operand A does not have a flag for transposition.
-    const size_t behind = o.operands.size() > 1 && o.operands[1].kind == Value::Kind::vector ? 4 : 5;
+    // A sparse one has its metadata and the selector ahead of the flags.
+    const size_t behind =
+        (o.operands.size() > 1 && o.operands[1].kind == Value::Kind::vector ? 4 : 5) + 2 * is_sparse;
     for (size_t n = 1; n < 3 && n < o.operands.size(); ++n) {
       if (o.operands[n].kind == Value::Kind::vector) continue;
       const auto descriptor = decode_descriptor(kernel_.values, kernel_.operand(i, n));
@@ -166,15 +168,15 @@ class Bytes {
       const auto place = first_place(kernel_.shared_offset(descriptor->address), in);
       if (!place) continue;
       const int64_t transposed = o.operands.size() > n + behind ? o.operands[n + behind].value : 0,
-                    lines = n == 1 ? kRows : columns;
+                    lines = n == 1 ? kRows : columns, bytes_of_k = n == 2 && is_sparse ? 64 : 32;
       std::set<Range>& ranges = products_[{n, transposed}];
       // If transposed, panels of the swizzle's width hold one row of k for each element of 16 bits in a line.
       const int64_t width = descriptor->layout == 0 ? 0 : 256 >> descriptor->layout;
       if (transposed != 0 && width > 0 && lines * kTransposed > width)
         for (int64_t panel = 0; panel * width < lines * kTransposed; ++panel)
-          ranges.insert({*place + panel * descriptor->leading_bytes, width * kBytesOfK / kTransposed});
+          ranges.insert({*place + panel * descriptor->leading_bytes, width * bytes_of_k / kTransposed});
       else
-        ranges.insert({*place, lines * kBytesOfK});
+        ranges.insert({*place, lines * bytes_of_k});
     }
   }
 

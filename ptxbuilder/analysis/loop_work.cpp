@@ -17,6 +17,7 @@ struct Product {
   std::string type;
   int bits = 0;  // of an element of A and B
   bool is_wgmma = false, a_in_shared = false;
+  double stored = 1;  // the share of k that A has, which is multiplied: half if A is sparse
 
   double flops() const { return 2 * m * n * k; }
 };
@@ -50,6 +51,7 @@ std::optional<Product> product_of(const Operation& o) {
     }
   }
   if (p.m == 0 || p.bits == 0) return std::nullopt;
+  if (o.has("sp") || o.has("sp::ordered_metadata")) p.stored = 0.5;
   p.a_in_shared = p.is_wgmma && o.operands[1].kind != Value::Kind::vector;
   return p;
 }
@@ -98,8 +100,9 @@ std::vector<LoopWork> loop_work(const KernelAnalysis& kernel) {
         if (!p) continue;
         const double times = p->is_wgmma ? warps / 4 : warps;
         work.flops += times * p->flops();
-        work.tensor_clocks += times * p->flops() / flops_of_a_clock(p->type);
-        if (p->is_wgmma) work.read_bytes += times * (p->n + (p->a_in_shared ? p->m : 0)) * p->k * p->bits / 8;
+        work.tensor_clocks += times * p->stored * p->flops() / flops_of_a_clock(p->type);
+        if (p->is_wgmma)
+          work.read_bytes += times * (p->n + (p->a_in_shared ? p->stored * p->m : 0)) * p->k * p->bits / 8;
       }
     int waits = 0;
     for (const BarrierArray& barrier : portrait.barriers)

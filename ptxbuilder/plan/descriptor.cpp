@@ -239,6 +239,23 @@ WgmmaOperand WgmmaOperand::part(int mn, Where where) const {
   return part;
 }
 
+WgmmaOperand WgmmaOperand::for_sparse(Where where) const {
+  CallersLine line(where);
+  WgmmaOperand operand = *this;
+  operand.depth_bytes_ = 64;
+  if (k_ % operand.instruction_k() != 0)
+    throw Error(
+        fmt::format("wgmma operand: {}: {} along k is no multiple of {}, the 64 B of an instruction with "
+                    "a sparse A",
+                    describe(), k_, operand.instruction_k()));
+  if (major_ == Major::k && swizzle_ == Swizzle::b32)
+    throw Error(
+        fmt::format("wgmma operand: {}: an instruction with a sparse A reads 64 B along k, more than the "
+                    "swizzle spans: give the tile a swizzle of 64 or 128 B",
+                    describe()));
+  return operand;
+}
+
 int WgmmaOperand::linear_offset(int mn, int k) const {
   return static_cast<int>(layout_.layout()({int64_t{mn}, int64_t{k}}));
 }
@@ -246,7 +263,7 @@ int WgmmaOperand::linear_offset(int mn, int k) const {
 int WgmmaOperand::offset(int mn, int k) const { return static_cast<int>(layout_({int64_t{mn}, int64_t{k}})); }
 
 MatrixDescriptor WgmmaOperand::descriptor(uint32_t start_address) const {
-  // One instruction is 32 bytes deep: along k it crosses atoms of 16 bytes, or of 8 rows.
+  // One instruction is 32 or 64 bytes deep: along k it crosses atoms of 16 bytes, or of 8 rows.
   uint32_t along_mn = mn_ > atom_mn() ? static_cast<uint32_t>(atom_stride_mn()) : 0;
   uint32_t along_k = instruction_k() > atom_k() ? static_cast<uint32_t>(atom_stride_k()) : 16;
   MatrixDescriptor d;

@@ -97,6 +97,9 @@ class WgmmaOperand {
 
   // The first `mn` rows or columns, in the same place, such as the part that one instruction reads.
   WgmmaOperand part(int mn, Where where = Where::here()) const;
+  // Returns the operand as B of a product with a sparse A, whose instructions are 64 bytes deep. Throws Error
+  // when k is no multiple of that, or when an instruction would leave the span of a swizzle of 32 bytes.
+  WgmmaOperand for_sparse(Where where = Where::here()) const;
 
   // The place of element (mn, k), and its place without swizzle. A descriptor's start is an offset without
   // swizzle.
@@ -109,7 +112,7 @@ class WgmmaOperand {
 
   // k of one instruction, and the bytes by which its descriptor's start moves for each instruction along k.
   // The start jumps at an atom's end.
-  int instruction_k() const { return 32 / size_of(dtype_); }
+  int instruction_k() const { return depth_bytes_ / size_of(dtype_); }
   std::vector<int> advances_k() const;
   // Returns one for each block of `block` rows or columns. Throws Error unless `block` is a multiple of
   // atom_mn().
@@ -125,6 +128,7 @@ class WgmmaOperand {
   Swizzle swizzle_;
   int mn_, k_;
   ComposedLayout layout_;
+  int depth_bytes_ = 32;  // of one instruction along k
 };
 
 // The 32 bits that describe to tcgen05.mma with .kind::f16 what it multiplies (PTX ISA, "Instruction

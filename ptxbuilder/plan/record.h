@@ -86,8 +86,15 @@ struct LoadedWord {
   int copy = -1, word = 0;
 };
 
+// The metadata of a sparse A that an instruction takes: a register of each thread, and the sparsity selector,
+// which says whose registers count.
+struct MetadataRecord {
+  LoadedWord word;
+  int selector = 0;
+};
+
 // One call of mma: D[m, n] += A[m, k] B[n, k], as blocks of rows and of columns, and steps of 32 bytes along
-// k.
+// k, or of 64 bytes of B if A is sparse: it stores half of its k then.
 struct MmaRecord {
   DType a_type = DType::bf16;
   int m = 0, n = 0, k = 0;
@@ -96,8 +103,11 @@ struct MmaRecord {
   // A's registers: for each block, four for each step; and which element of A each of their values is.
   std::vector<LoadedWord> a_words;
   std::optional<RegisterLayout> a_layout;
-  int block = 64;   // rows of A that one instruction reads
-  int columns = 0;  // columns of B that one instruction reads
+  int block = 64;                             // rows of A that one instruction reads
+  int columns = 0;                            // columns of B that one instruction reads
+  std::vector<MetadataRecord> metadata = {};  // by block and, within it, by step; empty if A is dense
+  bool is_sparse() const { return !metadata.empty(); }
+  int a_k() const { return is_sparse() ? k / 2 : k; }  // that A stores
   Where where = Where::here();
 };
 

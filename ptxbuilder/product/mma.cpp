@@ -5,6 +5,10 @@
 #include <algorithm>
 
 #include "ptxbuilder/isa/hopper.h"
+#include "ptxbuilder/isa/manual.h"
+#include "ptxbuilder/plan/sparse_matrix.h"
+#include "ptxbuilder/registers/place.h"
+#include "ptxbuilder/tile/cooperative_copy.h"
 
 namespace ptxbuilder {
 namespace {
@@ -35,6 +39,50 @@ bool multiply_together(DType a, DType b) {
   return a == b || both(DType::e4m3, DType::e5m2) || both(DType::s8, DType::u8);
 }
 
+// A's metadata in registers, for each 64 of k a word for each block of 64 rows.
+struct Metadata {
+  std::vector<u32> words;
+  std::vector<LoadedWord> loads;
+  int blocks, steps_of_word;  // instructions along k that share a word
+
+  size_t at(int block, int step) const { return static_cast<size_t>(step / steps_of_word * blocks + block); }
+  int selector(int step) const { return step % steps_of_word; }
+};
+
+// Loads the words of this thread for m rows, and k elements along k. Words that are 0 are from outside of the
+// tensor, and would name an element twice, which is undefined.
+Metadata load_metadata(const TileView& view, DType type, int m, int k) {
+  const SharedTile& tile = view.tile();
+  const int blocks = m / kSparseBlock, lines = k / kSparseBlock;
+  if (tile.dtype() != DType::s32 || tile.swizzle() != Swizzle::none ||
+      tile.panel_cols() != kSparseBlockWords || view.is_transposed() || view.row_count() != lines ||
+      tile.cols() != blocks * kSparseBlockWords)
+    throw Error(
+        fmt::format("mma: the metadata of A is {} rows of a {} in panels of {}, and of {} x {} it is {} of "
+                    "an s32 {}x{} tile, "
+                    "no swizzle, in panels of {}",
+                    view.row_count(), tile.describe(), tile.panel_cols(), m, k, lines, lines,
+                    blocks * kSparseBlockWords, kSparseBlockWords));
+  const Layout thread_value =
+      make_layout({kSparseBlockWords, {blocks, lines}}, {lines, {kSparseBlockWords * lines, 1}});
+  const TiledCopy copy(CopyAtom::vector(4), tile.dtype(), thread_value, view.layout());
+  Metadata metadata = {{}, {}, blocks, size_of(type)};
+  const auto& loaded = TileContext::of(Builder::current()).loaded_words;
+  for (u32 word : load(copy, view, detail::thread_in_warpgroup())) {
+    const auto known = loaded.find(word.handle());
+    metadata.loads.push_back(known == loaded.end() ? LoadedWord{} : known->second);
+    metadata.words.push_back(select(word == 0, u32(kFirstTwoOfEach), word));
+  }
+  return metadata;
+}
+
+// The row of wgmma.mma_async.sp for these types and columns.
+const isa::Row& sparse_row(DType d, DType a, DType b, int n, bool saturate) {
+  return isa::instruction(fmt::format("wgmma.mma_async.sp.sync.aligned.m64n{}k{}{}.{}.{}.{}", n,
+                                      64 / size_of(a), saturate ? ".satfinite" : "", name(d), name(a),
+                                      name(b)));
+}
+
 }  // namespace
 
 namespace detail {
@@ -43,12 +91,12 @@ namespace detail {
 class WgmmaCall {
  public:
   WgmmaCall(Accumulator& d, DType a_type, const std::string& a_text, const TileView& b,
-            const MmaOptions& options)
+            const MmaOptions& options, bool is_sparse = false)
       : builder_(Builder::current()),
         d_(d),
         a_type_(a_type),
         b_view_(b),
-        b_(operand_of(b, "mma: B")),
+        b_(is_sparse ? operand_of(b, "mma: B").for_sparse() : operand_of(b, "mma: B")),
         options_(options) {
     if (!multiply_together(a_type, b_.dtype()))
       throw Error(
@@ -66,25 +114,33 @@ class WgmmaCall {
   }
 
   // `a(block, step)` returns operand A of an instruction; `a_record` is empty if A is in registers, which are
-  // `a_words` in `a_layout`.
+  // `a_words` in `a_layout`. `metadata` is that of a sparse A.
   void emit(const std::optional<OperandRecord>& a_record, const std::vector<LoadedWord>& a_words,
-            const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a) {
+            const std::optional<RegisterLayout>& a_layout, const std::function<Argument(int, int)>& a,
+            const std::optional<Metadata>& metadata = std::nullopt) {
     check_whole_warpgroups("mma");
     const bool a_in_registers = !a_record;
     const int width = d_.wgmma_columns();
     MmaRecord record = {a_type_, d_.m(),  d_.n(), b_.k(), a_record, record_of(b_view_, b_, b_.part(width)),
                         a_words, a_layout};
     record.columns = width;
-    const isa::Row& row =
-        isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), width, a_in_registers, options_.saturate});
+    const isa::Row& row = metadata ? sparse_row(d_.dtype(), a_type_, b_.dtype(), width, options_.saturate)
+                                   : isa::wgmma_mma_async({d_.dtype(), a_type_, b_.dtype(), width,
+                                                           a_in_registers, options_.saturate});
     u64 b_start = descriptor(b_view_, record.b);
     pred accumulate = d_.accumulate_;
     for (int block = 0; block < d_.m() / hopper::wgmma_rows; ++block)
-      for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step)
+      for (int step = 0; step < static_cast<int>(record.b.along_k.size()); ++step) {
+        if (metadata)
+          record.metadata.push_back({metadata->loads[metadata->at(block, step)], metadata->selector(step)});
         for (int column = 0; column < d_.n() / width; ++column) {
           std::vector<Argument> arguments = {d_.block_registers(block, column * width, width), a(block, step),
-                                             b_start + (record.b.start(column, step) >> 4),
-                                             step == 0 ? accumulate : pred(true)};
+                                             b_start + (record.b.start(column, step) >> 4)};
+          if (metadata) {
+            arguments.emplace_back(metadata->words[metadata->at(block, step)]);
+            arguments.emplace_back(int64_t{metadata->selector(step)});
+          }
+          arguments.emplace_back(step == 0 ? accumulate : pred(true));
           if (d_.dtype() != DType::s32) {
             arguments.emplace_back(int64_t{options_.negate_a ? -1 : 1});
             arguments.emplace_back(int64_t{options_.negate_b ? -1 : 1});
@@ -95,6 +151,7 @@ class WgmmaCall {
           }
           builder_.emit(row, arguments, std::nullopt);
         }
+      }
     d_.accumulate_ = pred(true);
     TileContext::of(builder_).products.product(d_.state_);
     TileContext::of(builder_).record.mmas.push_back(std::move(record));
@@ -170,6 +227,29 @@ void mma(Accumulator& d, const TileView& a, const TileView& b, const MmaOptions&
   u64 start = descriptor(a, record);
   call.emit(record, {}, std::nullopt,
             [&](int block, int step) { return start + (record.start(block, step) >> 4); });
+}
+
+void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOptions& options, Where where) {
+  AtLine line(where);
+  WgmmaOperand operand = operand_of(a.values, "mma: A");
+  const DType type = operand.dtype();
+  if (!can_be_sparse(type) || operand.major() == Major::mn)
+    throw Error(
+        fmt::format("mma: a sparse A is a {}{}; it is stored along k, of f16, bf16, e4m3, e5m2, s8 or u8",
+                    a.values.tile().describe(), a.values.is_transposed() ? ", transposed" : ""));
+  detail::WgmmaCall call(d, type, fmt::format("a sparse {}", a.values.tile().describe()), b, options, true);
+  const int k = 2 * operand.k();
+  call.check_shapes(operand.mn(), k);
+  if (k % kSparseBlock != 0)
+    throw Error(fmt::format("mma: a sparse A of {} along k, of which it stores half; k is a multiple of {}",
+                            k, kSparseBlock));
+  const Metadata metadata = load_metadata(a.metadata, type, operand.mn(), k);
+  TileContext::of(Builder::current()).products.fence();
+  OperandRecord record = record_of(a.values, operand, operand.part(hopper::wgmma_rows));
+  u64 start = descriptor(a.values, record);
+  call.emit(
+      record, {}, std::nullopt, [&](int block, int step) { return start + (record.start(block, step) >> 4); },
+      metadata);
 }
 
 void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {

@@ -30,6 +30,26 @@ namespace detail {
 void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, const MmaOptions& options);
 }
 
+// A sparse A of mma(): of each four elements along k two are stored (plan/sparse_matrix.h).
+struct SparseTile {
+  // m rows of k / 2 elements that are stored along k: f16, bf16, e4m3, e5m2, s8 or u8.
+  TileView values;
+  // A tile of s32 without swizzle, in panels of 128 columns, with a row for each 64 of k and a panel for each
+  // 64 of m: what compress_2_4() lays in a block, in the order of its lines.
+  TileView metadata;
+};
+
+// Does the same with a sparse A (PTX ISA, wgmma.mma_async.sp), which takes the tensor cores half as long. B
+// has k elements, twice as many as A stores, and k is a multiple of 64. Each thread loads its words of
+// metadata. Words of 0, with which TMA fills what is outside of a tensor, count as naming the first two
+// elements: what is stored there is 0 as well.
+void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOptions& options,
+         Where where = Where::here());
+inline void mma(Accumulator& d, const SparseTile& a, const TileView& b, Where where = Where::here()) {
+  AtLine line(where);
+  mma(d, a, b, MmaOptions{});
+}
+
 // Does the same with A in registers, in the layout of its type: wgmma_a(type, m, k). A may be computed in the
 // call itself: `mma(o, astype<f16>(p), v)`. For a later product of a group, A must be computed before the
 // group's first product, since registers are written before all products. Otherwise Error is thrown.

@@ -84,6 +84,8 @@ Tried try_operand(const MmaRecord& mma, char name, const TileRecord& tile, const
 std::string text_of(const MmaRecord& mma, char name, const TileRecord& tile);
 Tried try_computed_a(const MmaRecord& mma);
 Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma);
+// The words of metadata that the instructions of a sparse A look at, in registers that copies have loaded.
+Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma);
 // Tries the accesses of threads to one stage of a tile, with the view beginning at `corner`: writes fill the
 // image, and reads are checked against it.
 Tried try_thread_copy(const ThreadCopyRecord& copy, const TileRecord& tile, Element corner, int stage,

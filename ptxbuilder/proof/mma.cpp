@@ -1,4 +1,5 @@
-// Proofs of what the tensor cores read: operands of wgmma through a descriptor, and A in registers.
+// Proofs of what the tensor cores read: operands of wgmma through a descriptor, A in registers, and the
+// metadata of a sparse A.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -39,9 +40,10 @@ struct Reader {
   char name;     // 'A' or 'B'
   int mn, k;     // of the product
   int block_mn;  // of one instruction
+  int depth_bytes;
   Where where;
 
-  int depth() const { return 32 / size_of(tile.dtype); }
+  int depth() const { return depth_bytes / size_of(tile.dtype); }
   std::string operation(int block, int step, int i, int j) const {
     std::string at = name == 'A' ? fmt::format("block {}, step {}: m {}", block, step, block * block_mn + i)
                                  : fmt::format("step {}: n {}", step, block * block_mn + i);
@@ -50,8 +52,9 @@ struct Reader {
 };
 
 Reader reader_of(const MmaRecord& mma, char name, const TileRecord& tile) {
-  return name == 'A' ? Reader{*mma.a, tile, name, mma.m, mma.k, mma.block, mma.where}
-                     : Reader{mma.b, tile, name, mma.n, mma.k, mma.columns, mma.where};
+  return name == 'A'
+             ? Reader{*mma.a, tile, name, mma.m, mma.a_k(), mma.block, 32, mma.where}
+             : Reader{mma.b, tile, name, mma.n, mma.k, mma.columns, mma.is_sparse() ? 64 : 32, mma.where};
 }
 
 Tried try_instruction(const Reader& reader, Element corner, int stage, int block, int step,
@@ -197,6 +200,66 @@ Tried try_registers_of_a(const KernelRecord& kernel, const MmaRecord& mma) {
                                {corner->row + within.row, corner->col + within.col}, of_a);
       }
   }
+  return tried;
+}
+
+namespace {
+
+// The word of a block of metadata, and its half byte, that says which elements of a group are stored.
+struct GroupPlace {
+  int word, half_byte;
+  bool operator==(const GroupPlace&) const = default;
+};
+
+// PTX ISA, wgmma.mma_async.sp, "Sparse matrix storage": the thread whose register an instruction with this
+// selector looks at, for a row of 64 and a group of the instruction. Types of 16 bits have 8 groups, and two
+// threads of four hold them, each for a row and the row 8 further down; types of 8 bits have 16, and each of
+// four threads holds 8 of one of these rows.
+GroupPlace looked_at(int size, int row, int group, int selector) {
+  const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
+  return size == 2 ? GroupPlace{quad + 2 * selector + group / 4, 4 * lower + group % 4}
+                   : GroupPlace{quad + 2 * (group / 8) + lower, group % 8};
+}
+
+// The place where a block of compress_2_4() has a row's group of the 16 along 64 of k.
+GroupPlace arranged(int size, int row, int group) {
+  const int quad = 32 * (row / 16) + 4 * (row % 8), lower = row % 16 / 8;
+  return size == 2 ? GroupPlace{quad + group / 4, 4 * lower + group % 4}
+                   : GroupPlace{quad + 2 * (group / 8) + lower, group % 8};
+}
+
+}  // namespace
+
+Tried try_metadata(const KernelRecord& kernel, const MmaRecord& mma) {
+  constexpr int kGroup = 4, kBlockGroups = 16, kBlockWords = 128;
+  Tried tried;
+  const int size = size_of(mma.a_type), steps = static_cast<int>(mma.b.along_k.size());
+  const int groups = mma.k / kGroup, of_step = groups / steps;
+  std::optional<Element> corner;  // of the view that all words come from
+  for (int row = 0; row < mma.m; ++row)
+    for (int group = 0; group < groups; ++group) {
+      const int block = row / kBlock, step = group / of_step;
+      const MetadataRecord& record = mma.metadata.at(static_cast<size_t>(block * steps + step));
+      const GroupPlace read = looked_at(size, row % kBlock, group % of_step, record.selector),
+                       right = arranged(size, row % kBlock, group % kBlockGroups);
+      const Element wanted{group / kBlockGroups, block * kBlockWords + right.word};
+      const Element held =
+          kernel.thread_copies[static_cast<size_t>(record.word.copy)].held(read.word, record.word.word);
+      const Element first{held.row - wanted.row, held.col - wanted.col};
+      if (!corner) corner = Element{first.row, first.col / kBlockWords * kBlockWords};  // blocks are whole
+      if (*corner == first && read.half_byte == right.half_byte) {
+        ++tried.elements;
+        continue;
+      }
+      tried.counterexample = {
+          .operation = fmt::format("mma: metadata, block {}, step {}, selector {}: m {}, k {}", block, step,
+                                   record.selector, row, group * kGroup),
+          .wanted = Element{corner->row + wanted.row, corner->col + wanted.col},
+          .found = held,
+          .reason = fmt::format("thread {} has another word", read.word),
+          .where = mma.where};
+      return tried;
+    }
   return tried;
 }
 

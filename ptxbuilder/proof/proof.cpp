@@ -20,6 +20,8 @@ class Prover {
     for (size_t i = 0; i < record_.tiles.size() && proof_; ++i) prove_tile(static_cast<int>(i));
     for (const MmaRecord& mma : record_.mmas)
       if (proof_ && !mma.a) prove_registers_of_a(mma);
+    for (const MmaRecord& mma : record_.mmas)
+      if (proof_ && mma.is_sparse()) prove_metadata(mma);
     for (const WarpMmaRecord& mma : record_.warp_mmas)
       if (proof_) prove_warp_mma(mma);
     for (const StoreRecord& store : record_.stores)
@@ -105,6 +107,13 @@ class Prover {
                   mma.where);
     take(try_registers_of_a(record_, mma),
          fmt::format("mma: A in registers, {} x {} {} of one view", mma.m, mma.k, name(mma.a_type)),
+         mma.where);
+  }
+
+  void prove_metadata(const MmaRecord& mma) {
+    take(try_metadata(record_, mma),
+         fmt::format("mma: metadata of a sparse A in registers, {} x {} {} of one view", mma.m, mma.k,
+                     name(mma.a_type)),
          mma.where);
   }
 

@@ -414,6 +414,78 @@ static void check_block_scales(void) {
   discard(&d);
 }
 
+/* B, as [n,k], has two of each four elements of a row; then the same matrix is A. */
+static void check_sparse(void) {
+  enum { M = 24, N = 72, K = 100, LINES = 2, WORDS = 256 };
+  static uint16_t dense[N * K], back[N * K], values[N * K / 2], x[M * K];
+  static int32_t metadata[LINES * WORDS];
+  memset(dense, 0, sizeof dense);
+  for (int j = 0; j < N; ++j)
+    for (int k = 0; k < K; k += 4)
+      for (int i = 0; i < 2; ++i)
+        dense[j * K + k + (j + k / 4 + i * (1 + j % 3)) % 4] = bf16_of((float)((j + k + i) % 7 - 3));
+  for (int i = 0; i < M * K; ++i) x[i] = bf16_of((float)(i % 5 - 2));
+  OK(ptxb_compress_2_4(bf16, dense, N, K, 0, values, metadata));
+  OK(ptxb_decompress_2_4(bf16, values, metadata, N, K, back));
+  CHECK(!memcmp(dense, back, sizeof dense));
+  void *of_x, *of_values, *of_metadata, *workspace;
+  OK(ptxb_allocate(device, sizeof x, &of_x));
+  OK(ptxb_allocate(device, sizeof values, &of_values));
+  OK(ptxb_allocate(device, sizeof metadata, &of_metadata));
+  OK(ptxb_copy_in(device, of_x, x, sizeof x));
+  OK(ptxb_copy_in(device, of_values, values, sizeof values));
+  OK(ptxb_copy_in(device, of_metadata, metadata, sizeof metadata));
+  for (int is_a = 0; is_a < 2; ++is_a) {
+    /* D = X W^T, or its transpose, W X^T */
+    int64_t x_shape[2] = {is_a ? K : M, is_a ? M : K}, x_strides[2] = {is_a ? 1 : K, is_a ? K : 1},
+            w_shape[2] = {is_a ? N : K / 2, is_a ? K / 2 : N},
+            w_strides[2] = {is_a ? K / 2 : 1, is_a ? 1 : K / 2}, lines[2] = {LINES, WORDS};
+    const ptxb_tensor
+        dense_side = {.data = of_x, .ndim = 2, .dtype = bf16, .shape = x_shape, .strides = x_strides},
+        sparse_side = {.data = of_values, .ndim = 2, .dtype = bf16, .shape = w_shape, .strides = w_strides},
+        words = {.data = of_metadata, .ndim = 2, .dtype = {PTXB_INT, 32, 1}, .shape = lines};
+    Matrix d;
+    make(&d, f32, is_a ? N : M, is_a ? M : N, is_a ? M : N, 1, 0);
+    ptxb_matmul p = PTXB_MATMUL_INIT;
+    p.a = is_a ? &sparse_side : &dense_side, p.b = is_a ? &dense_side : &sparse_side, p.d = &d.tensor;
+    *(is_a ? &p.a_metadata : &p.b_metadata) = &words;
+    size_t bytes;
+    OK(ptxb_matmul_workspace(device, &p, &bytes));
+    CHECK(bytes > 0); /* rows of 100 B, which TMA does not take */
+    OK(ptxb_allocate(device, bytes, &workspace));
+    OK(ptxb_matmul_run(device, &p, workspace, bytes, PTXB_OWN_STREAM));
+    OK(ptxb_wait(device, PTXB_OWN_STREAM, 60000));
+    OK(ptxb_copy_out(device, d.host, d.tensor.data, d.bytes));
+    int wrong = 0;
+    for (int64_t i = 0; i < M; ++i)
+      for (int64_t j = 0; j < N; ++j) {
+        float sum = 0;
+        for (int64_t k = 0; k < K; ++k) sum += f32_of(x[i * K + k]) * f32_of(dense[j * K + k]);
+        wrong += (is_a ? value(&d, j, i) : value(&d, i, j)) != sum;
+      }
+    CHECK(wrong == 0);
+    lines[1] = 128;
+    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL),
+            is_a ? "a_metadata: [2,128] of s32; it is int32" : "b_metadata: [2,128] of s32; it is int32");
+    *(is_a ? &p.a_metadata : &p.b_metadata) = NULL;
+    REFUSED(ptxb_matmul_run(device, &p, workspace, bytes, NULL), "but D and A make [k,n]");
+    OK(ptxb_free(device, workspace));
+    discard(&d);
+  }
+  dense[K + 4] = dense[K + 5] = dense[K + 6] = bf16_of(1);
+  REFUSED(ptxb_compress_2_4(bf16, dense, N, K, 0, values, metadata),
+          "compress_2_4: row 1, columns 4 to 7: more than two of these four elements are not zero");
+  REFUSED(ptxb_compress_2_4(f32, dense, N, K, 0, values, metadata),
+          "compress_2_4: a matrix of f32; it takes f16");
+  REFUSED(ptxb_compress_2_4(bf16, back, N, K, 0, NULL, metadata), "where to put the values is NULL");
+  memset(metadata, 0, sizeof metadata);
+  REFUSED(ptxb_decompress_2_4(bf16, values, metadata, N, K, back),
+          "the metadata of row 0, columns 0 to 3, names element 0 of these four twice");
+  OK(ptxb_free(device, of_x));
+  OK(ptxb_free(device, of_values));
+  OK(ptxb_free(device, of_metadata));
+}
+
 /* Rows in groups, each by a matrix of its own, where the first, of no rows, does not count; and the same
  * rows of A and D as k in groups. */
 /* Weights less zeros, times scales, that are powers of two, so that sums are exact. */
@@ -1543,6 +1615,7 @@ int main(int count, char** words) {
   check_epilogues(seed);
   check_block_scales();
   check_packed(seed);
+  check_sparse();
   check_groups(seed);
   check_rows(seed);
   check_append();

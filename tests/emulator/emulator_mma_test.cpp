@@ -59,11 +59,13 @@ struct Form {
   int m, k;
   bool sparse = false;
   int selector = 0;
-  std::string after = {};  // modifiers after the types
+  std::string after = {};   // modifiers after the types
+  bool ordered = true;      // metadata of a sparse A
+  bool descending = false;  // the two elements of a group are stored in the other order
 
   std::string mnemonic() const {
-    return fmt::format("mma{}.sync.aligned.{}.row.col.{}.{}.{}.{}{}", sparse ? ".sp::ordered_metadata" : "",
-                       shape, d, a, b, d, after);
+    const char* of_a = !sparse ? "" : ordered ? ".sp::ordered_metadata" : ".sp";
+    return fmt::format("mma{}.sync.aligned.{}.row.col.{}.{}.{}.{}{}", of_a, shape, d, a, b, d, after);
   }
 };
 
@@ -148,6 +150,15 @@ Stored make_sparse(Matrix& a, int k, int bits, std::mt19937& engine) {
     stored.groups.push_back(groups);
   }
   return stored;
+}
+
+// It stores the two elements of each group in the other order.
+void exchange_pairs(Stored& stored) {
+  for (size_t row = 0; row < stored.values.size(); ++row)
+    for (size_t g = 0; g < stored.groups[row].size(); ++g) {
+      std::swap(stored.values[row][2 * g], stored.values[row][2 * g + 1]);
+      stored.groups[row][g] = stored.groups[row][g] >> 2 | (stored.groups[row][g] & 3) << 2;
+    }
 }
 
 // The metadata register of each lane of a warp, whose rows begin at `first`: by CuTe's ELayout_64x64, 64x32
@@ -271,6 +282,7 @@ std::string check(Device& device, const Form& f, uint32_t seed,
   std::vector<uint32_t> e(32);
   if (f.sparse) {
     stored = make_sparse(a, f.k, bits, engine);
+    if (f.descending) exchange_pairs(stored);
     e = metadata(stored, 0, bits, f.selector);
     if (spoil) spoil(e);
   }
@@ -381,9 +393,25 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   const Form half{"m16n8k32", "f32", "f16", "f16", 16, 32, true, 1},
       tf32{"m16n8k16", "f32", "tf32", "tf32", 16, 16, true, 0};
   CHECK(check(*device, half, 1).empty());
-  CHECK_ERROR(check(*device, half, 1, [](auto& e) { e[2] = 0; }),
-              "the metadata does not name the two elements of each group in ascending order");
-  CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "is none that .tf32 has: 0b0100 or 0b1110");
+  // Lane 2 has group 0 of row 0 in its low four bits.
+  const auto group_is = [](uint32_t bits) { return [bits](auto& e) { e[2] = (e[2] & ~15u) | bits; }; };
+  for (const uint32_t twice : {0b0000u, 0b0101u, 0b1010u, 0b1111u})
+    CHECK_ERROR(
+        check(*device, half, 1, group_is(twice)),
+        fmt::format("the metadata of row 0 has {:#06b} for group 0: both stored elements are element {} "
+                    "of the four",
+                    twice, twice & 3));
+  CHECK_ERROR(check(*device, half, 1, group_is(0b0001)),
+              "with .sp::ordered_metadata the two elements of a group ascend");
+  CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "of .tf32 it is 0b0100 or 0b1110");
+  // Without the word, the two elements may be stored in either order.
+  Form any_order = half;
+  any_order.ordered = false;
+  CHECK(check(*device, any_order, 1).empty());
+  any_order.descending = true;
+  CHECK(check(*device, any_order, 1).empty());
+  CHECK_ERROR(check(*device, any_order, 1, group_is(0b0101)),
+              "both stored elements are element 1 of the four");
   Form beyond = half;
   beyond.selector = 2;
   CHECK_ERROR(check(*device, beyond, 1, [](auto&) {}),
@@ -393,7 +421,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
 // A sparse product of a warpgroup, of 64 x k by k x 8 without a swizzle: units of 8 rows by 16 B one after
 // the other along K, and B's columns likewise.
 std::string check_wgmma(Device& device, const std::string& type, const std::string& d, bool in_registers,
-                        int selector) {
+                        int selector, const std::function<void(std::vector<uint32_t>&)>& spoil = {}) {
   const int bits = element_bits(type), k = 2 * 256 / bits;
   std::mt19937 engine(static_cast<uint32_t>(k + selector));
   Matrix a = random_matrix(64, k, type, engine);
@@ -420,6 +448,7 @@ std::string check_wgmma(Device& device, const std::string& type, const std::stri
     for (const auto& lane : fragment(rows, type, true))
       for (uint64_t word : lane) registers.push_back(static_cast<uint32_t>(word));
   }
+  if (spoil) spoil(e);
   const size_t a_words = words.size() - of_b.size();
   words.insert(words.end(), registers.begin(), registers.end());
   words.insert(words.end(), e.begin(), e.end());
@@ -485,6 +514,22 @@ TEST_CASE("wgmma.mma_async.sp multiplies as the host does, A in shared memory an
         const std::string wrong = check_wgmma(*device, c.type, c.d, in_registers, selector);
         CHECK_MESSAGE(wrong.empty(), wrong);
       }
+}
+
+TEST_CASE("emulator: metadata of wgmma that names an element twice is reported, and only where it is read") {
+  const auto device = open_emulator();
+  // Lane 0 has group 0 of rows 0 and 8 of the second warp's rows with selector 0, and lane 2 with selector 1.
+  const auto twice = [](size_t lane) {
+    return [lane](auto& e) { e[32 + lane] = (e[32 + lane] & ~15u) | 0b1010; };
+  };
+  CHECK_ERROR(check_wgmma(*device, "bf16", "f32", false, 0, twice(0)),
+              "the metadata of row 0 has 0b1010 for group 0: both stored elements are element 2 of the four");
+  CHECK(check_wgmma(*device, "bf16", "f32", false, 0, twice(2)).empty());
+  CHECK_ERROR(check_wgmma(*device, "bf16", "f32", false, 1, twice(2)), "both stored elements are element 2");
+  CHECK_ERROR(check_wgmma(*device, "tf32", "f32", false, 0, [](auto& e) { e[0] &= ~15u; }),
+              "of .tf32 it is 0b0100 or 0b1110");
+  CHECK_ERROR(check_wgmma(*device, "e4m3", "f32", false, 0, [](auto& e) { e[3] = 0; }),
+              "both stored elements are element 0");
 }
 
 }  // namespace

@@ -269,4 +269,20 @@ TEST_CASE("emulator: gemm with packed weights and its mutants") {
                {"sums of a group are read while they are added", "wgmma.wait_group", 0, add_to(0, 1), {}}});
 }
 
+// A sparse A of three blocks of rows in tiles of two: the metadata of the fourth is outside of the tensor.
+TEST_CASE("emulator: gemm with a sparse A and its mutants") {
+  const Subject subject(
+      "gemm", {{"m", 136}, {"n", 72}, {"k", 272}, {"a_metadata", 1}, {"bm", 128}, {"bn", 64}, {"sms", 3}});
+  const char* const product = "wgmma.mma_async.sp.sync.aligned.m64n64k32.f32.bf16.bf16";
+  check_wrong(
+      subject,
+      {{"the first 32 of k take the metadata of the others", product, 2, set_operand(4, 1), {}},
+       {"the last 32 of k take the metadata of the others", product, 3, set_operand(4, 0), {}},
+       {"metadata is that of another tile", "shl.b32", 7, set_operand(2, 0), {}},
+       {"metadata is that of the first 64 of k", "and.b32", 2, set_operand(2, 0), {}},
+       {"both warpgroups take the metadata of the first", "and.b32", 13, set_operand(2, 0), {}},
+       {"a thread takes another's metadata", "shl.b32", 28, set_operand(2, 3), {}},
+       {"metadata outside of the tensor names an element twice", "selp.b32", 11, set_operand(1, 0), {}}});
+}
+
 }  // namespace ptxbuilder::test::gemm_mutants_test

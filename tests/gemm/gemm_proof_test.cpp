@@ -116,7 +116,14 @@ TEST_CASE("gemm is proved in all that it takes") {
         {{"d_rows", 1}, {"bn", 128}, {"stages", 2}},
         {{"pingpong", 1}, {"bn", 168}, {"cluster_m", 2}},  // stored twice, shared by 84 rows
         {{"bn", 88}, {"cluster_m", 4}},
-        {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}}})
+        {{"bn", 136}, {"swapped", 1}, {"cluster_m", 4}},
+        {{"a_metadata", 1}, {"bn", 256}},
+        {{"a_metadata", 1}, {"bm", 256}, {"bn", 192}, {"cluster_m", 2}, {"cluster_n", 2}},
+        {{"a_metadata", 1}, {"bk", 128}, {"bn", 192}, {"consumers", 3}, {"bm", 192}, {"stages", 2}},
+        {{"a_metadata", 1}, {"a", 3}, {"d", 2}, {"bn", 128}, {"pingpong", 1}},
+        {{"a_metadata", 1}, {"b_major", 1}, {"bn", 128}, {"split_last", 4}},
+        {{"b_metadata", 1}, {"swapped", 1}, {"bn", 320}},
+        {{"b_metadata", 1}, {"swapped", 1}, {"a_major", 1}, {"bn", 128}, {"batches", 2}}})
     check(values);
   const int before = built;
   for (int output : {0, 1, 2})  // bf16, f16, f32

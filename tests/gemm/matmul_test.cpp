@@ -48,6 +48,7 @@ kernels::GemmTile small_tile(const kernels::GemmOperation& operation, const kern
   t.consumers = 1;
   t.stages = 2;
   t.swapped = size.m < size.n && !operation.has_block_scales();
+  if (operation.is_sparse()) t.swapped = operation.b_metadata;
   return t;
 }
 
@@ -577,6 +578,66 @@ TEST_CASE("scales of blocks multiply the sums of each 128 of k") {
   CHECK_ERROR(matmul()(p), "a_scales_1x128");
   p = trial.arguments(), p.b_scales_128x128.address = p.d.memory.address;
   CHECK_ERROR(matmul()(p), "D overlaps b_scales_128x128");
+}
+
+TEST_CASE("a sparse A or B stores two of every four values along k") {
+  for (const bool of_a : {true, false})
+    for (const DType type : {DType::bf16, DType::f16, DType::e4m3, DType::s8}) {
+      MatmulCase c = sized(150, 136, 200);
+      c.a = c.b = type, (of_a ? c.a_metadata : c.b_metadata) = true;
+      if (type == DType::s8) c.d = DType::s32;
+      check_case(c);
+    }
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{1, 1, 4}, {64, 256, 64}, {257, 40, 516}, {40, 257, 1000}})
+    for (const bool of_a : {true, false}) {
+      MatmulCase c = sized(m, n, k);
+      (of_a ? c.a_metadata : c.b_metadata) = true;
+      check_case(c);
+      c.size.batches = 3, c.d = DType::f32, c.alpha = 0.5F, c.bias = c.row_scales = true;
+      c.activation = Activation::silu;
+      check_case(c);
+      c.a_lie.gap = c.b_lie.gap = 3;  // both are copied
+      check_case(c);
+    }
+  MatmulCase c = sized(100, 128, 128);
+  c.b_metadata = c.group_ends = true, c.size.batches = 5;  // each group has a sparse matrix of its own
+  check_case(c);
+  c.a_rows = true, c.rows_of_a = 30;
+  check_case(c);
+  c = sized(100, 128, 128), c.a_metadata = true, c.alpha = 0;
+  check_case(c);
+
+  MatmulCase wrong = sized(64, 64, 128);
+  const auto refused = [&](const std::string& words) {
+    MatmulTrial trial(device(), wrong);
+    CHECK_ERROR(matmul()(trial.arguments()), words);
+  };
+  MatmulArguments p = [&] {
+    wrong.a_metadata = true;
+    return MatmulTrial(device(), wrong).arguments();
+  }();
+  p.b_metadata = p.a_metadata;
+  CHECK_ERROR(matmul()(p), "gemm: a sparse A and a sparse B; the tensor cores take one of them");
+  p.b_metadata = {}, p.k = 64;  // so that there are as many bytes
+  p.a = {.memory = p.a.memory, .type = DType::tf32}, p.b = {.memory = p.b.memory, .type = DType::tf32};
+  CHECK_ERROR(matmul()(p), "gemm: a sparse A of tf32; it is of f16, bf16, e4m3, e5m2, s8 or u8");
+  p.a.type = p.b.type = DType::bf16, p.a_k_major = false;
+  CHECK_ERROR(matmul()(p), "gemm: a sparse A stored along m; of each four values along k two are stored");
+  p.a_k_major = true, p.k = 126;
+  CHECK_ERROR(matmul()(p), "matmul: k = 126 with a sparse A; of each 4 values along k it stores two");
+  p.k = 128, p.a_metadata.bytes -= 4;
+  CHECK_ERROR(matmul()(p), "a_metadata");
+  p.a_metadata = {p.d.memory.address, 1024};
+  CHECK_ERROR(matmul()(p), "D overlaps a_metadata");
+  wrong.a_rows = true, wrong.rows_of_a = 64;
+  refused("gemm: a sparse A with groups or a_rows");
+  wrong.a_rows = false, wrong.rows_of_a = 0;
+  wrong.a = wrong.b = DType::e4m3, wrong.a_scales_1x128 = wrong.b_scales_128x128 = true;
+  refused("gemm: a sparse A with block scales");
+  wrong = sized(64, 64, 128);
+  wrong.b_metadata = true, wrong.activation = Activation::silu, wrong.use = kernels::ActivationUse::gate;
+  refused("gemm: a sparse B with a gate");
 }
 
 // Half of the threads copy where a tile's rows are no multiple of 16.

@@ -51,6 +51,14 @@ class GuardedMatrix {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) { set(at, scale * normal(random)); });
   }
+  // Each element is value(batch, row, column), which is called in this order.
+  template <class Value>
+  void fill_by(Value&& value) {
+    values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
+    for (int64_t b = 0; b < batches_; ++b)
+      for (int64_t i = 0; i < rows_; ++i)
+        for (int64_t j = 0; j < columns_; ++j) set(at(b, i, j), value(b, i, j));
+  }
   void fill(double value) {
     values_.resize(bytes_.size() / static_cast<size_t>(size_of(type_)));
     each([&](size_t at) { set(at, value); });

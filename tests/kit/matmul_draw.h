@@ -115,6 +115,12 @@ inline MatmulCase draw_product(Draw& draw) {
     (draw.chance(3) ? c.b_scales_1x128 : c.b_scales_128x128) = true;
   }
   draw_packed_form(draw, c);
+  if (can_be_sparse(c.a) && !c.packed.is_packed() && !c.a_scales_1x128 && draw.chance(4)) {
+    if (c.a_k_major && !c.group_ends && !c.a_rows && draw.chance(2))
+      c.a_metadata = true;
+    else if (c.b_k_major && !c.groups_of_k && c.use != kernels::ActivationUse::gate)
+      c.b_metadata = true;
+  }
   c.seed = draw.bits();
   return c;
 }
@@ -195,6 +201,7 @@ inline RandomCase draw_case(uint64_t seed, size_t index, const Scale& scale) {
     if (c.operation.scatters())  // whose rows are multiples of 16 bytes
       c.product.size.n = (c.product.size.n + 31) / 32 * 32;
     c.product.size.k = size();
+    if (c.operation.is_sparse()) c.product.size.k = (c.product.size.k + 3) / 4 * 4;
     extent = std::max<int64_t>(extent - 1, 8);
   } while (volume(c) > scale.volume);
   c.product.a_lie = draw_lie(draw, c.product.a);

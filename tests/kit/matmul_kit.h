@@ -76,11 +76,14 @@ class MatmulTrial {
 #define PTXBUILDER_MATRIX(name, ...) add_operand(kernels::ProductOperand::name, c.name##_lie);
 #include "kernels/gemm/product.def"
     std::mt19937_64 random(c.seed);
-    a_.fill_normal(random);
+    c.a_metadata ? fill_sparse(a_, random) : a_.fill_normal(random);
     if (c.packed.is_packed())
       fill_packed(random);
     else
-      b_.fill_normal(random);
+      c.b_metadata ? fill_sparse(b_, random) : b_.fill_normal(random);
+    std::vector<int64_t> words;
+    if (c.a_metadata) words = store_half(a_, c.a, c.size.m, c.a_lie);
+    if (c.b_metadata) words = store_half(b_, c.b, c.size.n, c.b_lie);
     d_.poison();
     for (GuardedMatrix* x : {&a_, &b_, &d_}) x->to_device();
     for (const kernels::ProductOperandRow& row : kernels::product_operands) {
@@ -95,6 +98,8 @@ class MatmulTrial {
         fill_rows(x, case_.rows_of_a, random);
       else if (row.role == kernels::OperandRole::scatter && operation_.has(row.operand))
         fill_places(x, random);
+      else if (row.role == kernels::OperandRole::sparsity && operation_.has(row.operand))
+        x.fill_row(words);
       else if (operation_.has(row.operand))
         x.fill_normal(random);
       else
@@ -106,6 +111,7 @@ class MatmulTrial {
   kernels::MatmulArguments arguments() const {
     kernels::MatmulArguments p = arguments_without_memory(case_);
     p.a = a_.on_device(), p.b = (packed_ ? *packed_ : b_).on_device(), p.d = out().on_device();
+    if (stored_) (case_.a_metadata ? p.a : p.b) = stored_->on_device();
 #define PTXBUILDER_VECTOR(name, ...) \
   if (case_.name) p.name = of(kernels::ProductOperand::name).on_device().memory;
 #define PTXBUILDER_MATRIX(name, ...) p.name = of(kernels::ProductOperand::name).on_device();
@@ -203,6 +209,33 @@ class MatmulTrial {
     packed_->to_device();
   }
   int64_t batches_of_d() const { return operation_.grouped_rows() ? 1 : case_.size.batches; }
+  // Each four elements of a row have two zeros at least.
+  static void fill_sparse(GuardedMatrix& x, std::mt19937_64& random) {
+    std::normal_distribution<double> normal;
+    std::array<int64_t, 2> kept = {};
+    x.fill_by([&](int64_t, int64_t, int64_t column) {
+      if (column % 4 == 0)
+        for (int64_t& one : kept) one = static_cast<int64_t>(random() % 4);
+      return std::ranges::count(kept, column % 4) > 0 ? 4 * normal(random) : 0.0;
+    });
+  }
+  // Stores half of a sparse matrix, and returns the words of its metadata.
+  std::vector<int64_t> store_half(const GuardedMatrix& whole, DType type, int64_t rows, const Lie& lie) {
+    const int64_t k = case_.size.k, batches = case_.size.batches;
+    std::vector<SparseMatrix> all;
+    std::vector<int64_t> words;
+    for (int64_t batch = 0; batch < batches; ++batch) {
+      all.push_back(compress_2_4(type, &whole.bytes()[whole.at(batch, 0, 0)], rows, k, whole.stride()));
+      for (const uint32_t word : all.back().metadata) words.push_back(static_cast<int32_t>(word));
+    }
+    stored_.emplace(device_, type, rows, k / 2, batches, lie);
+    stored_->fill_by([&](int64_t batch, int64_t row, int64_t column) {
+      const int64_t at = (row * k / 2 + column) * size_of(type);
+      return read_element(&all[static_cast<size_t>(batch)].values[static_cast<size_t>(at)], type);
+    });
+    stored_->to_device();
+    return words;
+  }
   // Groups of any sizes, many of them 0; what is after the last of them is in none.
   void fill_ends(GuardedMatrix& x, std::mt19937_64& random) {
     const int64_t extent = operation_.groups_of_k ? case_.size.k : case_.size.m;
@@ -400,6 +433,7 @@ class MatmulTrial {
   kernels::GemmOperation operation_;
   GuardedMatrix a_, b_, d_;
   std::optional<GuardedMatrix> packed_;
+  std::optional<GuardedMatrix> stored_;  // of a sparse A or B, the half that is stored
   std::vector<GuardedMatrix> operands_;  // by ProductOperand
   runtime::Buffer workspace_;
 };

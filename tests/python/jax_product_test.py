@@ -274,6 +274,20 @@ check(pb.scaled_mm(x, y, of_x.T, "BlockWise1x128", of_y.T, "BlockWise128x128"), 
 with kit.refused("under jax.vmap"):
     jax.vmap(lambda x: pb.matmul(x, y, scale_a_1x128=of_x, scale_b_128x128=of_y))(x[None])
 
+# Sparse matrices.
+w = jnp.asarray(reference.with_zeros(random, random.standard_normal((144, 200))), jnp.bfloat16)
+x = jnp.asarray(random.standard_normal((64, 200)), jnp.bfloat16)
+s = pb.compress_2_4(w)
+kit.check((wide(pb.decompress_2_4(s)) == wide(w)).all(), "compress_2_4 and back")
+for way in (pb.matmul, jax.jit(pb.matmul, static_argnames="transpose_b")):
+    check(way(x, s, transpose_b=True), wide(x) @ wide(w).T, 2**-7, "a sparse B")
+    check(way(s, x, transpose_b=True), wide(w) @ wide(x).T, 2**-7, "a sparse A")
+check(pb.matmul(x, s, transpose_b=True, d_rows=jnp.arange(64, dtype=jnp.int32)), wide(x) @ wide(w).T, 2**-7, "a sparse B and scattered rows")
+with kit.refused("b_metadata: a product whose gradient is asked for has none"):
+    jax.grad(lambda x: pb.matmul(x, s, transpose_b=True, out_dtype="f32").sum())(x)
+with kit.refused("under jax.vmap"):
+    jax.vmap(lambda x: pb.matmul(x, s, transpose_b=True))(x[None])
+
 symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
 with kit.refused("an operation is compiled for numbers, not symbols"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)

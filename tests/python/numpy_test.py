@@ -566,6 +566,53 @@ for recipes, text in ((("BlockWise128x128", "BlockWise128x128"), "scale_recipe_a
 with kit.refused("swizzle_a: SWIZZLE_32_4_4"):
     pb.scaled_mm(a, b, of_a.T, "BlockWise1x128", of_blocks.T, "BlockWise128x128", "SWIZZLE_32_4_4", device="emulator")
 
+# Sparse matrices of both sides, in batches and in groups; and what is refused.
+def check_sparse(got, exact, *words):
+    kit.check(got.shape == exact.shape and np.abs(wide(got) - exact).max() <= 2**-7 * np.abs(exact).max(), "sparse", *words)
+
+
+for dtype in (BF16, np.float16, E4M3, np.int8):
+    w, x = reference.with_zeros(random, drawn(136, 200, dtype=dtype)), drawn(70, 200, dtype=dtype)
+    s = pb.compress_2_4(w)
+    kit.check(s.values.shape == (136, 100) and s.metadata.shape == (4, 384) and s.metadata.dtype == np.int32, "compress_2_4", dtype)
+    kit.check((wide(pb.decompress_2_4(s)) == wide(w)).all(), "decompress_2_4", dtype)
+    words = {"device": "emulator", "out_dtype": "float32"}
+    check_sparse(pb.matmul(x, s, transpose_b=True, **words), wide(x) @ wide(w).T, dtype, "B")
+    check_sparse(pb.matmul(s, x, transpose_b=True, **words), wide(w) @ wide(x).T, dtype, "A")
+    check_sparse(pb.matmul(x, s.values, transpose_b=True, b_metadata=s.metadata, **words), wide(x) @ wide(w).T, dtype, "in parts")
+w, x = reference.with_zeros(random, drawn(3, 136, 200)), drawn(3, 70, 200)
+s, one = pb.compress_2_4(w), pb.compress_2_4(w[0])
+bias = np.arange(136).astype(w.dtype)
+exact = np.maximum(wide(x) @ wide(w[0]).T + wide(bias), 0)
+check_sparse(pb.matmul(x, one, transpose_b=True, bias=bias, activation="relu", device="emulator"), exact, "of all batches")
+check_sparse(pb.matmul(x, s, transpose_b=True, device="emulator"), wide(x) @ wide(w).swapaxes(1, 2), "of each batch")
+check_sparse(pb.matmul(s, x, transpose_b=True, device="emulator"), wide(w) @ wide(x).swapaxes(1, 2), "of each batch's A")
+check_sparse(pb.matmul(one, x, transpose_b=True, device="emulator"), wide(w[0]) @ wide(x).swapaxes(1, 2), "one A of all batches")
+x, w = drawn(reference.ALL, 72), reference.with_zeros(random, drawn(len(ends), 56, 72))
+check_groups(pb.matmul(x, pb.compress_2_4(w), transpose_b=True, offs=ends, device="emulator"),
+             reference.grouped(wide(x), wide(w).swapaxes(1, 2), ends), "sparse")
+w = reference.with_zeros(random, drawn(96, 128))
+s, x = pb.compress_2_4(w), drawn(32, 128)
+for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128: its rows have to be A's columns, 128"),
+                    (dict(b_metadata=s.metadata[:1]), "b_metadata: [1,256] of s32; it is int32"), (dict(transpose_b=False), "B: 192 x 64"),
+                    (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: [2,256] of u32; it is int32"),
+                    (dict(a=s), "a sparse A and a sparse B")):
+    with kit.refused(text):
+        pb.matmul(**{"a": x, "b": s.values, "b_metadata": s.metadata, "transpose_b": True, "device": "emulator", **words})
+pb.warm_up("matmul", [(32, 64, 128)], "bf16", "emulator", transpose_b=True, b_metadata=True)
+with kit.refused("a_metadata: of batches of A by one B"):
+    pb.matmul(pb.compress_2_4(np.stack([w, w])), x, transpose_b=True, device="emulator")
+with kit.refused("compress_2_4: row 0, columns 0 to 3: more than two of these four elements are not zero"):
+    pb.compress_2_4(np.ones((8, 64), BF16))
+with kit.refused("compress_2_4: a matrix of f32; it takes f16, bf16, e4m3, e5m2, s8 and u8"):
+    pb.compress_2_4(np.zeros((8, 64), np.float32))
+with kit.refused("compress_2_4: 8 x 66 elements; columns come in groups of 4"):
+    pb.compress_2_4(np.zeros((8, 66), BF16))
+with kit.refused("decompress_2_4: the metadata of row 0, columns 0 to 3, names element 0 of these four twice"):
+    pb.decompress_2_4(s._replace(metadata=0 * s.metadata))
+with kit.refused("metadata: (1, 256) of int32; with values (96, 64) it is (2, 256) of int32"):
+    pb.decompress_2_4(s._replace(metadata=s.metadata[:1]))
+
 # More than one thread at once, at first use.
 kit.in_threads(lambda seed: check_product(drawn(24 + 8 * seed, 40), drawn(40, 56)), 4)
 kit.end()

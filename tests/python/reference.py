@@ -131,7 +131,7 @@ def shapes(case, batch=2):
 # ---- Products with all that may go with them ----
 
 # All that a product may read besides A and B, and that has a gradient.
-EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "scatter", "block_factor", "greatest", "result_factor"))
+EVERY = " ".join(row.word for row in ROWS if row.role not in ("groups", "gather", "scatter", "sparsity", "block_factor", "greatest", "result_factor"))
 # Shapes of A and B, their type, D's, the other tensors, and words. Of "one_a" and "one_b" scales have one element.
 PRODUCTS = [((24, 64), (64, 32), "float8_e4m3fn", "float8_e4m3fn", "scale_a scale_b scale_result amax bias", {}),
             ((40, 96), (96, 24), "float8_e5m2", "bfloat16", "one_a scale_b bias", {"activation": "gelu"}),
@@ -315,3 +315,9 @@ def wrong_product(d, amax, tensors, words):
         if abs(np.clip(amax * abs(scale), 0, greatest) - stored) > stored * 2.0**(-bits - 1) * 1.0001 + 2.0**(least - bits - 1):
             return f"amax is {amax}, and the greatest |D| that is stored {stored}, of a scale of {scale}"
     return ""
+
+
+def with_zeros(random, x):
+    """Two of each four elements along the last dimension are zero."""
+    order = random.random((*x.shape[:-1], x.shape[-1] // 4, 4)).argsort(-1)
+    return np.where((order < 2).reshape(x.shape), x, 0).astype(x.dtype)

@@ -662,8 +662,25 @@ for way in (in_blocks, by_compiler(in_blocks)):
 with kit.refused("scale_a_1x128: a product whose gradient is asked for has none"):
     product(x, y.mT, bias=torch.zeros(144, dtype=BF16, requires_grad=True), scale_a_1x128=of_x, scale_b_128x128=of_y)
 
+# Sparse weights, by every way.
+w = torch.from_numpy(reference.with_zeros(np.random.default_rng(7), torch.randn(144, 200).numpy())).to(BF16)
+x, bias = torch.randn(2, 40, 200).to(BF16), torch.randn(144).to(BF16)
+s = pb.compress_2_4(w)
+kit.check(s.metadata.dtype == torch.int32 and torch.equal(pb.decompress_2_4(s), w), "compress_2_4 and back")
+
+
+def by_weights(x, s, bias):
+    return pb.matmul(x, s, bias, transpose_b=True, activation="gelu", device="emulator")
+
+
+exact = torch.nn.functional.gelu(x.double() @ w.double().T + bias.double(), approximate="tanh")
+for way in (by_weights, by_compiler(by_weights)):
+    check(way(x, s, bias), exact, 2**-7, "sparse weights")
+with kit.refused("b_metadata: a product whose gradient is asked for has none"):
+    by_weights(x.clone().requires_grad_(), s, bias)
+
 # These are measured on a GPU, and here in small.
-for name in ("block", "attention", "groups", "gathered", "blocks", "mixed", "convolution", "training"):
+for name in ("block", "attention", "groups", "gathered", "blocks", "mixed", "sparse", "convolution", "training"):
     done = subprocess.run([sys.executable, f"{kit.TOP}/kernels/python/bench/{name}.py", "--small"], capture_output=True, text=True)
     kit.check(done.returncode == 0, name, done.stdout[-500:], done.stderr[-2000:])
 kit.end()

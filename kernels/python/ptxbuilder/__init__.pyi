@@ -1,7 +1,7 @@
 # The types of what is public. Tensors are of any framework's class, T; numpy's types of elements are not followed.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import torch  # type: ignore[import-not-found, unused-ignore]  # where there is none, Linear is of any type
 
@@ -11,22 +11,29 @@ Rule = str | Sequence[int] | Callable[[dict[str, Any]], Any]
 
 __version__: str
 
+class SparseMatrix(NamedTuple, Generic[T]):
+    values: T
+    metadata: T
+
+def compress_2_4(x: T) -> SparseMatrix[T]: ...
+def decompress_2_4(matrix: SparseMatrix[T]) -> T: ...
+
 @overload
-def matmul(a: T, b: T, bias: T | None = None, c: T | None = None, alpha: float | T = 1.0, beta: float | None = None,
-           activation: Activation | None = None, out: None = None, out_dtype: Any = None, transpose_a: bool = False,
+def matmul(a: T | SparseMatrix[T], b: T | SparseMatrix[T], bias: T | None = None, c: T | None = None, alpha: float | T = 1.0,
+           beta: float | None = None, activation: Activation | None = None, out: None = None, out_dtype: Any = None, transpose_a: bool = False,
            transpose_b: bool = False, precise: bool = False, tf32: bool = False, device: Any = None, scale_a: T | None = None,
            scale_b: T | None = None, scale_result: T | None = None, *, amax: Literal[True],
            slope_of: T | None = None, gate: bool = False, row_bias: T | None = None, offs: T | None = None,
            scale_a_1x128: T | None = None, scale_b_128x128: T | None = None, scale_b_1x128: T | None = None,
-           a_rows: T | None = None, d_rows: T | None = None) -> tuple[T, T]: ...
+           a_rows: T | None = None, d_rows: T | None = None, a_metadata: T | None = None, b_metadata: T | None = None) -> tuple[T, T]: ...
 @overload
-def matmul(a: T, b: T, bias: T | None = None, c: T | None = None, alpha: float | T = 1.0, beta: float | None = None,
-           activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, transpose_a: bool = False,
+def matmul(a: T | SparseMatrix[T], b: T | SparseMatrix[T], bias: T | None = None, c: T | None = None, alpha: float | T = 1.0,
+           beta: float | None = None, activation: Activation | None = None, out: T | None = None, out_dtype: Any = None, transpose_a: bool = False,
            transpose_b: bool = False, precise: bool = False, tf32: bool = False, device: Any = None, scale_a: T | None = None,
            scale_b: T | None = None, scale_result: T | None = None, amax: Any = None,
            slope_of: T | None = None, gate: bool = False, row_bias: T | None = None, offs: T | None = None,
            scale_a_1x128: T | None = None, scale_b_128x128: T | None = None, scale_b_1x128: T | None = None,
-           a_rows: T | None = None, d_rows: T | None = None) -> T: ...
+           a_rows: T | None = None, d_rows: T | None = None, a_metadata: T | None = None, b_metadata: T | None = None) -> T: ...
 def grouped_mm(mat_a: T, mat_b: T, offs: T | None = None, bias: T | None = None, out_dtype: Any = None, *, a_rows: T | None = None,
                d_rows: T | None = None, d_weights: T | None = None, device: Any = None) -> T: ...
 def scaled_mm(mat_a: T, mat_b: T, scale_a: T, scale_recipe_a: Any, scale_b: T, scale_recipe_b: Any, swizzle_a: Any = None,

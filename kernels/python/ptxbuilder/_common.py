@@ -134,16 +134,18 @@ def untouched(*tensors):
             for index, x in enumerate(tensors)]
 
 
-def fold(broadcast_shapes, broadcast_to, a, b):
+def fold(broadcast_shapes, broadcast_to, a, b, shares=(1, 1)):
     """Operands of any rank as matrices or as batches of them: (a, b, the folded shape, the shape of the product).
 
-    A matrix B for all batches of A is one product of more rows; else batches are multiplied each with its own.
+    A matrix B for all batches of A is one product of more rows; else batches are multiplied each with its own. `shares` are how many times
+    as long as what they store A and B are along k.
     """
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions, and a matrix has 2, behind those of batches")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
-    if k != k_of_b:
-        raise ValueError(f"B: {k_of_b} x {n}, but A is {m} x {k}: its rows have to be A's columns, {k}")
+    whole = k * shares[0]
+    if whole != k_of_b * shares[1]:
+        raise ValueError(f"B: {k_of_b * shares[1]} x {n}, but A is {m} x {whole}: its rows have to be A's columns, {whole}")
     try:
         batch = tuple(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except (RuntimeError, ValueError):
@@ -154,11 +156,11 @@ def fold(broadcast_shapes, broadcast_to, a, b):
     count = math.prod(batch)
     if math.prod(b.shape[:-2]) == 1 and tuple(a.shape[:-2]) == batch:
         folded = (count * m, n)
-        a, b = a.reshape(count * m, k), b.reshape(k, n)
+        a, b = a.reshape(count * m, k), b.reshape(k_of_b, n)
     else:
         folded = (count, m, n)
         a = broadcast_to(a, (*batch, m, k)).reshape(count, m, k)
-        b = broadcast_to(b, (*batch, k, n)).reshape(count, k, n)
+        b = broadcast_to(b, (*batch, k_of_b, n)).reshape(count, k_of_b, n)
     return a, b, folded, shape
 
 

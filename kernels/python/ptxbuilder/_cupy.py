@@ -3,7 +3,7 @@ import sys
 
 import cupy
 
-from . import _attention, _product, _rows
+from . import _attention, _numpy, _product, _rows
 from ._common import CODES, name_of
 from ._numpy import dtype_of, view  # noqa: F401  view: run() asks the kit for it
 
@@ -32,6 +32,11 @@ def _stream():
 def matmul(a, b, out, operands, options):
     operands, options = _product.alpha_as_given(operands, options, lambda x: isinstance(x, cupy.ndarray))
     return _product.run(_kit, a, b, out, operands, options, _stream())
+
+
+def sparse(make, *matrix):
+    with cupy.cuda.Device(matrix[0].device.id):
+        return tuple(map(cupy.asarray, make(_numpy, *map(cupy.asnumpy, matrix))))
 
 
 def attention(q, k, v, extras, numbers, return_lse, out, device):

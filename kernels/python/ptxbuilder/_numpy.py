@@ -70,6 +70,10 @@ def einsum(letters, a, b, out, words):
     return _einsum.run(_kit, letters, a, b, out, words)
 
 
+def sparse(make, *matrix):
+    return make(_kit, *matrix)
+
+
 def conv2d(x, w, bias, words):
     _check({"x": x, "w": w}, bias=bias)
     return _convolution.run(_kit, x, w, bias, words)

@@ -6,11 +6,12 @@ from . import _ext
 from ._ext import eager_product  # a name of this module is found sooner than one of _ext, and each call looks it up
 from ._common import (ACTIVATIONS, activation_of, as_they_lie, check_flags, check_number, device_of, door_of, fold, name_of, output_of,
                       untouched, warn_of_work)
+from ._sparse import SparseMatrix, shares
 
 # An operand other than A, B and D, as the library's table has it: its word of matmul(), what errors call it, its type "f32" or "addend"
 # (D's, or bf16 where that has 8 bits) or "s32", its shape "one", "rows", "columns", "columns_of_all", "elements", "groups", "rows_by_k",
-# "columns_by_k" or "blocks", and its role "groups", "gather", "scatter", "block_factor", "factor", "residual", "addend", "inputs", "greatest" or
-# "result_factor".
+# "columns_by_k", "blocks", "row_blocks" or "column_blocks", and its role "groups", "gather", "scatter", "sparsity", "block_factor",
+# "factor", "residual", "addend", "inputs", "greatest" or "result_factor".
 Row = namedtuple("Row", "word, label, type, shape, role")
 ROWS = tuple(Row(*row) for row in _ext.OPERANDS)
 Operands = namedtuple("Operands", [row.word for row in ROWS], defaults=(None,) * len(ROWS))  # a tensor or None of each row
@@ -30,7 +31,7 @@ def is_traced():
 def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=None, out_dtype=None, transpose_a=False,
            transpose_b=False, precise=False, tf32=False, device=None, scale_a=None, scale_b=None, scale_result=None, amax=None,
            slope_of=None, gate=False, row_bias=None, offs=None, scale_a_1x128=None, scale_b_128x128=None, scale_b_1x128=None,
-           a_rows=None, d_rows=None):
+           a_rows=None, d_rows=None, a_metadata=None, b_metadata=None):
     """D = activation(alpha A B + beta C + bias + row_bias), rounded once, as a tensor of A's framework.
 
     A is [.., m, k] and B [.., k, n], or their transposes; batches are broadcast. Both of f16, bf16, f32 (rounded to tf32
@@ -71,6 +72,10 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     not lie without gaps is copied. The sum of each 128 of k is multiplied by them before it goes to sums of float32. scaled_mm() takes them
     as PyTorch has them. They have no gradient.
 
+    A may be a SparseMatrix of compress_2_4(), [.., m, k] that stores two of each four elements along k, or else B may be one with
+    `transpose_b`, [.., n, k], as the weights of a layer are: the tensor cores then take half of the time. Or A and `a_metadata` are its
+    parts, or B and `b_metadata`. Not with scales of blocks, and A not with `offs` and `a_rows`. They have no gradient.
+
     On the framework's current stream and its GPU. Operands on the CPU need a device: "emulator", or "cuda" to copy them
     there and back. `out` is written and returned; JAX has none. Differentiable in A, B, C, bias, `alpha`, `scale_a`, `scale_b`
     and `slope_of`: then what comes after the sum is the framework's, and `amax`, `scale_result` and D of 8 bits are refused.
@@ -79,9 +84,15 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     if not is_traced():
         d = eager_product(a, b, out, alpha, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device, False,
                           c, bias, scale_a, scale_b, slope_of, scale_result, amax, row_bias, offs, a_rows, d_rows, scale_a_1x128,
-                          scale_b_128x128, scale_b_1x128)
+                          scale_b_128x128, scale_b_1x128, a_metadata, b_metadata)
         if d is not NotImplemented:
             return d
+    if isinstance(a, SparseMatrix) or isinstance(b, SparseMatrix):
+        a, a_metadata = a if isinstance(a, SparseMatrix) else (a, a_metadata)
+        b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
+        return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,
+                      scale_b, scale_result, amax, slope_of, gate, row_bias, offs, scale_a_1x128, scale_b_128x128, scale_b_1x128, a_rows,
+                      d_rows, a_metadata, b_metadata)
     if beta is None:
         beta = 1.0 if c is not None else 0.0
     check_number("alpha", alpha)
@@ -91,7 +102,7 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
     number, alpha = (alpha, None) if isinstance(alpha, (int, float)) else (1.0, alpha)
     operands = Operands(c=c, bias=bias, alpha=alpha, scale_a=scale_a, scale_b=scale_b, slope_of=slope_of, scale_result=scale_result,
                         amax=amax, row_bias=row_bias, offs=offs, a_rows=a_rows, d_rows=d_rows, scale_a_1x128=scale_a_1x128,
-                        scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128)
+                        scale_b_128x128=scale_b_128x128, scale_b_1x128=scale_b_1x128, a_metadata=a_metadata, b_metadata=b_metadata)
     options = Options(number, beta, activation, out_dtype, transpose_a, transpose_b, precise, tf32, gate, device)
     return door_of(a).matmul(a, b, out, operands, options)
 
@@ -195,14 +206,15 @@ def grouped_mm(mat_a, mat_b, offs=None, bias=None, out_dtype=None, *, a_rows=Non
                   scale_a=d_weights)
 
 
-def groups_k(a, b, offs):
-    """Says whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong."""
+def groups_k(a, b, offs, of_b=1):
+    """Says whether groups divide k, and not rows, of operands whose shapes go together: else it says what is wrong. B is `of_b` times as
+    long along k as what it stores."""
     if name_of(offs.dtype) != "int32" or offs.ndim != 1:
         raise ValueError(f"offs: {tuple(offs.shape)} of {name_of(offs.dtype)}; it is [groups] of int32")
     if a.ndim != 2 or b.ndim not in (2, 3):
         raise ValueError(f"A and B: they have {a.ndim} and {b.ndim} dimensions; with rows in groups they have 2 and 3, with k in groups 2")
-    if a.shape[-1] != b.shape[-2]:
-        raise ValueError(f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
+    if a.shape[-1] != b.shape[-2] * of_b:
+        raise ValueError(f"B: {b.shape[-2] * of_b} rows, but A has {a.shape[-1]} columns")
     if b.ndim == 3 and b.shape[0] != offs.shape[0]:
         raise ValueError(f"B: {b.shape[0]} matrices, but offs has the ends of {offs.shape[0]} groups")
     return b.ndim == 2
@@ -219,18 +231,18 @@ def rows_of(a, a_rows):
     return a_rows.shape[0]
 
 
-def grouped_shape(a, b, offs, a_rows=None):
-    if not groups_k(a, b, offs):
+def grouped_shape(a, b, offs, a_rows=None, of_b=1):
+    if not groups_k(a, b, offs, of_b):
         return rows_of(a, a_rows), b.shape[2]
     if a_rows is not None:
         raise ValueError("a_rows: with k in groups; they are rows of the product")
     return offs.shape[0], a.shape[0], b.shape[1]
 
 
-def gathered_shape(a, b, a_rows):
-    """That of one matrix of gathered rows, by one."""
+def gathered_shape(a, b, a_rows, of_b=1):
+    """That of one matrix of gathered rows, by one that is `of_b` times as long along k as what it stores."""
     rows = rows_of(a, a_rows)
-    if b.ndim != 2 or a.shape[-1] != b.shape[-2]:
+    if b.ndim != 2 or a.shape[-1] != b.shape[-2] * of_b:
         raise ValueError(f"B: its shape is {tuple(b.shape)}; with a_rows and without offs it is [{a.shape[-1]}, n], of A's columns")
     return rows, b.shape[1]
 
@@ -281,7 +293,7 @@ def in_lines(operands, rows, columns):
     the shape `columns`, of B. A factor of one element has the shape "one", whatever it is of."""
     all_in_lines = []
     for row, x in zip(ROWS, operands):
-        if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "scatter", "block_factor"):
+        if x is None or row.shape in ("elements", "groups") or row.role in ("gather", "scatter", "sparsity", "block_factor"):
             continue
         if row.type == "f32":
             _check_float32(row.label, x)
@@ -336,6 +348,16 @@ def laid(kit, operands, rows, columns, folded, shape, depth):
         by_word[row.word] = kit.compact(x)
     for row, x in with_role(operands, "groups", "gather", "scatter"):
         by_word[row.word] = kit.compact(x)
+    for row, x in with_role(operands, "sparsity"):
+        words = x.shape[-2:]
+        if operands.offs is None and batch and len(folded) == 3:
+            x = kit.broadcast_to(x, (*batch, *words)).reshape(folded[0], *words)
+        elif operands.offs is None and batch and row.shape == "row_blocks":
+            raise ValueError(f"{row.label}: of batches of A by one B, whose rows would be one matrix's: give B as many batches, or "
+                             "compress the rows of all batches as one matrix")
+        elif operands.offs is None and batch:
+            x = x.reshape(words)
+        by_word[row.word] = kit.compact(x)
     for row, x in zip(ROWS, operands):
         if x is not None and row.shape == "elements":
             if tuple(x.shape) != tuple(shape):
@@ -351,20 +373,21 @@ def run(kit, a, b, out, operands, options, stream=None):
     """
     a = a.swapaxes(-1, -2) if options.transpose_a else a
     b = b.swapaxes(-1, -2) if options.transpose_b else b
-    of_k = operands.offs is not None and groups_k(a, b, operands.offs)
+    of_a, of_b = shares(operands)
+    of_k = operands.offs is not None and groups_k(a, b, operands.offs, of_b)
     if operands.offs is None and operands.a_rows is not None:
-        folded = shape = gathered_shape(a, b, operands.a_rows)
+        folded = shape = gathered_shape(a, b, operands.a_rows, of_b)
         lines = (shape[:-1], shape[-1:])
     elif operands.offs is None:
         lines = (a.shape[:-1], (*b.shape[:-2], *b.shape[-1:]))
-        a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b)
+        a, b, folded, shape = fold(kit.broadcast_shapes, kit.broadcast_to, a, b, (of_a, of_b))
     else:
-        folded = shape = grouped_shape(a, b, operands.offs, operands.a_rows)
+        folded = shape = grouped_shape(a, b, operands.offs, operands.a_rows, of_b)
         lines = (shape[:-1], (*(shape[:-2] if of_k else b.shape[:1]), shape[-1]))
-    operands = laid(kit, operands, *lines, folded, shape, a.shape[-1])
+    operands = laid(kit, operands, *lines, folded, shape, of_a * a.shape[-1])
     device = device_of(options.device)
     if device == _ext.EMULATOR:
-        warn_of_work(math.prod(folded) * a.shape[-1])
+        warn_of_work(math.prod(folded) * of_a * a.shape[-1])
     if options.gate:
         folded, shape = halved(folded), halved(shape)
     out_dtype = options.out_dtype

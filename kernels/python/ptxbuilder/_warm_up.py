@@ -1,6 +1,7 @@
 """Compiling before a capture, and before what is timed."""
 from . import _attention, _ext, _product
 from ._common import device_of, name_of, output_of
+from ._sparse import metadata_shape, shares
 
 
 def warm_up(operation, shapes, dtype, device=0, **words):
@@ -9,10 +10,10 @@ def warm_up(operation, shapes, dtype, device=0, **words):
         warm_up("matmul", [(m, n, k), (batches, m, n, k)], "bf16")
         warm_up("attention", [((2, 4096, 32, 128), (2, 4096, 8, 128))], "bf16", causal=True)
 
-    The operands are of `dtype` and lie without gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and
-    V. `words` are as those of matmul(), but tensors, as `bias`, `c` and `scale_a`, and `return_lse` are
-    True where there is one, as `sinks` of attention() are, `alpha_tensor` where alpha is one or a scale has one element, and `b_dtype` is B's
-    type where it is another; or as those of attention() but for packed sequences.
+    The operands are of `dtype` and lie without gaps. The shapes of an attention are those of Q and of K and V, or of Q, K and V. `words`
+    are as those of matmul(), but tensors, as `bias`, `c` and `scale_a`, and `return_lse` are True where there is one, as `b_metadata` of
+    sparse weights and `sinks` of attention() are, `alpha_tensor` where alpha is one or a scale has one element, and `b_dtype` is B's type
+    where it is another; or as those of attention() but for packed sequences.
     """
     if operation not in _OPERATIONS:
         raise ValueError(f"operation {operation!r} is none of {', '.join(map(repr, _OPERATIONS))}")
@@ -30,17 +31,19 @@ def _matmul(device, shape, name, *, b_dtype=None, out_dtype=None, transpose_a=Fa
     unknown = operands.keys() - set(_product.Operands._fields)
     if unknown:
         raise TypeError(f"warm_up(\"matmul\") got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    has = _product.Operands(**{**operands, "alpha": alpha_tensor})
-    _product.check_together(activation, has.c or None, gate, has.slope_of or None)
+    has = _product.Operands(**{word: there or None for word, there in {**operands, "alpha": alpha_tensor}.items()})
+    _product.check_together(activation, has.c, gate, has.slope_of)
     out_name = name_of(out_dtype) if out_dtype else output_of(name)
     beta = (1.0 if has.c else 0.0) if beta is None else beta
     options = _product.Options(alpha, beta, activation, out_name, transpose_a, transpose_b, precise, tf32, gate, device)
     flags = _product.flags_of(options) | _ext.TRANSPOSE_A * bool(transpose_a) | _ext.TRANSPOSE_B * bool(transpose_b)
-    a = (*batch, k, m) if transpose_a else (*batch, m, k)
-    b = (*batch, n, k) if transpose_b else (*batch, k, n)
+    k_of_a, k_of_b = (k // share for share in shares(has))
+    a = (*batch, k_of_a, m) if transpose_a else (*batch, m, k_of_a)
+    b = (*batch, n, k_of_b) if transpose_b else (*batch, k_of_b, n)
     whole = (*batch, m, n)
-    types = {"f32": "float32", "addend": "bfloat16" if out_name.startswith("float8") else out_name}
-    shapes = {"one": (1,), "rows": (*batch, m), "columns": (*batch, n), "columns_of_all": (n,), "elements": whole}
+    types = {"f32": "float32", "s32": "int32", "addend": "bfloat16" if out_name.startswith("float8") else out_name}
+    shapes = {"one": (1,), "rows": (*batch, m), "columns": (*batch, n), "columns_of_all": (n,), "elements": whole,
+              "row_blocks": (*batch, *metadata_shape(m, k)), "column_blocks": (*batch, *metadata_shape(n, k))}
     given = [(shapes[row.shape], types[row.type]) if there else None for row, there in zip(_product.ROWS, has)]
     _product.workspace_of(device, (a, name), (b, name_of(b_dtype) if b_dtype else name),
                           (_product.halved(whole) if gate else whole, out_name), options, flags, given)

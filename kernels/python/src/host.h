@@ -53,12 +53,15 @@ enum {
   SHAPE_groups,
   SHAPE_rows_by_k,
   SHAPE_columns_by_k,
-  SHAPE_blocks
+  SHAPE_blocks,
+  SHAPE_row_blocks,
+  SHAPE_column_blocks
 };
 enum {
   ROLE_groups,
   ROLE_gather,
   ROLE_scatter,
+  ROLE_sparsity,
   ROLE_block_factor,
   ROLE_factor,
   ROLE_residual,

@@ -137,6 +137,7 @@ static int fill(PyObject* module) {
   if (!status) status = add(module, "ATTENTION_NUMBERS", attention_numbers());
   if (!status) status = PyModule_AddFunctions(module, methods);
   if (!status) status = PyModule_AddFunctions(module, product_methods);
+  if (!status) status = PyModule_AddFunctions(module, sparse_methods);
   if (!status) status = PyModule_AddFunctions(module, eager_methods);
   if (!status) status = PyModule_AddFunctions(module, attention_methods);
   if (!status) status = PyModule_AddFunctions(module, contraction_methods);

@@ -145,7 +145,8 @@ static bool fold_all(product* p) {
     if (!*place_of(m, i)) continue;
     if (shape == SHAPE_elements && !(has_batches_of(&p->a, o) && fold_batches(o))) return false;
     if (shape == SHAPE_rows && !fold_rows(o, &p->a)) return false;
-    if (shape == SHAPE_rows_by_k) return false; /* they would be those of each batch */
+    if (shape == SHAPE_rows_by_k || shape == SHAPE_row_blocks)
+      return false; /* they would be those of each batch */
   }
   return fold_batches(&p->a) && fold_batches(&p->d);
 }

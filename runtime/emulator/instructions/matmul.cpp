@@ -1,5 +1,7 @@
 #include "runtime/emulator/instructions/matmul.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -70,25 +72,31 @@ uint32_t Sparsity::bits(int row, int group, const uint32_t* metadata) const {
   return metadata[quad + 2 * selector + 2 * (group / 8) + upper] >> (4 * (group % 8)) & 15;
 }
 
+// PTX ISA, "Sparse matrix storage": which values of a group's four bits are invalid.
+std::string Sparsity::refusal(const uint32_t* metadata, bool ordered) const {
+  for (int row = 0; row < 16; ++row)
+    for (int group = 0; group < groups(); ++group) {
+      const uint32_t both = bits(row, group, metadata), low = both & 3, high = both >> 2;
+      const auto refuse = [&](const std::string& rule) {
+        return fmt::format("the metadata of row {} has {:#06b} for group {}: {}", row, both, group, rule);
+      };
+      if (element_bits == 32) {
+        if (both != 0b0100 && both != 0b1110) return refuse("of .tf32 it is 0b0100 or 0b1110");
+      } else if (low == high) {
+        return refuse(fmt::format("both stored elements are element {} of the four", low));
+      } else if (ordered && low > high) {
+        return refuse("with .sp::ordered_metadata the two elements of a group ascend");
+      }
+    }
+  return "";
+}
+
 int Sparsity::column(int row, int stored, const uint32_t* metadata) const {
-  if (element_bits == 32) {
-    const uint32_t which = bits(row, stored, metadata);
-    return which == 0b0100 ? 2 * stored : which == 0b1110 ? 2 * stored + 1 : -1;
-  }
+  if (element_bits == 32) return 2 * stored + (bits(row, stored, metadata) == 0b1110);
   const int unit = element_bits == 4 ? 2 : 1;  // elements that are stored together
   const int group = stored / (2 * unit), nth = stored / unit % 2;
   const auto which = static_cast<int>(bits(row, group, metadata) >> (2 * nth) & 3);
   return (4 * group + which) * unit + stored % unit;
-}
-
-bool Sparsity::is_ordered(const uint32_t* metadata) const {
-  if (element_bits == 32) return true;
-  for (int row = 0; row < 16; ++row)
-    for (int group = 0; group < groups(); ++group) {
-      const uint32_t both = bits(row, group, metadata);
-      if ((both & 3) >= both >> 2) return false;
-    }
-  return true;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/emulator/decode/decoder.h"
@@ -31,11 +32,12 @@ struct Sparsity {
   int groups() const { return columns / (element_bits == 32 ? 2 : element_bits == 4 ? 8 : 4); }
   // Returns the largest legal selector.
   int most_selector() const;
-  // Returns the column in A of a stored column of row `row` of 16. `metadata` is a register. The result is
-  // below 0 if the column does not exist.
+  // Returns the rule that the metadata of 16 rows breaks, with the row and the group; empty if it breaks
+  // none. `metadata` is a register. With `ordered`, the two columns of a group ascend, as
+  // .sp::ordered_metadata promises.
+  std::string refusal(const uint32_t* metadata, bool ordered) const;
+  // Returns the column in A of a stored column of row `row` of 16, of metadata that breaks no rule.
   int column(int row, int stored, const uint32_t* metadata) const;
-  // Returns whether the two columns of each group are in order, as .sp::ordered_metadata promises.
-  bool is_ordered(const uint32_t* metadata) const;
 
  private:
   uint32_t bits(int row, int group, const uint32_t* metadata) const;

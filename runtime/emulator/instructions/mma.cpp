@@ -85,14 +85,12 @@ template <class T, class Value>
 void read_operands(Warp& w, const Mma& x, T* a, T* b, Value value) {
   const Sparsity sparsity{x.of_a.bits, x.k, x.selector};
   const uint32_t* metadata = x.sparse() ? w.at<uint32_t>(x.metadata) : nullptr;
-  if (x.sparse() && x.ordered && !sparsity.is_ordered(metadata))
-    w.fail(Fault::operand, "the metadata does not name the two elements of each group in ascending order");
+  if (metadata)
+    if (const std::string rule = sparsity.refusal(metadata, x.ordered); !rule.empty())
+      w.fail(Fault::operand, rule);
   std::fill_n(a, x.m * x.k, T{});
   for_each_element(w, x.a, x.of_a, x.m, [&](int row, int column, uint64_t bits) {
     const int at = x.sparse() ? sparsity.column(row, column, metadata) : column;
-    if (at < 0)
-      w.fail(Fault::operand,
-             fmt::format("the metadata of row {} is none that .tf32 has: 0b0100 or 0b1110", row));
     a[row * x.k + at] = value(x.of_a, bits);
   });
   for_each_element(w, x.b, x.of_b, 8,

@@ -88,9 +88,6 @@ void matrix_a(Warp& w, const Wgmma& x, const PendingWgmma& p, ElementType elemen
   for (int row = 0; row < 16; ++row)
     for (int column = 0; column < x.stored(); ++column) {
       const int at = sparsity.column(row, column, p.metadata.data());
-      if (at < 0)
-        w.fail(Fault::operand,
-               fmt::format("the metadata of row {} is none that .tf32 has: 0b0100 or 0b1110", row));
       a[row * x.k() + at] = stored[row * x.stored() + column];
     }
 }
@@ -193,6 +190,9 @@ void execute_wgmma(Warp& w, const Wgmma& x, Lanes lanes) {
   if (x.sparse()) {
     const auto* metadata = w.at<uint32_t>(x.metadata);
     p.metadata.assign(metadata, metadata + 32);
+    const Sparsity sparsity{8 * element_type(x.a_type).bytes, x.k(), x.selector};
+    if (const std::string rule = sparsity.refusal(metadata, false); !rule.empty())
+      w.fail(Fault::operand, rule);
     if (b.swizzle == Swizzle::b32 && !x.transpose_b)
       w.fail(Fault::operand, "the emulator does not know how B lies in 64 B of K under a swizzle of 32 B");
   }

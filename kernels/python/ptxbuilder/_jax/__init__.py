@@ -2,7 +2,7 @@
 from .attention import attention
 from .einsum import einsum
 from .kernel import call
-from .product import matmul
+from .product import matmul, sparse
 from .rows import rows
 
-__all__ = ["attention", "call", "einsum", "matmul", "rows"]
+__all__ = ["attention", "call", "einsum", "matmul", "rows", "sparse"]

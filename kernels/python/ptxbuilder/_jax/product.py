@@ -12,9 +12,10 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from .. import _ext, _product
+from .. import _ext, _numpy, _product
 from .._common import activation_of, fold, name_of, output_of, warn_of_work
 from .._product import NO_GRADIENT, ROWS, Operands, Options
+from .._sparse import shares
 from .ffi import alike, check_arrays, described
 from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
@@ -188,23 +189,23 @@ def _transposed(dz, a, b, *beside, words, options):
 ad.primitive_transposes[_product_p] = _transposed
 
 
-def folded(a, b, transpose_a, transpose_b):
-    """(A, B, whether these lie turned, the folded shape, the shape): as fold() has them, where they lie."""
+def folded(a, b, transpose_a, transpose_b, of_k=(1, 1)):
+    """(A, B, whether these lie turned, the folded shape, the shape): as fold() has them, where they lie; `of_k` are shares()."""
     if a.ndim == b.ndim <= 3 and a.shape[:-2] == b.shape[:-2]:
         k, k_of_b = a.shape[-2 if transpose_a else -1], b.shape[-1 if transpose_b else -2]
-        if a.ndim < 2 or k != k_of_b:
-            fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b)  # which says what is wrong
+        if a.ndim < 2 or k * of_k[0] != k_of_b * of_k[1]:
+            fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, of_k)  # which says what is wrong
             raise ValueError(f"B: {k_of_b} rows, but A has {k} columns")
         shape = (*a.shape[:-2], a.shape[-1 if transpose_a else -2], b.shape[-2 if transpose_b else -1])
         return a, b, transpose_a, transpose_b, shape, shape
     a = turned(a) if transpose_a else a
-    a, b, whole, shape = fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b)
+    a, b, whole, shape = fold(jnp.broadcast_shapes, jnp.broadcast_to, a, turned(b) if transpose_b else b, of_k)
     return (a, turned(b) if transpose_b else b, False, transpose_b, whole, shape)  # B as it lay
 
 
 def _laid(a, b, operands, options):
     """A, B, operands and options as a call takes them, and the product's shape."""
-    of_a, of_b, transpose_a, transpose_b, whole, shape = folded(a, b, options.transpose_a, options.transpose_b)
+    of_a, of_b, transpose_a, transpose_b, whole, shape = folded(a, b, options.transpose_a, options.transpose_b, shares(operands))
     operands = _product.laid(_KIT, operands, (*a.shape[:-2], shape[-2]), (*b.shape[:-2], shape[-1]), whole, shape,
                               a.shape[-2 if options.transpose_a else -1])
     return of_a, of_b, operands, options._replace(transpose_a=transpose_a, transpose_b=transpose_b), shape
@@ -239,7 +240,7 @@ def _whole(options):
 
     def pieces(t):
         operands = operands_of(t)
-        for row, _ in _product.with_role(operands, "block_factor"):
+        for row, _ in _product.with_role(operands, "sparsity", "block_factor"):
             raise ValueError(f"{row.word}: under jax.vmap, which would take one product for each: give A and B batches")
         a, b = turned(t["a"]) if options.transpose_a else t["a"], turned(t["b"]) if options.transpose_b else t["b"]
         lines = _product.in_lines(operands, a.shape[:-1], (*b.shape[:-2], b.shape[-1]))
@@ -278,7 +279,7 @@ def _whole(options):
     @functools.partial(function.defjvp, symbolic_zeros=True)
     def _(primals, tangents):
         (t,), (tangents,) = primals, tangents
-        for row, _ in _product.with_role(operands_of(t), "block_factor", "greatest", "result_factor"):
+        for row, _ in _product.with_role(operands_of(t), "sparsity", "block_factor", "greatest", "result_factor"):
             raise ValueError(NO_GRADIENT.format(row.word))
         if name in _GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
@@ -301,8 +302,8 @@ def _jitted(t, options):
 def _in_groups(t, options):
     of_a = turned(t["a"]) if options.transpose_a else t["a"]
     of_b = turned(t["b"]) if options.transpose_b else t["b"]
-    shape = _product.grouped_shape(of_a, of_b, t["offs"], t.get("a_rows"))  # which says what is wrong
     operands = Operands(**{word: x for word, x in t.items() if word not in ("a", "b")})
+    shape = _product.grouped_shape(of_a, of_b, operands.offs, operands.a_rows, shares(operands)[1])  # which says what is wrong
     columns = (*(shape[:-2] if of_b.ndim == 2 else of_b.shape[:1]), shape[-1])
     operands = _product.laid(_KIT, operands, shape[:-1], columns, shape, shape, of_a.shape[-1])
     _warn(t["a"], t["b"], options)
@@ -361,6 +362,11 @@ def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=Non
 # ---- For both ----
 
 
+def sparse(make, *matrix):
+    """Calls what _sparse.py makes of a matrix with one on the host."""
+    return tuple(map(jnp.asarray, make(_numpy, *map(np.asarray, matrix))))
+
+
 def _check_known(out, device, **numbers):
     """Refuses what JAX's arrays have none of, and traced values of what has to be known when a product is traced."""
     if out is not None:
@@ -381,9 +387,10 @@ def _as_array(row, x):
 
 def _one_group(a, b, operands, options):
     """Gathered rows of one matrix, by one, as a group of all rows."""
-    m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows)
-    of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and row.shape in ("columns", "columns_of_all")
-                  and x.shape == (n,)}
+    m, n = _product.gathered_shape(turned(a) if options.transpose_a else a, turned(b) if options.transpose_b else b, operands.a_rows,
+                                   shares(operands)[1])
+    of_columns = {row.word: x[None] for row, x in zip(ROWS, operands) if x is not None and (
+        row.shape == "column_blocks" or row.shape in ("columns", "columns_of_all") and x.shape == (n,))}
     return b[None], operands._replace(offs=jnp.full((1,), m, jnp.int32), **of_columns)
 
 

@@ -6,5 +6,6 @@ from .kernel import call
 from .packed import packed_kit, packed_mm
 from .product import matmul, take_over
 from .rows import rows
+from .tensors import sparse
 
-__all__ = ["attention", "call", "conv2d", "einsum", "matmul", "packed_kit", "packed_mm", "rows", "take_over"]
+__all__ = ["attention", "call", "conv2d", "einsum", "matmul", "packed_kit", "packed_mm", "rows", "sparse", "take_over"]

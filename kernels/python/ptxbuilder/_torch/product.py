@@ -11,6 +11,7 @@ from torch.utils.flop_counter import register_flop_formula
 from .. import _ext, _product
 from .._common import ACTIVATIONS, CODES, NAMES, no_activation, output_of
 from .._product import ALPHA, NO_GRADIENT, ROWS, Operands, Options
+from .._sparse import shares
 from . import tensors
 from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, factor_of,
                       has_transforms, in_unit, is_compiling, is_dual, is_plain, is_vmapped, is_watched, is_wrapped, library, narrowed,
@@ -136,7 +137,7 @@ _FUNCTIONS = {
 def _by_pieces(a, b, operands, options):
     """The product, whose derivative is ours, and after it PyTorch's functions, which have theirs."""
     dtype = dtype_of(options.out_dtype) or OUTPUTS[a.dtype]
-    refused = [row.word for row, _ in _product.with_role(operands, "block_factor", "greatest", "result_factor")]
+    refused = [row.word for row, _ in _product.with_role(operands, "sparsity", "block_factor", "greatest", "result_factor")]
     for name in (*refused, *([f"out_dtype of {dtype}"] if dtype.itemsize == 1 else [])):
         raise ValueError((NO_BATCH if is_vmapped() else NO_GRADIENT).format(name))
     if options.activation not in _FUNCTIONS:
@@ -321,12 +322,14 @@ def _(a, b, *values, **written):
     operands, options = _split(values, written)
     check_meta(a, b, *operands)
     dtype = options.out_dtype or OUTPUTS[a.dtype]
+    of_a, of_b = shares(operands)
     if operands.offs is not None or operands.a_rows is not None:
-        shape = (_product.gathered_shape(a, b, operands.a_rows) if operands.offs is None else
-                 _product.grouped_shape(a, b, operands.offs, operands.a_rows))
+        shape = (_product.gathered_shape(a, b, operands.a_rows, of_b) if operands.offs is None else
+                 _product.grouped_shape(a, b, operands.offs, operands.a_rows, of_b))
         return a.new_empty(_product.halved(shape) if options.gate else shape, dtype=dtype)
     torch._check(a.ndim >= 2 and b.ndim >= 2, lambda: "A and B: a matrix has 2 dimensions, behind those of batches")
-    torch._check(a.shape[-1] == b.shape[-2], lambda: f"B: {b.shape[-2]} rows, but A has {a.shape[-1]} columns")
+    torch._check(of_a * a.shape[-1] == of_b * b.shape[-2],
+                 lambda: f"B: {of_b * b.shape[-2]} rows, but A has {of_a * a.shape[-1]} columns")
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     columns = b.shape[-1] // 2 if options.gate else b.shape[-1]
     return a.new_empty((*batch, a.shape[-2], columns), dtype=dtype)

@@ -2,6 +2,7 @@
 import ctypes
 import functools
 import os
+import sys
 
 import torch
 from torch import library as operators
@@ -83,6 +84,13 @@ def refuse_negative(**tensors):
 
 def compact(x):
     return x.contiguous()
+
+
+def sparse(make, *matrix):
+    """Calls what _sparse.py makes of a matrix with one on the host, and brings the results back."""
+    check_operands(dict(enumerate(matrix)))
+    place = matrix[0].device
+    return tuple(x.to(place) for x in make(_kit, *(x.detach().cpu() for x in matrix)))
 
 
 def is_on_host(x):
@@ -207,3 +215,6 @@ def place_of(device, first, name):
 def there(device, first):
     """Gives the device of an operation that PyTorch has brought to the tensors' place, by which the emulator may go without saying."""
     return "emulator" if device is None and not first.is_cuda else device
+
+
+_kit = sys.modules[__name__]

@@ -1,0 +1,62 @@
+"""Matrices that store two of every four elements along their rows, for whichever framework they are of."""
+import math
+from collections import namedtuple
+
+from . import _ext
+from ._common import CODES, door_of, name_of
+
+GROUP, BLOCK, WORDS = 4, 64, 128  # elements that store two; rows and elements of a block, and its words of metadata
+SparseMatrix = namedtuple("SparseMatrix", "values, metadata")
+
+
+def compress_2_4(x):
+    """Stores half of a matrix [.., rows, k] that has two zeros at least in each four elements along k. A SparseMatrix has `values`
+    [.., rows, k/2], the other elements, and `metadata`, int32 [.., k/64, 128 rows/64], quotients rounded up, which says where these belong.
+
+    matmul() takes it in place of A, or with `transpose_b` in place of B, and the tensor cores then take half of the time. Elements are of
+    f16, bf16, 8-bit floats or integers of 8 bits, and k is a multiple of 4; -0 counts as zero. It is computed on the host. Raises
+    ValueError that names the row and the columns of a group with more than two.
+    """
+    return SparseMatrix(*door_of(x).sparse(compressed, x))
+
+
+def decompress_2_4(matrix):
+    """The dense matrix [.., rows, k] again. Raises ValueError that names the row and the columns of a group whose metadata is wrong."""
+    return door_of(matrix.values).sparse(decompressed, *matrix)[0]
+
+
+def compressed(kit, x):
+    """Values and metadata of a matrix on the host, or of batches of them."""
+    if x.ndim < 2 or name_of(x.dtype) not in CODES:
+        raise ValueError(f"compress_2_4: a tensor {tuple(x.shape)} of {x.dtype}; it takes matrices")
+    *batch, rows, k = x.shape
+    values = kit.empty(x, (*batch, rows, k // 2), name_of(x.dtype))
+    metadata = kit.empty(x, (*batch, *metadata_shape(rows, k)), "int32")
+    _each(_ext.compress_2_4, kit, kit.compact(x), values, metadata)
+    return values, metadata
+
+
+def decompressed(kit, values, metadata):
+    """The matrix on the host in a tuple."""
+    *batch, rows, half = values.shape
+    if tuple(metadata.shape) != (*batch, *metadata_shape(rows, 2 * half)) or name_of(metadata.dtype) != "int32":
+        raise ValueError(f"metadata: {tuple(metadata.shape)} of {metadata.dtype}; with values {tuple(values.shape)} it is "
+                         f"{(*batch, *metadata_shape(rows, 2 * half))} of int32")
+    dense = kit.empty(values, (*batch, rows, 2 * half), name_of(values.dtype))
+    _each(_ext.decompress_2_4, kit, dense, kit.compact(values), kit.compact(metadata))
+    return (dense,)
+
+
+def metadata_shape(rows, k):
+    return -(-k // BLOCK), -(-rows // BLOCK) * WORDS
+
+
+def _each(call, kit, *tensors):
+    count = math.prod(tensors[0].shape[:-2])
+    for parts in zip(*(x.reshape(count, *x.shape[-2:]) for x in tensors)):
+        call(*map(kit.tensor, parts))
+
+
+def shares(operands):
+    """Says how many times as long along k A and B are as what they store."""
+    return 1 if operands.a_metadata is None else 2, 1 if operands.b_metadata is None else 2

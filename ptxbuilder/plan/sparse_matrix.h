@@ -1,0 +1,58 @@
+// Matrices that store two of every four elements of a row (2:4 sparsity), as wgmma and mma with .sp take A.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ptxbuilder/dtype.h"
+#include "ptxbuilder/error.h"
+#include "ptxbuilder/layout/layout.h"
+
+namespace ptxbuilder {
+
+// The metadata says, with four bits for each four elements of a row, which two of them are stored: two bits
+// for each, the first in the low bits, in ascending order. A block is 64 rows x 64 columns of the whole
+// matrix. It has a word for each thread of the warpgroup that multiplies it, so that a warp loads 128
+// contiguous bytes.
+inline constexpr int kSparseGroup = 4, kSparseBlock = 64, kSparseBlockWords = 128;
+// The word that names the first two elements of each of its eight groups.
+inline constexpr uint32_t kFirstTwoOfEach = 0x44444444;
+
+// Returns whether wgmma takes a sparse A of this type here: f16, bf16, e4m3, e5m2, s8 or u8.
+constexpr bool can_be_sparse(DType type) { return is_half(type) || is_fp8(type) || is_int8(type); }
+
+// Maps (row, group) of a block to the place of its four bits: eight places in a word, the low bits first (PTX
+// ISA, wgmma.mma_async.sp, "Sparse matrix storage"). Types of 16 bits take a word for two instructions, whose
+// selectors are 0 and 1.
+Layout metadata_layout(DType type);
+
+// Blocks along the rows of a matrix are lines, and a line has the blocks from the first row to the last.
+struct MetadataShape {
+  int64_t lines, words;  // words of a line
+};
+constexpr MetadataShape metadata_shape(int64_t rows, int64_t cols) {
+  const auto blocks = [](int64_t extent) { return (extent + kSparseBlock - 1) / kSparseBlock; };
+  return {blocks(cols), blocks(rows) * kSparseBlockWords};
+}
+
+// A matrix in host memory, row-major.
+struct SparseMatrix {
+  DType type = DType::bf16;
+  int64_t rows = 0, cols = 0;      // of the whole matrix
+  std::vector<std::byte> values;   // rows of cols / 2 elements, without gaps
+  std::vector<uint32_t> metadata;  // of metadata_shape(), which is valid beyond the matrix too
+};
+
+// Stores the elements of a dense matrix that are not zero, with zeros where a group of four has fewer than
+// two; -0 counts as zero. `stride` is in elements from row to row; 0 means no gap. Throws Error that names
+// the row and the column of a group with more than two, the type, or a number of columns that is no multiple
+// of 4.
+SparseMatrix compress_2_4(DType type, const void* dense, int64_t rows, int64_t cols, int64_t stride = 0,
+                          Where where = Where::here());
+
+// Returns the dense matrix, without gaps. Throws Error that names the row and the column of a group whose
+// metadata names one element twice, or arrays of another size than the matrix has.
+std::vector<std::byte> decompress_2_4(const SparseMatrix& matrix, Where where = Where::here());
+
+}  // namespace ptxbuilder
