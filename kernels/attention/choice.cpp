@@ -19,9 +19,9 @@ constexpr int kBytesOfPart = 112 << 10;  // the tiles of each of two CTAs
 constexpr double kBytesOfUs = 22000;     // keys and values that a multiprocessor loads
 constexpr double kAlone = 1.09;          // one CTA of a multiprocessor takes longer than half of two
 constexpr double kPartUs = 0.13;         // time to add a part
-// These are estimates for latent values, whose parts are large, and whose keys are seldom loaded by so many
-// CTAs that memory limits each.
-constexpr double kPartBytesOfUs = 90000, kLatentBlockUs = 1.4;
+// These are estimates for latent values, whose parts are large: the products of a block take some time, and a
+// CTA among few can load faster than its share of memory, but not by much.
+constexpr double kPartBytesOfUs = 90000, kLatentBlockUs = 1.6, kLeastShare = 0.85;
 // Adjacent CTAs read the same keys of the heads of different teams. Loads take longer if these rows, which
 // are adjacent in memory, have fewer bytes: 70.6 us with one team of 128 B, and 62.0 with two.
 constexpr int kAdjacentBytes = 256;
@@ -161,6 +161,16 @@ int64_t heads_together(const AttentionOperation& o, const AttentionSize& s, cons
   return std::min(std::max<int64_t>(shared, 1) * s.group, heads);
 }
 
+namespace {
+
+// Teams load the same keys at about the same time, and so once from memory.
+double latent_block_us(double block_us, int64_t teams, double of_multiprocessors) {
+  return std::max(block_us / static_cast<double>(teams) * std::max(of_multiprocessors, kLeastShare),
+                  kLatentBlockUs);
+}
+
+}  // namespace
+
 KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
                          int multiprocessors) {
   const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
@@ -181,9 +191,8 @@ KeyDivision key_division(const AttentionOperation& o, const AttentionSize& s, co
                               ? kGroupOfParts + up(of_longest, kGroupOfParts)
                               : of_longest;
     const double us_of_block =
-        o.has_latent_values()
-            ? std::max(block_us * static_cast<double>(ctas) / multiprocessors, kLatentBlockUs)
-            : block_us;
+        o.has_latent_values() ? latent_block_us(block_us, teams, static_cast<double>(ctas) / multiprocessors)
+                              : block_us;
     // The CTAs of a multiprocessor share its memory bandwidth.
     double shares = ctas <= multiprocessors ? kAlone : ctas_at_once(o, t);
     if (s.heads > s.group && teams * o.depth * size_of(o.key_type()) < kAdjacentBytes) shares *= kNarrow;

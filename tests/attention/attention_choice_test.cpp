@@ -119,6 +119,26 @@ TEST_CASE("few queries have their keys divided, so that multiprocessors are busy
   CHECK_FALSE(choose_attention(prefill, {1024, 2048, 32, 1}, hopper::multiprocessors).split);
 }
 
+TEST_CASE("keys that are their own values have one tile, and teams where heads are of several blocks") {
+  AttentionOperation o;
+  o.type = DType::bf16, o.lengths = true, o.page = 64;
+  o.depth = 576, o.value_depth = 512;
+  o.heads_in_rows = 64;
+  const AttentionSize s = {64, 4096, 2, 64, 2};  // 128 heads of one query
+  const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
+  CHECK(text(t) == "64x64_2_split");
+  const KeyDivision division = key_division(o, s, t, hopper::multiprocessors);
+  CHECK(division.teams == 2);  // the blocks of a sequence's heads load its keys at the same time
+  CHECK(division.ctas() * 10 > hopper::multiprocessors * 9);
+  AttentionTile other = t;
+  other.bn = 128;
+  CHECK_ERROR(check(o, other), "say 64x64_2_split");
+  other = t, other.split = false;
+  CHECK_ERROR(check(o, other), "say 64x64_2_split");
+  o.depth = 320, o.value_depth = 256;
+  CHECK(text(choose_attention(o, s, hopper::multiprocessors)) == "64x64_4_split");
+}
+
 TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {
   AttentionOperation o;
   o.causal = true;

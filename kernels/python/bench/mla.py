@@ -69,7 +69,7 @@ class Cache:
 
 def flashinfer_of(caches):
     """A call of FlashInfer, planned once for each cache; raises where it has none."""
-    import flashinfer
+    from flashinfer.mla import BatchMLAPagedAttentionWrapper
 
     plans = {}
     for cache in caches:
@@ -77,7 +77,7 @@ def flashinfer_of(caches):
         table = cache.table if cache.page else torch.arange(cache.batches, dtype=torch.int32, device="cuda")[:, None]
         used = -(-cache.lengths // page)
         starts = torch.cat([used.new_zeros(1), used.cumsum(0)]).to(torch.int32)
-        wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
+        wrapper = BatchMLAPagedAttentionWrapper(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
         wrapper.plan(torch.arange(cache.batches + 1, dtype=torch.int32, device="cuda") * cache.queries, starts,
                      table[torch.arange(table.shape[1], device="cuda") < used[:, None]], cache.lengths, cache.heads, LATENT,
                      COLUMNS - LATENT, page, True, SCALE, cache.q.dtype, cache.kv.dtype)
