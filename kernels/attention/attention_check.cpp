@@ -95,12 +95,12 @@ void check_types(const AttentionArguments& p, int64_t key_heads, Where where) {
   if (!has_products && p.promote != 0)
     refuse(where, fmt::format("promote = {}, and Q of {}; only sums of products of e4m3 are promoted",
                               p.promote, name(p.type)));
-  if (const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth; p.promote > 0 && columns > 128)
+  const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth;
+  if (p.promote > 0 && columns > 128)
     refuse(where,
            fmt::format("promote = {}, and V of {} columns; 128 at most, of which a thread holds two sums",
                        p.promote, columns));
-  if (const int64_t columns = p.value_depth != 0 ? p.value_depth : p.depth;
-      has_products && p.packed() && (columns + 15) / 16 % 2 != 0)
+  if (has_products && p.packed() && (columns + 15) / 16 % 2 != 0)  // the kernel writes multiples of 32
     refuse(where,
            fmt::format(
                "packed sequences of e4m3, and V of {} columns; {} at least, or another number whose next "

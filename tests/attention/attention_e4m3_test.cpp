@@ -135,6 +135,17 @@ TEST_CASE("scales of the tensors and of heads, which CTAs that stay change betwe
     }
 }
 
+TEST_CASE("the author's scores are of what scales make of Q and K") {
+  AttentionOptions options;
+  if (!large()) options.choose = attention_trial::small_tile, options.multiprocessors = 2;
+  options.score.function = [](const RegisterTile<f32>& scores, const kernels::ScorePlace&,
+                              const Parameters&) { return scores * f32(1); };
+  Attention attention(device(), options);
+  Case c = sized(70, 100, 4);
+  c.p.key_heads = 2, c.q_scale = {0.5F, 1.5F}, c.k_scale = {1.2F, 0.7F}, c.v_scale = {2.F, 0.1F};
+  check_case(attention, c);
+}
+
 TEST_CASE("packed sequences, none among them") {
   for (const int64_t heads : {3, 4}) {
     Case c = sized(0, 0, heads, 59);
