@@ -42,12 +42,15 @@ MatrixKinds kinds_of(const GemmOperation& o) {
   if (o.grouped_k()) return {by_rows, by_rows, by_batch};
   return o.batched ? MatrixKinds{by_batch, by_batch, by_batch} : MatrixKinds{no, no, no};
 }
+// Returns the elements from one row to the next in multiples of 16 bytes: a single row may have any stride.
+int64_t aligned_stride(const Operand& x) {
+  const Operand::Dimension& rows = x.outer[kMatrixRows];
+  return rows.extent > 1 ? rows.stride : round_up(x.columns, kTma / x.element_bytes());
+}
 runtime::Argument matrix_tensor(const Operand& x, Grouped kind) {
   if (kind == Grouped::by_modes) return tensor(x);
   if (kind != Grouped::by_rows) return tensor(x, kind == Grouped::no ? 1 : 2);
-  const Operand::Dimension& rows = x.outer[kMatrixRows];
-  const int64_t unit = kTma / x.element_bytes();  // a single row may have any stride
-  return ragged_rows(x.memory, x.type, x.columns, rows.extent > 1 ? rows.stride : round_up(x.columns, unit));
+  return ragged_rows(x.memory, x.type, x.columns, aligned_stride(x));
 }
 
 // Copies iterate over the first pixels of windows: a window that began after the last one of an image would
@@ -231,7 +234,7 @@ class Matmul::State final : public CallEngine<MatmulTraits> {
       }
     if (operation.gathers()) {
       const Operand::Dimension& rows = o.a.outer[kMatrixRows];
-      number(rows.stride);
+      number(aligned_stride(o.a));  // rows that A does not have count from its first row too
       number(rows.extent);
     }
     if (operation.scatters()) {

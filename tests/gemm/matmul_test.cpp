@@ -648,6 +648,9 @@ TEST_CASE("rows of A are those that an index names, in any order and number") {
     c.rows_of_a = rows;
     check_case(c);
   }
+  c = sized(150, 72, 70), c.a_rows = true, c.rows_of_a = 1;  // with no multiple of 16 B
+  check_case(c);
+  c = sized(150, 72, 136), c.a_rows = true, c.rows_of_a = 300;
   c.a_lie.gap = 3, c.bias = true, c.alpha = 0.5F, c.row_scales = true;  // A is copied
   check_case(c);
   c.group_ends = true, c.size.batches = 5, c.activation = Activation::silu,
