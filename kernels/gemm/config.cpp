@@ -352,6 +352,12 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
           fmt::format("{} columns divided by {}, some of which two CTAs store, beside C, a user's epilogue "
                       "or scattered rows; take a multiple of 8 for each",
                       t.bn, t.split_k));
+    const int last = o.d_columns(t.bn - columns_of_cta) * size_of(o.d);
+    if (parts_overlap(t) && !t.swapped && last % hopper::bulk_unit != 0)
+      return refuse(
+          fmt::format("{} columns divided by {}, of which the last CTA stores those from {} B on; "
+                      "TMA stores at multiples of {} B",
+                      t.bn, t.split_k, last, hopper::bulk_unit));
   }
   if (t.split_last < 1 || t.split_last > hopper::multiprocessors)
     return refuse(

@@ -283,6 +283,16 @@ TEST_CASE("what does not go together is refused, and what to change is said") {
   CHECK(error_of([&] {
           checked(with_c, parse_tile("128x120_2x1_k2"));
         }).find("120 columns divided by 2, some of which two CTAs store") != std::string::npos);
+  GemmOperation gate, narrow;
+  gate.activation = Activation::silu, gate.use = ActivationUse::gate;
+  narrow.d = DType::e4m3;
+  for (const GemmOperation& of : {gate, narrow}) {
+    CHECK(error_of([&] { checked(of, parse_tile("128x128_2x1_k2")); }) == "");
+    CHECK(error_of([&] {
+            checked(of, parse_tile("128x120_2x1_k2"));
+          }).find("120 columns divided by 2, of which the last CTA stores those from 56 B on") !=
+          std::string::npos);
+  }
   for (const char* name : {"128x256x64_4_g8", "128x256x64_4_c4s", "128x128x64_6_2x1_g16s_pp",
                            "64x64x64_12_w1_s16", "64x64x64_12_pp_nopdl_in"})
     CHECK(text(parse_tile(name)) == name);
