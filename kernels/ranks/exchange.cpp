@@ -59,7 +59,11 @@ void Exchange::wait(u32 block, u32 signals) const {
   Semaphore(own_ + (block + kBlocks), Scope::sys).wait(signals);
 }
 
-void Exchange::take(u32 block) const { Semaphore(own_ + (block + kBlocks), Scope::sys).take(); }
+// Nobody else waits for the signal, and the next one is of another call, so that a store takes it away.
+void Exchange::take(u32 block) const {
+  wait(block, u32(1));
+  own_[block + kBlocks] = u32(0);
+}
 
 void Exchange::left(uint32_t threads_of_cta, const std::optional<Blocks>& waited) const {
   call_.left(threads_of_cta, [&] {

@@ -112,6 +112,34 @@ TEST_CASE("short products of ranks are right on twenty schedules") {
   std::filesystem::remove(file);
 }
 
+TEST_CASE("calls of all forms and sizes take turns on the same exchange memory") {
+  const int ranks = 3;
+  auto devices = ranked_devices("emulator", ranks, of_seed(11));
+  const std::vector<RankedCase> cases = {{RankedForm::reduce_scatter, ranks, 90, 72, 64},
+                                         {RankedForm::all_gather, ranks, 140, 40, 96},
+                                         {RankedForm::all_reduce, ranks, 200, 48, 64},
+                                         {RankedForm::all_gather, ranks, 20, 64, 64}};
+  std::vector<std::unique_ptr<kernels::RankedProduct>> products;
+  std::vector<std::unique_ptr<RankedRun>> runs;
+  for (const RankedCase& c : cases) {
+    for (auto& device : devices)
+      products.push_back(std::make_unique<kernels::RankedProduct>(*device, c.form, uncached()));
+    runs.push_back(std::make_unique<RankedRun>(devices, c, runs.size()));
+  }
+  std::vector<runtime::View> memory = runs[0]->arguments(0).memory;
+  for (const auto& run : runs)
+    if (const auto other = run->arguments(0).memory; other[0].bytes > memory[0].bytes) memory = other;
+  for (int round = 0; round < 2; ++round)
+    for (size_t i = 0; i < cases.size(); ++i)
+      for (int r = 0; r < ranks; ++r) {
+        kernels::RankedArguments p = runs[i]->arguments(r);
+        p.memory = memory, p.multiprocessors = 3;
+        (*products[i * ranks + static_cast<size_t>(r)])(p, small_tile(ranks, 1 + round));
+      }
+  runs[0]->synchronize();
+  for (const auto& run : runs) CHECK(run->worst() <= 1);
+}
+
 TEST_CASE("a product of ranks has a tile that suits its size") {
   const auto chosen = [](RankedForm form, int ranks, int64_t rows, int64_t n, int64_t k) {
     kernels::RankedTile fixed;
