@@ -5,7 +5,11 @@
 #include <algorithm>
 
 #include "kernels/gemm/kernel.h"
+#include "library_kit.h"
 #include "proof_kit.h"
+#include "ptxbuilder/analysis/lint.h"
+#include "ptxbuilder/analysis/loop_work.h"
+#include "ptxbuilder/analysis/prove_schedules.h"
 #include "ptxbuilder/error.h"
 
 namespace ptxbuilder::test::gemm_proof_test {
@@ -132,6 +136,28 @@ TEST_CASE("gemm is proved in all that it takes") {
   CHECK(built == before + 9);
   MESSAGE(built << " kernels proved, " << refused << " refused");
   CHECK(built > 80);
+}
+
+TEST_CASE("a sparse product is proved for all schedules, and takes half of the tensor cores' clocks") {
+  const auto ptx_with = [](bool is_sparse) {
+    kernels::GemmOperation o;
+    o.a_metadata = is_sparse;
+    Kernel kernel = kernels::gemm(o, kernels::parse_tile("128x256x64_3"));
+    return ptx_of(kernel);
+  };
+  const std::string sparse = ptx_with(true);
+  const ptx_text::Module module = ptx_text::parse(sparse);
+  const analysis::ScheduleProof proof = analysis::prove_schedules(module);
+  CHECK_MESSAGE(proof.verdict == analysis::ScheduleProof::Verdict::proved, text(proof));
+  CHECK(analysis::lint(module).empty());
+  const auto work_of = [](const std::string& ptx) {
+    const std::vector<analysis::LoopWork> all = analysis::loop_work(analysis::KernelAnalysis(ptx));
+    return *std::ranges::find_if(all, [](const analysis::LoopWork& work) { return work.flops > 0; });
+  };
+  const analysis::LoopWork work = work_of(sparse), dense = work_of(ptx_with(false));
+  CHECK(work.flops == dense.flops);
+  CHECK(work.tensor_clocks == dense.tensor_clocks / 2);
+  CHECK(work.read_bytes == 2 * 2 * (64 * 32 + 256 * 64));  // two wgmmas of each of two warpgroups
 }
 
 }  // namespace ptxbuilder::test::gemm_proof_test
