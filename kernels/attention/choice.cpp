@@ -113,6 +113,8 @@ bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
             more = (o.window || o.has_step()) && masked && !o.e4m3_products ? 8 : 0;
   // Warpgroups that fill rings leave the consumer fewer registers, and limit a product to 128 columns.
   if (o.fills_keys() && (t.bn > 128 || taken > (o.value_depth > 128 ? 176 : 128))) return false;
+  // A wgmma takes no more registers than a thread has at the kernel's start, and four warpgroups have 128.
+  if (o.e4m3_products && t.bn > 192) return false;
   // A warpgroup that transposes values leaves the consumers fewer (kernel.cpp).
   const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.ahead ? 28 : 16;
   if (t.consumers == 3) return taken <= 132 - for_transposer - (t.ahead && (masked || o.has_step()) ? 8 : 0);

@@ -1,12 +1,14 @@
 // The attention problem that every contender of the benchmark is given.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/measure/axis.h"
 #include "kernels/measure/matrix.h"
 
 namespace ptxbuilder::bench {
 
-// O = softmax(Q K^T / sqrt(depth)) V of each head. Tensors are [batch, row, head, column] without gaps; query
+// O = softmax(scale() Q K^T) V of each head. Tensors are [batch, row, head, column] without gaps; query
 // head h reads key head h / (heads / key_heads). With offset = keys - queries, query i sees keys i + offset -
 // left to i + offset + right, inclusive; below 0 is no limit, and causal is right = 0.
 struct AttentionProblem {
@@ -34,6 +36,9 @@ struct AttentionProblem {
             {"K", type, key_rows() * key_heads, depth, depth},
             {"V", type, key_rows() * key_heads, value_depth, value_depth}};
   }
+  // Returns the factor of the scores, 1 / sqrt(depth). Numbers of e4m3 are drawn over all of the type's
+  // range, so theirs is 2^-13 of that: scores then vary as those of other types do.
+  double scale() const { return (type == DType::e4m3 ? 0x1p-13 : 1) / std::sqrt(static_cast<double>(depth)); }
   DType output_type() const { return type == DType::e4m3 ? DType::bf16 : type; }
   Matrix output() const { return {"O", output_type(), query_rows() * heads, value_depth, value_depth}; }
 

@@ -65,8 +65,7 @@ std::vector<Expected> expected_row(const AttentionProblem& p, const std::vector<
   const auto [first, end] = p.seen(s, query - s.first_query);
   const auto key = [&](int64_t j) { return (s.first_key + j) * p.key_heads + shared; };
   std::vector<double> own, weights;
-  for (int64_t c = 0; c < p.depth; ++c)
-    own.push_back(q(row * p.depth + c) / std::sqrt(static_cast<double>(p.depth)));
+  for (int64_t c = 0; c < p.depth; ++c) own.push_back(q(row * p.depth + c) * p.scale());
   for (int64_t j = first; j < end; ++j) {
     double score = 0;
     for (int64_t c = 0; c < p.depth; ++c) score += own[static_cast<size_t>(c)] * k(key(j) * p.depth + c);

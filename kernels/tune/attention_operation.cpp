@@ -10,7 +10,10 @@ AttentionArguments arguments(const AttentionProblem& p, const AttentionProblem::
                              runtime::View offsets) {
   AttentionArguments q;
   q.type = p.output_type();
-  if (p.type == DType::e4m3) q.query_type = q.cache_type = p.type;
+  if (p.type == DType::e4m3) {
+    q.query_type = q.cache_type = p.type;
+    q.scale = static_cast<float>(p.scale());
+  }
   q.batches = p.batches, q.heads = p.heads, q.key_heads = p.key_heads;
   q.depth = p.depth, q.value_depth = p.value_depth;
   q.queries = p.queries, q.keys = p.keys;
