@@ -48,10 +48,10 @@ void Exchange::wait_until_free(u32 rank) const {
   Semaphore(own_ + (rank + kFree), Scope::sys).wait(call_.number());
 }
 
-void Exchange::signal(u32 signal) const {
+void Exchange::signal(u32 signal, u32 count) const {
   if_(signal != kNoSignal, [&] {
     const gptr<u32> words = pointer_of(signal / kMostWords, of_ranks_);
-    Semaphore(words + (signal % kMostWords + kBlocks), Scope::sys).signal();
+    Semaphore(words + (signal % kMostWords + kBlocks), Scope::sys).signal(count);
   });
 }
 

@@ -57,7 +57,7 @@ class Exchange {
   // stored is visible afterwards.
   static constexpr uint32_t kNoSignal = ~0u;
   static u32 signal_of(u32 to_rank, u32 block) { return to_rank * kMostWords + block; }
-  void signal(u32 signal) const;
+  void signal(u32 signal, u32 count = 1) const;
   void wait(u32 block, u32 signals) const;
   void take(u32 block) const;
 

@@ -31,7 +31,7 @@ inline void ranked_mainloop(Accumulator& sums, Consumer& ring, u32 depth,
   const u32 first = static_cast<uint32_t>(shadows), last = max(depth, first);
   const auto steps = [&](u32 from, u32 to) { for_(from, to, [&](u32) { step([] {}); }); };
   if (!is_stored) return steps(first, last);
-  constexpr uint32_t kStepsOfStore = 8;
+  constexpr uint32_t kStepsOfStore = 24;  // Memory of another GPU takes microseconds when its link is busy.
   const u32 stored = min(first + kStepsOfStore, last);
   steps(first, stored);
   is_stored();

@@ -7,8 +7,8 @@ constexpr int kBuffers = 2;
 
 }  // namespace
 
-// The copies of one thread. While a piece is loaded, the piece before it is stored, and the one before that
-// is signalled, because it has arrived by then.
+// The copies of one thread: a piece is stored while the next is loaded. Pieces that have the same signal are
+// signalled together, when the last of them has arrived: the fence of each signal takes microseconds.
 class RowCopies::Copier {
  public:
   explicit Copier(const RowCopies& rows) : rows_(rows), phases_(rows.loaded_) {}
@@ -19,27 +19,35 @@ class RowCopies::Copier {
     region("wait", [&] { cp_async_bulk_wait_group_read(kBuffers - 1); });
     mbarrier_arrive_expect_tx(loaded, bytes);
     cp_async_bulk_load<BulkLoadForm{}>(place, from, bytes, loaded);
-    cp_async_bulk_wait_group(kBuffers - 1);
-    rows_.exchange_.signal(before_);
+    // What is owed was stored before the last piece.
+    if_(owed_.value() != Exchange::kNoSignal, [&] {
+      cp_async_bulk_wait_group(1);
+      rows_.exchange_.signal(owed_, owed_pieces_);
+    });
+    const pred is_other = signal != signal_.value();
+    owed_ = select(is_other, signal_.value(), u32(Exchange::kNoSignal));
+    owed_pieces_ = pieces_.value();
+    pieces_ = select(is_other, u32(1), pieces_.value() + 1);
+    signal_ = signal;
     region("wait", [&] { phases_.wait(buffer); });
     cp_async_bulk_store<BulkStoreForm{}>(to, place, bytes);
     cp_async_bulk_commit_group();
-    before_ = last_.value();
-    last_ = signal;
     count_ = count_ + 1;
   }
   // Waits until all pieces have arrived, and signals them.
   void finish() {
     cp_async_bulk_wait_group(0);
-    rows_.exchange_.signal(before_);
-    rows_.exchange_.signal(last_);
-    before_ = u32(Exchange::kNoSignal), last_ = u32(Exchange::kNoSignal);
+    rows_.exchange_.signal(owed_, owed_pieces_);
+    rows_.exchange_.signal(signal_, pieces_);
+    owed_ = u32(Exchange::kNoSignal), signal_ = u32(Exchange::kNoSignal);
   }
 
  private:
   const RowCopies& rows_;
   Phases phases_;
-  Var<u32> count_{u32(0)}, last_{u32(Exchange::kNoSignal)}, before_{u32(Exchange::kNoSignal)};
+  Var<u32> count_{u32(0)};
+  Var<u32> signal_{u32(Exchange::kNoSignal)}, pieces_{u32(0)};     // of the last pieces
+  Var<u32> owed_{u32(Exchange::kNoSignal)}, owed_pieces_{u32(0)};  // of those before them
 };
 
 // A piece has no bytes if it is past the end of its rank's rows.
@@ -99,18 +107,24 @@ void RowCopies::wait(u32 block, u32 row) const {
 void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
   Var<u32> free_rank(rank_);  // the last rank whose memory is known to be free
-  for_(ctaid_x(), pieces * (ranks - 1), nctaid_x(), [&](u32 number) {
-    const Piece one = piece(rank_, first_block, number % pieces);
-    const u32 to = (rank_ + 1 + number / pieces) % ranks;
-    if_(one.bytes > 0, [&] {
-      if_(free_rank.value() != to, [&] { exchange_.wait_until_free(to); });
-      free_rank = to;
-      if (of_.computed) {
-        exchange_.wait(first_block_ + one.block, of_.computed->signals);
-        fence_proxy_async<Space::global>();
-      }
-      copier.copy(of_.own + one.offset, gathered(to, rank_) + one.offset, one.bytes,
-                  Exchange::signal_of(to, first_block_ + one.block));
+  // A CTA takes some pieces that follow each other at a time, which have few signals.
+  constexpr uint32_t kMostAtOnce = 8;
+  const u32 at_once = max(min(pieces / nctaid_x(), u32(kMostAtOnce)), u32(1)),
+            runs = ceil_div(pieces, at_once);
+  for_(ctaid_x(), runs * (ranks - 1), nctaid_x(), [&](u32 run) {
+    const u32 to = (rank_ + 1 + run / runs) % ranks, first = run % runs * at_once;
+    for_(first, min(first + at_once, pieces), [&](u32 number) {
+      const Piece one = piece(rank_, first_block, number);
+      if_(one.bytes > 0, [&] {
+        if_(free_rank.value() != to, [&] { exchange_.wait_until_free(to); });
+        free_rank = to;
+        if (of_.computed) {
+          exchange_.wait(first_block_ + one.block, of_.computed->signals);
+          fence_proxy_async<Space::global>();
+        }
+        copier.copy(of_.own + one.offset, gathered(to, rank_) + one.offset, one.bytes,
+                    Exchange::signal_of(to, first_block_ + one.block));
+      });
     });
   });
   copier.finish();  // otherwise each rank would wait for what the others owe it
