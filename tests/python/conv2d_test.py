@@ -10,6 +10,7 @@ import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
+from ptxbuilder._convolution import windows_of  # noqa: E402
 
 random = np.random.default_rng(1)
 
@@ -126,6 +127,23 @@ if importlib.util.find_spec("torch"):
     none = torch.zeros(0, 8, 6, 6, dtype=torch.float16, requires_grad=True)
     of_none = torch.autograd.grad(pb.conv2d(none, w, device="emulator").float().sum(), (none, w))
     kit.check(of_none[0].shape == none.shape and not of_none[1].any(), "no images")
+    # What the way back would refuse is refused on the way there, and nothing else.
+    outcomes = set()
+    for channels, pixels, taps, stride, padding in ((4, 300, 200, 1, 0), (4, 300, 200, 1, 100), (4, 300, 129, 1, 0), (4, 300, 130, 1, 0),
+                                                    (4, 300, 200, 2, 0), (4, 520, 262, 2, 1), (4, 300, 290, 4, 2), (16, 40, 9, 3, 4)):
+        x, w = tensors((1, channels, 1, pixels), (8, channels, 1, taps))
+        y = pb.conv2d(x.detach(), w, stride=(1, stride), padding=(0, padding), device="emulator")
+        kit.check(torch.autograd.grad(y.float().sum(), w)[0].isfinite().all(), "of w alone")
+        words = (list(windows_of((1, taps), (1, stride), (0, padding), 1)), 1)
+        try:
+            torch.ops.ptxbuilder.conv2d_gradient("x", w.detach(), y.detach(), x.shape, x.dtype, *words, "emulator")
+            torch.autograd.grad(pb.conv2d(x, w, stride=(1, stride), padding=(0, padding), device="emulator").float().sum(), x)
+            outcomes.add("taken")
+        except Exception as error:
+            kit.check("TMA has them begin" in str(error), error)
+            refused("x: its gradient is of windows that begin", x, w, stride=(1, stride), padding=(0, padding))
+            outcomes.add("refused")
+    kit.check(outcomes == {"taken", "refused"}, outcomes)
     x, w = tensors((1, 8, 6, 6), (8, 8, 3, 3))
     refused("x of torch.float8_e4m3fn has no gradient", x.detach().to(torch.float8_e4m3fn), w.detach().to(torch.float8_e4m3fn),
             torch.zeros(8, dtype=torch.bfloat16, requires_grad=True))

@@ -64,6 +64,26 @@ class Words:
         return (x[0], w[0], *lines_and_pixels)
 
 
+    def check_gradient(self, x, w):
+        """Refuses windows whose gradient of x the library would refuse. It is made of windows of the result, for each position between
+        two of ours, whose taps go backward: the hardware has them begin up to 128 pixels before the result and end near its end."""
+        y = self.shape_of(x, w)
+        for d in (0, 1):
+            step, before, spread, pixels, taps = *(self.windows[at + d] for at in (0, 2, 6)), x[2 + d], w[2 + d]
+            common = math.gcd(step, spread)
+            for at in range(min(step, pixels)):
+                tap = next((tap for tap in range(min(step // common, taps)) if (at + before - tap * spread) % step == 0), None)
+                if tap is None:
+                    continue
+                reach = (taps - tap - 1) // (step // common) * (spread // common)
+                first = (at + before - tap * spread) // step - reach
+                behind = first + (pixels - at + step - 1) // step - y[2 + d]
+                if reach > 255 or first < -128 or not -128 <= behind < 128:
+                    raise ValueError(f"x: its gradient is of windows that begin {-first} {('lines', 'pixels')[d]} before the result, end "
+                                     f"{behind} after it and reach {reach}; the hardware takes up to 128, -128 to 127 and 255: give "
+                                     "x.detach()")
+
+
 def _pair(name, value, least):
     pair = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(pair) == 1:
