@@ -94,7 +94,7 @@ struct AttentionArguments {
   runtime::View sinks = {};                   // f32 [head]; no memory: there are none
   runtime::View dropout_seed = {};            // u32 [4]; ignored if dropout is 0
   runtime::View key_lengths = {};             // u32 [batch]; no memory: each batch has `keys`
-  runtime::View block_table = {};             // u32 [batch, ceil(keys / page)]
+  runtime::View block_table = {};             // u32 [batch, ceil(keys / page)], batches `table_stride` apart
   runtime::View k_scale = {}, v_scale = {};   // f32 [scales], with K and V of e4m3; or neither
   runtime::View q_scale = {};                 // f32 [scales], with Q of e4m3 and the two others
   int64_t scales = 1;                         // 1, or the heads of K
@@ -105,10 +105,12 @@ struct AttentionArguments {
   // Pages: K and V have `pages` times `page` rows, batch strides separate pages, and block_table lists for
   // each batch the pages that hold its keys, as many as `keys` fill; 0 means no pages.
   int64_t page = 0, pages = 0;
+  std::optional<int64_t> table_stride = {};  // in entries; unset: block_table has no gaps
 
   bool packed() const { return query_offsets.address != 0 || key_offsets.address != 0; }
   bool has_own_lengths() const { return packed() || key_lengths.address != 0; }
   DType key_type() const { return cache_type.value_or(type); }
+  int64_t pages_of_batch() const { return page > 0 ? (keys + page - 1) / page : 0; }
 };
 
 // The options of an Attention, which hold for all of its calls.

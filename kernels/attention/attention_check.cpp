@@ -35,8 +35,12 @@ void place_rows(const AttentionArguments& p, int64_t query_rows, int64_t batches
   if (p.key_lengths.address != 0)
     a.key_lengths = one_row("key_lengths", DType::u32, p.key_lengths, p.batches);
   if (p.block_table.address != 0)
-    a.block_table = one_row("block_table", DType::u32, p.block_table,
-                            p.page > 0 ? p.batches * ((p.keys + p.page - 1) / p.page) : 0);
+    a.block_table = {"block_table",
+                     DType::u32,
+                     p.block_table,
+                     p.pages_of_batch(),
+                     1,
+                     {{{"batch", p.batches, p.table_stride.value_or(p.pages_of_batch()), true}}}};
   if (p.k_scale.address != 0) a.k_scale = one_row("k_scale", DType::f32, p.k_scale, p.scales);
   if (p.v_scale.address != 0) a.v_scale = one_row("v_scale", DType::f32, p.v_scale, p.scales);
   if (p.q_scale.address != 0) a.q_scale = one_row("q_scale", DType::f32, p.q_scale, p.scales);
@@ -62,6 +66,8 @@ void check_overlap(const PlacedAttention& a, Where where) {
 void check_pages(const AttentionArguments& p, Where where) {
   check_range("page", p.page, 0, kMostExtent, where);
   check_range("pages", p.pages, 0, kMostExtent, where);
+  check_range("table_stride", p.table_stride.value_or(0), 0, kMostExtent / std::max<int64_t>(p.batches, 1),
+              where);
   const bool has_table = p.block_table.address != 0;
   if (has_table != (p.page > 0))
     refuse(where, has_table ? "a block_table, and pages of 0 rows (page)"

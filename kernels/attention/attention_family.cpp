@@ -239,7 +239,7 @@ void run(const command::Fields& f, command::Run& run) {
     for (command::Tensor* t : {&k, &v}) poison_beyond(pages, all, *t);
     arguments.push_back(lengths.pointer());
   }
-  if (o.page > 0) arguments.push_back(table.pointer());
+  if (o.page > 0) arguments.insert(arguments.end(), {table.pointer(), number(pages.of_batch())});
   if (o.gathers()) {
     arguments.push_back(number(pages.count()));
     for (const uint64_t of_row : {depth, columns}) {

@@ -43,7 +43,7 @@ inline auto words_of(const AttentionArguments& p) {
     const auto add = [&](auto value) { take(at++, static_cast<uint64_t>(value)); };
     auto flags = static_cast<uint64_t>(p.type);
     for (const int64_t number : {p.batches, p.heads, p.key_heads, p.depth, p.value_depth, p.query_rows,
-                                 p.key_rows, p.page, p.pages, p.scales})
+                                 p.key_rows, p.page, p.pages, p.scales, p.table_stride.value_or(-1)})
       add(number);
     add(p.key_type());
     add(p.query_type.value_or(p.type));

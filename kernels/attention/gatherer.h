@@ -21,6 +21,7 @@ class PageGatherer {
         head_(p.get<u32>(name + "_head_stride")),
         piece_(p.get<u32>(name + "_page_stride")),
         table_(p.get<gptr<u32>>("block_table")),
+        table_stride_(p.get<u32>("table_stride")),
         rows_of_tile_(tile.rows()),
         rows_(o.key_type(), tile, p.get<gmem>(name), u32(kNoRow), p.get<u32>(name + "_columns"),
               u32(kUnitBytes / size_of(o.key_type()))),
@@ -29,7 +30,7 @@ class PageGatherer {
   static constexpr int kUnitBytes = 16;  // of the strides
 
   void fill(const AttentionWork& w, u32 block) {
-    const u32 last = max(w.keys, 1) - 1, of_batch = w.batch * ceil_div(sizes_.keys, page_),
+    const u32 last = max(w.keys, 1) - 1, of_batch = w.batch * table_stride_,
               head = w.head / sizes_.group * head_;
     rows_.point([&](u32 row) {
       const u32 key = block * rows_of_tile_ + row, page = table_[of_batch + min(key, last) / page_];
@@ -47,6 +48,7 @@ class PageGatherer {
   const AttentionSizes& sizes_;
   u32 pages_, row_, head_, piece_;
   gptr<u32> table_;
+  u32 table_stride_;
   int rows_of_tile_;
   GatheredTile rows_;
   Producer ring_;

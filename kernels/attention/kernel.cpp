@@ -72,9 +72,11 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
   if (o.dropout)
     p.add("dropout_seed", pointer, DType::u32, "64 bits of a seed, and 64 of an offset, the lowest first");
   if (o.lengths) p.add("key_lengths", pointer, DType::u32, "keys that each batch has");
-  if (o.page > 0)
+  if (o.page > 0) {
     p.add("block_table", pointer, DType::u32,
           "of each batch the pages of its keys, as many as the most keys of a batch have");
+    p.add("table_stride", scalar, DType::u32, "entries from a batch of block_table to the next");
+  }
   if (o.gathers()) {
     p.add("pages", scalar, DType::u32, "of K and V");
     for (const std::string name : {"K", "V"}) {

@@ -64,7 +64,8 @@ class BlockLoader {
   BlockLoader(const AttentionOperation& o, const AttentionTile& t, const AttentionSizes& sizes,
               const Parameters& p)
       : o_(o), t_(t), sizes_(sizes) {
-    if (o.page > 0) block_table_ = p.get<gptr<u32>>("block_table");
+    if (o.page > 0)
+      block_table_ = p.get<gptr<u32>>("block_table"), table_stride_ = p.get<u32>("table_stride");
   }
 
   void load(const TileView& tile, TensorMap from, u32 column, const AttentionWork& w, u32 block) const {
@@ -81,14 +82,15 @@ class BlockLoader {
  private:
   // Returns the page of a key; if there is no such key, the page of the last key, whose rows are hidden.
   u32 page_of(const AttentionWork& w, u32 key) const {
-    const u32 last = max(w.keys, 1) - 1, pages = ceil_div(sizes_.keys, o_.page);
-    return (*block_table_)[w.batch * pages + min(key, last) / o_.page];
+    const u32 last = max(w.keys, 1) - 1;
+    return (*block_table_)[w.batch * *table_stride_ + min(key, last) / o_.page];
   }
 
   const AttentionOperation& o_;
   const AttentionTile& t_;
   const AttentionSizes& sizes_;
   std::optional<gptr<u32>> block_table_;
+  std::optional<u32> table_stride_;
 };
 
 class AttentionProducer {

@@ -74,13 +74,13 @@ runtime::View numbers(const char* name, const ptxb_tensor* tensor, int64_t count
   return t.memory();
 }
 
-// Checks the pages of each batch, without gaps, and returns how many one batch has.
+// Checks the pages of each batch, which have no gaps, and returns how many one batch has.
 int64_t columns_of(const Placed& table, int64_t batches) {
   if (table.rank() != 2 || table.extent(0) != batches || (table.extent(1) > 1 && table.stride(1) != 1) ||
-      (batches > 1 && table.stride(0) != table.extent(1)) ||
       (table.type != DType::s32 && table.type != DType::u32))
     throw Error(fmt::format(
-        "block_table: [{}] of {}; it is of int32 or uint32, [{}, pages of a batch], without gaps",
+        "block_table: [{}] of {}; it is of int32 or uint32, [{}, pages of a batch], without gaps between "
+        "pages",
         fmt::join(table.tensor.shape, table.tensor.shape + table.rank(), ","), name(table.type), batches));
   return table.extent(1);
 }
@@ -192,6 +192,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
                               table.extent(1), k.rows, most));
     if (p.keys == 0 || (p.keys + k.rows - 1) / k.rows != table.extent(1)) p.keys = most;
     p.block_table = table.memory();
+    if (p.batches > 1) p.table_stride = table.stride(0);
     p.page = k.rows, p.pages = k.batches;
   }
   return p;

@@ -199,6 +199,7 @@ TEST_CASE("what of caches is refused") {
   refused([](auto& p) { p.block_table = {}; }, "pages of 16 rows, and no block_table");
   refused([](auto& p) { p.key_lengths = {}; }, "a block_table, and no key_lengths");
   refused([](auto& p) { p.block_table.bytes = 8; }, "block_table of 8 B");
+  refused([](auto& p) { p.table_stride = int64_t{1} << 31; }, "table_stride = 2147483648; 0 to");
   refused([](auto& p) { p.key_lengths.bytes = 4; }, "key_lengths of 4 B");
   refused([](auto& p) { p.causal = false, p.top_left = true; }, "lengths of keys and top_left");
   refused([](auto& p) { p.query_offsets = p.key_lengths; },

@@ -45,6 +45,7 @@ class CacheTrial {
         batches_(static_cast<int64_t>(c_.lengths.size())),
         rows_(c_.p.page > 0 ? c_.p.page : c_.p.keys),
         of_batch_(c_.p.page > 0 ? (c_.p.keys + c_.p.page - 1) / c_.p.page : 1),
+        table_stride_(of_batch_ + (c_.data % 2 == 0 ? 3 : 0)),
         pieces_(of_batch_ * batches_ + (c_.p.page > 0 ? 3 : 0)),
         more_(device_, c_.has_sinks, 0, c_.p.heads, c_.data),
         random_(c_.data) {
@@ -77,9 +78,10 @@ class CacheTrial {
     }
     lengths_memory_ = runtime::Buffer(device_, c_.lengths.size() * 4);
     if (c_.has_lengths) p.key_lengths = lengths_memory_;
-    table_.resize(static_cast<size_t>(of_batch_ * batches_));
+    table_.resize(static_cast<size_t>(table_stride_ * batches_), 0xffffffff);
     table_memory_ = runtime::Buffer(device_, table_.size() * 4);
     if (p.page > 0) p.block_table = table_memory_;
+    if (table_stride_ != of_batch_) p.table_stride = table_stride_;
     lay(c_.lengths);
   }
 
@@ -99,7 +101,8 @@ class CacheTrial {
     std::vector<uint32_t> all(static_cast<size_t>(pieces_));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
     if (p.page > 0) std::shuffle(all.begin(), all.end(), random_);
-    std::copy_n(all.begin(), table_.size(), table_.begin());
+    for (int64_t b = 0; b < batches_; ++b)
+      std::copy_n(all.begin() + b * of_batch_, of_batch_, table_.begin() + b * table_stride_);
     std::ranges::fill(cache_, uint16_t{0x7fff});  // NaN, also in its low byte
     std::normal_distribution<double> normal;
     for (int64_t b = 0; b < batches_; ++b)
@@ -175,7 +178,7 @@ class CacheTrial {
   }
   size_t place(int64_t batch, int64_t key) const {
     const int64_t piece =
-        c_.p.page > 0 ? int64_t{table_[static_cast<size_t>(batch * of_batch_ + key / rows_)]} : batch;
+        c_.p.page > 0 ? int64_t{table_[static_cast<size_t>(batch * table_stride_ + key / rows_)]} : batch;
     return static_cast<size_t>((piece * rows_ + key % rows_) * c_.p.k.row_stride);
   }
 
@@ -238,7 +241,7 @@ class CacheTrial {
 
   CacheCase c_;
   runtime::Device& device_;
-  int64_t columns_, batches_, rows_, of_batch_,
+  int64_t columns_, batches_, rows_, of_batch_, table_stride_,
       pieces_;  // of K and V: rows of a piece, and how many there are
   SinksAndDropout more_;
   std::mt19937_64 random_;

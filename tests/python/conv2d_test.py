@@ -127,7 +127,7 @@ if importlib.util.find_spec("torch"):
     none = torch.zeros(0, 8, 6, 6, dtype=torch.float16, requires_grad=True)
     of_none = torch.autograd.grad(pb.conv2d(none, w, device="emulator").float().sum(), (none, w))
     kit.check(of_none[0].shape == none.shape and not of_none[1].any(), "no images")
-    # What the way back would refuse is refused on the way there, and nothing else.
+    # A forward call refuses what its backward call would refuse, and nothing else.
     outcomes = set()
     for channels, pixels, taps, stride, padding in ((4, 300, 200, 1, 0), (4, 300, 200, 1, 100), (4, 300, 129, 1, 0), (4, 300, 130, 1, 0),
                                                     (4, 300, 200, 2, 0), (4, 520, 262, 2, 1), (4, 300, 290, 4, 2), (16, 40, 9, 3, 4)):

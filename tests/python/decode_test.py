@@ -35,6 +35,15 @@ for page in (0, 1, 5, 16, 40):
             out = np.empty_like(q[:, 0])
             found = pb.decode(q[:, 0], *caches, c.lengths, c.table, cache_layout=layout, out=out, device="emulator")
             kit.check(found is out and np.array_equal(out, o[:, 0]), page, layout)
+        if c.table is not None:  # The table may be a part of a larger one, and its rows may be one row.
+            wide = np.full((c.table.shape[0], c.table.shape[1] + 5), -1, np.int32)
+            wide[:, 2:-3] = c.table
+            found = pb.decode(q[:, 0], k, v, c.lengths, wide[:, 2:-3], device="emulator")
+            kit.check(np.array_equal(found, o[:, 0]), page, "a part of a table")
+            shared = np.broadcast_to(c.table[:1], c.table.shape)
+            alike = pb.decode(q[:, 0], k, v, c.lengths, np.ascontiguousarray(shared), device="emulator")
+            found = pb.decode(q[:, 0], k, v, c.lengths, shared, device="emulator")
+            kit.check(np.array_equal(found, alike), page, "one row for all")
 
 E4M3 = ml_dtypes.float8_e4m3fn
 for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND", (0.02,)), (0, 3, "NHD", None)):

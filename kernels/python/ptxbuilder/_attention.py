@@ -81,7 +81,8 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
     divide the keys that there are evenly, however long each sequence is.
 
     Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, as many of both, are what their elements
-    are multiplied by, as append() has divided by them. A block_table and scales have no gaps.
+    are multiplied by, as append() has divided by them. They have no gaps, nor has
+    a row of block_table, which may be a part of a larger table.
 
     `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
     [batch, heads], or [batch, heads, queries].
