@@ -17,6 +17,7 @@
 #include "ptxbuilder/layout/expression.h"
 #include "ptxbuilder/layout/layout.h"
 #include "ptxbuilder/layout/swizzle.h"
+#include "ptxbuilder/plan/sparse_matrix.h"
 #include "ptxbuilder/product/accumulator.h"
 #include "ptxbuilder/product/cluster_sum.h"
 #include "ptxbuilder/product/collective.h"
