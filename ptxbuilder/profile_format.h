@@ -46,11 +46,14 @@ namespace profile_format {
 // The words of a record after the number of its site, which hold clocks and values.
 constexpr uint32_t kWords = 3;
 
+// The clocks and values of the events of one site.
 struct Record {
   uint32_t site;           // from 1 on; 0 in the calibration
   uint32_t words[kWords];  // a clock has the low bits of the multiprocessor's
 };
+// The size of a record, and the room that a header takes.
 constexpr uint32_t kRecordBytes = sizeof(Record), kHeaderRecords = 3;
+// The records that measure the cost of recording.
 constexpr uint32_t kCalibrationRecords = 32;
 // The room of records of lanes that went apart.
 constexpr uint32_t apart_records(uint32_t records) { return records / 4; }

@@ -6,7 +6,12 @@ from . import _ext
 from ._common import CODES, door_of, name_of
 
 GROUP, BLOCK, WORDS = 4, 64, 128  # elements that store two; rows and elements of a block, and its words of metadata
-SparseMatrix = namedtuple("SparseMatrix", "values, metadata")
+
+
+class SparseMatrix(namedtuple("SparseMatrix", "values, metadata")):
+    """The elements that compress_2_4() stores, and the metadata that says where they belong."""
+
+    __slots__ = ()
 
 
 def compress_2_4(x):
