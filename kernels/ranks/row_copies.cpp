@@ -19,7 +19,7 @@ class RowCopies::Copier {
     region("wait", [&] { cp_async_bulk_wait_group_read(kBuffers - 1); });
     mbarrier_arrive_expect_tx(loaded, bytes);
     cp_async_bulk_load<BulkLoadForm{}>(place, from, bytes, loaded);
-    // What is owed was stored before the last piece.
+    // The pieces of an owed signal were stored before the last one.
     if_(owed_.value() != Exchange::kNoSignal, [&] {
       cp_async_bulk_wait_group(1);
       rows_.exchange_.signal(owed_, owed_pieces_);
