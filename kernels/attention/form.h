@@ -31,7 +31,7 @@ std::array<uint64_t, kAttentionSources> sources_of(const AttentionArguments& p);
 float scale_of(const AttentionArguments& p);  // 1 / sqrt(depth) unless it is set
 
 // The words of a call's form: everything except its sources and the stream, in the format of ByForm.
-constexpr size_t kAttentionFormWords = 14
+constexpr size_t kAttentionFormWords = 15
 #define PTXBUILDER_ATTENTION_HEADS(name, word, is_written) +4
 #define PTXBUILDER_ATTENTION_ROWS(name, word, is_written) +1
 #define PTXBUILDER_ATTENTION_SIZE(name, unsaid, meaning) +1

@@ -374,7 +374,7 @@ TEST_CASE("mutants of caches in small pages") {
        {"keys are multiplied before they have come", wait, 8, do_not_wait, {race, uninitialised}},
        {"no proxy fence ahead of the product of what was copied", "fence.proxy", 7, drop, {proxy_fence}},
        {"the first row of a page in place of the second", "and.b32", 11, set_operand(2, 0), {}},
-       {"a page of half the number", "shr.u32", 9, set_operand(2, 2), {}}});
+       {"a page of half the number", "shr.u32", 8, set_operand(2, 2), {}}});
 }
 
 TEST_CASE("mutants of keys that are their own values") {

@@ -205,7 +205,7 @@ def check_gradients(rank, place):
         return torch.cat(parts)
 
     @ranks.gather_operation.register_kernel("cpu")
-    def _(a, b, scale, out_dtype, keeps, multiprocessors, group_name):
+    def _(a, b, scale, out_dtype, keeps, multiprocessors, count, group_name):
         gathered = gather(a)
         return gathered @ b * scale, gathered if keeps else a.new_empty(0, a.shape[1])
 
@@ -215,11 +215,11 @@ def check_gradients(rank, place):
         return part
 
     @ranks.scatter_operation.register_kernel("cpu")
-    def _(a, b, scale, out_dtype, multiprocessors, group_name):
+    def _(a, b, scale, out_dtype, multiprocessors, count, group_name):
         return whole_sum(a, b, scale).chunk(RANKS)[rank].clone()
 
     @ranks.product_reduce_operation.register_kernel("cpu")
-    def _(a, b, scale, out_dtype, multiprocessors, group_name):
+    def _(a, b, scale, out_dtype, multiprocessors, count, group_name):
         return whole_sum(a, b, scale)
 
     def turned_product(a, b, transpose_a=False, alpha=1):
@@ -233,13 +233,13 @@ def check_gradients(rank, place):
     hs, weights = torch.randn(RANKS, RANKS * rows, k).double(), torch.randn(RANKS, RANKS * rows, n).double()
 
     def of_gather(x, w):
-        return ranks.gather_operation(x, w.t(), scales[rank], None, w.requires_grad, 0, name)[0]
+        return ranks.gather_operation(x, w.t(), scales[rank], None, w.requires_grad, 0, dist.get_world_size(), name)[0]
 
     def of_scatter(h, w):
-        return ranks.scatter_operation(h, w.t(), scales[rank], None, 0, name)
+        return ranks.scatter_operation(h, w.t(), scales[rank], None, 0, dist.get_world_size(), name)
 
     def of_reduce(h, w):
-        return ranks.product_reduce_operation(h, w.t(), scales[rank], None, 0, name)
+        return ranks.product_reduce_operation(h, w.t(), scales[rank], None, 0, dist.get_world_size(), name)
 
     for x in (xs, ws, hs):
         x.requires_grad_()
@@ -303,6 +303,7 @@ def check_without_gpus():
     import ptxbuilder as pb
     from ptxbuilder import _ext
     from ptxbuilder._common import untouched
+    from ptxbuilder._torch import ranks
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -323,6 +324,7 @@ def check_without_gpus():
     refusal(lambda: memory((101, 64), (48, 64), (50, 48), 2, True), "A: 101 rows, which 2 ranks do not divide evenly")
     refusal(lambda: memory((100, 64), (48, 32), (200, 48), 2, False), "B: 48 x 32; it has to be 48 x 64")
     refusal(lambda: memory((100, 64), (48, 64), (200, 48), 1, False), "ranks: 1; there are 2 at least")
+
     def norm_memory(x, residual, weight, ranks):
         return _ext.ranked_norm_memory(tuple(untouched(*(shape and (shape, "float16") for shape in (x, residual, weight, x, x)))), ranks,
                                        _ext.EMULATOR)
@@ -343,6 +345,9 @@ def check_without_gpus():
         kit.check(pb.matmul_reduce_scatter(a, b).shape == (50, 48), "a scattered shape")
         kit.check(pb.matmul_all_reduce(a[:99], b).shape == (99, 48), "a reduced shape")
         refusal(lambda: pb.matmul_reduce_scatter(a[:99], b), "A has 99 rows, which 2 ranks do not divide evenly")
+        name = dist.group.WORLD.group_name
+        kit.check(ranks.gather_operation(a, b, None, None, False, 0, 4, name)[0].shape == (400, 48), "a shape of the ranks that are said")
+        refusal(lambda: ranks.multiply(a, b, None, None, 0, 4, name, ranks.GATHERS), "ranks: 4, for which the call was compiled")
         y, total = pb.all_reduce_rms_norm(a, a, b[:, 0])
         kit.check(y.shape == total.shape == (100, 64) and total.dtype == torch.bfloat16, "the shapes of a norm")
         narrow = a.to(torch.float8_e4m3fn)

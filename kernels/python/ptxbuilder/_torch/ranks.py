@@ -73,6 +73,9 @@ def is_direct(*tensors):
 
 # ---- Products ----
 
+# Operations have the number of ranks as an argument, since a compiled graph is found again by its text, also on the disk, and its shapes
+# follow from that number.
+
 GATHERS, SCATTERS, REDUCES = range(3)  # These are numbers of the field `scatters` of ptxb_ranked.
 
 
@@ -108,9 +111,10 @@ def aligned(x):
     return x.clone() if x.data_ptr() % 16 else x
 
 
-def multiply(a, b, scale, out_dtype, multiprocessors, group_name, form, gathered=None):
+def multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, form, gathered=None):
     group = resolved(group_name)
-    ranks = group.size()
+    if group.size() != ranks:
+        raise ValueError(f"ranks: {ranks}, for which the call was compiled, and the group '{group_name}' has {group.size()}")
     shape, dtype = result_of(a, b.shape[1], ranks, form, out_dtype)
     turned = b.t()
     if a.dtype.itemsize == 1 or not b.is_contiguous():  # Either order of 16-bit types is taken.
@@ -125,40 +129,39 @@ def multiply(a, b, scale, out_dtype, multiprocessors, group_name, form, gathered
 
 @torch.library.custom_op("ptxbuilder::all_gather_matmul", mutates_args=(), device_types="cuda")
 def gather_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None, keeps: bool,
-                     multiprocessors: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
+                     multiprocessors: int, ranks: int, group_name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns all ranks' A too, if it `keeps` that."""
-    gathered = a.new_empty((a.shape[0] * resolved(group_name).size() if keeps else 0, a.shape[1]))
-    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, GATHERS, gathered if keeps else None), gathered
+    gathered = a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
+    return multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, GATHERS, gathered if keeps else None), gathered
 
 
 @torch.library.custom_op("ptxbuilder::matmul_reduce_scatter", mutates_args=(), device_types="cuda")
 def scatter_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
-                      multiprocessors: int, group_name: str) -> torch.Tensor:
-    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, SCATTERS)
+                      multiprocessors: int, ranks: int, group_name: str) -> torch.Tensor:
+    return multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, SCATTERS)
 
 
 @torch.library.custom_op("ptxbuilder::matmul_all_reduce", mutates_args=(), device_types="cuda")
 def product_reduce_operation(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None, out_dtype: torch.dtype | None,
-                             multiprocessors: int, group_name: str) -> torch.Tensor:
-    return multiply(a, b, scale, out_dtype, multiprocessors, group_name, REDUCES)
+                             multiprocessors: int, ranks: int, group_name: str) -> torch.Tensor:
+    return multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, REDUCES)
 
 
 @gather_operation.register_fake
-def _(a, b, scale, out_dtype, keeps, multiprocessors, group_name):
-    ranks = resolved(group_name).size()
+def _(a, b, scale, out_dtype, keeps, multiprocessors, ranks, group_name):
     shape, dtype = result_of(a, b.shape[1], ranks, GATHERS, out_dtype)
     return a.new_empty(shape, dtype=dtype), a.new_empty((a.shape[0] * ranks if keeps else 0, a.shape[1]))
 
 
 @scatter_operation.register_fake
-def _(a, b, scale, out_dtype, multiprocessors, group_name):
-    shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), SCATTERS, out_dtype)
+def _(a, b, scale, out_dtype, multiprocessors, ranks, group_name):
+    shape, dtype = result_of(a, b.shape[1], ranks, SCATTERS, out_dtype)
     return a.new_empty(shape, dtype=dtype)
 
 
 @product_reduce_operation.register_fake
-def _(a, b, scale, out_dtype, multiprocessors, group_name):
-    shape, dtype = result_of(a, b.shape[1], resolved(group_name).size(), REDUCES, out_dtype)
+def _(a, b, scale, out_dtype, multiprocessors, ranks, group_name):
+    shape, dtype = result_of(a, b.shape[1], ranks, REDUCES, out_dtype)
     return a.new_empty(shape, dtype=dtype)
 
 
@@ -182,7 +185,7 @@ def gradients_of_gather(ctx, dd, _):
         da = scatter_operation(dd, b.t(), scale, None, *ctx.where)
     if ctx.needs_input_grad[1]:
         db = own_product(gathered, dd, scale, b)
-    return da, db, None, None, None, None, None
+    return da, db, *[None] * 6
 
 
 def keep_of_scatter(ctx, inputs, output):
@@ -194,14 +197,14 @@ def gradients_of_scatter(ctx, dd):
     a, b, scale = ctx.saved_tensors
     wants_b = ctx.needs_input_grad[1]
     da, gathered = gather_operation(dd, b.t(), scale, None, wants_b, *ctx.where)
-    return da if ctx.needs_input_grad[0] else None, own_product(a, gathered, scale, b) if wants_b else None, None, None, None, None
+    return da if ctx.needs_input_grad[0] else None, own_product(a, gathered, scale, b) if wants_b else None, *[None] * 5
 
 
 def gradients_of_product_reduce(ctx, dd):
     a, b, scale = ctx.saved_tensors
     alpha = 1.0 if scale is None else scale
     da = matmul(dd, b.t(), alpha=alpha) if ctx.needs_input_grad[0] else None
-    return da, own_product(a, dd, scale, b) if ctx.needs_input_grad[1] else None, None, None, None, None
+    return da, own_product(a, dd, scale, b) if ctx.needs_input_grad[1] else None, *[None] * 5
 
 
 gather_operation.register_autograd(gradients_of_gather, setup_context=keep_of_gather)
@@ -224,8 +227,8 @@ def all_gather_matmul(a, b, group=None, *, scale=None, out_dtype=None, multiproc
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, GATHERS)
-    return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), multiprocessors, group.group_name)[0]
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name, GATHERS)
+    return gather_operation(a, b, scale, dtype_of(out_dtype), requires_grad(b), multiprocessors, group.size(), group.group_name)[0]
 
 
 def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
@@ -237,8 +240,8 @@ def matmul_reduce_scatter(a, b, group=None, *, scale=None, out_dtype=None, multi
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, SCATTERS)
-    return scatter_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name, SCATTERS)
+    return scatter_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name)
 
 
 def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiprocessors=0):
@@ -251,8 +254,8 @@ def matmul_all_reduce(a, b, group=None, *, scale=None, out_dtype=None, multiproc
     group = group_of(group)
     check(a, b, scale)
     if is_direct(a, b, scale):
-        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name, REDUCES)
-    return product_reduce_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.group_name)
+        return multiply(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name, REDUCES)
+    return product_reduce_operation(a, b, scale, dtype_of(out_dtype), multiprocessors, group.size(), group.group_name)
 
 
 # ---- All-reduce with a residual and a norm ----
