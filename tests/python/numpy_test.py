@@ -593,6 +593,8 @@ check_groups(pb.matmul(x, pb.compress_2_4(w), transpose_b=True, offs=ends, devic
              reference.grouped(wide(x), wide(w).swapaxes(1, 2), ends), "sparse")
 w = reference.with_zeros(random, drawn(96, 128))
 s, x = pb.compress_2_4(w), drawn(32, 128)
+with kit.refused("b_metadata: given with a SparseMatrix, which has its own"):
+    pb.matmul(x, s, transpose_b=True, b_metadata=s.metadata, device="emulator")
 for words, text in ((dict(b_metadata=None), "B: 64 x 96, but A is 32 x 128: its rows have to be A's columns, 128"),
                     (dict(b_metadata=s.metadata[:1]), "b_metadata: [1,256] of s32; it is int32"), (dict(transpose_b=False), "B: 192 x 64"),
                     (dict(b_metadata=s.metadata.astype(np.uint32)), "b_metadata: [2,256] of u32; it is int32"),

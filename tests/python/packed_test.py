@@ -121,4 +121,11 @@ if importlib.util.find_spec("torch"):
                        "its last dimension is to be": lambda: ways[1](a[:, :8], packed, bias)}.items():
         with kit.refused(text, kind=Exception):
             call()
+    result = torch.zeros(a.shape[0], packed.shape[1], dtype=a.dtype, requires_grad=True)
+    for call in (lambda: pb.packed_mm(a, packed, out=result, device="emulator"),
+                 lambda: product(torch.autograd.forward_ad.make_dual(a, a), packed, bias)):
+        with torch.autograd.forward_ad.dual_level(), kit.refused("packed_mm has no gradient"):
+            call()
+    with kit.refused("its data is (2,); that of pack_weights() has 2 dimensions"):
+        product(a, packed._replace(data=torch.zeros(2, dtype=torch.uint8)), bias)
 kit.end()

@@ -81,6 +81,8 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
     """
     if not isinstance(b, PackedWeights):
         raise ValueError(f"B: an object of {type(b)}; it is what pack_weights() gives")
+    if b.data.ndim != 2:
+        raise ValueError(f"B: its data is {tuple(b.data.shape)}; that of pack_weights() has 2 dimensions")
     check_number("alpha", alpha)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
     check_number("beta", beta)

@@ -88,6 +88,9 @@ def matmul(a, b, bias=None, c=None, alpha=1.0, beta=None, activation=None, out=N
         if d is not NotImplemented:
             return d
     if isinstance(a, SparseMatrix) or isinstance(b, SparseMatrix):
+        for name, x, metadata in (("a_metadata", a, a_metadata), ("b_metadata", b, b_metadata)):
+            if isinstance(x, SparseMatrix) and metadata is not None:
+                raise ValueError(f"{name}: given with a SparseMatrix, which has its own")
         a, a_metadata = a if isinstance(a, SparseMatrix) else (a, a_metadata)
         b, b_metadata = b if isinstance(b, SparseMatrix) else (b, b_metadata)
         return matmul(a, b, bias, c, alpha, beta, activation, out, out_dtype, transpose_a, transpose_b, precise, tf32, device, scale_a,

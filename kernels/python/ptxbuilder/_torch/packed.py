@@ -5,7 +5,7 @@ from torch import library as operators
 from .. import _packed
 from .._packed import PackedWeights
 from . import tensors
-from .tensors import (DTYPES, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, is_compiling, is_plain, is_watched,
+from .tensors import (DTYPES, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, is_compiling, is_dual, is_plain, is_watched,
                       library, narrowed, place_of, refuse_negative, requires_grad, there)
 
 library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int form, Tensor? bias=None, Tensor? c=None, float alpha=1, "
@@ -29,12 +29,12 @@ def _(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activat
 
 
 def _refuse_gradient(*operands):
-    if requires_grad(*operands):
+    if requires_grad(*operands) or not is_compiling() and is_dual():
         raise ValueError("packed_mm has no gradient: call it under torch.no_grad(), or multiply what unpack_weights() gives")
 
 
 def _differentiated(a, data, scale_b, n, form, bias=None, c=None, *values):
-    _refuse_gradient(a, bias, c)
+    _refuse_gradient(a, scale_b, bias, c)
     with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.ptxbuilder.packed_mm.default(a, data, scale_b, n, form, bias, c, *values)
 
@@ -51,7 +51,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
     if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
         dtype = autocast_of(a)
         a, bias, c = (x if dtype is None else narrowed(x, dtype) for x in (a, bias, c))
-    _refuse_gradient(a, bias, c)
+    _refuse_gradient(a, b.scale_b, bias, c, out)
     if is_traced:
         if out is not None:
             raise ValueError(NO_OUT)
