@@ -264,8 +264,8 @@ for way in (pb.mla_decode, by_compiler(pb.mla_decode)):
     o, lse = way(*latent, scale=0.1, return_lse=True, device="emulator")
     check(o, torch.from_numpy(exact), 2**-6, "mla_decode")
     check(lse, torch.from_numpy(exact_lse), 1e-4, "lse of mla_decode")
-operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], *[None] * 5, *latent[2:], None, None, 0.1, 0.0, 0.0, 0, 0, -1, -1,
-                                                           pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
+operators.opcheck(torch.ops.ptxbuilder.attention.default, (*latent[:2], *[None] * 5, *latent[2:], None, None, None, 0.1, 0.0, 0.0, 0, 0, -1, -1,
+                                                           0, pb._ext.CAUSAL, True, None), test_utils=("test_schema", "test_faketensor"))
 with kit.refused("mla_decode has no gradient, and is given a tensor that requires one"):
     pb.mla_decode(latent[0].clone().requires_grad_(), *latent[1:], scale=0.1, device="emulator")
 check_attention_gradients(attend, "cpu")
