@@ -15,8 +15,8 @@ namespace ptxbuilder::kernels {
 // CTAs that begin before it, so that the grid may have any size. It stores at most two parts: one that is not
 // the first of a head's keys, and the first of another head's.
 //
-// With a `group`, the CTA of the last part of each group of so many adds these first, and the CTA of the last
-// part of all only what the groups have: large parts are then added by several CTAs.
+// A `group` above 0 is a number of parts. The CTA of the last part of each group adds those of the group, and
+// the CTA of the last part of all adds only what the groups have, so that several CTAs add large parts.
 //
 // The memory belongs to the launch: two launches that overlap need two. It may hold anything before. A 64-bit
 // mark, which memory does not hold by chance, shows that a part is present, and goes when it is taken.
@@ -37,8 +37,8 @@ class AttentionParts {
   // of the consumer call it, after wgmma_wait(0).
   void give(const AttentionWork& w, const RegisterTile<f32>& most, const RegisterTile<f32>& total,
             const Accumulator& values) const;
-  // With a group, the consumer of each part calls this after give(). `exponent` turns scores into exponents
-  // of two.
+  // The consumer of each part calls this after give(), if parts have groups. `exponent` turns scores into
+  // exponents of two.
   void add_group(const AttentionWork& w, f32 exponent) const;
   // The CTA of the last part calls this: it waits for the others, and runs `body` for some rows at a time,
   // from row `first` of the block on.

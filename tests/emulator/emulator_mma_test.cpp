@@ -404,7 +404,7 @@ TEST_CASE("emulator: metadata that no sparse matrix has is reported") {
   CHECK_ERROR(check(*device, half, 1, group_is(0b0001)),
               "with .sp::ordered_metadata the two elements of a group ascend");
   CHECK_ERROR(check(*device, tf32, 1, [](auto& e) { e[1] = 0; }), "of .tf32 it is 0b0100 or 0b1110");
-  // Without the word, the two elements may be stored in either order.
+  // The two elements may be stored in either order if the word is absent.
   Form any_order = half;
   any_order.ordered = false;
   CHECK(check(*device, any_order, 1).empty());

@@ -46,9 +46,9 @@ struct Case {
   bool accumulate;
 };
 
-// Where element (mn, k) of an operand is, by the figures of PTX ISA, "Shared Memory Matrix Layout", and the
-// descriptor that says so. Atoms are 8 x (span) bytes; their 16-byte units trade places by the index of the
-// row in the atom.
+// A Placement says where element (mn, k) of an operand is, by the figures of PTX ISA, "Shared Memory Matrix
+// Layout", and has the descriptor that says so. Atoms are 8 x (span) bytes; their 16-byte units trade places
+// by the index of the row in the atom.
 struct Placement {
   uint32_t base;
   Swizzle swizzle;

@@ -205,7 +205,7 @@ TEST_CASE("the planner takes vectors where no matrix fits, and says when nothing
     return ComposedLayout{byte_swizzle(Swizzle::none), 0, std::move(layout)};
   };
   CHECK(plan_load(f32, words, without(make_layout({32, 2}))).copy.atom() == CopyAtom::ldmatrix(2));
-  // With every second word, elements move one at a time, and two of them share a bank.
+  // Elements of every second word move one at a time, and two of them share a bank.
   plan = plan_load(f32, words, without(make_layout({32, 2}, {2, 64})));
   CHECK(plan.copy.atom() == CopyAtom::vector(4));
   CHECK(plan.cost.ways == 2);
