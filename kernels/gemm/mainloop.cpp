@@ -43,7 +43,7 @@ Mainloop::Mainloop(const GemmOperation& o, const GemmTile& t, const StagedOperan
       depth_(scheduler.depth()),
       promotes_(o.promotes()),
       may_be_empty_(t.split_k > 1 || o.grouped_k()),
-      late_((t.consumers == 1 || t.pingpong) && !promotes_ && !weights && t.stages > 1),
+      late_((t.consumers == 1 || t.pingpong) && !promotes_ && !weights && !metadata && t.stages > 1),
       acc_(scales ? hopper::wgmma_rows : t.warpgroup_rows(), scales ? fresh_columns(t) : t.bn,
            accumulator_type(o.a)),
       ring_(pipe.consumer(late_ ? Peeks::yes : Peeks::no, known_stages(t, scheduler, o.group_ends))),

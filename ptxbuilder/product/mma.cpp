@@ -41,7 +41,7 @@ bool multiply_together(DType a, DType b) {
 
 // A's metadata in registers, for each 64 of k a word for each block of 64 rows.
 struct Metadata {
-  std::vector<u32> words;
+  std::vector<Value> words;
   std::vector<LoadedWord> loads;
   int blocks, steps_of_word;  // instructions along k that share a word
 
@@ -204,7 +204,7 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
     const auto known = loaded.find(word.handle());
     loads.push_back(known == loaded.end() ? LoadedWord{} : known->second);
   }
-  registers = products.ahead_of_fence(registers);
+  registers = products.ahead_of_fence(registers, "A in registers");
   products.fence();
   const size_t steps = static_cast<size_t>(a.layout.cols() / isa::wgmma_depth(*a.dtype));
   call.emit(std::nullopt, loads, a.layout, [&](int block, int step) {
@@ -212,7 +212,7 @@ void mma_from_registers(Accumulator& d, const TileValues& a, const TileView& b, 
                                                                      static_cast<size_t>(step));
     return std::vector<Value>(first, first + 4);
   });
-  products.product_of_copies();
+  products.product_of_copies("A in registers");
 }
 
 }  // namespace detail
@@ -243,13 +243,18 @@ void mma(Accumulator& d, const SparseTile& a, const TileView& b, const MmaOption
   if (k % kSparseBlock != 0)
     throw Error(fmt::format("mma: a sparse A of {} along k, of which it stores half; k is a multiple of {}",
                             k, kSparseBlock));
-  const Metadata metadata = load_metadata(a.metadata, type, operand.mn(), k);
-  TileContext::of(Builder::current()).products.fence();
+  // The tensor cores read the words while they multiply, as they do A in registers, and ptxas gives such a
+  // register to another value as soon as the product is issued.
+  detail::ProductGroups& products = TileContext::of(Builder::current()).products;
+  Metadata metadata = load_metadata(a.metadata, type, operand.mn(), k);
+  metadata.words = products.ahead_of_fence(metadata.words, "the metadata of a sparse A");
+  products.fence();
   OperandRecord record = record_of(a.values, operand, operand.part(hopper::wgmma_rows));
   u64 start = descriptor(a.values, record);
   call.emit(
       record, {}, std::nullopt, [&](int block, int step) { return start + (record.start(block, step) >> 4); },
       metadata);
+  products.product_of_copies("the metadata of a sparse A");
 }
 
 void MatrixProduct::add_to(Accumulator& d, const MmaOptions& options) const {

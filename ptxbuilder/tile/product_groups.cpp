@@ -24,7 +24,7 @@ void ProductGroups::fence() {
   wgmma_fence(groups_.back());
 }
 
-std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& registers) {
+std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& registers, const char* what) {
   std::vector<Value> copies;
   auto copy = [&] {
     for (Value v : registers) copies.push_back(mov_b32(u32(v.handle())));
@@ -37,9 +37,10 @@ std::vector<Value> ProductGroups::ahead_of_fence(const std::vector<Value>& regis
   for (Value v : registers)
     if (!builder.known_at(v, fence_))
       throw Error(
-          fmt::format("mma: A is computed behind the first product of the group of {}, so "
-                      "that ptxas would serialise them (C7513); compute it ahead",
-                      to_string(groups_.back())));
+          fmt::format("mma: {} is computed after the first product of the group of {}, whose registers ptxas "
+                      "may take for it, or it serialises them (C7513); compute it before, or commit a group "
+                      "and wait for it",
+                      what, to_string(groups_.back())));
   Builder::Place next;
   builder.emit_at(fence_, [&] {
     copy();
@@ -64,9 +65,9 @@ std::vector<ProductGroups::Accumulator> ProductGroups::begun_in(const std::funct
   return begun;
 }
 
-void ProductGroups::product_of_copies() {
+void ProductGroups::product_of_copies(const char* what) {
   const auto copies = std::make_shared<AccumulatorState>();
-  copies->is_a = true;
+  copies->is_read = what;
   note({.kind = Event::Kind::access, .accumulator = copies});
   note({.kind = Event::Kind::product, .accumulator = copies});
 }
@@ -123,15 +124,15 @@ void ProductGroups::follow(const Event& event, bool next_round) {
       break;
     case Event::Kind::access:
       if (const std::optional<int>& group = event.accumulator->group) {
-        const bool is_a = event.accumulator->is_a;
-        const int before = committed() - (is_a && next_round ? 1 : 0);  // the group that A is for is open
+        const char* const is_read = event.accumulator->is_read;
+        const int before = committed() - (is_read && next_round ? 1 : 0);  // the group that reads it is open
         throw Error(event.where,
                     fmt::format("{} while the products of the group of {}{} may "
                                 "still {} it; call wgmma_wait({}) first",
-                                is_a ? "mma: A in registers is written" : "accumulator: read or written",
+                                is_read ? fmt::format("mma: {} is written", is_read) : "accumulator: read or written",
                                 to_string(groups_[static_cast<size_t>(*group)]),
                                 next_round ? ", of the round of the loop before," : "",
-                                is_a ? "read" : "write", std::max(0, before - 1 - *group)));
+                                is_read ? "read" : "write", std::max(0, before - 1 - *group)));
       }
       break;
   }

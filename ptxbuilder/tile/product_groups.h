@@ -11,11 +11,11 @@
 
 namespace ptxbuilder::detail {
 
-// The known state of one accumulator, or of the registers of A of one product.
+// The known state of one accumulator, or of registers that one product reads: A, or a sparse A's metadata.
 struct AccumulatorState {
   bool written = false;                   // since it was made, or zeroed
   std::optional<int> group;               // that writes it, if the group may be in flight
-  bool is_a = false;                      // the group reads it
+  const char* is_read = nullptr;          // what the group reads from it, if it reads it
   std::function<void()> clear = nullptr;  // makes an accumulator's registers zero
 };
 
@@ -32,14 +32,14 @@ class ProductGroups {
   // first. Throws Error outside a group.
   void fence();
   // Copies of registers that a product reads, made ahead of the fence: ptxas serialises products if their
-  // registers are written between them (its advisory C7513). Throws Error for registers computed after the
-  // group's first product.
-  std::vector<Value> ahead_of_fence(const std::vector<Value>& registers);
+  // registers are written between them (its advisory C7513). Throws Error, which says `what` they are, for
+  // registers computed after the group's first product.
+  std::vector<Value> ahead_of_fence(const std::vector<Value>& registers, const char* what);
   // Notes that a product of the open group writes the accumulator.
   void product(const Accumulator& accumulator);
-  // Notes that the product also reads copies of A in registers, made ahead of the group's fence. Throws Error
-  // if a loop makes them again while the group of the previous round may still read them.
-  void product_of_copies();
+  // Notes that the product also reads copies that were made ahead of the group's fence. Throws Error if a
+  // loop makes them again while the group of the previous round may still read them.
+  void product_of_copies(const char* what);
   // Ends the group.
   void commit();
   // From here on, at most `pending` of the groups are unfinished.

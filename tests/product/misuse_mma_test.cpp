@@ -230,8 +230,8 @@ TEST_CASE("A in registers") {
          done(k);
        }},
       {"A that is computed behind the group's first product",
-       {"mma: A is computed behind the first product of the group of misuse_mma_test.cpp:", "(C7513)",
-        "compute it ahead"},
+       {"mma: A in registers is computed after the first product of the group of misuse_mma_test.cpp:",
+        "(C7513)", "compute it before"},
        [](bool bad) {
          Kernel k("k");
          SharedTile t = k.shared<f16>({64, 64}, Swizzle128B);
