@@ -357,21 +357,6 @@ void Producer::lend(Where where) {
   ring_->advance(stage_, parity_);
 }
 
-Sender::Sender(std::shared_ptr<const detail::Ring> ring) : ring_(std::move(ring)), stage_(0), parity_(0) {}
-
-Stage Sender::wait(Where where) {
-  AtLine line(where);
-  u32 index = stage_;
-  barrier_wait(ring_->full(index), parity_);
-  ring_->advance(stage_, parity_);
-  return {index, ring_->full(index), ring_};
-}
-
-void Sender::skip(u32 count, Where where) {
-  AtLine line(where);
-  ring_->skip(stage_, parity_, count);
-}
-
 Consumer::Consumer(std::shared_ptr<const detail::Ring> ring, bool peeks, std::optional<u32> total)
     : ring_(std::move(ring)), stage_(0), parity_(0), peer_(0) {
   ring_->consuming.push_back(detail::TileContext::of(Builder::current()).role);

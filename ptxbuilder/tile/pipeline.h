@@ -21,7 +21,6 @@ class Stage {
 
  private:
   friend class Producer;
-  friend class Sender;
   friend class Consumer;
   friend class Var<Stage>;
   Stage(u32 index, smem full, std::shared_ptr<const detail::Ring> ring)
@@ -63,23 +62,6 @@ class Var<Stage> {
 };
 
 class Pipeline;
-
-// A Sender shows a producer that is one thread the stages that it has filled, to send them on with TMA
-// stores. The stages come in the order of acquire(). Before it acquires a stage again, the thread must wait
-// with cp_async_bulk_wait_group_read until its stores have read the stage: no one else knows of the stores.
-class Sender {
- public:
-  // Waits until the next stage is full.
-  Stage wait(Where where = Where::here());
-  // Skips `count` stages, which are not sent, without waiting.
-  void skip(u32 count, Where where = Where::here());
-
- private:
-  friend class Pipeline;
-  explicit Sender(std::shared_ptr<const detail::Ring> ring);
-  std::shared_ptr<const detail::Ring> ring_;
-  Var<u32> stage_, parity_;
-};
 
 // The producer's side, for one thread or, with ThreadProducers, for all threads of the warpgroups that fill.
 class Producer {
@@ -207,7 +189,6 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
 
   Producer producer() const { return Producer(ring_); }
-  Sender sender() const { return Sender(ring_); }
   // `total` is the number of stages that the producer fills in all, whoever consumes them; it is the
   // same in all CTAs of a cluster. With it, the last stages, which no producer waits for, are not
   // handed back, so with Producers::cluster a CTA may end while others still run. Without it, the
