@@ -14,10 +14,10 @@ namespace {
 
 constexpr size_t kZeros = 1152;  // bytes: the widest row of K or V, if there are no keys
 
-// `together` is heads_together(); `ordered` is the number of rows of the blocks that an AttentionOrder
+// `heads_in_wave` is heads_in_wave(); `ordered` is the number of rows of the blocks that an AttentionOrder
 // orders, or 0; `division` has no teams if nothing is divided.
 struct AttentionMore {
-  int64_t together = 0;
+  int64_t heads_in_wave = 0;
   int ordered = 0;
   KeyDivision division = {.teams = 0};
   size_t part_bytes = 0;  // bytes of workspace
@@ -82,8 +82,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     return tile;
   }
   AttentionMore more_of(const PlacedAttention& a, const AttentionTile& tile) override {
-    AttentionMore more = {heads_together(a.operation, a.size, tile, multiprocessors_),
-                          a.operation.packed && tile.ahead ? tile.bm() : 0,
+    AttentionMore more = {heads_in_wave(a.operation, a.size, tile, multiprocessors_),
+                          a.operation.packed && tile.persistent ? tile.bm() : 0,
                           {.teams = 0}};
     if (tile.split) {
       more.division = key_division(a.operation, a.size, tile, multiprocessors_);
@@ -172,8 +172,8 @@ class Attention::State final : public CallEngine<AttentionTraits> {
     for (const int64_t value : {a.size.heads, a.size.batches, a.size.group}) number(value);
     scalar(from_scale, scale_of(p));
     if (o.causal) scalar(from_none, a.size.visible);
-    if (takes_longest_first(o)) number(plan.more.together);
-    if (o.window) scalar(from_none, a.size.hidden);
+    if (takes_longest_first(o)) number(plan.more.heads_in_wave);
+    if (o.window) scalar(from_none, a.size.window_start);
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) scalar(from_##name, p.name);
 #include "kernels/attention/attention.def"

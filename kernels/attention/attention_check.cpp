@@ -311,7 +311,7 @@ PlacedAttention checked(const AttentionArguments& p, bool heads_as_rows, Where w
   }
   if (l.first && (counts || *l.first + p.queries - 1 > 0)) {
     a.operation.window = true;
-    a.size.hidden = static_cast<int32_t>(std::clamp<int64_t>(*l.first, -kMostExtent, most));
+    a.size.window_start = static_cast<int32_t>(std::clamp<int64_t>(*l.first, -kMostExtent, most));
   }
   return a;
 }

@@ -43,15 +43,15 @@ AttentionTile tile(const command::Fields& f) {
   t.consumers = f.small("consumers");
   t.bn = f.small("bn");
   t.stages = f.small("stages");
-  t.ahead = f["ahead"] != 0;
-  t.upwards = f["upwards"] != 0;
+  t.persistent = f["persistent"] != 0;
+  t.ascending = f["ascending"] != 0;
   t.turns = f["turns"] != 0;
-  t.more_values = static_cast<int>(f["more_values"]);
+  t.extra_value_stages = static_cast<int>(f["extra_value_stages"]);
   t.cache_stages = static_cast<int>(f["cache_stages"]);
   t.query_places = f.small("query_places");
-  t.late = f["late"] != 0;
+  t.late_turns = f["late_turns"] != 0;
   t.lazy = f["lazy"] != 0;
-  t.whole = f["whole"] != 0;
+  t.whole_blocks = f["whole_blocks"] != 0;
   t.split = f["parts"] != 0;
   return t;
 }
@@ -60,15 +60,15 @@ void set_tile(command::Fields& f, const AttentionTile& t) {
   f.set("consumers", t.consumers);
   f.set("bn", t.bn);
   f.set("stages", t.stages);
-  f.set("ahead", t.ahead);
-  f.set("upwards", t.upwards);
+  f.set("persistent", t.persistent);
+  f.set("ascending", t.ascending);
   f.set("turns", t.turns);
-  f.set("more_values", t.more_values);
+  f.set("extra_value_stages", t.extra_value_stages);
   f.set("cache_stages", t.cache_stages);
   f.set("query_places", t.query_places);
-  f.set("late", t.late);
+  f.set("late_turns", t.late_turns);
   f.set("lazy", t.lazy);
-  f.set("whole", t.whole);
+  f.set("whole_blocks", t.whole_blocks);
   f.set("parts", t.split);
 }
 
@@ -82,7 +82,7 @@ AttentionSize attention_size(const command::Fields& f) {
   AttentionSize s = {f["queries"] * in_rows, f["keys"], f["heads"] / in_rows, f["batches"],
                      f["group"] / in_rows};
   s.visible = f["packed"] != 0 || f["lengths"] != 0 ? 1 : static_cast<int32_t>(f["keys"] - f["queries"] + 1);
-  s.hidden = s.visible - static_cast<int32_t>(f["window"]);
+  s.window_start = s.visible - static_cast<int32_t>(f["window"]);
   return s;
 }
 
@@ -98,16 +98,16 @@ void choose_tile(command::Fields& f) {
                     : o.lengths ? "lengths"
                                 : "heads_in_rows"));
   AttentionTile chosen = choose_attention(o, attention_size(f), multiprocessors(f));
-  chosen.whole = chosen.split = false;
+  chosen.whole_blocks = chosen.split = false;
   set_tile(f, chosen);
 }
 
 // Returns the value that a launch of this size passes for a parameter that affects only speed.
-std::string best_together(const command::Fields& f) {
+std::string best_heads_in_wave(const command::Fields& f) {
   const AttentionOperation o = operation(f);
   if (!takes_longest_first(o)) return "";
-  return fmt::format("together = {} is the fastest",
-                     heads_together(o, attention_size(f), tile(f), multiprocessors(f)));
+  return fmt::format("heads_in_wave = {} is the fastest",
+                     heads_in_wave(o, attention_size(f), tile(f), multiprocessors(f)));
 }
 
 // Returns all batches: if they have lengths, with fewer and fewer keys, down to one; or packed sequences,
@@ -168,9 +168,9 @@ void run(const command::Fields& f, command::Run& run) {
     throw Error(fmt::format(
         "attention: heads = {}, group = {} and heads_in_rows = {}: each is a multiple of the next", heads,
         group, in_rows));
-  if (tile(f).whole && size("keys") % size("bn") != 0)
-    throw Error("attention: " + std::to_string(size("keys")) +
-                " keys are no whole blocks of bn = " + std::to_string(size("bn")) + ": leave out --whole");
+  if (tile(f).whole_blocks && size("keys") % size("bn") != 0)
+    throw Error("attention: " + std::to_string(size("keys")) + " keys are no whole blocks of bn = " +
+                std::to_string(size("bn")) + ": leave out --whole_blocks");
   const std::vector<AttentionSequence> all = sequences(f);
   const uint64_t rows = o.packed ? all.back().first_query + all.back().queries : size("queries"),
                  keys = o.packed ? all.back().first_key + all.back().keys : size("keys"),
@@ -214,8 +214,8 @@ void run(const command::Fields& f, command::Run& run) {
   arguments.push_back(runtime::scalar(static_cast<float>(scale)));
   if (o.causal) arguments.push_back(runtime::scalar(sizes.visible));
   if (takes_longest_first(o))
-    arguments.push_back(number(static_cast<uint64_t>(heads_together(o, sizes, tile(f), multiprocessors(f)))));
-  if (o.window) arguments.push_back(runtime::scalar(sizes.hidden));
+    arguments.push_back(number(static_cast<uint64_t>(heads_in_wave(o, sizes, tile(f), multiprocessors(f)))));
+  if (o.window) arguments.push_back(runtime::scalar(sizes.window_start));
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name)                                                 \
     arguments.push_back(                                      \
@@ -294,7 +294,7 @@ void run(const command::Fields& f, command::Run& run) {
     arguments.push_back(runtime::scalar(columns * rows));
     arguments.push_back(query_offsets.pointer());
     arguments.push_back(key_offsets.pointer());
-    if (tile(f).ahead) {
+    if (tile(f).persistent) {
       write_order(all, static_cast<size_t>(tile(f).bm()), order);
       arguments.push_back(order.pointer());
     }
@@ -354,27 +354,29 @@ const command::Registration registration({
          {"consumers", 2, "warpgroups of 64 queries in a CTA: 1 to 3"},
          {"bn", 128, "keys of a block", 16},
          {"stages", 2, "of the rings of keys and values"},
-         {"more_values", 0, "stages that the ring of values has beside", 1, 0},
+         {"extra_value_stages", 0, "stages that the ring of values has beside", 1, 0},
          {"cache_stages", 0, "of the rings of keys and values of e4m3, from which they are converted", 1, 0},
          {"query_places", 1, "for the queries of each consumer: 1, or 2 where CTAs stay"},
          {"sms", 0, "multiprocessors that the grid is for, where CTAs stay; 0 for the device's", 1, 0},
-         {"ahead", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1, kYesNo},
-         {"upwards", 0,
+         {"persistent", 0, "whether CTAs stay, and begin the next queries before they end these", 1, 1,
+          kYesNo},
+         {"ascending", 0,
           "with ahead and causal, whether blocks of keys come from the first on in every second round", 1, 1,
           kYesNo},
          {"turns", 0, "whether consumers issue their products one after the other", 1, 1, kYesNo},
-         {"late", 0, "with turns, whether they are passed in the softmax, not behind the products", 1, 1,
-          kYesNo},
+         {"late_turns", 0, "with turns, whether they are passed in the softmax, not behind the products", 1,
+          1, kYesNo},
          {"lazy", 1, "whether sums are multiplied only where the greatest score has grown a lot", 1, 1,
           kYesNo},
          {"parts", 0, "CTAs of a team, which divide the keys of all sequences; 0 for no division", 1, 0},
          {"teams", 0, "of CTAs that divide keys, a divisor of the heads; 0 for one of each head", 1, 0},
-         {"whole", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1, kYesNo}},
+         {"whole_blocks", 0, "whether the keys are whole blocks, of which none has to be hidden", 1, 1,
+          kYesNo}},
     .build = [](const command::Fields& f) { return attention(operation(f), tile(f), {}, f.small("sms")); },
     .run = run,
     .choice = {.axes = {{"queries", "queries"}, {"keys", "keys"}, {"heads", "heads"}, {"batches", "batches"}},
                .choose = choose_tile,
-               .caution = best_together},
+               .caution = best_heads_in_wave},
 });
 
 }  // namespace

@@ -21,7 +21,7 @@ inline RegisterTile<f32> hide_keys(const RegisterTile<f32>& scores, const Attent
   const RegisterTile<s32> last =
       w.visible ? min(row + (*w.visible - first), end) : RegisterTile<s32>(end, row.layout());
   const RegisterTile<f32> seen = select(beyond < last, scores, -INFINITY);
-  return w.hidden ? select(beyond < row + (*w.hidden - first), -INFINITY, seen) : seen;
+  return w.window_start ? select(beyond < row + (*w.window_start - first), -INFINITY, seen) : seen;
 }
 
 // Multiplies the sums by the factors of their rows, if one of them is not 1 in this warp. This branches, so

@@ -64,9 +64,9 @@ const Measured* nearest(const AttentionOperation& o, const AttentionTile& t) {
     if (!is_for(row, o)) continue;
     const int distance = (row.depth - o.depth + row.value_depth - o.value_depth) * 32 +
                          1000 * std::abs(row.tile.consumers - t.consumers) +
-                         300 * (row.tile.ahead != t.ahead) + 200 * (row.tile.turns != t.turns) +
+                         300 * (row.tile.persistent != t.persistent) + 200 * (row.tile.turns != t.turns) +
                          std::abs(row.tile.bn - t.bn) + (row.tile.query_places != t.query_places) +
-                         (row.tile.upwards != t.upwards);
+                         (row.tile.ascending != t.ascending);
     if (!best || distance < least) best = &row, least = distance;
   }
   return best;
@@ -83,8 +83,9 @@ Blocks blocks_of(const AttentionOperation& o, const AttentionSize& s, const Atte
     const int64_t end = o.causal ? std::clamp<int64_t>(
                                        (row + t.bm() - 1) / o.heads_in_rows + s.visible + longer, 0, s.keys)
                                  : s.keys,
-                  first =
-                      o.window ? std::clamp<int64_t>(row / o.heads_in_rows + s.hidden + longer, 0, end) : 0;
+                  first = o.window
+                              ? std::clamp<int64_t>(row / o.heads_in_rows + s.window_start + longer, 0, end)
+                              : 0;
     const double count = std::max(
         std::ceil(static_cast<double>(end) / t.bn) - std::floor(static_cast<double>(first) / t.bn), 1.0);
     b.rows += 1, b.all += count;
@@ -116,28 +117,33 @@ bool fits_registers(const AttentionOperation& o, const AttentionTile& t) {
   // A wgmma takes no more registers than a thread has at the kernel's start, and four warpgroups have 128.
   if (o.e4m3_products && t.bn > 192) return false;
   // A warpgroup that transposes values leaves the consumers fewer (kernel.cpp).
-  const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.ahead ? 28 : 16;
-  if (t.consumers == 3) return taken <= 132 - for_transposer - (t.ahead && (masked || o.has_step()) ? 8 : 0);
-  return taken <= 200 - for_transposer - (t.ahead && masked ? 24 : t.ahead || masked ? 16 : 0) - more;
+  const int for_transposer = !o.e4m3_products ? 0 : t.consumers == 3 ? 32 : t.persistent ? 28 : 16;
+  if (t.consumers == 3)
+    return taken <= 132 - for_transposer - (t.persistent && (masked || o.has_step()) ? 8 : 0);
+  return taken <= 200 - for_transposer -
+                      (t.persistent && masked   ? 24
+                       : t.persistent || masked ? 16
+                                                : 0) -
+                      more;
 }
 
 // Adds stages if there is room: persistent CTAs load the keys of the next queries ahead of time.
 void deepen(const AttentionOperation& o, AttentionTile& t) {
-  const auto room_for = [&](int stages, int more_values) {
+  const auto room_for = [&](int stages, int extra_value_stages) {
     AttentionTile more = t;
-    more.stages = stages, more.more_values = more_values;
+    more.stages = stages, more.extra_value_stages = extra_value_stages;
     return legal(o, more);
   };
   while (t.stages < kMostStages && room_for(t.stages + 1, 0)) ++t.stages;
-  if (t.stages == 2 && room_for(2, 1)) t.more_values = 1;
+  if (t.stages == 2 && room_for(2, 1)) t.extra_value_stages = 1;
 }
 
 // Returns the tile of a row, adapted to this call, or nullopt if the call cannot use it.
 std::optional<AttentionTile> usable(const Measured& row, const AttentionOperation& o,
                                     const AttentionSize& s) {
   AttentionTile t = row.tile;
-  t.whole = may_be_whole(o, s, t);
-  t.upwards = t.upwards && takes_longest_first(o);
+  t.whole_blocks = may_be_whole(o, s, t);
+  t.ascending = t.ascending && takes_longest_first(o);
   while (t.stages > 2 && !legal(o, t)) --t.stages;  // if Q is wider than V
   return is_for(row, o) && legal(o, t) && fits_registers(o, t) ? std::optional(t) : std::nullopt;
 }
@@ -152,10 +158,9 @@ double bytes_of_keys(const AttentionOperation& o, const AttentionSize& s) {
 
 }  // namespace
 
-int64_t heads_together(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t,
-                       int ctas) {
+int64_t heads_in_wave(const AttentionOperation& o, const AttentionSize& s, const AttentionTile& t, int ctas) {
   const int64_t heads = std::max<int64_t>(s.heads * s.batches, 1);
-  if (t.ahead) {
+  if (t.persistent) {
     const int64_t blocks = std::max<int64_t>((s.queries + t.bm() - 1) / t.bm(), 1);
     return std::min(ctas / std::gcd(blocks, int64_t{ctas}), heads);
   }
@@ -230,7 +235,7 @@ std::optional<AttentionTile> choose_few(const AttentionOperation& o, const Atten
   int& deep = o.e4m3 ? t.cache_stages : t.stages;
   deep = o.e4m3 ? kMostCacheStages : kMostStages;
   while (deep > 2 && !fits()) --deep;
-  t.whole = may_be_whole(o, s, t);
+  t.whole_blocks = may_be_whole(o, s, t);
   // Sequences of one length are worth splitting if they are fewer than the CTAs that can share them.
   t.split = is_few && (o.lengths || key_division(o, s, t, multiprocessors).ctas() > s.heads * s.batches);
   return t.split || o.lengths || o.e4m3 ? std::optional(t) : std::nullopt;
@@ -244,12 +249,16 @@ std::vector<AttentionTile> attention_candidates(const AttentionOperation& o, con
   std::vector<AttentionTile> all;
   for (int consumers = few ? 1 : 2; consumers <= 3; ++consumers)
     for (int bn = o.e4m3_products ? 32 : o.value_depth > 128 ? 48 : 64; bn <= 256; bn += 16)
-      for (const bool ahead : {false, true})
-        for (const auto& [turns, late] : {std::pair(false, false), {true, false}, {true, true}}) {
-          AttentionTile t = {.consumers = consumers, .bn = bn, .ahead = ahead, .turns = turns, .late = late};
+      for (const bool persistent : {false, true})
+        for (const auto& [turns, late_turns] : {std::pair(false, false), {true, false}, {true, true}}) {
+          AttentionTile t = {.consumers = consumers,
+                             .bn = bn,
+                             .persistent = persistent,
+                             .turns = turns,
+                             .late_turns = late_turns};
           if (o.e4m3_products) t.cache_stages = 2;
-          t.whole = may_be_whole(o, s, t);
-          if (ahead) deepen(o, t);
+          t.whole_blocks = may_be_whole(o, s, t);
+          if (persistent) deepen(o, t);
           if (legal(o, t) && fits_registers(o, t)) all.push_back(t);
         }
   return all;
@@ -262,7 +271,8 @@ double predict(const AttentionOperation& o, const AttentionSize& s, const Attent
   const double keys = row->tile.bn == t.bn ? 1 : static_cast<double>(t.bn) / row->tile.bn;
   const double scale =
       std::max(static_cast<double>(o.depth + o.value_depth) / (row->depth + row->value_depth), kLeastScale);
-  const double tile = row->tile_ns * scale + (row->tile.whole && !t.whole && !row->masked ? kMaskNs : 0),
+  const double tile = row->tile_ns * scale +
+                      (row->tile.whole_blocks && !t.whole_blocks && !row->masked ? kMaskNs : 0),
                block = row->block_ns * keys * scale;
   const Blocks blocks = blocks_of(o, s, t);
   const double heads = static_cast<double>(s.heads * s.batches), sms = multiprocessors;
@@ -303,7 +313,7 @@ uint64_t attention_tiles_hash() {
 }
 
 void check_keys(const AttentionTile& tile, const AttentionSize& size, Where where) {
-  if (tile.whole && (size.keys == 0 || size.keys % tile.bn != 0))
+  if (tile.whole_blocks && (size.keys == 0 || size.keys % tile.bn != 0))
     throw Error(where, "attention: tile " + text(tile) + " for " + std::to_string(size.keys) +
                            " keys, which are no whole blocks: choose one without 'whole'");
 }
@@ -318,14 +328,14 @@ AttentionTile choose_attention(const AttentionOperation& o, const AttentionSize&
     if (width && (row.depth != width->depth || row.value_depth != width->value_depth)) break;
     const std::optional<AttentionTile> t = usable(row, o, s);
     if (!t) continue;
-    if (o.packed && best && best->ahead && !t->ahead)
+    if (o.packed && best && best->persistent && !t->persistent)
       continue;  // which launch a CTA for each block that might exist
     if (const double us = predict(o, s, *t, multiprocessors); us < least) least = us, best = t, width = &row;
   }
   if (best) return *best;
   // A form that was not measured gets the largest tile of its kind.
   for (const AttentionTile& t : attention_candidates(o, s))
-    if (!t.ahead && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
+    if (!t.persistent && !t.turns && (!best || t.bm() * t.bn > best->bm() * best->bn)) best = t;
   return *best;
 }
 

@@ -11,7 +11,7 @@ namespace ptxbuilder::kernels {
 // the heads of Q in a batch, and `group` of them share one head of K and V.
 struct AttentionSize {
   int64_t queries = 0, keys = 0, heads = 0, batches = 0, group = 1;
-  int32_t visible = 0, hidden = 0;  // if the operation has them
+  int32_t visible = 0, window_start = 0;  // if the operation has them
 
   bool operator==(const AttentionSize&) const = default;
 };
@@ -19,8 +19,8 @@ struct AttentionSize {
 // Returns how many heads' longest rows of queries come first (takes_longest_first()): enough heads for keys
 // and values to fill a third of L2; if CTAs stay, enough for whole rounds of `ctas`: every second round goes
 // backwards, so that all CTAs get equal work.
-int64_t heads_together(const AttentionOperation& operation, const AttentionSize& size,
-                       const AttentionTile& tile, int ctas);
+int64_t heads_in_wave(const AttentionOperation& operation, const AttentionSize& size,
+                      const AttentionTile& tile, int ctas);
 
 // A division says among how many CTAs a split tile divides the keys (division.h). key_division() returns the
 // one that finishes first on `multiprocessors`, if all sequences are as long as the longest.

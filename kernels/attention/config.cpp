@@ -16,17 +16,17 @@ constexpr int kBarrierBytes = 1024;  // at most, with what alignment takes
 
 std::string text(const AttentionTile& t) {
   std::string all = fmt::format("{}x{}_{}", t.bm(), t.bn, t.stages);
-  if (t.more_values > 0) all += fmt::format("_v{}", t.value_stages());
+  if (t.extra_value_stages > 0) all += fmt::format("_v{}", t.value_stages());
   if (t.cache_stages > 0) all += fmt::format("_c{}", t.cache_stages);
   const auto add = [&](bool is, const char* word) {
     if (is) all += word;
   };
   add(t.query_places == 2, "_q2");
-  add(t.ahead, "_ahead");
-  add(t.upwards, "_up");
-  add(t.turns, t.late ? "_late" : "_turns");
+  add(t.persistent, "_persistent");
+  add(t.ascending, "_ascending");
+  add(t.turns, t.late_turns ? "_late" : "_turns");
   add(!t.lazy, "_eager");
-  add(t.whole, "_whole");
+  add(t.whole_blocks, "_whole");
   add(t.split, "_split");
   add(!t.overlaps, "_nopdl");
   return all;
@@ -38,8 +38,8 @@ AttentionTile parse_attention_tile(const std::string& whole) {
     throw Error(fmt::format(
         "tile '{}': '{}' is not what it may have; the form is 128x176_2 (queries, of 64 a "
         "consumer, keys and stages), with _v3 (stages of values), _c8 (stages of a cache of e4m3), _q2 "
-        "(places of queries), _ahead, "
-        "_up, _turns or _late, _eager, _whole, _split and _nopdl behind it",
+        "(places of queries), _persistent, "
+        "_ascending, _turns or _late, _eager, _whole, _split and _nopdl behind it",
         whole, part));
   };
   const auto number = [&](std::string_view text) {
@@ -62,22 +62,22 @@ AttentionTile parse_attention_tile(const std::string& whole) {
   for (size_t i = 2; i < parts.size(); ++i) {
     if (parts[i] == "q2")
       t.query_places = 2;
-    else if (parts[i] == "ahead")
-      t.ahead = true;
-    else if (parts[i] == "up")
-      t.upwards = true;
+    else if (parts[i] == "persistent")
+      t.persistent = true;
+    else if (parts[i] == "ascending")
+      t.ascending = true;
     else if (parts[i].starts_with("v"))
-      t.more_values = more(number(parts[i].substr(1)), parts[i]);
+      t.extra_value_stages = more(number(parts[i].substr(1)), parts[i]);
     else if (parts[i].starts_with("c"))
       t.cache_stages = number(parts[i].substr(1));
     else if (parts[i] == "late")
-      t.turns = t.late = true;
+      t.turns = t.late_turns = true;
     else if (parts[i] == "eager")
       t.lazy = false;
     else if (parts[i] == "turns")
       t.turns = true;
     else if (parts[i] == "whole")
-      t.whole = true;
+      t.whole_blocks = true;
     else if (parts[i] == "split")
       t.split = true;
     else if (parts[i] == "nopdl")
@@ -131,7 +131,7 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
     throw Error(where, fmt::format("attention {}: {}", text(t), what));
   };
   if (const std::string what = why_not_latent(o); !what.empty()) refuse(what);
-  if (o.has_latent_values() && (t.consumers != 1 || t.bn != 64 || !t.split || t.more_values > 0))
+  if (o.has_latent_values() && (t.consumers != 1 || t.bn != 64 || !t.split || t.extra_value_stages > 0))
     refuse("latent values; they take blocks of 64 queries and 64 keys that CTAs divide: say 64x64_2_split");
   if (o.type != DType::f16 && o.type != DType::bf16)
     refuse(fmt::format("Q, K, V and O of {}; they are of f16 or bf16", name(o.type)));
@@ -165,19 +165,18 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (o.e4m3 != (t.cache_stages > 0) || t.cache_stages == 1)
     refuse(fmt::format("{} stages of a cache, and K and V of {}; two or more of e4m3, none of others",
                        t.cache_stages, name(o.key_type())));
-  if (o.converts() && (t.consumers > 1 || t.ahead))
+  if (o.converts() && (t.consumers > 1 || t.persistent))
     refuse(
         "K and V of e4m3, and Q of another type, with several consumers or CTAs that begin the next queries "
-        "(ahead)");
+        "(persistent)");
   if (o.heads_in_rows < 1 || o.heads_in_rows > 64 || (o.heads_in_rows & (o.heads_in_rows - 1)) != 0)
     refuse(
         fmt::format("{} heads in the rows of a block; a power of two up to 64, which divides a consumer's 64",
                     o.heads_in_rows));
-  if (t.upwards && !(t.ahead && takes_longest_first(o)))
+  if (t.ascending && !(t.persistent && takes_longest_first(o)))
     refuse(
-        "blocks of keys upwards, where blocks of queries do not come longest first to CTAs that stay: say "
-        "ahead, "
-        "of a causal mask without packed sequences, or leave out 'up'");
+        "blocks of keys ascending, where blocks of queries do not come longest first to CTAs that "
+        "stay: say persistent, with a causal mask and without packed sequences, or leave out 'ascending'");
   if (o.dropout && o.heads_in_rows > 1)
     refuse("dropout, and heads in the rows of a block: what is dropped hangs on the head");
   if (o.packed && o.heads_in_rows > 1)
@@ -186,7 +185,7 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
   if (t.bn < 16 || t.bn > 256 || t.bn % 16 != 0)
     refuse(fmt::format("blocks of {} keys; a multiple of 16 up to 256", t.bn));
   if (t.turns && t.consumers < 2) refuse("turns of one consumer; take two or three, or no turns");
-  if (t.late && !t.turns) refuse("a turn that is passed late, and no turns; say turns too");
+  if (t.late_turns && !t.turns) refuse("a turn that is passed late, and no turns; say turns too");
   if (t.stages < 2) refuse("one stage; two at least, since a block of V is read while the next arrives");
   if (t.lends(o) && t.bn < 64)
     refuse(
@@ -198,8 +197,8 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         fmt::format("{} stages of values, and {} consumers, each of which sends O through one of its own: "
                     "take more stages, or blocks of {} keys",
                     t.value_stages(), t.places(), t.bm()));
-  if (t.query_places != 1 && !(t.ahead && t.query_places == 2))
-    refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (ahead)",
+  if (t.query_places != 1 && !(t.persistent && t.query_places == 2))
+    refuse(fmt::format("{} places for the queries of a consumer; one, or two where CTAs stay (persistent)",
                        t.query_places));
   if (o.page < 0) refuse(fmt::format("pages of {} rows; 1 at least, or 0 for none", o.page));
   if (o.packed && (o.lengths || o.page > 0))
@@ -207,15 +206,16 @@ void check(const AttentionOperation& o, const AttentionTile& t, Where where) {
         "packed sequences, and lengths of keys or pages: offsets say where packed keys lie; leave one out");
   if (o.page > 0 && !o.lengths)
     refuse("pages, and no lengths: rows behind the last key lie in pages too, and only lengths hide them");
-  if (o.lengths && (t.consumers > 1 || t.ahead))
+  if (o.lengths && (t.consumers > 1 || t.persistent))
     refuse(
-        "lengths of keys, with several consumers or CTAs that stay (ahead): one consumer clears the values "
+        "lengths of keys, with several consumers or CTAs that stay (persistent): one consumer clears the "
+        "values "
         "behind the last key, and nobody waits for it");
-  if (t.split && (t.consumers > 1 || t.ahead))
-    refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (ahead)");
+  if (t.split && (t.consumers > 1 || t.persistent))
+    refuse("keys that CTAs divide (split), with several consumers or CTAs that stay (persistent)");
   if (t.split && (o.packed || o.dropout))
     refuse("keys that CTAs divide (split), of packed sequences or with dropout");
-  if (t.whole && (o.causal || o.window || o.has_own_lengths()))
+  if (t.whole_blocks && (o.causal || o.window || o.has_own_lengths()))
     refuse("whole blocks with a mask; keys are hidden anyway: leave out 'whole'");
   const int room = hopper::shared_bytes - kBarrierBytes;
   if (const int bytes = tile_bytes(o, t); bytes > room)

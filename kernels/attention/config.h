@@ -22,7 +22,7 @@ struct AttentionOperation {
   // stored through the place of Q. Wider Q and K have latent values: see has_latent_values().
   int depth = 128, value_depth = 128;
   bool causal = false;  // query i sees only the keys below i + visible,
-  bool window = false;  // or from i + hidden on; the launch passes both numbers
+  bool window = false;  // or from i + window_start on; the launch passes both numbers
   // Each step of attention.def has a flag of its name that says whether the kernel has the step.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"
@@ -79,10 +79,10 @@ constexpr int kGroupOfParts = 8;
 
 // The tile describes how the warpgroups of a CTA share the work.
 struct AttentionTile {
-  int consumers = 2;    // warpgroups, of 64 queries each
-  int bn = 128;         // keys of a block: a multiple of 16
-  int stages = 2;       // of the rings of keys and of values
-  int more_values = 0;  // additional stages of the ring of values
+  int consumers = 2;           // warpgroups, of 64 queries each
+  int bn = 128;                // keys of a block: a multiple of 16
+  int stages = 2;              // of the rings of keys and of values
+  int extra_value_stages = 0;  // additional stages of the ring of values
   // Keys and values of e4m3 are loaded into rings of this many stages, from which warpgroups convert them
   // into the other rings, or values alone, which a warpgroup transposes if products are of e4m3; it is 0 if
   // they are loaded as they are multiplied.
@@ -92,36 +92,36 @@ struct AttentionTile {
   int query_places = 1;
   // CTAs stay, and multiply the next queries with their first keys before they finish the current ones. O is
   // stored through stages of values, since the next queries already occupy the place of the current ones.
-  bool ahead = false;
+  bool persistent = false;
   // If the longest blocks of queries come first, blocks of keys are taken from the first to the last in
   // rounds whose CTAs begin together, so that CTAs of one head take the same keys at the same time.
-  bool upwards = false;
-  bool turns = false;  // consumers issue their products one after the other
-  bool late = false;   // each passes its turn during its softmax, rather than after its products
+  bool ascending = false;
+  bool turns = false;       // consumers issue their products one after the other
+  bool late_turns = false;  // each passes its turn during its softmax, rather than after its products
   // Sums are rescaled only if the greatest score has grown by more than 8, in powers of two.
   bool lazy = true;
-  bool whole = false;  // the keys are whole blocks: none needs to be hidden at the tensor's end
+  bool whole_blocks = false;  // the keys are whole blocks: none needs to be hidden at the tensor's end
   // CTAs stay, and divide the keys of all sequences evenly (division.h). The last of the CTAs that share the
   // keys of a block of queries completes O.
   bool split = false;
   bool overlaps = true;  // may be launched before the previous launch has ended (see Kernel::overlaps)
 
   int bm() const { return consumers * 64; }  // with latent values, two warpgroups share a consumer's rows
-  bool stays() const { return ahead || split; }
-  int value_stages() const { return stages + more_values; }
+  bool stays() const { return persistent || split; }
+  int value_stages() const { return stages + extra_value_stages; }
   // Returns the rows of keys that one copy loads: those of a block, or the part of them that is in one page.
   int copy_rows(int page) const { return page > 0 ? std::gcd(page, bn) : bn; }
   // Returns the stages of values through which a CTA stores O: one for all consumers, or one for each.
   int places() const { return bn >= bm() ? 1 : consumers; }
   // Returns whether the producer lends these stages. O of products of e4m3 has a place of its own.
-  bool lends(const AttentionOperation& o) const { return ahead && !o.e4m3_products; }
+  bool lends(const AttentionOperation& o) const { return persistent && !o.e4m3_products; }
   bool operator==(const AttentionTile&) const = default;
 };
 
 // "128x176_2": queries, keys and stages, followed by _v3 (stages of values), _c8 (stages of a cache of
-// e4m3), _q2 (places of queries), _ahead, _up, _turns or _late, _eager, _whole, _split and _nopdl as needed;
-// these functions convert a tile to this form and back. parse_attention_tile throws Error that shows the
-// form.
+// e4m3), _q2 (places of queries), _persistent, _ascending, _turns or _late, _eager, _whole, _split and _nopdl
+// as needed; these functions convert a tile to this form and back. parse_attention_tile throws Error that
+// shows the form.
 std::string text(const AttentionTile& tile);
 AttentionTile parse_attention_tile(const std::string& text);
 

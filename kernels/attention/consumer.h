@@ -34,7 +34,7 @@ class AttentionConsumer {
         wg_(wg),
         loaded_(roles.loaded),
         place_(t.query_places > 1 ? wg + t.consumers : wg),
-        keys_(roles.keys.consumer(t.ahead ? Peeks::yes : Peeks::no)),
+        keys_(roles.keys.consumer(t.persistent ? Peeks::yes : Peeks::no)),
         values_(roles.values.consumer()),
         scores_(kConsumerRows, t.bn),
         sums_(kConsumerRows, o.value_depth),
@@ -66,7 +66,7 @@ class AttentionConsumer {
       const Stage next = next_keys();
       multiply_keys(next);
       if (product) product();
-      if (turn_ && !t_.late) turn_->pass();
+      if (turn_ && !t_.late_turns) turn_->pass();
       return next;
     });
     std::optional<KeptWeights> kept;
@@ -75,7 +75,7 @@ class AttentionConsumer {
     keys_.release(key);
     const KeyBlocks blocks(t_, w);
     free_queries(blocks.count() == 1);
-    const bool hides = !t_.whole;
+    const bool hides = !t_.whole_blocks;
     region("softmax", [&] {
       const RegisterTile<f32> scores = scores_of(w, blocks.at(0), hides);
       softmax_.begin(scores, sinks_of(w, head_scales()));
@@ -99,7 +99,7 @@ class AttentionConsumer {
     const auto [from, to] = blocks.unmasked();
     if (o_.causal) steps(1, from, true);
     steps(from, to, false);
-    if (o_.window || blocks.upwards) steps(to, blocks.count(), true);
+    if (o_.window || blocks.ascending) steps(to, blocks.count(), true);
 
     region("sums", [] { wgmma_wait(0); });
     const RegisterTile<W> weights = region("products", [&] {
@@ -152,7 +152,7 @@ class AttentionConsumer {
 
   // This is called after the last product of the current queries.
   void free_queries(pred now) {
-    if (t_.ahead) free_place_of_queries(now);
+    if (t_.persistent) free_place_of_queries(now);
   }
   void free_place_of_queries(pred now) {
     mbarrier_arrive.when((laneid() == 0) & now)(roles_.multiplied[place_]);
@@ -173,7 +173,7 @@ class AttentionConsumer {
   // O is stored through this place: one of its own, the place of the queries or, if the next queries already
   // occupy it, a stage of values that the producer lends.
   void take_place() {
-    if (roles_.O && t_.ahead) {  // the previous O has left it
+    if (roles_.O && t_.persistent) {  // the previous O has left it
       cp_async_bulk_wait_group_read(0);
       sync_warpgroup();
     }
@@ -186,7 +186,7 @@ class AttentionConsumer {
   }
   TileView place() const {
     if (roles_.O) return (*roles_.O)[wg_];
-    if (!t_.ahead) return roles_.Q[wg_].cols(0, o_.value_depth);
+    if (!t_.persistent) return roles_.Q[wg_].cols(0, o_.value_depth);
     return roles_.V[leaving_.value()].rows(t_.places() == 1 ? wg_ * kConsumerRows : u32(0), kConsumerRows);
   }
 
@@ -262,7 +262,7 @@ class AttentionConsumer {
 
   // Replaces scores with weights, and dropped weights with 0.
   void keep_weights(const RegisterTile<f32>& scores, bool hides, const std::optional<KeptWeights>& kept) {
-    if (turn_ && t_.late) turn_->pass_after(softmax_.most().value(0) > f32(0));
+    if (turn_ && t_.late_turns) turn_->pass_after(softmax_.most().value(0) > f32(0));
     const RegisterTile<f32> weights = softmax_.weights(scores, hides || score_.function);
     store(scores_, kept ? kept->keep(weights) : weights);
   }
@@ -331,7 +331,7 @@ class AttentionConsumer {
       const bool early = t_.lends(o_) && t_.places() == t_.value_stages();  // the next values wait for it
       if (early) free_place(first);
       multiply_values(weights, first);
-      if (turn_ && !t_.late) turn_->pass();
+      if (turn_ && !t_.late_turns) turn_->pass();
       if (!early) free_place(first);
       return next;
     });
@@ -344,7 +344,7 @@ class AttentionConsumer {
       shrink_ = softmax_.add(scores, hides || score_.function);
       keep_weights(scores, hides, kept);
     });
-    if (t_.ahead) keys_.peek();  // with fewer stages, keys have seldom arrived by now
+    if (t_.persistent) keys_.peek();  // with fewer stages, keys have seldom arrived by now
   }
 
   void store_rows(const AttentionWork& w, const RegisterTile<f32>& total, const RegisterTile<f32>& most,

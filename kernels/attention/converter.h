@@ -3,7 +3,7 @@
 
 #include "kernels/attention/roles.h"
 #include "kernels/attention/work.h"
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/registers/memory.h"
 #include "ptxbuilder/tile/profile.h"
 

@@ -34,7 +34,7 @@ AttentionKey key_of(const PlacedAttention& attention) {
           static_cast<uint64_t>(s.heads),
           static_cast<uint64_t>(s.batches),
           static_cast<uint64_t>(s.group),
-          pair(s.visible, s.hidden),
+          pair(s.visible, s.window_start),
           static_cast<uint64_t>(o.page)};
 }
 
@@ -58,7 +58,7 @@ std::string call_text(const PlacedAttention& attention) {
 #include "kernels/attention/attention.def"
   return fmt::format("{} {}x{} {} {} {} {} {} {} {} {} {}", name(o.type), o.depth, o.value_depth,
                      form.empty() ? "plain" : form, s.queries, s.keys, s.heads, s.batches, s.group, s.visible,
-                     s.hidden, o.heads_in_rows);
+                     s.window_start, o.heads_in_rows);
 }
 
 float scale_of(const AttentionArguments& p) {

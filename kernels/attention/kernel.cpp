@@ -30,7 +30,7 @@ RoleRegisters role_registers(const AttentionOperation& o, const AttentionTile& t
     return t.consumers == 3 ? RoleRegisters{24, 144, 24} : RoleRegisters{40, 216, 40};
   if (t.consumers == 1) return {40, 232};
   if (t.consumers == 3) return {32, 160};
-  return t.ahead ? RoleRegisters{40, 232} : RoleRegisters{24, 240};
+  return t.persistent ? RoleRegisters{40, 232} : RoleRegisters{24, 240};
 }
 
 Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& t,
@@ -59,12 +59,13 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
           o.has_own_lengths() ? "query i sees the keys below i + visible + keys - queries, of its sequence"
                               : "query i sees the keys below i + visible");
   if (takes_longest_first(o))
-    p.add("together", scalar, DType::u32,
+    p.add("heads_in_wave", scalar, DType::u32,
           "heads of which the longest rows of queries come first: 1 or more, which counts for speed alone");
   if (o.window)
-    p.add("hidden", scalar, DType::s32,
-          o.has_own_lengths() ? "query i sees the keys from i + hidden + keys - queries on, of its sequence"
-                              : "query i sees the keys from i + hidden on");
+    p.add("window_start", scalar, DType::s32,
+          o.has_own_lengths()
+              ? "query i sees the keys from i + window_start + keys - queries on, of its sequence"
+              : "query i sees the keys from i + window_start on");
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"
@@ -104,7 +105,7 @@ Parameters declare(Kernel& k, const AttentionOperation& o, const AttentionTile& 
     p.add("head_stride", scalar, DType::u64, "elements from a head of O to the next, a multiple of 8");
     p.add("query_offsets", pointer, DType::u32, "where each sequence begins in Q, and where the last ends");
     p.add("key_offsets", pointer, DType::u32, "where each sequence begins in K, and where the last ends");
-    if (t.ahead) p.add("order", pointer, DType::u32, "what attention_order has written");
+    if (t.persistent) p.add("order", pointer, DType::u32, "what attention_order has written");
   }
   score.declare(p);
   p.declare(k, where);
@@ -143,7 +144,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   const RoleRegisters registers = role_registers(o, t);
   // CTAs that stay have ended already if they lack work; others have work unless only the device knows it.
   const auto if_exists = [&](const AttentionWork& w, const std::function<void()>& body) {
-    if (o.packed && !t.ahead)
+    if (o.packed && !t.persistent)
       if_(w.exists(), body);
     else
       body();
@@ -168,12 +169,12 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
         if (!t.split) queries.load(w);
       };
       griddepcontrol_wait();
-      if (t.ahead) begin(schedule.work(0));
+      if (t.persistent) begin(schedule.work(0));
       schedule.each([&](u32 round, const AttentionWork& w) {
         const auto load = [&] {
-          if (!t.ahead) begin(w);
+          if (!t.persistent) begin(w);
           producer.finish(w);
-          if (!t.ahead) return;
+          if (!t.persistent) return;
           begin(schedule.work(round + 1));
           if (t.lends(o)) producer.lend();
         };
@@ -225,12 +226,12 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
     griddepcontrol_wait();
     const AttentionSchedule schedule(t, sizes, queue, laneid() == 0);
     AttentionConsumer<T, W> consumer(o, t, score, roles, sizes, p, wg);
-    if (t.ahead) consumer.begin(schedule.work(0));
+    if (t.persistent) consumer.begin(schedule.work(0));
     schedule.each([&](u32 round, const AttentionWork& w) {
       const auto run = [&] {
-        if (!t.ahead) consumer.begin(w);
+        if (!t.persistent) consumer.begin(w);
         consumer.finish(w, [&](const std::function<void()>& product) {
-          if (t.ahead)
+          if (t.persistent)
             consumer.begin(schedule.work(round + 1), product);
           else
             product();
@@ -255,7 +256,7 @@ Kernel attention(const AttentionOperation& o, const AttentionTile& t, const Atte
   };
   // The index is read anew if the producer cannot hold it in a register; otherwise ptxas makes a slower loop.
   k.warpgroups(t.consumers, registers.consumer, consume_type,
-               t.ahead ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);
+               t.persistent ? Kernel::WarpIndex::of_role : Kernel::WarpIndex::of_entry);
   return k;
 }
 

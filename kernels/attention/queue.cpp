@@ -44,8 +44,14 @@ void WorkQueue::announce(const std::function<pred(u32)>& has_next,
 
 AttentionWork WorkQueue::read(const AttentionSizes& sizes, u32 round) const {
   const sptr<u32> from = places_.read(round);
-  AttentionWork w = {from[0],    from[1],       from[2],      sizes.queries,
-                     sizes.keys, sizes.visible, sizes.hidden, sizes.heads_in_rows};
+  AttentionWork w = {from[0],
+                     from[1],
+                     from[2],
+                     sizes.queries,
+                     sizes.keys,
+                     sizes.visible,
+                     sizes.window_start,
+                     sizes.heads_in_rows};
   if (sizes.query_offsets)
     w.queries = from[3], w.keys = from[4], w.first_query = from[5], w.first_key = from[6];
   if (sizes.teams) w.keys = from[3], w.part = {from[4], from[5], from[6], from[7]};

@@ -32,7 +32,7 @@ AttentionWork AttentionSchedule::work(u32 round) const {
   if (!tile_.stays()) return block(ctaid_x());
   AttentionWork w = queue_->read(sizes_, round);
   // In the rounds that go backwards, blocks of one head end together.
-  if (tile_.upwards) w.upwards = (round & 1u) == 0u;
+  if (tile_.ascending) w.ascending = (round & 1u) == 0u;
   return w;
 }
 
@@ -59,7 +59,7 @@ void AttentionSchedule::announce_from_counter(gptr<u32> order) const {
 AttentionWork AttentionSchedule::block(u32 i) const {
   u32 row = (i % blocks_) * tile_.bm(), head = i / blocks_;
   if (sizes_.query_offsets) return work_of_sequence(sizes_, row, head % sizes_.heads, head / sizes_.heads);
-  if (const std::optional<u32>& together = sizes_.together) {
+  if (const std::optional<u32>& together = sizes_.heads_in_wave) {
     // If the last heads are fewer than three quarters of a group, they join the group before.
     const u32 last = max((heads_ + *together / 4) / *together, 1) - 1;
     const u32 group = min(i / (*together * blocks_), last), first = group * *together,
@@ -72,14 +72,14 @@ AttentionWork AttentionSchedule::block(u32 i) const {
 }
 
 u32 AttentionSchedule::index(u32 round) const {
-  const pred backwards = sizes_.together ? (round & 1u) == 1u : pred(false);
+  const pred backwards = sizes_.heads_in_wave ? (round & 1u) == 1u : pred(false);
   return round * nctaid_x() + select(backwards, nctaid_x() - 1 - ctaid_x(), ctaid_x());
 }
 
 std::string AttentionSchedule::grid(const AttentionTile& t, int sms) {
   if (t.split) return "teams * parts";
   const std::string blocks = fmt::format("ceil_div(queries, {}) * heads * batches", t.bm());
-  if (!t.ahead) return blocks;
+  if (!t.persistent) return blocks;
   return fmt::format("min({}, {})", sms == 0 ? "multiprocessors" : std::to_string(sms), blocks);
 }
 

@@ -37,13 +37,13 @@ class Softmax {
   }
 
   // Takes the next block likewise; the caller must multiply the earlier sums by the result. If some scores
-  // are `hidden`, they are -inf.
-  RegisterTile<f32> add(const RegisterTile<f32>& scores, bool hidden) {
+  // are `masked`, they are -inf.
+  RegisterTile<f32> add(const RegisterTile<f32>& scores, bool masked) {
     const RegisterTile<f32> before = most_.value();
     RegisterTile<f32> most = max(reduce_rows(Reduction::max, scores), before);
     if (lazy_) most = select((most - before) * scale() > f32(kMostExponent - exponent_), most, before);
     most_ = most;
-    return shrink(before, hidden);
+    return shrink(before, masked);
   }
 
   // Forgets all scores: the blocks that follow are added, also the first.
@@ -61,9 +61,9 @@ class Softmax {
   }
 
   // Returns the weights of the last block, or of some of its columns; each must be requested only once.
-  RegisterTile<f32> weights(const RegisterTile<f32>& scores, bool hidden) {
+  RegisterTile<f32> weights(const RegisterTile<f32>& scores, bool masked) {
     const f32 scale = this->scale();
-    const RegisterTile<f32> p = exp2(fma(scores, scale, raised(-(reference(hidden) * scale))), Approx::yes);
+    const RegisterTile<f32> p = exp2(fma(scores, scale, raised(-(reference(masked) * scale))), Approx::yes);
     total_ = total_.value() + partial_rows<Reduction::add>(p);
     return p;
   }
@@ -86,8 +86,8 @@ class Softmax {
 
  private:
   // Returns by how much the new reference makes what was summed before smaller.
-  RegisterTile<f32> shrink(const RegisterTile<f32>& before, bool hidden) {
-    const RegisterTile<f32> by = exp2((before - reference(hidden)) * scale(), Approx::yes);
+  RegisterTile<f32> shrink(const RegisterTile<f32>& before, bool masked) {
+    const RegisterTile<f32> by = exp2((before - reference(masked)) * scale(), Approx::yes);
     total_ = total_.value() * by;
     return by;
   }
@@ -97,9 +97,9 @@ class Softmax {
     return exponent_ == 0 ? exponent : exponent + f32(exponent_);
   }
   // -inf cannot be a reference: if a row has seen no key yet, each of its weights is exp2(-inf).
-  RegisterTile<f32> reference(bool hidden) const {
+  RegisterTile<f32> reference(bool masked) const {
     const RegisterTile<f32> most = most_.value();
-    return hidden ? select(most == -INFINITY, f32(0), most) : most;
+    return masked ? select(most == -INFINITY, f32(0), most) : most;
   }
 
   RegisterLayout layout_;  // of scores

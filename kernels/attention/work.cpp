@@ -10,48 +10,50 @@ AttentionSizes::AttentionSizes(const AttentionOperation& o, const AttentionTile&
       batches(p.get<u32>("batches")),
       group(p.get<u32>("group")) {
   if (o.causal) visible = p.get<s32>("visible");
-  if (takes_longest_first(o)) together = p.get<u32>("together");
-  if (o.window) hidden = p.get<s32>("hidden");
+  if (takes_longest_first(o)) heads_in_wave = p.get<u32>("heads_in_wave");
+  if (o.window) window_start = p.get<s32>("window_start");
   if (o.lengths) key_lengths = p.get<gptr<u32>>("key_lengths");
   if (t.split) teams = p.get<u32>("teams"), parts = p.get<u32>("parts");
   if (!o.packed) return;
   query_offsets = p.get<gptr<u32>>("query_offsets");
   key_offsets = p.get<gptr<u32>>("key_offsets");
-  if (t.ahead) order = p.get<gptr<u32>>("order");
+  if (t.persistent) order = p.get<gptr<u32>>("order");
 }
 
 KeyBlocks::KeyBlocks(const AttentionTile& t, const AttentionWork& work)
-    : first(0), end(0), first_unmasked(0), end_unmasked(0), upwards(work.upwards) {
+    : first(0), end(0), first_unmasked(0), end_unmasked(0), ascending(work.ascending) {
   // Returns the key before which a query's keys end, or at which they begin.
   const auto limit = [&](u32 row, s32 from) {
     return u32(min(max(s32(row / work.heads_in_rows) + from, 0), s32(work.keys)));
   };
   const u32 last_row = work.row + (t.bm() - 1);
   end = max(ceil_div(work.visible ? limit(last_row, *work.visible) : work.keys, t.bn), 1);
-  if (work.hidden) first = min(limit(work.row, *work.hidden) / t.bn, end - 1);
+  if (work.window_start) first = min(limit(work.row, *work.window_start) / t.bn, end - 1);
   if (work.part) first = work.part->first, end = work.part->end;
   end_unmasked = min((work.visible ? limit(work.row, *work.visible) : work.keys) / t.bn, end - 1);
-  if (!work.hidden && !work.part) return;
+  if (!work.window_start && !work.part) return;
   end_unmasked = max(end_unmasked, first);
-  first_unmasked =
-      work.hidden ? min(max(ceil_div(limit(last_row, *work.hidden), t.bn), first), end_unmasked) : first;
+  first_unmasked = work.window_start
+                       ? min(max(ceil_div(limit(last_row, *work.window_start), t.bn), first), end_unmasked)
+                       : first;
 }
 
 u32 KeyBlocks::at(u32 i) const {
   const u32 downwards = end - 1 - i;
-  return upwards ? select(*upwards, first + i, downwards) : downwards;
+  return ascending ? select(*ascending, first + i, downwards) : downwards;
 }
 
 std::pair<u32, u32> KeyBlocks::unmasked() const {
   const u32 from = end - end_unmasked, to = end - first_unmasked;
-  if (!upwards) return {from, to};
+  if (!ascending) return {from, to};
   const u32 from_first = max(first_unmasked - first, 1);
-  return {select(*upwards, from_first, from), select(*upwards, max(end_unmasked - first, from_first), to)};
+  return {select(*ascending, from_first, from),
+          select(*ascending, max(end_unmasked - first, from_first), to)};
 }
 
 AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 batch) {
-  AttentionWork w = {row,        head,          batch,        sizes.queries,
-                     sizes.keys, sizes.visible, sizes.hidden, sizes.heads_in_rows};
+  AttentionWork w = {
+      row, head, batch, sizes.queries, sizes.keys, sizes.visible, sizes.window_start, sizes.heads_in_rows};
   if (sizes.key_lengths) {
     w.keys = min(u32((*sizes.key_lengths)[batch]), sizes.keys);
     w.count_from_difference();
@@ -60,7 +62,7 @@ AttentionWork work_of_batch(const AttentionSizes& sizes, u32 row, u32 head, u32 
 }
 
 AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u32 sequence) {
-  AttentionWork w = {row, head, sequence, 0, 0, sizes.visible, sizes.hidden};
+  AttentionWork w = {row, head, sequence, 0, 0, sizes.visible, sizes.window_start};
   const auto range = [&](gptr<u32> offsets, u32& first, u32& count) {
     first = offsets[sequence];
     count = u32(offsets[sequence + 1]) - first;
@@ -74,7 +76,7 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
 void AttentionWork::count_from_difference() {
   const s32 longer = s32(keys) - s32(queries / heads_in_rows);
   if (visible) visible = *visible + longer;
-  if (hidden) hidden = *hidden + longer;
+  if (window_start) window_start = *window_start + longer;
 }
 
 }  // namespace ptxbuilder::kernels

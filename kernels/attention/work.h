@@ -15,9 +15,9 @@ struct AttentionSizes {
 
   int heads_in_rows;
   u32 queries, keys, heads, batches, group;
-  std::optional<u32> together;
+  std::optional<u32> heads_in_wave;
   // These apply to packed sequences and to batches with lengths, in addition to keys - queries.
-  std::optional<s32> visible, hidden;
+  std::optional<s32> visible, window_start;
   std::optional<gptr<u32>> key_lengths;
   std::optional<u32> teams, parts;  // teams of CTAs that divide keys, and CTAs in a team (division.h)
   std::optional<gptr<u32>> query_offsets, key_offsets;
@@ -34,11 +34,11 @@ struct KeyPart {
 struct AttentionWork {
   u32 row, head, batch;  // the row counts in the sequence; the head is the first of those in rows
   u32 queries, keys;     // of the sequence
-  std::optional<s32> visible, hidden;
+  std::optional<s32> visible, window_start;
   int heads_in_rows = 1;
   u32 first_query = 0, first_key = 0;
   // Returns whether blocks of keys are taken from the first to the last, not the reverse.
-  std::optional<pred> upwards = {};
+  std::optional<pred> ascending = {};
   std::optional<KeyPart> part = {};  // its part of the keys, if CTAs divide them
 
   // Returns whether there is any work; see AttentionSchedule::work().
@@ -59,7 +59,7 @@ AttentionWork work_of_sequence(const AttentionSizes& sizes, u32 row, u32 head, u
 struct KeyBlocks {
   u32 first, end;                    // at least one block; the queries may see nothing of it
   u32 first_unmasked, end_unmasked;  // without the last block
-  std::optional<pred> upwards;
+  std::optional<pred> ascending;
 
   KeyBlocks(const AttentionTile& tile, const AttentionWork& work);
   u32 count() const { return end - first; }

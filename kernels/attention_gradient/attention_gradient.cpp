@@ -215,7 +215,7 @@ class AttentionGradient::State final : public CallEngine<AttentionGradientTraits
         number(to, g.size.keys), number(to, g.size.group);
         scale(to);
         if (g.operation.causal) to.add(from_none, [&] { return runtime::scalar(g.size.visible); });
-        if (g.operation.window) to.add(from_none, [&] { return runtime::scalar(g.size.hidden); });
+        if (g.operation.window) to.add(from_none, [&] { return runtime::scalar(g.size.window_start); });
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (g.operation.name) to.add(from_##name, [&] { return runtime::scalar(p.name); });
 #include "kernels/attention/attention.def"

@@ -15,7 +15,7 @@ struct AttentionGradientOperation {
   // Columns of Q and K, and of V and O: both 64, 128, 192 or 256; with 192 or 256, V may have 128.
   int depth = 128, value_depth = 128;
   bool causal = false;  // query i sees only the keys below i + visible,
-  bool window = false;  // or from i + hidden on; the launch passes both numbers
+  bool window = false;  // or from i + window_start on; the launch passes both numbers
   // Each step of attention.def has a flag of its name that says whether the kernel has the step.
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) bool name = false;
 #include "kernels/attention/attention.def"

@@ -139,14 +139,14 @@ class GradientConsumer {
     if (!hides) return p;
     const RegisterTile<s32> key = astype<s32>(row_index(layout) + first_key());
     RegisterTile<pred> sees = key < s32(w_.keys);
-    if (w_.visible || w_.hidden) {
+    if (w_.visible || w_.window_start) {
       // The limits include what a thread adds to its rows and columns: the rest is constants, which need no
       // registers.
       const RegisterTile<s32> ahead =
           RegisterTile<s32>::of(layout, [&](int i) { return s32(layout.row(0, i) - layout.col(0, i)); });
       const s32 from = s32(first_query(part, block)) + astype<s32>(col_index(layout)).value(0) - key.value(0);
       if (w_.visible) sees = sees & (ahead < from + *w_.visible);
-      if (w_.hidden) sees = sees & (ahead >= from + *w_.hidden);
+      if (w_.window_start) sees = sees & (ahead >= from + *w_.window_start);
     }
     return select(sees, p, f32(0));
   }

@@ -100,13 +100,14 @@ AttentionGradientKey key_of(const PlacedAttentionGradient& g) {
     flags = flags << 1 | uint64_t{flag};
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) flags = flags << 1 | uint64_t{o.name};
 #include "kernels/attention/attention.def"
-  return {flags,
-          static_cast<uint64_t>(s.queries),
-          static_cast<uint64_t>(s.keys),
-          static_cast<uint64_t>(s.heads),
-          static_cast<uint64_t>(s.batches),
-          static_cast<uint64_t>(s.group),
-          static_cast<uint64_t>(static_cast<uint32_t>(s.visible)) << 32 | static_cast<uint32_t>(s.hidden)};
+  return {
+      flags,
+      static_cast<uint64_t>(s.queries),
+      static_cast<uint64_t>(s.keys),
+      static_cast<uint64_t>(s.heads),
+      static_cast<uint64_t>(s.batches),
+      static_cast<uint64_t>(s.group),
+      static_cast<uint64_t>(static_cast<uint32_t>(s.visible)) << 32 | static_cast<uint32_t>(s.window_start)};
 }
 
 std::string call_text(const PlacedAttentionGradient& g) {

@@ -38,7 +38,7 @@ void run(const command::Fields& f, command::Run& run) {
       numbers.set(i, row < queries ? most + 0.1 * numbers[i] : INFINITY);
   numbers.to_device();
   const double scale = 1 / std::sqrt(static_cast<double>(depth));
-  const int64_t visible = f["keys"] - f["queries"] + 1, hidden = visible - f["window"];
+  const int64_t visible = f["keys"] - f["queries"] + 1, window_start = visible - f["window"];
   const auto number = [](uint64_t value) { return runtime::scalar(static_cast<uint32_t>(value)); };
   std::vector<runtime::Argument> arguments = {q.tensor(),
                                               k.tensor(),
@@ -53,7 +53,7 @@ void run(const command::Fields& f, command::Run& run) {
                                               number(size("group")),
                                               runtime::scalar(static_cast<float>(scale))};
   if (o.causal) arguments.push_back(runtime::scalar(static_cast<int32_t>(visible)));
-  if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(hidden)));
+  if (o.window) arguments.push_back(runtime::scalar(static_cast<int32_t>(window_start)));
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name)                                                 \
     arguments.push_back(                                      \
@@ -74,7 +74,7 @@ void run(const command::Fields& f, command::Run& run) {
   const AttentionGradientReference reference(
       q, k, v, grad, numbers,
       {scale, static_cast<double>(f["softcap"]), o.causal ? std::optional(visible) : std::nullopt,
-       o.window ? std::optional(hidden) : std::nullopt, dropout});
+       o.window ? std::optional(window_start) : std::nullopt, dropout});
   const double cost = static_cast<double>(f["keys"] * f["depth"] * 2);
   const auto start = [&] {
     for (size_t i = 0; i < dq.count(); ++i) dq.set(i, 0);
@@ -94,7 +94,7 @@ void run(const command::Fields& f, command::Run& run) {
   double pairs = 0;  // pairs of a query and a key in a head
   for (int64_t i = 0; i < f["queries"]; ++i) {
     const int64_t end = o.causal ? std::clamp<int64_t>(i + visible, 0, f["keys"]) : f["keys"];
-    pairs += static_cast<double>(end - (o.window ? std::clamp<int64_t>(i + hidden, 0, end) : 0));
+    pairs += static_cast<double>(end - (o.window ? std::clamp<int64_t>(i + window_start, 0, end) : 0));
   }
   const double elements = static_cast<double>(q.count() + grad.count() + 2 * (k.count() + v.count()));
   run.measure(pairs * static_cast<double>((6 * depth + 4 * columns) * heads * batches),

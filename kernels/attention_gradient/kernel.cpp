@@ -30,7 +30,8 @@ Parameters declare(Kernel& k, const AttentionGradientOperation& o, const Attenti
   p.add("scale", scalar, DType::f32, "a factor of the scores, above 0");
   const std::string beside = o.packed ? " + keys - queries, of its sequence" : "";
   if (o.causal) p.add("visible", scalar, DType::s32, "query i sees the keys below i + visible" + beside);
-  if (o.window) p.add("hidden", scalar, DType::s32, "query i sees the keys from i + hidden" + beside + " on");
+  if (o.window)
+    p.add("window_start", scalar, DType::s32, "query i sees the keys from i + window_start" + beside + " on");
 #define PTXBUILDER_ATTENTION_STEP(name, below, rule, meaning) \
   if (o.name) p.add(#name, scalar, DType::f32, meaning);
 #include "kernels/attention/attention.def"

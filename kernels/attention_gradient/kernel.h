@@ -29,7 +29,7 @@ inline int64_t count_of_turns(const AttentionGradientTile& tile, int64_t rows) {
 // batches); f32 *numbers, two for each query in each block of queries of each head of each batch; f32 *dq,
 // with `depth` sums for each of these rows, in the order of the registers that add to them; u32 queries and
 // keys, group (heads of Q that share one of K and V); f32 scale; then, if the operation has them, s32
-// visible, s32 hidden, an f32 for each step of attention.def, u32 *dropout_seed, four numbers, and u32
+// visible, s32 window_start, an f32 for each step of attention.def, u32 *dropout_seed, four numbers, and u32
 // *turns, zeros, one for each consumer of each block of queries. Packed: dK, dV and queries are omitted, and
 // keys are those of the longest sequence; after the others come u32 batches (sequences) and query_rows, u32
 // *query_offsets and *key_offsets, and for dK and dV each a pointer, u32 columns, and u64 row_stride and

@@ -13,7 +13,8 @@ namespace ptxbuilder::kernels {
 struct AttentionGradientRule {
   double scale, softcap = 0;
   std::optional<int64_t> visible = {},
-                         hidden = {};  // query i sees the keys below i + visible, from i + hidden on
+                         window_start =
+                             {};  // query i sees the keys below i + visible, from i + window_start on
   DropoutRule dropout = {};
 };
 
@@ -60,7 +61,8 @@ class AttentionGradientReference {
   };
   Pair pair(size_t head, size_t query, size_t key) const {
     const int64_t ahead = static_cast<int64_t>(key) - static_cast<int64_t>(query);
-    if ((rule_.visible && ahead >= *rule_.visible) || (rule_.hidden && ahead < *rule_.hidden)) return {};
+    if ((rule_.visible && ahead >= *rule_.visible) || (rule_.window_start && ahead < *rule_.window_start))
+      return {};
     const size_t at = head * queries_ + query, of = head / group_ * keys_ + key;
     const auto dot = [&](const command::Tensor& x, const command::Tensor& y, size_t columns, double& size) {
       double sum = 0;

@@ -51,9 +51,9 @@ struct GradientWork {
     }
     u32 whole_end = end;
     if (o.window) {
-      hidden = of_mask("hidden");
+      window_start = of_mask("window_start");
       // Returns the first query that does not see the key before `behind`.
-      const auto end_of = [&](s32 behind) { return u32(max(behind - *hidden, 0)); };
+      const auto end_of = [&](s32 behind) { return u32(max(behind - *window_start, 0)); };
       whole_end = end_of(s32(first_key) + 1) / t.bm;
       end = min(ceil_div(end_of(s32(first_key) + t.bn()), t.bm), end);
       first = min(first, end), first_whole = min(first_whole, end);
@@ -99,7 +99,7 @@ struct GradientWork {
   u32 key_blocks, key_block, first_key, key_heads, head, batch, group, first_head, queries, keys;
   u32 first, first_whole, end_whole, end;  // blocks of queries
   bool staggered;
-  std::optional<s32> visible, hidden;
+  std::optional<s32> visible, window_start;
   std::optional<PackedQueries> sequence;
   u32 key_row = 0;
 };

@@ -47,7 +47,8 @@ Options parse_attention_options(const std::vector<std::string>& words) {
              "by comma; else all. What other options ask for takes part anyway")
       .by_comma()
       .shown_as("NAME,...");
-  app.option("--tiles", options.ours.tiles, "of ours to compare, by comma: 128x176_2_turns,128x128_3_ahead")
+  app.option("--tiles", options.ours.tiles,
+             "of ours to compare, by comma: 128x176_2_turns,128x128_3_persistent")
       .by_comma()
       .shown_as("TILE,...");
   app.option("--tune", options.ours.candidates,

@@ -18,13 +18,13 @@ TEST_CASE("a tile's name says all of it") {
   for (const int consumers : {1, 2, 3})
     for (int bits = 0; bits < 64; ++bits) {
       AttentionTile t = {.consumers = consumers, .bn = 16 * consumers, .stages = 3};
-      t.more_values = bits & 1, t.ahead = (bits & 2) != 0, t.turns = (bits & 4) != 0;
-      t.late = t.turns && consumers > 1, t.lazy = (bits & 8) == 0, t.whole = (bits & 16) != 0;
+      t.extra_value_stages = bits & 1, t.persistent = (bits & 2) != 0, t.turns = (bits & 4) != 0;
+      t.late_turns = t.turns && consumers > 1, t.lazy = (bits & 8) == 0, t.whole_blocks = (bits & 16) != 0;
       t.overlaps = (bits & 32) == 0;
       CHECK(parse_attention_tile(text(t)) == t);
     }
-  CHECK(text(parse_attention_tile("192x112_2_v3_q2_ahead_up_late_eager_whole_nopdl")) ==
-        "192x112_2_v3_q2_ahead_up_late_eager_whole_nopdl");
+  CHECK(text(parse_attention_tile("192x112_2_v3_q2_persistent_ascending_late_eager_whole_nopdl")) ==
+        "192x112_2_v3_q2_persistent_ascending_late_eager_whole_nopdl");
   for (const char* wrong : {"", "128", "128x_2", "128x64", "100x64_2", "128x64_2_fast", "128x64x64_2",
                             "128x64_0", "0x64_2", "128x64_2_", "128x64_2_v", "128x64_3_v2"})
     CHECK_ERROR(parse_attention_tile(wrong), "the form is 128x176_2");
@@ -39,20 +39,20 @@ TEST_CASE("what does not go together is refused with what to change") {
   refused({.consumers = 1, .turns = true}, "turns of one consumer");
   refused({.stages = 1}, "one stage; two at least");
   refused({.bn = 256}, "take fewer keys a block, stages or consumers");
-  refused({.bn = 48, .ahead = true}, "with blocks of 48 keys; 64 at least");
-  refused({.consumers = 3, .bn = 64, .ahead = true}, "2 stages of values, and 3 consumers");
-  refused({.late = true}, "a turn that is passed late, and no turns");
+  refused({.bn = 48, .persistent = true}, "with blocks of 48 keys; 64 at least");
+  refused({.consumers = 3, .bn = 64, .persistent = true}, "2 stages of values, and 3 consumers");
+  refused({.late_turns = true}, "a turn that is passed late, and no turns");
   o.causal = true;
-  refused({.whole = true}, "whole blocks with a mask");
+  refused({.whole_blocks = true}, "whole blocks with a mask");
   o.packed = true;
-  CHECK_NOTHROW(check(o, {.ahead = true}));
+  CHECK_NOTHROW(check(o, {.persistent = true}));
   o.heads_in_rows = 2;
   refused({}, "heads in the rows of a block, with packed sequences");
   o.packed = false;
   CHECK_NOTHROW(check(o, {}));
-  refused({.upwards = true}, "leave out 'up'");
+  refused({.ascending = true}, "leave out 'ascending'");
   refused({.query_places = 2}, "2 places for the queries of a consumer; one, or two where CTAs stay");
-  refused({.query_places = 3, .ahead = true}, "3 places for the queries");
+  refused({.query_places = 3, .persistent = true}, "3 places for the queries");
   o.heads_in_rows = 12;
   refused({}, "12 heads in the rows of a block; a power of two up to 64");
   o = {.type = DType::f32};
@@ -84,12 +84,12 @@ TEST_CASE("the choice is legal for every operation and size") {
     AttentionSize s = {between(1, 1 << between(0, 14)), between(0, 1 << between(0, 14)), between(1, 64),
                        between(1, 8)};
     s.visible = static_cast<int32_t>(s.keys - s.queries + 1);
-    s.hidden = s.visible - 100;
+    s.window_start = s.visible - 100;
     const AttentionTile t = choose_attention(o, s, hopper::multiprocessors);
     CAPTURE(text(t));
     CHECK_NOTHROW(check(o, t));
     CHECK((!t.split || s.heads % key_division(o, s, t, hopper::multiprocessors).teams == 0));
-    CHECK((!t.whole || (s.keys > 0 && s.keys % t.bn == 0)));
+    CHECK((!t.whole_blocks || (s.keys > 0 && s.keys % t.bn == 0)));
     CHECK(predict(o, s, t, hopper::multiprocessors) > 0);
   }
 }
@@ -143,16 +143,16 @@ TEST_CASE("where CTAs stay, all get as much: groups make whole rounds") {
   AttentionOperation o;
   o.causal = true;
   AttentionTile t;
-  t.ahead = true;
+  t.persistent = true;
   for (const int64_t queries : {100, 512, 1024, 2048, 3000}) {
     const AttentionSize s = {queries, queries, 64, 64};
-    const int64_t heads = heads_together(o, s, t, hopper::multiprocessors), blocks = (queries + 127) / 128;
+    const int64_t heads = heads_in_wave(o, s, t, hopper::multiprocessors), blocks = (queries + 127) / 128;
     CHECK(heads * blocks % hopper::multiprocessors == 0);
   }
-  CHECK(heads_together(o, {512, 512, 4, 1}, t, hopper::multiprocessors) == 4);  // no more than there are
-  t.ahead = false;
-  CHECK(heads_together(o, {512, 4096, 32, 4, 4}, t, hopper::multiprocessors) == 32);  // 8 of keys, of 2 MiB
-  CHECK(heads_together(o, {512, 1 << 20, 32, 4, 4}, t, hopper::multiprocessors) == 4);
+  CHECK(heads_in_wave(o, {512, 512, 4, 1}, t, hopper::multiprocessors) == 4);  // no more than there are
+  t.persistent = false;
+  CHECK(heads_in_wave(o, {512, 4096, 32, 4, 4}, t, hopper::multiprocessors) == 32);  // 8 of keys, of 2 MiB
+  CHECK(heads_in_wave(o, {512, 1 << 20, 32, 4, 4}, t, hopper::multiprocessors) == 4);
 }
 
 TEST_CASE("short ones stay and long ones do not, as measured") {
@@ -163,28 +163,28 @@ TEST_CASE("short ones stay and long ones do not, as measured") {
   const auto tile = [&](int depth, bool causal, int64_t length) {
     return tile_of(depth, depth, causal, length, 2048 / depth);
   };
-  CHECK(tile(64, false, 512) == "128x176_3_ahead_late");
+  CHECK(tile(64, false, 512) == "128x176_3_persistent_late");
   CHECK(tile(64, false, 16384) == "192x128_3_turns_whole");
-  CHECK(tile(64, true, 512) == "128x128_4_q2_ahead_late");
-  CHECK(tile(64, true, 2048) == "128x128_4_q2_ahead_late");
-  CHECK(tile(64, true, 4096) == "128x176_3_ahead_late");
+  CHECK(tile(64, true, 512) == "128x128_4_q2_persistent_late");
+  CHECK(tile(64, true, 2048) == "128x128_4_q2_persistent_late");
+  CHECK(tile(64, true, 4096) == "128x176_3_persistent_late");
   CHECK(tile(64, true, 8192).starts_with("192x128_2"));
-  CHECK(tile_of(96, 96, false, 512, 16) == "128x128_3_ahead_whole");
+  CHECK(tile_of(96, 96, false, 512, 16) == "128x128_3_persistent_whole");
   CHECK(tile_of(96, 96, false, 8192, 16).starts_with("192x112_3"));
   CHECK(tile_of(96, 96, true, 8192, 16) == "192x112_3");
   CHECK(tile_of(80, 80, true, 8192, 16) == "192x112_3");
   CHECK(tile_of(192, 128, false, 16384, 16) == "128x128_2_turns_whole");
-  CHECK(tile_of(192, 128, true, 2048, 16) == "128x128_2_ahead_up_turns");
+  CHECK(tile_of(192, 128, true, 2048, 16) == "128x128_2_persistent_ascending_turns");
   CHECK(tile_of(192, 128, true, 16384, 16).starts_with("128x128_2"));
-  CHECK(tile(128, false, 2048) == "128x128_3_ahead_whole");
+  CHECK(tile(128, false, 2048) == "128x128_3_persistent_whole");
   CHECK(tile(128, false, 16384).starts_with("128x176_2"));
-  CHECK(tile(128, true, 1024) == "128x128_2_v3_q2_ahead_up_turns");
-  CHECK(tile(128, true, 4096) == "128x128_2_v3_q2_ahead_up_turns");
+  CHECK(tile(128, true, 1024) == "128x128_2_v3_q2_persistent_ascending_turns");
+  CHECK(tile(128, true, 4096) == "128x128_2_v3_q2_persistent_ascending_turns");
   CHECK(tile(128, true, 16384) == "128x160_2_turns");
   for (const int64_t length : {512, 2048, 16384})
-    CHECK(tile(256, false, length) == "128x64_2_v3_ahead_turns_whole");
-  CHECK(tile(256, true, 512) == "128x64_2_v3_ahead_up_turns");
-  CHECK(tile(256, true, 8192) == "128x64_2_v3_ahead_up_turns");
+    CHECK(tile(256, false, length) == "128x64_2_v3_persistent_turns_whole");
+  CHECK(tile(256, true, 512) == "128x64_2_v3_persistent_ascending_turns");
+  CHECK(tile(256, true, 8192) == "128x64_2_v3_persistent_ascending_turns");
 }
 
 }  // namespace ptxbuilder::test::attention_choice_test

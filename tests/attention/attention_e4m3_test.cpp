@@ -74,12 +74,12 @@ Attention with_tile(const char* tile) {
 
 TEST_CASE("tiles of every depth, whose blocks the four warps that transpose values share in every way") {
   for (const auto& [depth, value_depth, tile] :
-       {std::tuple<int64_t, int64_t, const char*>{128, 128, "128x128_3_c2_ahead_turns"},
+       {std::tuple<int64_t, int64_t, const char*>{128, 128, "128x128_3_c2_persistent_turns"},
         {128, 64, "128x160_2_c2_turns"},
         {64, 64, "192x96_2_c3_turns"},
         {64, 64, "64x224_2_c2_eager"},
-        {32, 32, "128x192_2_v3_c2_ahead_late"},
-        {96, 96, "64x64_4_c2_q2_ahead"},
+        {32, 32, "128x192_2_v3_c2_persistent_late"},
+        {96, 96, "64x64_4_c2_q2_persistent"},
         {192, 128, "128x32_2_c2"},
         {256, 256, "128x64_3_c2_turns"}}) {
     CAPTURE(tile);
@@ -227,18 +227,18 @@ TEST_CASE("what is refused, and what is not") {
 TEST_CASE("tiles that do not suit products of e4m3") {
   const auto refused = [](auto&& change, const char* tile, const char* words) {
     AttentionOperation o = {.e4m3 = true, .e4m3_products = true, .depth = 96, .value_depth = 96};
-    check(o, kernels::parse_attention_tile("128x128_3_c2_ahead"));
+    check(o, kernels::parse_attention_tile("128x128_3_c2_persistent"));
     change(o);
     CHECK_ERROR(check(o, kernels::parse_attention_tile(tile)), words);
   };
   const auto as_it_is = [](auto&) {};
-  refused(as_it_is, "128x128_3_ahead", "0 stages of a cache, and K and V of e4m3");
-  refused(as_it_is, "128x96_3_c2_ahead",
+  refused(as_it_is, "128x128_3_persistent", "0 stages of a cache, and K and V of e4m3");
+  refused(as_it_is, "128x96_3_c2_persistent",
           "blocks of 96 keys and V of 96 columns; the keys are a multiple of 64");
   refused(as_it_is, "64x64_3_c2_split", "with lengths of keys, pages, or keys that CTAs divide (split)");
-  refused(as_it_is, "192x256_3_c2_ahead", "tiles of ");
+  refused(as_it_is, "192x256_3_c2_persistent", "tiles of ");
   refused([](auto& o) { o.lengths = true; }, "64x64_3_c2", "with lengths of keys");
-  refused([](auto& o) { o.e4m3 = false; }, "128x128_3_ahead", "Q of e4m3, and K and V of another type");
+  refused([](auto& o) { o.e4m3 = false; }, "128x128_3_persistent", "Q of e4m3, and K and V of another type");
   refused([](auto& o) { o.promotes = true, o.depth = o.value_depth = 160; }, "64x64_3_c2",
           "promotion of sums, and V of 160 columns");
   refused([](auto& o) { o.promotes = true, o.e4m3 = o.e4m3_products = false; }, "64x64_3",

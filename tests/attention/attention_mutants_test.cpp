@@ -14,7 +14,7 @@ Subject stays() {
            {"heads", 2},
            {"bn", 64},
            {"causal", 1},
-           {"ahead", 1},
+           {"persistent", 1},
            {"turns", 1},
            {"sms", 1}}};
 }
@@ -34,7 +34,7 @@ Subject shares() {
            {"batches", 3},
            {"bn", 64},
            {"packed", 1},
-           {"ahead", 1},
+           {"persistent", 1},
            {"sms", 2}}};
 }
 // Forty queries of four heads, as rows of three blocks.
@@ -153,7 +153,7 @@ Subject products_of_e4m3() {
            {"e4m3_products", 1},
            {"cache_stages", 2},
            {"promote", 64},
-           {"ahead", 1},
+           {"persistent", 1},
            {"sms", 1}}};
 }
 

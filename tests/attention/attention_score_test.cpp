@@ -55,7 +55,7 @@ void check_score(const AttentionScore& score, const std::vector<runtime::Argumen
     options.score = score;
     options.choose = [&](const auto&, const auto&, int) {
       AttentionTile t = {1, 64, 2};
-      t.ahead = ahead;
+      t.persistent = ahead;
       return t;
     };
     o.fill(0xff);

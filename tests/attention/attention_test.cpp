@@ -656,7 +656,7 @@ TEST_CASE("tune() measures the order of packed sequences with the tiles that tak
   p.query_offsets = {idle.allocate(8), 8}, p.key_offsets = {idle.allocate(8), 8};
   call.tune(p);
   const auto ordered = std::ranges::count_if(
-      tuner.loaded, [](const std::string& tile) { return tile.find("_ahead") != std::string::npos; });
+      tuner.loaded, [](const std::string& tile) { return tile.find("_persistent") != std::string::npos; });
   CHECK(ordered > 0);
   const auto copies = 3 * (tuner.clock.sets - 1);  // the first set is the caller's
   CHECK(static_cast<size_t>(idle.launches) ==

@@ -312,18 +312,18 @@ class Trial {
 // Returns a small tile of several blocks and CTAs, for the emulator.
 inline AttentionTile small_tile(const AttentionOperation& o, const AttentionSize& size, int) {
   AttentionTile t = {.consumers = size.queries > 64 ? 2 : 1, .bn = 16};
-  t.ahead = size.heads % 2 == 0;
-  if (t.ahead) t.bn = 64;  // the least
+  t.persistent = size.heads % 2 == 0;
+  if (t.persistent) t.bn = 64;  // the least
   if (o.e4m3_products) {
     t.bn = o.value_depth % 64 == 0 && size.keys % 2 == 1 ? 32 : 64;
     t.cache_stages = size.queries % 2 == 0 ? 3 : 2;
   }
-  if (t.ahead && size.keys % 3 == 0) t.stages = 3;
+  if (t.persistent && size.keys % 3 == 0) t.stages = 3;
   t.turns = t.consumers == 2 && size.keys % 2 == 0;
-  t.late = t.turns && size.queries % 2 == 0;
-  t.upwards = t.ahead && takes_longest_first(o) && size.queries % 3 == 0;
+  t.late_turns = t.turns && size.queries % 2 == 0;
+  t.ascending = t.persistent && takes_longest_first(o) && size.queries % 3 == 0;
   t.lazy = size.keys % 5 != 0;
-  t.whole = !o.causal && !o.window && !o.packed && size.keys > 0 && size.keys % t.bn == 0;
+  t.whole_blocks = !o.causal && !o.window && !o.packed && size.keys > 0 && size.keys % t.bn == 0;
   return t;
 }
 

@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(
   const auto kernels = attention_kernels(gpu, options());
   const Contenders all = attention_tiles(
       gpu, kernels,
-      {kernels::parse_attention_tile("128x64_2"), kernels::parse_attention_tile("128x64_3_ahead")});
+      {kernels::parse_attention_tile("128x64_2"), kernels::parse_attention_tile("128x64_3_persistent")});
   AttentionProblem p = attention();
   p.pack({100, 3, 153});
   runtime::Buffer memory(gpu.device(), size_t{1} << 20);
