@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/cubin.h"
+#include "runtime/cubin_check.h"
 #include "runtime/launch_check.h"
 
 namespace ptxbuilder::runtime {

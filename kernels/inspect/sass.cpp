@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ptxbuilder/compile/cubin.h"
+#include "ptxbuilder/compile/elf.h"
 #include "ptxbuilder/compile/nvdisasm.h"
 #include "ptxbuilder/error.h"
 

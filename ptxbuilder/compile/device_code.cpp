@@ -9,7 +9,7 @@
 #include <set>
 
 #include "ptxbuilder/compile/bytes.h"
-#include "ptxbuilder/compile/cubin.h"
+#include "ptxbuilder/compile/elf.h"
 #include "ptxbuilder/compile/lz4.h"
 #include "ptxbuilder/error.h"
 

@@ -6,9 +6,9 @@
 
 #include "ptxbuilder/ir/asm_rules.h"
 #include "ptxbuilder/ir/control.h"
-#include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/module_needs.h"
 #include "ptxbuilder/ir/state.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/isa/lower.h"
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/llvm.h"

@@ -1,5 +1,5 @@
 // PTX instructions as typed calls, named with the mnemonics of the manual, as `ptxb isa` lists them. C++
-// checks the operands in the same way as for calls by name (instructions.h).
+// checks the operands in the same way as for calls by name (typed_calls.h).
 //
 //   f32 y = instruction<"tanh.approx.f32">(x);
 //   auto [low, high] = instruction<"ld.global.v2.f32">(address);
@@ -13,7 +13,7 @@
 // This header is separate because looking up each instruction takes the compiler some 20 ms.
 #pragma once
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/isa/manual.h"
 
 namespace ptxbuilder {

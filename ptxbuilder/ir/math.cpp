@@ -3,8 +3,8 @@
 #include <limits>
 #include <span>
 
-#include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/packed.h"
+#include "ptxbuilder/ir/typed_calls.h"
 
 namespace ptxbuilder {
 namespace {

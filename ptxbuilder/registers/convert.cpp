@@ -2,7 +2,7 @@
 // ISA, cvt and cvt.pack).
 #include <fmt/format.h>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/registers/values.h"
 
 namespace ptxbuilder::detail {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/registers/values.h"
 
 namespace ptxbuilder::detail {

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/ir/uniform.h"
 #include "ptxbuilder/registers/place.h"
 #include "ptxbuilder/registers/values.h"

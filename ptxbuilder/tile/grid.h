@@ -7,7 +7,7 @@
 
 #include "ptxbuilder/ir/control.h"
 #include "ptxbuilder/ir/index.h"
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 
 namespace ptxbuilder {
 

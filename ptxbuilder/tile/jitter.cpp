@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 
 namespace ptxbuilder {
 namespace {

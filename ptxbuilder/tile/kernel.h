@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "ptxbuilder/ir/control.h"
-#include "ptxbuilder/ir/instructions.h"
 #include "ptxbuilder/ir/memory.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/plan/record.h"
 #include "ptxbuilder/tile/named_barrier.h"
 #include "ptxbuilder/tile/product_groups.h"

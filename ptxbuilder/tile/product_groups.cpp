@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 
 namespace ptxbuilder::detail {
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/layout/swizzle.h"
 #include "ptxbuilder/plan/elements.h"
 

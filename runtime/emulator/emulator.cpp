@@ -11,7 +11,7 @@
 #include "ptxbuilder/demangle.h"
 #include "runtime/emulator/decode/decoder.h"
 #include "runtime/emulator/device_group.h"
-#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/instructions/tensor_map_contents.h"
 #include "runtime/launch_check.h"
 #include "runtime/tensor_map.h"
 

@@ -165,7 +165,7 @@ class Site:
                 families.setdefault(re.sub(r"n\d+k", "nNk", row["name"]), []).append(row)
             else:
                 by_section.setdefault(row["section"], []).append(row)
-        text = ["# Calls with short names", "The instructions that kernels use most, as functions of `<ptxbuilder/ir/instructions.h>`.\n"]
+        text = ["# Calls with short names", "The instructions that kernels use most, as functions of `<ptxbuilder/ir/typed_calls.h>`.\n"]
         for section, those in by_section.items():
             text.append(f"## {section}\n\n| call | PTX | needs | emulated |\n|---|---|---|---|")
             for row in those:

@@ -5,7 +5,7 @@
 
 #include "library_kit.h"
 #include "ptxas_kit.h"
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/isa/query.h"
 #include "ptxbuilder/isa/rows.h"
 

@@ -3,7 +3,7 @@
 //   family_call_test [--device=emulator|cuda|auto]
 #include <bit>
 
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "ptxbuilder/plan/descriptor.h"
 #include "register_tile_kit.h"
 

@@ -5,7 +5,7 @@
 #include "layout_kit.h"
 #include "library_kit.h"
 #include "ptxbuilder/ir/index.h"
-#include "ptxbuilder/ir/instructions.h"
+#include "ptxbuilder/ir/typed_calls.h"
 #include "runtime/open_device.h"
 
 namespace ptxbuilder::test::device_layout_test {

@@ -13,7 +13,7 @@
 #include "driver_linker.h"
 #include "mock_libcuda.h"
 #include "runtime/buffer.h"
-#include "runtime/cubin.h"
+#include "runtime/cubin_check.h"
 #include "runtime/loaded_kernel.h"
 #include "runtime/open_device.h"
 #include "tests/kit/error_kit.h"

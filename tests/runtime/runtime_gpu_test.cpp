@@ -14,7 +14,7 @@
 
 #include "driver_linker.h"
 #include "options.h"
-#include "runtime/cubin.h"
+#include "runtime/cubin_check.h"
 #include "runtime/cuda_device.h"
 #include "runtime/driver.h"
 #include "runtime/loaded_kernel.h"

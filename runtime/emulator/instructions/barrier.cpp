@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "runtime/emulator/instructions/handlers.h"
-#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/instructions/tensor_map_contents.h"
 
 namespace ptxbuilder::runtime::emulator {
 namespace {

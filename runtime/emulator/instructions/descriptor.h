@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/instructions/tensor_map_contents.h"
 
 namespace ptxbuilder::runtime::emulator {
 

@@ -5,7 +5,7 @@
 
 #include "runtime/emulator/instructions/copies.h"
 #include "runtime/emulator/instructions/handlers.h"
-#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/instructions/tensor_map_contents.h"
 #include "runtime/emulator/machine/numeric.h"
 #include "runtime/emulator/machine/trace.h"
 

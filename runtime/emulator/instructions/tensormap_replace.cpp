@@ -4,7 +4,7 @@
 
 #include "runtime/emulator/instructions/copies.h"
 #include "runtime/emulator/instructions/handlers.h"
-#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/instructions/tensor_map_contents.h"
 #include "runtime/tensor_map.h"
 
 namespace ptxbuilder::runtime::emulator {

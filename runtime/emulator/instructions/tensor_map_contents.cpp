@@ -1,4 +1,4 @@
-#include "runtime/emulator/instructions/tensor_map.h"
+#include "runtime/emulator/instructions/tensor_map_contents.h"
 
 #include <fmt/format.h>
 

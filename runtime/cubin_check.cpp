@@ -1,4 +1,4 @@
-#include "runtime/cubin.h"
+#include "runtime/cubin_check.h"
 
 #include <elf.h>
 #include <fmt/format.h>

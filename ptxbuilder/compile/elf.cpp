@@ -1,4 +1,4 @@
-#include "ptxbuilder/compile/cubin.h"
+#include "ptxbuilder/compile/elf.h"
 
 #include <elf.h>
 #include <fmt/format.h>
