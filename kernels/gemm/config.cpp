@@ -306,8 +306,10 @@ std::string refusal_of(const GemmOperation& o, const GemmTile& t) {
   if (!t.swapped && size_of(o.d) == 1 && o.d_columns(columns_of_cta) % 16 != 0)
     return refuse(fmt::format("{} columns of {}; TMA stores a multiple of 16 B", o.d_columns(columns_of_cta),
                               name(o.d)));
-  if (is_int8(o.a) && t.bn >= 32 && t.bn % 16 != 0)
-    return refuse(fmt::format("{} columns of integers; from 32 on a multiple of 16", t.bn));
+  const int columns_of_wgmma = divides_columns(t) ? t.bn / 2 : t.bn;
+  if (is_int8(o.a) && columns_of_wgmma >= 32 && columns_of_wgmma % 16 != 0)
+    return refuse(
+        fmt::format("{} columns of integers for a wgmma; from 32 on a multiple of 16", columns_of_wgmma));
   if (!columns_k_major && t.bn % 16 != 0)
     return refuse(
         fmt::format("{} columns of an operand that is not k-major; they must be a multiple of 16, the 32 B "

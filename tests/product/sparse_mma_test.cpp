@@ -139,7 +139,7 @@ std::vector<Product> products() {
         all.push_back({t.a, t.b, t.d, m, n, of_a, of_b, transposed});
       }
   }
-  all.push_back({DType::bf16, DType::bf16, DType::f32, 128, 256});
+  all.push_back({DType::bf16, DType::bf16, DType::f32, 64, 256});
   all.push_back({DType::f16, DType::f16, DType::f16, 64, 8, Swizzle::b128});
   all.push_back({DType::bf16, DType::bf16, DType::f32, 64, 32, Swizzle::b64, Swizzle::b32, true});
   all.push_back({DType::bf16, DType::bf16, DType::f32, 64, 96, Swizzle::b64, Swizzle::b128, false, 48});
