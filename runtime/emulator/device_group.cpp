@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
 #include <random>
 #include <utility>
 
@@ -12,6 +13,24 @@
 #include "runtime/emulator/machine/together.h"
 
 namespace ptxbuilder::runtime::emulator {
+namespace {
+
+// The host's arithmetic is IEEE's for as long as this lives, in the thread that makes it and in those that it
+// starts. Callers may have chosen otherwise: XLA's threads on the CPU flush denormals to zero.
+class IeeeArithmetic {
+ public:
+  IeeeArithmetic() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~IeeeArithmetic() { std::fesetenv(&before_); }
+  IeeeArithmetic(const IeeeArithmetic&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
+}  // namespace
 
 LoadedProgram::~LoadedProgram() {
   const std::lock_guard lock(group->mutex);
@@ -33,6 +52,7 @@ std::vector<uint32_t> DeviceGroup::busy() const {
 
 void DeviceGroup::drain(std::chrono::steady_clock::time_point deadline,
                         const std::function<std::string()>& about_failure) {
+  const IeeeArithmetic arithmetic;
   auto forget = [&] {
     for (PerDevice& d : devices_) {
       d.queue.clear();

@@ -2,6 +2,7 @@
 // shuffles.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <xmmintrin.h>
 
 #include <cfenv>
 #include <functional>
@@ -125,6 +126,24 @@ int64_t s64(uint64_t x) { return static_cast<int64_t>(x); }
 float f32(uint64_t x) { return std::bit_cast<float>(u32(x)); }
 uint64_t of(float x) { return std::isnan(x) ? 0x7fffffff : std::bit_cast<uint32_t>(x); }
 double f64(uint64_t x) { return std::bit_cast<double>(x); }
+
+TEST_CASE("a caller whose thread flushes denormals gets the same results, and keeps its mode") {
+  constexpr unsigned kFlushes = 0x8040;  // FTZ and DAZ of MXCSR
+  const unsigned before = _mm_getcsr();
+  std::vector<uint64_t> inputs(96, 0x3c00000000000000);
+  for (size_t i = 0; i < inputs.size(); i += 3) inputs[i] = 0x0200 + i;  // denormal as f16 and as f32
+  _mm_setcsr(before | kFlushes);
+  const std::vector<uint64_t> halves = evaluate("cvt.f32.f16 %f0, %h1;", "%f0", inputs),
+                              floats = evaluate("add.f32 %f0, %f1, %f1;", "%f0", inputs);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  CHECK((after & kFlushes) == kFlushes);
+  for (size_t i = 0; i < 32; ++i) {
+    CHECK(std::bit_cast<float>(static_cast<uint32_t>(halves[i])) ==
+          std::ldexp(static_cast<float>(inputs[3 * i]), -24));
+    CHECK(floats[i] == 2 * inputs[3 * i]);
+  }
+}
 
 TEST_CASE("emulator: integer instructions") {
   for (uint32_t seed = 0; seed < 4; ++seed) {
