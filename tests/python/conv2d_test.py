@@ -121,9 +121,25 @@ if importlib.util.find_spec("torch"):
     kit.check(torch.equal(torch.func.grad(of_x)(x.detach()), right), "torch.func.grad")
     with kit.refused("jvp", kind=NotImplementedError):  # A tangent would be lost.
         torch.func.jvp(of_x, (x.detach(),), (x.detach(),))
-    with kit.refused("once_differentiable", kind=RuntimeError):
-        first, = torch.autograd.grad(of_x(x), x, create_graph=True)
-        first.float().sum().backward()
+    # Second derivatives, also where the first one's incoming gradient asks for none, as that of a sum does.
+    for words in ({"padding": 1}, {"stride": 2, "padding": 1, "groups": 2}, {"dilation": 2, "padding": 2}):
+        x, w = tensors((2, 16, 6, 5), (16, 16 // words.get("groups", 1), 3, 3))
+        exactly = [one.detach().double().requires_grad_() for one in (x, w)]
+        calls = (lambda x, w: pb.conv2d(x, w, device="emulator", **words), lambda x, w: torch.nn.functional.conv2d(x, w, **words))
+        for loss in (torch.Tensor.sum, lambda y: 0.01 * y.pow(3).sum()):
+            def twice(call, x, w):
+                first = torch.autograd.grad(loss(call(x, w).double()), (x, w), create_graph=True)
+                return torch.autograd.grad(sum(one.double().square().sum() for one in first), (x, w))
+
+            def by_functions(call, x, w):
+                first = torch.func.grad(lambda x: loss(call(x, w).double()))
+                return torch.func.grad(lambda x: first(x).double().square().sum())(x)
+
+            for one, right in zip(twice(calls[0], x, w), twice(calls[1], *exactly)):
+                kit.check((one.double() - right).norm() <= 1e-2 * right.norm(), words, "second derivative")
+            one, right = by_functions(calls[0], x.detach(), w.detach()), by_functions(calls[1], *(one.detach() for one in exactly))
+            kit.check((one.double() - right).norm() <= 1e-2 * right.norm(), words, "torch.func.grad of torch.func.grad")
+    w = w.detach().half().requires_grad_()
     none = torch.zeros(0, 8, 6, 6, dtype=torch.float16, requires_grad=True)
     of_none = torch.autograd.grad(pb.conv2d(none, w, device="emulator").float().sum(), (none, w))
     kit.check(of_none[0].shape == none.shape and not of_none[1].any(), "no images")

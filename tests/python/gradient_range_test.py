@@ -53,6 +53,19 @@ for name, (ours, exactly, shapes) in CASES.items():
                 kit.check(got.dtype == torch.float16, name, got.dtype)
                 check(got, exact, 2**-9, name, size, tuple(x.shape), way)
 
+# Gradients of bf16 results are beyond the range of f16 too.
+x = drawn(24, 16, by=1e-3).requires_grad_()
+for ours, to in ((lambda x, w: pb.matmul(x, w, out_dtype=torch.bfloat16, device="emulator"), lambda x: x),
+                 (lambda x, w: pb.einsum("mk,kn->mn", x, w, out_dtype=torch.bfloat16, device="emulator"), lambda x: x),
+                 (lambda x, w: pb.conv2d(x, w, out_dtype=torch.bfloat16, device="emulator"),
+                  lambda x: last(x.reshape(*x.shape, 1, 1) if x is not w else x.t().reshape(8, 16, 1, 1)))):
+    w = drawn(16, 8, by=1e-3)
+    given, factor = to(x), to(w)
+    weight = (1e6 * torch.randn(24, 8)).bfloat16()
+    y = ours(given, factor)
+    found, = torch.autograd.grad(y, x, weight.reshape(y.shape))
+    check(found, weight.double() @ w.double().t(), 2**-9, "of a bf16 result")
+
 # The second derivative, and one of each of a batch; zeros stay zeros, and what is infinite leaves the other rows alone.
 product, _, shapes = CASES["matmul"]
 a, b = (drawn(*shape, by=1e-3).requires_grad_() for shape in shapes)

@@ -291,4 +291,19 @@ with kit.refused("under jax.vmap"):
 symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n, 64"), jnp.bfloat16)
 with kit.refused("an operation is compiled for numbers, not symbols"):
     jax.export.export(jax.jit(lambda a: pb.matmul(a, b)))(symbolic)
+
+# Gradients of f16 operands where the result is f32 or bf16: what comes in is beyond the range of f16, or below it.
+for name in ("f32", "bf16"):
+    for size in (1e6, 1e-7):
+        a, b = (drawn(*shape, dtype=jnp.float16) * jnp.float16(1e-3 if size > 1 else 1e2) for shape in ((24, 16), (16, 40)))
+        weight = jnp.asarray(size * wide(drawn(24, 40)), {"f32": jnp.float32, "bf16": jnp.bfloat16}[name])
+        p, q, w = wide(a), wide(b), wide(weight)
+        for found in (jax.vjp(lambda a, b: pb.matmul(a, b, out_dtype=name), a, b)[1](weight),
+                      jax.jit(lambda a, b, weight: jax.vjp(lambda a, b: pb.matmul(a, b, out_dtype=name), a, b)[1](weight))(a, b, weight)):
+            check(found[0], w @ q.T, 2**-9, name, size)
+            check(found[1], p.T @ w, 2**-9, name, size)
+        in_groups = jax.vjp(lambda a, b: pb.ragged_dot(a, b, jnp.array([10, 14], jnp.int32), preferred_element_type=weight.dtype), a,
+                            jnp.stack([b, b]))[1](weight)
+        check(in_groups[0], w @ q.T, 2**-9, name, size, "groups")
+        check(in_groups[1], np.stack([p[:10].T @ w[:10], p[10:].T @ w[10:]]), 2**-9, name, size, "groups")
 kit.end()

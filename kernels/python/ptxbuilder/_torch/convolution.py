@@ -7,7 +7,7 @@ from .._common import name_of
 from . import tensors
 from .product import _FUNCTIONS
 from .tensors import (DTYPES, NO_BATCH, PLACES, applied, autocast_of, check_meta, check_operands, factor_of, has_transforms, in_unit,
-                      is_compiling, is_dual, is_grad_enabled, is_plain, is_vmapped, is_watched, library, narrowed, place_of, requires_grad,
+                      is_compiling, is_dual, is_plain, is_vmapped, is_watched, library, narrowed, place_of, requires_grad,
                       there)
 
 library.define("conv2d(Tensor x, Tensor w, Tensor? bias=None, int[] windows=[], int groups=1, str? activation=None, "
@@ -67,8 +67,8 @@ def _gradients(ctx, grad):
     factor, unit = factor_of(grad, x.dtype)
 
     def gradient(result, other, like):
-        return in_unit(lambda dtype: torch.ops.ptxbuilder.conv2d_gradient(result, other, factor, like.shape, dtype, ctx.windows, ctx.groups,
-                                                                          ctx.device), unit, like.dtype)
+        return in_unit(lambda dtype: _called(_Gradient, result, other, factor, like.shape, dtype, ctx.windows, ctx.groups, ctx.device),
+                       unit, like.dtype)
 
     dx = gradient("x", w, x) if needs[0] else None
     dw = gradient("w", x, w) if needs[1] else None
@@ -77,19 +77,58 @@ def _gradients(ctx, grad):
 
 
 class _Conv2d(torch.autograd.Function):
+    operation = torch.ops.ptxbuilder.conv2d
+
     @staticmethod
     def forward(*operands):
         with torch._C._AutoDispatchBelowAutograd():
             return torch.ops.ptxbuilder.conv2d.default(*operands)
 
     setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+
+class _Gradient(torch.autograd.Function):
+    """A gradient is linear in the other operand and in the gradient that comes in, and so its own gradients are one of the other operand,
+    and a convolution of the operand of which it is a gradient."""
+    operation = torch.ops.ptxbuilder.conv2d_gradient
 
     @staticmethod
-    def backward(ctx, grad):
-        return (_gradients_once if is_grad_enabled() and not is_watched() else _gradients)(ctx, grad)
+    def forward(*values):
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.ptxbuilder.conv2d_gradient.default(*values)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.result, other, grad, _, _, ctx.windows, ctx.groups, ctx.device = inputs
+        ctx.save_for_backward(other, grad)
+
+    @staticmethod
+    def backward(ctx, seed):
+        other, grad = ctx.saved_tensors
+        factor, unit = factor_of(seed, other.dtype)
+        of_other, x, w = ("w", factor, other) if ctx.result == "x" else ("x", other, factor)
+        d_other = d_grad = None
+        if ctx.needs_input_grad[1]:
+            d_other = in_unit(lambda dtype: _called(_Gradient, of_other, factor, grad, other.shape, dtype, ctx.windows, ctx.groups,
+                                                    ctx.device), unit, other.dtype)
+        if ctx.needs_input_grad[2]:
+            d_grad = in_unit(lambda dtype: _called(_Conv2d, x, w, None, ctx.windows, ctx.groups, None, dtype, False, False, ctx.device),
+                             unit, grad.dtype)
+        return None, d_other, d_grad, *[None] * 5
 
 
-_gradients_once = torch.autograd.function.once_differentiable(_gradients)
+def _called(function, *values):
+    """Calls a function's operation, or the function itself under torch.func, which sees no functions in operations."""
+    is_transformed = not is_compiling() and not is_watched() and has_transforms() is not None
+    return function.apply(*values) if is_transformed else function.operation(*values)
+
+
+def _gradient_differentiated(*values):
+    if requires_grad(values[1], values[2]):
+        return applied(_Gradient, *values)
+    with torch._C._AutoDispatchBelowAutograd():
+        return torch.ops.ptxbuilder.conv2d_gradient.default(*values)
 
 
 def _differentiable(x, w, bias, windows, groups, activation, out_dtype, precise, tf32, device):
@@ -106,6 +145,7 @@ def _differentiated(x, w, bias=None, windows=(), groups=1, activation=None, out_
 
 
 library.impl("conv2d", _differentiated, "Autograd")
+library.impl("conv2d_gradient", _gradient_differentiated, "Autograd")
 
 
 @tensors.named("ptxbuilder::conv2d")

@@ -170,8 +170,9 @@ def narrowed(x, dtype):
 
 
 def factor_of(grad, dtype):
-    """Gives an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings f32 into the range of f16."""
-    if dtype != torch.float16 or grad.dtype.itemsize <= 2 or grad.numel() == 0:
+    """Gives an incoming gradient as a factor of `dtype`, and its unit: None, or the power of two that brings bf16 or f32 into the range of
+    f16, one for all of it."""
+    if dtype != torch.float16 or grad.dtype == dtype or grad.numel() == 0:
         return grad.to(dtype), None
     most = grad.detach().abs().amax().float()
     # Where an element is infinite or no number, all stay as they are.
