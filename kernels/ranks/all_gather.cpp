@@ -26,7 +26,6 @@ Kernel all_gather_product(const RankedTile& t, Where where) {
 
   k.warpgroups(1, t.producer_registers(), [&](u32) {
     name_role("producer");
-    constexpr int kThreadsThatWait = 2;
     elect([&] {
       auto ring = pipe.producer();
       exchange.open();
@@ -40,12 +39,9 @@ Kernel all_gather_product(const RankedTile& t, Where where) {
           load_ranked_b(t, sB[s], p.get<TensorMap>("B"), kt, tile.col);
         });
       });
-      copies.left(kThreadsThatWait);
+      copies.left();
     });
-    if_((warp_index() == 1) & (laneid() == 0), [&] {
-      copies.run();
-      copies.left(kThreadsThatWait);
-    });
+    copies.run();
   });
   k.warpgroups(t.consumers(), t.consumer_registers(), [&](u32 wg) {
     name_role("consumer");

@@ -30,8 +30,6 @@ class SumsSent {
   Var<u32> owed_;
 };
 
-constexpr uint32_t kThreadsThatCopy = 1;
-
 template <class T>
 Kernel build(const RankedTile& t, Where where) {
   Kernel k(t.to_all ? "product_all_reduce" : "product_reduce_scatter");
@@ -78,13 +76,9 @@ Kernel build(const RankedTile& t, Where where) {
           load_ranked_b(t, sB[s], p.get<TensorMap>("B"), kt, tile.col);
         });
       });
-      copies ? copies->left(kThreadsThatCopy + 1) : exchange.left();
+      copies ? copies->left() : exchange.left();
     });
-    if (copies)
-      if_((warp_index() == 1) & (laneid() == 0), [&] {
-        copies->run();
-        copies->left(kThreadsThatCopy + 1);
-      });
+    if (copies) copies->run();
   });
   k.warpgroups(t.consumers(), t.consumer_registers(), [&](u32 wg) {
     name_role("consumer");

@@ -1,9 +1,32 @@
 #include "kernels/ranks/row_copies.h"
 
+#include "ptxbuilder/ir/instruction.h"
+
 namespace ptxbuilder::kernels {
 namespace {
 
 constexpr int kBuffers = 2;
+
+// The warps of the producer's warpgroup: the first loads tiles, the second sends rows, and the others keep
+// them.
+constexpr uint32_t kSendingWarp = 1, kKeepingWarps = 2;
+
+// The lanes of a warp copy multiples of 16 bytes, of which each has several on the way.
+void copy_by_lanes(gmem from, gmem to, u32 bytes) {
+  constexpr uint32_t kAtOnce = 4, kStep = 32;
+  const u32 units = bytes / 16, lane = laneid(), whole = units / (kStep * kAtOnce) * (kStep * kAtOnce);
+  const auto at = [](gmem memory, u32 unit) { return memory + u64(unit) * uint64_t{16}; };
+  const auto copy = [&](u32 first, uint32_t count) {
+    std::vector<std::array<u32, 4>> words;
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto [a, b, c, d] = instruction<"ld.global.v4.u32">(at(from, first + i * kStep));
+      words.push_back({a, b, c, d});
+    }
+    for (uint32_t i = 0; i < count; ++i) instruction<"st.global.v4.u32">(at(to, first + i * kStep), words[i]);
+  };
+  for_(lane, whole, u32(kStep * kAtOnce), [&](u32 first) { copy(first, kAtOnce); });
+  for_(whole + lane, units, u32(kStep), [&](u32 first) { copy(first, 1); });
+}
 
 }  // namespace
 
@@ -107,6 +130,7 @@ void RowCopies::wait(u32 block, u32 row) const {
 void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
   Var<u32> free_rank(rank_);  // the last rank whose memory is known to be free
+  Var<u32> computed(~0u);     // the last block that is known to be computed
   // A CTA takes some pieces that follow each other at a time, which have few signals.
   constexpr uint32_t kMostAtOnce = 8;
   const u32 at_once = max(min(pieces / nctaid_x(), u32(kMostAtOnce)), u32(1)),
@@ -119,8 +143,11 @@ void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
         if_(free_rank.value() != to, [&] { exchange_.wait_until_free(to); });
         free_rank = to;
         if (of_.computed) {
-          exchange_.wait(first_block_ + one.block, of_.computed->signals);
-          fence_proxy_async<Space::global>();
+          if_(computed.value() != one.block, [&] {
+            exchange_.wait(first_block_ + one.block, of_.computed->signals);
+            fence_proxy_async<Space::global>();
+          });
+          computed = one.block;
         }
         copier.copy(of_.own + one.offset, gathered(to, rank_) + one.offset, one.bytes,
                     Exchange::signal_of(to, first_block_ + one.block));
@@ -130,41 +157,53 @@ void RowCopies::send(Copier& copier, u32 first_block, u32 pieces) const {
   copier.finish();  // otherwise each rank would wait for what the others owe it
 }
 
-void RowCopies::keep(Copier& copier, u32 first_block, u32 pieces) const {
+// The warps of all CTAs take the pieces in turn, in the order in which they arrive.
+void RowCopies::keep(u32 first_block, u32 pieces) const {
   const auto ranks = static_cast<uint32_t>(tile_.ranks);
   const u32 sources = of_.computed ? ranks - 1 : ranks;  // What is computed is there.
-  for_(ctaid_x(), pieces * sources, nctaid_x(), [&](u32 number) {
+  const u32 warp = ctaid_x() * kKeepingWarps + (warp_index() - (kSendingWarp + 1));
+  for_(warp, pieces * sources, nctaid_x() * kKeepingWarps, [&](u32 number) {
     const u32 owner = (rank_ + sources - number / pieces) % ranks;
     const Piece one = piece(owner, first_block, number % pieces);
     if_(one.bytes > 0, [&] {
-      if_(owner != rank_, [&] { wait(one.block, one.row); });
+      if_((owner != rank_) & (laneid() == 0), [&] {
+        const u32 rows = min(rows_of(owner) - one.row, u32(static_cast<uint32_t>(tile_.bm)));
+        exchange_.wait(first_block_ + one.block, pieces_of(rows));
+      });
+      bar_warp_sync(0xffffffff);
       const gmem own = of_.own + one.offset, other = gathered(rank_, owner) + one.offset;
-      copier.copy(of_.computed ? other : select(owner == rank_, own, other),
-                  *of_.kept + (u64(owner) * (u64(rows_) * row_bytes_) + one.offset), one.bytes,
-                  u32(Exchange::kNoSignal));
+      copy_by_lanes(of_.computed ? other : select(owner == rank_, own, other),
+                    *of_.kept + (u64(owner) * (u64(rows_) * row_bytes_) + one.offset), one.bytes);
     });
   });
-  copier.finish();
 }
 
-void RowCopies::run() const {
-  Copier copier(*this);
-  const auto rounds = static_cast<uint32_t>(tile_.rounds);
-  const auto of_round = [&](u32 round, const std::function<void(u32 first_block, u32 pieces)>& body) {
+void RowCopies::each_round(const std::function<void(u32 first_block, u32 pieces)>& body) const {
+  for_(0, u32(static_cast<uint32_t>(tile_.rounds)), [&](u32 round) {
     const u32 first = min(round * order_.blocks_of_round(), order_.blocks_of_rank()),
               last = min(first + order_.blocks_of_round(), order_.blocks_of_rank());
     body(first, (last - first) * pieces_of_block_);
-  };
-  for_(0, u32(of_.kept ? rounds + 1 : rounds), [&](u32 round) {
-    if_(round < rounds, [&] { of_round(round, [&](u32 first, u32 n) { send(copier, first, n); }); });
-    if (of_.kept)
-      if_(round > 0, [&] { of_round(round - 1, [&](u32 first, u32 n) { keep(copier, first, n); }); });
   });
 }
 
-void RowCopies::left(uint32_t threads_of_cta) const {
-  exchange_.left(threads_of_cta, Exchange::Blocks{first_block_, order_.blocks_of_rank() *
-                                                                    static_cast<uint32_t>(tile_.ranks)});
+void RowCopies::run() const {
+  if_((warp_index() == kSendingWarp) & (laneid() == 0), [&] {
+    Copier copier(*this);
+    each_round([&](u32 first, u32 pieces) { send(copier, first, pieces); });
+    left();
+  });
+  if (!of_.kept) return;
+  if_(warp_index() > kSendingWarp, [&] {
+    each_round([&](u32 first, u32 pieces) { keep(first, pieces); });
+    bar_warp_sync(0xffffffff);  // all lanes have read what has come
+    if_(laneid() == 0, [&] { left(); });
+  });
+}
+
+void RowCopies::left() const {
+  exchange_.left(
+      2 + (of_.kept ? kKeepingWarps : 0),
+      Exchange::Blocks{first_block_, order_.blocks_of_rank() * static_cast<uint32_t>(tile_.ranks)});
 }
 
 }  // namespace ptxbuilder::kernels

@@ -26,22 +26,23 @@ struct CopiedRows {
 // `RankedTile::bm` rows. The CTAs of the rank take the pieces in turn, whichever tiles they multiply. One
 // thread of each CTA copies them through shared memory, first those for the rank after this one, then those
 // for the rank after that, and so on: each rank multiplies the rows in the order in which they arrive. They
-// arrive in the exchange memory, at the places that they have in the whole matrix.
+// arrive in the exchange memory, at the places that they have in the whole matrix. If they are kept, two
+// other warps copy them on from there, through registers.
 class RowCopies {
  public:
   // This is called outside of roles.
   RowCopies(Kernel& k, const RankedTile& t, const RankedParameters& parameters, const Exchange& exchange,
             const RankedOrder& order, const CopiedRows& rows);
 
-  // One thread of each CTA sends this rank's rows, and copies the other ranks' rows to where they are kept,
-  // if they are: in each round those of the round before.
+  // The producer's warpgroup calls this: its second warp sends this rank's rows, and the last two copy all
+  // ranks' rows to where they are kept, if they are.
   void run() const;
   // Waits until the block of another rank that begins at a row of that rank has arrived, for TMA to load.
   void wait(u32 block, u32 row) const;
   // Returns the number of the signals of a block of this rank that is computed meanwhile.
   u32 signal_of_computed(u32 block) const { return Exchange::signal_of(rank_, first_block_ + block); }
-  // So many threads of each CTA wait for nothing more.
-  void left(uint32_t threads_of_cta) const;
+  // The thread that loads what has come waits for nothing more.
+  void left() const;
 
  private:
   struct Piece;
@@ -50,8 +51,9 @@ class RowCopies {
   u32 pieces_of(u32 rows) const;
   Piece piece(u32 owner, u32 first_block, u32 number) const;
   gmem gathered(u32 of_rank, u32 owner) const;
+  void each_round(const std::function<void(u32 first_block, u32 pieces)>& body) const;
   void send(Copier& copier, u32 first_block, u32 pieces) const;
-  void keep(Copier& copier, u32 first_block, u32 pieces) const;
+  void keep(u32 first_block, u32 pieces) const;
 
   RankedTile tile_;
   const Exchange& exchange_;
