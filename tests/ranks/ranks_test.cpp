@@ -86,7 +86,7 @@ TEST_CASE("products of ranks are right on every schedule") {
         if (c.b_along_n) tile.bn = 64;  // Its rows have 128 bytes.
         if (form == RankedForm::all_reduce) c.rows *= ranks, tile.rounds = 1 + number % 3;
         // A CTA has several tiles, or one, or none.
-        call_twice(c, tile, seed, uncached(), (number + number / 4) % 2 == 0 ? 4 : 40);
+        call_twice(c, tile, seed, uncached(), (number + number / 4) % 2 == 0 ? 4 : 20);
       }
 }
 
