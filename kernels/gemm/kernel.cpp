@@ -65,7 +65,8 @@ Kernel gemm(const GemmOperation& operation, const GemmTile& given, const UserEpi
   if (t.overlaps) k.overlaps();
   if (t.split_last > 1) k.cooperative();
   if (o.packed.is_packed())
-    k.waive("wgmma-a-registers");  // its machine code is free of this defect: scripts/sentinel
+    k.waive("wgmma-a-registers");                // its machine code is free of this defect: scripts/sentinel
+  if (o.is_sparse()) k.waive("wgmma-metadata");  // mma() of a SparseTile sees to it
   std::optional<TensorMap> A, B;
   if (!o.gathers()) A = p.get<TensorMap>("A");
   if (!o.packed.is_packed()) B = p.get<TensorMap>("B");

@@ -19,6 +19,8 @@ bool is_such_of_bytes(std::string_view instruction) {
          (mnemonic.find(".s8") != std::string_view::npos || mnemonic.find(".u8") != std::string_view::npos);
 }
 
+bool is_sparse_wgmma(std::string_view instruction) { return instruction.starts_with("wgmma.mma_async.sp"); }
+
 struct DefectRow {
   Defect defect;
   bool (*is_hit)(std::string_view instruction);  // null if the instruction is not known
@@ -34,6 +36,16 @@ constexpr DefectRow defect_rows[] = {
       "code.",
       "github.com/triton-lang/triton/pull/11781, CUDA 13.3 release notes"},
      is_wgmma_with_a_in_registers},
+    {{"wgmma-metadata",
+      {12, 0, 0},
+      Defect::kNotFixed,
+      "wgmma.mma_async.sp",
+      "The register of a sparse wgmma's metadata may be reused before the wgmma has read it: products on an "
+      "H100 differed from run to run (seen with 13.0.88; 13.3.73 and 13.5.37 make the same machine code).",
+      "Wait for all products before metadata is loaded for others; `ptxb report` looks for it in the machine "
+      "code.",
+      "found by this library's tests of sparse products"},
+     is_sparse_wgmma},
     {{"wgmma-bytes",
       {12, 8, 0},
       {12, 9, 0},

@@ -13,11 +13,13 @@ namespace ptxbuilder {
 // A defect of some versions of ptxas.
 struct Defect {
   std::string_view name;         // with which a kernel waives the warning: "wgmma-a-registers"
-  PtxasVersion since, fixed_in;  // the first version with it, and the first without
+  PtxasVersion since, fixed_in;  // the first version with it, and the first without, or kNotFixed
   std::string_view instruction;  // the one it needs, in words; "" if unknown, so that PTX does not show it
   std::string_view description;  // one sentence
   std::string_view remedy;       // what to do, as a sentence
   std::string_view source;       // where it was reported
+
+  static constexpr PtxasVersion kNotFixed = {1 << 30, 0, 0};
 
   // Returns whether a version of ptxas has the defect.
   bool is_in(PtxasVersion version) const { return since <= version && version < fixed_in; }

@@ -129,4 +129,18 @@ TEST_CASE("a register of A that is written while its wgmma is under way is found
   CHECK(found({next, write, wait_all, end}).empty());
 }
 
+TEST_CASE("a register of metadata that the next step loads while a sparse wgmma is under way is found") {
+  const Row first = {"HGMMA.SP.64x16x32.F32.BF16 R4, gdesc[UR4], R4, R9, 0x0", "    xxxx v  "},
+            second = {"HGMMA.SP.64x16x32.F32.BF16 R4, gdesc[UR4], R4, R9, 0x1, gsb0", "    xxxx v  "},
+            load = {"LDS R9, [R2]", "  v      ^  "},
+            wait_all = {"WARPGROUP.DEPBAR.LE gsb0, 0x0", "            "},
+            wait_but_one = {"WARPGROUP.DEPBAR.LE gsb0, 0x1", "            "}, end = {"EXIT", "            "};
+  const auto found = [](const Listing& listing) {
+    const SassKernel kernel = listing.kernel();
+    return overwritten_operands(kernel, parse_life_ranges(kernel, listing.ranges)).size();
+  };
+  CHECK(found({first, second, wait_but_one, load, end}) == 2);
+  CHECK(found({first, second, wait_all, load, end}) == 0);
+}
+
 }  // namespace ptxbuilder::test::sass_registers_test
