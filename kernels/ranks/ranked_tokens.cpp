@@ -1,0 +1,136 @@
+#include "kernels/ranks/ranked_tokens.h"
+
+#include <fmt/format.h>
+
+#include "kernels/call/kernel_cache.h"
+#include "kernels/call/told_call.h"
+#include "kernels/call/watched.h"
+#include "kernels/ranks/exchange.h"
+#include "runtime/compile/load.h"
+#include "runtime/loaded_kernel.h"
+
+namespace ptxbuilder::kernels {
+namespace {
+
+constexpr size_t kPlaces = 2, kAlignment = 256;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// In a place, each CTA of each rank has room for its ends, and then come the rows of each rank.
+size_t bytes_of_ends(int64_t ranks, int64_t experts) {
+  return aligned(PeerExchange::most_ctas() * static_cast<size_t>(ranks * experts) * 4);
+}
+
+void check_sizes(const RankedTokensArguments& p) {
+  const auto ranks = static_cast<int64_t>(p.memory.size());
+  if (ranks < 2 || ranks > kMostRanks)
+    throw Error(fmt::format("the exchange memory of {} ranks; there may be 2 to {}", ranks, kMostRanks));
+  if (p.rank < 0 || p.rank >= ranks)
+    throw Error(fmt::format("rank {} of {}; the exchange memory of each rank is given, this one's too",
+                            p.rank, ranks));
+  constexpr int64_t most_words = int64_t{1} << 31, most_experts = 1 << 14;
+  if (p.experts < 1 || p.experts * ranks > most_experts)
+    throw Error(
+        fmt::format("{} experts of each of {} ranks; each has 1 at least, and all together {} at most",
+                    p.experts, ranks, most_experts));
+  if (p.row_bytes < 16 || p.row_bytes % 16 != 0 || p.row_bytes >= most_words)
+    throw Error(fmt::format("rows of {} B; they have multiples of 16 B, less than 2^31", p.row_bytes));
+  if (p.rows < 0 || p.rows > p.most_rows)
+    throw Error(fmt::format("rows {}, most_rows {}; there are 0 to most_rows, which all ranks say alike",
+                            p.rows, p.most_rows));
+  if (p.most_rows >= most_words / ranks)
+    throw Error(
+        fmt::format("most_rows {} of each of {} ranks; all together are less than 2^31", p.most_rows, ranks));
+  if (p.multiprocessors < 0) throw Error(fmt::format("multiprocessors {}; 0 or more", p.multiprocessors));
+}
+
+void check_tensors(const RankedTokensArguments& p, TokenForm form) {
+  const auto ranks = static_cast<int64_t>(p.memory.size());
+  const auto wants = [](const char* what, const runtime::View& memory, int64_t bytes, uint64_t unit) {
+    if (memory.address % unit != 0)
+      throw Error(
+          fmt::format("{} begins at {:#x}; it begins at a multiple of {} B", what, memory.address, unit));
+    if (memory.bytes < static_cast<uint64_t>(bytes))
+      throw Error(fmt::format("{} has {} B; it takes {}", what, memory.bytes, bytes));
+  };
+  wants("sorted", p.sorted, p.rows * p.row_bytes, 16);
+  wants("grouped", p.grouped, ranks * p.most_rows * p.row_bytes, 16);
+  wants("ends", p.ends, ranks * p.experts * 4, 4);
+  wants("splits", p.splits, ranks * p.experts * 4, 4);
+  if (form == TokenForm::dispatch) wants("grouped_ends", p.grouped_ends, p.experts * 4, 4);
+  const size_t least =
+      RankedTokens::memory_bytes(static_cast<int>(ranks), p.experts, p.most_rows, p.row_bytes);
+  for (size_t r = 0; r < p.memory.size(); ++r) {
+    const runtime::View& memory = p.memory[r];
+    if (memory.address == 0 || memory.address % kAlignment != 0 || memory.bytes < least)
+      throw Error(
+          fmt::format("the exchange memory of rank {} has {} B at {:#x}; it takes {} at a multiple of {}", r,
+                      memory.bytes, memory.address, least, kAlignment));
+    if (memory.bytes != p.memory[0].bytes)
+      throw Error(
+          fmt::format("the exchange memory of rank {} has {} B, and that of rank 0 {}; all have as "
+                      "many, by which data find their place",
+                      r, memory.bytes, p.memory[0].bytes));
+  }
+}
+
+std::vector<runtime::Argument> arguments_of(const RankedTokensArguments& p, TokenForm form) {
+  std::vector<runtime::View> pointers = {p.sorted, p.ends, p.grouped, p.splits};
+  if (form == TokenForm::dispatch) pointers.push_back(p.grouped_ends);
+  pointers.insert(pointers.end(), p.memory.begin(), p.memory.end());
+  std::vector<runtime::Argument> arguments;
+  for (const runtime::View& memory : pointers) arguments.push_back(runtime::pointer(memory, DType::u32));
+  for (const int64_t number : {int64_t{p.rank}, p.rows, p.experts, p.row_bytes, p.most_rows})
+    arguments.push_back(runtime::scalar(static_cast<uint32_t>(number)));
+  const size_t place_bytes = (p.memory[0].bytes - kExchangeBytes) / kPlaces / kAlignment * kAlignment;
+  const size_t rows_at = bytes_of_ends(static_cast<int64_t>(p.memory.size()), p.experts);
+  for (const size_t bytes : {place_bytes, rows_at}) arguments.push_back(runtime::scalar(uint64_t{bytes}));
+  return arguments;
+}
+
+}  // namespace
+
+struct RankedTokens::State {
+  runtime::LoadedKernel& kernel(TokenForm form, int ranks) {
+    return kernels.get(form, ranks, [&] {
+      const WatchedKernels watched;
+      return std::make_unique<runtime::LoadedKernel>(load(device, token_exchange(form, ranks), load_options));
+    });
+  }
+
+  runtime::Device& device;
+  const LoadOptions load_options;
+  const int multiprocessors;
+  KernelCache<TokenForm, int> kernels = {};
+};
+
+RankedTokens::RankedTokens(runtime::Device& device, const CallOptions& options)
+    : state_(new State{
+          device, options.compiler,
+          options.multiprocessors ? options.multiprocessors : device.properties().multiprocessors}) {}
+RankedTokens::~RankedTokens() = default;
+
+size_t RankedTokens::memory_bytes(int ranks, int64_t experts, int64_t most_rows, int64_t row_bytes) {
+  const size_t rows = aligned(static_cast<size_t>(ranks * most_rows * row_bytes));
+  return kExchangeBytes + kPlaces * (bytes_of_ends(ranks, experts) + rows);
+}
+
+void RankedTokens::operator()(TokenForm form, const RankedTokensArguments& p, Where where) {
+  AtLine line(where);
+  check_sizes(p);
+  check_tensors(p, form);
+  const auto ctas =
+      std::min(static_cast<uint32_t>(p.multiprocessors ? p.multiprocessors : state_->multiprocessors),
+               PeerExchange::most_ctas());
+  const auto described = [&] {
+    return fmt::format("a {} of tokens of {} ranks, {} rows of {} B",
+                       form == TokenForm::dispatch ? "dispatch" : "combine", p.memory.size(), p.rows,
+                       p.row_bytes);
+  };
+  told_call(described, [&] {
+    state_->kernel(form, static_cast<int>(p.memory.size()))
+        .launch({.grid = {ctas}, .stream = p.stream}, arguments_of(p, form), where);
+  });
+}
+
+}  // namespace ptxbuilder::kernels

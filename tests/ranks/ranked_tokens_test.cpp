@@ -1,0 +1,153 @@
+// The all-to-all of tokens for experts of several ranks runs on devices of the emulator: each row comes where
+// it should on drawn sizes and schedules, and faults are named with one piece put wrong.
+#include <doctest/doctest.h>
+
+#include "error_kit.h"
+#include "tests/ranks/mutant_kit.h"
+#include "tests/ranks/tokens_kit.h"
+
+namespace ptxbuilder::test::ranked_tokens_test {
+namespace {
+
+using AllTokens = std::vector<std::unique_ptr<kernels::RankedTokens>>;
+
+AllTokens tokens_of(RankedRun::Devices& devices, const LoadOptions& options = uncached()) {
+  AllTokens all;
+  for (auto& device : devices)
+    all.push_back(std::make_unique<kernels::RankedTokens>(*device, kernels::CallOptions{options}));
+  return all;
+}
+
+void call(AllTokens& tokens, const TokensRun& run, TokenForm form, int multiprocessors = 2) {
+  for (size_t r = 0; r < tokens.size(); ++r) {
+    kernels::RankedTokensArguments p = run.arguments(static_cast<int>(r));
+    p.multiprocessors = multiprocessors;
+    (*tokens[r])(form, p);
+  }
+}
+
+// Both forms run twice with other rows, by the same exchange memory.
+void exchange_often(const TokensCase& c, uint64_t seed) {
+  auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
+  AllTokens tokens = tokens_of(devices);
+  TokensRun run(devices, c, seed + 1);
+  for (int i = 0; i < 2; ++i) {
+    call(tokens, run, TokenForm::dispatch);
+    run.synchronize();
+    CHECK(run.is_dispatched());
+    run.answer();
+    call(tokens, run, TokenForm::combine);
+    run.synchronize();
+    CHECK(run.is_combined());
+    run.draw_again();
+  }
+}
+
+// Calls are queued one after the other: the third finds the first one's data in its place.
+void dispatch_often(const TokensCase& c, uint64_t seed, const LoadOptions& options) {
+  auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
+  AllTokens tokens = tokens_of(devices, options);
+  TokensRun run(devices, c, seed + 1);
+  for (int i = 0; i < 3; ++i) call(tokens, run, TokenForm::dispatch);
+  run.synchronize();
+  CHECK(run.is_dispatched());
+}
+
+void combine_often(const TokensCase& c, uint64_t seed, const LoadOptions& options) {
+  auto devices = ranked_devices("emulator", c.ranks, of_seed(seed));
+  AllTokens right = tokens_of(devices), tokens = tokens_of(devices, options);
+  TokensRun run(devices, c, seed + 1);
+  call(right, run, TokenForm::dispatch);
+  run.answer();
+  for (int i = 0; i < 3; ++i) call(tokens, run, TokenForm::combine);
+  run.synchronize();
+  CHECK(run.is_combined());
+}
+
+}  // namespace
+
+TEST_CASE("tokens come to the ranks of their experts and back on every schedule") {
+  std::mt19937_64 engine(47);
+  const auto draw = [&](uint64_t most) { return static_cast<int64_t>(engine() % most) + 1; };
+  std::vector<TokensCase> cases = {{2, 1, 5, 16, true}, {2, 40, 90, 2064}, {3, 2, 1, 8192}};
+  for (const int ranks : {2, 3, 4, 8})
+    for (int i = 0; i < 3; ++i) cases.push_back({ranks, draw(9), draw(70), 16 * draw(90), i == 0});
+  for (const TokensCase& c : cases) {
+    const uint64_t seed = engine() % 1000;
+    CAPTURE(c.ranks);
+    CAPTURE(c.experts);
+    CAPTURE(c.most_rows);
+    CAPTURE(c.row_bytes);
+    CAPTURE(seed);
+    exchange_often(c, seed);
+  }
+}
+
+TEST_CASE("what orders the ranks of an exchange of tokens is named where it is wrong") {
+  const TokensCase c{3, 2, 40, 512, true};  // A remainder by two ranks would look like the place.
+  for (const TokenForm form : {TokenForm::dispatch, TokenForm::combine}) {
+    const std::string right = compiled_ptx(kernels::token_exchange(form, c.ranks));
+    for (const PtxMutant& m : {
+             PtxMutant{"rows are signalled ahead of their coming", "bar\\.sync \\d+, 256;", "", true},
+             PtxMutant{"rows are read ahead of the wait",
+                       "(bar\\.sync (\\d+), 256;[\\s\\S]*?ld\\.acquire\\.sys[\\s\\S]*?)bar\\.sync \\2, 256;",
+                       "$1", true},
+             PtxMutant{"a release of the GPU's scope", "st\\.release\\.sys", "st.release.gpu"},
+             PtxMutant{"an acquire of the GPU's scope", "ld\\.acquire\\.sys", "ld.acquire.gpu"},
+             PtxMutant{"a place is overwritten that a peer still reads", "(and\\.b32 \t%r\\d+, %r\\d+), 1;",
+                       "$1, 0;", true},
+             PtxMutant{"another rank's word", "(mad\\.lo\\.s32 \t%r\\d+, )%r\\d+(, 1023)", "$1%r1$2", true},
+         }) {
+      const std::string what = m.what;
+      CAPTURE(what);
+      const std::string report = report_of(m, right, [&](uint64_t seed, const LoadOptions& options) {
+        form == TokenForm::dispatch ? dispatch_often(c, seed, options) : combine_often(c, seed, options);
+      });
+      CHECK(report.find("of device ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("exchanges of tokens that cannot be right are refused, and their neighbours are not") {
+  auto devices = ranked_devices("emulator", 2);
+  AllTokens tokens = tokens_of(devices);
+  TokensRun run(devices, {2, 3, 8, 64}, 1);
+  using Change = std::function<void(kernels::RankedTokensArguments&)>;
+  const auto call_with = [&](const Change& change) {
+    for (int r = 0; r < 2; ++r) {
+      kernels::RankedTokensArguments p = run.arguments(r);
+      p.multiprocessors = 1;
+      change(p);
+      (*tokens[static_cast<size_t>(r)])(TokenForm::dispatch, p);
+    }
+    run.synchronize();
+  };
+  const auto refused = [&](const Change& change, const char* why, const Change& twin) {
+    CHECK_ERROR(call_with(change), why);
+    call_with(twin);
+  };
+  const auto nothing = [](auto&) {};
+  refused([](auto& p) { p.rank = 2; }, "rank 2 of 2; the exchange memory of each rank is given", nothing);
+  refused([](auto& p) { p.memory.pop_back(); }, "the exchange memory of 1 ranks; there may be 2 to 64",
+          nothing);
+  refused([](auto& p) { p.experts = 0; }, "0 experts of each of 2 ranks; each has 1 at least",
+          [](auto& p) { p.experts = 1; });
+  refused([](auto& p) { p.row_bytes = 40; }, "rows of 40 B; they have multiples of 16 B",
+          [](auto& p) { p.row_bytes = 48; });
+  refused([](auto& p) { p.rows = 9; }, "rows 9, most_rows 8; there are 0 to most_rows",
+          [](auto& p) { p.rows = 8; });
+  refused([](auto& p) { p.rows = -1; }, "rows -1, most_rows 8", [](auto& p) { p.rows = 0; });
+  refused([](auto& p) { p.grouped.bytes -= 1; }, "grouped has 1023 B; it takes 1024", nothing);
+  refused([](auto& p) { p.ends.address += 2; }, "it begins at a multiple of 4 B", nothing);
+  refused([](auto& p) { p.splits.bytes -= 4; }, "splits has 20 B; it takes 24", nothing);
+  refused([](auto& p) { p.grouped_ends.bytes = 0; }, "grouped_ends has 0 B; it takes 12", nothing);
+  refused([](auto& p) { p.memory[1].bytes -= 256; }, "the exchange memory of rank 1 has ",
+          [](auto& p) {
+            p.row_bytes = 32;
+            for (runtime::View& memory : p.memory) memory.bytes -= 256;
+          });
+  refused([](auto& p) { p.row_bytes = 32, p.memory[1].bytes -= 256; }, "all have as many", nothing);
+  refused([](auto& p) { p.multiprocessors = -1; }, "multiprocessors -1; 0 or more", nothing);
+}
+
+}  // namespace ptxbuilder::test::ranked_tokens_test
