@@ -20,7 +20,7 @@ AllTokens tokens_of(RankedRun::Devices& devices, const LoadOptions& options = un
 
 void call(AllTokens& tokens, const TokensRun& run, TokenForm form, int multiprocessors = 2) {
   for (size_t r = 0; r < tokens.size(); ++r) {
-    kernels::RankedTokensArguments p = run.arguments(static_cast<int>(r));
+    kernels::RankedTokensArguments p = run.arguments(static_cast<int>(r), form);
     p.multiprocessors = multiprocessors;
     (*tokens[r])(form, p);
   }
@@ -115,7 +115,7 @@ TEST_CASE("exchanges of tokens that cannot be right are refused, and their neigh
   using Change = std::function<void(kernels::RankedTokensArguments&)>;
   const auto call_with = [&](const Change& change) {
     for (int r = 0; r < 2; ++r) {
-      kernels::RankedTokensArguments p = run.arguments(r);
+      kernels::RankedTokensArguments p = run.arguments(r, TokenForm::dispatch);
       p.multiprocessors = 1;
       change(p);
       (*tokens[static_cast<size_t>(r)])(TokenForm::dispatch, p);

@@ -20,6 +20,7 @@
 #include "kernels/ranks/choice.h"
 #include "ptxbuilder/tile/jitter.h"
 #include "tests/ranks/norm_kit.h"
+#include "tests/ranks/tokens_kit.h"
 
 namespace ptxbuilder {
 namespace {
@@ -29,6 +30,9 @@ using test::NormRun;
 using test::RankedCase;
 using test::RankedForm;
 using test::RankedRun;
+using test::TokenForm;
+using test::TokensCase;
+using test::TokensRun;
 
 struct Options {
   std::string device = "cuda";
@@ -72,16 +76,19 @@ struct Calls {
         products[form].push_back(
             std::make_unique<kernels::RankedProduct>(*device, static_cast<RankedForm>(form)));
       norms.push_back(std::make_unique<kernels::RankedNorm>(*device));
+      tokens.push_back(std::make_unique<kernels::RankedTokens>(*device));
     }
   }
   RankedRun::Devices& devices;
   std::array<std::vector<std::unique_ptr<kernels::RankedProduct>>, 3> products;  // of each form
   std::vector<std::unique_ptr<kernels::RankedNorm>> norms;
+  std::vector<std::unique_ptr<kernels::RankedTokens>> tokens;
 };
 
-constexpr int kForms = 4, kNorm = 3;
+constexpr int kForms = 5, kNorm = 3, kTokens = 4;
 const char* const kNames[kForms] = {"all-gather and product", "product and reduce-scatter",
-                                    "product and all-reduce", "all-reduce, residual and norm"};
+                                    "product and all-reduce", "all-reduce, residual and norm",
+                                    "dispatch and combine of tokens"};
 
 // It has one call's operands on all ranks, whatever its form.
 struct Trial {
@@ -130,6 +137,22 @@ Trial trial_of(Calls& calls, const NormCase& c, uint64_t seed) {
           [run] { return run->results(); }};
 }
 
+// A combine brings back what the dispatch before it took.
+Trial trial_of(Calls& calls, const TokensCase& c, uint64_t seed) {
+  auto run = std::make_shared<TokensRun>(calls.devices, c, seed);
+  return {fmt::format("tokens: rows {} of {} B, {} experts a rank", c.most_rows, c.row_bytes, c.experts),
+          [&calls, run](int rank, runtime::Stream stream, int multiprocessors) {
+            for (const TokenForm form : {TokenForm::dispatch, TokenForm::combine}) {
+              kernels::RankedTokensArguments p = run->arguments(rank, form);
+              p.stream = stream, p.multiprocessors = multiprocessors;
+              (*calls.tokens[static_cast<size_t>(rank)])(form, p);
+            }
+          },
+          [run] { run->poison(); },
+          [run] { return run->is_dispatched() && run->has_come_back() ? 0 : HUGE_VAL; },
+          [run] { return run->results(); }};
+}
+
 Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engine, int64_t most) {
   const auto draw = [&](int64_t unit, int64_t end) {
     return unit *
@@ -142,6 +165,9 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
     c.has_residual = number % 2 == 0, c.has_weight = number % 4 < 2;
     return trial_of(calls, c, engine());
   }
+  if (form == kTokens)
+    return trial_of(calls, TokensCase{ranks, draw(1, 64), draw(1, most), draw(16, 8192), number % 3 == 0},
+                    engine());
   // There are few types, since each kernel is compiled.
   RankedCase c{static_cast<RankedForm>(form), ranks};
   c.rows = draw(1, most), c.n = draw(8, most * 4 / 3), c.k = draw(16, most);
@@ -154,6 +180,7 @@ Trial drawn(Calls& calls, int form, int ranks, int number, std::mt19937_64& engi
 
 Trial fixed(Calls& calls, int form, int ranks, int64_t most, uint64_t seed) {
   if (form == kNorm) return trial_of(calls, NormCase{ranks, 8, 4096}, seed);
+  if (form == kTokens) return trial_of(calls, TokensCase{ranks, 8, std::min(most, int64_t{520}), 4096}, seed);
   const auto size = [&](int64_t wanted) { return std::min(wanted, most); };
   return trial_of(
       calls,
@@ -339,6 +366,8 @@ class Run {
     for (const RankedCase& c : timed_cases()) show(trial_of(calls_, c, 1));
     for (const int64_t rows : {1, 8, 32, 128})
       show(trial_of(calls_, NormCase{options_.ranks, rows, 4096}, 1));
+    for (const int64_t rows : {64, 1024, 8192, 32768})
+      show(trial_of(calls_, TokensCase{options_.ranks, 64 / options_.ranks, rows, 8192, true}, 1));
   }
 
   // Products of layers of models, and some that were drawn.

@@ -28,7 +28,8 @@ class TokensRun {
     const size_t bytes = kernels::RankedTokens::memory_bytes(c.ranks, c.experts, c.most_rows, c.row_bytes);
     const auto row_bytes = static_cast<size_t>(c.row_bytes), most = static_cast<size_t>(c.most_rows);
     for (auto& device : devices) {
-      sorted_.emplace_back(*device, most * row_bytes);
+      for (std::vector<runtime::Buffer>* all : {&sorted_, &returned_})
+        all->emplace_back(*device, most * row_bytes);
       grouped_.emplace_back(*device, ranks() * most * row_bytes);
       ends_.emplace_back(*device, ranks() * experts() * 4);
       splits_.emplace_back(*device, ranks() * experts() * 4);
@@ -39,7 +40,7 @@ class TokensRun {
     draw_again();
   }
 
-  // It draws other rows, and other experts of them. Some experts have none, and results may hold anything.
+  // It draws other rows, and other experts of them. Some experts have none.
   void draw_again() {
     synchronize();
     rows_.clear(), own_ends_.clear(), words_.clear();
@@ -54,32 +55,37 @@ class TokensRun {
       words_.push_back(drawn(static_cast<size_t>(most) * words_of_row()));
       sorted_[r].copy_in(words_[r]);
       ends_[r].copy_in(ends);
-      for (std::vector<runtime::Buffer>* all : {&grouped_, &splits_, &grouped_ends_}) (*all)[r].fill(0xff);
     }
+    poison();
+  }
+  // Results may hold anything before a call.
+  void poison() {
+    for (std::vector<runtime::Buffer>* all : {&grouped_, &splits_, &grouped_ends_, &returned_})
+      for (runtime::Buffer& one : *all) one.fill(0xff);
     synchronize();
   }
-  // The rows of experts are other ones now, which a combine brings back, and `sorted` may hold anything.
+  // The rows of experts are other ones now, which a combine brings back.
   void answer() {
     synchronize();
     answers_.clear();
     for (size_t r = 0; r < ranks(); ++r) {
       answers_.push_back(drawn(ranks() * static_cast<size_t>(case_.most_rows) * words_of_row()));
       grouped_[r].copy_in(answers_[r]);
-      sorted_[r].fill(0xff);
     }
     synchronize();
   }
   void synchronize(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
     for (auto& device : devices_) device->synchronize(limit);
   }
-  kernels::RankedTokensArguments arguments(int rank) const {
+  kernels::RankedTokensArguments arguments(int rank, TokenForm form) const {
     kernels::RankedTokensArguments p;
     const auto r = static_cast<size_t>(rank);
     p.rank = rank;
     for (const runtime::Buffer& memory : memory_) p.memory.push_back(memory);
     p.experts = case_.experts, p.rows = rows_[r], p.most_rows = case_.most_rows;
     p.row_bytes = case_.row_bytes;
-    p.sorted = sorted_[r], p.ends = ends_[r], p.grouped = grouped_[r], p.splits = splits_[r];
+    p.sorted = form == TokenForm::dispatch ? sorted_[r] : returned_[r], p.ends = ends_[r],
+    p.grouped = grouped_[r], p.splits = splits_[r];
     p.grouped_ends = grouped_ends_[r];
     return p;
   }
@@ -118,11 +124,19 @@ class TokensRun {
         at += last - first;
       }
     }
-    for (size_t r = 0; r < ranks(); ++r) {
-      sorted[r].resize(static_cast<size_t>(case_.most_rows) * words_of_row(), ~0u);
-      if (sorted_[r].copy_out<uint32_t>() != sorted[r]) return false;
-    }
-    return true;
+    return is_returned(sorted);
+  }
+  // Says whether a combine has brought back what the dispatch before it took.
+  bool has_come_back() const {
+    std::vector<Words> sorted(ranks());
+    for (size_t r = 0; r < ranks(); ++r) append(sorted[r], words_[r], 0, own_ends_[r].back());
+    return is_returned(sorted);
+  }
+  std::vector<std::vector<std::byte>> results() const {
+    std::vector<std::vector<std::byte>> found;
+    for (const std::vector<runtime::Buffer>* all : {&grouped_, &returned_})
+      for (const runtime::Buffer& one : *all) found.push_back(one.copy_out<std::byte>());
+    return found;
   }
 
  private:
@@ -137,6 +151,13 @@ class TokensRun {
     const auto at = [&](uint32_t row) { return rows.begin() + static_cast<ptrdiff_t>(row * words_of_row()); };
     to.insert(to.end(), at(first), at(last));
   }
+  bool is_returned(std::vector<Words> sorted) const {
+    for (size_t r = 0; r < ranks(); ++r) {
+      sorted[r].resize(static_cast<size_t>(case_.most_rows) * words_of_row(), ~0u);
+      if (returned_[r].copy_out<uint32_t>() != sorted[r]) return false;
+    }
+    return true;
+  }
   Words drawn(size_t count) {
     Words words(count);
     for (uint32_t& word : words) word = static_cast<uint32_t>(engine_());
@@ -148,7 +169,7 @@ class TokensRun {
   std::mt19937_64 engine_;
   std::vector<uint32_t> rows_;
   std::vector<Words> own_ends_, words_, answers_;
-  std::vector<runtime::Buffer> sorted_, grouped_, ends_, splits_, grouped_ends_, memory_;
+  std::vector<runtime::Buffer> sorted_, returned_, grouped_, ends_, splits_, grouped_ends_, memory_;
 };
 
 }  // namespace ptxbuilder::test
