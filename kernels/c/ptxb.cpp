@@ -76,6 +76,10 @@ struct Opened {
     return *ranked_norm_.get([&] { return std::make_unique<kernels::RankedNorm>(*device); });
   }
 
+  kernels::RankedTokens& ranked_tokens() {
+    return *ranked_tokens_.get([&] { return std::make_unique<kernels::RankedTokens>(*device); });
+  }
+
   runtime::Address allocate(size_t bytes) {
     const runtime::Address address = device->allocate(bytes);
     const std::lock_guard lock(mutex_);
@@ -103,6 +107,7 @@ struct Opened {
   runtime::Lazy<std::unique_ptr<kernels::Rows>> rows_;
   std::array<runtime::Lazy<std::unique_ptr<kernels::RankedProduct>>, 3> ranked_;  // of each form
   runtime::Lazy<std::unique_ptr<kernels::RankedNorm>> ranked_norm_;
+  runtime::Lazy<std::unique_ptr<kernels::RankedTokens>> ranked_tokens_;
 };
 
 // A handle holds null once it has been given back. The handle itself, a few words, is never freed, so that it
@@ -529,6 +534,25 @@ int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void
     RankedNormCall call = read_ranked_norm(given(norm, "the call"), true, opened.ordinal);
     call.arguments.stream = stream_of(stream);
     opened.ranked_norm()(call.arguments, Where{});
+  });
+}
+
+int ptxb_ranked_tokens_memory(ptxb_device* device, const ptxb_ranked_tokens* tokens, size_t* bytes) {
+  return status_of([&] {
+    const RankedTokensCall call =
+        read_ranked_tokens(given(tokens, "the call"), false, opened_of(device).ordinal);
+    const kernels::RankedTokensArguments& p = call.arguments;
+    given(bytes, "where to put the bytes");
+    *bytes = kernels::RankedTokens::memory_bytes(call.ranks, p.experts, p.most_rows, p.row_bytes);
+  });
+}
+
+int ptxb_ranked_tokens_run(ptxb_device* device, const ptxb_ranked_tokens* tokens, void* stream) {
+  return status_of([&] {
+    Opened& opened = opened_of(device);
+    RankedTokensCall call = read_ranked_tokens(given(tokens, "the call"), true, opened.ordinal);
+    call.arguments.stream = stream_of(stream);
+    opened.ranked_tokens()(call.form, call.arguments, Where{});
   });
 }
 

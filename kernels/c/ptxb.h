@@ -526,6 +526,34 @@ typedef struct ptxb_ranked_norm {
 PTXB_API int ptxb_ranked_norm_memory(ptxb_device* device, const ptxb_ranked_norm* norm, size_t* bytes);
 PTXB_API int ptxb_ranked_norm_run(ptxb_device* device, const ptxb_ranked_norm* norm, void* stream);
 
+/* Tokens go to the ranks of their experts and back; expert e is of rank e / experts. `sorted` has this rank's
+ * rows in the order of the experts of all ranks, and `ends` the ends of each expert's rows. A dispatch writes
+ * all ranks' rows for this rank's experts to `grouped`, in the order of experts and, for each, of ranks, and
+ * their ends to `grouped_ends`, which is `group_ends` of ptxb_matmul; and it writes `splits`. A combine
+ * writes rows of `grouped` back to `sorted`, by the same `ends` and the `splits` of the dispatch. Each is the
+ * other's gradient. Rows are of any type, of multiples of 16 bytes, and have no gaps. Calls are as those of
+ * ptxb_ranked_norm; a dispatch and a combine may have the same memory. */
+typedef struct ptxb_ranked_tokens {
+  size_t size;                     /* sizeof(ptxb_ranked_tokens) */
+  const ptxb_tensor* sorted;       /* [rows, columns], with no more rows than most_rows */
+  const ptxb_tensor* ends;         /* int32 [ranks * experts] */
+  const ptxb_tensor* grouped;      /* [ranks * most_rows, columns], the same on all ranks */
+  const ptxb_tensor* splits;       /* int32 [ranks, experts] */
+  const ptxb_tensor* grouped_ends; /* int32 [experts]; a combine may have NULL */
+  void* const* memory; /* of each rank, as kernels of this one reach it; zeros before the first call */
+  size_t memory_bytes; /* All have as many; ptxb_ranked_tokens_memory() says how many at least. */
+  int32_t ranks, rank;
+  int32_t combines;        /* 0 for a dispatch, 1 for a combine */
+  int32_t multiprocessors; /* The launch takes so many, as that of ptxb_ranked. */
+} ptxb_ranked_tokens;
+
+#define PTXB_RANKED_TOKENS_INIT \
+  { sizeof(ptxb_ranked_tokens), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+
+/* These are as ptxb_ranked_memory() and ptxb_ranked_run(). */
+PTXB_API int ptxb_ranked_tokens_memory(ptxb_device* device, const ptxb_ranked_tokens* tokens, size_t* bytes);
+PTXB_API int ptxb_ranked_tokens_run(ptxb_device* device, const ptxb_ranked_tokens* tokens, void* stream);
+
 /* ---- Kernels of anybody's ---- */
 
 /* A kernel that was loaded onto a device. */

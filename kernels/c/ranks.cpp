@@ -108,4 +108,41 @@ RankedNormCall read_ranked_norm(const ptxb_ranked_norm& given_norm, bool with_me
   return call;
 }
 
+RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& given_tokens, bool with_memory, int gpu) {
+  constexpr size_t kFirst =
+      offsetof(ptxb_ranked_tokens, multiprocessors) + sizeof given_tokens.multiprocessors;
+  const ptxb_ranked_tokens r =
+      grown(given_tokens, PTXB_RANKED_TOKENS_INIT, kFirst, "ptxb_ranked_tokens", "PTXB_RANKED_TOKENS_INIT");
+  check_ranks(r.ranks);
+  if (r.combines != 0 && r.combines != 1) throw Error(fmt::format("combines: {}; it is 0 or 1", r.combines));
+  const Matrix sorted("sorted", r.sorted, gpu), grouped("grouped", r.grouped, gpu),
+      splits("splits", r.splits, gpu);
+  RankedTokensCall call;
+  call.form = r.combines ? kernels::TokenForm::combine : kernels::TokenForm::dispatch;
+  call.ranks = r.ranks;
+  kernels::RankedTokensArguments& p = call.arguments;
+  if (grouped.extent(0) % r.ranks != 0)
+    throw Error(fmt::format("grouped: {} rows; it has room for as many of each of {} ranks",
+                            grouped.extent(0), r.ranks));
+  p.rank = r.rank, p.multiprocessors = r.multiprocessors;
+  p.experts = splits.extent(1), p.rows = sorted.extent(0), p.most_rows = grouped.extent(0) / r.ranks;
+  p.row_bytes = sorted.extent(1) * size_of(sorted.type);
+  const std::string of_sorted = fmt::format("sorted is {}", name(sorted.type));
+  grouped.check(grouped.extent(0), sorted.extent(1), grouped.type == sorted.type, of_sorted.c_str());
+  splits.check(r.ranks, p.experts, splits.type == DType::s32, "it has integers of 32 bits");
+  const auto ends_of = [&](const char* name, const ptxb_tensor* tensor, int64_t count) {
+    const Placed ends(name, tensor, gpu);
+    if (ends.rank() != 1 || ends.extent(0) != count || ends.type != DType::s32 ||
+        (count > 1 && ends.stride(0) != 1))
+      throw Error(fmt::format("{}: it has to be {} integers of 32 bits, one for each expert, without gaps",
+                              name, count));
+    return ends.memory();
+  };
+  p.ends = ends_of("ends", r.ends, r.ranks * p.experts);
+  if (!r.combines || r.grouped_ends) p.grouped_ends = ends_of("grouped_ends", r.grouped_ends, p.experts);
+  p.sorted = sorted.memory(), p.grouped = grouped.memory(), p.splits = splits.memory();
+  if (with_memory) p.memory = memory_of(r);
+  return call;
+}
+
 }  // namespace ptxbuilder::c

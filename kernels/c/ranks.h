@@ -4,6 +4,7 @@
 #include "kernels/c/ptxb.h"
 #include "kernels/ranks/ranked_norm.h"
 #include "kernels/ranks/ranked_product.h"
+#include "kernels/ranks/ranked_tokens.h"
 
 namespace ptxbuilder::c {
 
@@ -21,5 +22,12 @@ struct RankedNormCall {
   kernels::RankedNormArguments arguments;  // filled in like those of RankedCall
 };
 RankedNormCall read_ranked_norm(const ptxb_ranked_norm& norm, bool with_memory, int gpu);
+
+struct RankedTokensCall {
+  kernels::TokenForm form;
+  int ranks;
+  kernels::RankedTokensArguments arguments;  // filled in like those of RankedCall
+};
+RankedTokensCall read_ranked_tokens(const ptxb_ranked_tokens& tokens, bool with_memory, int gpu);
 
 }  // namespace ptxbuilder::c

@@ -1586,6 +1586,49 @@ static void check_ranked(void) {
   discard(&wide);
 }
 
+static void check_ranked_tokens(void) {
+  const ptxb_dtype s32 = {PTXB_INT, 32, 1};
+  Matrix sorted, grouped, ends, splits, grouped_ends;
+  make(&sorted, bf16, 5, 64, 64, 1, 0);
+  make(&grouped, bf16, 12, 64, 64, 1, 0);
+  make(&ends, s32, 6, 1, 1, 1, 0);
+  make(&splits, s32, 2, 3, 3, 1, 0);
+  make(&grouped_ends, s32, 3, 1, 1, 1, 0);
+  ends.tensor.ndim = grouped_ends.tensor.ndim = 1;
+  ptxb_ranked_tokens tokens = PTXB_RANKED_TOKENS_INIT;
+  tokens.sorted = &sorted.tensor, tokens.grouped = &grouped.tensor, tokens.ends = &ends.tensor;
+  tokens.splits = &splits.tensor, tokens.grouped_ends = &grouped_ends.tensor, tokens.ranks = 2;
+  size_t bytes = 0, more = 0;
+  OK(ptxb_ranked_tokens_memory(device, &tokens, &bytes));
+  Matrix longer;
+  make(&longer, bf16, 16, 64, 64, 1, 0);
+  tokens.grouped = &longer.tensor;
+  OK(ptxb_ranked_tokens_memory(device, &tokens, &more));
+  CHECK(more == bytes + 2 * 4 * 128); /* two places for four rows more */
+  tokens.grouped = &sorted.tensor;
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes),
+          "grouped: 5 rows; it has room for as many of each of 2 ranks");
+  tokens.grouped = &grouped.tensor, tokens.ends = &grouped_ends.tensor;
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ends: it has to be 6 integers of 32 bits");
+  tokens.ends = &ends.tensor, tokens.splits = &sorted.tensor;
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "splits: 5 x 64; it has to be 2 x 64");
+  tokens.splits = &splits.tensor, tokens.grouped_ends = NULL;
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "grouped_ends");
+  tokens.combines = 1;
+  OK(ptxb_ranked_tokens_memory(device, &tokens, &bytes));
+  tokens.combines = 2;
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "combines: 2; it is 0 or 1");
+  tokens.combines = 1;
+  REFUSED(ptxb_ranked_tokens_run(device, &tokens, NULL), "the list of the ranks' memory is NULL");
+  void* memory[2] = {sorted.tensor.data, grouped.tensor.data};
+  tokens.memory = memory, tokens.memory_bytes = bytes - 1;
+  REFUSED(ptxb_ranked_tokens_run(device, &tokens, NULL), "the exchange memory of rank 0 has ");
+  tokens.ranks = 1;
+  REFUSED(ptxb_ranked_tokens_memory(device, &tokens, &bytes), "ranks: 1; there are 2 at least");
+  discard(&sorted), discard(&grouped), discard(&ends), discard(&splits), discard(&grouped_ends);
+  discard(&longer);
+}
+
 int main(int count, char** words) {
   ptxb_device* none = NULL;
   CHECK(ptxb_version() == PTXB_VERSION);
@@ -1621,6 +1664,7 @@ int main(int count, char** words) {
   check_append();
   check_convolution(seed);
   check_ranked();
+  check_ranked_tokens();
   check_epilogue_mistakes();
   check_older_struct(seed);
   check_kernels();
