@@ -116,12 +116,45 @@ def check_gradients_on_gpus(pb, rank):
             check(got, wanted, "of a norm")
 
 
+def drawn_ends(count, experts):
+    """It gives the experts of some rows in order, and the ends of each expert's rows."""
+    chosen = torch.randint(0, RANKS * experts, (count,), device="cuda").sort().values
+    return chosen, torch.bincount(chosen, minlength=RANKS * experts).cumsum(0).int()
+
+
+def check_experts(pb, rank):
+    """Rows times the matrices of their experts, which the ranks divide among them."""
+    for way in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        for experts, count, k, n in ((4, 700, 256, 512), (1, 33, 128, 64), (24, 2000, 512, 256)):
+            x, w, dy = drawn(count, k).requires_grad_(), drawn(experts, k, n).requires_grad_(), drawn(count, n)
+            chosen, ends = drawn_ends(count, experts)
+
+            def layer(x, w, ends, count=count):
+                rows, offs, splits = pb.all_to_all_dispatch(x, ends)
+                return pb.all_to_all_combine(pb.grouped_mm(rows, w, offs=offs), ends, splits, count)
+
+            y = way(layer)(x, w, ends)
+            dx, dw = torch.autograd.grad(y, (x, w), dy)
+            all_w = gathered_of(w.detach().double())[chosen]
+            whole = torch.zeros(RANKS * experts, k, n, dtype=torch.float64, device="cuda")
+            whole.index_add_(0, chosen, x.detach().double()[:, :, None] * dy.double()[:, None])
+            for got, wanted in ((y.detach(), (x.detach().double()[:, None] @ all_w)[:, 0]),
+                                (dx, (all_w @ dy.double()[:, :, None])[:, :, 0]), (dw, summed(whole).chunk(RANKS)[rank])):
+                kit.check((got.double() - wanted).norm() < 1e-2 * wanted.norm(), "experts", experts, count, k, n)
+
+
 def calls_of(pb):
     """It gives a call of each form, whose results repeat to the bit."""
     a, b, x = drawn(700, 512), drawn(1000, 512), drawn(8, 4096)
     whole = drawn(RANKS * 100, 512)
+    _, ends = drawn_ends(700, 6)
+
+    def exchanged():
+        rows, _, splits = pb.all_to_all_dispatch(a, ends)
+        return pb.all_to_all_combine(rows, ends, splits, 700)
+
     return (lambda: pb.all_gather_matmul(a, b.t()), lambda: pb.matmul_reduce_scatter(whole, b.t()),
-            lambda: pb.matmul_all_reduce(a, b.t()), lambda: pb.all_reduce_rms_norm(x, x)[0])
+            lambda: pb.matmul_all_reduce(a, b.t()), lambda: pb.all_reduce_rms_norm(x, x)[0], exchanged)
 
 
 def check_repetitions(pb, rank):
@@ -183,6 +216,7 @@ def run(rank, place):
         check_norm(pb, draw.randint(1, 300), draw.choice((4096, 8 * draw.randint(1, 1000), draw.randint(1, 5000), 65536)),
                    (torch.bfloat16, torch.float16, torch.float32)[i % 3])
     check_gradients_on_gpus(pb, rank)
+    check_experts(pb, rank)
     check_repetitions(pb, rank)
     check_streams(pb)
     check_graph(pb)
@@ -257,6 +291,7 @@ def check_gradients(rank, place):
                 for x, y in zip(got, [x for x, one in zip(wanted, asks) if one]):
                     kit.check(torch.allclose(x, y), "a gradient", function, asks, (x - y).abs().max())
     check_gradients_of_norm(ranks, rank, name)
+    check_gradients_of_tokens(ranks, rank, name)
     dist.barrier()
     os._exit(1 if kit.failures else 0)
 
@@ -288,6 +323,55 @@ def check_gradients_of_norm(ranks, rank, name):
             loss = sum((x * factor).sum() for x, factor in zip(way(*own), factors))
             for x, y in zip(torch.autograd.grad(loss, [x for x in own if x is not None]), wanted):
                 kit.check(torch.allclose(x, y, rtol=1e-4, atol=1e-4), "a norm's gradient", [x is not None for x in given])
+
+
+def check_gradients_of_tokens(ranks, rank, name):
+    """Rows that experts of all ranks multiply have the gradients of the whole in one process."""
+    experts, count, k, n = 3, 17, 5, 4
+
+    def places(all_ends):
+        """It gives the rank and the row of each row that comes to this rank, in order, and the ends of its experts."""
+        begins = torch.cat((all_ends.new_zeros(RANKS, 1), all_ends), 1)
+        order, offs = [], []
+        for expert in range(rank * experts, (rank + 1) * experts):
+            order += [(r, row) for r in range(RANKS) for row in range(begins[r, expert], begins[r, expert + 1])]
+            offs.append(len(order))
+        return order, torch.tensor(offs, dtype=torch.int32)
+
+    def gather(x):
+        parts = [torch.empty_like(x) for _ in range(RANKS)]
+        dist.all_gather(parts, x.contiguous())
+        return torch.stack(parts)
+
+    @ranks.dispatch_operation.register_kernel("cpu")
+    def _(x, ends, most_rows, multiprocessors, ranks_, group_name):
+        order, offs = places(gather(ends))
+        everywhere, rows = gather(x), x.new_zeros(RANKS * most_rows, x.shape[1])
+        for place, (r, row) in enumerate(order):
+            rows[place] = everywhere[r, row]
+        return rows, offs, ends.new_zeros(RANKS, experts)
+
+    @ranks.combine_operation.register_kernel("cpu")
+    def _(rows, ends, splits, count, multiprocessors, ranks_, group_name):
+        whole = rows.new_zeros(RANKS, count, rows.shape[1])
+        for place, (r, row) in enumerate(places(gather(ends))[0]):
+            whole[r, row] = rows[place]
+        dist.all_reduce(whole)
+        return whole[rank].clone()
+
+    xs, ws, dys = (torch.randn(*shape).double() for shape in ((RANKS, count, k), (RANKS * experts, k, n), (RANKS, count, n)))
+    chosen = torch.randint(0, RANKS * experts, (RANKS, count)).sort(1).values
+    ends = torch.bincount(chosen[rank], minlength=RANKS * experts).cumsum(0).int()
+    xs.requires_grad_(), ws.requires_grad_()
+    wanted = torch.autograd.grad(((xs[:, :, None] @ ws[chosen])[:, :, 0] * dys).sum(), (xs, ws))
+    x, w = xs.detach()[rank].clone().requires_grad_(), ws.detach().chunk(RANKS)[rank].clone().requires_grad_()
+    rows, offs, splits = ranks.dispatch_operation(x, ends, 20, 0, RANKS, name)
+    of_rows = torch.searchsorted(offs, torch.arange(RANKS * 20, dtype=torch.int32), right=True).clamp(max=experts - 1)
+    answers = (rows[:, None] @ w[of_rows])[:, 0]
+    y = ranks.combine_operation(answers, ends, splits, count, 0, RANKS, name)
+    dx, dw = torch.autograd.grad((y * dys[rank]).sum(), (x, w))
+    kit.check(torch.allclose(dx, wanted[0][rank]), "the gradient of dispatched rows")
+    kit.check(torch.allclose(dw, wanted[1].chunk(RANKS)[rank]), "the gradient of experts")
 
 
 def refusal(call, why):
@@ -332,6 +416,12 @@ def check_without_gpus():
     kit.check(norm_memory((4, 100), (4, 100), (100,), 3) == 262144 + 2 * 2560, "bytes of a norm: two places of three ranks' rows")
     kit.check(norm_memory((4, 100), None, None, 2) == 262144 + 2 * 1792, "bytes of a norm without residual and weight")
     refusal(lambda: norm_memory((4, 100), (4, 100), None, 1), "ranks: 1; there are 2 at least")
+    def tokens_memory(rows, columns, most_rows, experts, ranks_):
+        return ranks.tokens_memory(rows, columns, most_rows, torch.bfloat16, experts, ranks_, _ext.EMULATOR)
+
+    more = tokens_memory(7, 64, 20, 4, 2) - tokens_memory(7, 64, 10, 4, 2)
+    kit.check(more == 2 * 2 * 10 * 128, "bytes of tokens: two places of two ranks' rows")
+    refusal(lambda: tokens_memory(7, 64, 10, 4, 1), "ranks: 1; there are 2 at least")
     a, b = torch.zeros(8, 8), torch.zeros(16, 8)
     refusal(lambda: pb.all_gather_matmul(a, a), "no process group")
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
@@ -350,11 +440,25 @@ def check_without_gpus():
         refusal(lambda: ranks.multiply(a, b, None, None, 0, 4, name, ranks.GATHERS), "ranks: 4, for which the call was compiled")
         y, total = pb.all_reduce_rms_norm(a, a, b[:, 0])
         kit.check(y.shape == total.shape == (100, 64) and total.dtype == torch.bfloat16, "the shapes of a norm")
+        ends = torch.empty(6, device="cuda", dtype=torch.int32)
+        rows, offs, splits = pb.all_to_all_dispatch(a, ends, most_rows=128)
+        kit.check(rows.shape == (256, 64) and offs.shape == (3,) and splits.shape == (2, 3), "the shapes of a dispatch")
+        kit.check(pb.all_to_all_combine(rows, ends, splits, 100).shape == (100, 64), "the shape of a combine")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends, most_rows=99), "most_rows is 99, and x has 100 rows")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends[:5]), "ends is (5,): it has one end for each expert of all 2 ranks")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends.long()), "ends is of torch.int64: it has int32")
+        refusal(lambda: pb.all_to_all_dispatch(a[:, :7], ends), "rows are multiples of 16 bytes")
+        refusal(lambda: pb.all_to_all_dispatch(a, ends.cpu()), "an exchange of tokens takes tensors on this rank's GPU")
+        refusal(lambda: pb.all_to_all_combine(rows, ends, splits, 129), "a combine takes what a dispatch of 2 ranks")
         narrow = a.to(torch.float8_e4m3fn)
         kit.check(pb.all_gather_matmul(narrow, b.to(narrow.dtype), out_dtype=torch.float16).dtype == torch.float16, "the type of a result")
         kit.check(pb.matmul_reduce_scatter(narrow, b.to(narrow.dtype)).dtype == torch.bfloat16, "the type of a sum")
         refusal(lambda: pb.all_gather_matmul(a, b, scale=torch.ones(1, device="cuda", requires_grad=True)), "scale: it has no gradient")
         kit.check(all(one.requires_grad for one in pb.all_reduce_rms_norm(a.requires_grad_())), "a norm whose gradient is asked for")
+        came = pb.all_to_all_dispatch(a, ends, most_rows=128)
+        kit.check(came[0].requires_grad and not came[1].requires_grad, "a dispatch whose gradient is asked for")
+        back = pb.all_to_all_combine(came[0], ends, came[2], 100)
+        kit.check(back.requires_grad, "a combine whose gradient is asked for")
         for call, rows in ((pb.all_gather_matmul, 200), (pb.matmul_reduce_scatter, 50), (pb.matmul_all_reduce, 100)):
             d = call(a, b.requires_grad_())
             kit.check(d.shape == (rows, 48) and d.requires_grad, "a product whose gradient is asked for", call)

@@ -39,6 +39,10 @@ void exchange_often(const TokensCase& c, uint64_t seed) {
     call(tokens, run, TokenForm::combine);
     run.synchronize();
     CHECK(run.is_combined());
+    run.poison();
+    for (const TokenForm form : {TokenForm::dispatch, TokenForm::combine}) call(tokens, run, form);
+    run.synchronize();
+    CHECK((run.is_dispatched() && run.has_come_back()));
     run.draw_again();
   }
 }

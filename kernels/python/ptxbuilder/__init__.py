@@ -24,7 +24,8 @@ if "torch" in sys.modules:
 
     _torch.take_over()
 
-__all__ = ["Kernel", "Linear", "PackedWeights", "SparseMatrix", "all_gather_matmul", "all_reduce_rms_norm", "append", "attention",
+__all__ = ["Kernel", "Linear", "PackedWeights", "SparseMatrix", "all_gather_matmul", "all_reduce_rms_norm", "all_to_all_combine",
+           "all_to_all_dispatch", "append", "attention",
            "compress_2_4", "conv2d", "cross_entropy", "cumsum", "decode", "decompress_2_4", "dropout_mask", "einsum", "einsum_explained",
            "embedding", "grouped_mm", "layer_norm", "load", "matmul", "matmul_all_reduce", "matmul_reduce_scatter", "mla_decode",
            "pack_weights", "packed_mm", "quantize_128x1", "quantize_1x128", "ragged_dot", "rms_norm", "rms_scale", "rotary",
@@ -38,7 +39,8 @@ def __getattr__(name):
         from ._jax.product import ragged_dot as found
     elif name == "Linear":
         from ._torch.linear import Linear as found
-    elif name in ("all_gather_matmul", "all_reduce_rms_norm", "matmul_all_reduce", "matmul_reduce_scatter"):
+    elif name in ("all_gather_matmul", "all_reduce_rms_norm", "all_to_all_combine", "all_to_all_dispatch", "matmul_all_reduce",
+                  "matmul_reduce_scatter"):
         from ._torch import ranks
         found = getattr(ranks, name)
     elif name == "scaled_dot_product_attention":

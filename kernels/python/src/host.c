@@ -252,6 +252,18 @@ const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* str
   return error ? error : said(ptxb_ranked_norm_run(on, norm, stream));
 }
 
+const char* host_ranked_tokens_memory(int device, const ptxb_ranked_tokens* tokens, size_t* bytes) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_ranked_tokens_memory(on, tokens, bytes));
+}
+
+const char* host_ranked_tokens(int device, const ptxb_ranked_tokens* tokens, void* stream) {
+  ptxb_device* on;
+  const char* error = host_device(device, &on);
+  return error ? error : said(ptxb_ranked_tokens_run(on, tokens, stream));
+}
+
 const char* host_read(int device, void* stream, void* to, const void* from, size_t bytes) {
   ptxb_device* on;
   const char* error = host_device(device, &on);

@@ -127,6 +127,8 @@ const char* host_ranked_memory(int device, const ptxb_ranked* ranked, size_t* by
 const char* host_ranked(int device, const ptxb_ranked* ranked, void* stream);
 const char* host_ranked_norm_memory(int device, const ptxb_ranked_norm* norm, size_t* bytes);
 const char* host_ranked_norm(int device, const ptxb_ranked_norm* norm, void* stream);
+const char* host_ranked_tokens_memory(int device, const ptxb_ranked_tokens* tokens, size_t* bytes);
+const char* host_ranked_tokens(int device, const ptxb_ranked_tokens* tokens, void* stream);
 /* The function is called now and then while this thread's work on memory of the host waits or runs on the
  * emulator, and the work ends if it returns nonzero. NULL for no function. */
 void host_interrupt_by(int (*is_interrupted)(void* context), void* context);

@@ -1,4 +1,4 @@
-/* ptxbuilder._ext: this rank's part of a product or a norm of several ranks. */
+/* ptxbuilder._ext: this rank's part of a product, a norm or an exchange of tokens of several ranks. */
 #include "kernels/python/src/methods.h"
 
 enum { MOST_RANKS = 64 };
@@ -13,6 +13,12 @@ typedef struct ranked_norm {
   void* memory[MOST_RANKS];
   ptxb_ranked_norm call;
 } ranked_norm;
+
+typedef struct ranked_tokens {
+  operand sorted, ends, grouped, splits, grouped_ends;
+  void* memory[MOST_RANKS];
+  ptxb_ranked_tokens call;
+} ranked_tokens;
 
 /* `given` is a tuple of the ranks' addresses, or how many ranks there are. It gives that, or -1 with an
  * exception. */
@@ -140,10 +146,75 @@ static PyObject* ext_ranked_norm_memory(PyObject* self, PyObject* const* args, P
   return error ? fail(error) : PyLong_FromSize_t(bytes);
 }
 
+/* `tensors` is a tuple of sorted, ends, grouped, splits and grouped_ends; the last may be None in a combine.
+ */
+static bool read_ranked_tokens(ranked_tokens* r, PyObject* tensors, PyObject* memory, PyObject* combines) {
+  const ptxb_ranked_tokens init = PTXB_RANKED_TOKENS_INIT;
+  r->call = init;
+  if (!PyTuple_Check(tensors) || PyTuple_Size(tensors) != 5)
+    return fail("an exchange of tokens has five tensors");
+  if (!read_tensor(PyTuple_GetItem(tensors, 0), &r->sorted, "sorted") ||
+      !read_tensor(PyTuple_GetItem(tensors, 1), &r->ends, "ends") ||
+      !read_tensor(PyTuple_GetItem(tensors, 2), &r->grouped, "grouped") ||
+      !read_tensor(PyTuple_GetItem(tensors, 3), &r->splits, "splits") ||
+      !read_optional(PyTuple_GetItem(tensors, 4), &r->grouped_ends, "grouped_ends", &r->call.grouped_ends))
+    return false;
+  r->call.sorted = &r->sorted.tensor, r->call.ends = &r->ends.tensor;
+  r->call.grouped = &r->grouped.tensor, r->call.splits = &r->splits.tensor;
+  r->call.combines = (int32_t)PyLong_AsLong(combines);
+  r->call.ranks = read_memory(memory, r->memory), r->call.memory = r->memory;
+  return !PyErr_Occurred();
+}
+
+PyDoc_STRVAR(tokens_words,
+             "ranked_tokens(tensors, memory, bytes, rank, combines, multiprocessors, device, stream)\n\n"
+             "Queues this rank's part of a dispatch, or with `combines` 1 of a combine, of (sorted, ends, "
+             "grouped, splits, grouped_ends), by memory as ranked() takes it.");
+static PyObject* ext_ranked_tokens(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  (void)self;
+  if (count != 8) return fail("ranked_tokens() takes another number of arguments");
+  ranked_tokens r;
+  target to;
+  if (!read_ranked_tokens(&r, args[0], args[1], args[4])) return NULL;
+  r.call.memory_bytes = PyLong_AsSize_t(args[2]);
+  r.call.rank = (int32_t)PyLong_AsLong(args[3]);
+  r.call.multiprocessors = (int32_t)PyLong_AsLong(args[5]);
+  if (PyErr_Occurred() || !choose_target(args[6], args[7], &r.sorted, "sorted", &to)) return NULL;
+  if (to.is_staged) return fail("an exchange of tokens takes tensors on GPUs");
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = host_ranked_tokens(to.device, &r.call, to.stream);
+  PyEval_RestoreThread(state);
+  if (error) return fail(error);
+  Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(tokens_memory_words,
+             "ranked_tokens_memory(tensors, ranks, device)\n\n"
+             "The bytes of exchange memory that each rank has at least for such an exchange.");
+static PyObject* ext_ranked_tokens_memory(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  if (count != 3) return fail("ranked_tokens_memory() takes another number of arguments");
+  ranked_tokens r;
+  PyObject* dispatches = PyLong_FromLong(0);
+  (void)self;
+  const bool is_read = dispatches && read_ranked_tokens(&r, args[0], args[1], dispatches);
+  Py_XDECREF(dispatches);
+  if (!is_read) return NULL;
+  const long device = PyLong_AsLong(args[2]);
+  if (PyErr_Occurred()) return NULL;
+  size_t bytes = 0;
+  PyThreadState* state = PyEval_SaveThread();
+  const char* error = host_ranked_tokens_memory((int)device, &r.call, &bytes);
+  PyEval_RestoreThread(state);
+  return error ? fail(error) : PyLong_FromSize_t(bytes);
+}
+
 PyMethodDef ranks_methods[] = {
     {"ranked", (PyCFunction)(void (*)(void))ext_ranked, METH_FASTCALL, ranked_words},
     {"ranked_memory", (PyCFunction)(void (*)(void))ext_ranked_memory, METH_FASTCALL, memory_words},
     {"ranked_norm", (PyCFunction)(void (*)(void))ext_ranked_norm, METH_FASTCALL, norm_words},
     {"ranked_norm_memory", (PyCFunction)(void (*)(void))ext_ranked_norm_memory, METH_FASTCALL,
      norm_memory_words},
+    {"ranked_tokens", (PyCFunction)(void (*)(void))ext_ranked_tokens, METH_FASTCALL, tokens_words},
+    {"ranked_tokens_memory", (PyCFunction)(void (*)(void))ext_ranked_tokens_memory, METH_FASTCALL,
+     tokens_memory_words},
     {NULL, NULL, 0, NULL}};

@@ -1,4 +1,4 @@
-"""The ranks of a process group exchange rows while they multiply, or add up rows and norm them."""
+"""The ranks of a process group exchange rows while they multiply, add up rows and norm them, or bring rows to experts."""
 import functools
 
 import torch
@@ -36,11 +36,12 @@ class Exchange:
         self.kept.append((memory, handle))  # what a graph has recorded goes on to use it
 
 
-# Exchange memory is found by group, stream, and whether it is a norm's, whose calls take places in turn, and the last stream by device.
+# Exchange memory is found by group, stream, and what it is for: calls of norms, and those of tokens, take places in turn. The last stream
+# is found by device.
 exchanges, last_streams = {}, {}
 
 
-def exchange_of(group_name, device, is_norm):
+def exchange_of(group_name, device, use):
     """It gives that of a call which is queued now. A launch may take all of a GPU and waits for those of other ranks, so that calls of two
     streams run in the order in which the host makes them: else one rank might begin with the one, and another rank with the other."""
     stream = torch.cuda.current_stream(device)
@@ -48,7 +49,7 @@ def exchange_of(group_name, device, is_norm):
     if last != stream and not torch.cuda.is_current_stream_capturing():
         stream.wait_stream(last)
         last_streams[device.index] = stream
-    return exchanges.setdefault((group_name, stream.cuda_stream, is_norm), Exchange())
+    return exchanges.setdefault((group_name, stream.cuda_stream, use), Exchange())
 
 
 def resolved(group_name):
@@ -120,7 +121,7 @@ def multiply(a, b, scale, out_dtype, multiprocessors, ranks, group_name, form, g
     if a.dtype.itemsize == 1 or not b.is_contiguous():  # Either order of 16-bit types is taken.
         turned = turned.contiguous()
     a, turned, d = aligned(a.contiguous()), aligned(turned), a.new_empty(shape, dtype=dtype)
-    exchange = exchange_of(group_name, a.device, False)
+    exchange = exchange_of(group_name, a.device, "product")
     bytes = product_memory(tuple(a.shape), tuple(turned.shape), shape, a.dtype, dtype, ranks, form, a.device.index)
     exchange.reserve(bytes, group, a.device)
     _ext.ranked((a, turned, d, gathered, scale), exchange.address_of, exchange.bytes, group.rank(), form, multiprocessors, None, None)
@@ -270,7 +271,7 @@ def reduce(x, residual, weight, epsilon, multiprocessors, group_name):
     group = resolved(group_name)
     x, residual, weight = (None if tensor is None else aligned(tensor.contiguous()) for tensor in (x, residual, weight))
     y, new_residual = torch.empty_like(x), torch.empty_like(x)
-    exchange = exchange_of(group_name, x.device, True)
+    exchange = exchange_of(group_name, x.device, "norm")
     exchange.reserve(norm_memory(x.shape, x.dtype, group.size(), x.device.index), group, x.device)
     _ext.ranked_norm((x, residual, weight, y, new_residual), exchange.address_of, exchange.bytes, group.rank(), epsilon, multiprocessors,
                      None, None)
@@ -325,3 +326,125 @@ def all_reduce_rms_norm(x, residual=None, weight=None, *, epsilon=1e-6, group=No
                          "tensors on this rank's GPU")
     operation = reduce if is_direct(x, residual, weight) else reduce_operation
     return operation(x, residual, weight, float(epsilon), multiprocessors, group.group_name)
+
+
+# ---- Tokens for experts ----
+
+@functools.lru_cache(maxsize=256)
+def tokens_memory(rows, columns, most_rows, dtype, experts, ranks, device):
+    tensors = untouched(((rows, columns), name_of(dtype)), ((ranks * experts,), "int32"), ((ranks * most_rows, columns), name_of(dtype)),
+                        ((ranks, experts), "int32"), ((experts,), "int32"))
+    return _ext.ranked_tokens_memory(tuple(tensors), ranks, device)
+
+
+def exchange_tokens(x, ends, grouped, splits, grouped_ends, multiprocessors, ranks, group_name):
+    """It dispatches x to `grouped`, or combines `grouped` to x if there are no `grouped_ends` to write."""
+    group = resolved(group_name)
+    if group.size() != ranks:
+        raise ValueError(f"ranks: {ranks}, for which the call was compiled, and the group '{group_name}' has {group.size()}")
+    exchange = exchange_of(group_name, x.device, "tokens")
+    exchange.reserve(tokens_memory(*x.shape, grouped.shape[0] // ranks, x.dtype, splits.shape[1], ranks, x.device.index), group, x.device)
+    _ext.ranked_tokens((x, ends, grouped, splits, grouped_ends), exchange.address_of, exchange.bytes, group.rank(),
+                       int(grouped_ends is None), multiprocessors, None, None)
+
+
+def results_of_dispatch(x, ends, most_rows, ranks):
+    experts = ends.shape[0] // ranks
+    return x.new_empty((ranks * most_rows, x.shape[1])), ends.new_empty((experts,)), ends.new_empty((ranks, experts))
+
+
+@torch.library.custom_op("ptxbuilder::all_to_all_dispatch", mutates_args=(), device_types="cuda")
+def dispatch_operation(x: torch.Tensor, ends: torch.Tensor, most_rows: int, multiprocessors: int, ranks: int,
+                       group_name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    rows, offs, splits = results_of_dispatch(x, ends, most_rows, ranks)
+    exchange_tokens(aligned(x.contiguous()), ends.contiguous(), rows, splits, offs, multiprocessors, ranks, group_name)
+    return rows, offs, splits
+
+
+@torch.library.custom_op("ptxbuilder::all_to_all_combine", mutates_args=(), device_types="cuda")
+def combine_operation(rows: torch.Tensor, ends: torch.Tensor, splits: torch.Tensor, count: int, multiprocessors: int, ranks: int,
+                      group_name: str) -> torch.Tensor:
+    x = rows.new_zeros((count, rows.shape[1]))  # Rows after the last end have no gradient.
+    exchange_tokens(x, ends.contiguous(), aligned(rows.contiguous()), splits.contiguous(), None, multiprocessors, ranks, group_name)
+    return x
+
+
+@dispatch_operation.register_fake
+def _(x, ends, most_rows, multiprocessors, ranks, group_name):
+    return results_of_dispatch(x, ends, most_rows, ranks)
+
+
+@combine_operation.register_fake
+def _(rows, ends, splits, count, multiprocessors, ranks, group_name):
+    return rows.new_empty((count, rows.shape[1]))
+
+
+def keep_of_dispatch(ctx, inputs, output):
+    x, ends, _, *ctx.where = inputs
+    ctx.count = x.shape[0]
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(ends, output[2])
+
+
+def gradients_of_dispatch(ctx, d_rows, *_):
+    return combine_operation(d_rows, *ctx.saved_tensors, ctx.count, *ctx.where), *[None] * 5
+
+
+def keep_of_combine(ctx, inputs, output):
+    rows, ends, _, _, *ctx.where = inputs
+    ctx.most_rows = rows.shape[0] // ctx.where[1]
+    ctx.save_for_backward(ends)
+
+
+def gradients_of_combine(ctx, dx):
+    return dispatch_operation(dx, *ctx.saved_tensors, ctx.most_rows, *ctx.where)[0], *[None] * 6
+
+
+dispatch_operation.register_autograd(gradients_of_dispatch, setup_context=keep_of_dispatch)
+combine_operation.register_autograd(gradients_of_combine, setup_context=keep_of_combine)
+
+
+def check_tokens(name, rows, ranks, **integers):
+    if rows.ndim != 2 or rows.shape[1] * rows.dtype.itemsize % 16:
+        raise ValueError(f"{name} is {tuple(rows.shape)} of {rows.dtype}: a matrix whose rows are multiples of 16 bytes is exchanged")
+    for word, tensor in integers.items():
+        if tensor.dtype != torch.int32:
+            raise ValueError(f"{word} is of {tensor.dtype}: it has int32")
+    if integers["ends"].ndim != 1 or integers["ends"].shape[0] % ranks or not integers["ends"].shape[0]:
+        raise ValueError(f"ends is {tuple(integers['ends'].shape)}: it has one end for each expert of all {ranks} ranks, as many of each")
+    if not rows.is_cuda or any(tensor.device != rows.device for tensor in integers.values()):
+        raise ValueError(f"{name} is on {rows.device}, and {', '.join(f'{word} on {t.device}' for word, t in integers.items())}: an "
+                         "exchange of tokens takes tensors on this rank's GPU")
+
+
+def all_to_all_dispatch(x, ends, group=None, *, most_rows=None, multiprocessors=0):
+    """(rows, offs, splits): all ranks' rows for this rank's experts, in the order of experts, as grouped_mm(rows, w, offs=offs) takes them.
+
+    x [count, columns] is this rank's rows in the order of the experts of all ranks, a token of several experts being a row for each of
+    them, and `ends`, int32 [ranks * experts], has the end of each expert's rows; each rank has as many experts, rank 0 the first. `rows`
+    has room for `most_rows` of each rank, for which all ranks give the same number that none of them exceeds, by default the rows of x;
+    what is after the last of `offs` may be anything. No number comes to the host. `splits` is what all_to_all_combine() takes.
+    Rows are multiples of 16 bytes. Calls, groups and memory are as those of all_gather_matmul(). Differentiable in x.
+    """
+    group = group_of(group)
+    check_tokens("x", x, group.size(), ends=ends)
+    most_rows = x.shape[0] if most_rows is None else most_rows
+    if most_rows < x.shape[0]:
+        raise ValueError(f"most_rows is {most_rows}, and x has {x.shape[0]} rows: no rank has more than most_rows")
+    return dispatch_operation(x, ends, most_rows, multiprocessors, group.size(), group.group_name)
+
+
+def all_to_all_combine(rows, ends, splits, count, group=None, *, multiprocessors=0):
+    """The `count` rows of this rank that experts of all ranks have answered, in the order of the dispatched x: [count, columns].
+
+    `rows` has an answer for each row that all_to_all_dispatch() gave, at its place; `ends` are those of the dispatch, and `splits` what it
+    returned. Rows after the last end are zeros. What a token gets from several experts is for the caller to weigh and to add up.
+    Differentiable in rows. All else as all_to_all_dispatch().
+    """
+    group = group_of(group)
+    ranks = group.size()
+    check_tokens("rows", rows, ranks, ends=ends, splits=splits)
+    if tuple(splits.shape) != (ranks, ends.shape[0] // ranks) or rows.shape[0] % ranks or not 0 <= count <= rows.shape[0] // ranks:
+        raise ValueError(f"rows is {tuple(rows.shape)}, splits {tuple(splits.shape)} and count {count}: a combine takes what a dispatch of "
+                         f"{ranks} ranks and {ends.shape[0]} experts gave")
+    return combine_operation(rows, ends, splits, count, multiprocessors, ranks, group.group_name)
