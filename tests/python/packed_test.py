@@ -1,5 +1,5 @@
 """Packed weights of numpy, and of PyTorch where this Python has it, on the emulator: packed and unpacked, multiplied against float64 in
-every form, traced and compiled, and what is refused."""
+every form, traced, compiled and differentiated, and what is refused."""
 import importlib.util
 
 import kit
@@ -8,19 +8,10 @@ kit.use("numpy")
 import numpy as np  # noqa: E402
 
 import ptxbuilder as pb  # noqa: E402
+import reference  # noqa: E402
+from packed_kit import plain  # noqa: E402
 
 random = np.random.default_rng(1)
-
-
-def plain(type, n, k, group, scales):
-    """(w, scales, zeros) of a type, and the numbers that they stand for."""
-    groups = -(-k // group) if group else 1
-    low, high = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128)}[type]
-    w = random.integers(low, high, (n, k)).astype(np.uint8 if type == "uint4" else np.int8)
-    s = random.standard_normal((n, groups)).astype(scales)
-    z = random.integers(0, 16, (n, groups)).astype(np.uint8) if type == "uint4" else None
-    by_k = np.arange(k) // group if group else np.zeros(k, int)
-    return (w, s, z), (w.astype(float) - (0.0 if z is None else z[:, by_k])) * s.astype(float)[:, by_k]
 
 
 def off(got, exact):
@@ -31,7 +22,7 @@ CASES = [("int4", 72, 200, 32, np.float16), ("int4", 64, 128, 128, np.float32), 
          ("uint4", 8, 140, 0, np.float32), ("int8", 40, 264, 128, np.float16), ("int8", 70, 72, 0, np.float32)]
 for case in CASES:
     type, n, k, group, scales = case
-    (w, s, z), exact = plain(*case)
+    (w, s, z), exact = plain(random, *case)
     packed = pb.pack_weights(w, s, z, type=type, group=group)
     kit.check(packed.shape == (k, n) and packed.data.shape[0] == -(-n // 64) and packed.data.dtype == np.uint8, case, packed.data.shape)
     back = pb.unpack_weights(packed)
@@ -44,9 +35,11 @@ for case in CASES:
         kit.check(d.shape == wanted.shape and d.dtype == np.float32 and off(d, wanted) < 1e-5, case, shape, off(d, wanted))
     out = np.zeros((3, n), np.float16)
     a = random.standard_normal((3, k)).astype(np.float16) / 64
+    strided = [None if x is None else np.repeat(x, 2, 1)[:, ::2] for x in (w, s, z)]
+    kit.check(np.array_equal(pb.pack_weights(*strided, type=type, group=group).data, packed.data), case, "of other strides")
     kit.check(pb.packed_mm(a, packed, out=out, device="emulator") is out and off(out, a.astype(float) @ exact.T) < 2**-9, case)
 
-(w, s, z), exact = plain("uint4", 72, 200, 64, np.float16)
+(w, s, z), exact = plain(random, "uint4", 72, 200, 64, np.float16)
 packed, a = pb.pack_weights(w, s, z), np.ones((2, 200), np.float16)
 kit.check(off(pb.packed_mm(a, packed, out_dtype="f32", device="emulator"), a @ exact.T) < 1e-5, "the type and the group are found")
 int8, one = w.astype(np.int8), s[:, :1]
@@ -73,6 +66,17 @@ for text, call in {
         "alpha = 0": lambda: pb.packed_mm(a, packed, alpha=0.0, device="emulator"),
         "activation 'tan' is none": lambda: pb.packed_mm(a, packed, activation="tan", device="emulator"),
         "B: 1 batches of 2 x": lambda: pb.packed_mm(a, packed._replace(data=packed.data[:, :-1].copy()), device="emulator"),
+        "alpha: a ndarray, whose gradient would be lost": lambda: pb.packed_mm(a, packed, alpha=np.ones(()), device="emulator"),
+        "packed: an object of <class 'numpy.ndarray'>": lambda: pb.unpack_weights(w),
+        "packed: its data is uint8 (2, 9216); weights of 329 rows and 72 columns":
+            lambda: pb.unpack_weights(packed._replace(shape=(329, 72))),
+        "packed: its data is uint8 (1, ": lambda: pb.unpack_weights(packed._replace(data=packed.data[:1])),
+        "packed: its data is int8": lambda: pb.unpack_weights(packed._replace(data=packed.data.view(np.int8))),
+        "packed: scale_b is None": lambda: pb.unpack_weights(pb.pack_weights(int8, one)._replace(scale_b=None)),
+        "B: its data is <class 'NoneType'>": lambda: pb.packed_mm(a, packed._replace(data=None), device="emulator"),
+        "scales: <class 'list'>": lambda: pb.pack_weights(int8, [1.0] * 72),
+        "zeros: <class 'int'>": lambda: pb.pack_weights(w, s, 8),
+        "w: ['int8'] of int8": lambda: pb.pack_weights(int8, one, type=["int8"]),
         "packed_form": lambda: pb.packed_mm(a, packed._replace(form=77), device="emulator")}.items():
     with kit.refused(text):
         call()
@@ -116,16 +120,65 @@ if importlib.util.find_spec("torch"):
         fake = torch.ops.ptxbuilder.packed_mm(torch.empty(2, 7, 72, dtype=torch.float16), torch.empty(1, 10, dtype=torch.uint8), None, 40,
                                               packed.form, None, None, 1.0, 0.0, None, torch.float32)
         kit.check(tuple(fake.shape) == (2, 7, 40) and fake.dtype == torch.float32)
-    for text, call in {"has no gradient": lambda: product(a.clone().requires_grad_(), packed, bias),
-                       "its memory is on the CPU": lambda: torch.compile(pb.packed_mm, fullgraph=True, backend="eager")(a, packed),
+    activations = reference.activations(torch)
+    for case, activation in zip((("int4", 72, 200, 32, np.float16), ("uint4", 130, 96, 64, np.float32), ("uint4", 8, 140, 0, np.float32),
+                                 ("int8", 40, 264, 128, np.float16), ("int8", 70, 72, 0, np.float32)), activations):
+        given, exact = plain(random, *case)
+        n, k = case[1:3]
+        by_type = pb.pack_weights(*(None if x is None else torch.from_numpy(x) for x in given), type=case[0], group=case[3])
+        exact = torch.from_numpy(exact)
+        operands = [torch.randn(*shape).bfloat16() for shape in ((2, 3, k), (n,), (2, 3, n))]
+        grad = torch.randn(2, 3, n).bfloat16()
+
+        def layer(a, bias, c, by_type=by_type, activation=activation):
+            return pb.packed_mm(a, by_type, bias, c, alpha=0.5, beta=2.0, activation=activation, device="emulator")
+
+        wide = [x.double().requires_grad_() for x in operands]
+        x = 0.5 * wide[0] @ exact.T + wide[1] + 2 * wide[2]
+        wanted = torch.autograd.grad(activations[activation](x), wide, grad.double())
+        for way in (layer, torch.compile(layer, fullgraph=True, backend="aot_eager"), torch.func.vjp):
+            if way is torch.func.vjp:
+                found = torch.func.vjp(layer, *operands)[1](grad)
+            else:
+                leaves = [x.clone().requires_grad_() for x in operands]
+                found = torch.autograd.grad(way(*leaves), leaves, grad)
+            for name, got, exactly in zip(("A", "bias", "C"), found, wanted):
+                error = ((got.double() - exactly).norm() / exactly.norm()).item()
+                kit.check(got.dtype == torch.bfloat16 and error < 2**-6, case, activation, way, "the gradient of", name, error)
+        mapped = torch.func.vmap(layer, (0, None, 0))(*operands)
+        kit.check(off(mapped.double(), layer(*operands).double().numpy()) < 2**-6, case, "vmap")
+        each = torch.func.vmap(layer, (0, 0, None))(operands[0], torch.stack([operands[1]] * 2), operands[2][0])
+        one_by_one = layer(operands[0], operands[1], operands[2][:1].expand(2, -1, -1).contiguous())
+        kit.check(off(each.double(), one_by_one.double().numpy()) < 2**-6, case, "vmap of a bias of each")
+    for size, weights in ((1e6, torch.randint(-8, 8, (72, 200), dtype=torch.int8)), (1e-6, torch.randn(72, 200).to(torch.float8_e4m3fn))):
+        scales = size * (1 + torch.rand(72, 2))  # beyond what f16 holds, and below it
+        by_type = pb.pack_weights(weights, scales, type="e4m3" if weights.dtype.is_floating_point else "int4", group=128)
+        w = weights.double() * scales.double().repeat_interleave(128, 1)[:, :200]
+        x, grad = torch.randn(5, 200).half().requires_grad_(), torch.randn(5, 72) / size
+        found, = torch.autograd.grad(pb.packed_mm(x, by_type, out_dtype="f32", device="emulator"), x, grad)
+        kit.check(off(found, (grad.double() @ w).numpy()) < 2**-8, size, "the gradient of f16")
+    with kit.refused("packed_mm has no gradient in scale_b"):
+        by_column = pb.pack_weights(torch.ones(72, 72, dtype=torch.int8), torch.ones(72))
+        pb.packed_mm(a, by_column._replace(scale_b=by_column.scale_b.requires_grad_()), device="emulator")
+    for text, call in {"a packed matrix has no gradient in scales":
+                           lambda: pb.pack_weights(torch.ones(8, 32, dtype=torch.int8), torch.ones(8).requires_grad_()),
+                       "a sparse matrix has no gradient in operand 0": lambda: pb.compress_2_4(torch.zeros(64, 64, requires_grad=True)),
+                       "alpha: a Tensor, whose gradient would be lost":
+                           lambda: pb.packed_mm(a, packed, alpha=torch.tensor(2.0, requires_grad=True), device="emulator"),
+                       "scales: <class 'numpy.ndarray'>": lambda: pb.pack_weights(torch.ones(8, 32, dtype=torch.int8), np.ones(8)),
+                       "out_dtype of torch.float8_e4m3fn":
+                           lambda: pb.packed_mm(a.clone().requires_grad_(), packed, out_dtype="e4m3", device="emulator")}.items():
+        with kit.refused(text):
+            call()
+    for text, call in {"its memory is on the CPU": lambda: torch.compile(pb.packed_mm, fullgraph=True, backend="eager")(a, packed),
                        "its last dimension is to be": lambda: ways[1](a[:, :8], packed, bias)}.items():
         with kit.refused(text, kind=Exception):
             call()
     result = torch.zeros(a.shape[0], packed.shape[1], dtype=a.dtype, requires_grad=True)
-    for call in (lambda: pb.packed_mm(a, packed, out=result, device="emulator"),
-                 lambda: product(torch.autograd.forward_ad.make_dual(a, a), packed, bias)):
-        with torch.autograd.forward_ad.dual_level(), kit.refused("packed_mm has no gradient"):
-            call()
+    with kit.refused("out: a result that is given has no gradient"):
+        pb.packed_mm(a, packed, out=result, device="emulator")
+    with torch.autograd.forward_ad.dual_level(), kit.refused("packed_mm has no derivative forward"):
+        product(torch.autograd.forward_ad.make_dual(a, a), packed, bias)
     with kit.refused("its data is (2,); that of pack_weights() has 2 dimensions"):
         product(a, packed._replace(data=torch.zeros(2, dtype=torch.uint8)), bias)
 kit.end()

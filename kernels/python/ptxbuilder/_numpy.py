@@ -86,13 +86,11 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
 
 class packed_kit:
     """Arrays are where they are packed."""
+    check, on_host, tensor = staticmethod(_check), staticmethod(compact), staticmethod(tensor)
+
     @staticmethod
     def empty(shape, name):
         return numpy.empty(shape, dtype_of(name))
-
-    @staticmethod
-    def on_host(x):
-        return tensor(compact(x))
 
     @staticmethod
     def back(x, like):

@@ -1,6 +1,7 @@
 """Weights of 4 or 8 bits, which are packed ahead, and products with them."""
 import functools
 import math
+import numbers
 from typing import Any, NamedTuple
 
 from . import _ext
@@ -33,11 +34,12 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
     [n, groups] from 0 to 15: a weight is (w - zero) scale. Tensors may be anywhere; the CPU packs them, once for all products.
     """
     kit = _kit_of(w)
+    kit.check({"w": w}, scales=scales, zeros=zeros)
     if w.ndim != 2:
         raise ValueError(f"w: {w.ndim} dimensions; weights are [n, k]")
     n, k = w.shape
     type = _TYPES.get(name_of(w.dtype)) if type is None else type
-    if type not in _ext.PACKED_TYPES or name_of(w.dtype) != _BYTES[type]:
+    if type not in tuple(_BYTES) or name_of(w.dtype) != _BYTES[type]:
         raise ValueError(f"w: {type!r} of {name_of(w.dtype)}; it is "
                          f"{', '.join(f'{word!r} of {name}' for word, name in _BYTES.items())}")
     if (zeros is not None) != (type == "uint4"):
@@ -56,19 +58,28 @@ def pack_weights(w, scales=None, zeros=None, *, type=None, group=None):
     lines = -(-n // 64)
     data = kit.empty((lines, _ext.packed_bytes(form, n, k) // max(lines, 1)), "uint8")
     given = (w, None if group == 0 else scales, zeros)
-    _ext.pack(form, n, k, *(None if x is None else kit.on_host(x) for x in given), kit.on_host(data))
+    _on_host(kit, _ext.pack, (form, n, k), *given, data)
     return PackedWeights(kit.back(data, w), kit.floats(scales.reshape(n)) if group == 0 else None, (k, n), form)
 
 
 def unpack_weights(packed):
     """The reverse of pack_weights(): (w, scales, zeros), and None where there are no zeros."""
+    _check_packed("packed", packed)
     kit, (k, n) = _kit_of(packed.data), packed.shape
+    kit.check({"data": packed.data}, scale_b=packed.scale_b)
     word, group, scales = describe(packed.form)
-    groups = -(-k // group) if group else 1
+    groups, lines = -(-k // group) if group else 1, -(-n // 64)
+    shape = (lines, _ext.packed_bytes(packed.form, n, k) // max(lines, 1))
+    if tuple(packed.data.shape) != shape or name_of(packed.data.dtype) != "uint8":
+        raise ValueError(f"packed: its data is {name_of(packed.data.dtype)} {tuple(packed.data.shape)}; weights of {k} rows and {n} "
+                         f"columns in this form are uint8 {shape}")
+    given = None if packed.scale_b is None else tuple(packed.scale_b.shape)
+    if group == 0 and given != (n,):
+        raise ValueError(f"packed: scale_b is {given}; without groups it is {(n,)}")
     w = kit.empty((n, k), _BYTES[word])
     made = kit.empty((n, groups), scales) if group else None
     zeros = kit.empty((n, groups), "uint8") if word == "uint4" else None
-    _ext.unpack(packed.form, n, k, *(None if x is None else kit.on_host(x) for x in (w, made, zeros, packed.data)))
+    _on_host(kit, _ext.unpack, (packed.form, n, k), w, made, zeros, packed.data)
     w, made, zeros = (None if x is None else kit.back(x, packed.data) for x in (w, made, zeros))
     return w, packed.scale_b.reshape(n, 1) if group == 0 else made, zeros
 
@@ -77,24 +88,37 @@ def packed_mm(a, b, bias=None, c=None, *, alpha=1.0, beta=None, activation=None,
     """activation(alpha A B + beta C + bias) with packed weights B, rounded once: A is [.., k] of float16 or bfloat16, the result [.., n].
 
     Weights become numbers of A's type exactly, and the sum of each group of k is multiplied by its scale in float32, so that nothing is
-    rounded but the result. What `bias`, `c` and the others are, matmul() says; it is of torch.compile too. There is no gradient.
+    rounded but the result. What `bias`, `c` and the others are, matmul() says; it is of torch.compile and jax.jit too. A, C and bias
+    have gradients, that of A by weights which are rounded once to its type; weights and scales have none.
     """
-    if not isinstance(b, PackedWeights):
-        raise ValueError(f"B: an object of {type(b)}; it is what pack_weights() gives")
-    if b.data.ndim != 2:
-        raise ValueError(f"B: its data is {tuple(b.data.shape)}; that of pack_weights() has 2 dimensions")
-    check_number("alpha", alpha)
+    _check_packed("B", b)
     beta = beta if beta is not None else 1.0 if c is not None else 0.0
-    check_number("beta", beta)
+    for name, x in (("alpha", alpha), ("beta", beta)):
+        check_number(name, x)
+        if not isinstance(x, (int, float, numbers.Real)):
+            raise ValueError(f"{name}: a {type(x).__name__}, whose gradient would be lost; it is a number: multiply A or C by this one")
     activation_of(activation)  # which says what is wrong
     return _door_of(a).packed_mm(a, b, bias, c, float(alpha), float(beta), activation, out, out_dtype, device)
+
+
+def _on_host(kit, call, numbers, *tensors):
+    there = [None if x is None else kit.on_host(x) for x in tensors]  # which keeps copies until the call is over
+    call(*numbers, *(None if x is None else kit.tensor(x) for x in there))
 
 
 def _door_of(x):
     door = door_of(x)
     if not hasattr(door, "packed_mm"):
-        raise ValueError(f"packed weights: {type(x)}; they are of PyTorch and numpy")
+        raise ValueError(f"packed weights: {type(x)}; they are of PyTorch, JAX and numpy")
     return door
+
+
+def _check_packed(name, packed):
+    if not isinstance(packed, PackedWeights):
+        raise ValueError(f"{name}: an object of {type(packed)}; it is what pack_weights() gives")
+    if getattr(packed.data, "ndim", 0) != 2:
+        raise ValueError(f"{name}: its data is {tuple(packed.data.shape) if hasattr(packed.data, 'shape') else type(packed.data)}; that of "
+                         "pack_weights() has 2 dimensions")
 
 
 def _kit_of(x):
@@ -123,6 +147,45 @@ def describe(form):
     return word, form >> 8 & 0xff, next(name for name in _SCALES if _code(name) == (form >> 16 & 0xff) << 8 | form >> 24 & 0xff)
 
 
+def columns_of(kit, b, name):
+    """Gives (w [n, k] of the type of this name, float32 [n]), whose products are the weights, by functions of the framework's, which may be
+    traced. A column is divided by its greatest scale: so its weights are in the range of f16 whatever the scales are."""
+    (k, n), (word, group, scales) = b.shape, describe(b.form)
+    lines, depth = b.data.shape[0], -(-k // 128)
+    bits = 4 if word.endswith("int4") else 8
+    blocks = b.data.reshape(lines, depth, -1)
+    size = 64 * 128 * bits // 8
+    # Bytes are in the order of PackedPlace's threads and words. Its parts of a column are warp, high_row and row, and its parts of k are
+    # the block, two of the step, high_pair, pair and second: the permutation brings both into this order.
+    if bits == 4:
+        w = blocks[..., :size].reshape(lines, depth, 2, 4, 8, 4, 4, 2, 2)
+        w = kit.permuted(kit.stacked([w & 15, w >> 4]), (1, 4, 0, 5, 2, 3, 7, 9, 6, 8))
+    else:
+        w = kit.permuted(blocks[..., :size].reshape(lines, depth, 4, 4, 8, 4, 2, 2, 2, 2), (0, 3, 9, 4, 1, 2, 6, 7, 5, 8))
+    length = group or 128
+    w = w.reshape(64 * lines, 128 // length * depth, length)
+    w = kit.cast(kit.of_bytes(w[..., None], "float8_e4m3fn") if word == "e4m3" else w, "float32")
+    w = w - {"int4": 8.0, "int8": 128.0}.get(word, 0.0)
+
+    def of_groups(at, name, item):  # the numbers of each column's groups, of as many bytes
+        x = blocks[..., at:at + 128 // length * 64 * item].reshape(lines, depth, 128 // length, 64, item)
+        x = x[..., 0] if name == "uint8" else kit.of_bytes(x, name)
+        return kit.cast(kit.permuted(x, (0, 3, 1, 2)).reshape(64 * lines, -1), "float32")
+
+    item = (b.form >> 24 & 0xff) // 8 if group else 0
+    if word == "uint4":
+        w = w - of_groups(size + 128 // length * 64 * item, "uint8", 2)[..., None]
+    if group:
+        by_group = of_groups(size, scales, item)
+        greatest = kit.greatest(by_group)
+        factor = kit.where(greatest > 0, greatest, 1.0)
+        w = w * (by_group / factor[:, None])[..., None]
+        factor = factor[:n]
+    else:
+        factor = b.scale_b
+    return kit.cast(w.reshape(64 * lines, 128 * depth)[:n, :k], name), factor
+
+
 def result_of(a, b, out_dtype):
     """Gives the shape and the name of the type of a product's result."""
     k, n = b.shape
@@ -148,9 +211,10 @@ def run(kit, a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
         warn_of_work(math.prod(shape) * b.shape[0])
     made = kit.empty(a, folded, name) if out is None else kit.view(out, folded)
     given = _NOTHING.copy()
-    for at, x in ((_C, c if c is None or is_matrix else c.reshape(folded)), (_BIAS, bias), (_SCALE_B, b.scale_b)):
+    beside = [None if x is None else kit.compact(x) for x in (c if c is None or is_matrix else c.reshape(folded), bias, b.scale_b)]
+    for at, x in zip((_C, _BIAS, _SCALE_B), beside):  # whose copies are to live until the call is over
         if x is not None:
-            given[at] = kit.tensor(kit.compact(x))
+            given[at] = kit.tensor(x)
     rows = kit.compact(a) if is_matrix else kit.compact(a).reshape(folded[0], a.shape[-1])
     _ext.product(kit.tensor(rows), kit.tensor(b.data), kit.tensor(made), alpha, beta, activation_of(activation),
                  b.form << _ext.PACKED_FORM, 0, number, None, *given)

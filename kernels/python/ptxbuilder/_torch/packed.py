@@ -2,11 +2,15 @@
 import torch
 from torch import library as operators
 
-from .. import _packed
+from .. import _packed, _product
+from .._common import name_of
 from .._packed import PackedWeights
+from .._product import NO_GRADIENT
 from . import tensors
-from .tensors import (DTYPES, NO_OUT, PLACES, autocast_of, check_meta, check_operands, dtype_of, is_compiling, is_dual, is_plain, is_watched,
-                      library, narrowed, place_of, refuse_negative, requires_grad, there)
+from .product import smoothed
+from .tensors import (DTYPES, NO_BATCH, NO_OUT, PLACES, applied, autocast_of, check_meta, check_operands, dtype_of, factor_of,
+                      has_transforms, in_unit, is_compiling, is_dual, is_plain, is_watched, library, narrowed, place_of, refuse_gradient,
+                      refuse_negative, requires_grad, there)
 
 library.define("packed_mm(Tensor a, Tensor data, Tensor? scale_b, SymInt n, int form, Tensor? bias=None, Tensor? c=None, float alpha=1, "
                "float beta=0, str? activation=None, ScalarType? out_dtype=None, str? device=None) -> Tensor")
@@ -28,15 +32,77 @@ def _(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activat
     return a.new_empty(shape, dtype=DTYPES[name])
 
 
-def _refuse_gradient(*operands):
-    if requires_grad(*operands) or not is_compiling() and is_dual():
-        raise ValueError("packed_mm has no gradient: call it under torch.no_grad(), or multiply what unpack_weights() gives")
+def _keep(ctx, inputs, output):
+    a, data, scale_b, n, form, _, _, alpha, beta, activation, _, device = inputs
+    if output.dtype.itemsize == 1:
+        raise ValueError(NO_GRADIENT.format(f"out_dtype of {output.dtype}"))
+    ctx.values = (a.dtype, (a.shape[-1], n), form, alpha, beta, there(device, a))
+    ctx.save_for_backward(data, scale_b, output if activation == "relu" else None)
 
 
-def _differentiated(a, data, scale_b, n, form, bias=None, c=None, *values):
-    _refuse_gradient(a, scale_b, bias, c)
+def _gradients(ctx, d_output):
+    data, scale_b, output = ctx.saved_tensors
+    dtype, (k, n), form, alpha, beta, device = ctx.values
+    needs = ctx.needs_input_grad
+    dz = d_output if output is None else d_output * (output > 0)
+    da = d_bias = dc = None
+    if needs[0] and n * k == 0:
+        da = dz.new_zeros((*dz.shape[:-1], k), dtype=dtype)
+    elif needs[0]:
+        w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, (k, n), form), name_of(dtype))
+        rows, unit = factor_of(dz.reshape(-1, n).float() * (columns * alpha), dtype)
+        da = in_unit(lambda wide: _product.matmul(rows, w, out_dtype=wide, device=device), unit, dtype).reshape(*dz.shape[:-1], k)
+    if needs[5]:
+        d_bias = dz.sum(tuple(range(dz.ndim - 1))) if dz.ndim > 1 else dz
+    if needs[6]:
+        dc = dz * beta
+    return (da, None, None, None, None, d_bias, dc) + (None,) * 5
+
+
+class _PackedProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(*values):
+        with torch._C._AutoDispatchBelowAutograd():
+            return torch.ops.ptxbuilder.packed_mm.default(*values)
+
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+    @staticmethod
+    def vmap(info, in_dims, a, data, scale_b, n, form, bias, c, alpha, beta, *values):
+        def ahead(x, dim, rank):  # the new dimension first, before those that are missing
+            x = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            return x.reshape(info.batch_size, *(1,) * (rank - x.ndim), *x.shape[1:])
+
+        if in_dims[1] is not None or in_dims[2] is not None:
+            raise ValueError(NO_BATCH.format("a batch of packed weights"))
+        a = ahead(a, in_dims[0], 0)
+        if c is not None:
+            c = ahead(c, in_dims[6], 0)
+        if in_dims[5] is not None:  # a bias of each: as part of C
+            bias = ahead(bias, in_dims[5], a.ndim).expand(*a.shape[:-1], n)
+            bias, c, beta = None, bias if c is None else beta * c + bias, 1.0
+        return _PackedProduct.apply(a, data, scale_b, n, form, bias, c, alpha, beta, *values), 0
+
+
+def _differentiable(a, data, scale_b, n, form, bias, c, *values):
+    """Gives the product whose derivative is asked for."""
+    if not is_compiling() and is_dual():
+        raise ValueError("packed_mm has no derivative forward: multiply by what unpack_weights() gives")
+    refuse_gradient("packed_mm", scale_b=scale_b)
+
+    def product(a, b, bias, c, *values):
+        return applied(_PackedProduct, a, *b, bias, c, *values)
+
+    return smoothed(product, a, (data, scale_b, n, form), bias, c, *values)
+
+
+def _differentiated(a, data, scale_b, n, form, bias=None, c=None, alpha=1.0, beta=0.0, activation=None, out_dtype=None, device=None):
+    values = (a, data, scale_b, n, form, bias, c, alpha, beta, activation, out_dtype, device)
+    if requires_grad(a, scale_b, bias, c) or not is_compiling() and is_dual():
+        return _differentiable(*values)
     with torch._C._AutoDispatchBelowAutograd():
-        return torch.ops.ptxbuilder.packed_mm.default(a, data, scale_b, n, form, bias, c, *values)
+        return torch.ops.ptxbuilder.packed_mm.default(*values)
 
 
 library.impl("packed_mm", _differentiated, "Autograd")
@@ -51,14 +117,17 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
     if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
         dtype = autocast_of(a)
         a, bias, c = (x if dtype is None else narrowed(x, dtype) for x in (a, bias, c))
-    _refuse_gradient(a, b.scale_b, bias, c, out)
-    if is_traced:
+    is_transformed = not is_compiling() and (has_transforms() is not None or is_dual())
+    wants = is_transformed or requires_grad(a, b.scale_b, bias, c, out)
+    if is_traced or wants:
+        check_operands({"A": a, "B": b.data}, bias=bias, C=c, out=out)
         if out is not None:
             raise ValueError(NO_OUT)
-        if a.shape[-1] != b.shape[0]:
-            _packed.result_of(a, b, out_dtype)  # which says so
-        return torch.ops.ptxbuilder.packed_mm(a, b.data, b.scale_b, b.shape[1], b.form, bias, c, alpha, beta, activation,
-                                              dtype_of(out_dtype), place_of(device, a, "A"))
+        _packed.result_of(a, b, out_dtype)  # which says what is wrong
+        # Under torch.func there are no functions in operations.
+        call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
+        return call(a, b.data, b.scale_b, b.shape[1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
+                    place_of(device, a, "A"))
     try:
         refuse_negative(out=out)
         return _packed.run(tensors, a, b, bias, c, alpha, beta, activation, out, out_dtype, device)
@@ -69,13 +138,37 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
 
 class packed_kit:
     """The CPU packs: tensors go there and back."""
+    permuted, stacked, where = torch.permute, torch.stack, torch.where
+
+    @staticmethod
+    def check(required, **optional):
+        check_operands(required, **optional)
+        refuse_gradient("a packed matrix", **required, **optional)
+
+    @staticmethod
+    def cast(x, name):
+        return x.to(DTYPES[name])
+
+    @staticmethod
+    def of_bytes(x, name):
+        """Elements whose bytes are the last dimension."""
+        return x.contiguous().view(DTYPES[name])[..., 0]
+
+    @staticmethod
+    def greatest(x):
+        return x.abs().amax(1)
+
     @staticmethod
     def empty(shape, name):
         return torch.empty(shape, dtype=DTYPES[name])
 
     @staticmethod
     def on_host(x):
-        return tensors.tensor(x.detach().cpu().contiguous())
+        return x.detach().cpu().contiguous()
+
+    @staticmethod
+    def tensor(x):
+        return tensors.tensor(x)
 
     @staticmethod
     def back(x, like):

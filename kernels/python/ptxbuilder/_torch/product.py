@@ -71,7 +71,7 @@ def matmul(a, b, out, operands, options):
         if is_traced:
             return _traced(a, b, out, operands, options)
         if wants:
-            return _smoothed(functools.partial(applied, _Product), turned(a, options.transpose_a), turned(b, options.transpose_b),
+            return smoothed(functools.partial(applied, _Product), turned(a, options.transpose_a), turned(b, options.transpose_b),
                              operands.bias, operands.c, options.alpha, options.beta, options.activation, dtype_of(options.out_dtype),
                              options.precise, options.tf32, options.device)
         return _run(a, b, out, operands, options)
@@ -154,7 +154,7 @@ def _by_pieces(a, b, operands, options):
     return _product.activated(x, operands, options.gate, function, lambda x, y: slope(x, y.to(x.dtype))).to(dtype)
 
 
-def _smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
+def smoothed(product, a, b, bias, c, alpha, beta, activation, *values):
     # The derivative of relu is known from its result; others are applied to what is kept.
     if activation in _FUNCTIONS.keys() - {None, "relu"} and (values[0] is None or values[0].itemsize > 1):  # else it is refused
         return _FUNCTIONS[activation][0](product(a, b, bias, c, alpha, beta, None, *values))
@@ -464,7 +464,7 @@ def _differentiated(a, b, bias=None, c=None, alpha=1.0, beta=0.0, activation=Non
                     device=None):
     values = (a, b, bias, c, alpha, beta, activation, out_dtype, precise, tf32, device)
     if requires_grad(a, b, bias, c):
-        return _smoothed(functools.partial(applied, _Operation), *values)
+        return smoothed(functools.partial(applied, _Operation), *values)
     if a.is_cuda and is_plain(a) and is_plain(b) and not is_watched():
         return _plain(*values)  # at once, without PyTorch's dispatcher once more
     with torch._C._AutoDispatchBelowAutograd():

@@ -89,6 +89,7 @@ def compact(x):
 def sparse(make, *matrix):
     """Calls what _sparse.py makes of a matrix with one on the host, and brings the results back."""
     check_operands(dict(enumerate(matrix)))
+    refuse_gradient("a sparse matrix", **{f"operand {i}": x for i, x in enumerate(matrix)})
     place = matrix[0].device
     return tuple(x.to(place) for x in make(_kit, *(x.detach().cpu() for x in matrix)))
 
@@ -191,6 +192,13 @@ def is_plain(x):
 
 def requires_grad(*tensors):
     return is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def refuse_gradient(which, **operands):
+    """Refuses operands whose gradients would be lost without a word."""
+    for name, x in operands.items():
+        if requires_grad(x):
+            raise ValueError(f"{which} has no gradient in {name}: give it detached, x.detach(), or call under torch.no_grad()")
 
 
 def is_dual():
