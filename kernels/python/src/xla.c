@@ -77,7 +77,7 @@ static const char* matmul(const ffi_call* call, const ffi_target* to) {
   p->a = &in[0], p->b = &in[1], p->d = &d;
   p->alpha = scale[0], p->beta = scale[1];
   p->activation = (int32_t)numbers[0];
-  p->tf32 = !!(flags & TF32), p->precise = !!(flags & PRECISE);
+  p->tf32 = !!(flags & TF32), p->precise = !!(flags & PRECISE), p->packed_form = flags >> PACKED_FORM;
   return run(call, to, &o, results);
 }
 

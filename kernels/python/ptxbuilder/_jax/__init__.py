@@ -2,7 +2,8 @@
 from .attention import attention
 from .einsum import einsum
 from .kernel import call
+from .packed import packed_kit, packed_mm
 from .product import matmul, sparse
 from .rows import rows
 
-__all__ = ["attention", "call", "einsum", "matmul", "rows", "sparse"]
+__all__ = ["attention", "call", "einsum", "matmul", "packed_kit", "packed_mm", "rows", "sparse"]

@@ -21,7 +21,7 @@ from .ffi import device as traced_device
 from .ffi import ffi_call, refuse_device
 
 _KIT = types.SimpleNamespace(broadcast_to=jnp.broadcast_to, compact=lambda x: x)
-_GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+GREATEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 _TRANSPOSES = _ext.TRANSPOSE_A | _ext.TRANSPOSE_B
 _BARE = {"beta": 0.0, "activation": None}  # the options of a product that is bilinear
 
@@ -74,7 +74,7 @@ def _in_f32(function):
 
 _FUNCTIONS = {None: lambda x: x, "relu": jax.nn.relu, "gelu": functools.partial(jax.nn.gelu, approximate=True), "silu": jax.nn.silu,
               "relu_squared": lambda x: jnp.square(jax.nn.relu(x))}
-_SMOOTH = {name: _in_f32(function) for name, function in _FUNCTIONS.items() if name not in (None, "relu")}
+SMOOTH = {name: _in_f32(function) for name, function in _FUNCTIONS.items() if name not in (None, "relu")}
 
 
 def _warn(a, b, options):
@@ -143,14 +143,14 @@ batching.primitive_batchers[_product_p] = _with_batches
 def _moved(primals, tangents, *, words, options):
     """The rule of jax.jvp: D and its tangent, which is linear in those of the operands."""
     name, activation = options.out_dtype, options.activation
-    if name in _GREATEST:
+    if name in GREATEST:
         raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
     a, b = primals[:2]
     moving = {word: x for word, x in zip(("a", "b", *words), tangents) if not isinstance(x, ad.Zero)}
     if a.dtype.itemsize == 1 and {"a", "b"} & set(moving):
         raise ValueError(f"A and B of {a.dtype} have no gradients")
     # The derivatives of those that are smooth are known from what they are applied to, which is kept.
-    d = _product_p.bind(*primals, words=words, options=options._replace(activation=None) if activation in _SMOOTH else options)
+    d = _product_p.bind(*primals, words=words, options=options._replace(activation=None) if activation in SMOOTH else options)
     bare, terms = options._replace(**_BARE), []
     if "a" in moving:
         terms.append(_bound(moving["a"], b, Operands(), bare))
@@ -163,7 +163,7 @@ def _moved(primals, tangents, *, words, options):
     moved = functools.reduce(jnp.add, terms)
     if activation == "relu":
         return d, jnp.where(d > 0, moved, jnp.zeros_like(moved))
-    return jax.jvp(_SMOOTH[activation], (d,), (moved,)) if activation in _SMOOTH else (d, moved)
+    return jax.jvp(SMOOTH[activation], (d,), (moved,)) if activation in SMOOTH else (d, moved)
 
 
 ad.primitive_jvps[_product_p] = _moved
@@ -273,7 +273,7 @@ def _whole(options):
         d = y = _product.activated(x, operands, options.gate, function, slope)
         for _, factor in _product.with_role(operands, "result_factor"):
             d = d * factor.reshape(())
-        d = jnp.clip(d, -_GREATEST[name], _GREATEST[name]) if name in _GREATEST else d
+        d = jnp.clip(d, -GREATEST[name], GREATEST[name]) if name in GREATEST else d
         greatest = [jnp.maximum(x, jnp.abs(y).max(initial=0)) for _, x in _product.with_role(operands, "greatest")]
         return (d.astype(name), *greatest)
 
@@ -298,7 +298,7 @@ def _whole(options):
         (t,), (tangents,) = primals, tangents
         for row, _ in _product.with_role(operands_of(t), "sparsity", "block_factor", "greatest", "result_factor"):
             raise ValueError(NO_GRADIENT.format(row.word))
-        if name in _GREATEST:
+        if name in GREATEST:
             raise ValueError(NO_GRADIENT.format(f"out_dtype of {name}"))
         jax.eval_shape(whole, t)  # which says what is wrong
         moving = {word: x for word, x in tangents.items() if not isinstance(x, SymbolicZero)}

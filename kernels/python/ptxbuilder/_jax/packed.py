@@ -1,0 +1,188 @@
+"""Packed weights of JAX's arrays: packed on the host, and multiplied traced and not."""
+import functools
+import math
+from collections import namedtuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
+
+from .. import _ext, _numpy, _packed, _product
+from .._common import activation_of, name_of, warn_of_work
+from .._packed import PackedWeights
+from .._product import NO_GRADIENT, Operands, Options
+from .ffi import alike, check_arrays, described
+from .ffi import device as traced_device
+from .ffi import ffi_call, refuse_device
+from .product import GREATEST, SMOOTH, general
+
+# The shape and the form are known when a product is traced, as jax.jit takes a matrix like any argument.
+jax.tree_util.register_pytree_node(PackedWeights, lambda b: ((b.data, b.scale_b), (b.shape, b.form)),
+                                   lambda known, arrays: PackedWeights(*arrays, *known))
+
+_BARE = Options(1.0, 0.0, None, "float32", False, True, False, False, False, None)  # of rows by weights that lie as [n, k]
+_BESIDE = ("scale_b", "bias", "c")
+_Words = namedtuple("_Words", "shape form alpha beta activation out_dtype beside")  # `beside` says which of _BESIDE are given
+
+
+def _call(a, data, *beside, words):
+    folded = (math.prod(a.shape[:-1]), words.shape[1])
+    given = dict(zip(words.beside, beside))
+    if "c" in given:
+        given["c"] = given["c"].reshape(folded)
+    operands = Operands(**given)
+    rows = a.reshape(folded[0], a.shape[-1])
+    if traced_device() == _ext.EMULATOR:
+        warn_of_work(math.prod(folded) * words.shape[0])
+    options = _BARE._replace(alpha=words.alpha, beta=words.beta, activation=words.activation)
+    flags = words.form << _ext.PACKED_FORM
+    of_a, of_b, *others = described(rows, data, *operands)
+    workspace = _product.workspace_of(traced_device(), of_a, of_b, (folded, words.out_dtype), options, flags, others)
+    arrays = [rows, data]
+    for i, x in enumerate(operands):
+        if x is not None:
+            arrays.append(x)
+            flags |= _ext.HAS_OPERAND << i
+    d, = ffi_call("ptxbuilder_matmul", [(folded, words.out_dtype)], workspace, arrays, [words.alpha, words.beta],
+                  [activation_of(words.activation), flags])
+    return d.reshape(*a.shape[:-1], folded[1])
+
+
+@functools.lru_cache(maxsize=None)
+def _batched(words):
+    """The product of arrays, for what is known when it is traced, under jax.vmap: batches of rows are rows."""
+    product = custom_vmap(functools.partial(_call, words=words))
+
+    @product.def_vmap
+    def _(size, is_mapped, a, data, *beside):
+        mapped = dict(zip(("a", "data", *words.beside), is_mapped))
+        given = dict(zip(words.beside, beside))
+        if mapped["data"] or mapped.get("scale_b"):
+            raise ValueError("packed weights under jax.vmap, each with its own: take their products one by one")
+
+        def ahead(x, is_ahead):
+            return x if is_ahead else jnp.broadcast_to(x, (size, *x.shape))
+
+        a, beta = ahead(a, mapped["a"]), words.beta
+        if "c" in given:
+            given["c"] = ahead(given["c"], mapped["c"])
+        if mapped.get("bias"):  # one of each: as part of C, which is
+            bias = given.pop("bias")
+            bias = jnp.broadcast_to(bias.reshape(size, *(1,) * (a.ndim - 2), -1), (*a.shape[:-1], words.shape[1]))
+            given["c"], beta = (beta * given["c"] + bias).astype(bias.dtype) if "c" in given else bias, 1.0
+        names = tuple(name for name in _BESIDE if name in given)
+        return _batched(words._replace(beside=names, beta=beta))(a, data, *(given[name] for name in names)), True
+
+    return product
+
+
+@functools.lru_cache(maxsize=None)
+def _function(words, type_of_a):
+    """The same with its derivative."""
+    is_smooth = words.activation in SMOOTH
+
+    @jax.custom_vjp
+    def function(*arrays):
+        return _batched(words)(*arrays)
+
+    def keep(*primals):
+        for name, x in zip(words.beside, primals[2:]):
+            if name == "scale_b" and x.perturbed:
+                raise ValueError(NO_GRADIENT.format("scale_b of packed weights"))
+        if words.out_dtype in GREATEST:
+            raise ValueError(NO_GRADIENT.format(f"out_dtype of {words.out_dtype}"))
+        arrays = [x.value for x in primals]
+        # The derivatives of those that are smooth are known from what they are applied to, which is kept.
+        d = z = _batched(words._replace(activation=None) if is_smooth else words)(*arrays)
+        if is_smooth:
+            d = SMOOTH[words.activation](z)
+        scale_b = dict(zip(words.beside, arrays[2:])).get("scale_b")
+        return d, (arrays[1], scale_b, z if words.activation else None)
+
+    def backward(kept, grad):
+        data, scale_b, z = kept
+        k, n = words.shape
+        if isinstance(grad, SymbolicZero):
+            grad = jnp.zeros(grad.shape, grad.dtype)
+        dz = grad
+        if is_smooth:
+            dz, = jax.vjp(SMOOTH[words.activation], z)[1](grad)
+        elif words.activation == "relu":
+            dz = jnp.where(z > 0, grad, jnp.zeros_like(grad))
+        if n * k == 0:
+            da = jnp.zeros((*dz.shape[:-1], k), type_of_a)
+        else:
+            w, columns = _packed.columns_of(packed_kit, PackedWeights(data, scale_b, words.shape, words.form), type_of_a)
+            rows = dz.reshape(-1, n).astype(jnp.float32) * (words.alpha * columns)
+            like = jax.ShapeDtypeStruct((rows.shape[0], k), w.dtype)
+            da, = jax.linear_transpose(lambda x: general(x, w, None, None, _BARE), like)(rows)
+            da = da.reshape(*dz.shape[:-1], k)
+        of_beside = {"scale_b": None, "bias": dz.astype(jnp.float32).sum(tuple(range(dz.ndim - 1))).astype(dz.dtype),
+                     "c": (words.beta * dz).astype(dz.dtype)}
+        return da, None, *(of_beside[name] for name in words.beside)
+
+    function.defvjp(keep, backward, symbolic_zeros=True)
+    return function
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _jitted(a, beside, words):
+    return _function(words, name_of(a.dtype))(*alike(a, *beside))
+
+
+def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
+    if out is not None:
+        raise ValueError("out: JAX's arrays are not written; leave it out")
+    refuse_device(device)
+    check_arrays({"A": a, "B": b.data}, scale_b=b.scale_b, bias=bias, C=c)
+    shape, name = _packed.result_of(a, b, out_dtype)
+    if c is not None and c.shape != shape:
+        raise ValueError(f"C: its shape is {c.shape}, and that of the product is {shape}")
+    given = {word: x for word, x in zip(_BESIDE, (b.scale_b, bias, c)) if x is not None}
+    words = _Words(tuple(b.shape), b.form, float(alpha), float(beta), activation, name, tuple(given))
+    return _jitted(a, (b.data, *given.values()), words)
+
+
+class packed_kit:
+    """The CPU packs, and so what is packed has to be known: arrays go there and back."""
+    permuted, stacked, where = jnp.transpose, jnp.stack, jnp.where
+    tensor = staticmethod(_numpy.tensor)
+
+    @staticmethod
+    def check(required, **optional):
+        check_arrays(required, **optional)
+        for name, x in {**required, **optional}.items():
+            if isinstance(x, jax.core.Tracer):
+                raise ValueError(f"{name}: it is traced, and weights are packed and unpacked on the host: do it once, outside of jax.jit")
+
+    @staticmethod
+    def cast(x, name):
+        return x.astype(name)
+
+    @staticmethod
+    def of_bytes(x, name):
+        """Elements whose bytes are the last dimension."""
+        return jax.lax.bitcast_convert_type(x[..., 0] if x.shape[-1] == 1 else x, jnp.dtype(name))
+
+    @staticmethod
+    def greatest(x):
+        return jnp.abs(x).max(1)
+
+    @staticmethod
+    def empty(shape, name):
+        return np.empty(shape, _numpy.dtype_of(name))
+
+    @staticmethod
+    def on_host(x):
+        return np.ascontiguousarray(x)
+
+    @staticmethod
+    def back(x, like):
+        place, *others = like.devices()
+        return jnp.asarray(x) if others else jax.device_put(x, place)
+
+    @staticmethod
+    def floats(x):
+        return jnp.asarray(x, jnp.float32)
