@@ -124,7 +124,7 @@ def packed_mm(a, b, bias, c, alpha, beta, activation, out, out_dtype, device):
         if out is not None:
             raise ValueError(NO_OUT)
         _packed.result_of(a, b, out_dtype)  # which says what is wrong
-        # Under torch.func there are no functions in operations.
+        # torch.func sees no functions in operations.
         call = _differentiable if wants and not is_traced else torch.ops.ptxbuilder.packed_mm
         return call(a, b.data, b.scale_b, b.shape[1], b.form, bias, c, alpha, beta, activation, dtype_of(out_dtype),
                     place_of(device, a, "A"))
