@@ -24,6 +24,7 @@ if not is_hopper:
 import ptxbuilder as pb  # noqa: E402
 from jax_kit import check, check_beside, drawn, random, wide  # noqa: E402
 import reference  # noqa: E402
+from packed_kit import plain  # noqa: E402
 
 
 for shapes in (((64, 64), (64, 64)), ((33, 20), (20, 41)), ((3, 17, 24), (3, 24, 40)), ((3, 17, 24), (24, 40)),
@@ -183,6 +184,16 @@ for function, text in ((lambda: pb.matmul(a, b, device="emulator"), "device: JAX
         function()
 with kit.refused("takes a pointer of f32, and is given an array of int32", kind=Exception):
     jax.block_until_ready(saxpy(x=x.astype(jnp.int32), y=y, alpha=2.0, count=1000))
+
+for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
+    given, exact = plain(random, word, 520, 1096, group, np.float32)
+    packed = pb.pack_weights(*(None if x is None else jnp.asarray(x) for x in given), type=word, group=group)
+    a, bias, grad = drawn(300, 1096), drawn(520), drawn(300, 520)
+    for way in (pb.packed_mm, jax.jit(pb.packed_mm)):
+        d, back = jax.vjp(lambda a, bias: way(a, packed, bias), a, bias)
+        check(d, wide(a) @ exact.T + wide(bias), 2**-8, "packed", word, group)
+        for got, exactly in zip(back(grad), (wide(grad) @ exact, wide(grad).sum(0))):
+            check(got, exactly, 2**-7, "gradients by packed weights", word, group)
 
 # An error of the device names the kernel, the call that met it, its sizes, and how to learn more. It ends a process of its own.
 FAILING = """

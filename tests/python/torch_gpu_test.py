@@ -10,6 +10,7 @@ import threading
 
 import kit
 from torch_kit import by_compiler, check, check_attention_gradients, check_beside, check_gradients_beside, exactly, functions, tensors_of, with_tensors  # finds a PyTorch
+import numpy as np
 import torch
 from torch import library as operators
 
@@ -18,6 +19,7 @@ if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0)
     sys.exit(77)
 import ptxbuilder as pb  # noqa: E402
 import reference  # noqa: E402
+from packed_kit import plain  # noqa: E402
 
 torch.manual_seed(7)
 torch._dynamo.config.recompile_limit = 64  # one function below is compiled for many cases
@@ -364,6 +366,18 @@ with torch.no_grad():
     kit.check(torch.equal(pb.softmax(x[:0]), x[:0]), "no rows")
     with kit.refused("rms_norm: weight has the shape [columns], and is [50]"):
         pb.rms_norm(x, x[0, :50].contiguous())
+
+# ---- Packed weights and their gradients, which unpack on the device ----
+for word, group in (("int4", 128), ("uint4", 64), ("int8", 0)):
+    given, exact = plain(np.random.default_rng(3), word, 520, 1096, group, np.float32)
+    packed = pb.pack_weights(*(None if x is None else torch.from_numpy(x).cuda() for x in given), type=word, group=group)
+    weights, x, bias, grad = torch.from_numpy(exact).cuda(), drawn(300, 1096).requires_grad_(), drawn(520).requires_grad_(), drawn(300, 520)
+    for way in (pb.packed_mm, torch.compile(pb.packed_mm, fullgraph=True)):
+        d = way(x, packed, bias)
+        check(d.detach(), x.detach().double() @ weights.T + bias.detach().double(), 2**-8, "packed", word, group)
+        dx, dbias = torch.autograd.grad(d, (x, bias), grad)
+        check(dx, grad.double() @ weights, 2**-7, "the gradient of rows by packed weights", word, group)
+        check(dbias, grad.double().sum(0), 2**-7, "the gradient of a bias by packed weights", word, group)
 
 # ---- Processes of their own ----
 
