@@ -56,13 +56,14 @@ struct DeviceHeads {
 //
 // K and V of e4m3: with `cache_type`, they are of that type, and queries attend to K times k_scale and V
 // times v_scale. Both scales are f32 on the device, either one number or one for each head of K, or both are
-// left out. Packed sequences cannot have such caches, unless Q is of e4m3 too.
+// left out. A k_scale is at least 0: one below 0 makes all rows of its heads NaN. Packed sequences cannot
+// have such caches, unless Q is of e4m3 too.
 //
 // Q of e4m3: with `query_type`, Q is of that type, which K and V then have as well, and so have the weights
 // that V is multiplied by, whose rounding is most of the error: up to 2^-4 of each. `q_scale` is as k_scale,
-// and given or left out with it. The tensor cores keep some 14 bits of a sum of such products: with `promote`
-// above 0, sums go to others in f32 after so many keys, or a block of them if a block has more. Such calls
-// have no lengths of keys or pages.
+// and given or left out with it, and the product of both is at least 0. The tensor cores keep some 14 bits of
+// a sum of such products: with `promote` above 0, sums go to others in f32 after so many keys, or a block of
+// them if a block has more. Such calls have no lengths of keys or pages.
 //
 // Latent values (multi-head latent attention with absorbed weights): K of more than 256 columns, of one head,
 // whose first `value_depth` columns, 256 or 512, are also its values, 64 fewer than it has columns. V is

@@ -44,7 +44,7 @@ class AttentionConsumer {
         leaving_(values_.none()) {
     if (roles.turns) turn_ = roles.turns->of(wg);
     if (t.split) parts_.emplace(o.value_depth, sizes, p.get<gptr<f32>>("part_sums"));
-    if (o.e4m3) key_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
+    if (o.e4m3) head_scale_.emplace(f32(1)), value_scale_.emplace(f32(1));
     // One instruction takes no more registers than a thread has at the kernel's start, and four warpgroups
     // have 128.
     if (o.e4m3_products && o.value_depth > 128) sums_.set_wgmma_columns(o.value_depth / 2);
@@ -58,7 +58,8 @@ class AttentionConsumer {
     if (o_.e4m3) {
       const u32 i = min(w.head / sizes_.group, p_.template get<u32>("scales") - 1);
       const auto scale = [&](const char* name) { return f32(p_.template get<gptr<f32>>(name)[i]); };
-      *key_scale_ = o_.e4m3_products ? scale("q_scale") * scale("k_scale") : scale("k_scale");
+      *head_scale_ =
+          least_scale(scale_ * (o_.e4m3_products ? scale("q_scale") * scale("k_scale") : scale("k_scale")));
       *value_scale_ = scale("v_scale");
     }
     region("wait for queries", [&] { loaded_.wait(place_); });
@@ -194,7 +195,13 @@ class AttentionConsumer {
   RegisterLayout by_row() const { return layout().reduced_rows(); }
 
   // Returns the factor of the scores of the current head.
-  f32 scale() const { return key_scale_ ? scale_ * key_scale_->value() : scale_; }
+  f32 scale() const { return head_scale_ ? head_scale_->value() : scale_; }
+  // The softmax multiplies -inf by this factor, and takes the greatest score to be that of the greatest
+  // product. So a factor of 0 becomes one that is as good as 0, and one below 0 makes all of its rows NaN.
+  static f32 least_scale(f32 scale) {
+    constexpr float kLeast = 0x1p-100F;
+    return select(scale < f32(0), f32(NAN), select(scale < f32(kLeast), f32(kLeast), scale));
+  }
   // Returns the factor that turns the softmax's input into exponents of two.
   f32 exponent() const {
     if (o_.softcap) return p_.template get<f32>("softcap") * kLog2E;
@@ -431,7 +438,8 @@ class AttentionConsumer {
   std::optional<Accumulator> promoted_;   // the earlier sums, of all keys but the last ones
   std::optional<Var<u32>> keys_in_sums_;  // after the last promotion
   f32 scale_;
-  std::optional<Var<f32>> key_scale_, value_scale_;  // for K and V of e4m3: those of the current head
+  // For K and V of e4m3: the factors of the current head's scores, and of its values.
+  std::optional<Var<f32>> head_scale_, value_scale_;
   Softmax softmax_;
   std::optional<AttentionParts> parts_;
   Var<RegisterTile<f32>> shrink_;  // the sums' factor for the next weights

@@ -190,7 +190,7 @@ kernels::AttentionArguments read_attention(const ptxb_attention& given, int gpu)
     if (p.keys > most)
       throw Error(fmt::format("keys = {}, and {} pages of {} rows of a batch, which hold {}", p.keys,
                               table.extent(1), k.rows, most));
-    if (p.keys == 0 || (p.keys + k.rows - 1) / k.rows != table.extent(1)) p.keys = most;
+    if (p.keys == 0) p.keys = most;
     p.block_table = table.memory();
     if (p.batches > 1) p.table_stride = table.stride(0);
     p.page = k.rows, p.pages = k.batches;

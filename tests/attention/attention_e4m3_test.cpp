@@ -133,6 +133,11 @@ TEST_CASE("scales of the tensors and of heads, which CTAs that stay change betwe
       c.p.softcap = 4;
       check_case(c);
     }
+  // Scores of a scale of 0 are 0, and keys that a mask or the end of a block hides stay hidden.
+  Case zero = sized(70, 100, 4);
+  zero.p.key_heads = 2, zero.p.causal = true, zero.has_sinks = true;
+  zero.q_scale = {0.F, 1.F}, zero.k_scale = {1.F, 2.F}, zero.v_scale = {1.F, 0.F};
+  check_case(zero);
 }
 
 TEST_CASE("the author's scores are of what scales make of Q and K") {

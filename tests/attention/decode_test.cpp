@@ -123,6 +123,12 @@ TEST_CASE("caches of e4m3") {
       CacheTrial trial(device(), c);
       check_trial(trial, attention(), c.data);
     }
+  // Scores of a scale of 0 are 0, also ahead of keys that a block hides, and values of such a scale are 0.
+  CacheCase zero = sized(2, 100, 6, 3, 16, {100, 0, 33, 7});
+  zero.p.cache_type = DType::e4m3, zero.p.depth = 32, zero.has_sinks = true;
+  zero.k_scale = {0.F, 1.F, -0.5F}, zero.v_scale = {1.F, 0.F, 1.F};
+  CacheTrial of_zero(device(), zero);
+  check_trial(of_zero, attention(), 4);
   // CTAs do not share the keys of blocks of 64 queries.
   CacheCase c = sized(70, 90, 2, 2, 0, {90, 80});
   c.p.cache_type = DType::e4m3, c.p.depth = 32;

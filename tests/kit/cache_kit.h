@@ -199,6 +199,7 @@ class CacheTrial {
                      p.scale > 0 ? static_cast<double>(p.scale) : 1 / std::sqrt(static_cast<double>(p.depth)),
                  cap = static_cast<double>(p.softcap);
     std::vector<std::pair<int64_t, double>> scores;
+    if (scale_of(c_.k_scale, shared) < 0) scores.emplace_back(0, NAN);  // such a scale makes all rows NaN
     for (int64_t j = 0; j < keys; ++j) {
       if ((p.causal && j > own) || (p.left >= 0 && j < own - p.left)) continue;
       double score = 0, magnitude = 0;

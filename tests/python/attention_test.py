@@ -83,6 +83,7 @@ for scales, words in (None, {"causal": True}), ((0.5,), {"window": (20, 3)}), ((
     check(out, wide(o), 2**-6 * np.max(abs(expected)), "e4m3 into f16", scales)
 by = np.ones(1, np.float32)
 for words, text in ((dict(k=drawn(2, 56, 2, 64)), "K and V, or Q, K and V, of e4m3"),
+                    (dict(q_scale=-by, k_scale=by, v_scale=by), "q_scale: -1.0; a scale is at least 0"),
                     (dict(q_scale=by), "q_scale, and no k_scale"), (dict(k_scale=by, v_scale=by), "k_scale and v_scale, and no q_scale"),
                     (dict(q_scale=by[:0], k_scale=by, v_scale=by), "q_scale: [0] of f32; it is of float32, [1] or [2]"),
                     (dict(q=drawn(2, 40, 4, 64), q_scale=by, k_scale=by, v_scale=by), "q_scale, beside Q of bf16"),
@@ -99,6 +100,7 @@ for words, text in ((dict(q=q[0]), "Q and V: of shapes (16, 4, 64) and (2, 24, 2
                     (dict(layout="bsdh"), "layout 'bsdh' is none of"), (dict(scale=0.0), "scale: 0.0, and it has to be above 0"),
                     (dict(softcap=-1.0), "softcap"), (dict(query_offsets=offsets), "packed sequences take all of"),
                     (dict(layout="bhsd", **packed), "packed sequences lie as"), (dict(device=None), "Q: its memory is on the CPU"),
+                    (dict(window=((1, 0), 0)), "window: ((1, 0), 0); it is two integers"),
                     (dict(k=None), "K: <class 'NoneType'> beside"), (dict(v=v.tolist()), "V: <class 'list'> beside tensors of numpy's"),
                     (dict(out=q), "O overlaps"), (dict(out=np.broadcast_to(q[:1], q.shape)), "O: it is read-only"),
                     (dict(q=q.astype(np.float32)), "f32"), (dict(sinks=np.zeros(3, np.float32)), "sinks: [3] of f32; it is of float32, [4]"),

@@ -59,6 +59,24 @@ for page, queries, layout, scales in ((16, 1, "NHD", (0.5, 3.0)), (16, 2, "HND",
     check(o, expected, 2**-6 * max(1, abs(expected).max()), "e4m3", page, scales)
     check(lse, expected_lse, 1e-4, "e4m3", page, scales)
 
+# A scale of 0 makes scores or values 0.
+for page, k_scale, v_scale in ((16, 0.0, 1.0), (0, 0.0, 0.5), (5, 1.0, 0.0)):
+    c = reference.Caches(random, 2, page)
+    q, k, v = c.q.astype(BF16), c.k.astype(E4M3), c.v.astype(E4M3)
+    scales = np.array([[k_scale], [v_scale]], np.float32)
+    expected, expected_lse = reference.decoded(q.astype(np.float64), k.astype(np.float64) * k_scale, v.astype(np.float64) * v_scale, c.lengths,
+                                               c.table)
+    o, lse = pb.decode(q, k, v, c.lengths, c.table, k_scale=scales[0], v_scale=scales[1], return_lse=True, device="emulator")
+    check(o, expected, 2**-6, "a scale of 0", page)
+    check(lse, expected_lse, 1e-4, "a scale of 0", page)
+
+# A sequence has no more keys than max_seq_len, whatever pages there are.
+c = reference.Caches(random, 1, 5)
+q, k, v = (x.astype(BF16) for x in (c.q, c.k, c.v))
+for most in (1, 23, c.lengths.max() - 1, c.lengths.max()):
+    expected, _ = reference.decoded(*(x.astype(np.float64) for x in (q, k, v)), np.minimum(c.lengths, most), c.table)
+    check(pb.decode(q, k, v, c.lengths, c.table, max_seq_len=int(most), device="emulator"), expected, 2**-6, "max_seq_len", most)
+
 # decode() multiplies by the scales what append() has divided by them.
 tokens, rows, by = 20, 8, np.array([0.3, 0.7], np.float32)
 k, v = random.standard_normal((2, tokens, 2, 32)).astype(BF16)
@@ -72,16 +90,22 @@ check(o, reference.decoded(q[:, None].astype(np.float64), *exact, lengths, None)
 c = reference.Caches(random, 1, 16)
 q, k, v = (x.astype(BF16) for x in (c.q[:, 0], c.k, c.v))
 for words, text in ((dict(seq_lens=None), "seq_lens: None"), (dict(block_table=c.table[:2]), "block_table: [2,7] of s32; it is of int32"),
-                    (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "key_lengths: [2]"),
+                    (dict(block_table=c.table.astype(np.int64)), "block_table: [3,7] of s64"), (dict(seq_lens=c.lengths[:2]), "seq_lens: [2]"),
                     (dict(q=q[0]), "q: 2 dimensions"), (dict(cache_layout="NDH"), "cache_layout 'NDH' is none of"),
-                    (dict(max_seq_len=500), "keys = 500, and 7 pages of 16 rows of a batch, which hold 112"),
+                    (dict(max_seq_len=500), "max_seq_len = 500, and 7 pages of 16 rows of a batch, which hold 112"),
                     (dict(block_table=None, max_seq_len=5), "max_seq_len is of pages"),
                     (dict(max_seq_len=0), "max_seq_len: 0 is no number from 1 on"),
                     (dict(k_scale=by, v_scale=by), "k_scale, beside K of bf16; scales are of e4m3"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by), "k_scale, and no v_scale"),
                     (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by[:0]), "k_scale: [0] of f32; it is of"),
                     (dict(k_cache=k.astype(E4M3)), "K: of e4m3, and Q of bf16"),
-                    (dict(seq_lens=[1, 2, 3]), "key_lengths: <class 'list'> beside")):
+                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=-by, v_scale=by), "k_scale: -0.699"),
+                    (dict(k_cache=k.astype(E4M3), v_cache=v.astype(E4M3), k_scale=by, v_scale=-by), "v_scale: -0.699"),
+                    (dict(window=(3, 0)), "window: (3, 0); it is a number of keys"), (dict(window=True), "window: True; it is"),
+                    (dict(window=2.0), "window: 2.0; it is"), (dict(window=-2), "window: -2; it is"),
+                    (dict(q=[1.0]), "q: <class 'list'>, which is no tensor"), (dict(v_cache=None), "v_cache: <class 'NoneType'>, which is no"),
+                    (dict(out=[1.0]), "out: <class 'list'>, which is no tensor"), (dict(block_table=[[1]]), "block_table: <class 'list'>"),
+                    (dict(sinks=[1.0]), "sinks: <class 'list'> beside"), (dict(seq_lens=[1, 2, 3]), "seq_lens: <class 'list'> beside")):
     with kit.refused(text):
         pb.decode(**{"q": q, "k_cache": k, "v_cache": v, "seq_lens": c.lengths, "block_table": c.table, "device": "emulator", **words})
 kit.check(pb.decode(q[:0], k, v, c.lengths[:0], c.table[:0], device="emulator").shape == (0, *q.shape[1:]), "no sequences")

@@ -44,6 +44,10 @@ caches = reference.Caches(np.random.default_rng(5), 1, 16)
 cached = [jnp.asarray(x, jnp.bfloat16) for x in (caches.q[:, 0], caches.k, caches.v)] + [jnp.asarray(x) for x in (caches.lengths, caches.table)]
 check(jax.jit(pb.decode)(*cached), reference.decoded(wide(cached[0])[:, None], *map(wide, cached[1:3]), caches.lengths, caches.table)[0][:, 0], 2**-7,
       "decode")
+eights = [x.astype(jnp.float8_e4m3fn) for x in cached[1:3]]
+for scored in (lambda q, scale: pb.decode(q, *cached[1:]), lambda q, scale: pb.decode(cached[0], *eights, *cached[3:], k_scale=scale, v_scale=scale)):
+    with kit.refused("attention over caches has no gradient, and is asked for one"):
+        jax.grad(lambda *given: scored(*given).astype(jnp.float32).sum(), (0, 1))(cached[0], jnp.ones(1))
 with kit.refused("query_offsets: a sequence of 40 rows, and max_queries is 39"):
     pb.attention(*(x.reshape(-1, 2, 64) for x in (q, k, v)), query_offsets=offsets, key_offsets=offsets, max_queries=39, max_keys=40)
 

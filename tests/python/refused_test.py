@@ -68,7 +68,7 @@ for kind, make, text in (("meta", lambda x: x.to("meta"), "a meta tensor, which 
     for name, place in PLACES.items():
         if kind in ("None", "array", "list") and name in ("A", "Q", "alpha", "parameter 'x'"):
             continue  # by which the framework is known, and which may be a number
-        if kind == "None" and name not in ("B", "K", "V", "parameter 'y'", "parameter 'p.to'"):
+        if kind == "None" and name not in ("B", "K", "parameter 'y'", "parameter 'p.to'"):
             continue
         with kit.refused(name.strip(), text):
             place(make)()

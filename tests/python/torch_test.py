@@ -250,12 +250,21 @@ for way in (attend, by_compiler(attend)):
         check(lse, torch.from_numpy(exact[1]), 1e-3, "lse of e4m3")
 operators.opcheck(torch.ops.ptxbuilder.attention.default, (*narrow, *[None] * 9, 0.0, 0.0, 0.0, 0, 0, -1, -1, 0, 0, True, None),
                   test_utils="test_faketensor")
-with kit.refused("their attention has no gradient", kind=Exception):
-    attend(*narrow, sinks=torch.zeros(q.shape[2], requires_grad=True)).float().sum().backward()
-with kit.refused("attention over such caches has no gradient", kind=Exception):
-    pb.decode(cached[0].clone().requires_grad_(), *eights, *cached[3:], device="emulator").float().sum().backward()
-with kit.refused("attention over caches has no gradient", kind=Exception):
-    pb.decode(cached[0].requires_grad_(), *cached[1:], device="emulator").float().sum().backward()
+with kit.refused("attention of e4m3 has no gradient, and is given a tensor that requires one"):
+    attend(*narrow, sinks=torch.zeros(q.shape[2], requires_grad=True))
+for way in (pb.decode, by_compiler(pb.decode)):
+    for given, words in (((cached[0].clone().requires_grad_(), *eights, *cached[3:]), {}),
+                         ((cached[0].clone().requires_grad_(), *cached[1:]), {}),
+                         ((cached[0], *eights, *cached[3:]), dict(k_scale=by, v_scale=by.clone().requires_grad_())),
+                         (cached, dict(sinks=torch.zeros(cached[0].shape[2]).requires_grad_()))):
+        with kit.refused("attention over caches has no gradient, and is given a tensor that requires one", kind=Exception):
+            way(*given, device="emulator", **words)
+        with torch.no_grad():
+            way(*given, device="emulator", **words)
+with kit.refused("seq_lens: <class 'list'> beside"):
+    pb.decode(*cached[:3], [1, 2, 3], cached[4], device="emulator")
+with kit.refused("k_scale: -0.3"):
+    pb.decode(cached[0], *eights, *cached[3:], k_scale=-by, v_scale=by, device="emulator")
 caches = reference.Caches(np.random.default_rng(6), 2, 16, columns=320, heads=6, key_heads=1)
 latent = [torch.from_numpy(x).to(BF16) for x in (caches.q, caches.k)] + [torch.from_numpy(x) for x in (caches.lengths, caches.table)]
 keys = latent[1].double().numpy()

@@ -3,7 +3,7 @@ import math
 from collections import namedtuple
 
 from . import _ext
-from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, name_of, untouched, warn_of_work
+from ._common import as_they_lie, check_flags, check_number, check_offsets, device_of, door_of, is_whole, name_of, untouched, warn_of_work
 
 
 # The tensors other than Q, K, V, O and lse, which may be None, in the order in which the extension takes them.
@@ -31,7 +31,8 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     Packed sequences: tensors without their first dimension; `query_offsets` and `key_offsets`, int32 of one more than
     there are sequences, say where each begins and the last ends (FlashAttention's cu_seqlens), and `max_queries` and
     `max_keys` how long the longest are. lse is then [heads, rows of Q]. V has to be finite in all rows, those of other sequences and
-    after the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN.
+    after the last one too: a tile reads across a sequence's end, and 0 times NaN is NaN. A NaN of V that a mask hides from a query may
+    reach it likewise, also without packed sequences; one of K does not.
 
     `sinks`, float32 of Q's heads, are scores of a key without a value, which each query of the head sees; lse counts them.
 
@@ -43,9 +44,10 @@ def attention(q, k, v, *, causal=False, scale=None, window=None, softcap=0.0, la
     Caches: `key_lengths`, int32 [batch], says how many of its keys each batch has; masks count from these, and what is after them
     may be anything. With `block_table`, int32 [batch, n], K and V are [page, row, heads, columns], and the keys of a
     batch lie in the pages of its row of the table; `max_keys` is the most that a batch has, all
-    rows of n pages unless given. K and V may be of float8_e4m3fn with Q of f16 or bf16: `k_scale` and `v_scale`, float32 [1] or [key
-    heads] where Q is, are factors of what they hold, both or neither. None of these has a gradient. decode() says the same in the words
-    of those who serve.
+    rows of n pages unless given, and a batch that has more counts as having so many. K and V may be of float8_e4m3fn with Q of f16 or
+    bf16: `k_scale` and `v_scale`, float32 [1] or [key heads] where Q is, are factors of what they hold, both or neither. A scale is at
+    least 0; one of K or Q below 0, which only the host refuses, makes the rows of its heads NaN. None of these has a gradient. decode()
+    says the same in the words of those who serve.
 
     Q, K and V may all be of float8_e4m3fn, without key_lengths: O is of bfloat16, or as `out`. Products then take operands of 8 bits, and the
     softmax's weights are rounded to e4m3, by up to 2^-4 each, which is most of the error. `q_scale`, `k_scale` and `v_scale` are as many
@@ -74,36 +76,30 @@ def decode(q, k_cache, v_cache, seq_lens, block_table=None, *, scale=None, windo
 
     q is [batch, heads, columns], or [batch, queries, heads, columns], of the last tokens of each sequence, whose keys and values are in the
     caches already. `seq_lens`, int32 [batch] on the device, has the keys of each sequence, those of q among them; 0 gives zeros, and a
-    number above what the caches hold (as -1, which is not looked at on the host) counts as all of it. Without `block_table` the caches are
+    number above what the caches hold (as -1, which is not looked at on the host), or above `max_seq_len`, counts as that. Without `block_table` the caches are
     [batch, keys, key heads, columns]; with it, int32 [batch, n], they are [page, row, key heads, columns], or with cache_layout="HND"
     [page, key heads, row, columns].
     A captured CUDA graph stays valid when lengths and tables change, up to `max_seq_len` keys (all rows of n pages unless given). CTAs
     divide the keys that there are evenly, however long each sequence is.
 
     Caches of float8_e4m3fn: `k_scale` and `v_scale`, float32 [1] or [key heads] on the device, as many of both, are what their elements
-    are multiplied by, as append() has divided by them. They have no gaps, nor has
+    are multiplied by, as append() has divided by them. They are at least 0. They have no gaps, nor has
     a row of block_table, which may be a part of a larger table.
 
     `window`: a query sees so many keys before its own; scale, softcap and sinks are as of attention(). lse is float32
-    [batch, heads], or [batch, heads, queries].
+    [batch, heads], or [batch, heads, queries]. There is no gradient.
     """
     if cache_layout not in ("NHD", "HND"):
         raise ValueError(f"cache_layout {cache_layout!r} is none of 'NHD' and 'HND'")
-    _check_lengths(seq_lens, block_table, max_seq_len, "cache")
-    if q.ndim not in (3, 4):
-        raise ValueError(f"q: {q.ndim} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
+    _check_cached(q, {"k_cache": k_cache, "v_cache": v_cache}, seq_lens, block_table, max_seq_len, window, out)
     if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
         k_cache, v_cache, block_table, max_seq_len = k_cache[:0], v_cache[:0], None, None
-    is_one = q.ndim == 3
     if cache_layout == "HND":
         k_cache, v_cache = k_cache.swapaxes(1, 2), v_cache.swapaxes(1, 2)
-    found = attention(q[:, None] if is_one else q, k_cache, v_cache, causal=True, scale=scale,
-                      window=None if window is None else (window, 0), softcap=softcap, sinks=sinks, return_lse=return_lse,
-                      out=out[:, None] if is_one and out is not None else out, max_keys=max_seq_len, key_lengths=seq_lens,
-                      block_table=block_table, k_scale=k_scale, v_scale=v_scale, device=device)
-    if not is_one:
-        return found
-    return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
+    numbers = numbers_of(True, scale, None if window is None else (window, 0), softcap, max_keys=max_seq_len,
+                         has_pages=block_table is not None)
+    extras = Extras(sinks=sinks, key_lengths=seq_lens, block_table=block_table, k_scale=k_scale, v_scale=v_scale)
+    return _over_caches(q, k_cache, v_cache, extras, numbers, return_lse, out, device)
 
 
 def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, window=None, max_seq_len=None, return_lse=False, out=None,
@@ -121,9 +117,7 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
     it follows from the columns before the weights were absorbed: for DeepSeek 1 / sqrt(192), and what its rotary embedding adds. Without
     `causal`, each query sees all keys of its sequence. `window` is as of decode(). There is no gradient.
     """
-    _check_lengths(seq_lens, block_table, max_seq_len, "kv_cache")
-    if q.ndim not in (3, 4):
-        raise ValueError(f"q: {q.ndim} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
+    _check_cached(q, {"kv_cache": kv_cache}, seq_lens, block_table, max_seq_len, window, out)
     if kv_cache.ndim == 3:
         kv_cache = kv_cache[:, :, None]
     if kv_cache.ndim != 4 or kv_cache.shape[2] != 1:
@@ -135,24 +129,42 @@ def mla_decode(q, kv_cache, seq_lens, block_table=None, *, scale, causal=True, w
         raise ValueError("scale: None; it follows from the columns before the weights were absorbed, such as 1 / sqrt(192)")
     if block_table is not None and q.shape[0] == 0:  # No sequence has pages.
         kv_cache, block_table, max_seq_len = kv_cache[:0], None, None
-    is_one = q.ndim == 3
     numbers = numbers_of(causal, scale, None if window is None else (window, 0 if causal else -1), max_keys=max_seq_len,
                          has_pages=block_table is not None)
     extras = Extras(key_lengths=seq_lens, block_table=block_table)
-    found = door_of(q).attention(q[:, None] if is_one else q, kv_cache, None, extras, numbers, return_lse,
-                                 out[:, None] if is_one and out is not None else out, device)
-    if not is_one:
-        return found
-    return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
+    return _over_caches(q, kv_cache, None, extras, numbers, return_lse, out, device)
 
 
-def _check_lengths(seq_lens, block_table, max_seq_len, cache):
+def _check_cached(q, caches, seq_lens, block_table, max_seq_len, window, out):
+    for name, x in {"q": q, **caches}.items():
+        if not hasattr(x, "shape"):
+            raise ValueError(f"{name}: {type(x)}, which is no tensor")
+    for name, x in (("block_table", block_table), ("out", out)):
+        if x is not None and not hasattr(x, "shape"):
+            raise ValueError(f"{name}: {type(x)}, which is no tensor; it may be left out")
+    if len(q.shape) not in (3, 4):
+        raise ValueError(f"q: {len(q.shape)} dimensions; it is [batch, heads, columns] or [batch, queries, heads, columns]")
     if seq_lens is None:
         raise ValueError("seq_lens: None; it is int32 [batch], the keys of each sequence")
     if max_seq_len is not None and block_table is None:
-        raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {cache} says how many keys there may be")
-    if max_seq_len is not None and (isinstance(max_seq_len, bool) or not hasattr(max_seq_len, "__index__") or max_seq_len < 1):
+        raise ValueError(f"max_seq_len is of pages, and there is no block_table: the {next(iter(caches))} says how many keys there may be")
+    if max_seq_len is not None and (isinstance(max_seq_len, bool) or not is_whole(max_seq_len) or max_seq_len < 1):
         raise ValueError(f"max_seq_len: {max_seq_len!r} is no number from 1 on")
+    if window is not None and (isinstance(window, bool) or not is_whole(window) or window < -1):
+        raise ValueError(f"window: {window!r}; it is a number of keys before a query's own, or -1 for all")
+
+
+def _over_caches(q, k, v, extras, numbers, return_lse, out, device):
+    """Attention of queries that may come without their dimension. Errors have the names that the caller knows."""
+    is_one = q.ndim == 3
+    try:
+        found = door_of(q).attention(q[:, None] if is_one else q, k, v, extras, numbers, return_lse,
+                                     out[:, None] if is_one and out is not None else out, device)
+    except ValueError as error:
+        raise ValueError(str(error).replace("key_lengths", "seq_lens").replace("keys = ", "max_seq_len = ")) from error
+    if not is_one:
+        return found
+    return (found[0][:, 0], found[1][:, :, 0]) if return_lse else found[:, 0] if out is None else out
 
 
 def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd", top_left=False, query_offsets=None,
@@ -162,7 +174,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
     given = {}
     if window is not None:
         if (not isinstance(window, (tuple, list)) or len(window) != 2
-                or any(x is None or isinstance(x, (str, float)) or not -1 <= x < 1 << 63 for x in window)):
+                or any(not is_whole(x) or not -1 <= x < 1 << 63 for x in window)):
             raise ValueError(f"window: {window!r}; it is two integers, (left, right), of which -1 is no limit")
         given["left"], given["right"] = window
     if softcap is None:
@@ -172,7 +184,7 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
             check_number(name, value)
             given[name] = value
     if promote != 0:
-        if isinstance(promote, (bool, str, float)):
+        if isinstance(promote, bool) or not is_whole(promote):
             raise ValueError(f"promote: {promote!r}; it is a number of keys, or 0")
         given["promote"] = promote
     flags = (_ext.CAUSAL if causal else 0) | (_ext.TOP_LEFT if top_left else 0) | (_ext.DETERMINISTIC if deterministic else 0)
@@ -191,14 +203,14 @@ def numbers_of(causal=False, scale=None, window=None, softcap=0.0, layout="bshd"
         if query_offsets is None or key_offsets is None or max_queries is None or max_keys is None:
             raise ValueError("packed sequences take all of query_offsets, key_offsets, max_queries and max_keys")
         for name, value in (("max_queries", max_queries), ("max_keys", max_keys)):
-            if isinstance(value, (str, float)):
+            if not is_whole(value):
                 raise ValueError(f"{name}: {value!r}; it is an integer")
         flags |= _ext.PACKED
         given["queries"], given["keys"] = max_queries, max_keys
     elif max_queries is not None or max_keys is not None and not has_pages:
         raise ValueError("max_queries and max_keys are of packed sequences, and there are no query_offsets")
     elif max_keys is not None:
-        if isinstance(max_keys, (str, float)):
+        if not is_whole(max_keys):
             raise ValueError(f"max_keys: {max_keys!r}; it is an integer")
         given["keys"] = max_keys
     if not given:  # the most common, in less of the host's time
@@ -256,6 +268,25 @@ def words_of_seed(seed):
     return [word - (word >> 31 << 32) for word in words]
 
 
+def without_gradient(q, k, v, extras):
+    """Returns the kind of a call that has no gradient; "" for others."""
+    if v is None:
+        return "mla_decode"
+    if name_of(q.dtype) == "float8_e4m3fn":
+        return "attention of e4m3"
+    if name_of(k.dtype) == "float8_e4m3fn" or any(x is not None for x in extras[Extras._fields.index("key_lengths"):]):
+        return "attention over caches"
+    return ""
+
+
+def check_scales(kit, extras):
+    """Refuses scales below 0 on the host. Those on a GPU are read by the kernel alone."""
+    for name in ("k_scale", "v_scale", "q_scale"):
+        scale = getattr(extras, name)
+        if scale is not None and kit.is_on_host(scale) and (scale < 0).any():
+            raise ValueError(f"{name}: {float(scale.min())}; a scale is at least 0: give its sign to what it scales")
+
+
 def dropout_of(numbers):
     return numbers[_DROPOUT]
 
@@ -287,6 +318,8 @@ def run(kit, q, k, v, extras, numbers, return_lse, out, device, stream=None):
         warn_of_work(multiply_adds(q.shape, k.shape, v_shape, numbers))
     if numbers[-1] & _ext.PACKED and kit.is_on_host(extras.query_offsets) and kit.is_on_host(extras.key_offsets):
         check_packed(q, k, extras.query_offsets, extras.key_offsets, numbers)
+    if extras is not NO_EXTRAS:
+        check_scales(kit, extras)
     given, *rest = (None if x is None else tensor(x) for x in (out, lse, *extras))
 
     def call(q, k, v):

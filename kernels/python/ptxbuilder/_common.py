@@ -56,6 +56,10 @@ def check_number(name, x):
         raise ValueError(f"{name}: {x!r} is a {type(x).__name__}; it has to be a number")
 
 
+def is_whole(x):
+    return isinstance(x, int) or hasattr(x, "__index__")
+
+
 def check_flags(**flags):
     for name, value in flags.items():
         if value not in (False, True):

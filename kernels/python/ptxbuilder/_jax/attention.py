@@ -92,6 +92,8 @@ def _function(there, numbers, return_lse):
 
     def keep(*primals):
         q, k, v, *given = (x.value for x in primals)
+        if (kind := _attention.without_gradient(q, k, v, _filled(there, given))) and any(x.perturbed for x in primals):
+            raise ValueError(f"{kind} has no gradient, and is asked for one: give it jax.lax.stop_gradient(x)")
         o, lse = with_lse(q, k, v, *given)
         return (o, lse)[:1 + return_lse], (q, k, v, o, lse, *given)
 

@@ -20,18 +20,18 @@ def attention(q, k, v, extras, numbers, return_lse, out, device):
         numbers = (*numbers[:-1], numbers[-1] | _ext.DETERMINISTIC)
     if _attention.dropout_of(numbers) != 0 or extras.dropout_seed is not None:
         extras = _attention.seeded(extras, _attention.dropout_of(numbers), *_seeds(q))
-    if v is None and requires_grad(q, k):
-        raise ValueError("mla_decode has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
+    asks = requires_grad(q, k, v, out) or extras is not _attention.NO_EXTRAS and requires_grad(*extras)
+    if asks and (kind := _attention.without_gradient(q, k, v, extras)):
+        raise ValueError(f"{kind} has no gradient, and is given a tensor that requires one: call it under torch.no_grad()")
     if (is_compiling() or type(q) not in PLAIN or type(k) not in PLAIN or not is_plain(v) or is_watched()
             or not is_plain(out) or (extras is not _attention.NO_EXTRAS and not all(is_plain(x) for x in extras))):
         check_operands(_attention.operands_of(q, k, v), **extras._asdict(), out=out)
         if out is not None:
             raise ValueError("out: where PyTorch traces, attention allocates its result; leave it out")
-        keeps = torch.is_grad_enabled() and requires_grad(q, k, v, extras.sinks)  # lse, for the gradient
-        o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, bool(return_lse) or keeps,
-                                                place_of(device, q, "Q"))
+        needs_lse = bool(return_lse) or asks  # for the gradient
+        o, lse = torch.ops.ptxbuilder.attention(q, k, v, *extras, *numbers, needs_lse, place_of(device, q, "Q"))
         return (o, lse) if return_lse else o
-    if requires_grad(q, k, v, extras.sinks, out) or has_transforms() is not None or is_dual():
+    if asks or has_transforms() is not None or is_dual():
         if out is not None:
             raise ValueError(NO_OUT)
         o, lse = applied(_Attention, q, k, v, *extras, numbers, device)

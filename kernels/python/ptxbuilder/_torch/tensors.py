@@ -191,7 +191,7 @@ def is_plain(x):
 
 
 def requires_grad(*tensors):
-    return is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    return is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)  # of what may be no tensor
 
 
 def refuse_gradient(which, **operands):
